@@ -1,0 +1,30 @@
+# How every target of the project is compiled.
+function(ndt_compile_options target)
+  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+                                           $<$<BOOL:${NDT_WERROR}>:-Werror>)
+  if(NDT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+    target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
+  endif()
+endfunction()
+
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit]): one executable, one ctest entry per TEST.
+function(ndt_tests area)
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "LIBS;SOURCES" ${ARGN})
+  if(NOT ARG_LABEL)
+    set(ARG_LABEL unit)
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${area}_test ${ARG_SOURCES})
+  ndt_compile_options(${area}_test)
+  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${area}_test PRIVATE
+    NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120
+    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+               ENVIRONMENT "NDTRAIN_BACKEND_PATH=${NDT_PLUGIN_OUTPUT_DIRECTORY}")
+endfunction()

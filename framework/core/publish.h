@@ -1,0 +1,45 @@
+// The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers see
+// the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed: what is on the
+// disk is unknown from then on, so nobody but main() may catch it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/core/fs.h"
+
+namespace ndtrain {
+
+class FsyncFailed : public Error {
+ public:
+  using Error::Error;
+};
+
+class Publisher {
+ public:
+  // Writes go to a temporary file beside `path`, whose directory must exist.
+  static Result<Publisher> start(Fs& fs, std::string path);
+  Publisher(Publisher&&) = default;
+  Publisher& operator=(Publisher&&) = delete;
+  ~Publisher();  // removes the temporary file unless commit() succeeded
+
+  Status write(std::span<const std::byte> bytes);
+  Status write(std::string_view bytes) { return write(std::as_bytes(std::span(bytes))); }
+  Status commit();
+
+ private:
+  Publisher(Fs& fs, std::string path, std::string temporary, std::unique_ptr<File> file);
+
+  Fs* fs_;
+  std::string path_, temporary_;
+  std::unique_ptr<File> file_;
+};
+
+Status publish(Fs& fs, const std::string& path, std::string_view bytes);
+
+// fsync, or FsyncFailed.
+void sync_or_throw(File& file, const std::string& path);
+
+}  // namespace ndtrain

@@ -1,0 +1,41 @@
+// Functions from graphs to graphs. Each keeps the names of inputs and outputs, and what the graph
+// computes (to_training excepted, which is its point).
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "framework/graph/graph.h"
+
+namespace ndtrain {
+
+Graph remove_dead_nodes(const Graph& g);
+
+// Runs every node whose inputs are constants, or params that are not in `trainable`, once, here.
+Graph fold_constants(const Graph& g, std::span<const ValueId> trainable = {});
+
+// Conv then BatchNormalization (inference) with frozen weights: one Conv with scaled weights.
+Graph fold_batch_norm(const Graph& g);
+
+// Conv, then an optional Add of a residual, then an optional Relu or Clip: one FusedConv.
+Graph fuse_convolutions(const Graph& g);
+
+// All of the above in their order: what an extractor or an inference plan is made from.
+Graph optimize_for_inference(const Graph& g);
+
+struct TrainingGraph {
+  Graph graph;
+  // Running statistics: graph output `output` is the next value of param `param`.
+  struct State {
+    ValueId param, output;
+  };
+  std::vector<State> states;
+  ValueId dropout_seed = kNone;  // i64 [2]: seed and step; kNone without Dropout
+};
+
+// Batch statistics and dropout on: BatchNormalization trains and its running statistics become state
+// outputs; Dropout draws its mask from (seed, step), so that it is not repeated for ever.
+TrainingGraph to_training(const Graph& g);
+
+}  // namespace ndtrain

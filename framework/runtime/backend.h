@@ -1,0 +1,86 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/core/error.h"
+#include "framework/core/thread_pool.h"
+#include "framework/graph/graph.h"
+#include "framework/runtime/backend_abi.h"
+
+namespace ndtrain {
+
+// A loaded plugin. Never unloaded: kernels and threads may outlive any one user. Thread-safe.
+class Backend {
+ public:
+  // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated), else
+  // in ndtrain-backends/ beside the program, else in the installed library directory. A subdirectory named after an
+  // instruction set this CPU has (x86-64-v4, x86-64-v3) goes first. Loaded once per process.
+  // Throws Error saying where it looked and why each candidate was refused.
+  static const Backend& find(const std::string& name);
+  static const Backend& load(const std::string& path);
+  static std::vector<std::string> available();  // names of the plugins that load here
+
+  const ndt_backend& abi() const { return *abi_; }
+  const std::string& path() const { return path_; }
+  std::string name() const { return abi_->name; }
+
+  // Throws Error with the plugin's own words unless `s` is NDT_OK.
+  void check(ndt_status s, const std::string& what) const;
+
+ private:
+  Backend(const ndt_backend* abi, std::string path) : abi_(abi), path_(std::move(path)) {}
+  const ndt_backend* abi_;
+  std::string path_;
+};
+
+// Threads lent to every backend. Set before the first Device is opened; default: all cores.
+void set_threads(int threads);
+ThreadPool& shared_threads();
+
+struct DeviceOptions {
+  int32_t index = 0;
+  bool deterministic = false;
+  std::string tuning_file = {};
+};
+
+// One device of a backend, opened. Thread-safe.
+class Device {
+ public:
+  Device(const Backend& backend, const DeviceOptions& options = {});
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const Backend& backend() const { return backend_; }
+  const ndt_backend& abi() const { return backend_.abi(); }
+  ndt_device* handle() const { return handle_; }
+  std::string numerics() const;  // plugin, version, instruction set: stored beside each feature
+
+ private:
+  const Backend& backend_;
+  ndt_device* handle_ = nullptr;
+};
+
+// Device memory. Freed with the object.
+class DeviceBuffer {
+ public:
+  DeviceBuffer() = default;
+  DeviceBuffer(const Device& device, size_t bytes);  // throws Error when there is not as much
+  DeviceBuffer(DeviceBuffer&& o) noexcept { *this = std::move(o); }
+  DeviceBuffer& operator=(DeviceBuffer&& o) noexcept;
+  ~DeviceBuffer();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  const Device* device_ = nullptr;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+ndt_tensor_type abi_type(const TensorType& t);  // plain row-major strides
+
+}  // namespace ndtrain

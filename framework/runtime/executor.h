@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/runtime/plan.h"
+
+namespace ndtrain {
+
+// Runs a Plan: owns one arena and one stream. One run at a time; several Executors may run one Plan
+// at once. Running allocates nothing.
+class Executor {
+ public:
+  explicit Executor(const Plan& plan);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  // `bindings` are device addresses in the order of Plan::bindings(), `outputs` in the order of
+  // Plan::outputs(). An output may lie over the binding it replaces (a parameter's next value) when
+  // nothing reads that binding afterwards; the plan does not check. on_ready(k) is called when
+  // output k is complete, in Plan::ready_order(). Throws Error on a device failure.
+  using OnReady = std::function<void(int output)>;
+  void run(std::span<const void* const> bindings, std::span<void* const> outputs,
+           const OnReady& on_ready = {});
+
+  // The same with host tensors, copied to and from the device.
+  std::vector<Tensor> run(std::span<const Tensor> bindings);
+
+  // Seconds per node of the last run when profiling is on, in plan order.
+  struct NodeTime {
+    std::string op, name;
+    double seconds;
+  };
+  void set_profiling(bool on);
+  std::vector<NodeTime> profile() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,52 @@
+// A Plan is one graph prepared for one device: every node has a kernel, constant weights are packed,
+// every buffer has its place in one arena. Immutable once made; Executors run it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/graph/graph.h"
+#include "framework/runtime/backend.h"
+
+namespace ndtrain {
+
+struct PlanOptions {
+  // Params given at every run (the trainable ones). All other params are constants of the plan.
+  std::vector<ValueId> bound_params = {};
+  bool reuse_memory = true;  // false: every value has a buffer of its own (for tests)
+};
+
+// Kernels and packed weights that plans of different batch sizes share. Thread-safe.
+class PackedWeights;
+
+class Plan {
+ public:
+  // Asks the backend about every node before anything runs; throws one Error naming all nodes it
+  // refuses, with its reasons. Keeps what it needs of `g`; `device` must outlive the plan.
+  Plan(const Graph& g, const Device& device, PlanOptions options = {});
+  ~Plan();
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  // What a run is given, in this order: the graph's inputs, then bound_params.
+  std::span<const ValueId> bindings() const;
+  // The graph's outputs, in order. Each is ready after node `ready_after(k)`; fixed at plan time.
+  std::span<const ValueId> outputs() const;
+  // Output numbers in the order in which a run reports them.
+  std::span<const int> ready_order() const;
+  const TensorType& type(ValueId v) const;
+
+  const Device& device() const;
+  size_t arena_bytes() const;   // one executor's buffers and workspace
+  size_t packed_bytes() const;  // constants held in device memory
+  size_t kernel_count() const;
+
+ private:
+  friend class Executor;
+  struct Program;
+  std::unique_ptr<Program> program_;
+};
+
+}  // namespace ndtrain

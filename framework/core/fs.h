@@ -46,7 +46,7 @@ class Fs {
   virtual Result<FileInfo> info(const std::string& path) = 0;  // follows links
   // Names (not paths) in byte order, without . and ..
   virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;
-  virtual Status make_directories(const std::string& path) = 0;
+  virtual Status make_directories(const std::string& path) = 0;  // with parents; durable on return
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;          // a file or an empty directory
   virtual Status sync_directory(const std::string& path) = 0;

@@ -1,0 +1,50 @@
+#include "framework/core/fs.h"
+
+namespace ndtrain {
+
+Result<std::string> Fs::read(const std::string& path, int64_t limit) {
+  Result<std::unique_ptr<File>> file = open(path, Mode::kRead);
+  if (!file.ok()) return file.status();
+  Result<int64_t> size = (*file)->size();
+  if (!size.ok()) return size.status();
+  if (*size > limit) {
+    return Status(Code::kTooLarge, path + ": " + std::to_string(*size) + " bytes, at most " +
+                                       std::to_string(limit) + " are accepted");
+  }
+  std::string bytes(static_cast<size_t>(*size), '\0');
+  Result<size_t> got = (*file)->read_at(0, std::as_writable_bytes(std::span(bytes)));
+  if (!got.ok()) return got.status();
+  bytes.resize(*got);
+  return bytes;
+}
+
+std::string join(std::string_view directory, std::string_view name) {
+  std::string path(directory);
+  if (!path.empty() && path.back() != '/') path += '/';
+  return path.append(name);
+}
+
+std::string parent_of(std::string_view path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string_view::npos) return "";
+  const size_t last = path.find_last_not_of('/', slash);
+  if (last == std::string_view::npos) return "/";
+  return std::string(path.substr(0, last + 1));
+}
+
+std::string name_of_path(std::string_view path) {
+  return std::string(path.substr(path.rfind('/') + 1));  // npos + 1 is 0
+}
+
+std::string extension_of(std::string_view path) {
+  const std::string name = name_of_path(path);
+  const size_t dot = name.rfind('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == name.size()) return "";
+  std::string extension = name.substr(dot);
+  for (char& c : extension) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return extension;
+}
+
+}  // namespace ndtrain

@@ -9,15 +9,28 @@ namespace ndtrain {
 // Numbered like ndt_dtype of runtime/backend_abi.h (a test holds the two together).
 enum class DType : uint8_t {
   kNone = 0,  // an optional port that is not there
-  kF32, kF16, kBF16, kF64, kI8, kU8, kI16, kU16, kI32, kU32, kI64, kU64, kBool
+  kF32,
+  kF16,
+  kBF16,
+  kF64,
+  kI8,
+  kU8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kBool
 };
 
-size_t size_of(DType t);            // bytes; throws Error for kNone
-std::string_view name_of(DType t);  // "f32", "i64", …
+size_t size_of(DType t);                   // bytes; throws Error for kNone
+std::string_view name_of(DType t);         // "f32", "i64", …
 DType dtype_named(std::string_view name);  // throws Error if there is none
 bool is_float(DType t);
 
-// IEEE half and bfloat16 as bit patterns; conversion rounds to nearest even, keeps NaN and infinity.
+// IEEE half and bfloat16 as bit patterns; conversion rounds to nearest even, keeps NaN and
+// infinity.
 uint16_t f16_from_f32(float x);
 float f32_from_f16(uint16_t h);
 uint16_t bf16_from_f32(float x);

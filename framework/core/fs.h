@@ -39,7 +39,11 @@ class File {
 
 class Fs {
  public:
-  enum class Mode { kRead, kCreate, kAppend };  // kCreate: empty, replacing; kAppend: made if absent
+  enum class Mode {
+    kRead,
+    kCreate,
+    kAppend
+  };  // kCreate: empty, replacing; kAppend: made if absent
 
   virtual ~Fs() = default;
   virtual Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) = 0;
@@ -48,7 +52,7 @@ class Fs {
   virtual Result<std::vector<std::string>> list(const std::string& directory) = 0;
   virtual Status make_directories(const std::string& path) = 0;  // with parents; durable on return
   virtual Status rename(const std::string& from, const std::string& to) = 0;
-  virtual Status remove(const std::string& path) = 0;          // a file or an empty directory
+  virtual Status remove(const std::string& path) = 0;  // a file or an empty directory
   virtual Status sync_directory(const std::string& path) = 0;
   virtual Result<Space> space(const std::string& path) = 0;
 

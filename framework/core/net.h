@@ -1,5 +1,5 @@
-// Ordered byte streams between named endpoints, injected so that a simulator can break, delay and cut
-// them. An address is "host:port" or "unix:/path".
+// Ordered byte streams between named endpoints, injected so that a simulator can break, delay and
+// cut them. An address is "host:port" or "unix:/path".
 #pragma once
 
 #include <chrono>

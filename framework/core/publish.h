@@ -1,6 +1,6 @@
-// The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers see
-// the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed: what is on the
-// disk is unknown from then on, so nobody but main() may catch it.
+// The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers
+// see the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed: what is
+// on the disk is unknown from then on, so nobody but main() may catch it.
 #pragma once
 
 #include <memory>

@@ -11,7 +11,8 @@
 
 namespace ndtrain {
 
-// Extents, outermost first. Never negative; the product is checked against limits.h on construction.
+// Extents, outermost first. Never negative; the product is checked against limits.h on
+// construction.
 class Shape {
  public:
   Shape() = default;  // a scalar

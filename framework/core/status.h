@@ -9,7 +9,17 @@
 
 namespace ndtrain {
 
-enum class Code { kOk, kNotFound, kExists, kCorrupt, kIo, kNoSpace, kTooLarge, kUnsupported, kCancelled };
+enum class Code {
+  kOk,
+  kNotFound,
+  kExists,
+  kCorrupt,
+  kIo,
+  kNoSpace,
+  kTooLarge,
+  kUnsupported,
+  kCancelled
+};
 
 class [[nodiscard]] Status {
  public:
@@ -34,8 +44,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {         // NOLINT
+  Result(T value) : value_(std::move(value)) {}         // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)) {  // NOLINT
     if (status_.ok()) throw Error("Result: made from an ok Status without a value");
   }
 

@@ -21,7 +21,7 @@ class Tensor {
     t.fill(values.data(), values.size() * sizeof(T));
     return t;
   }
-  static Tensor i64(const std::vector<int64_t>& values);  // rank 1
+  static Tensor i64(const std::vector<int64_t>& values);                        // rank 1
   static Tensor from_doubles(TensorType type, std::span<const double> values);  // see rounded()
 
   bool defined() const { return data_ != nullptr; }
@@ -46,7 +46,7 @@ class Tensor {
   std::vector<double> to_doubles() const;
   std::vector<int64_t> to_ints() const;  // any integer or bool dtype; throws Error otherwise
 
-  Tensor reshaped(Shape shape) const;   // shares the bytes; throws Error when the counts differ
+  Tensor reshaped(Shape shape) const;  // shares the bytes; throws Error when the counts differ
   bool same_bytes(const Tensor& o) const;
 
  private:

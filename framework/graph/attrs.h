@@ -32,7 +32,9 @@ class Attrs {
   const Floats& floats(std::string_view name) const;
   const Tensor& tensor(std::string_view name) const;
 
-  void set(std::string name, Attr value) { map_.insert_or_assign(std::move(name), std::move(value)); }
+  void set(std::string name, Attr value) {
+    map_.insert_or_assign(std::move(name), std::move(value));
+  }
   void erase(std::string_view name);
   auto begin() const { return map_.begin(); }
   auto end() const { return map_.end(); }

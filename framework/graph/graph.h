@@ -1,7 +1,7 @@
-// A Graph is an ordered list of nodes over numbered values. Node order is a valid execution order: a
-// node's inputs are produced before it. Shapes are static. Graphs are plain values: copy them, cut
-// them, send them. Tensors inside are immutable and shared between copies; nothing in here points at
-// a device or at a buffer that a run writes to.
+// A Graph is an ordered list of nodes over numbered values. Node order is a valid execution order:
+// a node's inputs are produced before it. Shapes are static. Graphs are plain values: copy them,
+// cut them, send them. Tensors inside are immutable and shared between copies; nothing in here
+// points at a device or at a buffer that a run writes to.
 #pragma once
 
 #include <span>
@@ -29,7 +29,8 @@ struct Value {
   std::string name;
   TensorType type;
   ValueKind kind = ValueKind::kComputed;
-  Tensor data;  // kParam: the initial value (may be undefined when only types matter); kConstant: defined
+  Tensor data;  // kParam: the initial value (may be undefined when only types matter); kConstant:
+                // defined
 };
 
 struct Node {
@@ -91,12 +92,12 @@ class GraphCopy {
   explicit GraphCopy(const Graph& from) : from_(from), map_(from.value_count(), kNone) {}
 
   Graph& graph() { return to_; }
-  void copy(const Node& n);             // names are kept
-  ValueId get(ValueId v);               // where `v` of the original is now; kNone stays kNone
+  void copy(const Node& n);  // names are kept
+  ValueId get(ValueId v);    // where `v` of the original is now; kNone stays kNone
   bool has(ValueId v) const { return map_[index(v)] != kNone; }
   void replace(ValueId v, ValueId by);  // from now on `v` of the original is `by` of the copy
-  // Inputs in the original's order (used or not), the outputs, and no unused params.
-  Graph finish();
+  void keep_inputs();                   // all of the original's, in its order, whether used or not
+  Graph finish();                       // marks the original's outputs
 
  private:
   const Graph& from_;

@@ -1,6 +1,6 @@
-// A Model is an ONNX model as imported: opset differences gone, defaults explicit, functions inlined,
-// but shapes not yet computed, and the batch open. It is what artefacts are made of; bind() makes the
-// Graph that everything else works on.
+// A Model is an ONNX model as imported: opset differences gone, defaults explicit, functions
+// inlined, but shapes not yet computed, and the batch open. It is what artefacts are made of;
+// bind() makes the Graph that everything else works on.
 #pragma once
 
 #include <map>
@@ -37,17 +37,17 @@ struct Model {
 };
 
 // The graph of `model` for one batch size. Value names are the model's. Float initialisers become
-// params, all others constants. Shape arithmetic is folded away: a node whose inputs are all constants
-// runs through the reference and leaves a constant. `known` gives the value of inputs that decide
-// shapes; they become constants. Throws Error naming the node that does not fit.
+// params, all others constants. Shape arithmetic is folded away: a node whose inputs are all
+// constants runs through the reference and leaves a constant. `known` gives the value of inputs
+// that decide shapes; they become constants. Throws Error naming the node that does not fit.
 Graph bind(const Model& model, int64_t batch, const std::map<std::string, Tensor>& known = {});
 
 // Inputs whose values decide shapes (Reshape's second, say), so that bind() needs them.
 std::vector<std::string> shape_inputs(const Model& model);
 
 // The part of `model` that computes `outputs` from the values `inputs`, which need not be inputs of
-// the model. Shape arithmetic on values before `inputs` is rewritten to read the batch from the first
-// of them. Throws Error if something else before `inputs` is needed.
+// the model. Shape arithmetic on values before `inputs` is rewritten to read the batch from the
+// first of them. Throws Error if something else before `inputs` is needed.
 Model extract(const Model& model, std::span<const std::string> inputs,
               std::span<const std::string> outputs);
 

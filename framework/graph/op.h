@@ -14,11 +14,11 @@ namespace ndtrain {
 // Throws Error when the inputs do not fit. The caller prefixes the op's name.
 struct InferContext {
   const Attrs& attrs;
-  std::span<const TensorType> in;        // dtype kNone: the optional input is absent
-  std::span<const Tensor> known;         // data of inputs known when the graph is built; else undefined
-  int n_outputs;                         // as many types go into `out`
+  std::span<const TensorType> in;  // dtype kNone: the optional input is absent
+  std::span<const Tensor> known;   // data of inputs known when the graph is built; else undefined
+  int n_outputs;                   // as many types go into `out`
   std::vector<TensorType>& out;
-  std::vector<Tensor>& out_known;        // optional: out_known[k] defined = output k is this constant
+  std::vector<Tensor>& out_known;  // optional: out_known[k] defined = output k is this constant
 
   bool has(size_t i) const { return i < in.size() && in[i].dtype != DType::kNone; }
   const Shape& shape(size_t i) const { return in[i].shape; }
@@ -26,8 +26,8 @@ struct InferContext {
   Ints ints(size_t i) const;
 };
 
-// The definition of the op, in double, as plain as it can be written. Integers are exact up to 2^53.
-// The interpreter rounds each output to its dtype (see rounded()); f32 stays double.
+// The definition of the op, in double, as plain as it can be written. Integers are exact up to
+// 2^53. The interpreter rounds each output to its dtype (see rounded()); f32 stays double.
 struct ReferenceContext {
   const Attrs& attrs;
   std::span<const TensorType> in_types, out_types;
@@ -43,32 +43,32 @@ struct ReferenceContext {
 struct GradientContext {
   Graph& g;
   const Node& node;
-  std::span<const ValueId> dy;     // one per output; kNone where no gradient arrives
-  std::span<const bool> wanted;    // one per input: whether its gradient is of use
+  std::span<const ValueId> dy;   // one per output; kNone where no gradient arrives
+  std::span<const bool> wanted;  // one per input: whether its gradient is of use
 
   ValueId x(size_t i) const { return node.inputs[i]; }
   bool has(size_t i) const { return i < node.inputs.size() && node.inputs[i] != kNone; }
   ValueId y(size_t i = 0) const { return node.outputs[i]; }
   const Shape& shape(ValueId v) const { return g.shape(v); }
-  ValueId dy_or_zeros(size_t i);   // a constant of zeros where no gradient arrives
+  ValueId dy_or_zeros(size_t i);                    // a constant of zeros where no gradient arrives
   ValueId scalar(double v, DType t = DType::kF32);  // a rank-0 constant
 };
 
 // One input of an Example. By default f32, random, ±[0.1, 1] (away from the kinks at 0).
 struct ExampleInput {
   TensorType type;
-  double low = 0, high = 0;        // when low < high: uniform in [low, high] instead (integers too)
-  std::vector<double> values = {}; // when not empty: exactly these
-  bool known = false;              // added as a constant: decides shapes or is written into the model
-  bool distinct = false;           // a random permutation of evenly spaced values: no ties (max, pools)
+  double low = 0, high = 0;  // when low < high: uniform in [low, high] instead (integers too)
+  std::vector<double> values = {};  // when not empty: exactly these
+  bool known = false;     // added as a constant: decides shapes or is written into the model
+  bool distinct = false;  // a random permutation of evenly spaced values: no ties (max, pools)
 
   ExampleInput(Shape s) : type{DType::kF32, std::move(s)} {}  // NOLINT: {2,3} is an input
   ExampleInput(std::initializer_list<int64_t> s) : ExampleInput(Shape(s)) {}
   ExampleInput(DType t, Shape s) : type{t, std::move(s)} {}
 
   static ExampleInput absent() { return {DType::kNone, Shape{}}; }
-  static ExampleInput ints(std::vector<int64_t> v);                       // known, rank-1 i64
-  static ExampleInput scalar(double v, DType t = DType::kF32);            // known, rank 0
+  static ExampleInput ints(std::vector<int64_t> v);             // known, rank-1 i64
+  static ExampleInput scalar(double v, DType t = DType::kF32);  // known, rank 0
   static ExampleInput given(DType t, Shape s, std::vector<double> v);
   static ExampleInput range(Shape s, double low, double high, DType t = DType::kF32);
   static ExampleInput no_ties(Shape s);
@@ -78,9 +78,9 @@ struct ExampleInput {
 struct Example {
   std::vector<ExampleInput> inputs;
   Attrs attrs = {};
-  int outputs = 0;               // as in Graph::add
-  bool check_gradient = true;    // false where the op's gradient does not exist at this example
-  double tolerance = 0;          // kernels: 0 = derived from OpDef::terms
+  int outputs = 0;             // as in Graph::add
+  bool check_gradient = true;  // false where the op's gradient does not exist at this example
+  double tolerance = 0;        // kernels: 0 = derived from OpDef::terms
 };
 
 struct OpDef {
@@ -88,8 +88,9 @@ struct OpDef {
   int min_inputs = 1, max_inputs = 1;
   int min_outputs = 1, max_outputs = 1;
   std::vector<AttrSpec> attrs = {};
-  // Makes attributes explicit that follow from others or from the inputs (auto_pad -> pads, an omitted
-  // kernel_shape), before infer: nobody behind Graph::add sees the short forms. Null: nothing to do.
+  // Makes attributes explicit that follow from others or from the inputs (auto_pad -> pads, an
+  // omitted kernel_shape), before infer: nobody behind Graph::add sees the short forms. Null:
+  // nothing to do.
   void (*complete)(Attrs&, std::span<const TensorType> in) = nullptr;
   void (*infer)(InferContext&) = nullptr;
   void (*reference)(const ReferenceContext&) = nullptr;
@@ -98,12 +99,12 @@ struct OpDef {
   // Products added up per output element (convolution: C/g * kh * kw): tolerances and FLOPs follow
   // from it. Null: 1.
   int64_t (*terms)(const Attrs&, std::span<const TensorType> in) = nullptr;
-  uint64_t shape_inputs = 0;     // bit i: input i decides shapes and must be known in advance
-  bool reference_only = false;   // met only in shape arithmetic: folded away, no kernels
+  uint64_t shape_inputs = 0;    // bit i: input i decides shapes and must be known in advance
+  bool reference_only = false;  // met only in shape arithmetic: folded away, no kernels
   std::vector<Example> examples = {};
 };
 
-const OpDef& find_op(std::string_view name);    // throws Error if there is none
+const OpDef& find_op(std::string_view name);  // throws Error if there is none
 const OpDef* try_find_op(std::string_view name);
 std::span<const OpDef> all_ops();
 

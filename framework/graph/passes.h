@@ -2,7 +2,6 @@
 // computes (to_training excepted, which is its point).
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -11,6 +10,9 @@
 namespace ndtrain {
 
 Graph remove_dead_nodes(const Graph& g);
+
+// Identity, and Dropout as inference sees it.
+Graph remove_identities(const Graph& g);
 
 // Runs every node whose inputs are constants, or params that are not in `trainable`, once, here.
 Graph fold_constants(const Graph& g, std::span<const ValueId> trainable = {});
@@ -34,8 +36,8 @@ struct TrainingGraph {
   ValueId dropout_seed = kNone;  // i64 [2]: seed and step; kNone without Dropout
 };
 
-// Batch statistics and dropout on: BatchNormalization trains and its running statistics become state
-// outputs; Dropout draws its mask from (seed, step), so that it is not repeated for ever.
+// Batch statistics and dropout on: BatchNormalization trains and its running statistics become
+// state outputs; Dropout draws its mask from (seed, step), so that it is not repeated for ever.
 TrainingGraph to_training(const Graph& g);
 
 }  // namespace ndtrain

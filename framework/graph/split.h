@@ -1,5 +1,5 @@
-// The freeze boundary: cuts a graph into the part that no trainable parameter can influence, and the
-// rest.
+// The freeze boundary: cuts a graph into the part that no trainable parameter can influence, and
+// the rest.
 #pragma once
 
 #include <span>
@@ -20,8 +20,8 @@ struct Split {
 // handed on by the trainable half. Throws Error if nothing is trainable.
 Split split(const Graph& g, std::span<const ValueId> trainable);
 
-// Cuts at `features`, which must be legal: earlier than `trainable` allows is fine (what lies between
-// goes to the trainable half, still frozen), later is refused with Error.
+// Cuts at `features`, which must be legal: earlier than `trainable` allows is fine (what lies
+// between goes to the trainable half, still frozen), later is refused with Error.
 Split split_at(const Graph& g, std::span<const ValueId> features,
                std::span<const ValueId> trainable);
 

@@ -14,10 +14,11 @@ namespace ndtrain {
 // A loaded plugin. Never unloaded: kernels and threads may outlive any one user. Thread-safe.
 class Backend {
  public:
-  // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated), else
-  // in ndtrain-backends/ beside the program, else in the installed library directory. A subdirectory named after an
-  // instruction set this CPU has (x86-64-v4, x86-64-v3) goes first. Loaded once per process.
-  // Throws Error saying where it looked and why each candidate was refused.
+  // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated),
+  // else in ndtrain-backends/ beside the program, else in the installed library directory. A
+  // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
+  // Loaded once per process. Throws Error saying where it looked and why each candidate was
+  // refused.
   static const Backend& find(const std::string& name);
   static const Backend& load(const std::string& path);
   static std::vector<std::string> available();  // names of the plugins that load here

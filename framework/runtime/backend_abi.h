@@ -29,8 +29,19 @@ typedef enum {
 
 typedef enum {
   NDT_ABSENT = 0, /* an optional input that is not there */
-  NDT_F32, NDT_F16, NDT_BF16, NDT_F64, NDT_I8, NDT_U8, NDT_I16, NDT_U16,
-  NDT_I32, NDT_U32, NDT_I64, NDT_U64, NDT_BOOL
+  NDT_F32,
+  NDT_F16,
+  NDT_BF16,
+  NDT_F64,
+  NDT_I8,
+  NDT_U8,
+  NDT_I16,
+  NDT_U16,
+  NDT_I32,
+  NDT_U32,
+  NDT_I64,
+  NDT_U64,
+  NDT_BOOL
 } ndt_dtype;
 
 typedef struct ndt_device ndt_device; /* opaque, owned by the backend */
@@ -101,7 +112,7 @@ typedef struct {
 typedef struct {
   size_t struct_size;
   int32_t abi_major, abi_minor;
-  const char* name;       /* "cpu", "cuda" */
+  const char* name; /* "cpu", "cuda" */
   /* What decides the bits of a result: plugin, version, libraries, instruction set. */
   const char* numerics;
   int32_t shares_host_memory; /* buffers may be read by other backends that share it too */
@@ -115,7 +126,8 @@ typedef struct {
 
   ndt_status (*alloc)(ndt_device* device, size_t bytes, void** ptr);
   void (*free)(ndt_device* device, void* ptr);
-  ndt_status (*host_alloc)(ndt_device* device, size_t bytes, void** ptr); /* pinned where it matters */
+  ndt_status (*host_alloc)(ndt_device* device, size_t bytes,
+                           void** ptr); /* pinned where it matters */
   void (*host_free)(ndt_device* device, void* ptr);
 
   ndt_status (*stream_create)(ndt_device* device, ndt_stream** stream);

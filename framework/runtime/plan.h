@@ -1,5 +1,5 @@
-// A Plan is one graph prepared for one device: every node has a kernel, constant weights are packed,
-// every buffer has its place in one arena. Immutable once made; Executors run it.
+// A Plan is one graph prepared for one device: every node has a kernel, constant weights are
+// packed, every buffer has its place in one arena. Immutable once made; Executors run it.
 #pragma once
 
 #include <memory>

@@ -1,0 +1,135 @@
+// Folding: what can be computed once, is.
+#include "framework/graph/fold.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/graph/op.h"
+#include "framework/graph/passes.h"
+#include "framework/graph/uses.h"
+
+namespace ndtrain {
+
+std::vector<Tensor> run_on_constants(const Graph& g, const Node& n) {
+  std::vector<TensorType> in_types, out_types;
+  std::vector<std::vector<double>> in;
+  for (ValueId v : n.inputs) {
+    in_types.push_back(v == kNone ? TensorType{DType::kNone, {}} : g.type(v));
+    in.push_back(v == kNone ? std::vector<double>() : g.value(v).data.to_doubles());
+  }
+  for (ValueId v : n.outputs) out_types.push_back(g.type(v));
+  const auto out = run_reference(find_op(n.op), n.attrs, in_types, out_types, in);
+  std::vector<Tensor> result;
+  for (size_t k = 0; k < out.size(); ++k) {
+    result.push_back(Tensor::from_doubles(out_types[k], out[k]));
+  }
+  return result;
+}
+
+Graph fold_constants(const Graph& g, std::span<const ValueId> trainable) {
+  // A result larger than this and than what it is made from is cheaper to recompute than to keep.
+  constexpr int64_t kLargest = int64_t{1} << 22;
+
+  const std::vector<bool> tuned = depends_on(g, trainable);
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (const Node& n : g.nodes()) {
+    int64_t in_count = 0, out_count = 0;
+    bool known = !n.inputs.empty();
+    for (ValueId v : n.inputs) {
+      if (v == kNone) continue;
+      known &= !tuned[index(v)] && copy.graph().value(copy.get(v)).data.defined();
+      in_count += g.shape(v).count();
+    }
+    for (ValueId v : n.outputs) out_count += g.shape(v).count();
+    copy.copy(n);
+    if (!known || out_count > std::max(kLargest, in_count)) continue;
+    if (copy.graph().nodes().empty()) continue;
+    const Node copied = copy.graph().nodes().back();
+    std::vector<Tensor> results = run_on_constants(copy.graph(), copied);
+    for (size_t k = 0; k < results.size(); ++k) {
+      const std::string& name = g.value(n.outputs[k]).name;
+      copy.replace(n.outputs[k], copy.graph().add_constant(name, std::move(results[k])));
+    }
+  }
+  return remove_dead_nodes(copy.finish());
+}
+
+namespace {
+
+// y = (x - mean) * scale / sqrt(var + epsilon) + bias, as y = x * factor + offset.
+struct Affine {
+  std::vector<double> factor, offset;
+};
+
+Affine affine(const Graph& g, const Node& bn) {
+  const auto data = [&](size_t i) { return g.value(bn.inputs[i]).data.to_doubles(); };
+  const auto scale = data(1), bias = data(2), mean = data(3), var = data(4);
+  const double epsilon = bn.attrs.f("epsilon");
+  Affine a{scale, bias};
+  for (size_t c = 0; c < scale.size(); ++c) {
+    a.factor[c] = scale[c] / std::sqrt(var[c] + epsilon);
+    a.offset[c] = bias[c] - mean[c] * a.factor[c];
+  }
+  return a;
+}
+
+void emit_folded(GraphCopy& copy, const Graph& g, const Node& conv, const Node& bn) {
+  const Affine a = affine(g, bn);
+  const Value& w = g.value(conv.inputs[1]);
+  std::vector<double> weights = w.data.to_doubles();
+  const size_t row = weights.size() / a.factor.size();
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] *= a.factor[i / row];
+  std::vector<double> bias = a.offset;
+  if (conv.inputs.size() > 2) {
+    const std::vector<double> b = g.value(conv.inputs[2]).data.to_doubles();
+    for (size_t c = 0; c < bias.size(); ++c) bias[c] += b[c] * a.factor[c];
+  }
+  Graph& to = copy.graph();
+  const std::string& name = g.value(bn.outputs[0]).name;
+  const auto channels = static_cast<int64_t>(bias.size());
+  const ValueId y = to.add1(
+      "Conv",
+      {copy.get(conv.inputs[0]), to.add_param(w.name, Tensor::from_doubles(w.type, weights)),
+       to.add_param(name + ".bias", Tensor::from_doubles({w.type.dtype, {channels}}, bias))},
+      conv.attrs);
+  to.rename(y, name);
+  copy.replace(bn.outputs[0], y);
+}
+
+bool all_known(const Graph& g, const Node& n, size_t first) {
+  for (size_t i = first; i < n.inputs.size(); ++i) {
+    if (n.inputs[i] == kNone || !g.value(n.inputs[i]).data.defined()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Graph fold_batch_norm(const Graph& g) {
+  const Uses uses(g);
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  std::vector<bool> folded(g.nodes().size());
+  for (const Node& n : g.nodes()) {
+    if (n.op != "BatchNormalization" || n.attrs.flag("training_mode") || !all_known(g, n, 1)) {
+      continue;
+    }
+    const int conv = uses.producer(n.inputs[0]);
+    if (conv < 0 || g.nodes()[conv].op != "Conv" || !uses.only_once(n.inputs[0])) continue;
+    if (all_known(g, g.nodes()[conv], 1)) folded[static_cast<size_t>(conv)] = true;
+  }
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (folded[i]) continue;
+    const int producer = n.inputs.empty() ? -1 : uses.producer(n.inputs[0]);
+    if (n.op == "BatchNormalization" && producer >= 0 && folded[static_cast<size_t>(producer)]) {
+      emit_folded(copy, g, g.nodes()[producer], n);
+    } else {
+      copy.copy(n);
+    }
+  }
+  return copy.finish();
+}
+
+}  // namespace ndtrain

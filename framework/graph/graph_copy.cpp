@@ -1,0 +1,46 @@
+#include "framework/graph/graph.h"
+
+namespace ndtrain {
+
+ValueId GraphCopy::get(ValueId v) {
+  if (v == kNone) return kNone;
+  ValueId& copied = map_.at(index(v));
+  if (copied != kNone) return copied;
+  const Value& value = from_.value(v);
+  switch (value.kind) {
+    case ValueKind::kInput:
+      return copied = to_.add_input(value.name, value.type);
+    case ValueKind::kParam:
+      return copied = value.data.defined() ? to_.add_param(value.name, value.data)
+                                           : to_.add_param(value.name, value.type);
+    case ValueKind::kConstant:
+      return copied = to_.add_constant(value.name, value.data);
+    case ValueKind::kComputed:
+      break;
+  }
+  throw Error("'", value.name, "' is used before the node that computes it is copied");
+}
+
+void GraphCopy::copy(const Node& n) {
+  std::vector<ValueId> in;
+  for (ValueId v : n.inputs) in.push_back(get(v));
+  const std::vector<ValueId> out =
+      to_.add(n.op, std::move(in), n.attrs, static_cast<int>(n.outputs.size()));
+  for (size_t i = 0; i < out.size(); ++i) {
+    to_.rename(out[i], from_.value(n.outputs[i]).name);
+    map_[index(n.outputs[i])] = out[i];
+  }
+}
+
+void GraphCopy::replace(ValueId v, ValueId by) { map_.at(index(v)) = by; }
+
+void GraphCopy::keep_inputs() {
+  for (ValueId v : from_.inputs()) get(v);
+}
+
+Graph GraphCopy::finish() {
+  for (ValueId v : from_.outputs()) to_.mark_output(get(v));
+  return std::move(to_);
+}
+
+}  // namespace ndtrain

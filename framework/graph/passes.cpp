@@ -1,0 +1,54 @@
+#include "framework/graph/passes.h"
+
+#include <algorithm>
+
+namespace ndtrain {
+
+Graph remove_dead_nodes(const Graph& g) {
+  std::vector<bool> live(g.value_count());
+  for (ValueId v : g.outputs()) live[index(v)] = true;
+  std::vector<bool> keep(g.nodes().size());
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    keep[i] = std::ranges::any_of(n.outputs, [&](ValueId v) { return live[index(v)]; });
+    if (!keep[i]) continue;
+    for (ValueId v : n.inputs) {
+      if (v != kNone) live[index(v)] = true;
+    }
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    if (keep[i]) copy.copy(g.nodes()[i]);
+  }
+  return copy.finish();
+}
+
+Graph remove_identities(const Graph& g) {
+  std::vector<bool> read(g.value_count());
+  for (ValueId v : g.outputs()) read[index(v)] = true;
+  for (const Node& n : g.nodes()) {
+    for (ValueId v : n.inputs) {
+      if (v != kNone) read[index(v)] = true;
+    }
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (const Node& n : g.nodes()) {
+    const bool mask_read = n.outputs.size() > 1 && read[index(n.outputs[1])];
+    const bool is_output = std::ranges::find(g.outputs(), n.outputs[0]) != g.outputs().end();
+    if ((n.op == "Identity" || (n.op == "Dropout" && !mask_read)) && !is_output) {
+      copy.replace(n.outputs[0], copy.get(n.inputs[0]));
+    } else {
+      copy.copy(n);
+    }
+  }
+  return copy.finish();
+}
+
+Graph optimize_for_inference(const Graph& g) {
+  Graph folded = remove_dead_nodes(fold_constants(remove_identities(g)));
+  return remove_dead_nodes(fuse_convolutions(fold_batch_norm(folded)));
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,71 @@
+#include "framework/graph/split.h"
+
+#include <algorithm>
+
+namespace ndtrain {
+namespace {
+
+// `back[v]`: value v is computed in the trainable half.
+Split cut(const Graph& g, const std::vector<bool>& back) {
+  std::vector<bool> produced_in_front(g.value_count());
+  for (const Node& n : g.nodes()) {
+    for (ValueId v : n.outputs) produced_in_front[index(v)] = !back[index(v)];
+  }
+  // In the order in which the trainable half first asks for them.
+  std::vector<ValueId> crossing;
+  auto cross = [&](ValueId v) {
+    if (v == kNone || !produced_in_front[index(v)]) return;
+    if (std::ranges::find(crossing, v) == crossing.end()) crossing.push_back(v);
+  };
+  for (const Node& n : g.nodes()) {
+    if (!back[index(n.outputs[0])]) continue;
+    for (ValueId v : n.inputs) cross(v);
+  }
+  for (ValueId v : g.outputs()) cross(v);
+
+  GraphCopy front(g), rear(g);
+  Split s;
+  for (ValueId v : crossing) {
+    s.features.push_back(g.value(v).name);
+    rear.replace(v, rear.graph().add_input(g.value(v).name, g.type(v)));
+  }
+  for (const Node& n : g.nodes()) (back[index(n.outputs[0])] ? rear : front).copy(n);
+  for (ValueId v : crossing) front.graph().mark_output(front.get(v));
+  s.extractor = std::move(front.graph());
+  s.trainable = rear.finish();
+  return s;
+}
+
+}  // namespace
+
+Split split(const Graph& g, std::span<const ValueId> trainable) {
+  if (trainable.empty()) throw Error("split: nothing is trainable");
+  return cut(g, depends_on(g, trainable));
+}
+
+Split split_at(const Graph& g, std::span<const ValueId> features,
+               std::span<const ValueId> trainable) {
+  const std::vector<bool> tuned = depends_on(g, trainable);
+  for (ValueId v : features) {
+    if (tuned[index(v)]) {
+      throw Error("split: '", g.value(v).name, "' depends on a trainable parameter; cut earlier");
+    }
+  }
+  // Whatever the features need lies in front; everything else behind.
+  std::vector<bool> front(g.value_count());
+  for (ValueId v : features) front[index(v)] = true;
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    bool any = false;
+    for (ValueId v : n.outputs) any |= front[index(v)];
+    if (!any) continue;
+    for (ValueId v : n.outputs) front[index(v)] = true;
+    for (ValueId v : n.inputs) {
+      if (v != kNone) front[index(v)] = true;
+    }
+  }
+  front.flip();
+  return cut(g, front);
+}
+
+}  // namespace ndtrain

@@ -10,11 +10,61 @@
 
 namespace ndtrain {
 
-// infer: one output of input 0's type; further inputs must have the same shape.
+// Sets of dtypes, for require().
+inline bool any_dtype(DType t) { return t != DType::kNone; }
+inline bool is_bool(DType t) { return t == DType::kBool; }
+inline bool is_number(DType t) { return any_dtype(t) && !is_bool(t); }
+inline bool is_integer(DType t) { return is_number(t) && !is_float(t); }
+bool is_signed(DType t);  // floats and signed integers
+bool is_wide(DType t);    // floats and integers of 32 or 64 bits: what ONNX adds up
+inline bool is_index(DType t) { return t == DType::kI32 || t == DType::kI64; }
+
+// infer: throws Error unless input i is absent or its dtype is one of `allowed`, called `what`.
+void require(const InferContext& c, size_t i, bool (*allowed)(DType), std::string_view what);
+// infer: throws Error unless inputs i and j have one dtype.
+void require_same_dtype(const InferContext& c, size_t i, size_t j);
+
+// infer: one output of input 0's type; further inputs that are present must have the same type.
 void same_type(InferContext& c);
+// The same, for floats only.
+void same_float_type(InferContext& c);
+
+// `v` with another shape of as many elements; `v` itself if it has that shape already.
+ValueId reshape(Graph& g, ValueId v, const Shape& shape);
 
 // A gradient `dy` of a value broadcast from `shape`: summed over the broadcast dims.
 ValueId unbroadcast(Graph& g, ValueId dy, const Shape& shape);
+
+// `v` broadcast to `shape`; `v` itself if it has that shape already.
+ValueId expand(Graph& g, ValueId v, const Shape& shape);
+
+// `v` cast to `t`; `v` itself if it is that already.
+ValueId cast(Graph& g, ValueId v, DType t);
+
+// A rank-0 constant of the dtype of `like`.
+ValueId scalar_like(Graph& g, double x, ValueId like);
+
+// Examples of an op of one input: the first dtype in several shapes, the others in one.
+std::vector<Example> unary_examples(const std::vector<DType>& dtypes, double low = 0,
+                                    double high = 0);
+inline const std::vector<DType> kFloatDTypes = {DType::kF32, DType::kF64, DType::kF16,
+                                                DType::kBF16};
+
+// Walks `out` in row-major order: calls f(i, start + sum of coordinate * step).
+template <typename F>
+void for_each_strided(const Shape& out, std::span<const int64_t> steps, int64_t start, F f) {
+  std::vector<int64_t> at(steps.size(), 0);
+  int64_t offset = start;
+  for (int64_t i = 0; i < out.count(); ++i) {
+    f(i, offset);
+    for (int d = out.rank() - 1; d >= 0; --d) {
+      offset += steps[d];
+      if (++at[d] < out[d]) break;
+      at[d] = 0;
+      offset -= steps[d] * out[d];
+    }
+  }
+}
 
 // Calls f(flat index of a, flat index of b, … per shape) for every element of `out` in row-major
 // order; each of `shapes` broadcasts to `out`.

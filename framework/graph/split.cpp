@@ -43,6 +43,14 @@ Split split(const Graph& g, std::span<const ValueId> trainable) {
   return cut(g, depends_on(g, trainable));
 }
 
+Split split_after(const Graph& g, size_t nodes) {
+  std::vector<bool> back(g.value_count());
+  for (size_t i = nodes; i < g.nodes().size(); ++i) {
+    for (ValueId v : g.nodes()[i].outputs) back[index(v)] = true;
+  }
+  return cut(g, back);
+}
+
 Split split_at(const Graph& g, std::span<const ValueId> features,
                std::span<const ValueId> trainable) {
   const std::vector<bool> tuned = depends_on(g, trainable);

@@ -25,4 +25,8 @@ Split split(const Graph& g, std::span<const ValueId> trainable);
 Split split_at(const Graph& g, std::span<const ValueId> features,
                std::span<const ValueId> trainable);
 
+// Cuts after the first `nodes` nodes: the forward and the backward part of a differentiated graph,
+// say. The values that cross are what the first half must save for the second.
+Split split_after(const Graph& g, size_t nodes);
+
 }  // namespace ndtrain

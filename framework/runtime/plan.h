@@ -18,9 +18,6 @@ struct PlanOptions {
   bool reuse_memory = true;  // false: every value has a buffer of its own (for tests)
 };
 
-// Kernels and packed weights that plans of different batch sizes share. Thread-safe.
-class PackedWeights;
-
 class Plan {
  public:
   // Asks the backend about every node before anything runs; throws one Error naming all nodes it
@@ -32,20 +29,21 @@ class Plan {
 
   // What a run is given, in this order: the graph's inputs, then bound_params.
   std::span<const ValueId> bindings() const;
-  // The graph's outputs, in order. Each is ready after node `ready_after(k)`; fixed at plan time.
+  // The graph's outputs, in order.
   std::span<const ValueId> outputs() const;
-  // Output numbers in the order in which a run reports them.
+  // Output numbers in the order in which a run reports them; fixed at plan time.
   std::span<const int> ready_order() const;
   const TensorType& type(ValueId v) const;
 
   const Device& device() const;
-  size_t arena_bytes() const;   // one executor's buffers and workspace
-  size_t packed_bytes() const;  // constants held in device memory
+  size_t arena_bytes() const;     // one executor's buffers and workspace
+  size_t constant_bytes() const;  // constants read as they are; packed ones belong to the backend
   size_t kernel_count() const;
+
+  struct Program;  // framework/runtime/program.h
 
  private:
   friend class Executor;
-  struct Program;
   std::unique_ptr<Program> program_;
 };
 

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+namespace ndtrain {
+
+// A buffer needed from step `first` to step `last`, both included.
+struct Block {
+  size_t bytes = 0;
+  int first = 0, last = 0;
+  size_t offset = 0;  // the answer
+};
+
+inline constexpr size_t kArenaAlignment = 64;
+
+// Gives every block an offset such that no two that are needed at the same time overlap, and
+// returns the size of the arena. Largest first, each at the lowest place where it fits ("greedy by
+// size", Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+size_t place(std::span<Block> blocks);
+
+}  // namespace ndtrain

@@ -1,0 +1,48 @@
+#include <utility>
+
+#include "framework/runtime/backend.h"
+
+namespace ndtrain {
+
+Device::Device(const Backend& backend, const DeviceOptions& options) : backend_(backend) {
+  const ndt_options abi_options{
+      .struct_size = sizeof(ndt_options),
+      .deterministic = options.deterministic,
+      .allow_tf32 = 0,
+      .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str()};
+  backend.check(abi().open(options.index, &abi_options, &handle_), "open a device");
+}
+
+Device::~Device() { abi().close(handle_); }
+
+std::string Device::numerics() const { return abi().numerics; }
+
+DeviceBuffer::DeviceBuffer(const Device& device, size_t bytes) : device_(&device), bytes_(bytes) {
+  device.backend().check(device.abi().alloc(device.handle(), bytes, &data_),
+                         "allocate " + std::to_string(bytes) + " bytes");
+}
+
+DeviceBuffer& DeviceBuffer::operator=(DeviceBuffer&& o) noexcept {
+  std::swap(device_, o.device_);
+  std::swap(data_, o.data_);
+  std::swap(bytes_, o.bytes_);
+  return *this;
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (data_) device_->abi().free(device_->handle(), data_);
+}
+
+ndt_tensor_type abi_type(const TensorType& t) {
+  ndt_tensor_type a{};
+  a.dtype = static_cast<ndt_dtype>(t.dtype);
+  a.rank = t.shape.rank();
+  const std::vector<int64_t> strides = t.shape.strides();
+  for (int i = 0; i < a.rank; ++i) {
+    a.dims[i] = t.shape[i];
+    a.strides[i] = strides[static_cast<size_t>(i)];
+  }
+  return a;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,215 @@
+#include "framework/runtime/plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "framework/core/hash.h"
+#include "framework/graph/op.h"
+#include "framework/graph/passes.h"
+#include "framework/runtime/abi_node.h"
+#include "framework/runtime/program.h"
+
+namespace ndtrain {
+namespace {
+
+uint64_t constant_id(const Tensor& t) {
+  uint64_t seed = static_cast<uint64_t>(t.type().dtype);
+  for (int64_t d : t.shape().dims()) seed = seed * 1'000'003 + static_cast<uint64_t>(d);
+  return xxh3(t.data(), t.bytes(), seed);
+}
+
+// Asks the backend about every node, and gathers what it says.
+class Preparation {
+ public:
+  Preparation(const Graph& g, const Device& device, const std::set<ValueId>& bound)
+      : g_(g),
+        device_(device),
+        bound_(bound),
+        kernels_(g.nodes().size()),
+        plans_(g.nodes().size()) {}
+
+  ~Preparation() {
+    for (ndt_kernel* k : kernels_) {
+      if (k) device_.abi().release(k);
+    }
+  }
+
+  void ask_all() {
+    std::string refusals;
+    int refused = 0;
+    for (size_t i = 0; i < g_.nodes().size(); ++i) {
+      const Node& n = g_.nodes()[i];
+      plans_[i].is_view = is_view(n);
+      if (plans_[i].is_view) {
+        reads(n.inputs[0]);
+        continue;
+      }
+      const std::string refusal = ask(i);
+      if (refusal.empty()) continue;
+      ++refused;
+      refusals += "\n  " + n.op + " computing '" + g_.value(n.outputs[0]).name + "': " + refusal;
+    }
+    if (refused > 0) {
+      throw Error("the ", device_.backend().name(), " backend has no kernel for ", refused, " of ",
+                  g_.nodes().size(), " nodes:", refusals);
+    }
+  }
+
+  std::span<const NodePlan> plans() const { return plans_; }
+  ndt_kernel* take(size_t node) { return std::exchange(kernels_[node], nullptr); }
+  const std::set<ValueId>& unpacked() const { return unpacked_; }
+  size_t workspace() const { return workspace_; }
+
+ private:
+  bool is_constant(ValueId v) const {
+    return v != kNone && g_.value(v).data.defined() && !bound_.contains(v);
+  }
+  void reads(ValueId v) {
+    if (is_constant(v)) unpacked_.insert(v);
+  }
+
+  uint64_t id(ValueId v) {
+    auto [it, fresh] = ids_.try_emplace(v, 0);
+    if (fresh) it->second = constant_id(g_.value(v).data);
+    return it->second;
+  }
+
+  // Empty when the backend takes the node, else its reason.
+  std::string ask(size_t i) {
+    const Node& n = g_.nodes()[i];
+    AbiNode node(g_, n);
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      const ValueId v = n.inputs[k];
+      if (is_constant(v)) node.set_constant(k, g_.value(v).data.data(), id(v));
+    }
+    ndt_prepared prepared{};
+    prepared.struct_size = sizeof prepared;
+    const ndt_status s = device_.abi().prepare(device_.handle(), &node.get(), &prepared);
+    if (s == NDT_UNSUPPORTED) return device_.abi().last_error();
+    device_.backend().check(s, "prepare " + n.op);
+    kernels_[i] = prepared.kernel;
+    plans_[i].in_place_inputs = prepared.in_place_inputs;
+    workspace_ = std::max(workspace_, prepared.workspace);
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      if (!(k < 64 && (prepared.packed_inputs >> k & 1))) reads(n.inputs[k]);
+    }
+    return "";
+  }
+
+  const Graph& g_;
+  const Device& device_;
+  const std::set<ValueId>& bound_;
+  std::vector<ndt_kernel*> kernels_;
+  std::vector<NodePlan> plans_;
+  std::set<ValueId> unpacked_;  // constants that a run reads as they are
+  std::map<ValueId, uint64_t> ids_;
+  size_t workspace_ = 0;
+};
+
+void keep_constants(Plan::Program& p, const Graph& g, const std::set<ValueId>& needed) {
+  const bool shared = p.device.abi().shares_host_memory != 0;
+  ndt_stream* stream = nullptr;
+  if (!shared)
+    p.device.backend().check(p.device.abi().stream_create(p.device.handle(), &stream), "stream");
+  for (ValueId v : needed) {
+    const Tensor& t = g.value(v).data;
+    p.constant_bytes += t.bytes();
+    if (shared) {
+      p.kept.push_back(t);
+      p.constants[index(v)] = t.data();
+      continue;
+    }
+    DeviceBuffer& buffer = p.uploaded.emplace_back(p.device, std::max<size_t>(t.bytes(), 1));
+    p.device.backend().check(p.device.abi().upload(stream, buffer.data(), t.data(), t.bytes()),
+                             "upload");
+    p.constants[index(v)] = buffer.data();
+  }
+  if (!shared) {
+    p.device.backend().check(p.device.abi().stream_wait(stream), "upload constants");
+    p.device.abi().stream_destroy(stream);
+  }
+}
+
+// Which outputs are complete after which step, and so the order in which a run reports them.
+void order_outputs(Plan::Program& p, const Graph& g, const std::vector<int>& step_of_value) {
+  std::vector<int> at_end = p.copied_outputs;
+  for (size_t k = 0; k < p.outputs.size(); ++k) {
+    const int step = step_of_value[index(g.outputs()[k])];
+    if (std::ranges::find(at_end, static_cast<int>(k)) != at_end.end()) continue;
+    if (step < 0) {
+      at_end.push_back(static_cast<int>(k));
+    } else {
+      p.steps[static_cast<size_t>(step)].completes.push_back(static_cast<int>(k));
+    }
+  }
+  for (const Step& s : p.steps) {
+    p.ready_order.insert(p.ready_order.end(), s.completes.begin(), s.completes.end());
+  }
+  p.ready_order.insert(p.ready_order.end(), at_end.begin(), at_end.end());
+}
+
+}  // namespace
+
+Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
+    : program_(std::make_unique<Program>(device)) {
+  Program& p = *program_;
+  p.bindings.assign(g.inputs().begin(), g.inputs().end());
+  p.bindings.insert(p.bindings.end(), options.bound_params.begin(), options.bound_params.end());
+  p.outputs.assign(g.outputs().begin(), g.outputs().end());
+  const std::set<ValueId> bound(p.bindings.begin(), p.bindings.end());
+  for (ValueId v : g.params()) {
+    if (!g.value(v).data.defined() && !bound.contains(v)) {
+      throw Error("plan: parameter '", g.value(v).name, "' has neither data nor a binding");
+    }
+  }
+  for (size_t i = 0; i < g.value_count(); ++i) p.types.push_back(g.type(static_cast<ValueId>(i)));
+
+  Preparation preparation(g, device, bound);
+  preparation.ask_all();
+  const Placement placement =
+      place_values(g, preparation.plans(), p.bindings, options.reuse_memory);
+  auto place = [&](ValueId v) { return v == kNone ? Place{} : placement.places[index(v)]; };
+
+  std::vector<int> step_of_value(g.value_count(), -1);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    if (preparation.plans()[i].is_view) {
+      step_of_value[index(n.outputs[0])] = step_of_value[index(n.inputs[0])];
+      continue;
+    }
+    for (ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());
+    Step s;
+    s.kernel = preparation.take(i);
+    s.op = n.op;
+    s.name = g.value(n.outputs[0]).name;
+    for (ValueId v : n.inputs) s.inputs.push_back(place(v));
+    for (ValueId v : n.outputs) s.outputs.push_back(place(v));
+    p.steps.push_back(std::move(s));
+  }
+  p.arena_bytes = placement.arena_bytes;
+  p.workspace_bytes = preparation.workspace();
+  p.copied_outputs = placement.copied_outputs;
+  for (ValueId v : p.outputs) p.output_places.push_back(place(v));
+
+  std::set<ValueId> needed = preparation.unpacked();
+  for (int k : p.copied_outputs) {
+    const Place& from = p.output_places[static_cast<size_t>(k)];
+    if (from.kind == Place::Kind::kConstant) needed.insert(static_cast<ValueId>(from.at));
+  }
+  keep_constants(p, g, needed);
+  order_outputs(p, g, step_of_value);
+}
+
+Plan::~Plan() = default;
+
+std::span<const ValueId> Plan::bindings() const { return program_->bindings; }
+std::span<const ValueId> Plan::outputs() const { return program_->outputs; }
+std::span<const int> Plan::ready_order() const { return program_->ready_order; }
+const TensorType& Plan::type(ValueId v) const { return program_->types.at(index(v)); }
+const Device& Plan::device() const { return program_->device; }
+size_t Plan::arena_bytes() const { return program_->arena_bytes + program_->workspace_bytes; }
+size_t Plan::constant_bytes() const { return program_->constant_bytes; }
+size_t Plan::kernel_count() const { return program_->steps.size(); }
+
+}  // namespace ndtrain

@@ -1,0 +1,40 @@
+// What a Plan holds and an Executor runs. Private to the two.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/runtime/plan.h"
+#include "framework/runtime/storage.h"
+
+namespace ndtrain {
+
+struct Step {
+  ndt_kernel* kernel = nullptr;
+  std::vector<Place> inputs, outputs;
+  std::string op, name;
+  std::vector<int> completes;  // outputs of the plan that are ready after it
+};
+
+struct Plan::Program {
+  explicit Program(const Device& d) : device(d) {}
+  ~Program() {
+    for (const Step& s : steps) device.abi().release(s.kernel);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  const Device& device;
+  std::vector<ValueId> bindings, outputs;
+  std::vector<TensorType> types;  // per value
+  std::vector<Step> steps;
+  std::map<size_t, const void*> constants;  // device address by value
+  std::vector<Tensor> kept;                 // host tensors that constants point into
+  std::vector<DeviceBuffer> uploaded;       // where the device has memory of its own
+  std::vector<int> copied_outputs, ready_order;
+  std::vector<Place> output_places;
+  size_t arena_bytes = 0, workspace_bytes = 0, constant_bytes = 0;
+};
+
+}  // namespace ndtrain

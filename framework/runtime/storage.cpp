@@ -1,0 +1,127 @@
+#include "framework/runtime/storage.h"
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "framework/runtime/arena.h"
+
+namespace ndtrain {
+namespace {
+
+// Values that share one storage, by their common root.
+class Storages {
+ public:
+  Storages(const Graph& g, std::span<const NodePlan> nodes, bool reuse)
+      : g_(g), root_(g.value_count()), last_(g.value_count(), -1), first_(g.value_count(), -1) {
+    for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
+    const int end = static_cast<int>(g.nodes().size());
+    for (int i = 0; i < end; ++i) {
+      const Node& n = g.nodes()[static_cast<size_t>(i)];
+      for (ValueId v : n.outputs) first_[index(v)] = last_[index(v)] = i;
+      if (nodes[static_cast<size_t>(i)].is_view) join(n.outputs[0], n.inputs[0]);
+    }
+    for (int i = 0; i < end; ++i) {
+      for (ValueId v : g.nodes()[static_cast<size_t>(i)].inputs) {
+        if (v != kNone) last_[index(root(v))] = std::max(last_[index(root(v))], i);
+      }
+    }
+    for (ValueId v : g.outputs()) fixed_.insert(root(v));
+    if (reuse) work_in_place(nodes);
+  }
+
+  ValueId root(ValueId v) const {
+    while (root_[index(v)] != v) v = root_[index(v)];
+    return v;
+  }
+  int first(ValueId root) const { return first_[index(root)]; }
+  int last(ValueId root) const { return last_[index(root)]; }
+
+ private:
+  void join(ValueId v, ValueId to) { root_[index(root(v))] = root(to); }
+
+  void work_in_place(std::span<const NodePlan> nodes) {
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const Node& n = g_.nodes()[i];
+      const ValueId y = n.outputs[0];
+      if (nodes[i].is_view || fixed_.contains(root(y)) || root(y) != y) continue;
+      for (size_t k = 0; k < n.inputs.size() && k < 64; ++k) {
+        if (!(nodes[i].in_place_inputs >> k & 1) || n.inputs[k] == kNone) continue;
+        if (!may_write_over(n, n.inputs[k], y, static_cast<int>(i))) continue;
+        const ValueId x = root(n.inputs[k]);
+        const int last = std::max(last_[index(x)], last_[index(y)]);
+        join(y, x);
+        last_[index(x)] = last;
+        break;
+      }
+    }
+  }
+
+  bool may_write_over(const Node& n, ValueId v, ValueId y, int node) const {
+    const ValueId x = root(v);
+    return g_.value(x).kind == ValueKind::kComputed && !fixed_.contains(x) && last(x) == node &&
+           g_.type(x).bytes() == g_.type(y).bytes() &&
+           std::ranges::count_if(n.inputs, [&](ValueId o) { return o != kNone && root(o) == x; }) ==
+               1;
+  }
+
+  const Graph& g_;
+  std::vector<ValueId> root_;
+  std::vector<int> last_, first_;  // by root: the steps between which it is needed
+  std::set<ValueId> fixed_;        // roots that are outputs of the graph: never written over
+};
+
+}  // namespace
+
+bool is_view(const Node& n) {
+  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
+    if (n.op == op) return true;
+  }
+  return false;
+}
+
+Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
+                       std::span<const ValueId> bindings, bool reuse) {
+  const Storages storages(g, nodes, reuse);
+  Placement p;
+  p.places.resize(g.value_count());
+  for (size_t i = 0; i < g.value_count(); ++i) {
+    if (g.value(static_cast<ValueId>(i)).data.defined()) p.places[i] = {Place::Kind::kConstant, i};
+  }
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    p.places[index(bindings[i])] = {Place::Kind::kBinding, i};
+  }
+  for (size_t k = 0; k < g.outputs().size(); ++k) {
+    const ValueId root = storages.root(g.outputs()[k]);
+    Place& place = p.places[index(root)];
+    if (g.value(root).kind == ValueKind::kComputed && place.kind == Place::Kind::kAbsent) {
+      place = {Place::Kind::kOutput, k};
+    } else {
+      p.copied_outputs.push_back(static_cast<int>(k));
+    }
+  }
+
+  std::vector<Block> blocks;
+  std::vector<ValueId> owner;
+  for (size_t i = 0; i < g.value_count(); ++i) {
+    const auto v = static_cast<ValueId>(i);
+    if (storages.root(v) != v || storages.first(v) < 0) continue;
+    if (p.places[i].kind != Place::Kind::kAbsent) continue;
+    const int forever = static_cast<int>(g.nodes().size());
+    blocks.push_back({.bytes = g.type(v).bytes(),
+                      .first = reuse ? storages.first(v) : 0,
+                      .last = reuse ? storages.last(v) : forever});
+    owner.push_back(v);
+  }
+  p.arena_bytes = place(blocks);
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    p.places[index(owner[i])] = {Place::Kind::kArena, blocks[i].offset};
+  }
+  for (size_t i = 0; i < g.value_count(); ++i) {
+    const auto v = static_cast<ValueId>(i);
+    if (g.value(v).kind == ValueKind::kComputed) p.places[i] = p.places[index(storages.root(v))];
+  }
+  return p;
+}
+
+}  // namespace ndtrain

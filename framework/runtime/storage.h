@@ -1,0 +1,43 @@
+// Which values of a graph share memory: views lie where their input lies, and a kernel that may
+// work in place writes over an input that nobody reads again.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "framework/graph/graph.h"
+
+namespace ndtrain {
+
+// Where a value is while a plan runs.
+struct Place {
+  enum class Kind { kAbsent, kArena, kBinding, kConstant, kOutput };
+  Kind kind = Kind::kAbsent;
+  size_t at = 0;  // kArena: byte offset; kBinding, kConstant, kOutput: number
+
+  bool operator==(const Place&) const = default;
+};
+
+// A node as the plan runs it.
+struct NodePlan {
+  bool is_view = false;          // nothing runs: the output is the input under another shape
+  uint64_t in_place_inputs = 0;  // as in ndt_prepared
+};
+
+struct Placement {
+  std::vector<Place> places;  // per value
+  size_t arena_bytes = 0;
+  // Outputs that are not written where the caller wants them (constants, bindings, a value that is
+  // output twice): copied from their place when all nodes have run.
+  std::vector<int> copied_outputs;
+};
+
+// True for ops that only reshape.
+bool is_view(const Node& n);
+
+// `bindings` are given by the caller at every run. `reuse`: values may share bytes at all.
+Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
+                       std::span<const ValueId> bindings, bool reuse);
+
+}  // namespace ndtrain

@@ -8,6 +8,7 @@ namespace ndtrain::limits {
 inline constexpr int kRank = 8;                                // dims of a tensor (NDT_MAX_RANK)
 inline constexpr int64_t kElements = int64_t{1} << 40;         // elements of a tensor
 inline constexpr int kPorts = 64;                              // inputs or outputs of a node
+inline constexpr int64_t kWindow = int64_t{1} << 24;          // kernel extent, stride, dilation or pad
 inline constexpr int64_t kModelFile = (int64_t{2} << 30) - 1;  // bytes; protobuf's own limit
 inline constexpr int64_t kModelNodes = 1 << 20;                // nodes after inlining
 inline constexpr int kFunctionDepth = 32;                      // nested local functions

@@ -1,0 +1,79 @@
+// C = A B + epilogue in f32, from packed operands.
+//
+// The contract: every element of C is one chain of fused multiply-adds over k = 0, 1, 2, …, starting at
+// 0 (of multiplies and adds where the instruction set has no fused form). Neither its place, nor how C
+// is cut into tiles, blocks and tasks, nor the cut of k into steps changes a bit of it. OpenBLAS
+// promises nothing of the kind.
+//
+// A lies in row panels of nearly equal height h <= kTileRows, each as [K][h]; B in panels of kTileCols
+// columns, each as [k][kTileCols], the last one padded. Tiles are kept in registers over one step of k
+// and spilled between steps (the blocking is Goto and van de Geijn's, "Anatomy of high-performance
+// matrix multiplication", 2008).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "backends/cpu/gemm/vec.h"
+
+namespace ndtrain::cpu {
+
+class RowPanels {
+ public:
+  explicit RowPanels(int64_t rows) : rows_(rows), count_((rows + kTileRows - 1) / kTileRows) {}
+  int64_t rows() const { return rows_; }
+  int64_t count() const { return count_; }
+  int64_t begin(int64_t p) const { return p * rows_ / count_; }  // first row; begin(count()) = rows()
+  int height(int64_t p) const { return static_cast<int>(begin(p + 1) - begin(p)); }
+
+ private:
+  int64_t rows_, count_;
+};
+
+inline int64_t col_panels(int64_t cols) { return (cols + kTileCols - 1) / kTileCols; }
+
+// to: rows * k floats. Element (r, i) of A is at a[r * row_step + i * k_step].
+void pack_rows(const float* a, int64_t row_step, int64_t k_step, int64_t k, const RowPanels& rows,
+               int64_t first_panel, int64_t last_panel, float* to);
+
+// to: (last_panel - first_panel) panels of k * kTileCols floats; element (i, c) of B is at
+// b[i * k_step + c * col_step]. Columns from `cols` on are zeros.
+void pack_cols(const float* b, int64_t k_step, int64_t col_step, int64_t k, int64_t cols,
+               int64_t first_panel, int64_t last_panel, float* to);
+
+// Element (r, c) of C is at base[c / run * run_step + r * row_step + c % run]: a plain matrix has
+// run = its columns, a convolution's rows are spread over the images of a batch.
+struct Output {
+  float* base;
+  int64_t run, run_step, row_step;
+};
+
+// y = clamp(sum + row_bias[r] + col_bias[c] + residual (laid out as C)).
+struct Epilogue {
+  const float* row_bias = nullptr;
+  const float* col_bias = nullptr;
+  const float* residual = nullptr;
+  bool clamp = false;
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+};
+
+// A block of C: some row panels by some columns, made step by step over k.
+struct GemmBlock {
+  const RowPanels& rows;
+  int64_t first_panel, last_panel;
+  const float* a;          // all row panels
+  int64_t k;               // the whole sum's length: where panels of `a` begin
+  int64_t first_col, cols; // columns of C
+  float* partial;          // partial_floats(): unused when one step makes the whole sum
+
+  int64_t partial_floats() const {
+    return (rows.begin(last_panel) - rows.begin(first_panel)) * col_panels(cols) * kTileCols;
+  }
+};
+
+// Adds k in [k0, k1). `b`: the block's columns for this range, panels b_step floats apart.
+void multiply(const GemmBlock& block, int64_t k0, int64_t k1, const float* b, int64_t b_step,
+              const Output& output, const Epilogue& epilogue);
+
+}  // namespace ndtrain::cpu

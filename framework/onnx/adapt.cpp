@@ -1,0 +1,322 @@
+#include "framework/onnx/adapt.h"
+
+#include <algorithm>
+#include <array>
+
+#include "framework/graph/op.h"
+#include "framework/onnx/functions.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::array<std::string_view, 40> kKeepRank = {"Abs",
+                                                        "AveragePool",
+                                                        "BatchNormalization",
+                                                        "Cast",
+                                                        "Ceil",
+                                                        "Clip",
+                                                        "Concat",
+                                                        "Conv",
+                                                        "CumSum",
+                                                        "DequantizeLinear",
+                                                        "Dropout",
+                                                        "Elu",
+                                                        "Erf",
+                                                        "Exp",
+                                                        "Floor",
+                                                        "Gelu",
+                                                        "HardSigmoid",
+                                                        "HardSwish",
+                                                        "Identity",
+                                                        "InstanceNormalization",
+                                                        "LRN",
+                                                        "LeakyRelu",
+                                                        "Log",
+                                                        "MaxPool",
+                                                        "LayerNormalization",
+                                                        "Neg",
+                                                        "Not",
+                                                        "PRelu",
+                                                        "Pad",
+                                                        "QuantizeLinear",
+                                                        "Relu",
+                                                        "Selu",
+                                                        "Sigmoid",
+                                                        "Slice",
+                                                        "Softmax",
+                                                        "Softplus",
+                                                        "Split",
+                                                        "Sqrt",
+                                                        "Tanh",
+                                                        "Transpose"};
+constexpr std::array<std::string_view, 2> kGlobalPools = {"GlobalAveragePool", "GlobalMaxPool"};
+constexpr std::array<std::string_view, 2> kRankTwo = {"Flatten", "Gemm"};
+constexpr std::array<std::string_view, 10> kBroadcast = {"Add", "Sub", "Mul",  "Div", "Pow",
+                                                         "Min", "Max", "Mean", "Sum", "PRelu"};
+// Ops whose output need not be of their first input's dtype.
+constexpr std::array<std::string_view, 24> kOwnDtype = {"Equal",
+                                                        "Less",
+                                                        "LessOrEqual",
+                                                        "Greater",
+                                                        "GreaterOrEqual",
+                                                        "Where",
+                                                        "Shape",
+                                                        "Size",
+                                                        "ArgMax",
+                                                        "ArgMin",
+                                                        "Constant",
+                                                        "NonZero",
+                                                        "ConstantOfShape",
+                                                        "QuantizeLinear",
+                                                        "DequantizeLinear",
+                                                        "DynamicQuantizeLinear",
+                                                        "QLinearConv",
+                                                        "QLinearMatMul",
+                                                        "ConvInteger",
+                                                        "MatMulInteger",
+                                                        "IsNaN",
+                                                        "IsInf",
+                                                        "OneHot",
+                                                        "CastLike"};
+
+bool any_of(std::span<const std::string_view> list, std::string_view op) {
+  return std::ranges::find(list, op) != list.end();
+}
+
+// A rough guess forward, enough for the few old forms whose meaning hangs on a rank or a dtype.
+ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>& facts) {
+  ValueFact out;
+  const auto fact = [&](size_t i) {
+    const auto it = i < n.inputs.size() ? facts.find(n.inputs[i]) : facts.end();
+    return it == facts.end() ? ValueFact{} : it->second;
+  };
+  const ValueFact first = fact(0);
+  if (any_of(kKeepRank, n.op) || any_of(kGlobalPools, n.op)) out.rank = first.rank;
+  if (any_of(kRankTwo, n.op)) out.rank = 2;
+  if (any_of(kBroadcast, n.op)) {
+    out.rank = first.rank;
+    for (size_t i = 1; i < n.inputs.size(); ++i) {
+      const int rank = fact(i).rank;
+      out.rank = rank < 0 || out.rank < 0 ? -1 : std::max(out.rank, rank);
+    }
+  }
+  if (n.op == "Cast" && n.attrs.has("to")) {
+    out.dtype = static_cast<DType>(n.attrs.i("to"));
+  } else if (n.op == "Constant" && n.attrs.has("value")) {
+    out = {n.attrs.tensor("value").type().dtype, n.attrs.tensor("value").shape().rank()};
+  } else if (n.op == "Where") {
+    out.dtype = fact(1).dtype;
+  } else if (!any_of(kOwnDtype, n.op)) {
+    out.dtype = first.dtype;
+  }
+  return out;
+}
+
+class Adapter {
+ public:
+  Adapter(const OnnxModel& from, Model& to, Problems& problems)
+      : from_(from), to_(to), problems_(problems) {
+    for (const auto* list : {&from.values, &from.inputs}) {
+      for (const OnnxValue& v : *list) {
+        facts_[v.name] = {v.dtype, v.has_shape ? static_cast<int>(v.dims.size()) : -1};
+        names_.insert(v.name);
+      }
+    }
+    for (const auto& [name, t] : from.initialisers) {
+      facts_[name] = {t.type().dtype, t.shape().rank()};
+      names_.insert(name);
+    }
+    for (const OnnxNode& n : from.nodes) {
+      names_.insert(n.outputs.begin(), n.outputs.end());
+      used_.insert(n.inputs.begin(), n.inputs.end());
+    }
+    for (const OnnxValue& v : from.outputs) used_.insert(v.name);
+  }
+
+  void run() {
+    for (const OnnxNode& n : from_.nodes) {
+      if (accepts(n)) add(n);
+    }
+  }
+
+ private:
+  bool accepts(const OnnxNode& n) {
+    const size_t before = refused_;
+    const bool own = n.domain == kOwnDomain && try_find_op(n.op) != nullptr;
+    const bool known_domain = n.domain.empty() || n.domain == "com.microsoft" || own;
+    if (!known_domain) {
+      refuse(n, "domain " + n.domain + " is not supported, and the model has no such function");
+    } else if (n.domain.empty() && n.opset == 0) {
+      refuse(n, "no opset is imported for ONNX's own operators");
+    } else if (n.domain.empty() && (n.opset < kMinOpset || n.opset > kMaxOpset)) {
+      refuse(n, "opset " + std::to_string(n.opset) + " is not supported, only " +
+                    std::to_string(kMinOpset) + " to " + std::to_string(kMaxOpset));
+    }
+    for (const auto& [name, kind] : n.unsupported) {
+      refuse(n, "attribute " + name + " is " + kind + ", which is not supported");
+    }
+    for (const auto& [name, from] : n.references) {
+      refuse(n, "attribute " + name + " refers to " + from + ", but this is no function");
+    }
+    return refused_ == before;
+  }
+
+  void refuse(const OnnxNode& n, const std::string& why) {
+    ++refused_;
+    problems_.add(describe(n), ": ", why);
+  }
+
+  void add(OnnxNode n) {
+    drop_absent(n);
+    const std::string original = describe(n);
+    Adaptation a(std::move(n), to_, facts_, names_, problems_);
+    const size_t first = to_.nodes.size();
+    if (!a.node.domain.empty() && !apply_foreign(a, original)) return;
+    for (const AdaptRule& rule : onnx_rules()) {
+      if (a.node.domain.empty()) apply(rule, a);
+    }
+    finish(a, original);
+    for (size_t i = first; i < to_.nodes.size(); ++i) learn(to_.nodes[i]);
+  }
+
+  static void drop_absent(OnnxNode& n) {
+    while (!n.inputs.empty() && n.inputs.back().empty()) n.inputs.pop_back();
+  }
+
+  static bool apply(const AdaptRule& rule, Adaptation& a) {
+    if (!rule.ops.empty() && !any_of(rule.ops, a.node.op)) return false;
+    if (a.node.opset < rule.since || a.node.opset > rule.until) return false;
+    rule.apply(a);
+    return true;
+  }
+
+  bool apply_foreign(Adaptation& a, const std::string& original) {
+    if (a.node.domain == kOwnDomain) return true;
+    for (const AdaptRule& rule : microsoft_rules()) {
+      if (any_of(rule.ops, a.node.op)) {
+        rule.apply(a);
+        return true;
+      }
+    }
+    problems_.add(original, ": operator ", a.node.op, " of domain ", a.node.domain,
+                  " is not supported");
+    return false;
+  }
+
+  void finish(Adaptation& a, const std::string& original) {
+    OnnxNode& n = a.node;
+    const OpDef* def = try_find_op(n.op);
+    if (def == nullptr) {
+      problems_.add(original, ": operator ", n.op, " is not supported");
+      return;
+    }
+    drop_absent(n);
+    // Outputs nobody reads are not asked for. Split's number of outputs is its meaning.
+    while (n.op != "Split" && static_cast<int>(n.outputs.size()) > def->min_outputs &&
+           !used_.contains(n.outputs.back())) {
+      n.outputs.pop_back();
+    }
+    while (!n.outputs.empty() && n.outputs.back().empty()) n.outputs.pop_back();
+    check(n, *def, original);
+    to_.nodes.push_back({n.op, n.inputs, n.outputs, n.attrs});
+    for (ModelNode& next : a.take_following()) to_.nodes.push_back(std::move(next));
+  }
+
+  void check(OnnxNode& n, const OpDef& def, const std::string& original) {
+    const auto arity = [&](const char* what, size_t have, int low, int high) {
+      if (static_cast<int>(have) >= low && static_cast<int>(have) <= high) return;
+      problems_.add(original, ": has ", have, " ", what, ", ", def.name, " takes ", low, " to ",
+                    high);
+    };
+    arity("inputs", n.inputs.size(), def.min_inputs, def.max_inputs);
+    arity("outputs", n.outputs.size(), def.min_outputs, def.max_outputs);
+    for (const auto& [name, value] : n.attrs) {
+      const auto spec = std::ranges::find(def.attrs, name, &AttrSpec::name);
+      if (spec == def.attrs.end()) {
+        problems_.add(original, ": attribute ", name, " is not supported");
+      } else if (static_cast<size_t>(spec->kind) != value.index()) {
+        problems_.add(original, ": attribute ", name, " is of the wrong type");
+      }
+    }
+    for (const AttrSpec& spec : def.attrs) {
+      if (n.attrs.has(spec.name)) continue;
+      if (spec.required) problems_.add(original, ": attribute ", spec.name, " is missing");
+      if (spec.fallback) n.attrs.set(std::string(spec.name), as_stored(*spec.fallback));
+    }
+  }
+
+  // A default as it would read had the file stated it: ONNX's floats are of single precision.
+  static Attr as_stored(Attr a) {
+    if (double* f = std::get_if<double>(&a)) *f = static_cast<float>(*f);
+    return a;
+  }
+
+  void learn(const ModelNode& n) {
+    const ValueFact fact = infer_fact(n, facts_);
+    const bool all = n.op == "Split";
+    for (size_t k = 0; k < n.outputs.size() && (k == 0 || all); ++k) {
+      ValueFact& known = facts_[n.outputs[k]];
+      if (known.dtype == DType::kNone) known.dtype = fact.dtype;
+      if (known.rank < 0) known.rank = fact.rank;
+    }
+  }
+
+  const OnnxModel& from_;
+  Model& to_;
+  Problems& problems_;
+  std::map<std::string, ValueFact> facts_;
+  std::set<std::string> names_, used_;
+  size_t refused_ = 0;
+};
+
+}  // namespace
+
+void Adaptation::set_input(size_t i, std::string name) {
+  if (node.inputs.size() <= i) node.inputs.resize(i + 1);
+  node.inputs[i] = std::move(name);
+}
+
+ValueFact Adaptation::fact(const std::string& value) const {
+  const auto it = facts_.find(value);
+  return it == facts_.end() ? ValueFact{} : it->second;
+}
+
+std::string Adaptation::fresh(const std::string& hint) {
+  const std::string stem = (node.outputs.empty() ? node.op : node.outputs[0]) + "/" + hint;
+  std::string name = stem;
+  for (int n = 1; !names_.insert(name).second; ++n) name = stem + "#" + std::to_string(n);
+  return name;
+}
+
+std::string Adaptation::constant(const Ints& values) { return constant(Tensor::i64(values)); }
+
+// Float initialisers are weights, and this is none.
+std::string Adaptation::constant(Tensor value) {
+  if (is_float(value.type().dtype)) return before("Constant", {}, {{"value", std::move(value)}});
+  const std::string name = fresh("constant");
+  facts_[name] = {value.type().dtype, value.shape().rank()};
+  model_.initialisers.emplace(name, std::move(value));
+  return name;
+}
+
+std::string Adaptation::before(std::string op, std::vector<std::string> inputs, Attrs attrs) {
+  const std::string name = fresh(op);
+  model_.nodes.push_back({std::move(op), std::move(inputs), {name}, std::move(attrs)});
+  return name;
+}
+
+void Adaptation::after(size_t k, std::string op, std::vector<std::string> more_inputs,
+                       Attrs attrs) {
+  const std::string name = fresh(node.op);
+  more_inputs.insert(more_inputs.begin(), name);
+  following_.insert(
+      following_.begin(),
+      {std::move(op), std::move(more_inputs), {node.outputs.at(k)}, std::move(attrs)});
+  node.outputs[k] = name;
+}
+
+void adapt_nodes(const OnnxModel& from, Model& to, Problems& problems) {
+  Adapter(from, to, problems).run();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,82 @@
+// From the form an ONNX node has in its opset to the one form it has in a Model: that of opset 21.
+// adapt_rules.cpp has the table of what changed when.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/onnx/onnx_model.h"
+#include "framework/onnx/problems.h"
+
+namespace ndtrain {
+
+// What is known of a value before shapes are inferred. rank < 0: unknown.
+struct ValueFact {
+  DType dtype = DType::kNone;
+  int rank = -1;
+};
+
+// One node on its way, and the nodes it takes along.
+class Adaptation {
+ public:
+  Adaptation(OnnxNode n, Model& m, std::map<std::string, ValueFact>& facts,
+             std::set<std::string>& names, Problems& problems)
+      : node(std::move(n)), model_(m), facts_(facts), names_(names), problems_(problems) {}
+
+  OnnxNode node;
+
+  bool has_input(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  const std::string& input(size_t i) const { return node.inputs.at(i); }
+  void set_input(size_t i, std::string name);
+  // The attribute, taken off the node. Another type than T is left for the final check to refuse.
+  template <typename T>
+  std::optional<T> take(std::string_view name) {
+    for (const auto& [key, value] : node.attrs) {
+      if (key != name || !std::holds_alternative<T>(value)) continue;
+      T v = std::get<T>(value);
+      node.attrs.erase(name);
+      return v;
+    }
+    return std::nullopt;
+  }
+  ValueFact fact(const std::string& value) const;
+
+  // A new constant's name.
+  std::string constant(const Ints& values);
+  std::string constant(Tensor value);
+  // Appends a node before this one (or, with after(), behind it) and returns its only output.
+  std::string before(std::string op, std::vector<std::string> inputs, Attrs attrs = {});
+  // From now on this node's output k is a new value, and `op` computes the old name from it.
+  void after(size_t k, std::string op, std::vector<std::string> more_inputs = {}, Attrs attrs = {});
+  void refuse(const std::string& why) { problems_.add(describe(node), ": ", why); }
+
+  std::vector<ModelNode> take_following() { return std::move(following_); }
+
+ private:
+  std::string fresh(const std::string& hint);
+
+  Model& model_;
+  std::map<std::string, ValueFact>& facts_;
+  std::set<std::string>& names_;
+  Problems& problems_;
+  std::vector<ModelNode> following_;
+};
+
+// What to do to nodes of these ops in opsets [since, until].
+struct AdaptRule {
+  std::vector<std::string_view> ops;  // empty: all
+  int since, until;
+  void (*apply)(Adaptation&);
+};
+
+std::span<const AdaptRule> onnx_rules();       // applied in this order
+std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft that equal ours
+
+// Adds all nodes of `from` (inlined, in order) to `to`, whose inputs and initialisers are there.
+// What cannot be expressed is added to `problems`.
+void adapt_nodes(const OnnxModel& from, Model& to, Problems& problems);
+
+}  // namespace ndtrain

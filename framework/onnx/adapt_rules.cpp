@@ -1,0 +1,224 @@
+// What changed between opsets, as a table. Source: ONNX's docs/Changelog.md.
+#include <cmath>
+#include <limits>
+
+#include "framework/onnx/adapt.h"
+#include "framework/onnx/tensor_proto.h"
+
+namespace ndtrain {
+namespace {
+
+void erase_consumed_inputs(Adaptation& a) { a.node.attrs.erase("consumed_inputs"); }
+
+void ints_to_input(Adaptation& a, const char* attribute, size_t input) {
+  if (const auto values = a.take<Ints>(attribute)) a.set_input(input, a.constant(*values));
+}
+
+// `value` as a rank-0 constant of the dtype of input 0, float where that is not known.
+std::string scalar_like_input(Adaptation& a, double value) {
+  const DType dtype = a.fact(a.input(0)).dtype;
+  const TensorType type{dtype == DType::kNone ? DType::kF32 : dtype, Shape{}};
+  return a.constant(Tensor::from_doubles(type, std::span<const double>(&value, 1)));
+}
+
+// Appends ones to the shape of input 1, so that its dimensions meet those of input 0 from `axis`
+// on. Ranks are not known yet: the difference is computed, and folded away once shapes are.
+void align_second_input(Adaptation& a, int64_t axis) {
+  const std::string shape = a.before("Shape", {a.input(1)});
+  const std::string rank = a.before("Size", {shape});
+  const std::string first_rank = a.before("Size", {a.before("Shape", {a.input(0)})});
+  const std::string from = a.constant(Tensor::of<int64_t>(DType::kI64, Shape{}, {axis}));
+  std::string ones = a.before("Sub", {a.before("Sub", {first_rank, rank}), from});
+  ones = a.before("Reshape", {ones, a.constant({1})});
+  ones = a.before("ConstantOfShape", {ones},
+                  {{"value", Tensor::of<int64_t>(DType::kI64, Shape{1}, {1})}});
+  const std::string target = a.before("Concat", {shape, ones}, {{"axis", int64_t{0}}});
+  a.set_input(1, a.before("Reshape", {a.input(1), target}));
+}
+
+// broadcast=1 with axis: the second shape is a run of the first, starting at axis.
+void legacy_broadcast(Adaptation& a) {
+  const auto broadcast = a.take<int64_t>("broadcast");
+  const auto axis = a.take<int64_t>("axis");
+  if (!broadcast.value_or(0) || !axis) return;
+  if (*axis < 0) return a.refuse("a negative broadcast axis is not supported");
+  align_second_input(a, *axis);
+}
+
+void legacy_prelu(Adaptation& a) {
+  const int rank = a.has_input(1) ? a.fact(a.input(1)).rank : -1;
+  if (rank <= 1 && a.has_input(1)) align_second_input(a, 1);
+}
+
+void cast_to_string(Adaptation& a) {
+  const auto to = a.take<std::string>("to");
+  if (!to) return;
+  std::string name;
+  for (char c : *to) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (int64_t t = 1; t <= 16; ++t) {
+    if (onnx_dtype_name(t) == name) return a.node.attrs.set("to", t);
+  }
+  a.refuse("cannot cast to '" + *to + "'");
+}
+
+void translate_dtype(Adaptation& a, const char* attribute) {
+  const auto type = a.take<int64_t>(attribute);
+  if (!type) return;
+  if (*type == 0) {
+    a.node.attrs.set(attribute, int64_t{0});
+    return;
+  }
+  try {
+    a.node.attrs.set(attribute, static_cast<int64_t>(dtype_from_onnx(*type)));
+  } catch (const Error& e) {
+    a.refuse("attribute " + std::string(attribute) + ": " + e.what());
+  }
+}
+
+void batch_norm_6(Adaptation& a) { a.node.attrs.erase("is_test"); }
+
+void batch_norm_8(Adaptation& a) {
+  if (a.take<int64_t>("spatial").value_or(1) == 0) {
+    a.refuse("attribute spatial = 0 (statistics per element) is not supported");
+  }
+}
+
+// Up to opset 13 more than one output meant training.
+void batch_norm_13(Adaptation& a) {
+  size_t wanted = 0;
+  for (size_t k = 0; k < a.node.outputs.size(); ++k) {
+    if (!a.node.outputs[k].empty()) wanted = k + 1;
+  }
+  if (wanted > 1) a.node.attrs.set("training_mode", int64_t{1});
+  if (wanted > 3) {
+    a.refuse("outputs saved_mean and saved_var are not supported");
+  }
+}
+
+void dropout_9(Adaptation& a) {
+  a.node.attrs.erase("is_test");
+  // The mask was of the input's type.
+  if (a.node.outputs.size() > 1 && !a.node.outputs[1].empty()) {
+    a.after(1, "CastLike", {a.input(0)});
+  }
+}
+
+// A float constant whatever the input's type: Dropout takes the ratio in any.
+void dropout_11(Adaptation& a) {
+  const float ratio = static_cast<float>(a.take<double>("ratio").value_or(0.5));
+  a.set_input(1, a.constant(Tensor::of<float>(DType::kF32, Shape{}, {ratio})));
+}
+
+void clip_10(Adaptation& a) {
+  if (const auto min = a.take<double>("min")) a.set_input(1, scalar_like_input(a, *min));
+  if (const auto max = a.take<double>("max")) a.set_input(2, scalar_like_input(a, *max));
+}
+
+void pad_1(Adaptation& a) {
+  if (const auto pads = a.take<Ints>("paddings")) a.node.attrs.set("pads", *pads);
+}
+
+void pad_10(Adaptation& a) {
+  ints_to_input(a, "pads", 1);
+  const double value = a.take<double>("value").value_or(0);
+  if (value != 0) a.set_input(2, scalar_like_input(a, value));
+}
+
+void slice_9(Adaptation& a) {
+  ints_to_input(a, "starts", 1);
+  ints_to_input(a, "ends", 2);
+  ints_to_input(a, "axes", 3);
+}
+
+void split_17(Adaptation& a) {
+  if (!a.has_input(1)) {
+    a.node.attrs.set("num_outputs", static_cast<int64_t>(a.node.outputs.size()));
+  }
+}
+
+// Up to opset 12 everything from axis on was one distribution.
+void softmax_12(Adaptation& a) {
+  const int64_t axis = a.take<int64_t>("axis").value_or(1);
+  const int rank = a.fact(a.input(0)).rank;
+  a.node.attrs.set("axis", int64_t{-1});
+  if (axis == -1 || axis == rank - 1) return;
+  const std::string shape = a.before("Shape", {a.input(0)});
+  a.set_input(0, a.before("Flatten", {a.input(0)}, {{"axis", axis}}));
+  a.after(0, "Reshape", {shape}, {{"allowzero", int64_t{1}}});
+}
+
+void selu_5(Adaptation& a) {
+  if (!a.node.attrs.has("alpha")) a.node.attrs.set("alpha", double{1.6732f});
+  if (!a.node.attrs.has("gamma")) a.node.attrs.set("gamma", double{1.0507f});
+}
+
+void concat_3(Adaptation& a) {
+  if (!a.node.attrs.has("axis")) a.node.attrs.set("axis", int64_t{1});
+}
+
+// An empty list meant all axes, as an absent one does.
+void reduce_axes(Adaptation& a) { ints_to_input(a, "axes", 1); }
+
+void dequantize(Adaptation& a) {
+  const auto type = a.take<int64_t>("output_dtype");
+  if (type.value_or(0) == 0) return;
+  try {
+    a.after(0, "Cast", {}, {{"to", static_cast<int64_t>(dtype_from_onnx(*type))}});
+  } catch (const Error& e) {
+    a.refuse(std::string("attribute output_dtype: ") + e.what());
+  }
+}
+
+void quantize(Adaptation& a) {
+  translate_dtype(a, "output_dtype");
+  if (a.take<int64_t>("precision").value_or(0) != 0)
+    a.refuse("attribute precision is not supported");
+}
+
+constexpr int kAll = kMaxOpset;
+
+}  // namespace
+
+std::span<const AdaptRule> onnx_rules() {
+  using A = Adaptation;
+  static const std::vector<AdaptRule> rules = {
+      {{}, 1, 5, erase_consumed_inputs},
+      {{"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater"},
+       1,
+       6,
+       legacy_broadcast},
+      {{"PRelu"}, 1, 6, legacy_prelu},
+      {{"Gemm"}, 1, 6, [](A& a) { a.node.attrs.erase("broadcast"); }},
+      {{"Concat"}, 1, 3, concat_3},
+      {{"Reshape"}, 1, 4, [](A& a) { ints_to_input(a, "shape", 1); }},
+      {{"Selu"}, 1, 5, selu_5},
+      {{"Tile"}, 1, 5, [](A& a) { a.refuse("Tile of opset 1 to 5 is not supported"); }},
+      {{"Cast"}, 1, 5, cast_to_string},
+      {{"Cast"}, 1, kAll, [](A& a) { translate_dtype(a, "to"); }},
+      {{"LayerNormalization"}, 1, kAll, [](A& a) { translate_dtype(a, "stash_type"); }},
+      {{"BatchNormalization"}, 1, 6, batch_norm_6},
+      {{"BatchNormalization"}, 1, 8, batch_norm_8},
+      {{"BatchNormalization"}, 1, 13, batch_norm_13},
+      {{"Dropout"}, 1, 9, dropout_9},
+      {{"Dropout"}, 1, 11, dropout_11},
+      {{"Dropout"}, 12, kAll, [](A& a) { a.node.attrs.erase("seed"); }},
+      {{"Clip"}, 1, 10, clip_10},
+      {{"Pad"}, 1, 1, pad_1},
+      {{"Pad"}, 1, 10, pad_10},
+      {{"Slice"}, 1, 9, slice_9},
+      {{"Split"}, 1, 12, [](A& a) { ints_to_input(a, "split", 1); }},
+      {{"Split"}, 1, 17, split_17},
+      {{"Squeeze", "Unsqueeze", "ReduceSum"}, 1, 12, reduce_axes},
+      {{"ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"},
+       1,
+       17,
+       reduce_axes},
+      {{"Softmax", "LogSoftmax"}, 1, 12, softmax_12},
+      {{"QuantizeLinear"}, 1, kAll, quantize},
+      {{"DequantizeLinear"}, 1, kAll, dequantize},
+  };
+  return rules;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,18 @@
+// Replaces calls of a model's local functions by their bodies, nested ones too.
+#pragma once
+
+#include "framework/onnx/onnx_model.h"
+#include "framework/onnx/problems.h"
+
+namespace ndtrain {
+
+// The domain of functions that stand for ops of ours which ONNX lacks (see export.h): calls of
+// those stay, as the op itself.
+inline constexpr const char* kOwnDomain = "ndtrain";
+
+// Afterwards no node of `model` calls a function. Recursion, nesting beyond limits::kFunctionDepth
+// and calls that do not fit are added to `problems`; more than limits::kModelNodes nodes throws
+// Error.
+void inline_functions(OnnxModel& model, Problems& problems);
+
+}  // namespace ndtrain

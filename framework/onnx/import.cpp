@@ -1,0 +1,152 @@
+#include "framework/onnx/import.h"
+
+#include <set>
+#include <tuple>
+
+#include "framework/core/limits.h"
+#include "framework/onnx/adapt.h"
+#include "framework/onnx/functions.h"
+#include "framework/onnx/onnx_model.h"
+#include "framework/onnx/order.h"
+#include "framework/onnx/problems.h"
+
+namespace ndtrain {
+namespace {
+
+// Up to this many elements an integer constant is shape arithmetic rather than data.
+constexpr int64_t kSmall = 64;
+
+void check_header(const OnnxModel& m, Problems& problems) {
+  if (m.ir < kMinIr || m.ir > kMaxIr) {
+    problems.add("IR version ", m.ir, " is not supported, only ", kMinIr, " to ", kMaxIr);
+  }
+  const auto opset = m.opsets.find("");
+  if (opset == m.opsets.end()) {
+    problems.add("no opset is imported for ONNX's own operators (truncated?)");
+  } else if (opset->second < kMinOpset || opset->second > kMaxOpset) {
+    problems.add("opset ", opset->second, " is not supported, only ", kMinOpset, " to ", kMaxOpset,
+                 "; convert the model with ONNX's version converter");
+  }
+}
+
+int64_t extent(const OnnxValue& v, size_t axis, const ImportOptions& options, Problems& problems) {
+  if (v.dims[axis] >= 0) return v.dims[axis];
+  const std::string place = v.name + "[" + std::to_string(axis) + "]";
+  for (const std::string& key : {v.names[axis], place}) {
+    const auto it = options.dims.find(key);
+    if (it == options.dims.end() || key.empty()) continue;
+    if (it->second < 0) problems.add("dimension ", key, " cannot be ", it->second);
+    return it->second;
+  }
+  if (axis == 0) return kBatch;
+  problems.add("input '", v.name, "': dimension ", axis, " is symbolic ('", v.names[axis],
+               "'); only the first may be: give its extent as ", place);
+  return kBatch;
+}
+
+void add_inputs(const OnnxModel& m, const ImportOptions& options, Model& to, Problems& problems) {
+  for (const OnnxValue& v : m.inputs) {
+    if (m.initialisers.contains(v.name)) continue;  // a default, which we make final
+    if (v.dtype == DType::kNone) {
+      problems.add("input '", v.name, "' is ", v.kind, ", which is not supported");
+      continue;
+    }
+    if (!v.has_shape) {
+      problems.add("input '", v.name, "' has no shape");
+      continue;
+    }
+    ModelInput in{v.name, v.dtype, {}};
+    std::vector<int64_t> least;
+    for (size_t axis = 0; axis < v.dims.size(); ++axis) {
+      in.dims.push_back(extent(v, axis, options, problems));
+      least.push_back(std::max<int64_t>(in.dims.back(), 0));
+    }
+    try {
+      Shape checked(least);
+    } catch (const Error& e) {
+      problems.add("input '", v.name, "': ", e.what());
+    }
+    to.inputs.push_back(std::move(in));
+  }
+}
+
+// Exporters write an integer constant as a node or as an initialiser; here it is always the latter.
+void lift_integer_constants(Model& m, const std::set<std::string>& outputs) {
+  std::erase_if(m.nodes, [&](ModelNode& n) {
+    if (n.op != "Constant" || n.outputs.size() != 1 || outputs.contains(n.outputs[0])) return false;
+    Tensor value;
+    if (n.attrs.has("value")) {
+      value = n.attrs.tensor("value");
+    } else if (n.attrs.has("value_ints")) {
+      value = Tensor::i64(n.attrs.ints("value_ints"));
+    } else if (n.attrs.has("value_int")) {
+      value = Tensor::of<int64_t>(DType::kI64, Shape{}, {n.attrs.i("value_int")});
+    }
+    if (!value.defined() || is_float(value.type().dtype)) return false;
+    m.initialisers.emplace(n.outputs[0], value);
+    return true;
+  });
+}
+
+// One initialiser for equal small integer constants, none for those nobody reads.
+void tidy_initialisers(Model& m, const std::set<std::string>& outputs) {
+  std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::string> first;
+  std::set<std::string> used = outputs;
+  for (ModelNode& n : m.nodes) {
+    for (std::string& name : n.inputs) {
+      const auto it = m.initialisers.find(name);
+      if (it == m.initialisers.end()) continue;
+      const Tensor& t = it->second;
+      if (!is_float(t.type().dtype) && t.shape().count() <= kSmall && !outputs.contains(name)) {
+        std::string bytes(static_cast<const char*>(t.data()), t.bytes());
+        name = first.emplace(std::tuple(t.type().dtype, t.shape().dims(), std::move(bytes)), name)
+                   .first->second;
+      }
+      used.insert(name);
+    }
+  }
+  std::erase_if(m.initialisers, [&](const auto& entry) { return !used.contains(entry.first); });
+}
+
+Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::string& who) {
+  Problems problems;
+  check_header(parsed, problems);
+  inline_functions(parsed, problems);
+  order_nodes(parsed, problems);
+  Model to;
+  add_inputs(parsed, options, to, problems);
+  to.initialisers = parsed.initialisers;
+  to.metadata = parsed.metadata;
+  for (const OnnxValue& v : parsed.outputs) to.outputs.push_back(v.name);
+  adapt_nodes(parsed, to, problems);
+  problems.throw_if_any(who);
+  const std::set<std::string> outputs(to.outputs.begin(), to.outputs.end());
+  lift_integer_constants(to, outputs);
+  tidy_initialisers(to, outputs);
+  return to;
+}
+
+}  // namespace
+
+Model import_model(std::string_view bytes, const ImportOptions& options,
+                   const std::string& directory) {
+  std::optional<ExternalData> external;
+  if (options.external_data) external.emplace(directory);
+  return import_parsed(parse_onnx(bytes, external ? &*external : nullptr), options,
+                       "cannot import the model");
+}
+
+Model import_model(Fs& fs, const std::string& path, const ImportOptions& options) try {
+  Result<FileInfo> info = fs.info(path);
+  info.status().or_throw();
+  if (info->size > limits::kModelFile) {
+    throw Error("the file has ", info->size, " bytes, more than the ", limits::kModelFile,
+                " that protobuf allows; store its weights as external data");
+  }
+  const std::string bytes = fs.read(path, limits::kModelFile).or_throw();
+  return import_model(bytes, options, parent_of(path));
+} catch (const Error& e) {
+  throw Error(path, ": ", e.what());
+}
+
+}  // namespace ndtrain

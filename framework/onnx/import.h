@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "framework/core/fs.h"
+#include "framework/graph/model.h"
+
+namespace ndtrain {
+
+struct ImportOptions {
+  bool external_data = false;  // whether weights may be read from other files beneath the model's
+  // Extents of symbolic dimensions, by their name or as "input[axis]". The first dimension of an
+  // input stays the batch unless it is named here; any other must be.
+  std::map<std::string, int64_t> dims = {};
+};
+
+// An ONNX model (IR 3 to 14, opset 1 to 23) as a Model: functions inlined, nodes in order, every op
+// in its one form with all attributes, unused weights dropped, small integer constants that are
+// equal shared. Throws Error naming every node, weight and input that cannot be taken, and why.
+Model import_model(Fs& fs, const std::string& path, const ImportOptions& options = {});
+
+// From memory. External data is looked for beneath `directory`.
+Model import_model(std::string_view bytes, const ImportOptions& options = {},
+                   const std::string& directory = "");
+
+}  // namespace ndtrain

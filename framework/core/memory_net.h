@@ -24,8 +24,8 @@ class MemoryNet final : public Net {
   // Of what was written but not read, only so many bytes still arrive in each direction.
   void cut(size_t connection, size_t to_listener = 0, size_t to_dialer = 0);
   void cut_all();
-  // The next connection dialed breaks when so many bytes, both directions together, were written:
-  // these arrive, and the write that would have gone beyond fails.
+  // The next connection dialed carries so many bytes, both directions together. The write that goes
+  // beyond breaks it: what still fitted arrives, the write fails.
   void cut_next_after(int64_t bytes);
   // While down, nobody can be dialed (kIo); standing connections are not touched.
   void set_down(bool down);

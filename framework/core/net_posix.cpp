@@ -3,6 +3,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -255,9 +256,12 @@ int bind_to(const Endpoint& e, Socket& socket) {
 // A socket file that nobody answers on was left behind by a process that died.
 bool remove_stale(const Endpoint& e) {
   if (e.family() != AF_UNIX) return false;
+  const char* path = reinterpret_cast<const sockaddr_un*>(&e.storage)->sun_path;
+  struct stat s;
+  if (::lstat(path, &s) != 0 || !S_ISSOCK(s.st_mode)) return false;  // other files refuse as well
   Socket probe;
   if (connect_to(e, probe) != ECONNREFUSED) return false;
-  return ::unlink(reinterpret_cast<const sockaddr_un*>(&e.storage)->sun_path) == 0;
+  return ::unlink(path) == 0;
 }
 
 class SocketNet final : public Net {

@@ -1,0 +1,222 @@
+// What every Fs promises, asked of the real one and of the one in memory; and path arithmetic.
+#include "framework/core/fs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "framework/core/memory_fs.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
+
+class AnyFs : public testing::TestWithParam<bool> {
+ protected:
+  AnyFs() : fs(GetParam() ? static_cast<Fs&>(memory) : real_fs()) {
+    static std::atomic<int> counter{0};
+    root = join(testing::TempDir(),
+                "ndt_fs_" + std::to_string(::getpid()) + "_" + std::to_string(++counter));
+    fs.make_directories(root).or_throw();
+  }
+  ~AnyFs() override { std::filesystem::remove_all(root); }
+
+  std::string at(std::string_view name) const { return join(root, name); }
+  void put(const std::string& name, std::string_view text) {
+    auto file = fs.open(at(name), Fs::Mode::kCreate).or_throw();
+    file->append(bytes_of(text)).or_throw();
+  }
+  std::string get(const std::string& name) { return fs.read(at(name)).or_throw(); }
+
+  MemoryFs memory;
+  Fs& fs;
+  std::string root;
+};
+
+TEST_P(AnyFs, ReadsWhatWasWritten) {
+  put("a", "hello");
+  EXPECT_EQ(get("a"), "hello");
+  put("a", "");  // kCreate replaces
+  EXPECT_EQ(get("a"), "");
+}
+
+TEST_P(AnyFs, AppendAddsAndMakesTheFile) {
+  for (const char* part : {"one", "two"}) {
+    fs.open(at("log"), Fs::Mode::kAppend).or_throw()->append(bytes_of(part)).or_throw();
+  }
+  EXPECT_EQ(get("log"), "onetwo");
+}
+
+TEST_P(AnyFs, ReadsFromAnyOffsetAndShortAtTheEnd) {
+  put("a", "0123456789");
+  auto file = fs.open(at("a"), Fs::Mode::kRead).or_throw();
+  std::string to(4, '?');
+  const auto span = std::as_writable_bytes(std::span(to));
+  EXPECT_EQ(*file->read_at(3, span), 4u);
+  EXPECT_EQ(to, "3456");
+  EXPECT_EQ(*file->read_at(8, span), 2u);
+  EXPECT_EQ(to.substr(0, 2), "89");
+  EXPECT_EQ(*file->read_at(10, span), 0u);
+  EXPECT_EQ(*file->read_at(1000, span), 0u);
+  EXPECT_FALSE(file->read_at(-1, span).ok());
+  EXPECT_EQ(*file->size(), 10);
+}
+
+TEST_P(AnyFs, AFileOpenForReadingCannotBeWritten) {
+  put("a", "x");
+  auto file = fs.open(at("a"), Fs::Mode::kRead).or_throw();
+  EXPECT_FALSE(file->append(bytes_of("y")).ok());
+  EXPECT_FALSE(file->truncate(0).ok());
+  EXPECT_EQ(get("a"), "x");
+}
+
+TEST_P(AnyFs, TruncatesAndGoesOnAtTheNewEnd) {
+  auto file = fs.open(at("a"), Fs::Mode::kCreate).or_throw();
+  file->append(bytes_of("0123456789")).or_throw();
+  file->truncate(3).or_throw();
+  file->append(bytes_of("x")).or_throw();
+  file->truncate(6).or_throw();  // grows with zeros
+  file->sync().or_throw();
+  EXPECT_EQ(get("a"), std::string("012x\0\0", 6));
+}
+
+TEST_P(AnyFs, WhatIsNotThereIsNotFoundAndNamed) {
+  const std::string path = at("none/such");
+  EXPECT_EQ(fs.open(path, Fs::Mode::kRead).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.open(path, Fs::Mode::kCreate).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.info(path).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.list(path).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.remove(path).code(), Code::kNotFound);
+  EXPECT_EQ(fs.rename(path, at("b")).code(), Code::kNotFound);
+  EXPECT_EQ(fs.sync_directory(path).code(), Code::kNotFound);
+  EXPECT_EQ(fs.space(path).status().code(), Code::kNotFound);
+  EXPECT_THAT(fs.read(path).status().message(), HasSubstr(path));
+  EXPECT_FALSE(fs.exists(path));
+}
+
+TEST_P(AnyFs, AFileIsNoDirectory) {
+  put("f", "x");
+  EXPECT_EQ(fs.open(at("f/x"), Fs::Mode::kRead).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.list(at("f")).status().code(), Code::kNotFound);
+  EXPECT_EQ(fs.make_directories(at("f")).code(), Code::kExists);
+  EXPECT_EQ(fs.make_directories(at("f/x")).code(), Code::kExists);
+  EXPECT_EQ(fs.open(root, Fs::Mode::kRead).status().code(), Code::kUnsupported);
+}
+
+TEST_P(AnyFs, ListsNamesInByteOrder) {
+  for (const char* name : {"b", "a", "\xc3\xa9", "B", ".hidden"}) put(name, "");
+  fs.make_directories(at("c")).or_throw();
+  EXPECT_THAT(*fs.list(root), ElementsAre(".hidden", "B", "a", "b", "c", "\xc3\xa9"));
+}
+
+TEST_P(AnyFs, MakesDirectoriesWithTheirParents) {
+  fs.make_directories(at("x/y/z")).or_throw();
+  fs.make_directories(at("x/y/z/")).or_throw();
+  fs.make_directories(at("x//y/w/")).or_throw();
+  EXPECT_TRUE(fs.info(at("x/y"))->is_directory);
+  EXPECT_THAT(*fs.list(at("x/y")), ElementsAre("w", "z"));
+}
+
+TEST_P(AnyFs, RenameReplacesFiles) {
+  put("a", "new");
+  put("b", "old");
+  const uint64_t inode = fs.info(at("a"))->inode;
+  fs.rename(at("a"), at("b")).or_throw();
+  EXPECT_EQ(get("b"), "new");
+  EXPECT_EQ(fs.info(at("b"))->inode, inode);
+  EXPECT_THAT(*fs.list(root), ElementsAre("b"));
+  fs.rename(at("b"), at("b")).or_throw();
+  EXPECT_EQ(get("b"), "new");
+}
+
+TEST_P(AnyFs, RenameMovesDirectoriesButNotIntoThemselves) {
+  fs.make_directories(at("d/e")).or_throw();
+  fs.make_directories(at("full/x")).or_throw();
+  put("d/f", "x");
+  EXPECT_FALSE(fs.rename(at("d"), at("d/e/d")).ok());
+  EXPECT_EQ(fs.rename(at("d"), at("full")).code(), Code::kExists);
+  EXPECT_FALSE(fs.rename(at("d/f"), at("full")).ok());
+  fs.rename(at("d"), at("full/d")).or_throw();
+  EXPECT_EQ(get("full/d/f"), "x");
+}
+
+TEST_P(AnyFs, RemovesFilesAndEmptyDirectories) {
+  fs.make_directories(at("d")).or_throw();
+  put("d/f", "x");
+  EXPECT_EQ(fs.remove(at("d")).code(), Code::kExists);
+  fs.remove(at("d/f")).or_throw();
+  fs.remove(at("d")).or_throw();
+  EXPECT_FALSE(fs.exists(at("d")));
+}
+
+TEST_P(AnyFs, AnOpenFileOutlivesItsName) {
+  put("a", "still here");
+  auto file = fs.open(at("a"), Fs::Mode::kRead).or_throw();
+  fs.remove(at("a")).or_throw();
+  std::string to(10, '?');
+  EXPECT_EQ(*file->read_at(0, std::as_writable_bytes(std::span(to))), 10u);
+  EXPECT_EQ(to, "still here");
+}
+
+TEST_P(AnyFs, ReadTakesUpToTheLimitAndNoMore) {
+  put("a", "12345");
+  EXPECT_EQ(*fs.read(at("a"), 6), "12345");
+  EXPECT_EQ(*fs.read(at("a"), 5), "12345");
+  EXPECT_EQ(fs.read(at("a"), 4).status().code(), Code::kTooLarge);
+}
+
+TEST_P(AnyFs, InfoAndSpaceTellSizes) {
+  put("a", "12345");
+  EXPECT_EQ(fs.info(at("a"))->size, 5);
+  EXPECT_FALSE(fs.info(at("a"))->is_directory);
+  EXPECT_GT(fs.info(at("a"))->mtime_ns, 0);
+  EXPECT_GT(fs.space(root)->total, 0);
+  EXPECT_GE(fs.space(root)->total, fs.space(root)->free);
+  EXPECT_TRUE(fs.exists(""));  // the current directory
+}
+
+INSTANTIATE_TEST_SUITE_P(, AnyFs, testing::Bool(),
+                         [](const auto& memory) { return memory.param ? "Memory" : "Real"; });
+
+TEST(Path, JoinPutsOneSlashBetween) {
+  EXPECT_EQ(join("a", "b"), "a/b");
+  EXPECT_EQ(join("a/", "b"), "a/b");
+  EXPECT_EQ(join("/", "b"), "/b");
+  EXPECT_EQ(join("", "b"), "b");
+}
+
+TEST(Path, AnAbsoluteNameStaysBelowTheDirectory) {
+  EXPECT_TRUE(join("a", "/etc/passwd").starts_with("a/"));
+}
+
+TEST(Path, ParentAndNameArePartsOfThePath) {
+  EXPECT_EQ(parent_of("a/b/c"), "a/b");
+  EXPECT_EQ(parent_of("a//b"), "a");
+  EXPECT_EQ(parent_of("/a"), "/");
+  EXPECT_EQ(parent_of("/"), "/");
+  EXPECT_EQ(parent_of("a"), "");
+  EXPECT_EQ(parent_of(""), "");
+  EXPECT_EQ(name_of_path("a/b.c"), "b.c");
+  EXPECT_EQ(name_of_path("b"), "b");
+  EXPECT_EQ(name_of_path("a/"), "");
+}
+
+TEST(Path, TheExtensionIsLowerCaseAndOfTheNameAlone) {
+  EXPECT_EQ(extension_of("x/IMG_1.JPEG"), ".jpeg");
+  EXPECT_EQ(extension_of("a.tar.gz"), ".gz");
+  EXPECT_EQ(extension_of("v1.2/file"), "");
+  EXPECT_EQ(extension_of(".hidden"), "");
+  EXPECT_EQ(extension_of("x/.hidden"), "");
+  EXPECT_EQ(extension_of("ends."), "");
+  EXPECT_EQ(extension_of("a.\xc3\x89"), ".\xc3\x89");  // only ASCII has a case here
+}
+
+}  // namespace
+}  // namespace ndtrain

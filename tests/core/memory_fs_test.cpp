@@ -1,0 +1,185 @@
+#include "framework/core/memory_fs.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace ndtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using Survives = MemoryFs::Survives;
+
+std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
+
+std::unique_ptr<File> create(Fs& fs, const std::string& path, std::string_view text) {
+  auto file = fs.open(path, Fs::Mode::kCreate).or_throw();
+  file->append(bytes_of(text)).or_throw();
+  return file;
+}
+
+TEST(MemoryFs, OnePathHasManySpellings) {
+  MemoryFs fs;
+  fs.make_directories("d").or_throw();
+  create(fs, "d/a", "x");
+  EXPECT_EQ(*fs.read("/d//a"), "x");
+  EXPECT_EQ(*fs.read("./d/./a"), "x");
+  EXPECT_THAT(*fs.list("."), ElementsAre("d"));
+}
+
+TEST(MemoryFs, ACrashTakesWhatWasNotSynced) {
+  MemoryFs fs;
+  auto kept = create(fs, "kept", "safe");
+  kept->sync().or_throw();
+  fs.sync_directory("").or_throw();
+  kept->append(bytes_of(" and loose")).or_throw();
+  create(fs, "nameless", "x")->sync().or_throw();  // synced, but its name is not
+  fs.crash();
+  EXPECT_THAT(*fs.list(""), ElementsAre("kept"));
+  EXPECT_EQ(*fs.read("kept"), "safe");
+}
+
+TEST(MemoryFs, ANameCanSurviveItsContents) {
+  MemoryFs fs;
+  create(fs, "a", "text");
+  fs.crash(Survives::kNames);
+  EXPECT_EQ(*fs.read("a"), "");
+}
+
+TEST(MemoryFs, EverythingCanSurvive) {
+  MemoryFs fs;
+  create(fs, "a", "text");
+  fs.crash(Survives::kAll);
+  EXPECT_EQ(*fs.read("a"), "text");
+  fs.crash();  // and is on the disk from then on
+  EXPECT_EQ(*fs.read("a"), "text");
+}
+
+TEST(MemoryFs, ARenameOrRemovalThatWasNotSyncedIsUndone) {
+  MemoryFs fs;
+  create(fs, "a", "a")->sync().or_throw();
+  create(fs, "b", "b")->sync().or_throw();
+  fs.sync_directory("/").or_throw();
+  fs.rename("a", "c").or_throw();
+  fs.remove("b").or_throw();
+  fs.crash();
+  EXPECT_THAT(*fs.list(""), ElementsAre("a", "b"));
+  fs.rename("a", "c").or_throw();
+  fs.remove("b").or_throw();
+  fs.sync_directory("/").or_throw();
+  fs.crash();
+  EXPECT_THAT(*fs.list(""), ElementsAre("c"));
+}
+
+TEST(MemoryFs, DirectoriesAreDurableAtOnce) {
+  MemoryFs fs;
+  fs.make_directories("a/b").or_throw();
+  fs.crash();
+  EXPECT_TRUE(fs.exists("a/b"));
+}
+
+TEST(MemoryFs, FilesOpenBeforeACrashAreOfNoUse) {
+  MemoryFs fs;
+  auto file = create(fs, "a", "x");
+  fs.sync_directory("").or_throw();
+  fs.crash();
+  EXPECT_EQ(file->append(bytes_of("y")).code(), Code::kIo);
+  EXPECT_EQ(file->sync().code(), Code::kIo);
+  EXPECT_FALSE(file->size().ok());
+}
+
+TEST(MemoryFs, TheNthMutatingCallFailsOnce) {
+  MemoryFs fs;
+  fs.fail_call(3, Code::kNoSpace);
+  auto file = create(fs, "a", "12");  // two calls
+  EXPECT_EQ(file->append(bytes_of("3456")).code(), Code::kNoSpace);
+  EXPECT_EQ(*fs.read("a"), "1234");  // half arrived
+  EXPECT_TRUE(file->append(bytes_of("7")).ok());
+  EXPECT_EQ(fs.mutating_calls(), 4);
+}
+
+TEST(MemoryFs, ASyncThatFailsKeepsNothing) {
+  MemoryFs fs;
+  auto file = create(fs, "a", "x");
+  fs.sync_directory("").or_throw();
+  fs.fail_call(1);
+  EXPECT_EQ(file->sync().code(), Code::kIo);
+  fs.crash();
+  EXPECT_EQ(*fs.read("a"), "");
+}
+
+TEST(MemoryFs, ADeadMachineAnswersNothingUntilItIsUpAgain) {
+  MemoryFs fs;
+  create(fs, "a", "x")->sync().or_throw();
+  fs.sync_directory("").or_throw();
+  fs.die_in_call(1);
+  EXPECT_TRUE(fs.exists("a"));  // reading does not count
+  EXPECT_FALSE(fs.remove("a").ok());
+  EXPECT_FALSE(fs.exists("a"));
+  EXPECT_FALSE(fs.list("").ok());
+  EXPECT_FALSE(fs.make_directories("d").ok());
+  fs.crash();
+  EXPECT_EQ(*fs.read("a"), "x");
+}
+
+TEST(MemoryFs, AFullVolumeTakesWhatFits) {
+  MemoryFs fs;
+  fs.set_capacity(10);
+  create(fs, "a", "123456");
+  auto file = fs.open("b", Fs::Mode::kCreate).or_throw();
+  EXPECT_EQ(file->append(bytes_of("abcdef")).code(), Code::kNoSpace);
+  EXPECT_EQ(*fs.read("b"), "abcd");
+  EXPECT_EQ(fs.space("")->free, 0);
+  EXPECT_EQ(fs.space("")->total, 10);
+  fs.remove("a").or_throw();
+  EXPECT_EQ(fs.space("")->free, 6);
+  EXPECT_TRUE(file->append(bytes_of("efghij")).ok());
+  fs.set_capacity(3);
+  EXPECT_EQ(fs.space("")->free, 0);
+}
+
+// The crash by chance finds every outcome that a disk may show: nothing, a part, zeros, all.
+TEST(MemoryFs, ChanceFindsEveryWayToTearAWrite) {
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    MemoryFs fs;
+    auto file = create(fs, "a", "+");
+    file->sync().or_throw();
+    fs.sync_directory("").or_throw();
+    file->append(bytes_of("12")).or_throw();
+    Rng rng(seed);
+    fs.crash(rng);
+    seen.insert(*fs.read("a"));
+  }
+  EXPECT_THAT(seen, ElementsAre("+", std::string("+\0", 2), std::string("+\0\0", 3), "+1",
+                                std::string("+1\0", 3), "+12"));
+}
+
+// What publish() is for: the obvious way to write a file loses both the old bytes and the new ones.
+TEST(MemoryFs, OverwritingInPlaceIsSeenToLoseBothVersions) {
+  MemoryFs fs;
+  create(fs, "a", "old")->sync().or_throw();
+  fs.sync_directory("").or_throw();
+  fs.die_in_call(2);
+  auto file = fs.open("a", Fs::Mode::kCreate).or_throw();
+  EXPECT_FALSE(file->append(bytes_of("newer!")).ok());
+  fs.crash(Survives::kAll);
+  EXPECT_EQ(*fs.read("a"), "new");
+}
+
+// And renaming without an fsync before it can leave an empty file.
+TEST(MemoryFs, RenamingUnsyncedBytesIsSeenToLoseThem) {
+  MemoryFs fs;
+  create(fs, "a", "old")->sync().or_throw();
+  fs.sync_directory("").or_throw();
+  create(fs, "t", "new");
+  fs.rename("t", "a").or_throw();
+  fs.sync_directory("").or_throw();
+  fs.crash();
+  EXPECT_THAT(*fs.read("a"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ndtrain

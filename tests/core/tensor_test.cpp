@@ -1,0 +1,99 @@
+#include "framework/core/tensor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/core/limits.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+TEST(Tensor, IsAbsentUntilItHasAType) {
+  const Tensor t;
+  EXPECT_FALSE(t.defined());
+  EXPECT_EQ(t.bytes(), 0u);
+  EXPECT_THROW(t.as<float>(), Error);
+  EXPECT_THROW(t.to_doubles(), Error);
+  EXPECT_THROW(t.to_ints(), Error);
+  EXPECT_THROW(t.reshaped({}), Error);
+  EXPECT_THROW(Tensor({DType::kNone, {}}), Error);
+}
+
+TEST(Tensor, StartsAsAlignedZeros) {
+  for (int64_t n : {1, 3, 1000, 100'000}) {
+    const Tensor t({DType::kF32, {n}});
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(t.data()) % 64, 0u);
+    EXPECT_THAT(t.as<float>(), Each(0.0f));
+  }
+}
+
+TEST(Tensor, AnEmptyOneIsStillDefined) {
+  const Tensor t({DType::kF32, {0, 3}});
+  EXPECT_TRUE(t.defined());
+  EXPECT_EQ(t.bytes(), 0u);
+  EXPECT_TRUE(t.to_doubles().empty());
+  EXPECT_TRUE(t.same_bytes(Tensor({DType::kF32, {0, 3}})));
+  EXPECT_TRUE(Tensor::i64({}).to_ints().empty());
+}
+
+TEST(Tensor, CopiesShareTheBytes) {
+  Tensor a = Tensor::of<float>(DType::kF32, {2}, {1, 2});
+  const Tensor b = a;
+  const Tensor c = a.reshaped({2, 1});
+  a.mutable_as<float>()[0] = 5;
+  EXPECT_EQ(b.as<float>()[0], 5);
+  EXPECT_EQ(c.as<float>()[0], 5);
+  EXPECT_EQ(c.shape(), Shape({2, 1}));
+  EXPECT_THROW(a.reshaped({3}), Error);
+}
+
+TEST(Tensor, RefusesDataOfAnotherSize) {
+  EXPECT_THROW((Tensor::of<float>(DType::kF32, {3}, {1, 2})), Error);
+  EXPECT_THROW((Tensor::of<float>(DType::kF16, {2}, {1, 2})), Error);
+  EXPECT_THROW(Tensor::from_doubles({DType::kF32, {2}}, std::vector<double>{1}), Error);
+  EXPECT_THROW(Tensor({DType::kF64, {2}}).as<float>(), Error);
+  EXPECT_THROW(Tensor({DType::kF16, {2}}).mutable_as<float>(), Error);
+}
+
+TEST(Tensor, ConvertsThroughDoubles) {
+  const Tensor t = Tensor::from_doubles({DType::kI8, {3}}, std::vector<double>{1.9, -1.9, 200});
+  EXPECT_THAT(t.as<int8_t>(), ElementsAre(1, -1, -56));
+  EXPECT_THAT(t.to_doubles(), ElementsAre(1, -1, -56));
+  EXPECT_THAT(t.to_ints(), ElementsAre(1, -1, -56));
+}
+
+TEST(Tensor, IntegersComeBackExact) {
+  const std::vector<int64_t> limits = {INT64_MAX, INT64_MIN, (int64_t{1} << 53) + 1};
+  EXPECT_EQ(Tensor::i64(limits).to_ints(), limits);
+  EXPECT_THAT(Tensor::of<uint64_t>(DType::kU64, {1}, {INT64_MAX}).to_ints(),
+              ElementsAre(INT64_MAX));
+  EXPECT_THROW((Tensor::of<uint64_t>(DType::kU64, {1}, {uint64_t{1} << 63}).to_ints()), Error);
+  EXPECT_THAT((Tensor::of<uint32_t>(DType::kU32, {1}, {UINT32_MAX}).to_ints()),
+              ElementsAre(UINT32_MAX));
+  EXPECT_THAT((Tensor::of<uint8_t>(DType::kBool, {2}, {0, 7}).to_ints()), ElementsAre(0, 1));
+  EXPECT_THROW(Tensor({DType::kF32, {1}}).to_ints(), Error);
+}
+
+TEST(Tensor, SameBytesMeansTheTypeToo) {
+  const Tensor a = Tensor::of<float>(DType::kF32, {2}, {1, 2});
+  EXPECT_TRUE(a.same_bytes(Tensor::of<float>(DType::kF32, {2}, {1, 2})));
+  EXPECT_FALSE(a.same_bytes(Tensor::of<float>(DType::kF32, {2}, {1, 3})));
+  EXPECT_FALSE(a.same_bytes(a.reshaped({1, 2})));
+  EXPECT_FALSE(a.same_bytes(Tensor()));
+  EXPECT_TRUE(Tensor().same_bytes(Tensor()));
+  // -0 and 0 are equal numbers of different bytes.
+  EXPECT_FALSE((Tensor::of<float>(DType::kF32, {}, {0.0f})
+                    .same_bytes(Tensor::of<float>(DType::kF32, {}, {-0.0f}))));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the process instead
+TEST(Tensor, MoreThanTheMachineHasIsAnError) {
+  EXPECT_THROW(Tensor({DType::kF64, {limits::kElements}}), Error);
+}
+#endif
+
+}  // namespace
+}  // namespace ndtrain

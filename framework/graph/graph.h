@@ -60,6 +60,7 @@ class Graph {
     return add(std::move(op), std::move(inputs), std::move(attrs)).at(0);
   }
   void mark_output(ValueId v) { outputs_.push_back(v); }
+  void set_outputs(std::vector<ValueId> outputs) { outputs_ = std::move(outputs); }
   void rename(ValueId v, std::string name);
   void set_data(ValueId v, Tensor data);  // of a param; throws Error if the type differs
 

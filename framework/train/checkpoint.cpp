@@ -1,0 +1,66 @@
+#include "framework/train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace ndtrain {
+namespace {
+
+constexpr std::string_view kParameter = "parameter.", kState = "state.", kOptimizer = "optimizer.";
+
+void add(TensorFile& file, std::string_view prefix, const std::map<std::string, Tensor>& tensors) {
+  for (const auto& [name, t] : tensors) file.tensors[std::string(prefix) + name] = t;
+}
+
+}  // namespace
+
+Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
+  TensorFile file;
+  add(file, kParameter, c.parameters);
+  add(file, kState, c.states);
+  add(file, kOptimizer, c.optimizer);
+  auto exact = [](double x) { return fmt::format("{:.17g}", x); };
+  file.metadata = {{"format", "ndtrain-checkpoint-1"},
+                   {"optimizer_steps", std::to_string(c.optimizer_steps)},
+                   {"epoch", std::to_string(c.epoch)},
+                   {"step", std::to_string(c.step)},
+                   {"loss_sum", exact(c.loss_sum)},
+                   {"correct", exact(c.correct)},
+                   {"rows", exact(c.rows)},
+                   {"best_top1", exact(c.best_top1)},
+                   {"best_epoch", std::to_string(c.best_epoch)},
+                   {"config", c.config}};
+  return publish(fs, path, to_safetensors(file));
+}
+
+Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
+  const Result<std::string> bytes = fs.read(path);
+  if (!bytes.ok()) return bytes.status();
+  Result<TensorFile> file = from_safetensors(*bytes);
+  if (!file.ok()) return Status(file.status().code(), path + ": " + file.status().message());
+  Checkpoint c;
+  for (const auto& [name, t] : file->tensors) {
+    for (const auto& [prefix, group] :
+         {std::pair{kParameter, &c.parameters}, {kState, &c.states}, {kOptimizer, &c.optimizer}}) {
+      if (name.starts_with(prefix)) group->emplace(name.substr(prefix.size()), t);
+    }
+  }
+  try {
+    auto& m = file->metadata;
+    c.optimizer_steps = std::stoll(m.at("optimizer_steps"));
+    c.epoch = std::stoll(m.at("epoch"));
+    c.step = std::stoll(m.at("step"));
+    c.loss_sum = std::stod(m.at("loss_sum"));
+    c.correct = std::stod(m.at("correct"));
+    c.rows = std::stod(m.at("rows"));
+    c.best_top1 = std::stod(m.at("best_top1"));
+    c.best_epoch = std::stoll(m.at("best_epoch"));
+    c.config = m.at("config");
+  } catch (const std::exception&) {  // out_of_range, invalid_argument: not one of our checkpoints
+    return Status(Code::kCorrupt, path + ": not a checkpoint of ndtrain");
+  }
+  return c;
+}
+
+}  // namespace ndtrain

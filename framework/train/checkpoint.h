@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "framework/core/publish.h"
+#include "framework/train/safetensors.h"
+
+namespace ndtrain {
+
+// All that a training needs to go on as if it had never stopped.
+struct Checkpoint {
+  std::map<std::string, Tensor> parameters, states, optimizer;
+  int64_t optimizer_steps = 0;
+  int64_t epoch = 0, step = 0;  // the next epoch, and the next step inside it
+  // Sums over the steps of the unfinished epoch.
+  double loss_sum = 0, correct = 0, rows = 0;
+  double best_top1 = -1;
+  int64_t best_epoch = -1;
+  std::string config;  // what the training was asked for; resume demands the same
+};
+
+// One safetensors file, published atomically.
+Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c);
+Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path);
+
+}  // namespace ndtrain

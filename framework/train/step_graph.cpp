@@ -1,0 +1,85 @@
+#include "framework/train/step_graph.h"
+
+#include <algorithm>
+
+#include "framework/graph/differentiate.h"
+#include "framework/graph/uses.h"
+
+namespace ndtrain {
+namespace {
+
+// The value that a final Softmax over the classes is taken of, else the output itself.
+ValueId before_softmax(const Graph& g, ValueId output) {
+  const int producer = Uses(g).producer(output);
+  if (producer < 0) return output;
+  const Node& n = g.nodes()[static_cast<size_t>(producer)];
+  const bool soft = n.op == "Softmax" || n.op == "LogSoftmax";
+  if (!soft || g.shape(output).rank() < 2) return output;
+  return g.shape(output).axis(n.attrs.i("axis"), n.op) == 1 ? n.inputs[0] : output;
+}
+
+bool looks_like_logits(const Shape& s) { return s.rank() >= 2 && s.count(2, s.rank()) == 1; }
+
+}  // namespace
+
+Graph with_plain_logits(const Graph& g) {
+  if (g.outputs().size() != 1) {
+    throw Error("a classifier has one output, this model has ", g.outputs().size());
+  }
+  const ValueId output = g.outputs()[0];
+  const ValueId logits = before_softmax(g, output);
+  if (!looks_like_logits(g.shape(logits))) {
+    throw Error("the output '", g.value(output).name, "' is ", g.type(output),
+                "; a classifier's is [batch, classes]");
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (const Node& n : g.nodes()) copy.copy(n);
+  ValueId plain = copy.get(logits);
+  if (g.shape(logits).rank() > 2) {
+    plain = copy.graph().add1("Flatten", {plain}, {{"axis", int64_t{1}}});
+  }
+  copy.replace(output, plain);
+  return remove_dead_nodes(copy.finish());
+}
+
+StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
+                          double label_smoothing) {
+  TrainingGraph training = to_training(remove_dead_nodes(with_plain_logits(forward)));
+  StepGraph s;
+  Graph& g = training.graph;
+  for (ValueId v : g.inputs()) {
+    if (v != training.dropout_seed) s.features.push_back(v);
+  }
+  for (const std::string& name : trainable) {
+    const ValueId v = g.find(name);
+    if (v == kNone || g.value(v).kind != ValueKind::kParam) {
+      throw Error("'", name, "' is not a parameter of the trainable part");
+    }
+    s.trainable.push_back(v);
+  }
+  if (s.trainable.empty()) throw Error("nothing is trainable");
+
+  const ValueId logits = g.outputs()[0];
+  const int64_t batch = g.shape(logits)[0];
+  s.labels = g.add_input("labels", {DType::kI64, {batch}});
+  s.weights = g.add_input("weights", {DType::kF32, {batch}});
+  const ValueId loss = g.add1("SoftmaxCrossEntropy", {logits, s.labels, s.weights},
+                              {{"smoothing", label_smoothing}});
+  s.forward_nodes = g.nodes().size();
+  const double one = 1;
+  const ValueId seed = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&one, 1}));
+  const std::vector<ValueId> gradients =
+      differentiate(g, std::vector{loss}, std::vector{seed}, s.trainable);
+
+  std::vector<ValueId> outputs = {loss, logits};
+  outputs.insert(outputs.end(), gradients.begin(), gradients.end());
+  for (const TrainingGraph::State& state : training.states) outputs.push_back(state.output);
+  g.set_outputs(std::move(outputs));
+  s.states = training.states;
+  s.dropout_seed = training.dropout_seed;
+  s.graph = std::move(g);
+  return s;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,33 @@
+// One training step as a graph: forward, loss, backward.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/graph/passes.h"
+
+namespace ndtrain {
+
+struct StepGraph {
+  Graph graph;
+  size_t forward_nodes = 0;        // nodes up to and including the loss
+  std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order
+  ValueId labels = kNone;          // i64 [batch]
+  ValueId weights = kNone;         // f32 [batch]: 1/n for the n rows that count, 0 for padding
+  ValueId dropout_seed = kNone;    // i64 [2]: seed, step; kNone without Dropout
+  std::vector<ValueId> trainable;  // params, in the order asked for
+  std::vector<TrainingGraph::State> states;
+  // Outputs of `graph`, in this order: loss, logits, one gradient per trainable, one per state.
+};
+
+// `forward` takes features [batch, …] and has one output, the logits [batch, classes] (trailing
+// dimensions of 1 are dropped; a final Softmax is looked through). `trainable` names params. Throws
+// Error when nothing is trainable or the output does not look like logits.
+StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
+                          double label_smoothing);
+
+// The logits of an inference graph as [batch, classes], looking through a final Softmax likewise.
+Graph with_plain_logits(const Graph& g);
+
+}  // namespace ndtrain

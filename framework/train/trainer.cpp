@@ -1,0 +1,195 @@
+#include "framework/train/trainer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "framework/core/rng.h"
+
+namespace ndtrain {
+
+struct Trainer::Step {
+  Step(StepGraph s, const Device& device, const std::vector<ValueId>& bound)
+      : graph(std::move(s)), plan(graph.graph, device, {.bound_params = bound}), executor(plan) {
+    const Graph& g = graph.graph;
+    for (ValueId v : graph.features) inputs.emplace_back(g.type(v));
+    labels = Tensor(g.type(graph.labels));
+    weights = Tensor(g.type(graph.weights));
+    logits = Tensor(g.type(g.outputs()[1]));
+    for (const TrainingGraph::State& s2 : graph.states) next_states.emplace_back(g.type(s2.output));
+  }
+
+  StepGraph graph;
+  Plan plan;
+  Executor executor;
+  std::vector<Tensor> inputs, next_states;
+  Tensor labels, weights, logits;
+  Tensor seed{{DType::kI64, {2}}};
+  float loss = 0;
+};
+
+Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& device,
+                 TrainerConfig config)
+    : model_(std::move(model)),
+      trainable_(std::move(trainable)),
+      device_(device),
+      config_(std::move(config)) {
+  if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
+  const StepGraph s = make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing);
+  for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
+  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable);
+  optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
+  for (const TrainingGraph::State& state : s.states) {
+    const Value& v = s.graph.value(state.param);
+    states_[v.name] = v.data;
+  }
+  has_batch_statistics_ = !s.states.empty();
+}
+
+Trainer::~Trainer() = default;
+
+Trainer::Step& Trainer::step_for(int64_t rows) {
+  // A partial batch is padded and masked, except where padding would enter batch statistics.
+  const int64_t batch = has_batch_statistics_ ? rows : config_.batch;
+  std::unique_ptr<Step>& step = steps_[batch];
+  if (!step) {
+    StepGraph s = make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing);
+    std::vector<ValueId> bound = s.trainable;
+    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
+    step = std::make_unique<Step>(std::move(s), device_, bound);
+  }
+  return *step;
+}
+
+void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
+  const auto n = rows.size();
+  const Graph& g = s.graph.graph;
+  auto labels = s.labels.mutable_as<int64_t>();
+  auto weights = s.weights.mutable_as<float>();
+  std::ranges::fill(labels, 0);
+  std::ranges::fill(weights, 0.0F);
+  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(n));
+  data.fetch(rows, s.inputs, labels.first(n));
+  const auto classes = static_cast<size_t>(s.logits.shape()[1]);
+  for (size_t i = 0; i < n; ++i) {
+    if (labels[i] < 0 || labels[i] >= static_cast<int64_t>(classes)) {
+      throw Error("label ", labels[i], " but the model has ", classes, " classes");
+    }
+  }
+  auto seed = s.seed.mutable_as<int64_t>();
+  seed[0] = static_cast<int64_t>(config_.seed);
+  seed[1] = optimizer_->steps();
+
+  std::map<ValueId, const void*> given;
+  for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
+  given[s.graph.labels] = s.labels.data();
+  given[s.graph.weights] = s.weights.data();
+  if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
+  for (ValueId v : s.graph.trainable) given[v] = parameters_->value(g.value(v).name);
+  for (const auto& state : s.graph.states)
+    given[state.param] = states_.at(g.value(state.param).name).data();
+  std::vector<const void*> bindings;
+  for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
+
+  std::vector<void*> outputs = {&s.loss, s.logits.mutable_data()};
+  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradient(g.value(v).name));
+  for (Tensor& t : s.next_states) outputs.push_back(t.mutable_data());
+  s.executor.run(bindings, outputs);
+  optimizer_->step(lr);
+
+  for (size_t k = 0; k < s.next_states.size(); ++k) {
+    Tensor& current = states_.at(g.value(s.graph.states[k].param).name);
+    Tensor next(current.type());
+    std::memcpy(next.mutable_data(), s.next_states[k].data(), next.bytes());
+    current = next;
+  }
+  loss_sum_ += static_cast<double>(s.loss) * static_cast<double>(n);
+  rows_ += static_cast<double>(n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = s.logits.as<float>().subspan(i * classes, classes);
+    correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
+  }
+}
+
+bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
+  if (data.size() == 0) throw Error("there is nothing to train on");
+  const int64_t total = (data.size() + config_.batch - 1) / config_.batch;
+  Schedule schedule = config_.schedule;
+  schedule.total_steps = total * config_.epochs;
+  schedule.warmup_steps = static_cast<int64_t>(config_.warmup_epochs * static_cast<double>(total));
+  const std::vector<int64_t> order =
+      permutation(data.size(), Rng(config_.seed, "shuffle epoch " + std::to_string(epoch_)));
+  double lr = 0;
+  while (step_ < total) {
+    const auto begin = static_cast<size_t>(step_ * config_.batch);
+    const size_t n = std::min(static_cast<size_t>(config_.batch), order.size() - begin);
+    lr = learning_rate(schedule, epoch_ * total + step_);
+    // Batch statistics of one row are of no use: their variance is zero.
+    if (n > 1 || !has_batch_statistics_) {
+      run_step(step_for(static_cast<int64_t>(n)), data, std::span(order).subspan(begin, n), lr);
+    }
+    ++step_;
+    if (on_step && !on_step(step_, total) && step_ < total) return false;
+  }
+  result = {.epoch = epoch_,
+            .loss = loss_sum_ / std::max(rows_, 1.0),
+            .top1 = correct_ / std::max(rows_, 1.0),
+            .lr = lr};
+  ++epoch_;
+  step_ = 0;
+  loss_sum_ = correct_ = rows_ = 0;
+  return true;
+}
+
+const Model& Trainer::model() {
+  for (const std::string& name : parameters_->names())
+    model_.initialisers[name] = parameters_->copy(name);
+  for (const auto& [name, t] : states_) model_.initialisers[name] = t;
+  return model_;
+}
+
+Evaluation Trainer::evaluate(Dataset& data) {
+  const Model& m = model();
+  BatchPlans plans(
+      [&](int64_t batch) { return optimize_for_inference(with_plain_logits(bind(m, batch))); },
+      device_, config_.batch);
+  return ndtrain::evaluate(plans, data, row_types_);
+}
+
+int64_t Trainer::parameter_count() const { return parameters_->count(); }
+
+Checkpoint Trainer::checkpoint() const {
+  Checkpoint c;
+  for (const std::string& name : parameters_->names()) c.parameters[name] = parameters_->copy(name);
+  c.states = states_;
+  c.optimizer = optimizer_->state();
+  c.optimizer_steps = optimizer_->steps();
+  c.epoch = epoch_;
+  c.step = step_;
+  c.loss_sum = loss_sum_;
+  c.correct = correct_;
+  c.rows = rows_;
+  return c;
+}
+
+void Trainer::restore(const Checkpoint& c) {
+  for (const std::string& name : parameters_->names()) {
+    const auto it = c.parameters.find(name);
+    if (it == c.parameters.end()) throw Error("checkpoint: parameter '", name, "' is missing");
+    parameters_->set(name, it->second);
+  }
+  for (auto& [name, state] : states_) {
+    const auto it = c.states.find(name);
+    if (it == c.states.end() || it->second.type() != state.type()) {
+      throw Error("checkpoint: running statistic '", name, "' is missing or of another size");
+    }
+    state = it->second;
+  }
+  optimizer_->restore(c.optimizer, c.optimizer_steps);
+  epoch_ = c.epoch;
+  step_ = c.step;
+  loss_sum_ = c.loss_sum;
+  correct_ = c.correct;
+  rows_ = c.rows;
+}
+
+}  // namespace ndtrain

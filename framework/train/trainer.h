@@ -1,0 +1,81 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/graph/model.h"
+#include "framework/train/checkpoint.h"
+#include "framework/train/dataset.h"
+#include "framework/train/evaluate.h"
+#include "framework/train/optimizer.h"
+#include "framework/train/schedule.h"
+#include "framework/train/step_graph.h"
+
+namespace ndtrain {
+
+struct TrainerConfig {
+  int64_t epochs = 15, batch = 64;
+  OptimizerConfig optimizer = {};
+  Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
+  double warmup_epochs = 0;
+  double label_smoothing = 0;
+  uint64_t seed = 0;
+};
+
+struct EpochResult {
+  int64_t epoch = 0;  // from 0
+  double loss = 0;    // mean over the rows, as trained (with smoothing and dropout)
+  double top1 = 0;
+  double lr = 0;  // of the last step
+};
+
+// Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
+// seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
+// bytes as one that was not. One thread.
+class Trainer {
+ public:
+  // `model` is what lies behind the cut (or a whole model); `trainable` names initialisers of it.
+  Trainer(Model model, std::vector<std::string> trainable, const Device& device,
+          TrainerConfig config);
+  ~Trainer();
+
+  // Called after every step with (steps done, steps of the epoch); returning false stops there.
+  using OnStep = std::function<bool(int64_t done, int64_t total)>;
+
+  // Runs the rest of the current epoch. False when on_step stopped it; checkpoint() then says
+  // where.
+  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {});
+
+  Evaluation evaluate(Dataset& data);
+  const Model& model();  // with the current parameters and running statistics
+  int64_t epoch() const { return epoch_; }
+  int64_t parameter_count() const;
+  // Types of the dataset's inputs for a batch of 1, in order.
+  const std::vector<TensorType>& row_types() const { return row_types_; }
+
+  Checkpoint checkpoint() const;
+  void restore(const Checkpoint& c);  // throws Error when it does not fit
+
+ private:
+  struct Step;  // the step graph prepared for one batch size
+  Step& step_for(int64_t rows);
+  void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
+
+  Model model_;
+  std::vector<std::string> trainable_;
+  const Device& device_;
+  TrainerConfig config_;
+  std::vector<TensorType> row_types_;
+  std::unique_ptr<Parameters> parameters_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::map<std::string, Tensor> states_;  // running statistics by name
+  std::map<int64_t, std::unique_ptr<Step>> steps_;
+  bool has_batch_statistics_ = false;
+  int64_t epoch_ = 0, step_ = 0;
+  double loss_sum_ = 0, correct_ = 0, rows_ = 0;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What PIL makes of small files, of resizes and of real photos, for the tests beside it.
+
+    golden.py photos > golden_photos.inc
+    golden.py resizes > golden_resizes.inc
+    golden.py crops ../shared/data > golden_crops.inc
+
+Needs numpy and Pillow before 13, whose resize takes the rows of tall images first.
+"""
+import hashlib
+import io
+import os
+import struct
+import sys
+import zlib
+
+import numpy as np
+from PIL import Image
+
+
+def picture(w, h, channels, seed):
+    y, x, c = np.mgrid[0:h, 0:w, 0:channels]
+    return ((x * (7 + seed) + y * (11 - seed) + c * 50 + x * y) % 256).astype(np.uint8)
+
+
+def save(array, mode, **options):
+    image = Image.fromarray(array.squeeze(), mode)
+    out = io.BytesIO()
+    image.save(out, **options)
+    return out.getvalue()
+
+
+def chunk(tag, data):
+    return struct.pack(">I", len(data)) + tag + data + struct.pack(">I", zlib.crc32(tag + data))
+
+
+def png(w, h, depth, colour, rows, extra=b"", interlace=0):
+    header = struct.pack(">IIBBBBB", w, h, depth, colour, 0, 0, interlace)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra
+            + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + r for r in rows), 9)) + chunk(b"IEND", b""))
+
+
+def files():
+    rgb, grey, four = picture(19, 13, 3, 1), picture(19, 13, 1, 2), picture(19, 13, 4, 3)
+    for name, options in {"420": {"subsampling": 2}, "422": {"subsampling": 1}, "444": {"subsampling": 0},
+                          "progressive": {"progressive": True}, "low quality": {"quality": 5}}.items():
+        yield "JPEG " + name, save(rgb, "RGB", format="JPEG", **options)
+    yield "JPEG grey", save(grey, "L", format="JPEG")
+    yield "JPEG CMYK", save(four, "CMYK", format="JPEG")
+    yield "PNG RGB", save(rgb, "RGB", format="PNG")
+    yield "PNG RGBA", save(four, "RGBA", format="PNG")
+    yield "PNG grey", save(grey, "L", format="PNG")
+    yield "PNG grey and alpha", save(four[:, :, :2], "LA", format="PNG")
+    yield "PNG palette", palette(grey)
+    yield "PNG palette with tRNS", palette(grey, chunk(b"tRNS", bytes(range(0, 200, 2))))
+    yield "PNG RGB with tRNS", png(2, 1, 8, 2, [bytes([1, 2, 3, 4, 5, 6])],
+                                   chunk(b"tRNS", struct.pack(">HHH", 1, 2, 3)))
+    yield "PNG grey with tRNS", png(2, 1, 8, 0, [bytes([9, 200])], chunk(b"tRNS", struct.pack(">H", 9)))
+    yield "PNG 16-bit RGB", png(3, 1, 16, 2, [struct.pack(">9H", *range(0, 65536, 7300))])
+    yield "PNG 16-bit RGBA", png(2, 1, 16, 6, [struct.pack(">8H", *range(100, 65536, 8100)[:8])])
+    yield "PNG 16-bit grey and alpha", png(2, 1, 16, 4, [struct.pack(">4H", 511, 0, 40000, 65535)])
+    for depth in (1, 2, 4):
+        yield f"PNG grey {depth} bits", png(8, 2, depth, 0, [bytes([0x1b, 0xe4, 0x93, 0x5a][:depth]),
+                                                            bytes([0x5a, 0x77, 0x01, 0xfe][:depth])])
+    yield "PNG gamma ignored", png(2, 1, 8, 2, [bytes([10, 100, 200, 4, 5, 6])],
+                                   chunk(b"gAMA", struct.pack(">I", 100000)))
+
+
+def palette(grey, extra=b""):
+    colours = bytes((i * 37 + 11) % 256 for i in range(3 * 256))
+    return png(19, 13, 8, 3, [bytes(r) for r in grey.squeeze()], chunk(b"PLTE", colours) + extra)
+
+
+def sha256(image):
+    return hashlib.sha256(image.tobytes()).hexdigest()
+
+
+def photos():
+    print("// golden.py photos: name, file, width, height, SHA-256 of PIL's convert('RGB').")
+    for name, data in files():
+        image = Image.open(io.BytesIO(data)).convert("RGB")
+        text = data.hex()
+        print(f'{{"{name}",')
+        for i in range(0, len(text), 96):
+            print(f' "{text[i:i + 96]}"')
+        print(f' , {image.width}, {image.height},\n "{sha256(image)}"}},')
+
+
+FILTERS = {"kBilinear": Image.BILINEAR, "kBicubic": Image.BICUBIC}
+
+
+def test_pattern(w, h):
+    y, x, c = np.mgrid[0:h, 0:w, 0:3].astype(np.int64)
+    return ((x * x * 3 + y * y * 5 + x * y * 7 + c * 91 + ((x // 9 + y // 7) % 2) * 120) % 256).astype(np.uint8)
+
+
+def resizes():
+    print("// golden.py resizes: width, height, new width, new height, filter, SHA-256 of PIL's resize.")
+    for w, h, nw, nh in [(64, 48, 20, 15), (64, 48, 100, 80), (37, 53, 37, 20), (37, 53, 50, 53), (301, 7, 11, 7),
+                         (500, 375, 341, 256), (5, 5, 1, 1), (1, 1, 9, 4), (640, 200, 33, 31)]:
+        for name, f in FILTERS.items():
+            image = Image.fromarray(test_pattern(w, h)).resize((nw, nh), f)
+            print(f'{{{w}, {h}, {nw}, {nh}, Interpolation::{name},\n "{sha256(image)}"}},')
+
+
+def centre(image, f):
+    w, h = image.size
+    nw, nh = (256, int(256 * h / w)) if w <= h else (int(256 * w / h), 256)
+    left, top = int(round((nw - 224) / 2.0)), int(round((nh - 224) / 2.0))
+    return image.resize((nw, nh), f).crop((left, top, left + 224, top + 224))
+
+
+def crops(root):
+    print("// golden.py crops: file, SHA-256 of its pixels, of Resize(256) and CenterCrop(224), bilinear and bicubic.")
+    for name in ["imagenet-sample/n01440764_tench.JPEG", "imagenet-sample/n01484850_great_white_shark.JPEG",
+                 "imagenet-sample/n01494475_hammerhead.JPEG", "imagenet-sample/n01514859_hen.JPEG",
+                 "flowers/val/daisy/10172379554_b296050f82_n.jpg", "flowers/val/tulip/10164073235_f29931d91e.jpg"]:
+        image = Image.open(os.path.join(root, name)).convert("RGB")
+        digests = [sha256(image)] + [sha256(centre(image, f)) for f in FILTERS.values()]
+        print(f'{{"{name}",' + ",".join(f'\n "{d}"' for d in digests) + "},")
+
+
+if __name__ == "__main__":
+    {"photos": photos, "resizes": resizes, "crops": crops}[sys.argv[1]](*sys.argv[2:])

@@ -1,6 +1,41 @@
 #include "framework/core/fs.h"
 
+#include <mutex>
+#include <set>
+
 namespace ndtrain {
+namespace {
+
+// The locks of file systems that live in this process alone.
+class LocalLock final : public FileLock {
+ public:
+  using Name = std::pair<const Fs*, std::string>;
+
+  static std::unique_ptr<FileLock> take(const Name& name) {
+    const std::lock_guard guard(mutex());
+    if (!held().insert(name).second) return nullptr;
+    return std::unique_ptr<FileLock>(new LocalLock(name));
+  }
+  ~LocalLock() override {
+    const std::lock_guard guard(mutex());
+    held().erase(name_);
+  }
+
+ private:
+  explicit LocalLock(Name name) : name_(std::move(name)) {}
+  static std::mutex& mutex() {
+    static std::mutex m;
+    return m;
+  }
+  static std::set<Name>& held() {
+    static std::set<Name> names;
+    return names;
+  }
+
+  const Name name_;
+};
+
+}  // namespace
 
 Result<std::string> Fs::read(const std::string& path, int64_t limit) {
   Result<std::unique_ptr<File>> file = open(path, Mode::kRead);
@@ -16,6 +51,11 @@ Result<std::string> Fs::read(const std::string& path, int64_t limit) {
   if (!got.ok()) return got.status();
   bytes.resize(*got);
   return bytes;
+}
+
+Result<std::unique_ptr<FileLock>> Fs::lock(const std::string& path) {
+  if (std::unique_ptr<FileLock> taken = LocalLock::take({this, path})) return taken;
+  return Status(Code::kExists, path + ": is locked");
 }
 
 std::string join(std::string_view directory, std::string_view name) {

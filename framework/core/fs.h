@@ -37,6 +37,12 @@ class File {
   virtual Result<int64_t> size() = 0;
 };
 
+// Held until destroyed, and no longer than the process lives.
+class FileLock {
+ public:
+  virtual ~FileLock() = default;
+};
+
 class Fs {
  public:
   enum class Mode {
@@ -55,6 +61,9 @@ class Fs {
   virtual Status remove(const std::string& path) = 0;  // a file or an empty directory
   virtual Status sync_directory(const std::string& path) = 0;
   virtual Result<Space> space(const std::string& path) = 0;
+  // One holder at a time: over all processes of the machine in real_fs(), within this process
+  // elsewhere. kExists while another holds it. The file is made if absent, and stays.
+  virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path);
 
   bool exists(const std::string& path) { return info(path).ok(); }
   // Whole files. kTooLarge beyond `limit` bytes.

@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -102,6 +103,17 @@ class PosixFile final : public File {
   const std::string path_;
 };
 
+class PosixLock final : public FileLock {
+ public:
+  explicit PosixLock(int fd) : fd_(fd) {}
+  ~PosixLock() override { ::close(fd_); }
+  PosixLock(const PosixLock&) = delete;
+  PosixLock& operator=(const PosixLock&) = delete;
+
+ private:
+  const int fd_;
+};
+
 class PosixFs final : public Fs {
  public:
   Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) override {
@@ -191,6 +203,18 @@ class PosixFs final : public Fs {
     const auto block = static_cast<int64_t>(s.f_frsize);
     return Space{.total = block * static_cast<int64_t>(s.f_blocks),
                  .free = block * static_cast<int64_t>(s.f_bavail)};
+  }
+
+  Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
+    const int fd =
+        uninterrupted([&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666); });
+    if (fd < 0) return failed("create", path, errno);
+    auto held = std::make_unique<PosixLock>(fd);
+    if (uninterrupted([&] { return ::flock(fd, LOCK_EX | LOCK_NB); }) != 0) {
+      if (errno != EWOULDBLOCK) return failed("lock", path, errno);
+      return Status(Code::kExists, path + ": is locked by another process");
+    }
+    return Result<std::unique_ptr<FileLock>>(std::move(held));
   }
 };
 

@@ -1,5 +1,6 @@
 #include "framework/train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace ndtrain {
@@ -21,6 +22,10 @@ Graph step_graph(const OptimizerConfig& c, int64_t n) {
                         {{"decoupled", int64_t{c.kind == OptimizerConfig::Kind::kAdamW}}}, 3);
   for (ValueId v : out) g.mark_output(v);
   return g;
+}
+
+void copy_into(Tensor& to, const Tensor& from) {
+  std::ranges::copy(from.as<float>(), to.mutable_as<float>().begin());
 }
 
 }  // namespace
@@ -71,28 +76,35 @@ void Optimizer::step(double lr) {
   }
 }
 
+std::string Optimizer::moment_name(size_t bucket, size_t moment) const {
+  return parameters_.buckets()[bucket].name + (moment == 0 ? ".m" : ".v");
+}
+
 std::map<std::string, Tensor> Optimizer::state() const {
   std::map<std::string, Tensor> s;
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    const std::string& bucket = parameters_.buckets()[i].name;
     for (size_t k = 0; k < buckets_[i]->moments.size(); ++k) {
-      s[bucket + (k == 0 ? ".m" : ".v")] = buckets_[i]->moments[k];
+      const Tensor& moment = buckets_[i]->moments[k];
+      Tensor copy(moment.type());  // the moments go on changing
+      copy_into(copy, moment);
+      s.emplace(moment_name(i, k), std::move(copy));
     }
   }
   return s;
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {
-  for (const auto& [name, moment] : this->state()) {
-    const auto it = state.find(name);
-    if (it == state.end() || it->second.type() != moment.type()) {
-      throw Error("checkpoint: optimizer state '", name,
-                  "' is missing or of another size; it was "
-                  "written for other parameters or another optimizer");
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    for (size_t k = 0; k < buckets_[i]->moments.size(); ++k) {
+      Tensor& moment = buckets_[i]->moments[k];
+      const auto it = state.find(moment_name(i, k));
+      if (it == state.end() || it->second.type() != moment.type()) {
+        throw Error("checkpoint: optimizer state '", moment_name(i, k),
+                    "' is missing or of another size; it was written for other parameters or "
+                    "another optimizer");
+      }
+      copy_into(moment, it->second);
     }
-    Tensor to = moment;  // shares the bytes
-    std::copy_n(it->second.as<float>().data(), moment.shape().count(),
-                to.mutable_as<float>().data());
   }
   steps_ = steps;
 }

@@ -45,6 +45,7 @@ class Optimizer {
     std::vector<Tensor> moments;
   };
   std::vector<float> hyper_parameters(double lr) const;
+  std::string moment_name(size_t bucket, size_t moment) const;
 
   OptimizerConfig config_;
   Parameters& parameters_;

@@ -1,0 +1,96 @@
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "framework/graph/split.h"
+#include "framework/train/head.h"
+
+namespace ndtrain {
+namespace {
+
+// Which nodes of the graph are frozen, as a limit: the params they read are not trained.
+std::set<ValueId> ancestors(const Graph& g, ValueId value) {
+  std::set<ValueId> set = {value};
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    const bool needed = std::ranges::any_of(n.outputs, [&](ValueId v) { return set.contains(v); });
+    if (needed) set.insert(n.inputs.begin(), n.inputs.end());
+  }
+  return set;
+}
+
+bool has_weights(const Graph& g, const Node& n) {
+  return (n.op == "Conv" || n.op == "Gemm" || n.op == "MatMul") && n.inputs.size() > 1 &&
+         g.value(n.inputs[1]).kind == ValueKind::kParam;
+}
+
+std::set<ValueId> first_layers(const Graph& g, int64_t layers) {
+  int64_t met = 0;
+  std::set<ValueId> frozen;
+  for (const Node& n : g.nodes()) {
+    if (has_weights(g, n) && met++ == layers) return frozen;
+    frozen.insert(n.inputs.begin(), n.inputs.end());
+  }
+  throw Error("--freeze ", layers, ": the model has only ", met,
+              " layers with weights; nothing is left to train");
+}
+
+// The value called `name`, else the last one computed from parameters called name.*.
+ValueId last_value_of(const Graph& g, const std::string& name) {
+  ValueId found = g.find(name);
+  if (found != kNone && g.value(found).kind == ValueKind::kComputed) return found;
+  for (const Node& n : g.nodes()) {
+    for (ValueId v : n.inputs) {
+      if (v != kNone && g.value(v).kind == ValueKind::kParam &&
+          g.value(v).name.starts_with(name + ".")) {
+        found = n.outputs[0];
+      }
+    }
+  }
+  if (found != kNone && g.value(found).kind == ValueKind::kComputed) return found;
+  std::string some;
+  for (size_t i = g.nodes().size(); i-- > 0 && some.size() < 200;) {
+    some += (some.empty() ? "" : ", ") + g.value(g.nodes()[i].outputs[0]).name;
+  }
+  throw Error("--freeze ", name, ": no value or layer has that name; the last ones are ", some);
+}
+
+bool is_number(const std::string& s, int64_t& n) {
+  const auto [end, error] = std::from_chars(s.data(), s.data() + s.size(), n);
+  return error == std::errc() && end == s.data() + s.size() && n >= 0;
+}
+
+}  // namespace
+
+std::vector<std::string> trainable_parameters(const Model& m, const std::string& freeze) {
+  const Graph g = bind(m, 1);
+  int64_t layers = 0;
+  std::set<ValueId> frozen;
+  if (freeze == "auto") {
+    frozen = ancestors(g, g.find(find_classifier(m).features));
+  } else if (is_number(freeze, layers)) {
+    frozen = first_layers(g, layers);
+  } else if (freeze != "none") {
+    frozen = ancestors(g, last_value_of(g, freeze));
+  }
+  for (const Node& n : g.nodes()) {
+    if (n.op != "BatchNormalization") continue;
+    frozen.insert(n.inputs.at(3));
+    frozen.insert(n.inputs.at(4));
+  }
+  std::vector<std::string> names;
+  for (ValueId v : g.params()) {
+    if (!frozen.contains(v)) names.push_back(g.value(v).name);
+  }
+  if (names.empty()) throw Error("--freeze ", freeze, ": nothing is left to train");
+  return names;
+}
+
+std::vector<std::string> feature_names(const Model& m, const std::vector<std::string>& trainable) {
+  const Graph g = bind(m, 1);
+  std::vector<ValueId> values;
+  for (const std::string& name : trainable) values.push_back(g.find(name));
+  return split(g, values).features;
+}
+
+}  // namespace ndtrain

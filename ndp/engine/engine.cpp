@@ -1,0 +1,226 @@
+#include "ndp/engine/engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "framework/core/fs.h"
+#include "ndp/engine/ring.h"
+
+namespace ndtrain {
+namespace {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// One buffer of the ring: owned by exactly one stage at a time.
+struct Slot {
+  std::vector<size_t> items;  // what was asked for
+  std::vector<Result<std::string>> files;
+  std::vector<Status> status;
+  std::vector<int64_t> warnings;
+  std::vector<size_t> good;  // items whose rows are in `input`, in order
+  std::vector<BadPhoto> bad;
+  Tensor input;
+};
+using SlotPtr = std::unique_ptr<Slot>;
+
+class Pipeline {
+ public:
+  Pipeline(const Preprocess& preprocess, const EngineOptions& options,
+           const std::function<std::string(size_t)>& name, const Engine::Open& open)
+      : preprocess_(preprocess), options_(options), name_(name), open_(open) {
+    for (int i = 0; i < options.ring; ++i) free_.push(std::make_unique<Slot>());
+  }
+
+  void start(std::span<const size_t> items) {
+    threads_.emplace_back([this, items] { stage([&] { load(items); }, loaded_); });
+    threads_.emplace_back([this] { stage([&] { preprocess_all(); }, ready_); });
+  }
+
+  ~Pipeline() { stop(); }
+
+  // Lets the stages finish what they hold, and waits for them.
+  void stop() {
+    free_.close();
+    loaded_.close();
+    ready_.close();
+    threads_.clear();
+  }
+
+  std::optional<SlotPtr> next() { return ready_.pop(); }
+  void give_back(SlotPtr slot) { free_.push(std::move(slot)); }
+  void rethrow() {
+    const std::lock_guard lock(mutex_);
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+  // load_s and bytes are the loader's, preprocess_s the second stage's, until stop().
+  EngineStats stats;
+
+ private:
+  // Nothing thrown leaves a thread; the next stage finishes what it has and stops.
+  template <typename F>
+  void stage(F body, HandOff<SlotPtr>& next) {
+    try {
+      body();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (!failure_) failure_ = std::current_exception();
+    }
+    next.close();
+  }
+
+  void load(std::span<const size_t> items) {
+    const auto batch = static_cast<size_t>(options_.batch);
+    for (size_t begin = 0; begin < items.size(); begin += batch) {
+      std::optional<SlotPtr> slot = free_.pop();
+      if (!slot) return;
+      const Stopwatch watch;
+      const auto part = items.subspan(begin, std::min(batch, items.size() - begin));
+      Slot& s = **slot;
+      s.items.assign(part.begin(), part.end());
+      s.files.clear();
+      for (size_t item : part) {
+        s.files.push_back(open_(item));
+        if (s.files.back().ok()) stats.bytes += static_cast<int64_t>(s.files.back()->size());
+      }
+      stats.load_s += watch.seconds();
+      loaded_.push(std::move(*slot));
+    }
+  }
+
+  void preprocess_all() {
+    while (std::optional<SlotPtr> slot = loaded_.pop()) {
+      const Stopwatch watch;
+      preprocess_slot(**slot);
+      stats.preprocess_s += watch.seconds();
+      ready_.push(std::move(*slot));
+    }
+  }
+
+  void preprocess_slot(Slot& s) {
+    const size_t n = s.items.size();
+    const size_t values = preprocess_.values();
+    const Shape shape = input_shape(static_cast<int64_t>(n));
+    if (s.input.shape() != shape || !s.input.defined()) s.input = Tensor({DType::kF32, shape});
+    s.status.assign(n, Status());
+    s.warnings.assign(n, 0);
+    float* rows = s.input.mutable_as<float>().data();
+    shared_threads().parallel_for(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        s.status[i] = s.files[i].ok()
+                          ? preprocess_photo(name_(s.items[i]), *s.files[i], preprocess_,
+                                             rows + i * values, s.warnings[i])
+                          : s.files[i].status();
+      }
+    });
+    s.good.clear();
+    s.bad.clear();
+    for (size_t i = 0; i < n; ++i) {
+      if (!s.status[i].ok()) {
+        s.bad.push_back({s.items[i], s.status[i]});
+        continue;
+      }
+      if (s.good.size() != i) std::copy_n(rows + i * values, values, rows + s.good.size() * values);
+      s.good.push_back(s.items[i]);
+    }
+  }
+
+  Shape input_shape(int64_t n) const {
+    const int64_t side = preprocess_.img_size;
+    return preprocess_.layout == Layout::kNchw ? Shape{n, 3, side, side} : Shape{n, side, side, 3};
+  }
+
+  const Preprocess& preprocess_;
+  const EngineOptions& options_;
+  const std::function<std::string(size_t)>& name_;
+  const Engine::Open& open_;
+  HandOff<SlotPtr> free_, loaded_, ready_;
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+  std::vector<std::jthread> threads_;
+};
+
+// The first n rows of a tensor.
+Tensor first_rows(const Tensor& t, size_t n) {
+  if (static_cast<size_t>(t.shape()[0]) == n) return t;
+  Tensor rows({t.type().dtype, t.shape().with(0, static_cast<int64_t>(n))});
+  std::copy_n(static_cast<const std::byte*>(t.data()), rows.bytes(),
+              static_cast<std::byte*>(rows.mutable_data()));
+  return rows;
+}
+
+}  // namespace
+
+Status preprocess_photo(const std::string& name, std::string_view file,
+                        const Preprocess& preprocess, float* out, int64_t& warnings) {
+  const auto bytes = std::as_bytes(std::span(file));
+  const PhotoFormat says = format_of_extension(extension_of(name)), is = sniff(bytes);
+  if (says != PhotoFormat::kUnknown && is != PhotoFormat::kUnknown && says != is) {
+    return {Code::kCorrupt, "not what its name says: the content is " + std::string(name_of(is))};
+  }
+  const Result<Decoded> decoded = decode(bytes, decode_options(preprocess));
+  if (!decoded.ok()) return decoded.status();
+  warnings += decoded->warnings;
+  normalize(crop(decoded->image, preprocess), preprocess, out);
+  return {};
+}
+
+Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
+    : extractor_(extractor), preprocess_(std::move(preprocess)), options_(options) {
+  validate(preprocess_);
+  if (options_.batch < 1 || options_.ring < 1) {
+    throw Error("engine: a batch of ", options_.batch, " and a ring of ", options_.ring,
+                " buffers");
+  }
+}
+
+EngineStats Engine::run(std::span<const size_t> items,
+                        const std::function<std::string(size_t)>& name, const Open& open,
+                        const OnBatch& on_batch) {
+  const Stopwatch wall;
+  EngineStats stats;
+  double infer_s = 0;
+  {
+    Pipeline pipeline(preprocess_, options_, name, open);
+    pipeline.start(items);
+    while (std::optional<SlotPtr> slot = pipeline.next()) {
+      Slot& s = **slot;
+      std::vector<Tensor> outputs;
+      if (!s.good.empty()) {
+        const Stopwatch watch;
+        const Tensor input = first_rows(s.input, s.good.size());
+        outputs = extractor_.run({&input, 1});
+        infer_s += watch.seconds();
+      }
+      stats.photos += static_cast<int64_t>(s.good.size());
+      for (const BadPhoto& b : s.bad) {
+        ++(b.reason.code() == Code::kUnsupported ? stats.skipped : stats.quarantined);
+      }
+      for (int64_t w : s.warnings) stats.warnings += w;
+      if (!on_batch({s.good, outputs, s.bad})) break;
+      pipeline.give_back(std::move(*slot));
+    }
+    pipeline.stop();
+    pipeline.rethrow();
+    stats.bytes = pipeline.stats.bytes;
+    stats.load_s = pipeline.stats.load_s;
+    stats.preprocess_s = pipeline.stats.preprocess_s;
+  }
+  stats.infer_s = infer_s;
+  stats.wall_s = wall.seconds();
+  return stats;
+}
+
+}  // namespace ndtrain

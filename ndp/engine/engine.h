@@ -1,0 +1,71 @@
+// The engine runs photos through an extractor: load | decode and preprocess | infer, each stage on
+// its own thread over a ring of buffers with ownership hand-off, so that disk and processor stay
+// busy. Decoding and inference share the process's thread pool.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+#include "framework/runtime/batch_plans.h"
+#include "ndp/photos/preprocess.h"
+
+namespace ndtrain {
+
+struct EngineOptions {
+  int64_t batch = 32;
+  int ring = 3;  // buffers of one batch each; at least 3 keep all three stages busy
+};
+
+struct EngineStats {
+  int64_t photos = 0;       // that came out
+  int64_t quarantined = 0;  // corrupt, cut short, too large, or not what the name says
+  int64_t skipped = 0;      // whole, but in a format we do not read
+  int64_t warnings = 0;     // harmless decoder warnings
+  int64_t bytes = 0;        // of photo files read
+  double load_s = 0, preprocess_s = 0, infer_s = 0;  // busy time of each stage
+  double wall_s = 0;
+};
+
+// A photo that did not come out, and why. kUnsupported: skipped; anything else: quarantined.
+struct BadPhoto {
+  size_t item;
+  Status reason;
+};
+
+class Engine {
+ public:
+  // Reads photo number `item`; called on the loading thread.
+  using Open = std::function<Result<std::string>(size_t item)>;
+  // Called on the caller's thread, batches in order. `items` are the photos that came out,
+  // `outputs` the extractor's outputs with one row each, `inputs` what it was given. Returning
+  // false stops the run.
+  struct Batch {
+    std::span<const size_t> items;
+    const std::vector<Tensor>& outputs;
+    std::span<const BadPhoto> bad;
+  };
+  using OnBatch = std::function<bool(const Batch&)>;
+
+  // `extractor` takes one input [n, 3, s, s] or, for NHWC, [n, s, s, 3].
+  Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options = {});
+
+  // Runs `items`; `name(item)` is the file's name, against which its content is checked. Throws
+  // what a stage throws; bad photos are reported and never stop the run.
+  EngineStats run(std::span<const size_t> items, const std::function<std::string(size_t)>& name,
+                  const Open& open, const OnBatch& on_batch);
+
+ private:
+  BatchPlans& extractor_;
+  Preprocess preprocess_;
+  EngineOptions options_;
+};
+
+// One photo file to the network's input: checks that the content is what `name` says, decodes,
+// crops, normalises into `out` (preprocess.values() floats). Counts harmless warnings. Thread-safe.
+Status preprocess_photo(const std::string& name, std::string_view file,
+                        const Preprocess& preprocess, float* out, int64_t& warnings);
+
+}  // namespace ndtrain

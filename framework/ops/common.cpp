@@ -83,4 +83,9 @@ std::vector<Example> unary_examples(const std::vector<DType>& dtypes, double low
   return examples;
 }
 
+std::vector<Example> in_moved_dtypes(std::vector<Example> list, Example (*make)(DType)) {
+  for (const DType t : kMovedDTypes) list.push_back(make(t));
+  return list;
+}
+
 }  // namespace ndtrain

@@ -50,6 +50,12 @@ std::vector<Example> unary_examples(const std::vector<DType>& dtypes, double low
 inline const std::vector<DType> kFloatDTypes = {DType::kF32, DType::kF64, DType::kF16,
                                                 DType::kBF16};
 
+// Of examples of ops that only move elements: one dtype of each size and kind, besides f32.
+inline const std::vector<DType> kMovedDTypes = {DType::kF64, DType::kF16, DType::kU8,
+                                                DType::kI32, DType::kI64, DType::kBool};
+// `list` and one more example for each of those.
+std::vector<Example> in_moved_dtypes(std::vector<Example> list, Example (*make)(DType));
+
 // Walks `out` in row-major order: calls f(i, start + sum of coordinate * step).
 template <typename F>
 void for_each_strided(const Shape& out, std::span<const int64_t> steps, int64_t start, F f) {

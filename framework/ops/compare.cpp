@@ -88,8 +88,7 @@ std::vector<Example> where_examples() {
       {{{DType::kBool, {}}, Shape{}, Shape{}}},
       {{{DType::kBool, {0, 3}}, {3}, {3}}},
   };
-  for (const DType t :
-       {DType::kF64, DType::kF16, DType::kU8, DType::kI32, DType::kI64, DType::kBool}) {
+  for (const DType t : kMovedDTypes) {
     e.push_back({{c34, {t, {4}}, {t, {3, 4}}}});
   }
   return e;

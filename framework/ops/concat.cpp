@@ -115,8 +115,7 @@ std::vector<Example> concat_examples() {
       {{{2, 0}, {2, 3}}, along(1)},
       {{{1, 8, 3, 3}, {1, 8, 3, 3}, {1, 4, 3, 3}}, along(1)},
   };
-  for (const DType t :
-       {DType::kF64, DType::kF16, DType::kU8, DType::kI32, DType::kI64, DType::kBool}) {
+  for (const DType t : kMovedDTypes) {
     list.push_back({{{t, {2, 3}}, {t, {2, 2}}}, along(1)});
   }
   return list;
@@ -137,8 +136,7 @@ std::vector<Example> split_examples() {
       {{{0}, E::ints({0, 0, 0})}, {}, 3},
       {{{3, 2}}, with(0, 1), 1},
   };
-  for (const DType t :
-       {DType::kF64, DType::kF16, DType::kU8, DType::kI32, DType::kI64, DType::kBool}) {
+  for (const DType t : kMovedDTypes) {
     list.push_back({{{t, {2, 5}}, E::ints({2, 3})}, {{"axis", int64_t{1}}}, 2});
   }
   return list;

@@ -107,15 +107,6 @@ std::vector<Example> reshape_examples() {
   return list;
 }
 
-template <typename F>
-std::vector<Example> in_every_dtype(std::vector<Example> list, F make) {
-  for (const DType t :
-       {DType::kF64, DType::kF16, DType::kU8, DType::kI32, DType::kI64, DType::kBool}) {
-    list.push_back(make(t));
-  }
-  return list;
-}
-
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
@@ -130,40 +121,40 @@ std::vector<OpDef> reshape_ops() {
        .reference = copy,
        .gradient = gradient,
        .shape_inputs = 0b10,
-       .examples = in_every_dtype(reshape_examples(),
-                                  [](DType t) {
-                                    return Example{{{t, {2, 3}}, E::ints({3, 2})}};
-                                  })},
+       .examples = in_moved_dtypes(reshape_examples(),
+                                   [](DType t) {
+                                     return Example{{{t, {2, 3}}, E::ints({3, 2})}};
+                                   })},
       {.name = "Flatten",
        .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
        .infer = flatten_infer,
        .reference = copy,
        .gradient = gradient,
-       .examples = in_every_dtype({{{{2, 3, 4, 5}}},
-                                   {{{2, 3, 4}}, axis(0)},
-                                   {{{2, 3, 4}}, axis(3)},
-                                   {{{2, 3, 4}}, axis(-1)},
-                                   {{{2, 3, 4}}, axis(-3)},
-                                   {{Shape{}}, axis(0)},
-                                   {{{0, 3}}}},
-                                  [](DType t) {
-                                    return Example{{{t, {2, 3, 2}}}};
-                                  })},
+       .examples = in_moved_dtypes({{{{2, 3, 4, 5}}},
+                                    {{{2, 3, 4}}, axis(0)},
+                                    {{{2, 3, 4}}, axis(3)},
+                                    {{{2, 3, 4}}, axis(-1)},
+                                    {{{2, 3, 4}}, axis(-3)},
+                                    {{Shape{}}, axis(0)},
+                                    {{{0, 3}}}},
+                                   [](DType t) {
+                                     return Example{{{t, {2, 3, 2}}}};
+                                   })},
       {.name = "Squeeze",
        .max_inputs = 2,
        .infer = squeeze_infer,
        .reference = copy,
        .gradient = gradient,
        .shape_inputs = 0b10,
-       .examples = in_every_dtype({{{{1, 3, 1, 4}}},
-                                   {{{1, 3, 1, 4}, E::ints({0})}},
-                                   {{{1, 3, 1, 4}, E::ints({-2, 0})}},
-                                   {{{1, 3, 1, 4}, E::ints({})}},
-                                   {{{1, 1}}},
-                                   {{{1, 0}, E::ints({0})}}},
-                                  [](DType t) {
-                                    return Example{{{t, {2, 1, 3}}, E::ints({1})}};
-                                  })},
+       .examples = in_moved_dtypes({{{{1, 3, 1, 4}}},
+                                    {{{1, 3, 1, 4}, E::ints({0})}},
+                                    {{{1, 3, 1, 4}, E::ints({-2, 0})}},
+                                    {{{1, 3, 1, 4}, E::ints({})}},
+                                    {{{1, 1}}},
+                                    {{{1, 0}, E::ints({0})}}},
+                                   [](DType t) {
+                                     return Example{{{t, {2, 1, 3}}, E::ints({1})}};
+                                   })},
       {.name = "Unsqueeze",
        .min_inputs = 2,
        .max_inputs = 2,
@@ -171,15 +162,15 @@ std::vector<OpDef> reshape_ops() {
        .reference = copy,
        .gradient = gradient,
        .shape_inputs = 0b10,
-       .examples = in_every_dtype({{{{3, 4}, E::ints({0})}},
-                                   {{{3, 4}, E::ints({0, 3})}},
-                                   {{{3, 4}, E::ints({4, 1, 2})}},
-                                   {{{3, 4}, E::ints({-1, -3})}},
-                                   {{Shape{}, E::ints({0})}},
-                                   {{{0}, E::ints({1})}}},
-                                  [](DType t) {
-                                    return Example{{{t, {2, 3}}, E::ints({1})}};
-                                  })},
+       .examples = in_moved_dtypes({{{{3, 4}, E::ints({0})}},
+                                    {{{3, 4}, E::ints({0, 3})}},
+                                    {{{3, 4}, E::ints({4, 1, 2})}},
+                                    {{{3, 4}, E::ints({-1, -3})}},
+                                    {{Shape{}, E::ints({0})}},
+                                    {{{0}, E::ints({1})}}},
+                                   [](DType t) {
+                                     return Example{{{t, {2, 3}}, E::ints({1})}};
+                                   })},
   };
 }
 

@@ -140,8 +140,7 @@ std::vector<Example> examples() {
       {{{3, 6}, E::ints({0}), E::ints({6}), E::ints({1}), E::ints({kFar})}},
       {{{2, 3, 8, 8}, E::ints({0, 1}), E::ints({8, 8}), E::ints({2, 3}), E::ints({2, 2})}},
   };
-  for (const DType t :
-       {DType::kF64, DType::kF16, DType::kU8, DType::kI32, DType::kI64, DType::kBool}) {
+  for (const DType t : kMovedDTypes) {
     list.push_back({{{t, {4, 5}}, E::ints({1}), E::ints({4}), E::ints({1}), E::ints({2})}});
   }
   return list;

@@ -17,6 +17,9 @@ inline constexpr int64_t kPhotoFile = int64_t{256} << 20;  // bytes of one photo
 inline constexpr int64_t kPhotoSide = 32768;               // pixels
 inline constexpr int64_t kPhotoPixels = int64_t{1} << 28;  // width x height
 
+inline constexpr int64_t kLabelsFile = int64_t{1} << 30;      // bytes of a labels.csv or classes.txt
+inline constexpr int64_t kClasses = 1 << 20;                  // classes of a data set
+
 inline constexpr int64_t kRecord = int64_t{1} << 30;  // bytes of one segment record
 inline constexpr int64_t kSafetensorsHeader = int64_t{64} << 20;
 inline constexpr int kPathBytes = 4096;

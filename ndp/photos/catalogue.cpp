@@ -1,0 +1,92 @@
+#include "ndp/photos/catalogue.h"
+
+#include "ndp/photos/catalogue_rows.h"
+#include "ndp/photos/catalogue_scan.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::string_view kFile = "catalogue.sqlite";
+
+// Runs `f` and turns SqliteFailure into the Status it holds.
+template <typename F>
+auto guarded(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const sqlite::SqliteFailure& failure) {
+    return failure.status;
+  }
+}
+
+CatalogueEntry entry_of(CatalogueRow row) {
+  const PhotoState state = row.state();
+  row.entry.state = state;
+  return std::move(row.entry);
+}
+
+}  // namespace
+
+struct Catalogue::State {
+  explicit State(const std::string& path) : rows(path) {}
+  CatalogueRows rows;
+};
+
+Catalogue::Catalogue(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Catalogue::~Catalogue() = default;
+
+Result<std::unique_ptr<Catalogue>> Catalogue::open(Fs& fs, const std::string& state_directory) {
+  if (Status s = fs.make_directories(state_directory); !s.ok()) return s;
+  return guarded([&]() -> Result<std::unique_ptr<Catalogue>> {
+    auto state = std::make_unique<State>(join(state_directory, kFile));
+    return std::unique_ptr<Catalogue>(new Catalogue(std::move(state)));
+  });
+}
+
+Result<ScanReport> Catalogue::scan(PhotoSource& source, ThreadPool& pool,
+                                   const ScanOptions& options) {
+  if (options.page == 0) throw Error("Catalogue::scan: a page of 0 photos");
+  return guarded([&] { return CatalogueScan(state_->rows, source, pool, options).run(); });
+}
+
+Result<std::optional<CatalogueEntry>> Catalogue::find(const std::string& path) {
+  return guarded([&]() -> Result<std::optional<CatalogueEntry>> {
+    std::optional<CatalogueRow> row = state_->rows.by_path(path);
+    if (!row) return std::optional<CatalogueEntry>();
+    return std::optional(entry_of(std::move(*row)));
+  });
+}
+
+Result<std::vector<CatalogueEntry>> Catalogue::entries_after(const std::string& path,
+                                                             size_t limit) {
+  return guarded([&]() -> Result<std::vector<CatalogueEntry>> {
+    std::vector<CatalogueEntry> entries;
+    for (CatalogueRow& row : state_->rows.after_path(path, limit)) {
+      entries.push_back(entry_of(std::move(row)));
+    }
+    return entries;
+  });
+}
+
+Result<CatalogueCounts> Catalogue::counts() {
+  return guarded([&]() -> Result<CatalogueCounts> { return state_->rows.counts(); });
+}
+
+Status Catalogue::quarantine(const Digest& digest, const std::string& reason) {
+  return guarded([&]() -> Status {
+    sqlite::Transaction t(state_->rows.database());
+    state_->rows.add_bad(digest, reason);
+    t.commit();
+    return {};
+  });
+}
+
+Status Catalogue::forget(const std::string& path) {
+  return guarded([&]() -> Status {
+    const std::optional<CatalogueRow> row = state_->rows.by_path(path);
+    if (!row) return {Code::kNotFound, path + ": not in the catalogue"};
+    state_->rows.set_missed(row->id, 2);
+    return {};
+  });
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,91 @@
+// What is known of a collection's photos: path -> content hash and state, kept in one SQLite file,
+// so that a scan reads only what is new or changed. Losing the file costs one full scan (and what
+// decoders said of bad photos), nothing else.
+//
+// A photo of a known path counts as unchanged when size, mtime and inode are as before; otherwise
+// its bytes are hashed. A path that is new is hashed too, unless a known photo has the same name,
+// size, mtime and inode: then a directory was renamed. What a scan tells apart:
+//   added    a new path, and no known photo that is gone had the same bytes
+//   moved    a new path whose bytes a known photo had that is gone: the old path is forgotten
+//   changed  a known path with other bytes
+//   missing  a known path not seen in this scan, for the first time in a row
+//   deleted  a known path not seen for the second scan in a row; seen again, it counts as added
+//   returned a missing path seen again, whatever its bytes
+// Photos below a place that could not be looked at stay as they were.
+//
+// One thread at a time. A crash loses at most the page being scanned; what an unfinished scan added
+// is reported as added or moved by the next one that finishes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/hash.h"
+#include "framework/core/thread_pool.h"
+#include "ndp/photos/photo_source.h"
+#include "ndp/photos/verdict.h"
+
+namespace ndtrain {
+
+struct CatalogueEntry {
+  PhotoRef ref;
+  std::optional<Digest> digest;  // none when the bytes could not be read
+  PhotoState state = PhotoState::kOk;
+  std::string reason;
+};
+
+struct PhotoChange {
+  enum class Kind : uint8_t { kAdded, kMoved, kChanged, kMissing, kDeleted, kReturned };
+  Kind kind = Kind::kAdded;
+  std::string path;
+  std::string from;  // of kMoved
+};
+
+struct ScanOptions {
+  size_t page = 4096;  // photos looked up, hashed and committed together
+  std::function<void(const PhotoChange&)> on_change;          // by the calling thread
+  std::function<void(int64_t seen, int64_t hashed)> on_page;  // for progress
+};
+
+struct ScanReport {
+  int64_t seen = 0, hashed = 0;  // photos in the source; files read
+  int64_t added = 0, moved = 0, changed = 0, missing = 0, deleted = 0, returned = 0;
+  std::vector<PhotoProblem> problems;
+};
+
+struct CatalogueCounts {
+  int64_t ok = 0, quarantined = 0, skipped = 0, missing = 0, deleted = 0;
+  bool operator==(const CatalogueCounts&) const = default;
+};
+
+class Catalogue {
+ public:
+  // `state_directory` is made if absent and must not be shared by two collections. kCorrupt when
+  // the file there is damaged or of another version: remove it to start over.
+  static Result<std::unique_ptr<Catalogue>> open(Fs& fs, const std::string& state_directory);
+  ~Catalogue();
+
+  // One bad photo never stops a scan: it is quarantined, or listed among the problems. An error
+  // means that the source cannot be listed at all or that the catalogue cannot be written.
+  Result<ScanReport> scan(PhotoSource& source, ThreadPool& pool, const ScanOptions& options = {});
+
+  Result<std::optional<CatalogueEntry>> find(const std::string& path);
+  // In byte order of the path, after `path` ("" to begin), all states.
+  Result<std::vector<CatalogueEntry>> entries_after(const std::string& path, size_t limit);
+  Result<CatalogueCounts> counts();
+
+  // A decoder found these bytes bad: every photo that has them now or later is quarantined.
+  Status quarantine(const Digest& digest, const std::string& reason);
+  // Deleted from now on, without waiting for a second scan. kNotFound for an unknown path.
+  Status forget(const std::string& path);
+
+ private:
+  struct State;
+  explicit Catalogue(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ndtrain

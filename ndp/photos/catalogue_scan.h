@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "ndp/photos/catalogue.h"
+#include "ndp/photos/catalogue_rows.h"
+
+namespace ndtrain {
+
+// One scan, from the first page to the verdict on what is gone. Throws SqliteFailure.
+class CatalogueScan {
+ public:
+  CatalogueScan(CatalogueRows& rows, PhotoSource& source, ThreadPool& pool,
+                const ScanOptions& options)
+      : rows_(rows), source_(source), pool_(pool), options_(options) {}
+
+  Result<ScanReport> run();
+
+ private:
+  // A listed photo on its way into the table.
+  struct Candidate {
+    std::optional<CatalogueRow> known;
+    CatalogueEntry entry;
+    bool read = false;  // its bytes must be read
+    bool gone = false;  // it went away before they were
+  };
+
+  void take(const PhotoPage& page);
+  std::vector<Candidate> look_up(const PhotoPage& page);
+  Candidate look_up(const PhotoRef& ref);
+  void read(std::vector<Candidate>& candidates);
+  void read(Candidate& c) const;  // on any thread
+  void store(Candidate& c);
+  void finish();
+  bool settle_fresh(const CatalogueRow& row);
+  void settle_absent(const CatalogueRow& row);
+  bool is_gone(const CatalogueRow& row) const;
+  void mark_seen(int64_t id);
+  void tell(PhotoChange::Kind kind, const std::string& path, const std::string& from = "");
+
+  CatalogueRows& rows_;
+  PhotoSource& source_;
+  ThreadPool& pool_;
+  const ScanOptions& options_;
+  ScanReport report_;
+  std::vector<bool> seen_;                  // by row id
+  std::unordered_set<std::string> hidden_;  // places that could not be looked at
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,57 @@
+// Photos with labels to train on. What goes wrong is the user's data, so errors are Statuses whose
+// message says which file or line and what to do.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "framework/core/hash.h"
+
+namespace ndtrain {
+
+struct LabelledPhotos {
+  struct Item {
+    std::string path;  // relative to root, parts separated by '/'
+    int label = 0;     // index into classes
+  };
+
+  std::string root;
+  std::vector<std::string> classes;
+  std::vector<Item> items;
+  std::map<std::string, int64_t> skipped;  // photos of formats we do not read: "HEIC" -> count
+};
+
+// ROOT/<class>/**: classes are the directories in byte order, as in torchvision; items in the order
+// of their paths. Names that start with a dot are not looked at. Errors: no class folders, a class
+// folder without photos, no photos at all, anything that cannot be listed.
+Result<LabelledPhotos> read_image_folder(Fs& fs, const std::string& root);
+
+// A CSV file (RFC 4180) with the columns file,class; that header line may be absent. Files are
+// relative to `root`. `classes_file` has one name per line; "" takes classes.txt beside the CSV
+// file if there is one. A class is a name or else an index into these; without them the classes are
+// 0 … the largest index when all are integers, otherwise the distinct names in byte order. Errors
+// name the line: a file that is missing, leaves `root` or has two labels, a class that is unknown
+// or out of range.
+Result<LabelledPhotos> read_labels_csv(Fs& fs, const std::string& csv, const std::string& root,
+                                       const std::string& classes_file = "");
+
+// The same photos with their labels counted in `classes`. kNotFound, naming it, for a class not in
+// there.
+Result<LabelledPhotos> with_classes(LabelledPhotos photos, const std::vector<std::string>& classes);
+
+struct DataLayout {
+  std::string train;  // where the training photos are
+  std::string val;    // "" when there is no directory of validation photos: see in_validation
+};
+
+// DATA/train and DATA/val, or DATA/train alone, or DATA itself.
+Result<DataLayout> find_layout(Fs& fs, const std::string& data);
+
+// Whether a photo is for validation when `fraction` of all are: a function of its bytes alone, so
+// fixed for its life, wherever it is stored. A photo in a smaller fraction is in every larger one.
+bool in_validation(const Digest& photo, double fraction);
+
+}  // namespace ndtrain

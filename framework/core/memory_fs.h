@@ -64,13 +64,13 @@ class MemoryFs final : public Fs {
   int64_t used() const;
 
   mutable std::mutex mutex_;
+  uint64_t inodes_ = 0;  // before root_, which is the first
   std::shared_ptr<Node> root_;
   int64_t capacity_;
   int64_t calls_ = 0, fail_at_ = 0, die_at_ = 0;
   Code fail_code_ = Code::kIo;
   bool dead_ = false;
   int64_t epoch_ = 0;  // crashes so far
-  uint64_t inodes_ = 0;
 };
 
 }  // namespace ndtrain

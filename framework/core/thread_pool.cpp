@@ -26,7 +26,8 @@ void pause() {
 #endif
 }
 
-// Waits briefly for `ready` without giving up the core; returns whether it came true.
+// Waits briefly for `ready` without going to sleep; returns whether it came true. Yields now and
+// then: on a busy machine the thread that is waited for may want this very core.
 template <typename F>
 bool spin_until(F ready) {
   const auto deadline = std::chrono::steady_clock::now() + kSpin;
@@ -35,6 +36,7 @@ bool spin_until(F ready) {
       if (ready()) return true;
       pause();
     }
+    std::this_thread::yield();
   } while (std::chrono::steady_clock::now() < deadline);
   return ready();
 }
@@ -116,16 +118,16 @@ struct ThreadPool::State {
   }
 
   void run(Loop& loop) {
+    int64_t idle = 0;
     {
       const std::lock_guard lock(mutex);
       loops.push_back(&loop);
       open = static_cast<int>(loops.size());
-      const int64_t wanted = std::min<int64_t>(loop.chunks - 1, sleeping);
-      if (wanted == sleeping) {
-        wake.notify_all();
-      } else {
-        for (int64_t i = 0; i < wanted; ++i) wake.notify_one();
-      }
+      idle = sleeping;
+    }
+    if (loop.chunks - 1 >= idle && idle > 0) wake.notify_all();
+    if (loop.chunks - 1 < idle) {
+      for (int64_t i = 1; i < loop.chunks; ++i) wake.notify_one();
     }
     work_in(loop);
     std::unique_lock lock(mutex);

@@ -4,6 +4,8 @@ function(ndt_compile_options target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
                                            # Configuration is structs with defaults and designated initialisers.
                                            -Wno-missing-field-initializers
+                                           # gcc 12 sees ghosts in optional<variant<…>> (PR 80635).
+                                           -Wno-maybe-uninitialized
                                            $<$<BOOL:${NDT_WERROR}>:-Werror>)
   if(NDT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE} -fno-omit-frame-pointer

@@ -137,14 +137,14 @@ Model with_rounded_features(const Model& m, const std::vector<std::string>& feat
     ModelNode copy = n;
     if (behind_outputs.contains(n.outputs[0])) {
       for (std::string& in : copy.inputs) {
-        if (rounded.contains(in)) in += ".f32";
+        if (rounded.contains(in)) in += "@f32";
       }
     }
     out.nodes.push_back(std::move(copy));
     for (const std::string& name : n.outputs) {
       if (!rounded.contains(name)) continue;
-      out.nodes.push_back({"Cast", {name}, {name + ".f16"}, cast(DType::kF16)});
-      out.nodes.push_back({"Cast", {name + ".f16"}, {name + ".f32"}, cast(DType::kF32)});
+      out.nodes.push_back({"Cast", {name}, {name + "@f16"}, cast(DType::kF16)});
+      out.nodes.push_back({"Cast", {name + "@f16"}, {name + "@f32"}, cast(DType::kF32)});
     }
   }
   return out;
@@ -155,10 +155,10 @@ Model without_rounded_features(const Model& m) {
   out.nodes.clear();
   for (ModelNode n : m.nodes) {
     const bool added =
-        n.op == "Cast" && (n.outputs[0].ends_with(".f16") || n.outputs[0].ends_with(".f32"));
+        n.op == "Cast" && (n.outputs[0].ends_with("@f16") || n.outputs[0].ends_with("@f32"));
     if (added) continue;
     for (std::string& in : n.inputs) {
-      if (in.ends_with(".f32")) in.resize(in.size() - 4);
+      if (in.ends_with("@f32")) in.resize(in.size() - 4);
     }
     out.nodes.push_back(std::move(n));
   }

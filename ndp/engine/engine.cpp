@@ -7,8 +7,8 @@
 #include <mutex>
 #include <thread>
 
-#include "framework/core/fs.h"
 #include "ndp/engine/ring.h"
+#include "ndp/photos/verdict.h"
 
 namespace ndtrain {
 namespace {
@@ -166,10 +166,9 @@ Tensor first_rows(const Tensor& t, size_t n) {
 Status preprocess_photo(const std::string& name, std::string_view file,
                         const Preprocess& preprocess, float* out, int64_t& warnings) {
   const auto bytes = std::as_bytes(std::span(file));
-  const PhotoFormat says = format_of_extension(extension_of(name)), is = sniff(bytes);
-  if (says != PhotoFormat::kUnknown && is != PhotoFormat::kUnknown && says != is) {
-    return {Code::kCorrupt, "not what its name says: the content is " + std::string(name_of(is))};
-  }
+  const Verdict verdict = judge_photo(name, bytes);
+  if (verdict.state == PhotoState::kSkipped) return {Code::kUnsupported, verdict.reason};
+  if (verdict.state != PhotoState::kOk) return {Code::kCorrupt, verdict.reason};
   const Result<Decoded> decoded = decode(bytes, decode_options(preprocess));
   if (!decoded.ok()) return decoded.status();
   warnings += decoded->warnings;

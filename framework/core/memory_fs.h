@@ -11,10 +11,10 @@
 
 namespace ndtrain {
 
-// A file system in memory that a test can break. It keeps two states: what running programs see, and
-// what a disk is bound to keep: file contents as of File::sync, names as of sync_directory on the
-// directory that holds them (make_directories is durable at once). "a", "/a" and "./a" are one path.
-// Thread-safe. Files must not outlive it.
+// A file system in memory that a test can break. It keeps two states: what running programs see,
+// and what a disk is bound to keep: file contents as of File::sync, names as of sync_directory on
+// the directory that holds them (make_directories is durable at once). "a", "/a" and "./a" are one
+// path. Thread-safe. Files must not outlive it.
 //
 // A mutating call is an open that may create, append, truncate, sync, rename, remove,
 // make_directories or sync_directory; each is counted, failed or not.

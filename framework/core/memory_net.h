@@ -8,10 +8,10 @@
 
 namespace ndtrain {
 
-// A network within the process that a test can break. Any address may be listened on; "host:0" gets a
-// port of its own. Writes never block. Connections are numbered from 0 as they are dialed. A broken
-// connection gives each reader what still arrives, then kIo; writers get kIo at once. Thread-safe;
-// streams and listeners may outlive it.
+// A network within the process that a test can break. Any address may be listened on; "host:0" gets
+// a port of its own. Writes never block. Connections are numbered from 0 as they are dialed. A
+// broken connection gives each reader what still arrives, then kIo; writers get kIo at once.
+// Thread-safe; streams and listeners may outlive it.
 class MemoryNet final : public Net {
  public:
   MemoryNet();

@@ -81,8 +81,9 @@ Result<LabelledPhotos> read_image_folder(Fs& fs, const std::string& root) {
 
 Result<LabelledPhotos> with_classes(LabelledPhotos photos,
                                     const std::vector<std::string>& classes) {
+  if (photos.classes == classes) return photos;
   std::unordered_map<std::string, int> index;
-  for (const std::string& name : classes) index.emplace(name, static_cast<int>(index.size()));
+  for (size_t i = 0; i < classes.size(); ++i) index.emplace(classes[i], static_cast<int>(i));
   std::vector<int> to;
   for (const std::string& name : photos.classes) {
     const auto found = index.find(name);

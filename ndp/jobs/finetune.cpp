@@ -1,0 +1,361 @@
+#include "ndp/jobs/finetune.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "framework/core/log.h"
+#include "framework/onnx/export.h"
+#include "ndp/jobs/report.h"
+#include "ndp/jobs/transfer.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr double kDefaultValSplit = 0.2;
+
+int64_t half_of_free_memory() {
+  const int64_t free = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(free / 2, int64_t{256} << 20);
+}
+
+std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+
+class Finetune {
+ public:
+  Finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
+           Progress& progress)
+      : config_(config),
+        device_(device),
+        fs_(fs),
+        clock_(clock),
+        progress_(progress),
+        run_(fs, clock, config.out, config.resume),
+        start_(clock.monotonic()) {
+    if (config_.cache.empty()) config_.cache = default_cache_directory();
+    if (config_.memory_limit == 0) config_.memory_limit = half_of_free_memory();
+  }
+
+  FinetuneResult run() {
+    open_data();
+    prepare_model();
+    describe_run();
+    result_.setup_s = seconds();
+    make_rows();
+    split_rows();
+    result_.extract_s = seconds() - result_.setup_s;
+    if (!progress_.interrupted()) train();
+    if (!result_.interrupted) finish();
+    result_.total_s = seconds();
+    return result_;
+  }
+
+ private:
+  double seconds() const {
+    return std::chrono::duration<double>(clock_.monotonic() - start_).count();
+  }
+
+  void open_data() {
+    const DataLayout layout = find_layout(fs_, config_.data).or_throw();
+    const LabelledPhotos train = read_image_folder(fs_, layout.train).or_throw();
+    const bool own_val = config_.val_split < 0 && !layout.val.empty();
+    train_catalogue_ = open_catalogue(fs_, config_.cache, layout.train);
+    photos_ = hash_photos(fs_, *train_catalogue_, train, progress_);
+    roots_.assign(photos_.photos.size(), photos_.root);
+    val_split_ = own_val ? 0 : config_.val_split < 0 ? kDefaultValSplit : config_.val_split;
+    for (const Photo& p : photos_.photos)
+      for_validation_.push_back(in_validation(p.digest, val_split_));
+    if (own_val) add_validation(layout.val);
+    if (photos_.photos.empty()) throw Error(config_.data, ": none of the photos can be read");
+  }
+
+  void add_validation(const std::string& root) {
+    const LabelledPhotos val =
+        with_classes(read_image_folder(fs_, root).or_throw(), photos_.classes).or_throw();
+    val_catalogue_ = open_catalogue(fs_, config_.cache, root);
+    PhotoSet set = hash_photos(fs_, *val_catalogue_, val, progress_);
+    for (Photo& p : set.photos) {
+      photos_.photos.push_back(std::move(p));
+      roots_.push_back(set.root);
+      for_validation_.push_back(true);
+    }
+    std::ranges::move(set.quarantined, std::back_inserter(photos_.quarantined));
+    for (const auto& [format, n] : set.skipped) photos_.skipped[format] += n;
+  }
+
+  void prepare_model() {
+    model_ = load_model(fs_, config_.model);
+    progress_.say(preprocess_note(model_));
+    model_.preprocess.fast_decode |= config_.fast_decode;
+    transfer_ = prepare_transfer(model_, photos_.classes, config_.head, config_.freeze,
+                                 config_.cache_dtype, config_.trainer.seed);
+    trainer_ =
+        std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
+    result_.parameters = trainer_->parameter_count();
+    for (const TensorType& t : trainer_->row_types())
+      result_.feature_bytes += static_cast<int64_t>(t.bytes());
+    result_.mean_photo_bytes = photos_.mean_bytes();
+    const double total =
+        static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.photos.size());
+    progress_.say(fmt::format(
+        "{} photos of {} classes; {} per photo cross the cut, {} in all; a photo has {}",
+        photos_.photos.size(), photos_.classes.size(),
+        megabytes(static_cast<double>(result_.feature_bytes)), megabytes(total),
+        megabytes(result_.mean_photo_bytes)));
+    if (!transfer_.features.empty() &&
+        static_cast<double>(result_.feature_bytes) > result_.mean_photo_bytes) {
+      log::warn(
+          "the features are larger than the photos ({} against {}); --head linear or a later cut "
+          "(ndtrain model inspect) makes them smaller",
+          megabytes(static_cast<double>(result_.feature_bytes)),
+          megabytes(result_.mean_photo_bytes));
+    }
+  }
+
+  // Everything that decides the result; a resume with another answer is refused.
+  std::string fingerprint() const {
+    Sha256 hash;
+    hash.field(to_hex(model_.id())).field(config_.freeze).field(config_.head);
+    hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", val_split_));
+    for (const auto& [key, value] : config_.given) hash.field(key).field(value);
+    for (const std::string& name : photos_.classes) hash.field(name);
+    for (size_t i = 0; i < photos_.photos.size(); ++i) {
+      hash.field(to_hex(photos_.photos[i].digest)).field(int64_t{for_validation_[i]});
+    }
+    return to_hex(hash.finish());
+  }
+
+  void describe_run() {
+    fingerprint_ = fingerprint();
+    std::string classes;
+    for (const std::string& name : photos_.classes) classes += name + "\n";
+    if (config_.resume) return;
+    run_.write("classes.txt", classes);
+    run_.write("env.json", run_.env_json());
+    run_.write("args.toml", settings_toml(config_.given));  // last: it marks the directory as a run
+  }
+
+  Result<std::string> open(size_t i) const {
+    return fs_.read(join(roots_[i], photos_.photos[i].path), limits::kPhotoFile);
+  }
+
+  void make_rows() {
+    if (transfer_.features.empty()) {
+      crops_ = std::make_unique<PhotoRows>(model_.preprocess, config_.memory_limit);
+      crops_->fill(
+          photos_.photos, [this](size_t i) { return open(i); }, progress_, photos_.quarantined,
+          photos_.skipped);
+      return;
+    }
+    cache_ = SegmentStore::open(fs_, clock_, join(config_.cache, "features")).or_throw();
+    BatchPlans plans(
+        [this](int64_t b) { return optimize_for_inference(bind(transfer_.extractor, b)); }, device_,
+        config_.extract_batch);
+    Engine engine(plans, model_.preprocess, {.batch = config_.extract_batch});
+    table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, trainer_->row_types(),
+                                            config_.memory_limit);
+    result_.extraction = table_->fill(
+        photos_.photos, engine, [this](size_t i) { return open(i); }, device_.numerics(), progress_,
+        photos_.quarantined, photos_.skipped);
+    progress_.say(fmt::format("{} photos decoded and inferred, {} from the cache",
+                              result_.extraction.extracted, result_.extraction.cached));
+  }
+
+  void split_rows() {
+    std::vector<size_t> rows[2];
+    std::vector<int64_t> labels[2];
+    for (size_t i = 0; i < photos_.photos.size(); ++i) {
+      if (!(table_ ? table_->has(i) : crops_->has(i))) continue;
+      rows[for_validation_[i]].push_back(i);
+      labels[for_validation_[i]].push_back(photos_.photos[i].label);
+    }
+    val_rows_ = rows[1];
+    auto make = [&](int which) -> std::unique_ptr<Dataset> {
+      if (table_) return std::make_unique<FeatureDataset>(*table_, rows[which], labels[which]);
+      return std::make_unique<PhotoDataset>(*crops_, rows[which], labels[which]);
+    };
+    train_ = make(0);
+    val_ = make(1);
+    result_.train_photos = train_->size();
+    result_.val_photos = val_->size();
+    result_.quarantined = static_cast<int64_t>(photos_.quarantined.size());
+    result_.skipped = photos_.skipped_count();
+    result_.classes = static_cast<int64_t>(photos_.classes.size());
+    run_.write("quarantine.csv", quarantine_csv(photos_.quarantined));
+    if (progress_.interrupted()) {
+      result_.interrupted = true;
+    } else if (train_->size() == 0) {
+      throw Error(config_.data, ": no photo is left to train on");
+    }
+  }
+
+  void train() {
+    if (config_.resume) restore();
+    while (trainer_->epoch() < config_.trainer.epochs) {
+      if (config_.patience > 0 && trainer_->epoch() - 1 - best_epoch_ >= config_.patience) break;
+      if (!train_epoch()) {
+        save("last.safetensors");
+        result_.interrupted = true;
+        return;
+      }
+    }
+    result_.epochs = trainer_->epoch();
+  }
+
+  bool train_epoch() {
+    const double begun = seconds();
+    EpochResult epoch;
+    progress_.begin(fmt::format("epoch {}/{}", trainer_->epoch() + 1, config_.trainer.epochs),
+                    train_->size(), "photos");
+    const bool whole = trainer_->train_epoch(*train_, epoch, [&](int64_t done, int64_t) {
+      if (result_.first_step_s == 0) result_.first_step_s = seconds();
+      progress_.update(std::min(done * config_.trainer.batch, train_->size()));
+      return !progress_.interrupted();
+    });
+    if (!whole) {
+      progress_.end();
+      return false;
+    }
+    Evaluation e;
+    if (val_->size() > 0) e = trainer_->evaluate(*val_);
+    result_.train_s += seconds() - begun;
+    const EpochRow row{.epoch = epoch.epoch + 1,
+                       .train_loss = epoch.loss,
+                       .train_top1 = epoch.top1,
+                       .val_loss = e.loss,
+                       .val_top1 = e.top1,
+                       .val_top5 = e.top5,
+                       .lr = epoch.lr,
+                       .seconds = seconds() - begun};
+    progress_.update(train_->size(),
+                     fmt::format("loss {:.4f}  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}",
+                                 row.train_loss, row.val_loss, row.val_top1, row.val_top5));
+    progress_.end();
+    if (e.top1 > best_top1_ || best_epoch_ < 0 || val_->size() == 0) {
+      best_top1_ = e.top1;
+      best_epoch_ = epoch.epoch;
+      save("best.safetensors");
+    }
+    run_.add_epoch(row);
+    save("last.safetensors");
+    return true;
+  }
+
+  void save(const std::string& name) {
+    Checkpoint c = trainer_->checkpoint();
+    c.best_top1 = best_top1_;
+    c.best_epoch = best_epoch_;
+    c.config = fingerprint_;
+    const Status s = save_checkpoint(fs_, run_.file(name), c);
+    if (!s.ok()) {
+      throw Error(s.message(),
+                  ": free some space, then go on with --resume; earlier checkpoints are whole");
+    }
+  }
+
+  void restore() {
+    const Result<Checkpoint> last = load_checkpoint(fs_, run_.file("last.safetensors"));
+    if (last.status().code() == Code::kNotFound) return;  // killed before the first epoch ended
+    last.status().or_throw();
+    if (last->config != fingerprint_) {
+      throw Error(run_.path(),
+                  " was begun with other settings, another model or other photos; start a "
+                  "new run with another -o");
+    }
+    trainer_->restore(*last);
+    best_top1_ = last->best_top1;
+    best_epoch_ = last->best_epoch;
+    progress_.say(fmt::format("going on at epoch {}, step {}", last->epoch + 1, last->step));
+  }
+
+  // The best epoch's weights, evaluated once more and written out.
+  void finish() {
+    const Checkpoint best = load_checkpoint(fs_, run_.file("best.safetensors")).or_throw();
+    trainer_->restore(best);
+    const Model& head = trainer_->model();
+    ModelFile out = model_;
+    out.model = transfer_.whole;
+    for (const auto& [name, t] : head.initialisers) {
+      if (out.model.initialisers.contains(name)) out.model.initialisers[name] = t;
+    }
+    out.classes = photos_.classes;
+    save_model(fs_, run_.file("model.onnx"), out);
+    if (!transfer_.features.empty()) {
+      ModelFile part = out;
+      part.model = transfer_.extractor;
+      part.classes = {};
+      save_model(fs_, run_.file("extractor.onnx"), part);
+      part.model = head;
+      part.model.metadata = out.model.metadata;
+      part.classes = out.classes;
+      save_model(fs_, run_.file("head.onnx"), part);
+    }
+    result_.model = run_.file("model.onnx");
+    result_.best_epoch = best.best_epoch + 1;
+    if (val_->size() == 0) return;
+    const Evaluation e = trainer_->evaluate(*val_);
+    result_.top1 = e.top1;
+    result_.top5 = e.top5;
+    result_.loss = e.loss;
+    write_report(e);
+  }
+
+  void write_report(const Evaluation& e) {
+    run_.write("confusion.csv", confusion_csv(photos_.classes, e.confusion));
+    ReportInput report{.title = config_.out,
+                       .classes = photos_.classes,
+                       .epochs = run_.epochs(),
+                       .confusion = e.confusion,
+                       .best_epoch = result_.best_epoch};
+    report.facts = {{"model", config_.model},
+                    {"data", config_.data},
+                    {"photos", fmt::format("{} to train, {} to validate", result_.train_photos,
+                                           result_.val_photos)},
+                    {"validation top-1", fmt::format("{:.4f}", e.top1)},
+                    {"validation top-5", fmt::format("{:.4f}", e.top5)},
+                    {"features per photo", megabytes(static_cast<double>(result_.feature_bytes))},
+                    {"quarantined", std::to_string(result_.quarantined)}};
+    for (size_t i = 0; i < val_rows_.size(); ++i) {
+      const Photo& p = photos_.photos[val_rows_[i]];
+      report.photos.push_back(
+          {join(roots_[val_rows_[i]], p.path), p.label, e.predicted[i], e.true_probability[i]});
+    }
+    run_.write("report.html", report_html(fs_, report));
+  }
+
+  FinetuneConfig config_;
+  const Device& device_;
+  Fs& fs_;
+  Clock& clock_;
+  Progress& progress_;
+  RunDirectory run_;
+  std::chrono::nanoseconds start_;
+  double val_split_ = 0;
+  std::unique_ptr<Catalogue> train_catalogue_, val_catalogue_;
+  PhotoSet photos_;                   // training photos, then those of DATA/val
+  std::vector<std::string> roots_;    // per photo
+  std::vector<bool> for_validation_;  // per photo
+  ModelFile model_;
+  TransferModel transfer_;
+  std::unique_ptr<SegmentStore> cache_;
+  std::unique_ptr<FeatureTable> table_;  // behind a cut
+  std::unique_ptr<PhotoRows> crops_;     // or without one
+  std::unique_ptr<Dataset> train_, val_;
+  std::vector<size_t> val_rows_;
+  std::unique_ptr<Trainer> trainer_;
+  std::string fingerprint_;
+  double best_top1_ = -1;
+  int64_t best_epoch_ = -1;
+  FinetuneResult result_;
+};
+
+}  // namespace
+
+FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
+                        Progress& progress) {
+  return Finetune(config, device, fs, clock, progress).run();
+}
+
+}  // namespace ndtrain

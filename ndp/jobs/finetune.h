@@ -1,0 +1,52 @@
+// Fine-tuning on one machine: scan, cut, extract (or take from the cache), train behind the cut,
+// write the model back.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/train/trainer.h"
+#include "ndp/jobs/features.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/jobs/photo_rows.h"
+#include "ndp/jobs/run_directory.h"
+
+namespace ndtrain {
+
+struct FinetuneConfig {
+  std::string data, model, out;
+  double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
+  std::string freeze = "auto";  // see trainable_parameters()
+  std::string head = "keep";    // keep | linear
+  TrainerConfig trainer = {};
+  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
+  DType cache_dtype = DType::kF16;
+  std::string cache = {};    // "": default_cache_directory()
+  int64_t memory_limit = 0;  // bytes of features or crops in memory; 0: half of the free memory
+  int64_t extract_batch = 32;
+  bool fast_decode = false;
+  bool resume = false;
+  Settings given = {};  // what the user asked for, for args.toml
+};
+
+struct FinetuneResult {
+  std::string model;  // path of model.onnx
+  int64_t epochs = 0, best_epoch = 0;
+  double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
+  int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
+  int64_t parameters = 0;
+  ExtractionReport extraction;
+  int64_t feature_bytes = 0;  // per photo
+  double mean_photo_bytes = 0;
+  double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
+  bool interrupted = false;  // stopped on request; --resume goes on
+};
+
+// Throws Error.
+FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
+                        Progress& progress);
+
+}  // namespace ndtrain

@@ -1,0 +1,100 @@
+#include "ndp/jobs/model_file.h"
+
+#include <nlohmann/json.hpp>
+
+#include "framework/onnx/export.h"
+#include "framework/onnx/import.h"
+
+namespace ndtrain {
+namespace {
+
+// The image input's side where the file says nothing else: N x 3 x S x S or N x S x S x 3.
+void assume_from_shape(const Model& m, Preprocess& p) {
+  if (m.inputs.size() != 1 || m.inputs[0].dims.size() != 4) return;
+  const std::vector<int64_t>& d = m.inputs[0].dims;
+  if (d[3] == 3 && d[1] != 3) p.layout = Layout::kNhwc;
+  const int64_t side = p.layout == Layout::kNhwc ? d[1] : d[2];
+  if (side < 1 || side > kLargestInput) return;
+  p.img_size = static_cast<int>(side);
+  p.resize = resize_for_crop_pct(p.img_size, 0.875);
+}
+
+std::vector<std::string> classes_of(const Model& m) {
+  const auto it = m.metadata.find(kClassesKey);
+  if (it == m.metadata.end()) return {};
+  try {
+    return nlohmann::json::parse(it->second).get<std::vector<std::string>>();
+  } catch (const nlohmann::json::exception& e) {
+    throw Error("metadata ", kClassesKey, ": ", e.what());
+  }
+}
+
+}  // namespace
+
+Digest ModelFile::id() const {
+  Model m = model;
+  std::vector<std::string> keys = {kClassesKey};
+  m.metadata[kClassesKey] = nlohmann::json(classes).dump();
+  for (const auto& [key, value] : to_metadata(preprocess)) {
+    m.metadata[key] = value;
+    keys.push_back(key);
+  }
+  return content_id(m, keys);
+}
+
+int64_t ModelFile::outputs() const {
+  const Graph g = bind(model, 1);
+  const Shape& s = g.shape(g.outputs()[0]);
+  if (s.rank() < 2)
+    throw Error(path, ": the output is ", s, "; a classifier's is [batch, classes]");
+  return s[1];
+}
+
+std::string ModelFile::class_name(int64_t i) const {
+  return static_cast<size_t>(i) < classes.size() ? classes[static_cast<size_t>(i)]
+                                                 : std::to_string(i);
+}
+
+ModelFile load_model(Fs& fs, const std::string& path, bool external_data) {
+  ModelFile f;
+  const Result<FileInfo> info = fs.info(path);
+  if (!info.ok()) throw Error("there is no model at ", path, ": ", info.status().message());
+  f.path = info->is_directory ? join(path, "model.onnx") : path;
+  if (info->is_directory && !fs.exists(f.path)) {
+    throw Error(path, " holds no model.onnx: the run has not finished; go on with it by --resume");
+  }
+  f.model = import_model(fs, f.path, {.external_data = external_data});
+  f.classes = classes_of(f.model);
+  if (const auto declared = from_metadata(f.model.metadata)) {
+    f.preprocess = *declared;
+    f.preprocess_declared = true;
+  } else {
+    assume_from_shape(f.model, f.preprocess);
+  }
+  return f;
+}
+
+void save_model(Fs& fs, const std::string& path, const ModelFile& file) {
+  Model m = file.model;
+  for (const auto& [key, value] : to_metadata(file.preprocess)) m.metadata[key] = value;
+  if (!file.classes.empty()) m.metadata[kClassesKey] = nlohmann::json(file.classes).dump();
+  export_model(fs, path, m).or_throw();
+}
+
+Digest extractor_id(const Model& extractor, const Preprocess& preprocess) {
+  Model m = extractor;
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : to_metadata(preprocess)) {
+    m.metadata[key] = value;
+    keys.push_back(key);
+  }
+  return content_id(m, keys);
+}
+
+std::string preprocess_note(const ModelFile& file) {
+  return (file.preprocess_declared ? "preprocessing: "
+                                   : "the file declares no preprocessing; assuming ") +
+         describe(file.preprocess);
+}
+
+}  // namespace ndtrain

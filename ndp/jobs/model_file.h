@@ -1,0 +1,46 @@
+// A model as the commands take it: a run directory or an ONNX file, with what its metadata says.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "framework/graph/model.h"
+#include "ndp/photos/preprocess.h"
+
+namespace ndtrain {
+
+inline constexpr const char* kClassesKey = "ndtrain.classes";  // JSON array of names
+inline constexpr const char* kParentKey = "ndtrain.parent";    // content id of the parent version
+inline constexpr const char* kExtractorKey = "ndtrain.extractor_id";
+inline constexpr const char* kFeaturesKey = "ndtrain.features";  // JSON array of value names
+inline constexpr const char* kFeatureDtypeKey = "ndtrain.feature_dtype";  // "f16" or "f32"
+
+struct ModelFile {
+  std::string path;  // of the ONNX file
+  Model model;
+  Preprocess preprocess;
+  bool preprocess_declared =
+      false;  // false: assumed from the input's shape and ImageNet's defaults
+  std::vector<std::string> classes;  // empty when the file does not say
+
+  Digest id() const;        // the version: weights, structure, preprocessing, classes
+  int64_t outputs() const;  // classes by the shape of the output
+  std::string class_name(int64_t i) const;  // its number when there are no names
+};
+
+// `path` is a run directory (its model.onnx) or an ONNX file. Throws Error.
+ModelFile load_model(Fs& fs, const std::string& path, bool external_data = false);
+
+// Writes classes, preprocessing and whatever else `model.metadata` holds.
+void save_model(Fs& fs, const std::string& path, const ModelFile& file);
+
+// SHA-256 over the extractor as imported, its weights, the preprocessing and the precision of its
+// outputs: keys every feature.
+Digest extractor_id(const Model& extractor, const Preprocess& preprocess);
+
+// "assuming …" for people, or what was declared.
+std::string preprocess_note(const ModelFile& file);
+
+}  // namespace ndtrain

@@ -1,0 +1,111 @@
+#include "ndp/jobs/photo_set.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <unordered_map>
+
+#include "framework/core/csv.h"
+#include "framework/runtime/backend.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kPage = 10'000;
+
+void scan(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
+  DirectorySource source(fs, root);
+  ScanOptions options;
+  progress.begin("scanning " + root, 0, "photos");
+  options.on_page = [&](int64_t seen, int64_t) { progress.update(seen); };
+  const ScanReport report = catalogue.scan(source, shared_threads(), options).or_throw();
+  progress.end();
+  for (const PhotoProblem& p : report.problems) progress.say(p.path + ": " + p.message);
+}
+
+// Calls f(entry) for every photo that is there.
+template <typename F>
+void for_each_entry(Catalogue& catalogue, F f) {
+  for (std::string after;;) {
+    const std::vector<CatalogueEntry> page = catalogue.entries_after(after, kPage).or_throw();
+    for (const CatalogueEntry& e : page) {
+      if (e.state != PhotoState::kMissing && e.state != PhotoState::kDeleted) f(e);
+    }
+    if (page.size() < kPage) return;
+    after = page.back().ref.path;
+  }
+}
+
+void add(PhotoSet& set, const CatalogueEntry& e, int label) {
+  if (e.state == PhotoState::kSkipped) {
+    ++set.skipped[extension_of(e.ref.path)];
+  } else if (e.state != PhotoState::kOk || !e.digest) {
+    set.quarantined.push_back({e.ref.path, e.reason.empty() ? "cannot be read" : e.reason});
+  } else {
+    set.photos.push_back({e.ref.path, *e.digest, e.ref.size, label});
+  }
+}
+
+}  // namespace
+
+double PhotoSet::mean_bytes() const {
+  double sum = 0;
+  for (const Photo& p : photos) sum += static_cast<double>(p.bytes);
+  return photos.empty() ? 0 : sum / static_cast<double>(photos.size());
+}
+
+int64_t PhotoSet::skipped_count() const {
+  int64_t n = 0;
+  for (const auto& [format, count] : skipped) n += count;
+  return n;
+}
+
+std::string default_cache_directory() {
+  if (const char* own = std::getenv("NDTRAIN_CACHE"); own && *own) return own;
+  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg) return join(xdg, "ndtrain");
+  if (const char* home = std::getenv("HOME"); home && *home) return join(home, ".cache/ndtrain");
+  return ".ndtrain-cache";
+}
+
+std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
+                                          const std::string& root) {
+  std::error_code error;
+  std::filesystem::path absolute = std::filesystem::weakly_canonical(root, error);
+  if (error) absolute = root;
+  const std::string name = to_hex(sha256(absolute.string())).substr(0, 16);
+  const std::string directory = join(join(cache, "catalogues"), name);
+  Result<std::unique_ptr<Catalogue>> catalogue = Catalogue::open(fs, directory);
+  if (!catalogue.ok()) throw Error("catalogue of ", root, ": ", catalogue.status().message());
+  return std::move(*catalogue);
+}
+
+PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
+                     Progress& progress) {
+  scan(fs, catalogue, labelled.root, progress);
+  std::unordered_map<std::string, CatalogueEntry> by_path;
+  for_each_entry(catalogue, [&](const CatalogueEntry& e) { by_path.emplace(e.ref.path, e); });
+  PhotoSet set{.root = labelled.root, .classes = labelled.classes, .skipped = labelled.skipped};
+  for (const LabelledPhotos::Item& item : labelled.items) {
+    const auto it = by_path.find(item.path);
+    if (it == by_path.end()) {
+      set.quarantined.push_back({item.path, "cannot be read"});
+    } else {
+      add(set, it->second, item.label);
+    }
+  }
+  return set;
+}
+
+PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
+  scan(fs, catalogue, root, progress);
+  PhotoSet set{.root = root};
+  for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
+  return set;
+}
+
+std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos) {
+  std::string out = "file,reason\n";
+  for (const QuarantinedPhoto& p : photos) out += csv_row({p.path, p.reason});
+  return out;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ndp/jobs/progress.h"
+#include "ndp/photos/catalogue.h"
+#include "ndp/photos/dataset.h"
+
+namespace ndtrain {
+
+struct Photo {
+  std::string path;  // below the set's root
+  Digest digest;
+  int64_t bytes = 0;
+  int label = -1;  // -1: none known
+};
+
+struct QuarantinedPhoto {
+  std::string path, reason;
+};
+
+// Photos of one directory, by content, with labels where they are known.
+struct PhotoSet {
+  std::string root;
+  std::vector<std::string> classes;
+  std::vector<Photo> photos;
+  std::vector<QuarantinedPhoto> quarantined;
+  std::map<std::string, int64_t> skipped;  // formats we do not read -> count
+
+  double mean_bytes() const;
+  int64_t skipped_count() const;
+};
+
+// Where derived files live unless the user says otherwise: $NDTRAIN_CACHE, $XDG_CACHE_HOME/ndtrain
+// or ~/.cache/ndtrain.
+std::string default_cache_directory();
+
+// The catalogue of one photo directory, kept under `cache`.
+std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
+                                          const std::string& root);
+
+// Scans the directory (only what changed is read) and looks the photos up. Throws Error when the
+// directory cannot be read.
+PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
+                     Progress& progress);
+PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress);
+
+std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos);
+
+}  // namespace ndtrain

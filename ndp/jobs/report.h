@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "ndp/jobs/run_directory.h"
+
+namespace ndtrain {
+
+struct ReportPhoto {
+  std::string path;
+  int64_t label = 0, predicted = 0;
+  float true_probability = 0;  // given to the true class
+};
+
+struct ReportInput {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::vector<std::string> classes;
+  std::vector<EpochRow> epochs;
+  int64_t best_epoch = 0;
+  std::vector<int64_t> confusion;   // [classes, classes], rows are the truth
+  std::vector<ReportPhoto> photos;  // validation photos; the worst are shown
+};
+
+// One page that stands alone: inline SVG curves, the confusion matrix, the photos whose true class
+// got the least probability (as small inline JPEGs). Deterministic.
+std::string report_html(Fs& fs, const ReportInput& report);
+
+// A header line with class names, then one row per true class.
+std::string confusion_csv(const std::vector<std::string>& classes,
+                          const std::vector<int64_t>& confusion);
+
+}  // namespace ndtrain

@@ -1,0 +1,142 @@
+#include "ndp/jobs/run_directory.h"
+
+#include <fmt/format.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "framework/core/publish.h"
+#include "ndp/jobs/tfevents.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kMetrics = "metrics.jsonl";
+constexpr const char* kResults = "results.csv";
+constexpr const char* kCsvHeader =
+    "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds\n";
+
+Json to_json(const EpochRow& r) {
+  return {{"epoch", r.epoch},
+          {"train_loss", r.train_loss},
+          {"train_top1", r.train_top1},
+          {"val_loss", r.val_loss},
+          {"val_top1", r.val_top1},
+          {"val_top5", r.val_top5},
+          {"lr", r.lr},
+          {"seconds", r.seconds}};
+}
+
+std::string to_csv(const EpochRow& r) {
+  return fmt::format("{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.8g},{:.3f}\n", r.epoch, r.train_loss,
+                     r.train_top1, r.val_loss, r.val_top1, r.val_top5, r.lr, r.seconds);
+}
+
+}  // namespace
+
+std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
+  std::vector<EpochRow> rows;
+  while (!jsonl.empty()) {
+    const size_t end = jsonl.find('\n');
+    if (end == std::string_view::npos) break;  // a torn line
+    const Json j = Json::parse(jsonl.substr(0, end), nullptr, false);
+    jsonl.remove_prefix(end + 1);
+    if (j.is_discarded() || !j.contains("epoch")) continue;
+    auto number = [&](const char* key) { return j.value(key, 0.0); };
+    rows.push_back({j.value("epoch", int64_t{0}), number("train_loss"), number("train_top1"),
+                    number("val_loss"), number("val_top1"), number("val_top5"), number("lr"),
+                    number("seconds")});
+  }
+  return rows;
+}
+
+RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
+    : fs_(fs), clock_(clock), path_(std::move(path)) {
+  fs_.make_directories(path_).or_throw();
+  const bool used = fs_.exists(file("args.toml"));
+  if (used && !resume) {
+    throw Error(path_, " holds a run already; give --resume to go on with it, or another -o");
+  }
+  if (resume && !used)
+    throw Error(path_, " holds no run to resume; leave --resume out to start one");
+  if (const Result<std::string> old = fs_.read(file(kMetrics)); old.ok()) {
+    epochs_ = parse_metrics(*old);
+    // A torn last line of a killed run would run into the next row.
+    std::string whole;
+    for (const EpochRow& r : epochs_) whole += to_json(r).dump() + "\n";
+    if (whole.size() < old->size()) write(kMetrics, whole);
+  }
+  if (const Result<std::vector<std::string>> names = fs_.list(path_); names.ok()) {
+    for (const std::string& name : *names) {
+      if (name.starts_with("events.out.tfevents.")) events_name_ = name;
+    }
+  }
+}
+
+void RunDirectory::write(const std::string& name, std::string_view bytes) {
+  const Status s = publish(fs_, file(name), bytes);
+  if (s.code() == Code::kNoSpace) {
+    throw Error(s.message(),
+                ": free some space, then go on with --resume; nothing written before is lost");
+  }
+  s.or_throw();
+}
+
+void RunDirectory::append(const std::string& name, std::string_view bytes) {
+  Result<std::unique_ptr<File>> f = fs_.open(file(name), Fs::Mode::kAppend);
+  f.status().or_throw();
+  (*f)->append(std::as_bytes(std::span(bytes))).or_throw();
+}
+
+void RunDirectory::add_epoch(const EpochRow& row) {
+  const bool there =
+      std::ranges::any_of(epochs_, [&](const EpochRow& r) { return r.epoch == row.epoch; });
+  if (there) return;
+  append(kMetrics, to_json(row).dump() + "\n");
+  if (!fs_.exists(file(kResults))) append(kResults, kCsvHeader);
+  append(kResults, to_csv(row));
+  const auto now = static_cast<double>(clock_.unix_seconds());
+  if (events_name_.empty()) {
+    events_name_ = fmt::format("events.out.tfevents.{}.ndtrain", clock_.unix_seconds());
+    append(events_name_, tfevents_header(now));
+  }
+  std::string events;
+  for (const auto& [tag, value] : {std::pair{"loss/train", row.train_loss},
+                                   {"loss/val", row.val_loss},
+                                   {"top1/train", row.train_top1},
+                                   {"top1/val", row.val_top1},
+                                   {"top5/val", row.val_top5},
+                                   {"lr", row.lr}}) {
+    events += tfevents_scalar(now, row.epoch, tag, static_cast<float>(value));
+  }
+  append(events_name_, events);
+  epochs_.push_back(row);
+}
+
+std::string RunDirectory::env_json() const {
+  utsname u{};
+  uname(&u);
+  char host[256] = {};
+  gethostname(host, sizeof host - 1);
+  return Json{{"host", host},
+              {"system", fmt::format("{} {} {}", u.sysname, u.release, u.machine)},
+              {"cores", std::thread::hardware_concurrency()},
+              {"started", clock_.unix_seconds()}}
+             .dump(2) +
+         "\n";
+}
+
+std::string toml_string(const std::string& s) { return Json(s).dump(); }
+
+std::string settings_toml(const Settings& settings) {
+  std::string out;
+  for (const auto& [key, value] : settings) out += key + " = " + value + "\n";
+  return out;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,60 @@
+// What a training leaves behind:
+//   args.toml env.json classes.txt       what was asked for, and on what machine
+//   metrics.jsonl results.csv events.*   one row per epoch; a resume never rewrites earlier rows
+//   best.safetensors last.safetensors    checkpoints
+//   model.onnx extractor.onnx head.onnx  the result
+//   confusion.csv quarantine.csv report.html log.txt
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+
+namespace ndtrain {
+
+struct EpochRow {
+  int64_t epoch = 0;  // from 1, as people count
+  double train_loss = 0, train_top1 = 0, val_loss = 0, val_top1 = 0, val_top5 = 0, lr = 0,
+         seconds = 0;
+};
+
+class RunDirectory {
+ public:
+  // Makes the directory if it is not there. Throws Error when it holds a run already and `resume`
+  // is false, or when it cannot be written.
+  RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume);
+
+  std::string file(const std::string& name) const { return join(path_, name); }
+  const std::string& path() const { return path_; }
+
+  // Replaces a file, atomically. Throws Error (a full disk, say) with what to do.
+  void write(const std::string& name, std::string_view bytes);
+  // Appends an epoch's row to metrics.jsonl, results.csv and the event file, unless the row is
+  // there.
+  void add_epoch(const EpochRow& row);
+  const std::vector<EpochRow>& epochs() const { return epochs_; }
+  std::string env_json() const;
+
+ private:
+  void append(const std::string& name, std::string_view bytes);
+
+  Fs& fs_;
+  Clock& clock_;
+  std::string path_;
+  std::vector<EpochRow> epochs_;
+  std::string events_name_;
+};
+
+// Rows of metrics.jsonl; lines that are not whole are left out.
+std::vector<EpochRow> parse_metrics(std::string_view jsonl);
+
+using Settings = std::vector<std::pair<std::string, std::string>>;  // in order; values as TOML
+std::string toml_string(const std::string& s);
+std::string settings_toml(const Settings& settings);
+
+}  // namespace ndtrain

@@ -1,0 +1,48 @@
+#include "ndp/jobs/transfer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ndtrain {
+namespace {
+
+Model with_head(const ModelFile& from, const std::vector<std::string>& classes,
+                const std::string& head, uint64_t seed) {
+  const auto n = static_cast<int64_t>(classes.size());
+  const Model plain = without_rounded_features(from.model);
+  if (head == "linear") return with_linear_head(plain, n, seed);
+  if (head != "keep") throw Error("--head ", head, ": there are keep and linear");
+  return from.classes == classes ? plain : with_new_classifier(plain, n, seed);
+}
+
+}  // namespace
+
+TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
+                               const std::string& head, const std::string& freeze,
+                               DType cache_dtype, uint64_t seed) {
+  if (from.model.inputs.size() != 1) {
+    throw Error(from.path, ": takes ", from.model.inputs.size(), " inputs; a photo model has one");
+  }
+  TransferModel t;
+  t.whole = with_head(from, classes, head, seed);
+  t.whole.metadata[kParentKey] = to_hex(from.id());
+  t.trainable = trainable_parameters(t.whole, freeze);
+  t.features = feature_names(t.whole, t.trainable);
+  if (t.features.empty()) {
+    t.head = t.whole;
+    return t;
+  }
+  if (cache_dtype == DType::kF16) {
+    t.whole = with_rounded_features(t.whole, t.features);
+    for (std::string& name : t.features) name += "@f16";
+  }
+  const std::vector<std::string> input = {t.whole.inputs[0].name};
+  t.extractor = extract(t.whole, input, t.features);
+  t.head = extract(t.whole, t.features, t.whole.outputs);
+  t.extractor_id = extractor_id(t.extractor, from.preprocess);
+  t.whole.metadata[kExtractorKey] = to_hex(t.extractor_id);
+  t.whole.metadata[kFeaturesKey] = nlohmann::json(t.features).dump();
+  t.whole.metadata[kFeatureDtypeKey] = std::string(name_of(cache_dtype));
+  return t;
+}
+
+}  // namespace ndtrain

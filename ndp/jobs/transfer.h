@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/train/head.h"
+#include "ndp/jobs/model_file.h"
+
+namespace ndtrain {
+
+// A model prepared for fine-tuning on some classes: what runs where the photos are, and what is
+// trained behind it. `whole` is one after the other, and what is exported.
+struct TransferModel {
+  Model whole, extractor, head;
+  std::vector<std::string> trainable;
+  std::vector<std::string>
+      features;  // what crosses; empty when nothing is frozen, as is `extractor`
+  Digest extractor_id{};
+};
+
+// `head`: "keep" or "linear". A kept head keeps its weights too when the classes are those the
+// model has already. `cache_dtype` f16 rounds what crosses. Throws Error.
+TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
+                               const std::string& head, const std::string& freeze,
+                               DType cache_dtype, uint64_t seed);
+
+}  // namespace ndtrain

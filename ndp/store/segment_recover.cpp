@@ -43,7 +43,11 @@ Status SegmentStore::recover() {
   std::map<uint32_t, int64_t> covered;
   Result<SegmentIndex> index = read_index(fs_, join(directory_, "index"));
   if (index.ok()) {
-    adopt(std::move(*index), covered);
+    if (!adopt(std::move(*index), covered)) {
+      // Segments grow again from here, and must not one day look as that index says.
+      if (Status s = fs_.remove(join(directory_, "index")); !s.ok()) return s;
+      sync_directory();
+    }
   } else if (!groups_.empty()) {
     log::info("store {}: reads its segments: {}", directory_, index.status().message());
   }
@@ -89,9 +93,11 @@ Status SegmentStore::discover(const std::string& name) {
 }
 
 // Takes over what the index says of groups whose segments are all as it knows them. Segments that
-// are gone take their records with them; those of the groups left out are read.
-void SegmentStore::adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered) {
+// are gone take their records with them; those of the groups left out are read. False if there was
+// such a group.
+bool SegmentStore::adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered) {
   next_number_ = std::max(next_number_, index.next_number);
+  bool all_fit = true;
   for (size_t i = 0; i < index.groups.size(); ++i) {
     const IndexedGroup& indexed = index.groups[i];
     const auto it = groups_.find(indexed.id);
@@ -108,6 +114,7 @@ void SegmentStore::adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covere
         });
     if (!fits) {
       log::warn("store {}: group {} is not as the index says", directory_, to_hex(indexed.id));
+      all_fit = false;
       continue;
     }
     for (const CoveredSegment& known : indexed.segments) covered[known.number] = known.end;
@@ -116,6 +123,7 @@ void SegmentStore::adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covere
     }
     index.keys[i] = {};
   }
+  return all_fit;
 }
 
 Status SegmentStore::rescan(Group& group, const std::map<uint32_t, int64_t>& covered) {

@@ -78,7 +78,9 @@ Status SegmentStore::remove(const Digest& group, const Digest& key) {
     const std::shared_lock index_lock(index_mutex_);
     if (!g.keys.find(short_key)) return {};
   }
-  Result<Location> at = append(group, g, {.kind = RecordKind::kRemove, .key = key}, {});
+  const RecordHeader tombstone{
+      .kind = RecordKind::kRemove, .key = key, .payload_xxh3 = xxh3(nullptr, 0)};
+  Result<Location> at = append(group, g, tombstone, {});
   if (!at.ok()) return at.status();
   const std::lock_guard index_lock(index_mutex_);
   unpoint(g, short_key);

@@ -120,7 +120,7 @@ class SegmentStore {
   // segment_recover.cpp, before anybody else knows the store
   Status recover();
   Status discover(const std::string& name);
-  void adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered);
+  bool adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered);
   Status rescan(Group& group, const std::map<uint32_t, int64_t>& covered);
 
   // segment_compact.cpp

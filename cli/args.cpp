@@ -1,0 +1,199 @@
+#include "cli/args.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <cxxopts.hpp>
+
+#include "cli/suggest.h"
+#include "framework/core/fs.h"
+#include "ndp/jobs/run_directory.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr const char* kConfigFile = "ndtrain.toml";
+
+std::string environment_name(const std::string& flag) {
+  std::string name = "NDTRAIN_";
+  for (char c : flag)
+    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+std::string toml_text(const toml::node& node) {
+  if (const auto s = node.value<std::string>(); node.is_string()) return *s;
+  std::ostringstream out;
+  node.visit([&](const auto& n) { out << n; });
+  return out.str();
+}
+
+// Flags from ndtrain.toml as "--flag=value"; a table named after the verb goes over the top level.
+std::vector<std::string> from_file(const std::string& verb, const std::vector<std::string>& names) {
+  if (!real_fs().exists(kConfigFile)) return {};
+  toml::table file;
+  try {
+    file = toml::parse_file(kConfigFile);
+  } catch (const toml::parse_error& e) {
+    throw UsageError(std::string(kConfigFile) + ": " + std::string(e.description()) + ", line " +
+                     std::to_string(e.source().begin.line));
+  }
+  std::vector<std::string> words;
+  const toml::table* own = file[verb].as_table();
+  for (const std::string& name : names) {
+    const toml::node* node = own && own->contains(name) ? own->get(name) : file.get(name);
+    if (node && !node->is_table()) words.push_back("--" + name + "=" + toml_text(*node));
+  }
+  return words;
+}
+
+std::vector<std::string> from_environment(const std::vector<std::string>& names) {
+  std::vector<std::string> words;
+  for (const std::string& name : names) {
+    if (const char* value = std::getenv(environment_name(name).c_str()); value && *value) {
+      words.push_back("--" + name + "=" + value);
+    }
+  }
+  return words;
+}
+
+template <typename T>
+T parse_number(const std::string& name, const std::string& text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw UsageError("--" + name + " " + text + ": not a number");
+  }
+  return value;
+}
+
+std::string long_name(const std::string& flags) {
+  const size_t comma = flags.find(',');
+  return comma == std::string::npos ? flags : flags.substr(comma + 1);
+}
+
+// The word of the command line that is not a flag of the verb, if that is what is wrong.
+std::string explain(const std::vector<std::string>& words, const std::vector<std::string>& names,
+                    const std::string& what) {
+  for (const std::string& word : words) {
+    if (!word.starts_with("--") || word == "--") continue;
+    const std::string name = word.substr(2, word.find('=') - 2);
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const std::string near = nearest(name, names);
+    return "there is no --" + name + (near.empty() ? "" : "; did you mean --" + near + "?");
+  }
+  return what;
+}
+
+}  // namespace
+
+ArgsSpec::ArgsSpec(std::string_view verb)
+    : options_(std::make_unique<cxxopts::Options>("ndtrain " + std::string(verb))), verb_(verb) {
+  flag("h,help", "show this help");
+  flag("json", "print the result as JSON on stdout");
+  flag("q,quiet", "no progress");
+  flag("seed", "seed of everything random", "N", "0");
+  flag("device", "cpu, or another backend that is installed", "NAME", "");
+  flag("j,threads", "threads; 0 takes all cores", "N", "0");
+}
+
+ArgsSpec::~ArgsSpec() = default;
+
+void ArgsSpec::flag(const std::string& flags, const std::string& help, const std::string& value,
+                    const std::string& fallback) {
+  names_.push_back(long_name(flags));
+  if (value.empty()) {
+    options_->add_options()(flags, help,
+                            cxxopts::value<bool>()->default_value("false")->implicit_value("true"));
+  } else {
+    options_->add_options()(
+        flags, help, cxxopts::value<std::vector<std::string>>()->default_value(fallback), value);
+  }
+}
+
+void ArgsSpec::positional(const std::string& name, const std::string& help, bool many) {
+  positionals_.push_back(name);
+  options_->add_options("arguments")(name, help + (many ? " (one or more)" : ""),
+                                     cxxopts::value<std::vector<std::string>>()->default_value(""),
+                                     "");
+}
+
+std::string Args::help(ArgsSpec& spec) { return spec.options_->help({""}); }
+
+Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"ndtrain"};
+  for (const auto& more :
+       {from_file(spec.verb_, spec.names_), from_environment(spec.names_), words}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  std::vector<const char*> argv;
+  for (const std::string& word : all) argv.push_back(word.c_str());
+  spec.options_->parse_positional(spec.positionals_);
+  try {
+    const cxxopts::ParseResult parsed =
+        spec.options_->parse(static_cast<int>(argv.size()), argv.data());
+    if (!parsed.unmatched().empty())
+      throw UsageError("unexpected argument '" + parsed.unmatched()[0] + "'");
+    for (const cxxopts::KeyValue& kv : parsed.defaults()) values_[kv.key()] = {kv.value()};
+    std::map<std::string, std::string> last;
+    for (const cxxopts::KeyValue& kv : parsed.arguments()) {
+      const bool fresh = last.emplace(kv.key(), kv.value()).second;
+      if (fresh) values_[kv.key()].clear();
+      values_[kv.key()].push_back(kv.value());
+      last[kv.key()] = kv.value();
+    }
+    for (const auto& [name, value] : last) given_.emplace_back(name, toml_string(value));
+  } catch (const cxxopts::exceptions::exception& e) {
+    throw UsageError(explain(words, spec.names_, e.what()));
+  }
+}
+
+std::vector<std::string> Args::list(const std::string& name) const {
+  const auto it = values_.find(name);
+  if (it == values_.end()) return {};
+  std::vector<std::string> values = it->second;
+  std::erase(values, "");
+  return values;
+}
+
+bool Args::has(const std::string& name) const { return !text(name).empty(); }
+bool Args::on(const std::string& name) const { return text(name) == "true"; }
+
+std::string Args::text(const std::string& name) const {
+  const auto it = values_.find(name);
+  return it == values_.end() || it->second.empty() ? "" : it->second.back();
+}
+
+std::string Args::required(const std::string& name) const {
+  if (!has(name))
+    throw UsageError(name.size() > 1 && std::isupper(static_cast<unsigned char>(name[0]))
+                         ? name + " is missing"
+                         : "--" + name + " is missing");
+  return text(name);
+}
+
+int64_t Args::integer(const std::string& name) const {
+  return parse_number<int64_t>(name, text(name));
+}
+double Args::number(const std::string& name) const {
+  return parse_number<double>(name, text(name));
+}
+
+uint64_t Args::bytes(const std::string& name) const {
+  std::string t = text(name);
+  if (t.empty()) return 0;
+  uint64_t unit = 1;
+  const size_t suffix = std::string("KMGT").find(
+      static_cast<char>(std::toupper(static_cast<unsigned char>(t.back()))));
+  if (suffix != std::string::npos) {
+    unit = uint64_t{1} << (10 * (suffix + 1));
+    t.pop_back();
+  }
+  const uint64_t n = parse_number<uint64_t>(name, t);
+  if (n > UINT64_MAX / unit) throw UsageError("--" + name + " " + text(name) + ": too large");
+  return n * unit;
+}
+
+}  // namespace ndtrain::cli

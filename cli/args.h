@@ -1,0 +1,69 @@
+// The flags of one verb. Each has a value from, in rising order: its default, ndtrain.toml in the
+// working directory ([verb] table or top level), the environment (NDTRAIN_<FLAG>), the command
+// line.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace cxxopts {
+class Options;
+}
+
+namespace ndtrain::cli {
+
+// The command line does not make sense: exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+class ArgsSpec {
+ public:
+  explicit ArgsSpec(std::string_view verb);
+  ~ArgsSpec();
+
+  // `flags` as in cxxopts: "e,epochs". An empty `value` makes a switch; `fallback` may be "".
+  void flag(const std::string& flags, const std::string& help, const std::string& value = "",
+            const std::string& fallback = "");
+  // Arguments without a flag, in order. `many`: the last one takes all that remain.
+  void positional(const std::string& name, const std::string& help, bool many = false);
+
+ private:
+  friend class Args;
+  std::unique_ptr<cxxopts::Options> options_;
+  std::string verb_;
+  std::vector<std::string> positionals_, names_;
+};
+
+class Args {
+ public:
+  // Throws UsageError, with the nearest flag when one is mistyped.
+  Args(ArgsSpec& spec, const std::vector<std::string>& words);
+
+  bool has(const std::string& name) const;  // given, with a value that is not empty
+  bool on(const std::string& name) const;   // a switch
+  std::string text(const std::string& name) const;
+  std::string required(const std::string& name) const;  // throws UsageError when it is missing
+  int64_t integer(const std::string& name) const;
+  double number(const std::string& name) const;
+  uint64_t bytes(const std::string& name) const;  // 500M, 2G, 1024
+  std::vector<std::string> list(const std::string& name) const;
+
+  // Everything that was given on the command line, in the environment or in ndtrain.toml, as TOML.
+  const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
+
+  static std::string help(ArgsSpec& spec);
+
+ private:
+  std::map<std::string, std::vector<std::string>> values_;
+  std::vector<std::pair<std::string, std::string>> given_;
+};
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,61 @@
+#include "cli/context.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "cli/args.h"
+#include "cli/progress_bar.h"
+#include "framework/core/log.h"
+
+namespace ndtrain::cli {
+
+Context::Context(const Args& args)
+    : json_(args.on("json")),
+      quiet_(args.on("quiet")),
+      seed_(static_cast<uint64_t>(args.integer("seed"))),
+      device_name_(args.text("device")) {
+  const int64_t threads = args.integer("threads");
+  if (threads < 0 || threads > 1024)
+    throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
+  set_threads(threads > 0 ? static_cast<int>(threads)
+                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  progress_ = quiet_ ? std::unique_ptr<Progress>(std::make_unique<QuietProgress>())
+                     : std::make_unique<ProgressBar>();
+}
+
+Context::~Context() = default;
+
+const Device& Context::device() {
+  if (!device_) {
+    const std::string name = device_name_.empty() ? "cpu" : device_name_;
+    device_ = std::make_unique<Device>(Backend::find(name));
+  }
+  return *device_;
+}
+
+void Context::print(const Json& json, const std::string& text) const {
+  print(json_ ? json.dump(2) + "\n" : text);
+}
+
+void Context::print(const std::string& text) const {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+std::string table(const Json& json) {
+  size_t width = 0;
+  for (const auto& [key, value] : json.items()) width = std::max(width, key.size());
+  std::string out;
+  for (const auto& [key, value] : json.items()) {
+    const std::string text = value.is_string()         ? value.get<std::string>()
+                             : value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
+                                                       : value.dump();
+    out += fmt::format("{:<{}}  {}\n", key, width, text);
+  }
+  return out;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "framework/runtime/backend.h"
+#include "ndp/jobs/progress.h"
+
+namespace ndtrain::cli {
+
+class Args;
+using Json = nlohmann::ordered_json;
+
+// What every verb shares: the flags --json -q --seed --device -j, the device they choose, and where
+// results and progress go.
+class Context {
+ public:
+  explicit Context(const Args& args);
+  ~Context();
+
+  const Device& device();  // opened when first asked for; throws Error
+  Fs& fs() { return real_fs(); }
+  Clock& clock() { return system_clock(); }
+  Progress& progress() { return *progress_; }
+  uint64_t seed() const { return seed_; }
+  bool json() const { return json_; }
+
+  // The result of the verb, on stdout: the JSON with --json, else the text.
+  void print(const Json& json, const std::string& text) const;
+  void print(const std::string& text) const;  // a part of a result that has a form of its own (CSV)
+
+ private:
+  bool json_, quiet_;
+  uint64_t seed_;
+  std::string device_name_;
+  std::unique_ptr<Progress> progress_;
+  std::unique_ptr<Device> device_;
+};
+
+// "top-1 0.8986" lines from JSON's scalars: "  key  value", aligned.
+std::string table(const Json& json);
+
+}  // namespace ndtrain::cli

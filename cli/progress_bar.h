@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+
+#include "ndp/jobs/progress.h"
+
+namespace ndtrain::cli {
+
+// After the first SIGINT or SIGTERM jobs stop where they can go on later; a second one kills.
+void catch_interrupts();
+bool was_interrupted();
+
+class QuietProgress final : public Progress {
+ public:
+  void begin(const std::string&, int64_t, const std::string&) override {}
+  void update(int64_t, const std::string&) override {}
+  void end() override {}
+  void say(const std::string&) override {}
+  bool interrupted() const override { return was_interrupted(); }
+};
+
+// On a terminal one line that moves, with rate and time left; elsewhere a plain line per stage and
+// every ten seconds. On stderr.
+class ProgressBar final : public Progress {
+ public:
+  ProgressBar();
+  void begin(const std::string& stage, int64_t total, const std::string& unit) override;
+  void update(int64_t done, const std::string& note) override;
+  void end() override;
+  void say(const std::string& line) override;
+  bool interrupted() const override { return was_interrupted(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line() const;
+  void draw();
+
+  bool terminal_;
+  std::string stage_, unit_, note_;
+  int64_t total_ = 0, done_ = 0;
+  bool active_ = false;
+  Clock::time_point start_, drawn_;
+};
+
+}  // namespace ndtrain::cli

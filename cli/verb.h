@@ -1,0 +1,25 @@
+// What a verb of the program is. One file per verb; verbs.cpp lists them.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "cli/args.h"
+#include "cli/context.h"
+
+namespace ndtrain::cli {
+
+enum ExitCode { kOk = 0, kFailed = 1, kUsage = 2, kQuarantined = 3, kInterrupted = 4 };
+
+struct Verb {
+  std::string_view name;      // "train", "model inspect"
+  std::string_view summary;   // one line of `ndtrain --help`
+  std::string_view usage;     // "DATA -m MODEL -o RUN [options]"
+  std::string_view examples;  // whole commands, one per line
+  void (*declare)(ArgsSpec& args);
+  int (*run)(Context& context, const Args& args);  // an ExitCode; throws Error
+};
+
+std::span<const Verb> verbs();
+
+}  // namespace ndtrain::cli

@@ -91,6 +91,12 @@ void finish_tile(const float* sums, int64_t row, int height, int64_t col, int64_
 
 }  // namespace
 
+void finish_row(const float* sums, int64_t n, int64_t r, int64_t place, const Epilogue& e,
+                float* y) {
+  finish(sums, n, e.row_bias ? e.row_bias[r] : 0, e.row_bias, nullptr,
+         e.residual ? e.residual + place : nullptr, e, y + place);
+}
+
 void pack_rows(const float* a, int64_t row_step, int64_t k_step, int64_t k, const RowPanels& rows,
                int64_t first_panel, int64_t last_panel, float* to) {
   for (int64_t p = first_panel; p < last_panel; ++p) {
@@ -136,21 +142,20 @@ void pack_cols(const float* b, int64_t k_step, int64_t col_step, int64_t k, int6
   }
 }
 
-void multiply(const GemmBlock& block, int64_t k0, int64_t k1, const float* b, int64_t b_step,
-              const Output& output, const Epilogue& epilogue) {
-  const bool first = k0 == 0, last = k1 == block.k;
+void multiply(const GemmBlock& block, const GemmStep& step, const Output& output,
+              const Epilogue& epilogue) {
   const int64_t panels = col_panels(block.cols), base_row = block.rows.begin(block.first_panel);
   alignas(64) float sums[kTileRows * kTileCols];
   for (int64_t p = block.first_panel; p < block.last_panel; ++p) {
     const int64_t row = block.rows.begin(p);
     const int height = block.rows.height(p);
-    const float* a = block.a + row * block.k + k0 * height;
+    const float* a = step.a + row * step.a_k + step.k0 * height;
     float* spilled = block.partial + (row - base_row) * panels * kTileCols;
     for (int64_t j = 0; j < panels; ++j, spilled += height * kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, block.cols - j * kTileCols);
-      tile_for(height, cols)(k1 - k0, a, b + j * b_step, first ? nullptr : spilled,
-                             last ? sums : spilled);
-      if (last) {
+      tile_for(height, cols)(step.k1 - step.k0, a, step.b + j * step.b_step,
+                             step.first ? nullptr : spilled, step.last ? sums : spilled);
+      if (step.last) {
         finish_tile(sums, row, height, block.first_col + j * kTileCols, cols, output, epilogue);
       }
     }

@@ -1,14 +1,14 @@
 // C = A B + epilogue in f32, from packed operands.
 //
-// The contract: every element of C is one chain of fused multiply-adds over k = 0, 1, 2, …, starting at
-// 0 (of multiplies and adds where the instruction set has no fused form). Neither its place, nor how C
-// is cut into tiles, blocks and tasks, nor the cut of k into steps changes a bit of it. OpenBLAS
-// promises nothing of the kind.
+// The contract: every element of C is one chain of fused multiply-adds over k = 0, 1, 2, …,
+// starting at 0 (of multiplies and adds where the instruction set has no fused form). Neither its
+// place, nor how C is cut into tiles, blocks and tasks, nor the cut of k into steps changes a bit
+// of it. OpenBLAS promises nothing of the kind.
 //
-// A lies in row panels of nearly equal height h <= kTileRows, each as [K][h]; B in panels of kTileCols
-// columns, each as [k][kTileCols], the last one padded. Tiles are kept in registers over one step of k
-// and spilled between steps (the blocking is Goto and van de Geijn's, "Anatomy of high-performance
-// matrix multiplication", 2008).
+// A lies in row panels of nearly equal height h <= kTileRows, each as [K][h]; B in panels of
+// kTileCols columns, each as [k][kTileCols], the last one padded. Tiles are kept in registers over
+// one step of k and spilled between steps (the blocking is Goto and van de Geijn's, "Anatomy of
+// high-performance matrix multiplication", 2008).
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,8 @@ class RowPanels {
   explicit RowPanels(int64_t rows) : rows_(rows), count_((rows + kTileRows - 1) / kTileRows) {}
   int64_t rows() const { return rows_; }
   int64_t count() const { return count_; }
-  int64_t begin(int64_t p) const { return p * rows_ / count_; }  // first row; begin(count()) = rows()
+  // The first row of a panel; begin(count()) = rows().
+  int64_t begin(int64_t p) const { return count_ ? p * rows_ / count_ : 0; }
   int height(int64_t p) const { return static_cast<int>(begin(p + 1) - begin(p)); }
 
  private:
@@ -58,22 +59,32 @@ struct Epilogue {
   float high = std::numeric_limits<float>::infinity();
 };
 
+// Row r's `n` finished sums go to y[place…] through the epilogue, which is without col_bias.
+void finish_row(const float* sums, int64_t n, int64_t r, int64_t place, const Epilogue& epilogue,
+                float* y);
+
 // A block of C: some row panels by some columns, made step by step over k.
 struct GemmBlock {
   const RowPanels& rows;
   int64_t first_panel, last_panel;
-  const float* a;          // all row panels
-  int64_t k;               // the whole sum's length: where panels of `a` begin
-  int64_t first_col, cols; // columns of C
-  float* partial;          // partial_floats(): unused when one step makes the whole sum
+  int64_t first_col, cols;  // columns of C
+  float* partial;           // partial_floats(): unused when one step makes the whole sum
 
   int64_t partial_floats() const {
     return (rows.begin(last_panel) - rows.begin(first_panel)) * col_panels(cols) * kTileCols;
   }
 };
 
-// Adds k in [k0, k1). `b`: the block's columns for this range, panels b_step floats apart.
-void multiply(const GemmBlock& block, int64_t k0, int64_t k1, const float* b, int64_t b_step,
-              const Output& output, const Epilogue& epilogue);
+// One range of k.
+struct GemmStep {
+  const float* a;  // all row panels, each a_k long; this step takes [k0, k1) of them
+  int64_t a_k, k0, k1;
+  const float* b;  // the block's columns for this range, panels b_step floats apart
+  int64_t b_step;
+  bool first, last;  // of the sum: begins at zero, ends in C
+};
+
+void multiply(const GemmBlock& block, const GemmStep& step, const Output& output,
+              const Epilogue& epilogue);
 
 }  // namespace ndtrain::cpu

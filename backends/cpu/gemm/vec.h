@@ -1,4 +1,5 @@
-// The widest float vector of the instruction set this build is for. Operators come with the compiler.
+// The widest float vector of the instruction set this build is for. Operators come with the
+// compiler.
 #pragma once
 
 #include <cstdint>

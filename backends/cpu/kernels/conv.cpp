@@ -1,0 +1,123 @@
+// Conv, and FusedConv: + residual, then an activation.
+#include "backends/cpu/gemm/packed_constant.h"
+#include "backends/cpu/kernels/conv_depthwise.h"
+#include "backends/cpu/kernels/conv_gemm.h"
+#include "backends/cpu/kernels/conv_plain.h"
+
+namespace ndtrain::cpu {
+namespace {
+
+Activation activation_of(const Node& node) {
+  const std::string_view name = node.s("activation", "");
+  if (name == "Relu") return {true, 0, std::numeric_limits<double>::infinity()};
+  if (name == "Clip") return {true, node.f("clip_min"), node.f("clip_max")};
+  if (!name.empty()) unsupported("activation '", name, "'");
+  return {};
+}
+
+Epilogue epilogue_of(const Activation& a, const float* bias, const float* residual) {
+  return {.row_bias = bias,
+          .residual = residual,
+          .clamp = a.clamp,
+          .low = static_cast<float>(a.low),
+          .high = static_cast<float>(a.high)};
+}
+
+template <typename T>
+const T* optional(const void* const* in, bool has, int i) {
+  return has ? as<T>(in[i]) : nullptr;
+}
+
+class GemmConv final : public Kernel {
+ public:
+  GemmConv(const Node& node, const ConvGeometry& g)
+      : conv_(g, threads()),
+        activation_(activation_of(node)),
+        m_step_(g.terms()),
+        taps_(g.taps()),
+        bias_(node.has(2)),
+        residual_(node.has(3)) {
+    if (const void* w = node.constant(1)) {
+      std::ostringstream layout;
+      layout << "conv rows " << g.groups << ' ' << g.out_channels << ' ' << g.terms();
+      packed_ = packed_constant(
+          node.constant_id(1), layout.str(), conv_.packed_floats() * sizeof(float),
+          [&](void* to) { conv_.pack(as<float>(w), m_step_, taps_, 1, as<float>(to)); });
+      packed_inputs = 1 << 1;
+    }
+    const size_t own = packed_ ? 0 : conv_.packed_floats();
+    workspace_bytes = (conv_.scratch_floats() + own) * sizeof(float);
+  }
+
+  void run(const void* const* in, void* const* out, void* workspace) const override {
+    float* const scratch = as<float>(workspace);
+    const float* packed = as<float>(static_cast<const void*>(packed_.get()));
+    if (!packed) {
+      float* const to = scratch + conv_.scratch_floats();
+      conv_.pack(as<float>(in[1]), m_step_, taps_, 1, to);
+      packed = to;
+    }
+    conv_.run(
+        packed, as<float>(in[0]), as<float>(out[0]),
+        epilogue_of(activation_, optional<float>(in, bias_, 2), optional<float>(in, residual_, 3)),
+        scratch);
+  }
+
+ private:
+  ConvGemm conv_;
+  Activation activation_;
+  int64_t m_step_, taps_;
+  bool bias_, residual_;
+  std::shared_ptr<const std::byte[]> packed_;
+};
+
+class DepthwiseConv final : public Kernel {
+ public:
+  DepthwiseConv(const Node& node, const ConvGeometry& g)
+      : conv_(g, threads()),
+        activation_(activation_of(node)),
+        bias_(node.has(2)),
+        residual_(node.has(3)) {
+    workspace_bytes = conv_.scratch_floats() * sizeof(float);
+  }
+
+  void run(const void* const* in, void* const* out, void* workspace) const override {
+    conv_.run(
+        as<float>(in[1]), as<float>(in[0]), as<float>(out[0]),
+        epilogue_of(activation_, optional<float>(in, bias_, 2), optional<float>(in, residual_, 3)),
+        as<float>(workspace));
+  }
+
+ private:
+  ConvDepthwise conv_;
+  Activation activation_;
+  bool bias_, residual_;
+};
+
+template <typename T>
+std::unique_ptr<Kernel> plain_conv(const Node& node, const ConvGeometry& g) {
+  return kernel([g, activation = activation_of(node), bias = node.has(2), residual = node.has(3)](
+                    const void* const* in, void* const* out, void*) {
+    conv_plain<T>(g, as<T>(in[0]), as<T>(in[1]), optional<T>(in, bias, 2),
+                  optional<T>(in, residual, 3), activation, as<T>(out[0]));
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv(const Node& node) {
+  const ConvGeometry g = conv_geometry(node, node.in(0), node.in(1), node.out());
+  for (int i = 0; i < node.inputs(); ++i) {
+    if (node.has(i) && node.in(i).dtype != node.in(0).dtype) unsupported("mixed dtypes");
+  }
+  if (node.has(2) && count(node.in(2)) != g.all_out()) invalid("bias is not one per channel");
+  if (node.has(3) && count(node.in(3)) != count(node.out())) invalid("residual is not like y");
+  if (node.in(0).dtype != NDT_F32 || !g.flat()) {
+    return for_float(node.in(0).dtype, node.op(),
+                     [&]<typename T>() { return plain_conv<T>(node, g); });
+  }
+  if (g.in_channels == 1 && g.groups > 1) return std::make_unique<DepthwiseConv>(node, g);
+  return std::make_unique<GemmConv>(node, g);
+}
+
+}  // namespace ndtrain::cpu

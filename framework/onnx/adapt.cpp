@@ -4,7 +4,7 @@
 #include <array>
 
 #include "framework/graph/op.h"
-#include "framework/onnx/functions.h"
+#include "framework/onnx/own_functions.h"
 
 namespace ndtrain {
 namespace {
@@ -142,7 +142,7 @@ class Adapter {
  private:
   bool accepts(const OnnxNode& n) {
     const size_t before = refused_;
-    const bool own = n.domain == kOwnDomain && try_find_op(n.op) != nullptr;
+    const bool own = n.domain == kOwnDomain && own_function_named(n.op) != nullptr;
     const bool known_domain = n.domain.empty() || n.domain == "com.microsoft" || own;
     if (!known_domain) {
       refuse(n, "domain " + n.domain + " is not supported, and the model has no such function");
@@ -191,7 +191,12 @@ class Adapter {
   }
 
   bool apply_foreign(Adaptation& a, const std::string& original) {
-    if (a.node.domain == kOwnDomain) return true;
+    if (a.node.domain == kOwnDomain) {
+      const OwnFunction& own = *own_function_named(a.node.op);
+      a.node.op = own.op;
+      a.node.attrs = own.attrs;
+      return true;
+    }
     for (const AdaptRule& rule : microsoft_rules()) {
       if (any_of(rule.ops, a.node.op)) {
         rule.apply(a);

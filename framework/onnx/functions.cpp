@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "framework/core/limits.h"
-#include "framework/graph/op.h"
+#include "framework/onnx/own_functions.h"
 
 namespace ndtrain {
 namespace {
@@ -31,7 +31,7 @@ class Inliner {
 
  private:
   const OnnxFunction* find(const OnnxNode& n) const {
-    if (n.domain == kOwnDomain && try_find_op(n.op) != nullptr) return nullptr;
+    if (n.domain == kOwnDomain && own_function_named(n.op) != nullptr) return nullptr;
     const auto it = functions_.find(std::tuple(n.domain, n.op, n.overload));
     return it == functions_.end() ? nullptr : it->second;
   }

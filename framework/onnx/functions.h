@@ -1,14 +1,11 @@
-// Replaces calls of a model's local functions by their bodies, nested ones too.
+// Replaces calls of a model's local functions by their bodies, nested ones too. Calls of our own
+// (see own_functions.h) stay.
 #pragma once
 
 #include "framework/onnx/onnx_model.h"
 #include "framework/onnx/problems.h"
 
 namespace ndtrain {
-
-// The domain of functions that stand for ops of ours which ONNX lacks (see export.h): calls of
-// those stay, as the op itself.
-inline constexpr const char* kOwnDomain = "ndtrain";
 
 // Afterwards no node of `model` calls a function. Recursion, nesting beyond limits::kFunctionDepth
 // and calls that do not fit are added to `problems`; more than limits::kModelNodes nodes throws

@@ -1,0 +1,102 @@
+#include "framework/onnx/export.h"
+
+#include <memory>
+
+#include "framework/core/publish.h"
+#include "framework/onnx/lower.h"
+#include "framework/onnx/onnx_model.h"
+#include "framework/onnx/problems.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr const char* kBatchName = "N";
+
+// Value types at one batch size. Empty when the model cannot be bound without values for some
+// inputs.
+class Types {
+ public:
+  Types(const Model& model, int64_t batch) {
+    if (!shape_inputs(model).empty()) return;
+    const Graph g = bind(model, batch);
+    for (size_t i = 0; i < g.value_count(); ++i) {
+      const Value& v = g.value(ValueId(static_cast<int32_t>(i)));
+      if (!v.name.empty()) types_.emplace(v.name, v.type);
+    }
+    for (size_t k = 0; k < model.outputs.size(); ++k) {
+      types_.insert_or_assign(model.outputs[k], g.type(g.outputs()[k]));
+    }
+  }
+
+  const TensorType* find(const std::string& value) const {
+    const auto it = types_.find(value);
+    return it == types_.end() ? nullptr : &it->second;
+  }
+
+ private:
+  std::map<std::string, TensorType> types_;
+};
+
+OnnxValue input_value(const ModelInput& in) {
+  OnnxValue v;
+  v.name = in.name;
+  v.dtype = in.dtype;
+  v.has_shape = true;
+  v.dims = in.dims;
+  for (int64_t d : in.dims) v.names.push_back(d == kBatch ? kBatchName : "");
+  return v;
+}
+
+// What is equal at two batch sizes does not depend on it.
+OnnxValue output_value(const std::string& name, const TensorType* two, const TensorType* three) {
+  OnnxValue v;
+  v.name = name;
+  if (two == nullptr || three == nullptr) return v;
+  v.dtype = two->dtype;
+  v.has_shape = two->shape.rank() == three->shape.rank();
+  for (int i = 0; v.has_shape && i < two->shape.rank(); ++i) {
+    const bool fixed = two->shape[i] == three->shape[i];
+    const bool batch = two->shape[i] == 2 && three->shape[i] == 3;
+    v.dims.push_back(fixed ? two->shape[i] : kBatch);
+    v.names.push_back(batch ? kBatchName : "");
+  }
+  return v;
+}
+
+// Constants whose values went into attributes.
+void drop_unread(OnnxModel& m, const Model& from) {
+  std::set<std::string> used(from.outputs.begin(), from.outputs.end());
+  for (const OnnxNode& n : m.nodes) used.insert(n.inputs.begin(), n.inputs.end());
+  std::erase_if(m.initialisers, [&](const auto& entry) { return !used.contains(entry.first); });
+  std::erase_if(m.nodes, [&](const OnnxNode& n) {
+    return n.op == "Constant" && !used.contains(n.outputs.at(0));
+  });
+}
+
+}  // namespace
+
+std::string export_model(const Model& model) {
+  Problems problems;
+  OnnxModel m;
+  m.ir = kExportIr;
+  m.producer = "ndtrain";
+  m.opsets = {{"", kExportOpset}};
+  m.initialisers = model.initialisers;
+  m.metadata = model.metadata;
+  const Types two(model, 2), three(model, 3);
+  lower_nodes(
+      model, [&](const std::string& v) { return two.find(v); }, m, problems);
+  problems.throw_if_any("cannot export the model");
+  for (const ModelInput& in : model.inputs) m.inputs.push_back(input_value(in));
+  for (const std::string& name : model.outputs) {
+    m.outputs.push_back(output_value(name, two.find(name), three.find(name)));
+  }
+  drop_unread(m, model);
+  return serialise_onnx(m);
+}
+
+Status export_model(Fs& fs, const std::string& path, const Model& model) {
+  return publish(fs, path, export_model(model));
+}
+
+}  // namespace ndtrain

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/onnx/export.h"
 #include "ndp/jobs/report.h"
@@ -307,8 +308,8 @@ class Finetune {
     ReportInput report{.title = config_.out,
                        .classes = photos_.classes,
                        .epochs = run_.epochs(),
-                       .confusion = e.confusion,
-                       .best_epoch = result_.best_epoch};
+                       .best_epoch = result_.best_epoch,
+                       .confusion = e.confusion};
     report.facts = {{"model", config_.model},
                     {"data", config_.data},
                     {"photos", fmt::format("{} to train, {} to validate", result_.train_photos,

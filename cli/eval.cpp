@@ -1,0 +1,48 @@
+#include "cli/photo_args.h"
+#include "cli/verb.h"
+#include "framework/core/publish.h"
+#include "ndp/jobs/evaluate_photos.h"
+#include "ndp/jobs/report.h"
+
+namespace ndtrain::cli {
+namespace {
+
+std::vector<std::string> class_names(const ModelFile& model, const PhotoEvaluation& e) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i * i < static_cast<int64_t>(e.confusion.size()); ++i)
+    names.push_back(model.class_name(i));
+  return names;
+}
+
+}  // namespace
+
+void declare_eval(ArgsSpec& args) {
+  args.positional("MODEL", "a run directory or an ONNX file");
+  args.flag("data", "photos: DIR/val, or DIR with a directory per class, or any with --labels",
+            "DIR");
+  args.flag("labels", "CSV with the columns file,class", "CSV");
+  args.flag("b,batch", "batch size", "N", "32");
+  args.flag("confusion", "write the confusion matrix there", "CSV");
+  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+}
+
+int run_eval(Context& context, const Args& args) {
+  const ModelFile model = load_model(context.fs(), args.required("MODEL"));
+  context.progress().say(preprocess_note(model));
+  const PhotoSet photos = labelled_photos(context, args, model);
+  const PhotoEvaluation e = evaluate_photos(model, context.device(), context.fs(), photos,
+                                            args.integer("batch"), context.progress());
+  if (args.has("confusion")) {
+    publish(context.fs(), args.text("confusion"), confusion_csv(class_names(model, e), e.confusion))
+        .or_throw();
+  }
+  const double rate = e.engine.wall_s > 0 ? static_cast<double>(e.photos) / e.engine.wall_s : 0;
+  const Json json = {{"top1", e.top1},       {"top5", e.top5},
+                     {"photos", e.photos},   {"quarantined", e.quarantined},
+                     {"skipped", e.skipped}, {"images_per_s", rate}};
+  context.print(json, table(json));
+  if (context.progress().interrupted()) return kInterrupted;
+  return report_quarantine(e.bad);
+}
+
+}  // namespace ndtrain::cli

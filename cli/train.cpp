@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+
+#include "cli/verb.h"
+#include "framework/core/log.h"
+#include "ndp/jobs/finetune.h"
+
+namespace ndtrain::cli {
+namespace {
+
+DType cache_dtype(const std::string& name) {
+  if (name == "f16") return DType::kF16;
+  if (name == "f32") return DType::kF32;
+  throw UsageError("--cache-dtype " + name + ": there are f16 and f32");
+}
+
+FinetuneConfig config_of(const Args& args, uint64_t seed) {
+  FinetuneConfig c;
+  c.data = args.required("DATA");
+  c.model = args.required("model");
+  c.out = args.required("out");
+  c.val_split = args.has("val-split") ? args.number("val-split") : -1;
+  if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
+  c.freeze = args.text("freeze");
+  c.head = args.text("head");
+  c.patience = args.integer("patience");
+  c.cache_dtype = cache_dtype(args.text("cache-dtype"));
+  c.cache = args.text("cache");
+  c.memory_limit = static_cast<int64_t>(args.bytes("memory-limit"));
+  c.fast_decode = args.on("fast-decode");
+  c.resume = args.on("resume");
+  c.given = args.given();
+  std::erase_if(c.given, [](const auto& kv) {  // what does not decide the result
+    return kv.first == "resume" || kv.first == "quiet" || kv.first == "json" ||
+           kv.first == "threads" || kv.first == "out" || kv.first == "cache" ||
+           kv.first == "memory-limit";
+  });
+  TrainerConfig& t = c.trainer;
+  t.epochs = args.integer("epochs");
+  t.batch = args.integer("batch");
+  t.seed = seed;
+  t.label_smoothing = args.number("label-smoothing");
+  t.warmup_epochs = args.number("warmup");
+  t.optimizer.kind = optimizer_named(args.text("opt"));
+  t.optimizer.momentum = args.number("momentum");
+  t.optimizer.nesterov = args.on("nesterov");
+  t.optimizer.weight_decay = args.number("weight-decay");
+  t.schedule.kind = schedule_named(args.text("sched"));
+  t.schedule.lr = args.number("lr");
+  if (t.epochs < 1) throw UsageError("--epochs " + args.text("epochs") + ": at least 1");
+  if (t.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
+  if (!(t.schedule.lr > 0)) throw UsageError("--lr " + args.text("lr") + ": above 0");
+  return c;
+}
+
+Json to_json(const FinetuneResult& r) {
+  return {{"model", r.model},
+          {"top1", r.top1},
+          {"top5", r.top5},
+          {"val_loss", r.loss},
+          {"best_epoch", r.best_epoch},
+          {"epochs", r.epochs},
+          {"classes", r.classes},
+          {"train_photos", r.train_photos},
+          {"val_photos", r.val_photos},
+          {"quarantined", r.quarantined},
+          {"skipped", r.skipped},
+          {"decoded_and_inferred", r.extraction.extracted},
+          {"from_cache", r.extraction.cached},
+          {"feature_bytes", r.feature_bytes},
+          {"mean_photo_bytes", r.mean_photo_bytes},
+          {"trained_parameters", r.parameters},
+          {"setup_s", r.setup_s},
+          {"extract_s", r.extract_s},
+          {"train_s", r.train_s},
+          {"first_step_s", r.first_step_s},
+          {"total_s", r.total_s}};
+}
+
+}  // namespace
+
+void declare_train(ArgsSpec& args) {
+  args.positional("DATA", "a directory with train/ and val/, or with a directory per class");
+  args.flag("m,model", "the model to start from: an ONNX file or a run directory", "MODEL");
+  args.flag("o,out", "where the run goes", "RUN");
+  args.flag(
+      "freeze",
+      "auto: all but the classifier; NAME: up to that layer or value; N: the first N layers; none",
+      "WHAT", "auto");
+  args.flag(
+      "head",
+      "keep: the model's own classifier, for the data's classes; linear: pooling and one Gemm",
+      "KIND", "keep");
+  args.flag("e,epochs", "epochs", "N", "15");
+  args.flag("b,batch", "batch size", "N", "64");
+  args.flag("lr", "learning rate", "X", "0.001");
+  args.flag("opt", "sgd, adam or adamw", "NAME", "adam");
+  args.flag("sched", "constant, step, cosine or ndpipe", "NAME", "constant");
+  args.flag("warmup", "epochs of linear warm-up", "X", "0");
+  args.flag("momentum", "of sgd", "X", "0.9");
+  args.flag("nesterov", "Nesterov momentum for sgd");
+  args.flag("weight-decay", "weight decay", "X", "0");
+  args.flag("label-smoothing", "label smoothing", "X", "0");
+  args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
+  args.flag("val-split",
+            "share of photos for validation, chosen by their content (default: DATA/val, else 0.2)",
+            "X");
+  args.flag("cache", "where features are kept (default ~/.cache/ndtrain)", "DIR");
+  args.flag("cache-dtype", "f16 or f32", "TYPE", "f16");
+  args.flag("memory-limit",
+            "features beyond this are streamed from disk, e.g. 4G (default: half of what is free)",
+            "BYTES");
+  args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
+  args.flag("resume", "go on with the run in RUN");
+}
+
+int run_train(Context& context, const Args& args) {
+  const FinetuneConfig config = config_of(args, context.seed());
+  const FinetuneResult r =
+      finetune(config, context.device(), context.fs(), context.clock(), context.progress());
+  if (r.interrupted) {
+    log::warn("stopped; the same command with --resume goes on");
+    return kInterrupted;
+  }
+  const Json json = to_json(r);
+  context.print(json, table(json));
+  return r.quarantined > 0 ? kQuarantined : kOk;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,74 @@
+#include "ndp/jobs/classify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "framework/core/limits.h"
+#include "framework/train/step_graph.h"
+
+namespace ndtrain {
+namespace {
+
+std::vector<float> softmax(std::span<const float> logits) {
+  const float top = *std::ranges::max_element(logits);
+  std::vector<float> p(logits.size());
+  double sum = 0;
+  for (size_t i = 0; i < p.size(); ++i) sum += p[i] = std::exp(logits[i] - top);
+  for (float& x : p) x = static_cast<float>(x / sum);
+  return p;
+}
+
+Classification classification(std::span<const float> logits, size_t photo, int64_t label,
+                              int64_t k) {
+  const std::vector<float> p = softmax(logits);
+  std::vector<int64_t> order(p.size());
+  std::iota(order.begin(), order.end(), int64_t{0});
+  const auto n = std::min<std::ptrdiff_t>(k, static_cast<std::ptrdiff_t>(p.size()));
+  std::partial_sort(order.begin(), order.begin() + n, order.end(), [&](int64_t a, int64_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  });
+  Classification c{.photo = photo};
+  for (std::ptrdiff_t i = 0; i < n; ++i)
+    c.top.push_back({order[i], p[static_cast<size_t>(order[i])]});
+  if (label >= 0) {
+    if (label >= static_cast<int64_t>(p.size())) {
+      throw Error("label ", label, " but the model has ", p.size(), " classes");
+    }
+    const float score = logits[static_cast<size_t>(label)];
+    c.true_probability = p[static_cast<size_t>(label)];
+    c.better_than_label = std::ranges::count_if(logits, [&](float x) { return x > score; });
+  }
+  return c;
+}
+
+}  // namespace
+
+EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
+                     std::span<const size_t> photos, const ClassifyOptions& options,
+                     const OnClassified& on_classified) {
+  BatchPlans plans(
+      [&](int64_t batch) {
+        return optimize_for_inference(with_plain_logits(bind(model.model, batch)));
+      },
+      device, options.batch);
+  Engine engine(plans, model.preprocess, {.batch = options.batch});
+  auto name = [&](size_t i) { return set.photos[i].path; };
+  auto open = [&](size_t i) {
+    return fs.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
+  };
+  return engine.run(photos, name, open, [&](const Engine::Batch& batch) {
+    std::vector<Classification> results;
+    for (size_t row = 0; row < batch.items.size(); ++row) {
+      const Tensor& logits = batch.outputs[0];
+      const auto classes = static_cast<size_t>(logits.shape()[1]);
+      const size_t photo = batch.items[row];
+      results.push_back(classification(logits.as<float>().subspan(row * classes, classes), photo,
+                                       set.photos[photo].label, options.k));
+    }
+    return on_classified(results, batch.bad);
+  });
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,40 @@
+// A whole model over photos: the classes and probabilities of each.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "ndp/engine/engine.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/jobs/photo_set.h"
+
+namespace ndtrain {
+
+struct ScoredClass {
+  int64_t id;
+  float score;  // softmax probability
+};
+
+struct Classification {
+  size_t photo;                   // in the PhotoSet
+  std::vector<ScoredClass> top;   // best first; equal scores in the order of their ids
+  float true_probability = 0;     // of the photo's label; 0 without one
+  int64_t better_than_label = 0;  // classes that score higher than the label
+};
+
+struct ClassifyOptions {
+  int64_t k = 5;
+  int64_t batch = 32;
+};
+
+// Called batch by batch on the caller's thread; returning false stops.
+using OnClassified =
+    std::function<bool(std::span<const Classification>, std::span<const BadPhoto>)>;
+
+// Runs `photos` (indices into `set`). Bad photos are reported, and never stop the run.
+EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
+                     std::span<const size_t> photos, const ClassifyOptions& options,
+                     const OnClassified& on_classified);
+
+}  // namespace ndtrain

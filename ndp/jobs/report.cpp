@@ -1,0 +1,224 @@
+#include "ndp/jobs/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "framework/core/csv.h"
+#include "ndp/jobs/thumbnail.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kWorstPhotos = 24;
+constexpr size_t kMatrixClasses = 50;  // beyond this only the most confused pairs are listed
+
+constexpr const char* kStyle = R"(
+:root { --ink: #1b1b1f; --soft: #6b6b76; --line: #e2e2e8; --a: #2f6f9f; --b: #c8553d; }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; margin-bottom: .2rem } h2 { font-size: 1.1rem; margin-top: 2.2rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+td, th { padding: .2rem .6rem; text-align: right; border-bottom: 1px solid var(--line); font-weight: normal }
+th { color: var(--soft) } td:first-child, th:first-child { text-align: left }
+.facts td:last-child { text-align: left }
+.charts { display: flex; flex-wrap: wrap; gap: 1.5rem } svg { max-width: 100% }
+.photos { display: grid; grid-template-columns: repeat(auto-fill, minmax(8.5rem, 1fr)); gap: 1rem }
+figure { margin: 0 } figure img { width: 100%; border-radius: 4px; background: var(--line); aspect-ratio: 1; object-fit: cover }
+figcaption { font-size: .8rem; color: var(--soft); overflow-wrap: anywhere } .wrong { color: var(--b) }
+)";
+
+std::string escape(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+struct Curve {
+  std::string name, colour;
+  std::vector<double> y;
+};
+
+// A chart with its axes: x counts epochs from 1.
+std::string chart(const std::string& title, const std::vector<Curve>& curves) {
+  constexpr double kW = 440, kH = 240, kLeft = 46, kRight = 12, kTop = 28, kBottom = 30;
+  double low = INFINITY, high = -INFINITY;
+  size_t n = 0;
+  for (const Curve& c : curves) {
+    for (double y : c.y) low = std::min(low, y), high = std::max(high, y);
+    n = std::max(n, c.y.size());
+  }
+  if (n == 0) return "";
+  if (high - low < 1e-9) high = low + 1e-9 + std::abs(low) * 0.01;
+  auto x_of = [&](size_t i) {
+    return kLeft + (kW - kLeft - kRight) *
+                       (n == 1 ? 0.5 : static_cast<double>(i) / static_cast<double>(n - 1));
+  };
+  auto y_of = [&](double y) { return kTop + (kH - kTop - kBottom) * (high - y) / (high - low); };
+  std::string svg = fmt::format(
+      R"(<svg viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}" font-size="11" fill="currentColor">)",
+      kW, kH, kW, escape(title));
+  svg += fmt::format(R"(<text x="{}" y="14" font-weight="600">{}</text>)", kLeft, escape(title));
+  for (int tick = 0; tick <= 4; ++tick) {
+    const double y = low + (high - low) * tick / 4;
+    svg += fmt::format(
+        R"(<path d="M{} {:.1f}H{}" stroke="#e2e2e8"/><text x="{}" y="{:.1f}" text-anchor="end">{:.3g}</text>)",
+        kLeft, y_of(y), kW - kRight, kLeft - 6, y_of(y) + 4, y);
+  }
+  const size_t step = std::max<size_t>(1, (n + 7) / 8);
+  for (size_t i = 0; i < n; i += step) {
+    svg += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x_of(i),
+                       kH - 10, i + 1);
+  }
+  double legend = kW - kRight;
+  for (const Curve& c : curves) {
+    std::string points;
+    for (size_t i = 0; i < c.y.size(); ++i)
+      points += fmt::format("{:.1f},{:.1f} ", x_of(i), y_of(c.y[i]));
+    svg += fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>)",
+                       points, c.colour);
+    for (size_t i = 0; n == 1 && i < c.y.size(); ++i) {
+      svg += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", x_of(i),
+                         y_of(c.y[i]), c.colour);
+    }
+    svg += fmt::format(R"(<text x="{:.1f}" y="14" text-anchor="end" fill="{}">{}</text>)", legend,
+                       c.colour, escape(c.name));
+    legend -= 14 + 6.5 * static_cast<double>(c.name.size());
+  }
+  return svg + "</svg>\n";
+}
+
+std::string charts(const std::vector<EpochRow>& epochs) {
+  auto column = [&](double EpochRow::*member) {
+    std::vector<double> y;
+    for (const EpochRow& r : epochs) y.push_back(r.*member);
+    return y;
+  };
+  return "<div class=\"charts\">\n" +
+         chart("loss", {{"validation", "#c8553d", column(&EpochRow::val_loss)},
+                        {"training", "#2f6f9f", column(&EpochRow::train_loss)}}) +
+         chart("top-1", {{"validation", "#c8553d", column(&EpochRow::val_top1)},
+                         {"training", "#2f6f9f", column(&EpochRow::train_top1)}}) +
+         "</div>\n";
+}
+
+std::string matrix(const ReportInput& r) {
+  const size_t n = r.classes.size();
+  std::string out = "<table>\n<tr><th>truth \\ predicted</th>";
+  for (const std::string& name : r.classes) out += "<th>" + escape(name) + "</th>";
+  out += "<th>recall</th></tr>\n";
+  for (size_t i = 0; i < n; ++i) {
+    const int64_t row =
+        std::accumulate(r.confusion.begin() + static_cast<std::ptrdiff_t>(i * n),
+                        r.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * n), int64_t{0});
+    out += "<tr><td>" + escape(r.classes[i]) + "</td>";
+    for (size_t j = 0; j < n; ++j) {
+      const double share =
+          row > 0 ? static_cast<double>(r.confusion[i * n + j]) / static_cast<double>(row) : 0;
+      const char* rgb = i == j ? "47,111,159" : "200,85,61";
+      out += fmt::format("<td style=\"background:rgba({},{:.2f})\">{}</td>", rgb, share * 0.7,
+                         r.confusion[i * n + j]);
+    }
+    out += row > 0
+               ? fmt::format("<td>{:.3f}</td></tr>\n",
+                             static_cast<double>(r.confusion[i * n + i]) / static_cast<double>(row))
+               : "<td></td></tr>\n";
+  }
+  return out + "</table>\n";
+}
+
+std::string confused_pairs(const ReportInput& r) {
+  const size_t n = r.classes.size();
+  std::vector<size_t> cells;
+  for (size_t i = 0; i < n * n; ++i) {
+    if (i / n != i % n && r.confusion[i] > 0) cells.push_back(i);
+  }
+  std::ranges::stable_sort(cells,
+                           [&](size_t a, size_t b) { return r.confusion[a] > r.confusion[b]; });
+  std::string out = "<table>\n<tr><th>truth</th><th>predicted</th><th>photos</th></tr>\n";
+  for (size_t k = 0; k < std::min<size_t>(cells.size(), 30); ++k) {
+    out +=
+        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escape(r.classes[cells[k] / n]),
+                    escape(r.classes[cells[k] % n]), r.confusion[cells[k]]);
+  }
+  return out + "</table>\n";
+}
+
+std::string worst_photos(Fs& fs, const ReportInput& r) {
+  std::vector<const ReportPhoto*> photos;
+  for (const ReportPhoto& p : r.photos) photos.push_back(&p);
+  std::ranges::stable_sort(photos, {}, [](const ReportPhoto* p) { return p->true_probability; });
+  photos.resize(std::min(photos.size(), kWorstPhotos));
+  auto name = [&](int64_t i) {
+    return static_cast<size_t>(i) < r.classes.size() ? escape(r.classes[static_cast<size_t>(i)])
+                                                     : std::to_string(i);
+  };
+  std::string out = "<div class=\"photos\">\n";
+  for (const ReportPhoto* p : photos) {
+    out += "<figure>";
+    if (const std::string uri = thumbnail_uri(fs, p->path); !uri.empty()) {
+      out += "<img alt=\"\" src=\"" + uri + "\">";
+    }
+    out += fmt::format(
+        "<figcaption>{}, <span{}>taken for {}</span><br>p = {:.3f}<br>{}</figcaption></figure>\n",
+        name(p->label), p->label == p->predicted ? "" : " class=\"wrong\"", name(p->predicted),
+        p->true_probability, escape(name_of_path(p->path)));
+  }
+  return out + "</div>\n";
+}
+
+}  // namespace
+
+std::string report_html(Fs& fs, const ReportInput& r) {
+  std::string out =
+      "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
+      escape(r.title) + "</title>\n<style>" + kStyle + "</style>\n<h1>" + escape(r.title) +
+      "</h1>\n";
+  out += "<table class=\"facts\">\n";
+  for (const auto& [key, value] : r.facts) {
+    out += "<tr><td>" + escape(key) + "</td><td>" + escape(value) + "</td></tr>\n";
+  }
+  out += "</table>\n<h2>Training</h2>\n" + charts(r.epochs);
+  out += fmt::format("<p>The weights are those of epoch {}.</p>\n", r.best_epoch);
+  out += "<h2>Confusion</h2>\n";
+  out += r.classes.size() <= kMatrixClasses ? matrix(r) : confused_pairs(r);
+  return out +
+         "<h2>The worst photos</h2>\n<p>Validation photos whose true class got the least "
+         "probability.</p>\n" +
+         worst_photos(fs, r);
+}
+
+std::string confusion_csv(const std::vector<std::string>& classes,
+                          const std::vector<int64_t>& confusion) {
+  std::vector<std::string> header = {"truth"};
+  header.insert(header.end(), classes.begin(), classes.end());
+  std::string out = csv_row(header);
+  for (size_t i = 0; i < classes.size(); ++i) {
+    std::vector<std::string> row = {classes[i]};
+    for (size_t j = 0; j < classes.size(); ++j)
+      row.push_back(std::to_string(confusion[i * classes.size() + j]));
+    out += csv_row(row);
+  }
+  return out;
+}
+
+}  // namespace ndtrain

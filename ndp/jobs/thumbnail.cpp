@@ -1,0 +1,40 @@
+#include "ndp/jobs/thumbnail.h"
+
+#include "framework/core/limits.h"
+#include "ndp/photos/decode.h"
+#include "ndp/photos/encode.h"
+#include "ndp/photos/preprocess.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int kSide = 128;
+constexpr int kQuality = 75;
+
+std::string base64(std::string_view bytes) {
+  constexpr const char* kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t v = 0;
+    for (size_t k = 0; k < 3; ++k)
+      v = v << 8 | (i + k < bytes.size() ? static_cast<uint8_t>(bytes[i + k]) : 0);
+    for (size_t k = 0; k < 4; ++k)
+      out += i + k > bytes.size() ? '=' : kDigits[v >> (18 - 6 * k) & 63];
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string thumbnail_uri(Fs& fs, const std::string& path) {
+  const Result<std::string> file = fs.read(path, limits::kPhotoFile);
+  if (!file.ok()) return "";
+  const Result<Decoded> photo =
+      decode(std::as_bytes(std::span(*file)), {.min_shorter_side = kSide});
+  if (!photo.ok()) return "";
+  const Image small = crop(photo->image, {.img_size = kSide, .resize = kSide});
+  return "data:image/jpeg;base64," + base64(encode_jpeg(small, kQuality));
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "ndp/photos/image.h"
+
+namespace ndtrain {
+
+// A baseline JPEG, quality 1 … 100. Throws Error for an empty image. Thread-safe.
+std::string encode_jpeg(const Image& image, int quality = 90);
+
+}  // namespace ndtrain

@@ -1,0 +1,47 @@
+#include "ndp/labels/label_db.h"
+
+#include "ndp/labels/sqlite_labels.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::string_view kSourceNames[] = {"model", "folder", "import", "human"};
+
+}  // namespace
+
+std::string_view name_of(LabelSource source) {
+  const auto i = static_cast<size_t>(source) - 1;
+  if (i >= std::size(kSourceNames)) throw Error("label source ", i + 1, " does not exist");
+  return kSourceNames[i];
+}
+
+std::optional<LabelSource> label_source_named(std::string_view name) {
+  for (size_t i = 0; i < std::size(kSourceNames); ++i) {
+    if (kSourceNames[i] == name) return static_cast<LabelSource>(i + 1);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url) {
+  constexpr std::string_view kSqlite = "sqlite:";
+  if (url.starts_with(kSqlite) && url.size() > kSqlite.size()) {
+    return SqliteLabels::open(std::string(url.substr(kSqlite.size())));
+  }
+  return Status(Code::kUnsupported, "label database '" + std::string(url) +
+                                        "': give it as sqlite:FILE, there is no other kind yet");
+}
+
+Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,
+                 const std::string& class_name, int64_t time) {
+  Result<int64_t> photo = db.find_photo(collection, path);
+  if (!photo.ok()) return photo.status();
+  Result<std::vector<int64_t>> ids = db.class_ids(task, {&class_name, 1});
+  if (!ids.ok()) return ids.status();
+  return db
+      .put_labels({.task = task,
+                   .source = LabelSource::kHuman,
+                   .labels = {{.photo = *photo, .class_id = ids->front(), .time = time}}})
+      .status();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,142 @@
+#include "ndp/sqlite/sqlite.h"
+
+#include <sqlite3.h>
+
+namespace ndtrain::sql {
+namespace {
+
+constexpr int kBusyMilliseconds = 10'000;
+constexpr int kMaxValueBytes = 64 << 20;
+
+Code code_of(int error) {
+  switch (error & 0xff) {
+    case SQLITE_FULL:
+      return Code::kNoSpace;
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return Code::kCorrupt;
+    case SQLITE_TOOBIG:
+      return Code::kTooLarge;
+    case SQLITE_CONSTRAINT:
+      return Code::kNotFound;
+    default:
+      return Code::kIo;
+  }
+}
+
+[[noreturn]] void fail(sqlite3* db, int error) {
+  const char* file = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
+  throw SqliteFailure{
+      Status(code_of(error), std::string(file != nullptr ? file : "database") + ": " +
+                                 (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(error)))};
+}
+
+void check(sqlite3* db, int result) {
+  if (result != SQLITE_OK) fail(db, result);
+}
+
+}  // namespace
+
+Database::Database(const std::string& path) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  try {
+    check(db_, sqlite3_open_v2(path.c_str(), &db_, flags, nullptr));
+    check(db_, sqlite3_busy_timeout(db_, kBusyMilliseconds));
+    check(db_, sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr));
+    sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, kMaxValueBytes);
+    execute("PRAGMA trusted_schema=OFF; PRAGMA foreign_keys=ON");
+  } catch (...) {
+    sqlite3_close(db_);
+    throw;
+  }
+}
+
+Database::~Database() { sqlite3_close(db_); }
+
+void Database::execute(const std::string& sql) {
+  check(db_, sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr));
+}
+
+int64_t Database::integer(const std::string& sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
+
+int64_t Database::last_id() const { return sqlite3_last_insert_rowid(db_); }
+int64_t Database::changes() const { return sqlite3_changes64(db_); }
+
+Statement::Statement(Database& db, std::string_view sql) {
+  check(db.handle(), sqlite3_prepare_v3(db.handle(), sql.data(), static_cast<int>(sql.size()),
+                                        SQLITE_PREPARE_PERSISTENT, &statement_, nullptr));
+}
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+// What went wrong was thrown by step(); sqlite3_reset only repeats it.
+void Statement::reset() { sqlite3_reset(statement_); }
+
+void Statement::bind_one(int i, int64_t value) {
+  check(sqlite3_db_handle(statement_), sqlite3_bind_int64(statement_, i + 1, value));
+}
+
+void Statement::bind_one(int i, double value) {
+  check(sqlite3_db_handle(statement_), sqlite3_bind_double(statement_, i + 1, value));
+}
+
+void Statement::bind_one(int i, std::string_view text) {
+  // Empty text, unlike a null pointer, is not NULL.
+  const char* data = text.empty() ? "" : text.data();
+  check(sqlite3_db_handle(statement_),
+        sqlite3_bind_text64(statement_, i + 1, data, text.size(), SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void Statement::bind_one(int i, std::span<const uint8_t> blob) {
+  const void* data = blob.empty() ? "" : static_cast<const void*>(blob.data());
+  check(sqlite3_db_handle(statement_),
+        sqlite3_bind_blob64(statement_, i + 1, data, blob.size(), SQLITE_STATIC));
+}
+
+void Statement::bind_one(int i, std::nullopt_t) {
+  check(sqlite3_db_handle(statement_), sqlite3_bind_null(statement_, i + 1));
+}
+
+bool Statement::step() {
+  const int result = sqlite3_step(statement_);
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE) fail(sqlite3_db_handle(statement_), result);
+  // A finished reader must not hold the write-ahead log back.
+  reset();
+  return false;
+}
+
+void Statement::run() {
+  while (step()) {
+  }
+}
+
+int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_, column); }
+double Statement::real(int column) const { return sqlite3_column_double(statement_, column); }
+
+std::string Statement::bytes(int column) const {
+  const void* data = sqlite3_column_blob(statement_, column);
+  const int n = sqlite3_column_bytes(statement_, column);
+  if (data == nullptr) return {};
+  return {static_cast<const char*>(data), static_cast<size_t>(n)};
+}
+
+bool Statement::is_null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
+
+Transaction::Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }
+
+Transaction::~Transaction() {
+  if (open_) sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+void Transaction::commit() {
+  db_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace ndtrain::sql

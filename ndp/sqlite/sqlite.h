@@ -1,0 +1,95 @@
+// As much of SQLite as our databases need. A failure is thrown as SqliteFailure; the folder that
+// uses this catches it and returns its Status.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "framework/core/status.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace ndtrain::sql {
+
+struct SqliteFailure {
+  Status status;
+};
+
+// A connection; one thread at a time.
+class Database {
+ public:
+  // Made if absent. The file may come from anybody: its schema is not trusted.
+  explicit Database(const std::string& path);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  void execute(const std::string& sql);  // never with text from outside
+  int64_t integer(const std::string& sql);
+  int64_t last_id() const;
+  int64_t changes() const;  // rows the last statement inserted, updated or deleted
+  sqlite3* handle() const { return db_; }
+
+ private:
+  sqlite3* db_ = nullptr;
+};
+
+// A prepared statement. Parameters and columns count from 0; bound text and blobs are borrowed
+// until the statement is bound anew.
+class Statement {
+ public:
+  Statement(Database& db, std::string_view sql);
+  ~Statement();
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  template <typename... Args>
+  Statement& bind(const Args&... args) {  // all parameters; from the first row again
+    reset();
+    int i = 0;
+    (bind_one(i++, args), ...);
+    return *this;
+  }
+  void bind_one(int i, int64_t value);
+  void bind_one(int i, double value);
+  void bind_one(int i, std::string_view text);
+  void bind_one(int i, std::span<const uint8_t> blob);
+  void bind_one(int i, std::nullopt_t);
+  template <typename T>
+  void bind_one(int i, const std::optional<T>& value) {
+    value ? bind_one(i, *value) : bind_one(i, std::nullopt);
+  }
+
+  bool step();  // false: no more rows
+  void run();   // to the end
+
+  int64_t integer(int column) const;
+  double real(int column) const;
+  std::string bytes(int column) const;  // of a text or a blob
+  bool is_null(int column) const;
+
+ private:
+  void reset();
+
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+// Takes the write lock at once; rolls back unless committed.
+class Transaction {
+ public:
+  explicit Transaction(Database& db);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& db_;
+  bool open_ = true;
+};
+
+}  // namespace ndtrain::sql

@@ -39,8 +39,8 @@ void infer(InferContext& c) {
     throw Error(c.n_outputs, " outputs, but running statistics come only with training_mode");
   }
   if (training && x.count() == 0) throw Error("input ", x, " is an empty batch to train on");
-  c.out[0] = c.in[0];
-  for (int k = 1; k < c.n_outputs; ++k) c.out[k] = c.in[3];
+  c.out.push_back(c.in[0]);
+  for (int k = 1; k < c.n_outputs; ++k) c.out.push_back(c.in[3]);
 }
 
 void reference(const ReferenceContext& c) {

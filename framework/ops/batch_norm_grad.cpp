@@ -16,8 +16,8 @@ void infer(InferContext& c) {
   if (c.shape(2) != Shape{x[1]}) {
     throw Error("scale ", c.shape(2), " is not one value for each of ", x[1], " channels");
   }
-  c.out[0] = c.in[1];
-  c.out[1] = c.out[2] = c.in[2];
+  c.out.push_back(c.in[1]);
+  c.out.insert(c.out.end(), 2, c.in[2]);
 }
 
 void reference(const ReferenceContext& c) {
@@ -57,7 +57,7 @@ void infer_instance(InferContext& c) {
                   " channels");
     }
   }
-  c.out[0] = c.in[0];
+  c.out.push_back(c.in[0]);
 }
 
 void instance_reference(const ReferenceContext& c) {

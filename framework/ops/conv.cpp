@@ -46,7 +46,7 @@ void infer(InferContext& c) {
   for (size_t i = 1; i < c.in.size(); ++i) require_same_dtype(c, 0, i);
   const Shape y = conv_shape(c.attrs, c.shape(0), c.shape(1)).output();
   check_conv_bias(c, 2, y);
-  c.out[0] = {c.in[0].dtype, y};
+  c.out.push_back({c.in[0].dtype, y});
 }
 
 void infer_fused(InferContext& c) {

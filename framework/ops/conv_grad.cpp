@@ -30,7 +30,7 @@ void infer_input(InferContext& c) {
   require(c, 0, is_float, "a float dtype");
   require_same_dtype(c, 0, 1);
   check_dy(c.shape(0), input_shape(c.attrs, c.in));
-  c.out[0] = {c.in[0].dtype, Shape(c.attrs.ints("input_shape"))};
+  c.out.push_back({c.in[0].dtype, Shape(c.attrs.ints("input_shape"))});
 }
 
 void input_reference(const ReferenceContext& c) {
@@ -61,7 +61,7 @@ void infer_weight(InferContext& c) {
   require_same_dtype(c, 0, 1);
   const Shape w = weight_shape(c.attrs, c.in);
   check_dy(c.shape(1), conv_shape(c.attrs, c.shape(0), w));
-  c.out[0] = {c.in[0].dtype, w};
+  c.out.push_back({c.in[0].dtype, w});
 }
 
 void weight_reference(const ReferenceContext& c) {

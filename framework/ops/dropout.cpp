@@ -17,8 +17,8 @@ void infer(InferContext& c) {
     }
     if (c.ints(2)[0] != 0) throw Error("training_mode is true; use to_training for training");
   }
-  c.out[0] = c.in[0];
-  if (c.n_outputs > 1) c.out[1] = {DType::kBool, c.shape(0)};
+  c.out.push_back(c.in[0]);
+  if (c.n_outputs > 1) c.out.push_back({DType::kBool, c.shape(0)});
 }
 
 void reference(const ReferenceContext& c) {
@@ -38,7 +38,7 @@ void infer_mask(InferContext& c) {
   }
   const double ratio = c.attrs.f("ratio");
   if (!(ratio >= 0 && ratio < 1)) throw Error("ratio is ", ratio, ", expected 0 to below 1");
-  c.out[0] = {DType::kF32, Shape(c.attrs.ints("shape"))};
+  c.out.push_back({DType::kF32, Shape(c.attrs.ints("shape"))});
 }
 
 void mask_reference(const ReferenceContext& c) {

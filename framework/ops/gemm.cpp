@@ -32,7 +32,7 @@ void infer(InferContext& c) {
   if (c.has(2) && (c.shape(2).rank() > 2 || broadcast(y, c.shape(2), "c") != y)) {
     throw Error("c ", c.shape(2), " does not broadcast to the product ", y);
   }
-  c.out[0] = {c.in[0].dtype, y};
+  c.out.push_back({c.in[0].dtype, y});
 }
 
 void reference(const ReferenceContext& c) {

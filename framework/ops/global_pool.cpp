@@ -10,7 +10,7 @@ void infer(InferContext& c) {
   const Shape& x = c.shape(0);
   if (x.rank() < 3) throw Error("input ", x, " has no spatial dims (expected [N, C, …])");
   if (x.count(2, x.rank()) == 0) throw Error("input ", x, " has empty planes");
-  c.out[0] = {c.in[0].dtype, shape_of_planes(x[0], x[1], Ints(x.rank() - 2, 1))};
+  c.out.push_back({c.in[0].dtype, shape_of_planes(x[0], x[1], Ints(x.rank() - 2, 1))});
 }
 
 int64_t plane(const Shape& x) { return x.count(2, x.rank()); }

@@ -56,8 +56,8 @@ void infer(InferContext& c) {
   if (stash != DType::kF32 && stash != DType::kBF16) {
     throw Error("stash_type is ", c.attrs.i("stash_type"), ", expected f32 or bf16");
   }
-  c.out[0] = c.in[0];
-  for (int k = 1; k < c.n_outputs; ++k) c.out[k] = {stash, r.statistics};
+  c.out.push_back(c.in[0]);
+  for (int k = 1; k < c.n_outputs; ++k) c.out.push_back({stash, r.statistics});
 }
 
 void reference(const ReferenceContext& c) {
@@ -107,8 +107,8 @@ void infer_grad(InferContext& c) {
   if (c.in[0] != c.in[1]) throw Error("inputs 0 and 1 differ: ", c.in[0], " and ", c.in[1]);
   if (rows(c.attrs, c.shape(1)).length == 0) throw Error("input ", c.shape(1), " is empty");
   check_affine(c, c.shape(1), 2);
-  c.out[0] = c.in[1];
-  c.out[1] = c.out[2] = c.in[2];
+  c.out.push_back(c.in[1]);
+  c.out.insert(c.out.end(), 2, c.in[2]);
 }
 
 void grad_reference(const ReferenceContext& c) {

@@ -28,14 +28,14 @@ void check(const InferContext& c, size_t first) {
 
 void infer(InferContext& c) {
   check(c, 0);
-  c.out[0] = {c.in[0].dtype, {}};
+  c.out.push_back({c.in[0].dtype, {}});
 }
 
 void infer_grad(InferContext& c) {
   check(c, 1);
   require_same_dtype(c, 0, 1);
   if (c.shape(0).rank() != 0) throw Error("gradient ", c.shape(0), " is not a scalar");
-  c.out[0] = c.in[1];
+  c.out.push_back(c.in[1]);
 }
 
 // Calls f(row, weight, label, log p of the row) for every row that counts.

@@ -34,7 +34,7 @@ namespace {
 void infer(InferContext& c) {
   require(c, 0, is_wide, "a float dtype or integers of 32 or 64 bits");
   require_same_dtype(c, 0, 1);
-  c.out[0] = {c.in[0].dtype, matmul_shape(c.shape(0), c.shape(1)).output};
+  c.out.push_back({c.in[0].dtype, matmul_shape(c.shape(0), c.shape(1)).output});
 }
 
 void reference(const ReferenceContext& c) {

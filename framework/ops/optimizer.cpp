@@ -20,7 +20,7 @@ void infer(InferContext& c, size_t states, int64_t hyper) {
   if (c.in[states] != TensorType{DType::kF32, {hyper}}) {
     throw Error("hyper-parameters are ", c.in[states], ", expected f32[", hyper, "]");
   }
-  for (TensorType& t : c.out) t = c.in[0];
+  c.out.assign(static_cast<size_t>(c.n_outputs), c.in[0]);
 }
 
 void infer_sgd(InferContext& c) { infer(c, 3, 3); }

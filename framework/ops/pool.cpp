@@ -55,8 +55,8 @@ void infer_max(InferContext& c) {
   const int64_t order = c.attrs.i("storage_order");
   if (order != 0 && order != 1) throw Error("storage_order is ", order, ", expected 0 or 1");
   const Shape y = pooled(c.shape(0), pool_window(c.attrs, c.shape(0)));
-  c.out[0] = {c.in[0].dtype, y};
-  if (c.n_outputs > 1) c.out[1] = {DType::kI64, y};
+  c.out.push_back({c.in[0].dtype, y});
+  if (c.n_outputs > 1) c.out.push_back({DType::kI64, y});
 }
 
 // The flat position of cell i of a plane when its first spatial dim is the innermost.
@@ -94,7 +94,7 @@ std::vector<ValueId> max_gradient(GradientContext& c) {
 
 void infer_average(InferContext& c) {
   require(c, 0, is_float, "a float dtype");
-  c.out[0] = {c.in[0].dtype, pooled(c.shape(0), pool_window(c.attrs, c.shape(0)))};
+  c.out.push_back({c.in[0].dtype, pooled(c.shape(0), pool_window(c.attrs, c.shape(0)))});
 }
 
 void average_reference(const ReferenceContext& c) {

@@ -88,7 +88,7 @@ void infer_quantize(InferContext& c) {
   check_scale(c);
   const DType t = quantized_type(c);
   if (!narrow_integer(t)) throw Error("cannot quantise to ", name_of(t), ", only to 8 or 16 bits");
-  c.out[0] = {t, c.shape(0)};
+  c.out.push_back({t, c.shape(0)});
 }
 
 void quantize_reference(const ReferenceContext& c) {
@@ -104,7 +104,7 @@ void infer_dequantize(InferContext& c) {
       "integers of 8 or 16 bits or i32");
   require_same_dtype(c, 0, 2);
   check_scale(c);
-  c.out[0] = {c.in[1].dtype, c.shape(0)};
+  c.out.push_back({c.in[1].dtype, c.shape(0)});
 }
 
 void dequantize_reference(const ReferenceContext& c) {
@@ -117,9 +117,9 @@ void infer_dynamic(InferContext& c) {
   require(
       c, 0, [](DType t) { return t == DType::kF32; }, "f32");
   if (c.shape(0).count() == 0) throw Error("input ", c.shape(0), " is empty and has no range");
-  c.out[0] = {DType::kU8, c.shape(0)};
-  c.out[1] = {DType::kF32, {}};
-  c.out[2] = {DType::kU8, {}};
+  c.out.push_back({DType::kU8, c.shape(0)});
+  c.out.push_back({DType::kF32, {}});
+  c.out.push_back({DType::kU8, {}});
 }
 
 // The range is made to hold 0, so that 0 is exact.

@@ -64,7 +64,7 @@ void check_linear(const InferContext& c, int64_t rows, int64_t columns) {
 void infer_conv_integer(InferContext& c) {
   const Shape y = conv_shape(c.attrs, c.shape(0), c.shape(1)).output();
   check_integer(c, 0, y[1]);
-  c.out[0] = {DType::kI32, y};
+  c.out.push_back({DType::kI32, y});
 }
 
 void conv_integer_reference(const ReferenceContext& c) { c.out[0] = conv_sums(c, kInteger); }
@@ -75,7 +75,7 @@ void infer_qlinear_conv(InferContext& c) {
   require(
       c, kBias, [](DType t) { return t == DType::kI32; }, "i32");
   check_conv_bias(c, kBias, y);
-  c.out[0] = {c.in[kYZeroPoint].dtype, y};
+  c.out.push_back({c.in[kYZeroPoint].dtype, y});
 }
 
 void qlinear_conv_reference(const ReferenceContext& c) {
@@ -92,7 +92,7 @@ void qlinear_conv_reference(const ReferenceContext& c) {
 void infer_matmul_integer(InferContext& c) {
   const MatMulShape s = matmul_shape(c.shape(0), c.shape(1));
   check_integer(c, s.m, s.n);
-  c.out[0] = {DType::kI32, s.output};
+  c.out.push_back({DType::kI32, s.output});
 }
 
 void matmul_integer_reference(const ReferenceContext& c) { c.out[0] = matmul_sums(c, kInteger); }
@@ -100,7 +100,7 @@ void matmul_integer_reference(const ReferenceContext& c) { c.out[0] = matmul_sum
 void infer_qlinear_matmul(InferContext& c) {
   const MatMulShape s = matmul_shape(c.shape(0), c.shape(3));
   check_linear(c, s.m, s.n);
-  c.out[0] = {c.in[kYZeroPoint].dtype, s.output};
+  c.out.push_back({c.in[kYZeroPoint].dtype, s.output});
 }
 
 void qlinear_matmul_reference(const ReferenceContext& c) {

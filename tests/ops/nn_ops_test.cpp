@@ -1,0 +1,369 @@
+// Numbers worked out by hand or by PyTorch in double, for what finite differences cannot show: what
+// the ops mean.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "framework/core/rng.h"
+#include "framework/runtime/interpreter.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::DoubleNear;
+using testing::ElementsAre;
+using testing::Pointwise;
+using Values = std::vector<double>;
+
+struct In {
+  TensorType type;
+  Values values;
+
+  In(Shape s, Values v) : type{DType::kF32, std::move(s)}, values(std::move(v)) {}
+  In(DType t, Shape s, Values v) : type{t, std::move(s)}, values(std::move(v)) {}
+};
+
+// The outputs of one node.
+std::vector<Values> run(const std::string& op, const std::vector<In>& inputs, Attrs attrs = {},
+                        int outputs = 0) {
+  Graph g;
+  DoubleValues given;
+  std::vector<ValueId> ids;
+  for (const In& in : inputs) {
+    ids.push_back(g.add_input("x" + std::to_string(ids.size()), in.type));
+    given[ids.back()] = in.values;
+  }
+  const std::vector<ValueId> ys = g.add(op, ids, std::move(attrs), outputs);
+  const DoubleValues all = interpret(g, given);
+  std::vector<Values> result;
+  for (ValueId y : ys) result.push_back(all.at(y));
+  return result;
+}
+
+Values run1(const std::string& op, const std::vector<In>& inputs, Attrs attrs = {}) {
+  return run(op, inputs, std::move(attrs)).at(0);
+}
+
+Values count_up(int n) {
+  Values v;
+  for (int i = 1; i <= n; ++i) v.push_back(i);
+  return v;
+}
+
+auto near(const Values& expected, double tolerance = 1e-12) {
+  return Pointwise(DoubleNear(tolerance), expected);
+}
+
+TEST(Conv, PadsAndDilationPlaceTheTaps) {
+  // Taps 2 apart, 1 cell of padding before and 2 after: y[o] = x[o-1] + 10 x[o+1].
+  EXPECT_THAT(run1("Conv", {{{1, 1, 4}, {1, 2, 3, 4}}, {{1, 1, 2}, {1, 10}}},
+                   {{"pads", Ints{1, 2}}, {"dilations", Ints{2}}}),
+              ElementsAre(20, 31, 42, 3, 4));
+}
+
+TEST(Conv, GroupsSeeTheirOwnChannelsOnly) {
+  EXPECT_THAT(
+      run1("Conv", {{{1, 2, 1}, {3, 5}}, {{4, 1, 1}, {1, 2, 10, 20}}, {{4}, {0, 0, 0, 0.5}}},
+           {{"group", 2}}),
+      ElementsAre(3, 6, 50, 100.5));
+}
+
+Ints resolved_pads(const char* auto_pad, int64_t in, int64_t kernel, int64_t stride) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {1, 1, in}});
+  const ValueId w = g.add_input("w", {DType::kF32, {1, 1, kernel}});
+  g.add("Conv", {x, w}, {{"auto_pad", std::string(auto_pad)}, {"strides", Ints{stride}}});
+  EXPECT_EQ(g.nodes()[0].attrs.s("auto_pad"), "NOTSET");
+  return g.nodes()[0].attrs.ints("pads");
+}
+
+TEST(Conv, AutoPadSplitsThePaddingAndPutsTheOddCellAtTheNamedEnd) {
+  EXPECT_THAT(resolved_pads("SAME_UPPER", 7, 4, 1), ElementsAre(1, 2));
+  EXPECT_THAT(resolved_pads("SAME_LOWER", 7, 4, 1), ElementsAre(2, 1));
+  EXPECT_THAT(resolved_pads("SAME_UPPER", 8, 3, 2), ElementsAre(0, 1));
+  EXPECT_THAT(resolved_pads("SAME_UPPER", 5, 1, 3), ElementsAre(0, 0));
+  EXPECT_THAT(resolved_pads("VALID", 7, 3, 2), ElementsAre(0, 0));
+}
+
+TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
+  const std::vector<In> in = {
+      {{1, 1, 3}, {1, 2, 3}}, {{1, 1, 1}, {1}}, {{1}, {1}}, {{1, 1, 3}, {-9, 0, 9}}};
+  EXPECT_THAT(run1("FusedConv", in), ElementsAre(-7, 3, 13));
+  EXPECT_THAT(run1("FusedConv", in, {{"activation", "Relu"}}), ElementsAre(0, 3, 13));
+  EXPECT_THAT(
+      run1("FusedConv", in, {{"activation", "Clip"}, {"clip_min", -1.0}, {"clip_max", 6.0}}),
+      ElementsAre(-1, 3, 6));
+}
+
+TEST(AveragePool, CeilModeDividesByTheCellsThatAreThere) {
+  const In x{{1, 1, 4, 4}, count_up(16)};
+  EXPECT_THAT(run1("AveragePool", {x},
+                   {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", 1}}),
+              near({6, 7.5, 12, 13.5}));
+}
+
+TEST(AveragePool, PaddingCountsWhenAskedForButCellsBeyondItNever) {
+  const In x{{1, 1, 6}, count_up(6)};
+  Attrs attrs{
+      {"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"pads", Ints{1, 1}}, {"ceil_mode", 1}};
+  EXPECT_THAT(run1("AveragePool", {x}, attrs), near({1.5, 3, 5, 6}));
+  attrs.set("count_include_pad", int64_t{1});
+  EXPECT_THAT(run1("AveragePool", {x}, attrs), near({1, 3, 5, 3}));
+}
+
+TEST(AveragePool, AWindowThatWouldStartInThePaddingAfterIsLeftOut) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {1, 1, 3}});
+  const Attrs attrs{
+      {"kernel_shape", Ints{2}}, {"strides", Ints{3}}, {"pads", Ints{0, 1}}, {"ceil_mode", 1}};
+  EXPECT_EQ(g.shape(g.add1("AveragePool", {x}, attrs)), (Shape{1, 1, 1}));
+  EXPECT_EQ(g.shape(g.add1("MaxPool", {x}, attrs)), (Shape{1, 1, 1}));
+}
+
+TEST(MaxPool, IndicesCountThroughTheWholeTensorInTheAskedOrder) {
+  const In x{{1, 2, 2, 3}, {0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9}};
+  Attrs attrs{{"kernel_shape", Ints{2, 3}}};
+  EXPECT_THAT(run("MaxPool", {x}, attrs, 2)[1], ElementsAre(1, 11));
+  attrs.set("storage_order", int64_t{1});
+  EXPECT_THAT(run("MaxPool", {x}, attrs, 2)[1], ElementsAre(2, 11));
+}
+
+TEST(MaxPool, PaddingIsNeverTheMaximum) {
+  EXPECT_THAT(
+      run1("MaxPool", {{{1, 1, 2}, {-5, -3}}}, {{"kernel_shape", Ints{2}}, {"pads", Ints{1, 1}}}),
+      ElementsAre(-5, -3, -3));
+}
+
+TEST(MaxPoolGrad, TheFirstOfEqualMaximaTakesTheGradient) {
+  EXPECT_THAT(run1("MaxPoolGrad", {{{1, 1, 1, 1}, {7}}, {{1, 1, 2, 2}, {1, 4, 4, 4}}},
+                   {{"kernel_shape", Ints{2, 2}}}),
+              ElementsAre(0, 7, 0, 0));
+}
+
+TEST(BatchNormalization, TrainingMovesTheRunningStatisticsTowardsTheBatch) {
+  const std::vector<In> in = {
+      {{2, 1, 2}, {1, 1, 3, 3}}, {{1}, {2}}, {{1}, {10}}, {{1}, {100}}, {{1}, {50}}};
+  const std::vector<Values> y =
+      run("BatchNormalization", in, {{"training_mode", 1}, {"momentum", 0.9}, {"epsilon", 0.0}}, 3);
+  EXPECT_THAT(y[0], near({8, 8, 12, 12}));
+  EXPECT_THAT(y[1], near({90.2}));  // 0.9 * 100 + 0.1 * 2
+  EXPECT_THAT(y[2], near({45.1}));  // 0.9 * 50 + 0.1 * 1: the population's variance
+}
+
+TEST(BatchNormalization, InferenceUsesTheGivenStatistics) {
+  const std::vector<In> in = {
+      {{1, 2, 1}, {5, 5}}, {{2}, {1, 2}}, {{2}, {0, 1}}, {{2}, {1, 3}}, {{2}, {3, 0}}};
+  EXPECT_THAT(run1("BatchNormalization", in, {{"epsilon", 1.0}}), near({2, 5}));
+}
+
+TEST(LayerNormalization, NormalisesFromTheAxisOnAndReportsItsStatistics) {
+  const std::vector<Values> y =
+      run("LayerNormalization", {{{2, 2, 1}, {1, 3, 10, 14}}, {{2, 1}, {1, 2}}, {{1}, {0.5}}},
+          {{"axis", 1}, {"epsilon", 0.0}}, 3);
+  EXPECT_THAT(y[0], near({-0.5, 2.5, -0.5, 2.5}));
+  EXPECT_THAT(y[1], near({2, 12}));
+  EXPECT_THAT(y[2], near({1, 0.5}));
+}
+
+TEST(InstanceNormalization, EveryPlaneHasItsOwnStatistics) {
+  EXPECT_THAT(run1("InstanceNormalization", {{{2, 1, 2}, {1, 3, 10, 14}}, {{1}, {2}}, {{1}, {1}}},
+                   {{"epsilon", 0.0}}),
+              near({-1, 3, -1, 3}));
+}
+
+TEST(LRN, EqualsPyTorch) {
+  EXPECT_THAT(run1("LRN", {{{1, 6, 1, 1}, count_up(6)}},
+                   {{"size", 3}, {"alpha", 0.3}, {"beta", 0.75}, {"bias", 2.0}}),
+              near({0.5029733718731741, 0.7987682757159081, 0.9109073255437746, 0.9294723209701633,
+                    0.909685356182287, 1.249647389311887}));
+}
+
+TEST(LRN, AnEvenSizeReachesFurtherForwardThanBack) {
+  // size 2: a channel and the one after it.
+  EXPECT_THAT(run1("LRN", {{{1, 3}, {1, 2, 3}}}, {{"size", 2}, {"alpha", 2.0}, {"beta", 1.0}}),
+              near({1 / 6.0, 2 / 14.0, 3 / 10.0}));
+}
+
+TEST(Softmax, LargeValuesDoNotOverflow) {
+  const double e = std::exp(1);
+  EXPECT_THAT(run1("Softmax", {{{1, 2}, {10000, 10001}}}), near({1 / (1 + e), e / (1 + e)}));
+  EXPECT_THAT(run1("LogSoftmax", {{{1, 2}, {-10000, 10000}}}), near({-20000, 0}));
+}
+
+TEST(Softmax, SumsToOneAlongItsAxisOnly) {
+  EXPECT_THAT(run1("Softmax", {{{2, 2}, {0, 5, 0, 5}}}, {{"axis", 0}}), near({0.5, 0.5, 0.5, 0.5}));
+}
+
+TEST(Gemm, ScalesTheProductAndTheBroadcastBias) {
+  const In a{{2, 2}, {1, 2, 3, 4}}, b{{2, 2}, {5, 6, 7, 8}}, c{{2, 1}, {1, 2}};
+  EXPECT_THAT(run1("Gemm", {a, b, c}, {{"alpha", 2.0}, {"beta", 10.0}}),
+              ElementsAre(48, 54, 106, 120));
+  EXPECT_THAT(run1("Gemm", {a, b}, {{"transA", 1}}), ElementsAre(26, 30, 38, 44));
+  EXPECT_THAT(run1("Gemm", {a, b}, {{"transB", 1}}), ElementsAre(17, 23, 39, 53));
+}
+
+Shape matmul_shape_of(const Shape& a, const Shape& b) {
+  Graph g;
+  const ValueId x = g.add_input("a", {DType::kF32, a}), y = g.add_input("b", {DType::kF32, b});
+  return g.shape(g.add1("MatMul", {x, y}));
+}
+
+TEST(MatMul, ShapesFollowNumPy) {
+  EXPECT_EQ(matmul_shape_of({3}, {3}), Shape{});
+  EXPECT_EQ(matmul_shape_of({3}, {5, 3, 2}), (Shape{5, 2}));
+  EXPECT_EQ(matmul_shape_of({5, 2, 3}, {3}), (Shape{5, 2}));
+  EXPECT_EQ(matmul_shape_of({4, 1, 2, 3}, {5, 3, 7}), (Shape{4, 5, 2, 7}));
+  EXPECT_THAT(run1("MatMul", {{{2, 1, 2}, {1, 2, 3, 4}}, {{2}, {10, 1}}}), ElementsAre(12, 34));
+}
+
+TEST(SoftmaxCrossEntropy, EqualsPyTorchWithAndWithoutSmoothing) {
+  const In logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2}, {2, 0}};
+  const In first{{2}, {1, 0}}, weighted{{2}, {0.5, 2}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, first}), near({0.4076059644443804}));
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, weighted}, {{"smoothing", 0.1}}),
+              near({0.5 * 0.5076059644443804 + 2 * 0.670797272003395}));
+}
+
+TEST(SoftmaxCrossEntropy, ARowOfWeightZeroCountsForNothing) {
+  const In logits{{2, 2}, {NAN, INFINITY, 0, 0}}, labels{DType::kI64, {2}, {-1, 1}}, w{{2}, {0, 1}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, w}), near({std::log(2)}));
+  EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {{{}, {1}}, logits, labels, w}),
+              near({0, 0, 0.5, -0.5}));
+}
+
+TEST(SoftmaxCrossEntropy, ALabelOutOfRangeIsAnError) {
+  const In logits{{1, 2}, {0, 0}}, labels{DType::kI64, {1}, {2}}, w{{1}, {1}};
+  EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, labels, w}), Error);
+}
+
+// Two steps from w = (0.5, -1) with zero moments, as the golden numbers from PyTorch.
+const std::vector<Values> kGradients = {{0.1, -0.2}, {0.3, 0.4}};
+
+Values two_sgd_steps(const Values& hyper, bool nesterov) {
+  std::vector<Values> s = {{0.5, -1}, {0, 0}};
+  for (const Values& g : kGradients) {
+    s = run("SgdStep", {{{2}, s[0]}, {{2}, g}, {{2}, s[1]}, {{3}, hyper}},
+            {{"nesterov", nesterov}});
+  }
+  return s[0];
+}
+
+TEST(SgdStep, EqualsPyTorch) {
+  const Values hyper = {0.1, 0.9, 0.01};
+  EXPECT_THAT(two_sgd_steps(hyper, false), near({0.4495605, -0.999121}));
+  EXPECT_THAT(two_sgd_steps(hyper, true), near({0.413632905, -1.01726581}));
+}
+
+Values two_adam_steps(bool decoupled) {
+  std::vector<Values> s = {{0.5, -1}, {0, 0}, {0, 0}};
+  for (int t = 1; t <= 2; ++t) {
+    const Values hyper = {
+        0.01, 0.9, 0.999, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.999, t)};
+    s = run("AdamStep",
+            {{{2}, s[0]}, {{2}, kGradients[t - 1]}, {{2}, s[1]}, {{2}, s[2]}, {{7}, hyper}},
+            {{"decoupled", decoupled}});
+  }
+  return s[0];
+}
+
+TEST(AdamStep, EqualsPyTorchsAdamAndAdamW) {
+  EXPECT_THAT(two_adam_steps(false), near({0.4805180578399635, -0.9905429538357655}));
+  EXPECT_THAT(two_adam_steps(true), near({0.479832690219559, -0.9916720356541037}));
+}
+
+TEST(Dropout, IsTheIdentityAtInference) {
+  const std::vector<Values> y = run("Dropout", {{{3}, {1, -2, 3}}, {{}, {0.9}}}, {}, 2);
+  EXPECT_THAT(y[0], ElementsAre(1, -2, 3));
+  EXPECT_THAT(y[1], ElementsAre(1, 1, 1));
+}
+
+TEST(DropoutMask, DropsTheAskedShareAndChangesWithSeedStepAndStream) {
+  const auto mask = [](double seed, double step, int64_t stream) {
+    return run1("DropoutMask", {{DType::kI64, {2}, {seed, step}}},
+                {{"ratio", 0.25}, {"shape", Ints{100, 100}}, {"stream", stream}});
+  };
+  const Values m = mask(7, 3, 1);
+  int64_t dropped = 0;
+  for (size_t i = 0; i < m.size(); ++i) {
+    const bool drop = Rng(7, 1 ^ (uint64_t{3} << 20)).uniform(i) < 0.25;
+    ASSERT_DOUBLE_EQ(m[i], drop ? 0 : 1 / 0.75);
+    dropped += drop;
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
+  EXPECT_EQ(m, mask(7, 3, 1));
+  EXPECT_NE(m, mask(8, 3, 1));
+  EXPECT_NE(m, mask(7, 4, 1));
+  EXPECT_NE(m, mask(7, 3, 2));
+}
+
+TEST(QuantizeLinear, RoundsHalfToEvenAndSaturates) {
+  const In x{{8}, {0.5, 1.5, 2.5, -0.5, -1.5, 300, -300, INFINITY}}, scale{{}, {1}};
+  EXPECT_THAT(run1("QuantizeLinear", {x, scale, {DType::kU8, {}, {10}}}),
+              ElementsAre(10, 12, 12, 10, 8, 255, 0, 255));
+  EXPECT_THAT(run1("QuantizeLinear", {x, scale, {DType::kI8, {}, {0}}}),
+              ElementsAre(0, 2, 2, 0, -2, 127, -128, 127));
+}
+
+TEST(QuantizeLinear, ScalesPerAxisAndPerBlock) {
+  EXPECT_THAT(run1("QuantizeLinear", {{{1, 2, 2}, {2, 4, 6, 8}}, {{2}, {1, 2}}}),
+              ElementsAre(2, 4, 3, 4));
+  EXPECT_THAT(run1("QuantizeLinear", {{{1, 3}, {2, 4, 6}}, {{1, 2}, {1, 2}}}, {{"block_size", 2}}),
+              ElementsAre(2, 4, 3));
+}
+
+TEST(DequantizeLinear, TakesTheZeroPointOffFirst) {
+  EXPECT_THAT(
+      run1("DequantizeLinear",
+           {{DType::kU8, {2, 2}, {0, 128, 255, 3}}, {{2}, {2, 0.5}}, {DType::kU8, {2}, {128, 1}}},
+           {{"axis", 0}}),
+      ElementsAre(-256, 0, 127, 1));
+}
+
+TEST(DynamicQuantizeLinear, TheRangeHoldsZero) {
+  const std::vector<Values> y = run("DynamicQuantizeLinear", {{{3}, {1, 2, 255}}});
+  EXPECT_THAT(y[0], ElementsAre(1, 2, 255));
+  EXPECT_THAT(y[1], ElementsAre(1));
+  EXPECT_THAT(y[2], ElementsAre(0));
+  EXPECT_THAT(run("DynamicQuantizeLinear", {{{2}, {-51, 204}}})[2], ElementsAre(51));
+}
+
+TEST(ConvInteger, PaddingStandsForTheZeroPoint) {
+  EXPECT_THAT(
+      run1(
+          "ConvInteger",
+          {{DType::kU8, {1, 1, 2}, {3, 5}}, {DType::kI8, {1, 1, 2}, {1, 1}}, {DType::kU8, {}, {2}}},
+          {{"pads", Ints{1, 1}}}),
+      ElementsAre(1, 4, 3));
+}
+
+TEST(QLinearConv, RescalesTheSumWithItsBias) {
+  const DType u = DType::kU8, i = DType::kI8;
+  // (13 - 3) * (2, -2) + (0, 6) = (20, -14); times 0.5 * (1, 0.5) / 2 = (5, -1.75); plus 10.
+  EXPECT_THAT(run1("QLinearConv", {{u, {1, 1, 1}, {13}},
+                                   {{}, {0.5}},
+                                   {u, {}, {3}},
+                                   {i, {2, 1, 1}, {2, -2}},
+                                   {{2}, {1, 0.5}},
+                                   {i, {2}, {0, 0}},
+                                   {{}, {2}},
+                                   {u, {}, {10}},
+                                   {DType::kI32, {2}, {0, 6}}}),
+              ElementsAre(15, 8));
+}
+
+TEST(QLinearMatMul, GivesTheNumbersOfOnnxsOwnExample) {
+  const DType u = DType::kU8;
+  EXPECT_THAT(
+      run1("QLinearMatMul", {{u, {2, 4}, {208, 236, 0, 238, 3, 214, 255, 29}},
+                             {{1}, {0.0066}},
+                             {u, {1}, {113}},
+                             {u, {4, 3}, {152, 51, 244, 60, 26, 255, 0, 127, 246, 127, 254, 247}},
+                             {{1}, {0.00705}},
+                             {u, {1}, {114}},
+                             {{1}, {0.0107}},
+                             {u, {1}, {118}}}),
+      ElementsAre(168, 115, 255, 1, 66, 151));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -11,14 +11,14 @@
 
 namespace ndtrain {
 
-struct ScoredClass {
+struct ClassScore {
   int64_t id;
   float score;  // softmax probability
 };
 
 struct Classification {
   size_t photo;                   // in the PhotoSet
-  std::vector<ScoredClass> top;   // best first; equal scores in the order of their ids
+  std::vector<ClassScore> top;    // best first; equal scores in the order of their ids
   float true_probability = 0;     // of the photo's label; 0 without one
   int64_t better_than_label = 0;  // classes that score higher than the label
 };

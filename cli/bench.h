@@ -1,0 +1,13 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+namespace ndtrain::cli {
+
+// Calls `work` twice to warm up, then at least three times and for at least `seconds`; the time of
+// each counted call, sorted.
+std::vector<double> timed(double seconds, const std::function<void()>& work);
+double median(const std::vector<double>& sorted);
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,61 @@
+#include "cli/bench.h"
+#include "cli/verb.h"
+#include "framework/core/rng.h"
+#include "framework/onnx/import.h"
+#include "framework/train/head.h"
+#include "framework/train/trainer.h"
+
+namespace ndtrain::cli {
+namespace {
+
+// Random rows with random labels.
+TensorDataset random_rows(const Model& model, int64_t batch, uint64_t seed) {
+  const Graph g = bind(model, batch);
+  const Rng rng(seed, "bench");
+  std::vector<Tensor> inputs;
+  for (ValueId v : g.inputs()) {
+    std::vector<double> values(static_cast<size_t>(g.shape(v).count()));
+    for (size_t i = 0; i < values.size(); ++i) values[i] = rng.normal(i);
+    inputs.push_back(Tensor::from_doubles(g.type(v), values));
+  }
+  const auto classes = static_cast<uint64_t>(g.shape(g.outputs()[0])[1]);
+  Rng draw(seed, "bench labels");
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < batch; ++i)
+    labels.push_back(static_cast<int64_t>(draw.next_below(classes)));
+  return {std::move(inputs), std::move(labels)};
+}
+
+}  // namespace
+
+void declare_bench_train(ArgsSpec& args) {
+  args.flag("m,model", "the ONNX file", "FILE");
+  args.flag("b,batch", "batch size", "N", "8");
+  args.flag("freeze", "as for train", "WHAT", "none");
+  args.flag("seconds", "for at least this long", "S", "5");
+}
+
+int run_bench_train(Context& context, const Args& args) {
+  const Model model = import_model(context.fs(), args.required("model"));
+  const int64_t batch = args.integer("batch");
+  TensorDataset rows = random_rows(model, batch, context.seed());
+  TrainerConfig config{.epochs = 1 << 20, .batch = batch, .seed = context.seed()};
+  Trainer trainer(model, trainable_parameters(model, args.text("freeze")), context.device(),
+                  config);
+  EpochResult epoch;
+  const std::vector<double> times =
+      timed(args.number("seconds"), [&] { trainer.train_epoch(rows, epoch); });
+  const double m = median(times);
+  const Json json = {{"median_ms", m * 1e3},
+                     {"min_ms", times.front() * 1e3},
+                     {"max_ms", times.back() * 1e3},
+                     {"images_per_s", static_cast<double>(batch) / m},
+                     {"steps", times.size()},
+                     {"batch", batch},
+                     {"threads", shared_threads().threads()},
+                     {"trained_parameters", trainer.parameter_count()}};
+  context.print(json, table(json));
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

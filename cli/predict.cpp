@@ -1,0 +1,92 @@
+#include <fmt/format.h>
+
+#include <numeric>
+
+#include "cli/photo_args.h"
+#include "cli/verb.h"
+#include "framework/core/csv.h"
+#include "framework/core/publish.h"
+#include "ndp/jobs/classify.h"
+
+namespace ndtrain::cli {
+namespace {
+
+// Rows file,rank,class,score; or an array of {file, top: [{class, score}]}.
+class Listing {
+ public:
+  Listing(const ModelFile& model, bool json) : model_(model), json_(json) {}
+
+  void add(const std::string& path, const Classification& c) {
+    Json top = Json::array();
+    for (size_t i = 0; i < c.top.size(); ++i) {
+      const std::string name = model_.class_name(c.top[i].id);
+      if (json_) {
+        top.push_back({{"class", name}, {"score", c.top[i].score}});
+      } else {
+        csv_ += csv_row({path, std::to_string(i + 1), name, fmt::format("{:.6f}", c.top[i].score)});
+      }
+    }
+    if (json_) array_.push_back({{"file", path}, {"top", std::move(top)}});
+  }
+
+  std::string text() const { return json_ ? array_.dump(2) + "\n" : csv_; }
+
+ private:
+  const ModelFile& model_;
+  bool json_;
+  Json array_ = Json::array();
+  std::string csv_ = "file,rank,class,score\n";
+};
+
+}  // namespace
+
+void declare_predict(ArgsSpec& args) {
+  args.positional("MODEL", "a run directory or an ONNX file");
+  args.positional("DIR", "the photos");
+  args.flag("k", "classes per photo", "N", "5");
+  args.flag("format", "csv or json", "NAME", "csv");
+  args.flag("o,out", "the file to write (default: stdout)", "FILE");
+  args.flag("b,batch", "batch size", "N", "32");
+  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+}
+
+int run_predict(Context& context, const Args& args) {
+  const std::string format = context.json() ? "json" : args.text("format");
+  if (format != "csv" && format != "json")
+    throw UsageError("--format " + format + ": there are csv and json");
+  const ModelFile model = load_model(context.fs(), args.required("MODEL"));
+  context.progress().say(preprocess_note(model));
+  const std::string root = args.required("DIR");
+  const std::string cache = args.has("cache") ? args.text("cache") : default_cache_directory();
+  PhotoSet set = all_photos(context.fs(), *open_catalogue(context.fs(), cache, root), root,
+                            context.progress());
+  if (set.photos.empty()) throw Error(root, ": there are no photos that can be read");
+  std::vector<size_t> all(set.photos.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  Listing listing(model, format == "json");
+  int64_t done = 0;
+  context.progress().begin("predicting", static_cast<int64_t>(all.size()), "photos");
+  classify(model, context.device(), context.fs(), set, all,
+           {.k = args.integer("k"), .batch = args.integer("batch")},
+           [&](std::span<const Classification> results, std::span<const BadPhoto> bad) {
+             for (const Classification& c : results) listing.add(set.photos[c.photo].path, c);
+             for (const BadPhoto& b : bad) {
+               if (b.reason.code() != Code::kUnsupported) {
+                 set.quarantined.push_back({set.photos[b.item].path, b.reason.message()});
+               }
+             }
+             done += static_cast<int64_t>(results.size() + bad.size());
+             context.progress().update(done);
+             return !context.progress().interrupted();
+           });
+  context.progress().end();
+  if (args.has("out")) {
+    publish(context.fs(), args.text("out"), listing.text()).or_throw();
+  } else {
+    context.print(listing.text());
+  }
+  if (context.progress().interrupted()) return kInterrupted;
+  return report_quarantine(set.quarantined);
+}
+
+}  // namespace ndtrain::cli

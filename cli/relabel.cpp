@@ -1,0 +1,53 @@
+#include "ndp/jobs/relabel.h"
+
+#include "cli/photo_args.h"
+#include "cli/verb.h"
+#include "framework/core/log.h"
+
+namespace ndtrain::cli {
+
+void declare_relabel(ArgsSpec& args) {
+  args.positional("DIR", "the photos");
+  args.flag("m,model", "a run directory or an ONNX file", "MODEL");
+  args.flag("db", "the label database, sqlite:FILE; made if absent", "URL");
+  args.flag("collection", "collection of photos", "NAME", std::string(kDefaultCollection));
+  args.flag("task", "what is classified; class ids are stable per task", "NAME",
+            std::string(kDefaultTask));
+  args.flag("k", "classes kept per photo", "N", "5");
+  args.flag("b,batch", "batch size", "N", "32");
+  args.flag("dry-run", "only say how many photos would be labelled");
+  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+}
+
+int run_relabel(Context& context, const Args& args) {
+  RelabelConfig config;
+  config.photos = args.required("DIR");
+  config.collection = args.required("collection");
+  config.task = args.required("task");
+  config.cache = args.text("cache");
+  config.k = args.integer("k");
+  config.batch = args.integer("batch");
+  config.dry_run = args.on("dry-run");
+  const ModelFile model = load_model(context.fs(), args.required("model"));
+  context.progress().say(preprocess_note(model));
+  const auto db = open_label_db(args.required("db")).or_throw();
+  const RelabelResult r = relabel(config, model, context.device(), *db, context.fs(),
+                                  context.clock(), context.progress());
+  const double rate =
+      r.engine.wall_s > 0 ? static_cast<double>(r.engine.photos) / r.engine.wall_s : 0;
+  const Json json = {{"photos", r.photos},
+                     {config.dry_run ? "to_label" : "labelled", r.labelled},
+                     {"already_labelled", r.already},
+                     {"quarantined", r.quarantined.size()},
+                     {"skipped", r.skipped},
+                     {"version", r.version},
+                     {"images_per_s", rate}};
+  context.print(json, table(json));
+  if (r.interrupted) {
+    log::warn("stopped; the same command goes on");
+    return kInterrupted;
+  }
+  return report_quarantine(r.quarantined);
+}
+
+}  // namespace ndtrain::cli

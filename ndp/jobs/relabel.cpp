@@ -1,0 +1,127 @@
+#include "ndp/jobs/relabel.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace ndtrain {
+namespace {
+
+class Relabel {
+ public:
+  Relabel(const RelabelConfig& config, const ModelFile& model, const Device& device, LabelDb& db,
+          Fs& fs, Clock& clock, Progress& progress)
+      : config_(config),
+        model_(model),
+        device_(device),
+        db_(db),
+        fs_(fs),
+        clock_(clock),
+        progress_(progress) {}
+
+  RelabelResult run() {
+    const std::string cache = config_.cache.empty() ? default_cache_directory() : config_.cache;
+    const auto catalogue = open_catalogue(fs_, cache, config_.photos);
+    set_ = all_photos(fs_, *catalogue, config_.photos, progress_);
+    if (set_.photos.empty() && set_.quarantined.empty())
+      throw Error(config_.photos, ": there are no photos");
+    result_.photos = static_cast<int64_t>(set_.photos.size());
+    result_.quarantined = set_.quarantined;
+    result_.skipped = set_.skipped_count();
+    open_version();
+    const std::vector<size_t> todo = unlabelled();
+    result_.labelled = static_cast<int64_t>(todo.size());
+    if (config_.dry_run) return result_;
+    result_.labelled = 0;
+    label(todo);
+    return result_;
+  }
+
+ private:
+  void open_version() {
+    std::vector<std::string> names;
+    for (int64_t i = 0, n = model_.outputs(); i < n; ++i) names.push_back(model_.class_name(i));
+    collection_ = db_.collection(config_.collection).or_throw();
+    task_ = db_.task(config_.task).or_throw();
+    class_ids_ = db_.class_ids(task_, names).or_throw();
+    NewVersion version{.content = model_.id(), .created = clock_.unix_seconds()};
+    if (const auto parent = model_.model.metadata.find(kParentKey);
+        parent != model_.model.metadata.end()) {
+      version.parent = digest_from_hex(parent->second);
+    }
+    result_.version = db_.version(task_, version).or_throw();
+  }
+
+  // One photo per content, without those that this version has labelled.
+  std::vector<size_t> unlabelled() {
+    std::vector<PhotoPlace> places;
+    for (const Photo& p : set_.photos) places.push_back({p.path, p.digest});
+    ids_ = db_.add_photos(collection_, places).or_throw();
+    const std::vector<int64_t> done = db_.labelled_by(result_.version, ids_).or_throw();
+    std::set<int64_t> seen(done.begin(), done.end());
+    result_.already = static_cast<int64_t>(seen.size());
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < ids_.size(); ++i) {
+      if (seen.insert(ids_[i]).second) todo.push_back(i);
+    }
+    return todo;
+  }
+
+  void label(const std::vector<size_t>& todo) {
+    int64_t done = 0;
+    progress_.begin("labelling", static_cast<int64_t>(todo.size()), "photos");
+    result_.engine = classify(
+        model_, device_, fs_, set_, todo, {.k = config_.k, .batch = config_.batch},
+        [&](std::span<const Classification> results, std::span<const BadPhoto> bad) {
+          put(results);
+          for (const BadPhoto& b : bad) {
+            if (b.reason.code() == Code::kUnsupported) {
+              ++result_.skipped;
+            } else {
+              result_.quarantined.push_back({set_.photos[b.item].path, b.reason.message()});
+            }
+          }
+          done += static_cast<int64_t>(results.size() + bad.size());
+          progress_.update(done);
+          result_.interrupted = progress_.interrupted();
+          return !result_.interrupted;
+        });
+    progress_.end();
+  }
+
+  void put(std::span<const Classification> results) {
+    LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = result_.version};
+    for (const Classification& c : results) {
+      NewLabel label{.photo = ids_[c.photo],
+                     .class_id = class_ids_[static_cast<size_t>(c.top[0].id)],
+                     .score = c.top[0].score,
+                     .time = clock_.unix_seconds()};
+      for (const ClassScore& s : c.top)
+        label.top_k.push_back({class_ids_[static_cast<size_t>(s.id)], s.score});
+      batch.labels.push_back(std::move(label));
+    }
+    result_.labelled += db_.put_labels(batch).or_throw().added;
+  }
+
+  const RelabelConfig& config_;
+  const ModelFile& model_;
+  const Device& device_;
+  LabelDb& db_;
+  Fs& fs_;
+  Clock& clock_;
+  Progress& progress_;
+  PhotoSet set_;
+  std::vector<int64_t> ids_;        // of each photo in the database
+  std::vector<int64_t> class_ids_;  // of each output of the model
+  int64_t collection_ = 0, task_ = 0;
+  RelabelResult result_;
+};
+
+}  // namespace
+
+RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const Device& device,
+                      LabelDb& db, Fs& fs, Clock& clock, Progress& progress) {
+  return Relabel(config, model, device, db, fs, clock, progress).run();
+}
+
+}  // namespace ndtrain

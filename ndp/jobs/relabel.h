@@ -1,0 +1,38 @@
+// Labelling every photo of a directory into a label database: resumable, and idempotent per
+// version.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "ndp/jobs/classify.h"
+#include "ndp/labels/label_db.h"
+
+namespace ndtrain {
+
+struct RelabelConfig {
+  std::string photos;  // the directory
+  std::string collection = std::string(kDefaultCollection), task = std::string(kDefaultTask);
+  std::string cache = {};  // "": default_cache_directory()
+  int64_t k = 5, batch = 32;
+  bool dry_run = false;  // only counts
+};
+
+struct RelabelResult {
+  int64_t photos = 0;    // readable photos of the directory, by path
+  int64_t already = 0;   // distinct photos that this version had labelled before
+  int64_t labelled = 0;  // distinct photos labelled now; with dry_run: that would be
+  int64_t skipped = 0;   // formats we do not read
+  int64_t version = 0;   // its number in the database
+  std::vector<QuarantinedPhoto> quarantined;
+  EngineStats engine;
+  bool interrupted = false;
+};
+
+// A human's label is never replaced. Labels are committed batch by batch, so a relabel that was
+// killed goes on where it stopped. Throws Error.
+RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const Device& device,
+                      LabelDb& db, Fs& fs, Clock& clock, Progress& progress);
+
+}  // namespace ndtrain

@@ -124,6 +124,8 @@ std::vector<OpDef> softmax_ops() {
       line_op("Softmax", 1, reference), line_op("SoftmaxGrad", 2, grad_reference),
       line_op("LogSoftmax", 1, log_reference), line_op("LogSoftmaxGrad", 2, log_grad_reference)};
   ops[0].examples = ops[2].examples = examples();
+  // 3000 outputs of about -7 add up to a loss whose differences have too few digits left.
+  ops[2].examples[1].check_gradient = false;
   ops[1].examples = grad_examples(0.01, 0.5);
   ops[3].examples = grad_examples(-4, -0.1);
   return ops;

@@ -25,9 +25,11 @@ Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int
 }
 
 sql::Statement& SqliteLabels::prepared(const char* sql) {
-  std::unique_ptr<sql::Statement>& statement = statements_[sql];
-  if (!statement) statement = std::make_unique<sql::Statement>(db_, sql);
-  return *statement;
+  auto it = statements_.find(sql);
+  if (it == statements_.end()) {
+    it = statements_.emplace(sql, std::make_unique<sql::Statement>(db_, sql)).first;
+  }
+  return *it->second;
 }
 
 int64_t SqliteLabels::named(const char* insert, const char* select, std::string_view name) {

@@ -41,12 +41,22 @@ class SqliteLabels final : public LabelDb {
   template <typename F>
   auto guarded(F f) -> Result<decltype(f())> {
     const std::lock_guard lock(mutex_);
+    const SnapshotEnd end{statements_};
     try {
       return f();
     } catch (const sql::SqliteFailure& failure) {
       return failure.status;
     }
   }
+
+  using Statements = std::map<const char*, std::unique_ptr<sql::Statement>>;
+  // No call leaves a statement in the middle of its rows.
+  struct SnapshotEnd {
+    Statements& statements;
+    ~SnapshotEnd() {
+      for (auto& [sql, statement] : statements) statement->reset();
+    }
+  };
 
   // Prepared once; `sql` must be a literal. Under mutex_.
   sql::Statement& prepared(const char* sql);
@@ -56,7 +66,7 @@ class SqliteLabels final : public LabelDb {
 
   std::mutex mutex_;
   sql::Database db_;
-  std::map<const char*, std::unique_ptr<sql::Statement>> statements_;
+  Statements statements_;
 };
 
 }  // namespace ndtrain

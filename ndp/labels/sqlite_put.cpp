@@ -64,7 +64,6 @@ bool SqliteLabels::put_label(const LabelBatch& batch, const NewLabel& label) {
   if (now.bind(batch.task, label.photo).step()) {
     current = rank >= Rank{now.integer(1), now.integer(2), now.integer(3), now.integer(4)};
     const int64_t id = now.integer(0);
-    now.run();
     if (current) prepared("UPDATE labels SET current = 0 WHERE id = ?").bind(id).run();
   }
   const std::string top_k = top_k_text(label.top_k);

@@ -66,7 +66,6 @@ Result<std::vector<int64_t>> SqliteLabels::labelled_by(int64_t version,
     for (const int64_t photo : photos) {
       if (row.bind(version, photo).step()) labelled.push_back(photo);
     }
-    row.bind();
     return labelled;
   });
 }

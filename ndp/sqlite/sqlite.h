@@ -66,6 +66,9 @@ class Statement {
 
   bool step();  // false: no more rows
   void run();   // to the end
+  // Between the first row and the last a statement holds a snapshot of the database open, with
+  // which nothing later can be read or written. step() ends it after the last row, this at once.
+  void reset();
 
   int64_t integer(int column) const;
   double real(int column) const;
@@ -73,8 +76,6 @@ class Statement {
   bool is_null(int column) const;
 
  private:
-  void reset();
-
   sqlite3_stmt* statement_ = nullptr;
 };
 

@@ -1,0 +1,112 @@
+#include "ndp/labels/label_csv.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/labels/labels_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing_labels;
+using testing::ElementsAre;
+
+class LabelCsvTest : public LabelsTest {
+ protected:
+  Result<LabelImport> import(std::string_view csv) {
+    return import_labels(*db, collection, task, csv, 1000);
+  }
+  std::string exported(const LabelQuery& query = {}) {
+    LabelQuery q = query;
+    q.collection = collection;
+    q.task = task;
+    std::string text;
+    export_labels(*db, q, [&](std::string_view part) {
+      text += part;
+      return Status();
+    }).or_throw();
+    return text;
+  }
+};
+
+TEST_F(LabelCsvTest, ReadsColumnsByNameOrByPlace) {
+  const LabelImport named =
+      import("\xef\xbb\xbftime,label,ignored,file\r\n5,cat,x,photo 0.jpg\r\n\r\n,dog,y,photo 1.jpg")
+          .or_throw();
+  EXPECT_EQ(named.rows, 2);
+  EXPECT_EQ(named.added, 2);
+  EXPECT_EQ(import("photo 2.jpg,bird\n").or_throw().added, 1);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=dog", "photo 2.jpg=bird"));
+  const auto rows = db->query({.collection = collection, .task = task}).or_throw().rows;
+  EXPECT_EQ(rows[0].time, 5);
+  EXPECT_EQ(rows[1].time, 1000);
+  EXPECT_EQ(rows[0].source, LabelSource::kImport);
+}
+
+TEST_F(LabelCsvTest, ImportingTwiceChangesNothing) {
+  const char* csv = "path,label,time\nphoto 0.jpg,cat,5\nphoto 0.jpg,dog,3\nphoto 1.jpg,dog,5\n";
+  EXPECT_EQ(import(csv).or_throw().added, 3);
+  EXPECT_EQ(import(csv).or_throw().added, 0);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=dog"));
+}
+
+TEST_F(LabelCsvTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
+  const PhotoPlace odd{"with \"quotes\", commas\r\nand lines.jpg", sha256("odd")};
+  const int64_t photo = db->add_photos(collection, {&odd, 1}).or_throw()[0];
+  put(LabelSource::kHuman, photo, dog, 7);
+  put(LabelSource::kModel, photos[1], cat, 8, version("v", 1), 0.25);
+  const std::string csv = exported();
+  EXPECT_EQ(csv,
+            "path,label,score,source,version,time\n"
+            "photo 1.jpg,cat,0.25,model," +
+                to_hex(sha256("v")) +
+                ",8\n"
+                "\"with \"\"quotes\"\", commas\r\nand lines.jpg\",dog,,human,,7\n");
+  const int64_t copy = db->task("copy").or_throw();
+  const LabelImport report = import_labels(*db, collection, copy, csv, 1000).or_throw();
+  EXPECT_EQ(report.model_rows, 1);
+  EXPECT_EQ(report.added, 1);
+  EXPECT_EQ(db->query({.collection = collection, .task = copy}).or_throw().rows[0].path, odd.path);
+}
+
+TEST_F(LabelCsvTest, ExportsMoreThanOnePage) {
+  const auto many = db->add_photos(collection, places(10, 2500)).or_throw();
+  LabelBatch batch{.task = task, .source = LabelSource::kFolder};
+  for (const int64_t photo : many) batch.labels.push_back({.photo = photo, .class_id = cat});
+  ASSERT_TRUE(db->put_labels(batch).ok());
+  const std::string csv = exported({.limit = 1});
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2501);
+}
+
+TEST_F(LabelCsvTest, UnknownPhotosAreListedAndTheRestGetsIn) {
+  const LabelImport report = import("photo 0.jpg,cat\nnowhere.jpg,cat\n").or_throw();
+  EXPECT_EQ(report.added, 1);
+  EXPECT_EQ(report.unknown_photos, 1);
+  EXPECT_THAT(report.unknown, ElementsAre("nowhere.jpg"));
+}
+
+TEST_F(LabelCsvTest, ABadRowIsNamedAndNothingGetsIn) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"path,label\nphoto 0.jpg,cat\nphoto 1.jpg\n", "line 3"},
+      {"path,label,score\nphoto 0.jpg,cat,high\n", "'high'"},
+      {"path,label,score\nphoto 0.jpg,cat,nan\n", "'nan'"},
+      {"path,label,time\nphoto 0.jpg,cat,yesterday\n", "'yesterday'"},
+      {"path,label,source\nphoto 0.jpg,cat,oracle\n", "'oracle'"},
+      {"photo 0.jpg,cat\nphoto 1.jpg,\"cat\n", "line 2"},
+  };
+  for (const auto& [csv, what] : bad) {
+    const Result<LabelImport> result = import(csv);
+    ASSERT_FALSE(result.ok()) << csv;
+    EXPECT_EQ(result.status().code(), Code::kCorrupt);
+    EXPECT_THAT(result.status().message(), testing::HasSubstr(what));
+  }
+  EXPECT_TRUE(labels().empty());
+}
+
+TEST_F(LabelCsvTest, AFileThatCannotBeWrittenIsReported) {
+  const auto full = [](std::string_view) { return Status(Code::kNoSpace, "full"); };
+  const LabelQuery query{.collection = collection, .task = task};
+  EXPECT_EQ(export_labels(*db, query, full).status().code(), Code::kNoSpace);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,273 @@
+#include "ndp/labels/label_db.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/core/limits.h"
+#include "tests/labels/labels_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing_labels;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr auto kModel = LabelSource::kModel, kFolder = LabelSource::kFolder,
+               kImport = LabelSource::kImport, kHuman = LabelSource::kHuman;
+
+TEST_F(LabelsTest, ALabelComesBackAsItWasPut) {
+  const int64_t v = version("model", 5);
+  const std::vector<ScoredClass> top_k{{dog, 0.75f}, {cat, 0.1f}};
+  const LabelBatch batch{
+      .task = task,
+      .version = v,
+      .labels = {{.photo = photos[3], .class_id = dog, .score = 0.75, .top_k = top_k, .time = 99}}};
+  EXPECT_EQ(db->put_labels(batch).or_throw().added, 1);
+  const auto rows = db->query({.collection = collection, .task = task}).or_throw().rows;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].photo, photos[3]);
+  EXPECT_EQ(rows[0].digest, sha256("photo 3.jpg"));
+  EXPECT_EQ(rows[0].path, "photo 3.jpg");
+  EXPECT_EQ(rows[0].class_id, dog);
+  EXPECT_EQ(rows[0].class_name, "dog");
+  EXPECT_EQ(rows[0].score, 0.75);
+  EXPECT_EQ(rows[0].top_k, top_k);
+  EXPECT_EQ(rows[0].source, kModel);
+  EXPECT_EQ(rows[0].version, v);
+  EXPECT_EQ(rows[0].version_content, sha256("model"));
+  EXPECT_EQ(rows[0].time, 99);
+}
+
+TEST_F(LabelsTest, ClassIdsSurviveAddingAndReordering) {
+  const std::vector<std::string> names{"bird", "dog", "ant", "cat", "bird"};
+  const auto ids = db->class_ids(task, names).or_throw();
+  EXPECT_EQ(ids[1], dog);
+  EXPECT_EQ(ids[3], cat);
+  EXPECT_EQ(ids[0], ids[4]);
+  const std::vector<std::string> fewer{"cat"};
+  EXPECT_THAT(db->class_ids(task, fewer).or_throw(), ElementsAre(cat));
+  std::vector<std::string> all;
+  for (const ClassInfo& c : db->classes(task).or_throw()) all.push_back(c.name);
+  EXPECT_THAT(all, ElementsAre("cat", "dog", "bird", "ant"));
+  // Another task has ids of its own.
+  const int64_t other = db->task("colour").or_throw();
+  EXPECT_THAT(db->classes(other).or_throw(), IsEmpty());
+  const std::vector<std::string> red{"red"};
+  EXPECT_THAT(db->class_ids(other, red).or_throw(), ElementsAre(cat));
+}
+
+TEST_F(LabelsTest, NamesAreFoundAgain) {
+  EXPECT_EQ(db->collection(kDefaultCollection).or_throw(), collection);
+  EXPECT_NE(db->collection("other").or_throw(), collection);
+  EXPECT_EQ(db->task(kDefaultTask).or_throw(), task);
+  const int64_t v = version("a", 1);
+  EXPECT_EQ(version("a", 2), v);
+  const int64_t child =
+      db->version(
+            task,
+            {.content = sha256("b"), .parent = sha256("a"), .created = 3, .metrics = "top1=0.9"})
+          .or_throw();
+  const auto versions = db->versions(task).or_throw();
+  ASSERT_EQ(versions.size(), 2u);
+  EXPECT_EQ(versions[0].id, child);
+  EXPECT_EQ(versions[0].parent, v);
+  EXPECT_EQ(versions[0].metrics, "top1=0.9");
+  EXPECT_EQ(versions[1].created, 1) << "what is there stays";
+}
+
+TEST_F(LabelsTest, TheHighestSourceIsCurrentInWhateverOrderTheyCome) {
+  const int64_t v = version("v", 1);
+  const LabelSource sources[] = {kModel, kFolder, kImport, kHuman};
+  // Labels get newer as their source gets lower, so that time alone would choose the wrong one.
+  int order[] = {0, 1, 2, 3};
+  for (size_t p = 0; std::next_permutation(std::begin(order), std::end(order)); ++p) {
+    const auto place = places(100 + static_cast<int>(p), 1);
+    const int64_t photo = db->add_photos(collection, place).or_throw()[0];
+    int highest = -1;
+    for (const int i : order) {
+      const bool human = sources[i] == kHuman;
+      const PutReport report = put(sources[i], photo, human ? dog : cat, 100 - i,
+                                   i == 0 ? std::optional(v) : std::nullopt);
+      EXPECT_EQ(report.current, i > highest);
+      highest = std::max(highest, i);
+    }
+    const auto rows =
+        db->query({.collection = collection, .task = task, .after = {photo, ""}}).or_throw().rows;
+    ASSERT_EQ(rows.size(), 1u);
+    EXPECT_EQ(rows[0].source, kHuman);
+    EXPECT_EQ(rows[0].class_id, dog);
+    EXPECT_EQ(db->history(task, photo).or_throw().size(), 4u);
+  }
+}
+
+TEST_F(LabelsTest, AmongModelsTheNewestVersionIsCurrent) {
+  const int64_t older = version("older", 10), newer = version("newer", 20);
+  put(kModel, photos[0], cat, 100, newer);
+  EXPECT_EQ(put(kModel, photos[0], dog, 200, older).current, 0);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+  const int64_t newest = version("newest", 20);  // as old as newer, but came later
+  EXPECT_EQ(put(kModel, photos[0], dog, 50, newest).current, 1);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog"));
+}
+
+TEST_F(LabelsTest, TheLastWordOfAPersonCounts) {
+  put(kHuman, photos[0], cat, 1);
+  put(kHuman, photos[0], dog, 2);
+  EXPECT_EQ(put(kHuman, photos[0], dog, 3).added, 0) << "says nothing new";
+  put(kHuman, photos[0], cat, 4);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+  EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 3u);
+}
+
+TEST_F(LabelsTest, AVersionLabelsAPhotoOnce) {
+  const int64_t v = version("v", 1);
+  EXPECT_EQ(put(kModel, photos[0], cat, 1, v).added, 1);
+  EXPECT_EQ(put(kModel, photos[0], dog, 2, v).added, 0);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+  EXPECT_THAT(db->labelled_by(v, photos).or_throw(), ElementsAre(photos[0]));
+  const auto rest = db->photos_without(v, collection, 0, 100).or_throw();
+  ASSERT_EQ(rest.size(), 9u);
+  EXPECT_EQ(rest[0].path, "photo 1.jpg");
+  EXPECT_EQ(rest[0].digest, sha256("photo 1.jpg"));
+  const auto page = db->photos_without(v, collection, photos[4], 3).or_throw();
+  ASSERT_EQ(page.size(), 3u);
+  EXPECT_EQ(page[0].photo, photos[5]);
+}
+
+TEST_F(LabelsTest, ABatchGetsInWholeOrNotAtAll) {
+  const int64_t v = version("v", 1);
+  LabelBatch batch{.task = task, .version = v, .labels = {{.photo = photos[0], .class_id = cat}}};
+  for (const NewLabel& bad :
+       {NewLabel{.photo = 999, .class_id = cat}, NewLabel{.photo = photos[1], .class_id = 999}}) {
+    batch.labels.resize(1);
+    batch.labels.push_back(bad);
+    EXPECT_EQ(db->put_labels(batch).status().code(), Code::kNotFound);
+    EXPECT_THAT(labels(), IsEmpty());
+  }
+  batch.labels.resize(1);
+  batch.version = 999;
+  EXPECT_EQ(db->put_labels(batch).status().code(), Code::kNotFound);
+  batch.version.reset();
+  EXPECT_THROW(db->put_labels(batch).ok(), Error);
+  batch.source = kHuman;
+  EXPECT_TRUE(db->put_labels(batch).ok());
+  batch.labels[0].score = NAN;
+  batch.labels[0].class_id = dog;
+  EXPECT_THROW(db->put_labels(batch).ok(), Error);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+}
+
+TEST_F(LabelsTest, AVersionOfAnotherTaskIsRefused) {
+  const int64_t other = db->task("other").or_throw();
+  const int64_t v = db->version(other, {.content = sha256("v")}).or_throw();
+  const LabelBatch batch{
+      .task = task, .version = v, .labels = {{.photo = photos[0], .class_id = cat}}};
+  EXPECT_EQ(db->put_labels(batch).status().code(), Code::kNotFound);
+}
+
+TEST_F(LabelsTest, QueriesFilterByEverythingTogether) {
+  const int64_t old_version = version("old", 1), new_version = version("new", 2);
+  put(kModel, photos[0], cat, 10, old_version, 0.9);
+  put(kModel, photos[1], cat, 11, new_version, 0.5);
+  put(kModel, photos[2], dog, 12, new_version, 0.7);
+  put(kHuman, photos[3], cat, 13);
+  EXPECT_THAT(labels({.class_id = cat}),
+              ElementsAre("photo 0.jpg=cat", "photo 1.jpg=cat", "photo 3.jpg=cat"));
+  EXPECT_THAT(labels({.min_score = 0.7}), ElementsAre("photo 0.jpg=cat", "photo 2.jpg=dog"));
+  EXPECT_THAT(labels({.max_score = 0.7}), ElementsAre("photo 1.jpg=cat", "photo 2.jpg=dog"));
+  EXPECT_THAT(labels({.sources = {kHuman, kImport}}), ElementsAre("photo 3.jpg=cat"));
+  EXPECT_THAT(labels({.since = 11, .until = 12}),
+              ElementsAre("photo 1.jpg=cat", "photo 2.jpg=dog"));
+  EXPECT_THAT(labels({.version = new_version}), ElementsAre("photo 1.jpg=cat", "photo 2.jpg=dog"));
+  EXPECT_THAT(labels({.stale_for = new_version}), ElementsAre("photo 0.jpg=cat"));
+  EXPECT_THAT(labels({.class_id = cat, .max_score = 0.6, .sources = {kModel}, .since = 5}),
+              ElementsAre("photo 1.jpg=cat"));
+}
+
+TEST_F(LabelsTest, PagesMakeUpTheWhole) {
+  // Two paths of one photo are two rows.
+  const PhotoPlace copy{"a copy.jpg", sha256("photo 4.jpg")};
+  EXPECT_EQ(db->add_photos(collection, {&copy, 1}).or_throw()[0], photos[4]);
+  for (const int64_t photo : photos) put(kFolder, photo, cat, 1);
+  const auto whole = labels();
+  EXPECT_EQ(whole.size(), 11u);
+  for (int64_t limit = 1; limit <= 12; ++limit) {
+    std::vector<std::string> paged;
+    LabelQuery query{.collection = collection, .task = task, .limit = limit};
+    for (;;) {
+      const LabelPage page = db->query(query).or_throw();
+      ASSERT_LE(static_cast<int64_t>(page.rows.size()), limit);
+      for (const LabelRow& row : page.rows) paged.push_back(row.path + "=" + row.class_name);
+      if (!page.next) break;
+      query.after = *page.next;
+    }
+    EXPECT_EQ(paged, whole) << limit;
+  }
+}
+
+TEST_F(LabelsTest, APathWhoseBytesChangeHoldsAnotherPhoto) {
+  put(kHuman, photos[0], cat, 1);
+  const PhotoPlace changed{"photo 0.jpg", sha256("new bytes")};
+  const int64_t photo = db->add_photos(collection, {&changed, 1}).or_throw()[0];
+  EXPECT_NE(photo, photos[0]);
+  EXPECT_EQ(db->find_photo(collection, "photo 0.jpg").or_throw(), photo);
+  EXPECT_THAT(labels(), IsEmpty());
+  EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 1u) << "the old label is kept";
+  const std::vector<std::string> gone{"photo 0.jpg", "never there"};
+  ASSERT_TRUE(db->remove_paths(collection, gone).ok());
+  EXPECT_EQ(db->find_photo(collection, "photo 0.jpg").status().code(), Code::kNotFound);
+}
+
+TEST_F(LabelsTest, PathsMayBeAsLongAsTheLimit) {
+  for (const int beyond : {-1, 0, 1}) {
+    const PhotoPlace place{std::string(static_cast<size_t>(limits::kPathBytes + beyond), 'x'),
+                           sha256("x")};
+    EXPECT_EQ(db->add_photos(collection, {&place, 1}).ok(), beyond <= 0);
+  }
+}
+
+TEST_F(LabelsTest, TextFromOutsideIsNeverSql) {
+  const std::string nasty = "'); DROP TABLE labels; --\"\n\\";
+  const PhotoPlace place{nasty, sha256("nasty")};
+  ASSERT_TRUE(db->add_photos(collection, {&place, 1}).ok());
+  ASSERT_TRUE(set_label(*db, collection, task, nasty, nasty, 7).ok());
+  EXPECT_THAT(labels(), ElementsAre(nasty + "=" + nasty));
+  EXPECT_TRUE(db->task(nasty).ok());
+  EXPECT_EQ(set_label(*db, collection, task, "no such path", "cat", 7).code(), Code::kNotFound);
+}
+
+TEST_F(LabelsTest, StatisticsCountPhotosOfTheCollection) {
+  const int64_t old_version = version("old", 1), new_version = version("new", 2);
+  put(kModel, photos[0], cat, 1, old_version);
+  put(kModel, photos[1], dog, 1, new_version);
+  put(kModel, photos[2], dog, 1, new_version);
+  put(kHuman, photos[2], cat, 1);
+  const LabelStats stats = db->stats(collection, task).or_throw();
+  EXPECT_EQ(stats.photos, 10);
+  EXPECT_EQ(stats.labelled, 3);
+  EXPECT_EQ(stats.stale, 1);
+  EXPECT_THAT(stats.by_class, ElementsAre(std::pair("cat", 2), std::pair("dog", 1)));
+  EXPECT_THAT(stats.by_source, ElementsAre(std::pair("model", 2), std::pair("human", 1)));
+  const int64_t other = db->collection("other").or_throw();
+  EXPECT_EQ(db->stats(other, task).or_throw().labelled, 0);
+}
+
+TEST(LabelDb, RefusesOtherKindsOfDatabases) {
+  for (const char* url : {"postgresql://host/db", "sqlite:", "labels.db", ""}) {
+    EXPECT_EQ(open_label_db(url).status().code(), Code::kUnsupported) << url;
+  }
+  EXPECT_EQ(open_label_db("sqlite:/no/such/directory/x.db").status().code(), Code::kIo);
+}
+
+TEST(LabelDb, SourcesHaveNames) {
+  for (const LabelSource s : {kModel, kFolder, kImport, kHuman}) {
+    EXPECT_EQ(label_source_named(name_of(s)), s);
+  }
+  EXPECT_EQ(label_source_named("nobody"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,226 @@
+// What a label database on disk goes through: death of the writer, older and newer programs, a full
+// disk, other people's files.
+#include "ndp/labels/sqlite_labels.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "framework/core/rng.h"
+#include "ndp/labels/migrations.h"
+#include "tests/labels/labels_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing_labels;
+
+constexpr int kPhotos = 3000, kBatch = 20;
+
+// Labels what is not labelled yet, as a relabel job does. Runs in a process that is shot.
+void relabel(const std::string& path) {
+  auto db = open_label_db("sqlite:" + path).or_throw();
+  const int64_t collection = db->collection(kDefaultCollection).or_throw();
+  const int64_t task = db->task(kDefaultTask).or_throw();
+  const std::vector<std::string> names{"a", "b"};
+  const auto classes = db->class_ids(task, names).or_throw();
+  db->add_photos(collection, places(0, kPhotos)).or_throw();
+  const int64_t version = db->version(task, {.content = sha256("v")}).or_throw();
+  for (;;) {
+    const auto todo = db->photos_without(version, collection, 0, kBatch).or_throw();
+    if (todo.empty()) return;
+    LabelBatch batch{.task = task, .version = version};
+    for (const CollectedPhoto& photo : todo) {
+      batch.labels.push_back({.photo = photo.photo, .class_id = classes[photo.digest[0] % 2]});
+    }
+    db->put_labels(batch).or_throw();
+  }
+}
+
+TEST(SqliteLabels, EveryPhotoIsLabelledOnceThoughTheWriterIsKilledAgainAndAgain) {
+  const TemporaryDb file("killed");
+  Rng rng(11);
+  int killed = 0;
+  for (bool done = false; !done;) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      try {
+        relabel(file.path());
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    int status = 0;
+    if (killed < 10) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5 + rng.next_below(40)));
+      ::kill(child, SIGKILL);
+      ++killed;
+    }
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status) || WEXITSTATUS(status) == 0);
+    done = WIFEXITED(status);
+
+    auto db = file.open();  // whatever happened, it opens, and batches are whole
+    const int64_t collection = db->collection(kDefaultCollection).or_throw();
+    const LabelStats stats = db->stats(collection, db->task(kDefaultTask).or_throw()).or_throw();
+    EXPECT_EQ(stats.labelled % kBatch, 0);
+  }
+  auto db = file.open();
+  const LabelQuery query{.collection = db->collection(kDefaultCollection).or_throw(),
+                         .task = db->task(kDefaultTask).or_throw(),
+                         .limit = 2 * kPhotos};
+  const auto rows = db->query(query).or_throw().rows;
+  EXPECT_EQ(rows.size(), static_cast<size_t>(kPhotos));
+  for (const LabelRow& row : rows) {
+    ASSERT_EQ(row.class_name, row.digest[0] % 2 ? "b" : "a");
+    ASSERT_EQ(db->history(query.task, row.photo).or_throw().size(), 1u);
+  }
+}
+
+TEST(SqliteLabels, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsRows) {
+  const TemporaryDb file("older");
+  const std::string_view v1 = "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2);";
+  const std::string_view v2 = "ALTER TABLE t ADD COLUMN b INTEGER; UPDATE t SET b = a * 10;";
+  const std::string_view both[] = {v1, v2};
+  {
+    sql::Database db(file.path());
+    migrate(db, std::span(both).first(1));
+    EXPECT_EQ(db.integer("PRAGMA user_version"), 1);
+  }
+  sql::Database db(file.path());
+  for (int again = 0; again < 2; ++again) {
+    migrate(db, both);
+    EXPECT_EQ(db.integer("PRAGMA user_version"), 2);
+    EXPECT_EQ(db.integer("SELECT sum(b) FROM t"), 30);
+  }
+  try {
+    migrate(db, std::span(both).first(1));
+    FAIL() << "an older program took it";
+  } catch (const sql::SqliteFailure& failure) {
+    EXPECT_EQ(failure.status.code(), Code::kUnsupported);
+  }
+}
+
+TEST(SqliteLabels, AMigrationThatFailsLeavesTheOldVersion) {
+  const TemporaryDb file("failing");
+  const std::string_view bad[] = {"CREATE TABLE t (a);", "CREATE TABLE u (a); SELECT nonsense;"};
+  sql::Database db(file.path());
+  migrate(db, std::span(bad).first(1));
+  EXPECT_THROW(migrate(db, bad), sql::SqliteFailure);
+  EXPECT_EQ(db.integer("PRAGMA user_version"), 1);
+  EXPECT_EQ(db.integer("SELECT count(*) FROM sqlite_master"), 1);
+}
+
+TEST(SqliteLabels, OurOwnMigrationsAreCompleteFromEveryVersion) {
+  for (size_t from = 0; from <= label_migrations().size(); ++from) {
+    const TemporaryDb file("from");
+    {
+      sql::Database db(file.path());
+      migrate(db, label_migrations().first(from));
+    }
+    EXPECT_TRUE(file.open()->collection("c").ok());
+  }
+}
+
+TEST(SqliteLabels, RefusesWhatIsNotALabelDatabase) {
+  const TemporaryDb text("text"), foreign("foreign"), newer("newer");
+  std::ofstream(text.path()) << std::string(5000, 'x');
+  EXPECT_EQ(SqliteLabels::open(text.path()).status().code(), Code::kCorrupt);
+  {
+    sql::Database db(foreign.path());
+    db.execute("CREATE TABLE theirs (a)");
+  }
+  EXPECT_EQ(SqliteLabels::open(foreign.path()).status().code(), Code::kUnsupported);
+  newer.open().reset();
+  {
+    sql::Database db(newer.path());
+    db.execute("PRAGMA user_version=1000");
+  }
+  const Status s = SqliteLabels::open(newer.path()).status();
+  EXPECT_EQ(s.code(), Code::kUnsupported);
+  EXPECT_THAT(s.message(), testing::HasSubstr("1000"));
+}
+
+TEST(SqliteLabels, AFullDiskIsSaidAndNothingIsLost) {
+  const TemporaryDb file("full");
+  auto db = SqliteLabels::open(file.path(), 60).or_throw();
+  const int64_t collection = db->collection(kDefaultCollection).or_throw();
+  const int64_t task = db->task(kDefaultTask).or_throw();
+  const std::vector<std::string> names{"a"};
+  const int64_t a = db->class_ids(task, names).or_throw()[0];
+  int64_t labelled = 0;
+  Status full;
+  for (int i = 0; full.ok(); i += 50) {
+    ASSERT_LT(i, 100'000);
+    const auto photos = db->add_photos(collection, places(i, 50));
+    LabelBatch batch{.task = task, .source = LabelSource::kFolder};
+    if (photos.ok()) {
+      for (const int64_t photo : *photos) batch.labels.push_back({.photo = photo, .class_id = a});
+    }
+    const auto put = photos.ok() ? db->put_labels(batch) : photos.status();
+    full = put.status();
+    if (put.ok()) labelled += put->added;
+  }
+  EXPECT_EQ(full.code(), Code::kNoSpace);
+  EXPECT_THAT(full.message(), testing::HasSubstr(file.path()));
+  EXPECT_GT(labelled, 0);
+  EXPECT_EQ(db->stats(collection, task).or_throw().labelled, labelled);
+  db = file.open();
+  EXPECT_EQ(db->stats(collection, task).or_throw().labelled, labelled);
+  EXPECT_TRUE(db->add_photos(collection, places(100'000, 50)).ok()) << "there is room again";
+}
+
+TEST(SqliteLabels, DamagedValuesAreReportedAsSuch) {
+  const TemporaryDb file("damaged");
+  auto db = file.open();
+  const int64_t collection = db->collection("c").or_throw(), task = db->task("t").or_throw();
+  const auto photos = db->add_photos(collection, places(0, 1)).or_throw();
+  const std::vector<std::string> names{"a"};
+  const int64_t a = db->class_ids(task, names).or_throw()[0];
+  ASSERT_TRUE(db->put_labels({.task = task,
+                              .source = LabelSource::kHuman,
+                              .labels = {{.photo = photos[0], .class_id = a}}})
+                  .ok());
+  for (const char* top_k : {"[", "{}", "[[1]]", "[[1,\"x\"]]", "[[0.5,1]]", "[[]]"}) {
+    {
+      sql::Database raw(file.path());
+      sql::Statement(raw, "UPDATE labels SET top_k = ?").bind(std::string_view(top_k)).run();
+    }
+    EXPECT_EQ(db->history(task, photos[0]).status().code(), Code::kCorrupt) << top_k;
+  }
+}
+
+TEST(SqliteLabels, TwoConnectionsAndSeveralThreadsWriteOneDatabase) {
+  const TemporaryDb file("shared");
+  auto first = file.open(), second = file.open();
+  const int64_t collection = first->collection("c").or_throw(), task = first->task("t").or_throw();
+  const std::vector<std::string> names{"a"};
+  const int64_t a = first->class_ids(task, names).or_throw()[0];
+  {
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        LabelDb& db = t % 2 ? *first : *second;
+        for (int i = 0; i < 5; ++i) {
+          const auto photos = db.add_photos(collection, places(20 * t + 10 * (i % 2), 10));
+          ASSERT_TRUE(photos.ok()) << photos.status().message();
+          LabelBatch batch{.task = task, .source = LabelSource::kFolder};
+          for (const int64_t photo : *photos) {
+            batch.labels.push_back({.photo = photo, .class_id = a});
+          }
+          ASSERT_TRUE(db.put_labels(batch).ok());
+        }
+      });
+    }
+  }
+  EXPECT_EQ(second->stats(collection, task).or_throw().labelled, 80);
+}
+
+}  // namespace
+}  // namespace ndtrain

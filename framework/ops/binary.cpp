@@ -145,7 +145,7 @@ std::vector<Example> pow_examples() {
       {{{2, 5}, E::scalar(0)}},
       {{{2, 5}, E::scalar(2, DType::kI64)}},
       {{base({3}), E::given(DType::kI32, {3}, {2, 0, -1})}},
-      {{E::range({2, 3}, -5, 5, DType::kI32), E::given(DType::kF32, {3}, {2, 1, 3})}},
+      {{E::range({2, 3}, -5, 5, DType::kI32), E::given(DType::kF32, {3}, {2, 1, 3})}, {}, 0, false},
       {{E::range({2, 3}, -5, 5, DType::kI64), E::range({2, 3}, 0, 4, DType::kI64)}},
       {{E::range({6}, 0.3, 2, DType::kF16), E::range({6}, 0.3, 2, DType::kF16)}},
       {{E::range({6}, 0.3, 2, DType::kF64), E::range({6}, 0.3, 2, DType::kF64)}},

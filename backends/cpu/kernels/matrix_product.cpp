@@ -28,8 +28,8 @@ void MatrixProducts::stack() {
     if (a_at[static_cast<size_t>(p)] != p * m * a_row) return;
   }
   m *= products();
-  a_at.resize(1);
-  b_at.resize(1);
+  a_at = {0};
+  b_at = {b_at[0]};
 }
 
 PackedProducts::PackedProducts(MatrixProducts products, const float* b, uint64_t b_id, int slots)

@@ -92,11 +92,14 @@ Result<LabelPage> SqliteLabels::query(const LabelQuery& query) {
   check_limit(query.limit);
   return guarded([&] {
     const Conditions where = conditions_of(query);
-    // CROSS JOIN: labels come first, in the order of photos, so that a page costs a page.
-    sql::Statement row(db_, "SELECT " + std::string(kLabelColumns) +
-                                ", p.path FROM labels l CROSS JOIN places p" +
+    // CROSS JOIN and the indexes are said: labels come first, in the order of photos, so that a
+    // page costs a page. Left alone, SQLite prefers to walk all paths for each label.
+    const std::string from = std::string(" FROM labels l INDEXED BY ") +
+                             (query.class_id ? "labels_class" : "labels_current") +
+                             " CROSS JOIN places p INDEXED BY places_photo";
+    sql::Statement row(db_, "SELECT " + std::string(kLabelColumns) + ", p.path" + from +
                                 std::string(kLabelJoins) +
-                                " WHERE p.collection = ? AND p.photo = l.photo AND l.task = ?"
+                                " WHERE p.collection = ? AND p.photo = +l.photo AND l.task = ?"
                                 " AND l.current = 1 AND l.photo >= ?"
                                 " AND (l.photo, p.path) > (?, ?)" +
                                 where.sql() + " ORDER BY l.photo, p.path LIMIT ?");

@@ -168,6 +168,8 @@ class Adapter {
 
   void add(OnnxNode n) {
     drop_absent(n);
+    // The number of outputs says what these two mean.
+    if (n.op != "Split" && n.op != "BatchNormalization") drop_unread(n);
     const std::string original = describe(n);
     Adaptation a(std::move(n), to_, facts_, names_, problems_);
     const size_t first = to_.nodes.size();
@@ -181,6 +183,14 @@ class Adapter {
 
   static void drop_absent(OnnxNode& n) {
     while (!n.inputs.empty() && n.inputs.back().empty()) n.inputs.pop_back();
+  }
+
+  // Outputs nobody reads are not asked for.
+  void drop_unread(OnnxNode& n) const {
+    const OpDef* def = try_find_op(n.op);
+    const auto least = static_cast<size_t>(def == nullptr ? 1 : def->min_outputs);
+    while (n.outputs.size() > least && !used_.contains(n.outputs.back())) n.outputs.pop_back();
+    while (!n.outputs.empty() && n.outputs.back().empty()) n.outputs.pop_back();
   }
 
   static bool apply(const AdaptRule& rule, Adaptation& a) {
@@ -216,12 +226,7 @@ class Adapter {
       return;
     }
     drop_absent(n);
-    // Outputs nobody reads are not asked for. Split's number of outputs is its meaning.
-    while (n.op != "Split" && static_cast<int>(n.outputs.size()) > def->min_outputs &&
-           !used_.contains(n.outputs.back())) {
-      n.outputs.pop_back();
-    }
-    while (!n.outputs.empty() && n.outputs.back().empty()) n.outputs.pop_back();
+    if (n.op != "Split") drop_unread(n);
     check(n, *def, original);
     to_.nodes.push_back({n.op, n.inputs, n.outputs, n.attrs});
     for (ModelNode& next : a.take_following()) to_.nodes.push_back(std::move(next));

@@ -85,13 +85,8 @@ void batch_norm_8(Adaptation& a) {
 
 // Up to opset 13 more than one output meant training.
 void batch_norm_13(Adaptation& a) {
-  size_t wanted = 0;
-  for (size_t k = 0; k < a.node.outputs.size(); ++k) {
-    if (!a.node.outputs[k].empty()) wanted = k + 1;
-  }
-  if (wanted > 1) a.node.attrs.set("training_mode", int64_t{1});
-  if (wanted > 3) {
-    a.refuse("outputs saved_mean and saved_var are not supported");
+  for (size_t k = 1; k < a.node.outputs.size(); ++k) {
+    if (!a.node.outputs[k].empty()) a.node.attrs.set("training_mode", int64_t{1});
   }
 }
 

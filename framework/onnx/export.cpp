@@ -1,9 +1,10 @@
 #include "framework/onnx/export.h"
 
-#include <memory>
+#include <set>
 
 #include "framework/core/publish.h"
 #include "framework/onnx/lower.h"
+#include "framework/onnx/normalise.h"
 #include "framework/onnx/onnx_model.h"
 #include "framework/onnx/problems.h"
 
@@ -11,31 +12,6 @@ namespace ndtrain {
 namespace {
 
 constexpr const char* kBatchName = "N";
-
-// Value types at one batch size. Empty when the model cannot be bound without values for some
-// inputs.
-class Types {
- public:
-  Types(const Model& model, int64_t batch) {
-    if (!shape_inputs(model).empty()) return;
-    const Graph g = bind(model, batch);
-    for (size_t i = 0; i < g.value_count(); ++i) {
-      const Value& v = g.value(ValueId(static_cast<int32_t>(i)));
-      if (!v.name.empty()) types_.emplace(v.name, v.type);
-    }
-    for (size_t k = 0; k < model.outputs.size(); ++k) {
-      types_.insert_or_assign(model.outputs[k], g.type(g.outputs()[k]));
-    }
-  }
-
-  const TensorType* find(const std::string& value) const {
-    const auto it = types_.find(value);
-    return it == types_.end() ? nullptr : &it->second;
-  }
-
- private:
-  std::map<std::string, TensorType> types_;
-};
 
 OnnxValue input_value(const ModelInput& in) {
   OnnxValue v;
@@ -75,7 +51,9 @@ void drop_unread(OnnxModel& m, const Model& from) {
 
 }  // namespace
 
-std::string export_model(const Model& model) {
+std::string export_model(const Model& given) {
+  Model model = given;
+  normalise(model);
   Problems problems;
   OnnxModel m;
   m.ir = kExportIr;
@@ -83,11 +61,10 @@ std::string export_model(const Model& model) {
   m.opsets = {{"", kExportOpset}};
   m.initialisers = model.initialisers;
   m.metadata = model.metadata;
-  const Types two(model, 2), three(model, 3);
-  lower_nodes(
-      model, [&](const std::string& v) { return two.find(v); }, m, problems);
+  lower_nodes(model, m, problems);
   problems.throw_if_any("cannot export the model");
   for (const ModelInput& in : model.inputs) m.inputs.push_back(input_value(in));
+  ValueTypes two(model, 2), three(model, 3);
   for (const std::string& name : model.outputs) {
     m.outputs.push_back(output_value(name, two.find(name), three.find(name)));
   }

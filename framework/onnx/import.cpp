@@ -6,6 +6,7 @@
 #include "framework/core/limits.h"
 #include "framework/onnx/adapt.h"
 #include "framework/onnx/functions.h"
+#include "framework/onnx/normalise.h"
 #include "framework/onnx/onnx_model.h"
 #include "framework/onnx/order.h"
 #include "framework/onnx/problems.h"
@@ -122,6 +123,7 @@ Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::s
   problems.throw_if_any(who);
   const std::set<std::string> outputs(to.outputs.begin(), to.outputs.end());
   lift_integer_constants(to, outputs);
+  normalise(to);
   tidy_initialisers(to, outputs);
   return to;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 
 #include "framework/onnx/own_functions.h"
@@ -154,8 +153,8 @@ constexpr std::array<NewAttribute, 5> kNewAttributes = {{{"Cast", "saturate", 1}
 
 class Lowering {
  public:
-  Lowering(const Model& from, const TypeOf& type_of, OnnxModel& to, Problems& problems)
-      : from_(from), type_of_(type_of), to_(to), problems_(problems) {}
+  Lowering(const Model& from, OnnxModel& to, Problems& problems)
+      : from_(from), to_(to), problems_(problems) {}
 
   void run() {
     for (const ModelNode& n : from_.nodes) {
@@ -248,13 +247,6 @@ class Lowering {
     return i < n.inputs.size() && !n.inputs[i].empty();
   }
 
-  std::string constant(const OnnxNode& n, const Ints& values) {
-    std::string name = n.outputs.at(0) + "/constant";
-    while (from_.initialisers.contains(name) || to_.initialisers.contains(name)) name += "'";
-    to_.initialisers.emplace(name, Tensor::i64(values));
-    return name;
-  }
-
   void quantize(OnnxNode& n) {
     if (!n.attrs.has("output_dtype")) return;
     const auto type = static_cast<DType>(n.attrs.i("output_dtype"));
@@ -270,87 +262,32 @@ class Lowering {
     n.attrs.erase("dilations");
   }
 
-  // Up to opset 17 parts were equal or listed.
-  void split(OnnxNode& n) {
-    const bool counted = n.attrs.has("num_outputs");
-    n.attrs.erase("num_outputs");
-    if (has(n, 1) || !counted) return;
-    const TensorType* type = type_of_(n.inputs.at(0));
-    if (type == nullptr) return;
-    const int64_t axis = n.attrs.has("axis") ? n.attrs.i("axis") : 0;
-    const int64_t extent = type->shape[static_cast<int>(axis)];
-    const auto parts = static_cast<int64_t>(n.outputs.size());
-    const int64_t part = (extent + parts - 1) / parts;
-    if (part * parts == extent) return;
-    Ints sizes(n.outputs.size(), part);
-    sizes.back() = extent - part * (parts - 1);
-    if (sizes.back() < 0) {
-      problems_.add(describe(n), ": cannot split ", extent, " into ", parts, " parts");
-      return;
-    }
-    n.inputs.resize(1);
-    n.inputs.push_back(constant(n, sizes));
-  }
+  // Up to opset 17 parts were equal or listed: see normalise().
+  void split(OnnxNode& n) { n.attrs.erase("num_outputs"); }
 
   void pad(OnnxNode& n) {
     if (n.attrs.has("mode") && n.attrs.s("mode") == "wrap") {
       problems_.add(describe(n), ": opset ", kExportOpset, " has no mode wrap");
     }
-    if (!has(n, 3)) return;
-    const std::optional<Ints> pads = known(n, 1), axes = known(n, 3);
-    const TensorType* type = type_of_(n.inputs.at(0));
-    if (!pads || !axes || type == nullptr || pads->size() != 2 * axes->size()) {
+    if (has(n, 3)) {
       problems_.add(describe(n), ": opset ", kExportOpset, " has no axes, and they are not known");
-      return;
     }
-    const auto rank = static_cast<size_t>(type->shape.rank());
-    Ints all(2 * rank, 0);
-    for (size_t i = 0; i < axes->size(); ++i) {
-      const auto axis = static_cast<size_t>(type->shape.axis((*axes)[i], "Pad"));
-      all[axis] = (*pads)[i];
-      all[axis + rank] = (*pads)[i + axes->size()];
-    }
-    n.inputs[1] = constant(n, all);
-    n.inputs.resize(3);
   }
 
   // Up to opset 17 axes were an attribute.
   void reduce(OnnxNode& n) {
     const bool noop = n.attrs.has("noop_with_empty_axes") && n.attrs.flag("noop_with_empty_axes");
     n.attrs.erase("noop_with_empty_axes");
-    Ints axes;
-    if (has(n, 1)) {
-      const std::optional<Ints> values = known(n, 1);
-      if (!values) {
-        problems_.add(describe(n), ": opset ", kExportOpset, " needs axes that are known");
-        return;
-      }
-      axes = *values;
+    const std::optional<Ints> axes = has(n, 1) ? known(n, 1) : Ints{};
+    if (noop || !axes) {
+      problems_.add(describe(n), ": opset ", kExportOpset, " needs axes that are known");
+      return;
     }
     n.inputs.resize(1);
-    if (!axes.empty()) {
-      n.attrs.set("axes", axes);
-    } else if (noop) {
-      no_reduction(n);
-    }
-  }
-
-  void no_reduction(OnnxNode& n) {
-    n.attrs = {};
-    if (n.op == "ReduceL1" || n.op == "ReduceL2") {
-      n.op = "Abs";
-    } else if (n.op == "ReduceLogSum") {
-      n.op = "Log";
-    } else if (n.op == "ReduceSumSquare") {
-      n.op = "Mul";
-      n.inputs.push_back(n.inputs[0]);
-    } else {
-      n.op = "Identity";
-    }
+    if (!axes->empty()) n.attrs.set("axes", *axes);
   }
 
   const Model& from_;
-  const TypeOf& type_of_;
   OnnxModel& to_;
   Problems& problems_;
   std::map<std::string, Tensor> constants_;
@@ -358,8 +295,8 @@ class Lowering {
 
 }  // namespace
 
-void lower_nodes(const Model& from, const TypeOf& type_of, OnnxModel& to, Problems& problems) {
-  Lowering(from, type_of, to, problems).run();
+void lower_nodes(const Model& from, OnnxModel& to, Problems& problems) {
+  Lowering(from, to, problems).run();
 }
 
 }  // namespace ndtrain

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "framework/core/fs.h"
+#include "framework/onnx/export.h"
 #include "tests/onnx/node_case.h"
 
 namespace ndtrain {
@@ -29,6 +30,13 @@ class NodeCase : public testing::TestWithParam<std::string> {};
 TEST_P(NodeCase, GivesOnnxsOutputs) {
   const Model model = import_model(real_fs(), join(GetParam(), "model.onnx"), kOptions);
   EXPECT_EQ(run_on_interpreter(GetParam(), model), "");
+}
+
+TEST_P(NodeCase, StaysTheSameThroughExport) {
+  const Model model = import_model(real_fs(), join(GetParam(), "model.onnx"), kOptions);
+  const Model again = import_model(export_model(model));
+  EXPECT_EQ(content_id(again), content_id(model));
+  EXPECT_EQ(run_on_interpreter(GetParam(), again), "");
 }
 
 std::string case_name(const testing::TestParamInfo<std::string>& info) {

@@ -1,0 +1,213 @@
+// Forms of older opsets, and of ONNX Runtime's own domain, by what they compute.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/onnx/model_proto.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::HasSubstr;
+using Doubles = std::vector<double>;
+
+onnx::NodeProto& node_of(onnx::ModelProto& m) { return *m.mutable_graph()->mutable_node(0); }
+
+const Tensor kX = floats({2, 3}, {-1, 0, 1, 2, 3, 4});
+
+TEST(Adapt, BroadcastAlongAnAxisInOpset6) {
+  onnx::ModelProto m = empty_model(6);
+  add_input(m, "x", {2, 3, 2});
+  add_floats(m, "b", {3}, {10, 20, 30});
+  onnx::NodeProto& n = add_node(m, "Add", {"x", "b"}, {"y"});
+  set_int(n, "broadcast", 1);
+  set_int(n, "axis", 1);
+  add_output(m, "y");
+  const Tensor x({DType::kF32, Shape{2, 3, 2}});
+  EXPECT_EQ(run_floats(m, {x}), (Doubles{10, 10, 20, 20, 30, 30, 10, 10, 20, 20, 30, 30}));
+}
+
+TEST(Adapt, BroadcastOfTheFirstDimensionsInOpset6) {
+  onnx::ModelProto m = empty_model(6);
+  add_input(m, "x", {2, 3});
+  add_floats(m, "b", {2}, {10, 20});
+  onnx::NodeProto& n = add_node(m, "Mul", {"x", "b"}, {"y"});
+  set_int(n, "broadcast", 1);
+  set_int(n, "axis", 0);
+  add_output(m, "y");
+  EXPECT_EQ(run_floats(m, {kX}), (Doubles{-10, 0, 10, 40, 60, 80}));
+}
+
+TEST(Adapt, SlopesOfPReluBelongToChannelsInOpset6) {
+  onnx::ModelProto m = empty_model(6);
+  add_input(m, "x", {1, 2, 2});
+  add_floats(m, "slope", {2}, {10, 100});
+  add_node(m, "PRelu", {"x", "slope"}, {"y"});
+  add_output(m, "y");
+  EXPECT_EQ(run_floats(m, {floats({1, 2, 2}, {-1, 2, -3, -4})}), (Doubles{-10, 2, -300, -400}));
+}
+
+// Up to opset 12 everything from axis on is one distribution.
+TEST(Adapt, SoftmaxOfOpset11SumsToOneOverAllFurtherAxes) {
+  for (const auto& [opset, parts] : {std::pair(11, 2), {13, 4}}) {
+    onnx::ModelProto m = empty_model(opset);
+    add_input(m, "x", {2, 2, 2});
+    set_int(add_node(m, "Softmax", {"x"}, {"y"}), "axis", 1);
+    add_output(m, "y");
+    const Doubles y = run_floats(m, {floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8})});
+    double sum = 0;
+    for (double v : y) sum += v;
+    EXPECT_NEAR(sum, parts, 1e-6) << "opset " << opset;
+  }
+}
+
+TEST(Adapt, SoftmaxOfOpset11OverTheLastAxisStaysOneNode) {
+  EXPECT_EQ(import_proto(one_node("Softmax", 11)).nodes.size(), 1u);
+}
+
+TEST(Adapt, AttributesThatBecameInputs) {
+  onnx::ModelProto m = empty_model(9);
+  add_input(m, "x", {2, 3});
+  set_ints(add_node(m, "Unsqueeze", {"x"}, {"u"}), "axes", {0});
+  set_ints(add_node(m, "Squeeze", {"u"}, {"s"}), "axes", {0});
+  onnx::NodeProto& pad = add_node(m, "Pad", {"s"}, {"p"});
+  set_ints(pad, "pads", {0, 1, 0, 0});
+  set_float(pad, "value", 7);
+  onnx::NodeProto& slice = add_node(m, "Slice", {"p"}, {"l"});
+  set_ints(slice, "axes", {1});
+  set_ints(slice, "starts", {0});
+  set_ints(slice, "ends", {3});
+  onnx::NodeProto& clip = add_node(m, "Clip", {"l"}, {"c"});
+  set_float(clip, "min", 0);
+  set_float(clip, "max", 5);
+  onnx::NodeProto& split = add_node(m, "Split", {"c"}, {"first", "rest"});
+  set_int(split, "axis", 1);
+  set_ints(split, "split", {1, 2});
+  onnx::NodeProto& sum = add_node(m, "ReduceSum", {"rest"}, {"y"});
+  set_ints(sum, "axes", {1});
+  set_int(sum, "keepdims", 0);
+  add_output(m, "y");
+  add_output(m, "first");
+  const auto out = run_model(import_proto(m), {kX});
+  EXPECT_EQ(out.at(0).to_doubles(), (Doubles{0, 5}));
+  EXPECT_EQ(out.at(1).to_doubles(), (Doubles{5, 5}));
+}
+
+TEST(Adapt, FormsOfOpset1) {
+  onnx::ModelProto m = empty_model(1);
+  add_input(m, "x", {2, 3});
+  onnx::NodeProto& pad = add_node(m, "Pad", {"x"}, {"p"});
+  set_ints(pad, "paddings", {0, 0, 0, 1});
+  set_ints(add_node(m, "Reshape", {"p"}, {"r"}), "shape", {4, 2});
+  set_string(add_node(m, "Cast", {"r"}, {"i"}), "to", "INT32");
+  set_string(add_node(m, "Cast", {"i"}, {"f"}), "to", "FLOAT");
+  onnx::NodeProto& relu = add_node(m, "Relu", {"f"}, {"a"});
+  set_ints(relu, "consumed_inputs", {0});
+  add_node(m, "Concat", {"a", "f"}, {"y"});  // axis 1 by default
+  add_output(m, "y");
+  EXPECT_EQ(run_floats(m, {kX}), (Doubles{0, 0, -1, 0, 1, 0, 1, 0, 2, 3, 2, 3, 4, 0, 4, 0}));
+}
+
+TEST(Adapt, BatchNormalizationOfOldOpsets) {
+  for (const int opset : {5, 6, 7, 8, 9, 13, 14, 15, 17}) {
+    onnx::ModelProto m = empty_model(opset);
+    add_input(m, "x", {2, 3});
+    add_floats(m, "scale", {3}, {2, 2, 2});
+    add_floats(m, "bias", {3}, {1, 1, 1});
+    add_floats(m, "mean", {3}, {1, 1, 1});
+    add_floats(m, "var", {3}, {4, 4, 4});
+    onnx::NodeProto& n =
+        add_node(m, "BatchNormalization", {"x", "scale", "bias", "mean", "var"}, {"y"});
+    set_float(n, "epsilon", 0);
+    if (opset < 7) set_int(n, "is_test", 1);
+    if (opset < 9) set_int(n, "spatial", 1);
+    add_output(m, "y");
+    EXPECT_EQ(run_floats(m, {kX}), (Doubles{-1, 0, 1, 2, 3, 4})) << "opset " << opset;
+    if (opset < 9) {
+      n.mutable_attribute(n.attribute_size() - 1)->set_i(0);
+      EXPECT_THAT(refusal(m), HasSubstr("spatial"));
+    }
+  }
+}
+
+TEST(Adapt, DropoutOfOldOpsetsIsTheIdentityAndKeepsItsRatio) {
+  for (const int opset : {1, 6, 7, 10, 12, 13}) {
+    onnx::ModelProto m = one_node("Dropout", opset);
+    if (opset < 12) set_float(node_of(m), "ratio", 0.25f);
+    if (opset < 7) set_int(node_of(m), "is_test", 1);
+    node_of(m).add_output("unused_mask");
+    EXPECT_EQ(run_floats(m, {kX}), kX.to_doubles());
+    const Model model = import_proto(m);
+    EXPECT_EQ(model.nodes.back().outputs.size(), 1u);
+    if (opset < 12) {
+      EXPECT_EQ(model.nodes.back().inputs.size(), 2u);
+    }
+  }
+}
+
+TEST(Adapt, WhatOldFormsCannotSayIsRefusedByName) {
+  EXPECT_THAT(refusal(one_node("Upsample", 9)), HasSubstr("Upsample"));
+  EXPECT_THAT(refusal(one_node("Tile", 1)), HasSubstr("Tile of opset 1"));
+  onnx::ModelProto cast = one_node("Cast");
+  set_int(node_of(cast), "to", onnx::TensorProto::STRING);
+  EXPECT_THAT(refusal(cast), HasSubstr("string"));
+}
+
+TEST(Adapt, TakesRuntimesOwnOperators) {
+  for (const char* op : {"Gelu", "BiasGelu", "FastGelu"}) {
+    onnx::ModelProto m = one_node(op);
+    node_of(m).set_domain("com.microsoft");
+    const bool bias = std::string(op) != "Gelu";
+    if (bias) {
+      add_floats(m, "b", {3}, {0, 1, 0});
+      node_of(m).add_input("b");
+    }
+    const Doubles y = run_floats(m, {kX});
+    EXPECT_NEAR(y[2], 0.8413, 1e-3) << op;
+    EXPECT_NEAR(y[1], bias ? 0.8413 : 0, 1e-3) << op;
+  }
+  onnx::ModelProto unknown = one_node("Attention");
+  node_of(unknown).set_domain("com.microsoft");
+  EXPECT_THAT(refusal(unknown), HasSubstr("Attention of domain com.microsoft"));
+}
+
+TEST(Adapt, FusedConvTakesItsActivation) {
+  for (const auto& [activation, expected] :
+       {std::pair("Relu", 0.0), {"Clip", -2.0}, {"Tanh", std::tanh(-6.0)}, {"LeakyRelu", -3.0}}) {
+    onnx::ModelProto m = empty_model();
+    add_input(m, "x", {1, 1, 2, 2});
+    add_floats(m, "w", {1, 1, 1, 1}, {-3});
+    onnx::NodeProto& n = add_node(m, "FusedConv", {"x", "w"}, {"y"});
+    n.set_domain("com.microsoft");
+    set_string(n, "activation", activation);
+    onnx::AttributeProto& a = *n.add_attribute();
+    a.set_name("activation_params");
+    a.set_type(onnx::AttributeProto::FLOATS);
+    if (std::string(activation) == "Clip") a.add_floats(-2), a.add_floats(2);
+    if (std::string(activation) == "LeakyRelu") a.add_floats(0.5f);
+    add_output(m, "y");
+    EXPECT_NEAR(run_floats(m, {floats({1, 1, 2, 2}, {2, 2, 2, 2})})[0], expected, 1e-6)
+        << activation;
+  }
+}
+
+TEST(Adapt, ConstantsAreNoWeightsAndEqualShapesAreShared) {
+  onnx::ModelProto m = empty_model();
+  add_input(m, "x", {2, 3});
+  add_ints(m, "s1", {1}, {-1});
+  add_ints(m, "s2", {1}, {-1});
+  add_ints(m, "unused", {1}, {5});
+  onnx::NodeProto& c = add_node(m, "Constant", {}, {"half"});
+  set_float(c, "value_float", 0.5f);
+  add_node(m, "Reshape", {"x", "s1"}, {"a"});
+  add_node(m, "Reshape", {"a", "s2"}, {"b"});
+  add_node(m, "Mul", {"b", "half"}, {"y"});
+  add_output(m, "y");
+  const Model model = import_proto(m);
+  EXPECT_EQ(model.initialisers.size(), 1u);
+  EXPECT_TRUE(bind(model, 1).params().empty());
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -23,12 +23,9 @@ double epsilon(DType t) {
 }
 
 // What rounding may do to a sum of `terms` products.
-double tolerance(const OpDef& def, const Example& example, const Attrs& attrs,
-                 std::span<const TensorType> in, DType out, double largest) {
-  const double scale = std::max(1.0, largest);
-  if (example.tolerance > 0) return example.tolerance * scale;
-  const double terms = def.terms ? static_cast<double>(def.terms(attrs, in)) : 1.0;
-  return epsilon(out) * (8 + 2 * terms) * scale;
+double tolerance(const OpDef& def, const NodeRun& run, DType out, double largest) {
+  const double terms = def.terms ? static_cast<double>(def.terms(run.attrs, run.in)) : 1.0;
+  return epsilon(out) * (8 + 2 * terms) * std::max(1.0, largest);
 }
 
 NodeRun node_of(const ExampleGraph& e) {
@@ -46,8 +43,9 @@ NodeRun node_of(const ExampleGraph& e) {
   return run;
 }
 
-void compare(const ExampleCase& c, const NodeRun& run, const std::vector<std::vector<double>>& want,
-             const std::vector<Bytes>& got) {
+// `allowed` is relative to the largest value; 0: what rounding explains.
+void compare(const OpDef& def, const std::string& what, const NodeRun& run, double allowed,
+             const std::vector<std::vector<double>>& want, const std::vector<Bytes>& got) {
   ASSERT_EQ(got.size(), want.size());
   for (size_t k = 0; k < want.size(); ++k) {
     const DType t = run.out[k].dtype;
@@ -57,14 +55,14 @@ void compare(const ExampleCase& c, const NodeRun& run, const std::vector<std::ve
     for (const double x : want[k]) {
       if (std::isfinite(x)) largest = std::max(largest, std::fabs(x));
     }
-    const double allowed =
-        is_float(t) ? tolerance(*c.def, c.example(), run.attrs, run.in, t, largest) : 0;
+    double bound = allowed > 0 ? allowed * std::max(1.0, largest) : tolerance(def, run, t, largest);
+    if (!is_float(t)) bound = 0;
     for (size_t i = 0; i < values.size(); ++i) {
       const bool same =
           values[i] == want[k][i] || (std::isnan(values[i]) && std::isnan(want[k][i]));
-      ASSERT_TRUE(same || std::fabs(values[i] - want[k][i]) <= allowed)
-          << describe(*c.def, c.index) << "\noutput " << k << " element " << i << ": " << values[i]
-          << ", reference " << want[k][i] << ", allowed " << allowed;
+      ASSERT_TRUE(same || std::fabs(values[i] - want[k][i]) <= bound)
+          << what << "\noutput " << k << " element " << i << ": " << values[i] << ", reference "
+          << want[k][i] << ", allowed " << bound;
     }
   }
 }
@@ -82,7 +80,7 @@ TEST_P(KernelTest, MatchesTheReferenceWithAnyThreadsAndConstants) {
     run.in_place = true;
     plugin->set_threads(1);
     const std::vector<Bytes> got = plugin->run(run);
-    compare(c, run, want, got);
+    compare(*c.def, describe(*c.def, c.index), run, c.example().tolerance, want, got);
     if (testing::Test::HasFailure()) return;
     plugin->set_threads(3);
     const std::vector<Bytes> threaded = plugin->run(run);
@@ -152,6 +150,45 @@ std::vector<Batched> batched_cases() {
   };
 }
 
+// Larger than an example, to reach every block size; not one result per image.
+std::vector<Batched> large_cases() {
+  const Ints p1 = {1, 1, 1, 1}, s2 = {2, 2};
+  const auto grad = [](Ints x, Attrs attrs) {
+    attrs.set("input_shape", std::move(x));
+    return attrs;
+  };
+  const Attrs same{{"pads", p1}}, half{{"pads", p1}, {"strides", s2}};
+  Attrs kernel3 = same, half3 = half, kernel1 = {{"kernel_shape", Ints{1, 1}}};
+  kernel3.set("kernel_shape", Ints{3, 3});
+  half3.set("kernel_shape", Ints{3, 3});
+  Attrs grouped = kernel3;
+  grouped.set("group", int64_t{4});
+  return {
+      {"GradInput",
+       "ConvGradInput",
+       {{2, 70, 14, 15}, {70, 45, 3, 3}},
+       grad({2, 45, 14, 15}, same)},
+      {"GradInputStrided",
+       "ConvGradInput",
+       {{2, 70, 15, 30}, {70, 145, 3, 3}},
+       grad({2, 145, 30, 59}, half)},
+      {"GradInputPointwiseStrided",
+       "ConvGradInput",
+       {{2, 70, 7, 7}, {70, 345, 1, 1}},
+       grad({2, 345, 14, 14}, {{"strides", s2}})},
+      {"GradWeight", "ConvGradWeight", {{2, 45, 14, 15}, {2, 70, 14, 15}}, kernel3},
+      {"GradWeightLarge", "ConvGradWeight", {{2, 20, 40, 41}, {2, 30, 40, 41}}, kernel3},
+      {"GradWeightStrided", "ConvGradWeight", {{2, 145, 9, 9}, {2, 16, 5, 5}}, half3},
+      {"GradWeightPointwise", "ConvGradWeight", {{3, 345, 7, 7}, {3, 70, 7, 7}}, kernel1},
+      {"GradWeightGrouped", "ConvGradWeight", {{2, 32, 9, 9}, {2, 64, 9, 9}}, grouped},
+      {"GemmLarge", "Gemm", {{150, 800}, {800, 350}, {150, 350}}},
+      {"GemmBothTransposed",
+       "Gemm",
+       {{800, 50}, {70, 800}, {50, 1}},
+       {{"transA", 1}, {"transB", 1}}},
+  };
+}
+
 TensorType with_batch(const Shape& s, int64_t batch) { return {DType::kF32, s.with(0, batch)}; }
 
 // The case for images [first, first + batch) of a stream of images.
@@ -163,7 +200,8 @@ NodeRun batch_of(const Batched& c, int64_t first, int64_t batch) {
     const bool streams =
         i == 0 || std::find(c.per_image.begin(), c.per_image.end(), i) != c.per_image.end();
     const TensorType type = with_batch(c.inputs[i], streams ? batch : c.inputs[i][0]);
-    ExampleInput spec(with_batch(c.inputs[i], streams ? 8 : c.inputs[i][0]).shape);
+    const int64_t stream = std::max<int64_t>(8, batch);
+    ExampleInput spec(with_batch(c.inputs[i], streams ? stream : c.inputs[i][0]).shape);
     const std::vector<double> values = example_values(spec, c.name + std::to_string(i));
     run.data.emplace_back(type.bytes());
     const int64_t skip = streams ? first * c.inputs[i].count() : 0;
@@ -178,6 +216,36 @@ NodeRun batch_of(const Batched& c, int64_t first, int64_t batch) {
   run.out = {g.type(y)};
   return run;
 }
+
+class LargeTest : public testing::TestWithParam<Batched> {};
+
+TEST_P(LargeTest, MatchesTheReferenceWithAnyThreads) {
+  const Batched& c = GetParam();
+  const NodeRun run = batch_of(c, 0, c.inputs[0][0]);
+  std::vector<std::vector<double>> in(run.in.size());
+  for (size_t i = 0; i < in.size(); ++i) {
+    in[i].resize(static_cast<size_t>(run.in[i].shape.count()));
+    load(run.data[i].data(), in[i].size(), run.in[i].dtype, in[i].data());
+  }
+  const OpDef& def = find_op(c.op);
+  const auto want = run_reference(def, run.attrs, run.in, run.out, in);
+  ASSERT_FALSE(Plugin::cpu_builds().empty()) << "no cpu plugin in $NDTRAIN_BACKEND_PATH";
+  for (const auto& plugin : Plugin::cpu_builds()) {
+    SCOPED_TRACE(plugin->path());
+    plugin->set_threads(1);
+    const std::vector<Bytes> got = plugin->run(run);
+    compare(def, c.name, run, 1e-5, want, got);
+    plugin->set_threads(5);
+    const std::vector<Bytes> threaded = plugin->run(run);
+    ASSERT_EQ(threaded.size(), got.size());
+    EXPECT_TRUE(threaded[0] == got[0]) << c.name << ": threads matter";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OneImage, LargeTest, testing::ValuesIn(batched_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+INSTANTIATE_TEST_SUITE_P(Whole, LargeTest, testing::ValuesIn(large_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
 
 class BatchTest : public testing::TestWithParam<Batched> {};
 

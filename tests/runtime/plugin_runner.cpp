@@ -134,7 +134,9 @@ std::vector<Bytes> run_once(const OpenDevice& d, const ndt_prepared& prepared, c
 }  // namespace
 
 Bytes::Bytes(size_t size, int fill) : size_(size) {
-  data_.reset(static_cast<std::byte*>(std::aligned_alloc(64, std::max<size_t>(size, 1))));
+  void* memory = nullptr;  // aligned_alloc would want whole multiples of the alignment
+  if (posix_memalign(&memory, 64, std::max<size_t>(size, 1)) != 0) throw std::bad_alloc();
+  data_.reset(static_cast<std::byte*>(memory));
   if (size) std::memset(data_.get(), fill, size);
 }
 

@@ -71,6 +71,7 @@ void translate_dtype(Adaptation& a, const char* attribute) {
   try {
     a.node.attrs.set(attribute, static_cast<int64_t>(dtype_from_onnx(*type)));
   } catch (const Error& e) {
+    a.node.attrs.set(attribute, int64_t{0});
     a.refuse("attribute " + std::string(attribute) + ": " + e.what());
   }
 }

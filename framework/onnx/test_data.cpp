@@ -27,9 +27,12 @@ Result<std::vector<Tensor>> read_all(Fs& fs, const std::string& directory, const
   return all;
 }
 
+// CastLike's second input counts for its type alone, and ONNX's data for it has another shape.
 std::set<std::string> read_names(const Model& model) {
   std::set<std::string> names(model.outputs.begin(), model.outputs.end());
-  for (const ModelNode& n : model.nodes) names.insert(n.inputs.begin(), n.inputs.end());
+  for (const ModelNode& n : model.nodes) {
+    names.insert(n.inputs.begin(), n.op == "CastLike" ? n.inputs.begin() + 1 : n.inputs.end());
+  }
   return names;
 }
 

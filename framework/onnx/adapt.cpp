@@ -178,7 +178,10 @@ class Adapter {
       if (a.node.domain.empty()) apply(rule, a);
     }
     finish(a, original);
-    for (size_t i = first; i < to_.nodes.size(); ++i) learn(to_.nodes[i]);
+    for (size_t i = first; i < to_.nodes.size(); ++i) {
+      state_defaults(to_.nodes[i]);
+      learn(to_.nodes[i]);
+    }
   }
 
   static void drop_absent(OnnxNode& n) {
@@ -232,7 +235,7 @@ class Adapter {
     for (ModelNode& next : a.take_following()) to_.nodes.push_back(std::move(next));
   }
 
-  void check(OnnxNode& n, const OpDef& def, const std::string& original) {
+  void check(const OnnxNode& n, const OpDef& def, const std::string& original) {
     const auto arity = [&](const char* what, size_t have, int low, int high) {
       if (static_cast<int>(have) >= low && static_cast<int>(have) <= high) return;
       problems_.add(original, ": has ", have, " ", what, ", ", def.name, " takes ", low, " to ",
@@ -249,9 +252,15 @@ class Adapter {
       }
     }
     for (const AttrSpec& spec : def.attrs) {
-      if (n.attrs.has(spec.name)) continue;
-      if (spec.required) problems_.add(original, ": attribute ", spec.name, " is missing");
-      if (spec.fallback) n.attrs.set(std::string(spec.name), as_stored(*spec.fallback));
+      if (spec.required && !n.attrs.has(spec.name))
+        problems_.add(original, ": attribute ", spec.name, " is missing");
+    }
+  }
+
+  static void state_defaults(ModelNode& n) {
+    for (const AttrSpec& spec : find_op(n.op).attrs) {
+      if (!spec.fallback || n.attrs.has(spec.name)) continue;
+      n.attrs.set(std::string(spec.name), as_stored(*spec.fallback));
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "framework/onnx/export.h"
 #include "tests/onnx/model_proto.h"
 
 namespace ndtrain {
@@ -24,6 +25,8 @@ TEST(Adapt, BroadcastAlongAnAxisInOpset6) {
   set_int(n, "broadcast", 1);
   set_int(n, "axis", 1);
   add_output(m, "y");
+  const Model model = import_proto(m);
+  EXPECT_EQ(content_id(import_model(export_model(model))), content_id(model));
   const Tensor x({DType::kF32, Shape{2, 3, 2}});
   EXPECT_EQ(run_floats(m, {x}), (Doubles{10, 10, 20, 20, 30, 30, 10, 10, 20, 20, 30, 30}));
 }

@@ -1,7 +1,9 @@
 #include "models/builder.h"
 
+#include <algorithm>
 #include <cmath>
 
+#include "framework/graph/fold.h"
 #include "framework/graph/op.h"
 
 namespace ndtrain::models {
@@ -73,7 +75,7 @@ std::vector<Builder::Value> Builder::nodes(const std::string& op, const std::vec
     in.push_back(values_.at(x));
   }
   complete(op, attrs);
-  const std::vector<ValueId> out = shapes_.add(op, in, attrs, static_cast<int>(outputs));
+  const std::vector<ValueId> out = add_shapes(op, in, attrs, static_cast<int>(outputs));
   std::vector<Value> names;
   for (size_t k = 0; k < outputs; ++k) {
     names.push_back(op + "_" + std::to_string(counts_[op]++));
@@ -81,6 +83,21 @@ std::vector<Builder::Value> Builder::nodes(const std::string& op, const std::vec
   }
   model_.nodes.push_back({op, inputs, names, std::move(attrs)});
   return names;
+}
+
+// As bind() does: shape arithmetic becomes a constant.
+std::vector<ValueId> Builder::add_shapes(const std::string& op, const std::vector<ValueId>& in,
+                                         const Attrs& attrs, int outputs) {
+  const size_t nodes = shapes_.nodes().size();
+  std::vector<ValueId> out = shapes_.add(op, in, attrs, outputs);
+  const bool known =
+      shapes_.nodes().size() > nodes && !in.empty() && std::ranges::all_of(in, [&](ValueId v) {
+        return shapes_.value(v).kind == ValueKind::kConstant;
+      });
+  if (!known) return out;
+  const std::vector<Tensor> results = run_on_constants(shapes_, shapes_.nodes().back());
+  for (size_t k = 0; k < out.size(); ++k) out[k] = shapes_.add_constant("", results[k]);
+  return out;
 }
 
 Builder::Value Builder::named(const Value& x, const std::string& name) {

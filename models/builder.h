@@ -89,6 +89,8 @@ class Builder {
 
  private:
   Value constant_tensor(const std::string& name, Tensor value);
+  std::vector<ValueId> add_shapes(const std::string& op, const std::vector<ValueId>& in,
+                                  const Attrs& attrs, int outputs);
   Value bias(const std::string& name, int64_t n, int64_t fan_in);
 
   uint64_t seed_;

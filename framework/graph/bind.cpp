@@ -52,13 +52,14 @@ class Binder {
     for (const std::string& name : n.inputs) in.push_back(get(name));
     const size_t nodes = g_.nodes().size();
     std::vector<ValueId> out = g_.add(n.op, in, n.attrs, static_cast<int>(n.outputs.size()));
-    if (g_.nodes().size() > nodes && folds(in)) {
+    if (g_.nodes().size() > nodes && folds(in) && worth_folding(g_, g_.nodes().back())) {
       const Node node = g_.nodes().back();
       std::vector<Tensor> results = run_on_constants(g_, node);
       for (size_t k = 0; k < out.size(); ++k) out[k] = g_.add_constant("", std::move(results[k]));
     } else if (g_.nodes().size() > nodes && find_op(n.op).reference_only) {
       throw Error(n.op,
-                  ": only shape arithmetic may use it, but its inputs are not known in advance");
+                  ": only shape arithmetic may use it, but its inputs are not known in advance"
+                  " or its result is too large");
     }
     for (size_t k = 0; k < n.outputs.size(); ++k) {
       if (n.outputs[k].empty()) continue;

@@ -14,7 +14,13 @@ class Extraction {
     for (size_t i = 0; i < model.nodes.size(); ++i) {
       for (const std::string& name : model.nodes[i].outputs) producer_[name] = i;
     }
+    for (const std::string& name : inputs_) {
+      if (!is_model_input(name) && !producer_.contains(name)) {
+        throw Error("there is no value '", name, "' to cut at");
+      }
+    }
     mark_values_before_the_cut();
+    mark_values_behind_the_cut();
   }
 
   Model run(std::span<const std::string> outputs) {
@@ -39,19 +45,46 @@ class Extraction {
     return std::ranges::find(inputs_, name) != inputs_.end();
   }
 
+  bool is_model_input(const std::string& name) const {
+    return std::ranges::any_of(model_.inputs, [&](const auto& in) { return in.name == name; });
+  }
+
   // Values that a run of the part cannot have: they need an input of the model that is not given.
   void mark_values_before_the_cut() {
     for (const ModelInput& in : model_.inputs) {
       if (!is_input(in.name)) before_.insert(in.name);
     }
     for (const ModelNode& n : model_.nodes) {
-      const bool any = std::ranges::any_of(
-          n.inputs, [&](const std::string& name) { return before_.contains(name); });
-      if (!any || n.op == "Shape") continue;
+      if (!reads_from(n, before_) || n.op == "Shape") continue;
       for (const std::string& name : n.outputs) {
-        if (!is_input(name)) before_.insert(name);
+        if (!name.empty() && !is_input(name)) before_.insert(name);
       }
     }
+  }
+
+  void mark_values_behind_the_cut() {
+    behind_.insert(inputs_.begin(), inputs_.end());
+    for (const ModelNode& n : model_.nodes) {
+      if (!reads_from(n, behind_)) continue;
+      for (const std::string& name : n.outputs) {
+        if (!name.empty()) behind_.insert(name);
+      }
+    }
+  }
+
+  static bool reads_from(const ModelNode& n, const std::set<std::string>& values) {
+    return std::ranges::any_of(n.inputs,
+                               [&](const std::string& name) { return values.contains(name); });
+  }
+
+  // The value that would have to cross as well for `name` to be computed.
+  const std::string& missing_for(const std::string& name) const {
+    const auto it = producer_.find(name);
+    if (it == producer_.end() || !reads_from(model_.nodes[it->second], behind_)) return name;
+    for (const std::string& in : model_.nodes[it->second].inputs) {
+      if (before_.contains(in)) return missing_for(in);
+    }
+    return name;
   }
 
   void need(const std::string& name) {
@@ -63,7 +96,8 @@ class Extraction {
     }
     const auto it = producer_.find(name);
     if (it == producer_.end() || before_.contains(name)) {
-      throw Error("cannot cut here: '", name, "' is needed behind the cut but does not cross it");
+      throw Error("cannot cut here: '", missing_for(name),
+                  "' is needed behind the cut but does not cross it");
     }
     keep_.insert(it->second);
     const ModelNode& n = model_.nodes[it->second];
@@ -134,13 +168,17 @@ class Extraction {
         out_.initialisers[parts.back()] = Tensor::i64({dims[static_cast<size_t>(i)]});
       }
     }
-    out_.nodes.push_back({"Concat", parts, {out}, {{"axis", int64_t{0}}}});
+    if (parts.empty()) {
+      out_.initialisers[out] = Tensor::i64({});
+    } else {
+      out_.nodes.push_back({"Concat", parts, {out}, {{"axis", int64_t{0}}}});
+    }
   }
 
   const Model& model_;
   std::vector<std::string> inputs_;
   std::map<std::string, size_t> producer_;
-  std::set<std::string> before_, seen_;
+  std::set<std::string> before_, behind_, seen_;
   std::set<size_t> keep_;
   std::map<int64_t, Graph> bound_;
   Model out_;

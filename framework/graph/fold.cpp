@@ -26,25 +26,25 @@ std::vector<Tensor> run_on_constants(const Graph& g, const Node& n) {
   return result;
 }
 
-Graph fold_constants(const Graph& g, std::span<const ValueId> trainable) {
-  // A result larger than this and than what it is made from is cheaper to recompute than to keep.
-  constexpr int64_t kLargest = int64_t{1} << 22;
+bool worth_folding(const Graph& g, const Node& n) {
+  constexpr int64_t kSmall = int64_t{1} << 22;
+  int64_t in_count = 0, out_count = 0;
+  for (ValueId v : n.inputs) in_count += v == kNone ? 0 : g.shape(v).count();
+  for (ValueId v : n.outputs) out_count += g.shape(v).count();
+  return out_count <= std::max(kSmall, in_count);
+}
 
+Graph fold_constants(const Graph& g, std::span<const ValueId> trainable) {
   const std::vector<bool> tuned = depends_on(g, trainable);
   GraphCopy copy(g);
   copy.keep_inputs();
   for (const Node& n : g.nodes()) {
-    int64_t in_count = 0, out_count = 0;
     bool known = !n.inputs.empty();
     for (ValueId v : n.inputs) {
-      if (v == kNone) continue;
-      known &= !tuned[index(v)] && copy.graph().value(copy.get(v)).data.defined();
-      in_count += g.shape(v).count();
+      if (v != kNone) known &= !tuned[index(v)] && copy.graph().value(copy.get(v)).data.defined();
     }
-    for (ValueId v : n.outputs) out_count += g.shape(v).count();
     copy.copy(n);
-    if (!known || out_count > std::max(kLargest, in_count)) continue;
-    if (copy.graph().nodes().empty()) continue;
+    if (!known || !worth_folding(g, n)) continue;
     const Node copied = copy.graph().nodes().back();
     std::vector<Tensor> results = run_on_constants(copy.graph(), copied);
     for (size_t k = 0; k < results.size(); ++k) {

@@ -38,6 +38,7 @@ struct TrainingGraph {
 
 // Batch statistics and dropout on: BatchNormalization trains and its running statistics become
 // state outputs; Dropout draws its mask from (seed, step), so that it is not repeated for ever.
-TrainingGraph to_training(const Graph& g);
+// Nodes that depend on none of `trainable` are frozen and stay as they are, wherever a cut lies.
+TrainingGraph to_training(const Graph& g, std::span<const ValueId> trainable);
 
 }  // namespace ndtrain

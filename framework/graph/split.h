@@ -17,7 +17,8 @@ struct Split {
 };
 
 // Cuts as late as `trainable` allows. An output of `g` that is frozen crosses as a feature and is
-// handed on by the trainable half. Throws Error if nothing is trainable.
+// handed on by the trainable half. What depends on no input of `g` never crosses: a half that needs
+// it computes it. Throws Error if nothing is trainable.
 Split split(const Graph& g, std::span<const ValueId> trainable);
 
 // Cuts at `features`, which must be legal: earlier than `trainable` allows is fine (what lies

@@ -8,12 +8,15 @@ namespace {
 
 class ToTraining {
  public:
-  explicit ToTraining(const Graph& g) : g_(g), copy_(g) {}
+  ToTraining(const Graph& g, std::span<const ValueId> trainable)
+      : g_(g), tuned_(depends_on(g, trainable)), copy_(g) {}
 
   TrainingGraph run() {
     copy_.keep_inputs();
     for (const Node& n : g_.nodes()) {
-      if (n.op == "BatchNormalization" && !n.attrs.flag("training_mode")) {
+      if (!tuned_[index(n.outputs[0])]) {
+        copy_.copy(n);
+      } else if (n.op == "BatchNormalization" && !n.attrs.flag("training_mode")) {
         batch_norm(n);
       } else if (n.op == "Dropout" && ratio(n) > 0) {
         dropout(n);
@@ -84,6 +87,7 @@ class ToTraining {
   }
 
   const Graph& g_;
+  const std::vector<bool> tuned_;
   GraphCopy copy_;
   TrainingGraph result_;
   int64_t streams_ = 0;
@@ -91,6 +95,8 @@ class ToTraining {
 
 }  // namespace
 
-TrainingGraph to_training(const Graph& g) { return ToTraining(g).run(); }
+TrainingGraph to_training(const Graph& g, std::span<const ValueId> trainable) {
+  return ToTraining(g, trainable).run();
+}
 
 }  // namespace ndtrain

@@ -20,6 +20,18 @@ ValueId before_softmax(const Graph& g, ValueId output) {
 
 bool looks_like_logits(const Shape& s) { return s.rank() >= 2 && s.count(2, s.rank()) == 1; }
 
+std::vector<ValueId> params_named(const Graph& g, std::span<const std::string> names) {
+  std::vector<ValueId> params;
+  for (const std::string& name : names) {
+    const ValueId v = g.find(name);
+    if (v == kNone || g.value(v).kind != ValueKind::kParam) {
+      throw Error("'", name, "' is not a parameter of the trainable part");
+    }
+    params.push_back(v);
+  }
+  return params;
+}
+
 }  // namespace
 
 Graph with_plain_logits(const Graph& g) {
@@ -45,21 +57,15 @@ Graph with_plain_logits(const Graph& g) {
 
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing) {
-  TrainingGraph training = to_training(remove_dead_nodes(with_plain_logits(forward)));
+  if (trainable.empty()) throw Error("nothing is trainable");
+  const Graph inference = with_plain_logits(forward);
+  TrainingGraph training = to_training(inference, params_named(inference, trainable));
   StepGraph s;
   Graph& g = training.graph;
   for (ValueId v : g.inputs()) {
     if (v != training.dropout_seed) s.features.push_back(v);
   }
-  for (const std::string& name : trainable) {
-    const ValueId v = g.find(name);
-    if (v == kNone || g.value(v).kind != ValueKind::kParam) {
-      throw Error("'", name, "' is not a parameter of the trainable part");
-    }
-    s.trainable.push_back(v);
-  }
-  if (s.trainable.empty()) throw Error("nothing is trainable");
-
+  s.trainable = params_named(g, trainable);
   const ValueId logits = g.outputs()[0];
   const int64_t batch = g.shape(logits)[0];
   s.labels = g.add_input("labels", {DType::kI64, {batch}});

@@ -1,0 +1,162 @@
+// One training step against PyTorch, in double precision there: tools/golden/train_step.py says how
+// the files came to be and what is in them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "framework/runtime/executor.h"
+#include "framework/train/head.h"
+#include "framework/train/step_graph.h"
+#include "models/zoo.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int64_t kRows = 8, kClasses = 10, kSide = 64;
+constexpr uint64_t kCell = 16, kPerSide = kSide / kCell;
+constexpr uint64_t kCells = uint64_t{1} << 32, kLabels = uint64_t{1} << 40;
+
+uint64_t mix(uint64_t x) {
+  uint64_t z = x + 0x9E3779B97F4A7C15;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+uint64_t fnv1a(const std::string& name) {
+  uint64_t h = 0xCBF29CE484222325;
+  for (const char c : name) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return h;
+}
+
+struct Digits {
+  double norm = 0;
+  std::array<double, 4> projections = {};
+};
+
+Digits digits_of(const std::string& name, const Tensor& t) {
+  Digits d;
+  const uint64_t start = fnv1a(name);
+  const std::vector<double> values = t.to_doubles();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const uint64_t bits = mix(start + i);
+    d.norm += values[i] * values[i];
+    for (int k = 0; k < 4; ++k) d.projections[k] += (bits >> (60 + k) & 1) ? values[i] : -values[i];
+  }
+  d.norm = std::sqrt(d.norm);
+  return d;
+}
+
+// An estimate of the 2-norm of the difference.
+double difference(const Digits& got, const Digits& expected) {
+  double sum = 0;
+  for (int k = 0; k < 4; ++k) sum += std::pow(got.projections[k] - expected.projections[k], 2);
+  return std::max(std::sqrt(sum / 4), std::abs(got.norm - expected.norm));
+}
+
+struct Golden {
+  double loss = 0;
+  std::map<std::string, Digits> gradients, states;
+};
+
+Golden read_golden(const std::string& name) {
+  const std::string path = std::string(NDT_SOURCE_DIR) + "/tests/models/golden/" + name + ".txt";
+  std::ifstream in(path);
+  EXPECT_TRUE(in) << path;
+  Golden golden;
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string kind, of;
+    words >> kind;
+    if (kind == "loss") {
+      words >> golden.loss;
+      continue;
+    }
+    Digits d;
+    words >> of >> d.norm;
+    for (double& p : d.projections) words >> p;
+    EXPECT_TRUE(words) << path << ": " << line;
+    (kind == "gradient" ? golden.gradients : golden.states)[of] = d;
+  }
+  return golden;
+}
+
+Model without_dropout(Model m) {
+  for (ModelNode& n : m.nodes) {
+    if (n.op == "Dropout") n = {"Identity", {n.inputs[0]}, n.outputs, {}};
+  }
+  return m;
+}
+
+double unit(uint64_t i) { return static_cast<double>(mix(i) >> 40) * 0x1p-23 - 1; }
+
+// Coarse and fine noise.
+Tensor pictures() {
+  Tensor t({DType::kF32, {kRows, 3, kSide, kSide}});
+  const std::span<float> pixels = t.mutable_as<float>();
+  for (uint64_t i = 0; i < pixels.size(); ++i) {
+    const uint64_t x = i % kSide, y = i / kSide % kSide, plane = i / (kSide * kSide);
+    const uint64_t cell = (plane * kPerSide + y / kCell) * kPerSide + x / kCell;
+    pixels[i] = static_cast<float>(unit(i) / 4 + unit(kCells + cell));
+  }
+  return t;
+}
+
+std::vector<Tensor> batch() {
+  Tensor labels({DType::kI64, {kRows}}), weights({DType::kF32, {kRows}});
+  for (uint64_t n = 0; n < kRows; ++n) {
+    labels.mutable_as<int64_t>()[n] = static_cast<int64_t>(mix(kLabels + n) % kClasses);
+    weights.mutable_as<float>()[n] = 1.0f / kRows;
+  }
+  return {pictures(), labels, weights};
+}
+
+class TrainStep : public testing::TestWithParam<const char*> {};
+
+TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
+  const Golden golden = read_golden(GetParam());
+  const Model model =
+      without_dropout(build_model(GetParam(), {.classes = kClasses, .img_size = kSide, .seed = 1}));
+  const std::vector<std::string> names = trainable_parameters(model, "none");
+  const StepGraph step = make_step_graph(bind(model, kRows), names, 0);
+  ASSERT_EQ(step.dropout_seed, kNone);
+
+  const Device device(Backend::find("cpu"));
+  const Plan plan(step.graph, device, {.bound_params = step.trainable});
+  std::vector<Tensor> given = batch();
+  ASSERT_EQ(plan.bindings().size(), given.size() + names.size());
+  for (const std::string& name : names) given.push_back(model.initialisers.at(name));
+  const std::vector<Tensor> out = Executor(plan).run(given);
+
+  EXPECT_NEAR(out[0].to_doubles()[0], golden.loss, 1e-5 * golden.loss);
+  EXPECT_EQ(names.size(), golden.gradients.size());
+  EXPECT_EQ(step.states.size(), golden.states.size());
+  // Some gradients are zero but for rounding, since normalisation takes out again what the
+  // parameter does: a shift of all of a channel, say. These are compared with the largest there is.
+  double largest = 0, worst = 0;
+  for (const auto& [name, digits] : golden.gradients) largest = std::max(largest, digits.norm);
+  const double nothing = 1e-6 * largest;
+  const auto compare = [&](const std::string& name, const Tensor& got,
+                           const std::map<std::string, Digits>& expected) {
+    ASSERT_TRUE(expected.contains(name)) << name;
+    const Digits& e = expected.at(name);
+    const double d = difference(digits_of(name, got), e);
+    EXPECT_LE(d, std::max(1e-3 * e.norm, nothing)) << name << " of norm " << e.norm;
+    if (e.norm > nothing) worst = std::max(worst, d / e.norm);
+  };
+  for (size_t i = 0; i < names.size(); ++i) compare(names[i], out[2 + i], golden.gradients);
+  for (size_t i = 0; i < step.states.size(); ++i) {
+    compare(step.graph.value(step.states[i].param).name, out[2 + names.size() + i], golden.states);
+  }
+  RecordProperty("largest_difference", std::to_string(worst));
+  std::cout << GetParam() << ": largest difference " << worst << "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TrainStep, testing::Values("resnet18", "mobilenet_v2", "vit"),
+                         [](const auto& test) { return std::string(test.param); });
+
+}  // namespace
+}  // namespace ndtrain

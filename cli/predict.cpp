@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cli/photo_args.h"
+#include "cli/save_inputs.h"
 #include "cli/verb.h"
 #include "framework/core/csv.h"
 #include "framework/core/publish.h"
@@ -47,6 +48,7 @@ void declare_predict(ArgsSpec& args) {
   args.flag("format", "csv or json", "NAME", "csv");
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
   args.flag("b,batch", "batch size", "N", "32");
+  args.flag("save-inputs", "also write what the network sees of each photo, as .pb tensors", "DIR");
   args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
 }
 
@@ -61,6 +63,8 @@ int run_predict(Context& context, const Args& args) {
   PhotoSet set = all_photos(context.fs(), *open_catalogue(context.fs(), cache, root), root,
                             context.progress());
   if (set.photos.empty()) throw Error(root, ": there are no photos that can be read");
+  if (args.has("save-inputs"))
+    save_inputs(context.fs(), set, model.preprocess, args.text("save-inputs"));
   std::vector<size_t> all(set.photos.size());
   std::iota(all.begin(), all.end(), size_t{0});
   Listing listing(model, format == "json");

@@ -1,0 +1,65 @@
+"""Our logits against ONNX Runtime's, on the files that peers/export_zoo.py writes or any other image classifiers.
+
+usage: compare_zoo.py NDTRAIN MODEL.onnx ... [--inputs 16] [--device cpu]      (pip: onnxruntime onnx numpy)
+
+For every model, 16 random inputs go one by one and then in batches of three. Prints the largest difference as a share of
+the logits' standard deviation over inputs (its root mean square over the logits). Exit 1 when one is above 1e-3.
+"""
+import argparse
+import os
+import sys
+import tempfile
+
+import numpy as np
+import onnxruntime as ort
+from onnx import numpy_helper
+
+from peer import ndtrain
+
+LIMIT = 1e-3
+
+
+def write(path, name, array):
+    with open(path, "wb") as f:
+        f.write(numpy_helper.from_array(array, name).SerializeToString())
+
+
+def largest_difference(args, model, session, x, batch):
+    """Over all rows of x, in batches of at least `batch` rows."""
+    worst = 0.0
+    source, sink = session.get_inputs()[0].name, session.get_outputs()[0].name
+    for start in range(0, len(x) - len(x) % batch, batch):
+        rows = x[start:start + batch]
+        with tempfile.TemporaryDirectory() as data:
+            write(f"{data}/input_0.pb", source, rows)
+            write(f"{data}/output_0.pb", sink, session.run([sink], {source: rows})[0])
+            result = ndtrain(args.ndtrain, "model", "verify", model, "--data", data, "--rtol", 0, "--atol", 0,
+                             "--device", args.device, ok=(0, 1))
+        worst = max(worst, result["largest_error"])
+    return worst
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("ndtrain")
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--inputs", type=int, default=16)
+    parser.add_argument("--device", default="cpu")
+    args = parser.parse_args()
+    bad = 0
+    for model in args.models:
+        session = ort.InferenceSession(model, providers=["CPUExecutionProvider"])
+        shape = session.get_inputs()[0].shape
+        n = args.inputs + -args.inputs % 3
+        x = np.random.default_rng(0).standard_normal((n, *shape[1:]), dtype=np.float32)
+        logits = np.concatenate([session.run(None, {session.get_inputs()[0].name: row[None]})[0] for row in x])
+        deviation = float(np.sqrt((logits.std(axis=0) ** 2).mean()))
+        share = {b: largest_difference(args, model, session, x[:args.inputs if b == 1 else n], b) / deviation for b in (1, 3)}
+        passed = all(s <= LIMIT for s in share.values())
+        bad += not passed
+        print(f"{os.path.basename(model):28} deviation {deviation:9.4g}  batch 1 {share[1]:8.2e}  batch 3 {share[3]:8.2e}"
+              f"  {'ok' if passed else 'ABOVE ' + str(LIMIT)}", flush=True)
+    sys.exit(bad > 0)
+
+
+main()

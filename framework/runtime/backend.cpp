@@ -109,6 +109,10 @@ const Backend& Backend::load(const std::string& path) {
     throw Error("backend: ", path, " speaks version ", abi->abi_major, " of the plugin interface, ",
                 NDT_ABI_MAJOR, " is needed; rebuild it");
   }
+  if (abi->struct_size < sizeof(ndt_backend)) {
+    throw Error("backend: ", path, " fills ", abi->struct_size, " bytes of the plugin interface, ",
+                sizeof(ndt_backend), " are needed; rebuild it");
+  }
   auto backend = std::unique_ptr<Backend>(new Backend(abi, path));
   return *loaded.emplace(path, std::move(backend)).first->second;
 }

@@ -44,6 +44,7 @@ std::vector<Tensor> BatchPlans::run(std::span<const Tensor> inputs) {
   if (inputs.empty() || inputs[0].shape().rank() == 0)
     throw Error("batch: there is no input with rows");
   const int64_t total = inputs[0].shape()[0];
+  if (total < 1) throw Error("batch: ", inputs[0].type(), " has no rows");
   std::vector<Tensor> results;
   for (int64_t begin = 0; begin < total;) {
     const int64_t n = std::min(max_batch_, total - begin);
@@ -56,6 +57,11 @@ std::vector<Tensor> BatchPlans::run(std::span<const Tensor> inputs) {
       rows.push_back(padded_rows(t, begin, n, bucket(n)));
     }
     const std::vector<Tensor> out = p.executor.run(rows);
+    for (const Tensor& t : out) {
+      if (t.shape().rank() == 0 || t.shape()[0] != bucket(n)) {
+        throw Error("batch: an output is ", t.type(), " for ", bucket(n), " rows");
+      }
+    }
     if (results.empty()) {
       for (const Tensor& t : out)
         results.emplace_back(TensorType{t.type().dtype, t.shape().with(0, total)});

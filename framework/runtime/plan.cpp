@@ -155,7 +155,12 @@ Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
     : program_(std::make_unique<Program>(device)) {
   Program& p = *program_;
   p.bindings.assign(g.inputs().begin(), g.inputs().end());
-  p.bindings.insert(p.bindings.end(), options.bound_params.begin(), options.bound_params.end());
+  for (ValueId v : options.bound_params) {
+    if (v == kNone || g.value(v).kind != ValueKind::kParam) {
+      throw Error("plan: value ", static_cast<int32_t>(v), " is bound but is not a parameter");
+    }
+    p.bindings.push_back(v);
+  }
   p.outputs.assign(g.outputs().begin(), g.outputs().end());
   const std::set<ValueId> bound(p.bindings.begin(), p.bindings.end());
   for (ValueId v : g.params()) {

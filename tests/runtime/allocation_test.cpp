@@ -1,0 +1,69 @@
+// Running a plan allocates nothing: every operator new of this program is counted, those of the
+// plugin too, which takes the program's.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "framework/graph/passes.h"
+#include "framework/runtime/executor.h"
+#include "tests/graph/random_graph.h"
+#include "tests/runtime/cpu_device.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  const std::size_t rounded = (bytes + alignment) / alignment * alignment;
+  void* p = std::aligned_alloc(alignment, rounded);
+  if (!p) throw std::bad_alloc();
+  return p;
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t a) {
+  return counted(bytes, static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace ndtrain {
+namespace {
+
+TEST(Executor, RunningAllocatesNothing) {
+  set_threads(1);
+  for (uint64_t seed = 0; seed < 5; ++seed) {
+    const Graph g = optimize_for_inference(testing::random_network(seed, 20));
+    const Plan plan(g, testing::cpu());
+    Executor executor(plan);
+    const std::vector<Tensor> inputs = testing::random_inputs(g, seed);
+    std::vector<Tensor> outputs;
+    for (ValueId v : plan.outputs()) outputs.emplace_back(plan.type(v));
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Tensor& t : inputs) in.push_back(t.data());
+    for (Tensor& t : outputs) out.push_back(t.mutable_data());
+    int reported = 0;
+    const Executor::OnReady count = [&reported](int) { ++reported; };
+    executor.run(in, out, count);
+
+    const int64_t before = allocations;
+    executor.run(in, out, count);
+    EXPECT_EQ(allocations - before, 0) << "seed " << seed;
+    EXPECT_EQ(reported, 2 * static_cast<int>(outputs.size()));
+  }
+  const int64_t before = allocations;
+  const std::vector<int> one(1000, static_cast<int>(before));
+  EXPECT_GT(allocations - before, 0) << "nothing is counted here";
+  EXPECT_EQ(one.back(), static_cast<int>(before));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "framework/core/rng.h"
 #include "framework/graph/passes.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"

@@ -7,6 +7,7 @@
 namespace ndtrain {
 namespace {
 
+constexpr std::string_view kFormat = "ndtrain-checkpoint-1";
 constexpr std::string_view kParameter = "parameter.", kState = "state.", kOptimizer = "optimizer.";
 
 void add(TensorFile& file, std::string_view prefix, const std::map<std::string, Tensor>& tensors) {
@@ -21,7 +22,7 @@ Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
   add(file, kState, c.states);
   add(file, kOptimizer, c.optimizer);
   auto exact = [](double x) { return fmt::format("{:.17g}", x); };
-  file.metadata = {{"format", "ndtrain-checkpoint-1"},
+  file.metadata = {{"format", std::string(kFormat)},
                    {"optimizer_steps", std::to_string(c.optimizer_steps)},
                    {"epoch", std::to_string(c.epoch)},
                    {"step", std::to_string(c.step)},
@@ -46,8 +47,9 @@ Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
       if (name.starts_with(prefix)) group->emplace(name.substr(prefix.size()), t);
     }
   }
+  bool whole = false;
   try {
-    auto& m = file->metadata;
+    const auto& m = file->metadata;
     c.optimizer_steps = std::stoll(m.at("optimizer_steps"));
     c.epoch = std::stoll(m.at("epoch"));
     c.step = std::stoll(m.at("step"));
@@ -57,9 +59,11 @@ Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
     c.best_top1 = std::stod(m.at("best_top1"));
     c.best_epoch = std::stoll(m.at("best_epoch"));
     c.config = m.at("config");
+    whole = m.at("format") == kFormat && c.optimizer_steps >= 0 && c.epoch >= 0 && c.step >= 0;
   } catch (const std::exception&) {  // out_of_range, invalid_argument: not one of our checkpoints
-    return Status(Code::kCorrupt, path + ": not a checkpoint of ndtrain");
+    whole = false;
   }
+  if (!whole) return Status(Code::kCorrupt, path + ": not a checkpoint of ndtrain");
   return c;
 }
 

@@ -11,8 +11,9 @@ namespace ndtrain {
 struct Evaluation {
   int64_t rows = 0;
   double loss = 0;  // mean cross-entropy, without smoothing
-  double top1 = 0,
-         top5 = 0;  // fractions; a class counts as in the top k when fewer than k score higher
+  // Fractions. The prediction is the first of the best classes; a class is in the top 5 when fewer
+  // than 5 score higher. Scores that are not numbers are wrong.
+  double top1 = 0, top5 = 0;
   std::vector<int64_t> confusion;       // [classes, classes], rows are the truth
   std::vector<int64_t> predicted;       // per row, in the dataset's order
   std::vector<float> true_probability;  // per row: the probability given to the true class

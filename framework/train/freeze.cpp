@@ -80,7 +80,7 @@ std::vector<std::string> trainable_parameters(const Model& m, const std::string&
   }
   std::vector<std::string> names;
   for (ValueId v : g.params()) {
-    if (!frozen.contains(v)) names.push_back(g.value(v).name);
+    if (!frozen.contains(v) && g.shape(v).rank() > 0) names.push_back(g.value(v).name);
   }
   if (names.empty()) throw Error("--freeze ", freeze, ": nothing is left to train");
   return names;

@@ -37,6 +37,17 @@ Tensor uniform(const Shape& shape, double bound, uint64_t seed, const std::strin
   return t;
 }
 
+// The weight that an Add gives to `value`; "" if there is none.
+std::string added_weight(const Model& m, const std::string& value) {
+  for (const ModelNode& n : m.nodes) {
+    if (n.op != "Add") continue;
+    for (size_t k = 0; k < 2; ++k) {
+      if (n.inputs.at(k) == value && is_weight(m, n.inputs.at(1 - k))) return n.inputs[1 - k];
+    }
+  }
+  return "";
+}
+
 // PyTorch's kaiming_uniform with a = sqrt(5), which comes to 1/sqrt(fan-in).
 void initialise(Model& m, const Classifier& c, int64_t classes, uint64_t seed) {
   const Shape& old = m.initialisers.at(c.weight).shape();
@@ -73,11 +84,7 @@ Classifier find_classifier(const Model& m) {
     const Shape& w = m.initialisers.at(c.weight).shape();
     c.classes = w[class_dim(n, w)];
     if (n.inputs.size() > 2 && is_weight(m, n.inputs[2])) c.bias = n.inputs[2];
-    if (i + 1 < m.nodes.size() && m.nodes[i + 1].op == "Add" && n.op == "MatMul") {
-      for (const std::string& name : m.nodes[i + 1].inputs) {
-        if (is_weight(m, name)) c.bias = name;
-      }
-    }
+    if (n.op == "MatMul") c.bias = added_weight(m, n.outputs[0]);
     return c;
   }
   throw Error(

@@ -1,9 +1,11 @@
 #include "framework/train/safetensors.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "framework/core/limits.h"
 
@@ -40,9 +42,31 @@ DType dtype_of(const std::string& name) {
   throw Error("unknown dtype ", name);
 }
 
-Tensor read_tensor(const Json& entry, std::string_view data) {
-  const auto begin = entry.at("data_offsets").at(0).get<uint64_t>();
-  const auto end = entry.at("data_offsets").at(1).get<uint64_t>();
+// Bytes [begin, end) of the data.
+using Range = std::pair<uint64_t, uint64_t>;
+
+Range range_of(const Json& entry) {
+  const Json& offsets = entry.at("data_offsets");
+  if (offsets.size() != 2 || !offsets.at(0).is_number_unsigned() ||
+      !offsets.at(1).is_number_unsigned()) {
+    throw Error("offsets ", offsets.dump());
+  }
+  return {offsets.at(0).get<uint64_t>(), offsets.at(1).get<uint64_t>()};
+}
+
+// The tensors lie side by side and fill the data.
+void check_cover(std::vector<Range> ranges, size_t bytes) {
+  std::ranges::sort(ranges);
+  uint64_t at = 0;
+  for (const auto& [begin, end] : ranges) {
+    if (begin != at) throw Error("tensors overlap or leave a hole at byte ", std::min(at, begin));
+    at = end;
+  }
+  if (at != bytes) throw Error("tensors fill ", at, " of ", bytes, " bytes");
+}
+
+Tensor read_tensor(const Json& entry, const Range& range, std::string_view data) {
+  const auto [begin, end] = range;
   Shape shape(entry.at("shape").get<std::vector<int64_t>>());
   const TensorType type{dtype_of(entry.at("dtype").get<std::string>()), std::move(shape)};
   if (begin > end || end > data.size() || end - begin != type.bytes()) {
@@ -52,6 +76,12 @@ Tensor read_tensor(const Json& entry, std::string_view data) {
   Tensor t(type);
   std::memcpy(t.mutable_data(), data.data() + begin, end - begin);
   return t;
+}
+
+std::string text_of(const Json& header) try {
+  return header.dump();
+} catch (const Json::exception& e) {
+  throw Error("safetensors: a name or a text is not UTF-8: ", e.what());
 }
 
 }  // namespace
@@ -66,7 +96,7 @@ std::string to_safetensors(const TensorFile& file) {
                     {"data_offsets", {offset, offset + t.bytes()}}};
     offset += t.bytes();
   }
-  std::string text = header.dump();
+  std::string text = text_of(header);
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data begins aligned
   const uint64_t length = text.size();
   std::string out(reinterpret_cast<const char*>(&length), sizeof length);
@@ -87,14 +117,18 @@ Result<TensorFile> from_safetensors(std::string_view bytes) try {
   }
   const Json header = Json::parse(bytes.substr(sizeof length, length));
   const std::string_view data = bytes.substr(sizeof length + length);
+  if (!header.is_object()) throw Error("the header is not an object");
   TensorFile file;
+  std::vector<Range> ranges;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") {
       file.metadata = entry.get<std::map<std::string, std::string>>();
     } else {
-      file.tensors.emplace(name, read_tensor(entry, data));
+      ranges.push_back(range_of(entry));
+      file.tensors.emplace(name, read_tensor(entry, ranges.back(), data));
     }
   }
+  check_cover(std::move(ranges), data.size());
   return file;
 } catch (const std::exception& e) {  // Json's own exceptions and Error: the file is to blame
   return Status(Code::kCorrupt, std::string("safetensors: ") + e.what());

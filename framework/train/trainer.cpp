@@ -123,8 +123,9 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
     const auto begin = static_cast<size_t>(step_ * config_.batch);
     const size_t n = std::min(static_cast<size_t>(config_.batch), order.size() - begin);
     lr = learning_rate(schedule, epoch_ * total + step_);
-    // Batch statistics of one row are of no use: their variance is zero.
-    if (n > 1 || !has_batch_statistics_) {
+    // A single row left over makes poor batch statistics; it is seen in another epoch.
+    const bool left_over = n == 1 && total > 1 && config_.batch > 1;
+    if (!left_over || !has_batch_statistics_) {
       run_step(step_for(static_cast<int64_t>(n)), data, std::span(order).subspan(begin, n), lr);
     }
     ++step_;
@@ -183,6 +184,9 @@ void Trainer::restore(const Checkpoint& c) {
       throw Error("checkpoint: running statistic '", name, "' is missing or of another size");
     }
     state = it->second;
+  }
+  if (c.epoch < 0 || c.step < 0) {
+    throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
   }
   optimizer_->restore(c.optimizer, c.optimizer_steps);
   epoch_ = c.epoch;

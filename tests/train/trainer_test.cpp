@@ -1,0 +1,308 @@
+#include "framework/train/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/core/memory_fs.h"
+#include "framework/core/rng.h"
+#include "framework/runtime/interpreter.h"
+#include "tests/graph/model_builder.h"
+#include "tests/runtime/cpu_device.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::AllOf;
+using testing::cpu;
+using testing::error_of;
+using ::testing::HasSubstr;
+
+constexpr int64_t kSide = 8;
+
+// Stripes across, stripes down, or a chessboard, in noise: not separable pixel by pixel.
+TensorDataset stripes(int64_t n, uint64_t seed) {
+  Rng rng(seed, "stripes");
+  Tensor x({DType::kF32, {n, 1, kSide, kSide}});
+  std::vector<int64_t> labels;
+  auto values = x.mutable_as<float>();
+  for (int64_t i = 0; i < n; ++i) {
+    labels.push_back(i % 3);
+    const auto phase = static_cast<int64_t>(rng.next_below(2));
+    for (int64_t r = 0; r < kSide; ++r) {
+      for (int64_t c = 0; c < kSide; ++c) {
+        const int64_t at = labels.back() == 0 ? r : labels.back() == 1 ? c : r + c;
+        const double v = ((at + phase) % 2 == 0 ? 1 : -1) + 0.5 * rng.next_normal();
+        values[static_cast<size_t>((i * kSide + r) * kSide + c)] = static_cast<float>(v);
+      }
+    }
+  }
+  return TensorDataset({x}, labels);
+}
+
+void add_weight(Model& m, const std::string& name, Shape shape) {
+  const double bound = 1 / std::sqrt(static_cast<double>(shape.count(1, shape.rank())));
+  Tensor t({DType::kF32, std::move(shape)});
+  const Rng rng(1, name);
+  auto values = t.mutable_as<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>((2 * rng.uniform(i) - 1) * bound);
+  }
+  m.initialisers[name] = t;
+}
+
+Model small_net(bool batch_norm, double dropout) {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 1, kSide, kSide}}};
+  m.outputs = {"logits"};
+  add_weight(m, "conv.w", {8, 1, 3, 3});
+  add_weight(m, "fc.w", {3, 8});
+  m.initialisers["fc.b"] = Tensor({DType::kF32, {3}});
+  m.nodes.push_back({"Conv", {"x", "conv.w"}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}}});
+  std::string last = "c";
+  if (batch_norm) {
+    const std::vector<float> ones(8, 1.0F);
+    m.initialisers["bn.scale"] = Tensor::of(DType::kF32, {8}, ones);
+    m.initialisers["bn.bias"] = Tensor({DType::kF32, {8}});
+    m.initialisers["bn.mean"] = Tensor({DType::kF32, {8}});
+    m.initialisers["bn.var"] = Tensor::of(DType::kF32, {8}, ones);
+    m.nodes.push_back(
+        {"BatchNormalization", {"c", "bn.scale", "bn.bias", "bn.mean", "bn.var"}, {"n"}, {}});
+    last = "n";
+  }
+  m.nodes.push_back({"Relu", {last}, {"r"}, {}});
+  m.nodes.push_back({"GlobalAveragePool", {"r"}, {"p"}, {}});
+  m.nodes.push_back({"Flatten", {"p"}, {"f"}, {}});
+  last = "f";
+  if (dropout > 0) {
+    m.initialisers["ratio"] = Tensor::of<float>(DType::kF32, {}, {static_cast<float>(dropout)});
+    m.nodes.push_back({"Dropout", {"f", "ratio"}, {"d"}, {}});
+    last = "d";
+  }
+  m.nodes.push_back({"Gemm", {last, "fc.w", "fc.b"}, {"logits"}, {{"transB", int64_t{1}}}});
+  return m;
+}
+
+std::vector<std::string> weights_of(const Model& m) {
+  std::vector<std::string> names;
+  for (const auto& [name, t] : m.initialisers) {
+    if (name != "bn.mean" && name != "bn.var" && name != "ratio") names.push_back(name);
+  }
+  return names;
+}
+
+Trainer trainer_for(const Model& m, const TrainerConfig& config) {
+  return Trainer(m, weights_of(m), cpu(), config);
+}
+
+std::string bytes_of(const Checkpoint& c) {
+  MemoryFs fs;
+  save_checkpoint(fs, "/c", c).or_throw();
+  return fs.read("/c").or_throw();
+}
+
+TEST(Trainer, ANetWithBatchNormalizationAndDropoutLearns) {
+  TensorDataset train = stripes(240, 1), val = stripes(90, 2);
+  for (auto kind : {OptimizerConfig::Kind::kSgd, OptimizerConfig::Kind::kAdam}) {
+    const TrainerConfig config{.epochs = 8,
+                               .batch = 16,
+                               .optimizer = {.kind = kind},
+                               .schedule = {.kind = Schedule::Kind::kCosine,
+                                            .lr = kind == OptimizerConfig::Kind::kSgd ? 0.1 : 0.02},
+                               .warmup_epochs = 1,
+                               .label_smoothing = 0.05};
+    Trainer t = trainer_for(small_net(true, 0.1), config);
+    EXPECT_LT(t.evaluate(val).top1, 0.8);
+    EpochResult first, last;
+    ASSERT_TRUE(t.train_epoch(train, first));
+    while (t.epoch() < config.epochs) ASSERT_TRUE(t.train_epoch(train, last));
+    EXPECT_LT(last.loss, first.loss);
+    EXPECT_EQ(last.epoch, 7);
+    EXPECT_GT(t.evaluate(val).top1, 0.9);
+  }
+}
+
+TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
+  constexpr int64_t kSteps = 4, kEpochs = 2;
+  TensorDataset data = stripes(30, 1);  // 8 + 8 + 8 + 6 rows
+  const TrainerConfig config{.epochs = kEpochs,
+                             .batch = 8,
+                             .schedule = {.kind = Schedule::Kind::kCosine, .lr = 0.01},
+                             .seed = 5};
+  const Model m = small_net(true, 0.3);
+  std::vector<EpochResult> results(kEpochs);
+  Trainer whole = trainer_for(m, config);
+  for (EpochResult& r : results) ASSERT_TRUE(whole.train_epoch(data, r));
+  const std::string want = bytes_of(whole.checkpoint());
+
+  for (int64_t stop = 0; stop < kSteps * kEpochs; ++stop) {
+    Trainer first = trainer_for(m, config);
+    EpochResult r;
+    int64_t steps = 0;
+    const auto until = [&](int64_t, int64_t) { return ++steps < stop; };
+    while (steps < stop) first.train_epoch(data, r, until);
+    MemoryFs fs;
+    save_checkpoint(fs, "/last", first.checkpoint()).or_throw();
+
+    Trainer second = trainer_for(m, config);
+    second.restore(load_checkpoint(fs, "/last").or_throw());
+    while (second.epoch() < kEpochs) {
+      const auto epoch = static_cast<size_t>(second.epoch());
+      ASSERT_TRUE(second.train_epoch(data, r));
+      EXPECT_EQ(r.loss, results[epoch].loss) << "stopped after " << stop;
+      EXPECT_EQ(r.top1, results[epoch].top1);
+      EXPECT_EQ(r.lr, results[epoch].lr);
+    }
+    EXPECT_TRUE(bytes_of(second.checkpoint()) == want) << "stopped after " << stop;
+  }
+}
+
+TEST(Trainer, TheSeedDecides) {
+  TensorDataset data = stripes(20, 1);
+  const auto trained = [&](uint64_t seed) {
+    Trainer t = trainer_for(small_net(false, 0.3), {.batch = 8, .seed = seed});
+    EpochResult r;
+    t.train_epoch(data, r);
+    return bytes_of(t.checkpoint());
+  };
+  EXPECT_TRUE(trained(1) == trained(1));
+  EXPECT_FALSE(trained(1) == trained(2));
+}
+
+TEST(Trainer, APaddedBatchEqualsAnExactOne) {
+  TensorDataset data = stripes(5, 1);
+  const Model m = small_net(false, 0);
+  const auto trained = [&](int64_t batch) {
+    Trainer t = trainer_for(m, {.epochs = 1, .batch = batch, .schedule = {.lr = 0.1}});
+    EpochResult r;
+    t.train_epoch(data, r);
+    return std::pair(r, t.checkpoint());
+  };
+  const auto [exact, exact_state] = trained(5);
+  const auto [padded, padded_state] = trained(8);
+  EXPECT_NEAR(padded.loss, exact.loss, 1e-6);
+  EXPECT_EQ(padded.top1, exact.top1);
+  for (const auto& [name, t] : exact_state.parameters) {
+    EXPECT_LE(testing::largest_difference({padded_state.parameters.at(name).to_doubles()},
+                                          {t.to_doubles()}),
+              2e-5)
+        << name;
+  }
+}
+
+TEST(Trainer, RunningStatisticsAreThoseOfTheBatches) {
+  TensorDataset data = stripes(8, 1);
+  const Model m = small_net(true, 0);
+  Trainer t = trainer_for(m, {.epochs = 1, .batch = 8});
+  EpochResult r;
+  t.train_epoch(data, r);
+  Model front = m;  // up to the convolution
+  front.outputs = {"c"};
+  front.nodes.resize(1);
+  std::vector<Tensor> x = {Tensor({DType::kF32, {8, 1, kSide, kSide}})};
+  std::vector<int64_t> rows = {0, 1, 2, 3, 4, 5, 6, 7}, labels(8);
+  data.fetch(rows, x, labels);
+  const std::vector<double> c = interpret_outputs(bind(front, 8), x)[0].to_doubles();
+  const Checkpoint state = t.checkpoint();
+  constexpr size_t kPlane = kSide * kSide, kCount = 8 * kPlane;
+  for (size_t k = 0; k < 8; ++k) {
+    double mean = 0, square = 0;
+    const auto at = [&](size_t i) { return c[(i / kPlane * 8 + k) * kPlane + i % kPlane]; };
+    for (size_t i = 0; i < kCount; ++i) mean += at(i) / kCount;
+    for (size_t i = 0; i < kCount; ++i) square += (at(i) - mean) * (at(i) - mean);
+    EXPECT_NEAR(state.states.at("bn.mean").as<float>()[k], 0.1 * mean, 1e-5);
+    EXPECT_NEAR(state.states.at("bn.var").as<float>()[k], 0.9 + 0.1 * square / (kCount - 1), 1e-5);
+  }
+  EXPECT_TRUE(t.model().initialisers.at("bn.var").same_bytes(state.states.at("bn.var")));
+}
+
+TEST(Trainer, FrozenBatchNormalizationKeepsItsStatistics) {
+  TensorDataset data = stripes(16, 1);
+  const Model m = small_net(true, 0);
+  Trainer t(m, {"fc.w", "fc.b"}, cpu(), {.epochs = 1, .batch = 8});
+  EpochResult r;
+  t.train_epoch(data, r);
+  EXPECT_TRUE(t.checkpoint().states.empty());
+  EXPECT_TRUE(t.model().initialisers.at("bn.mean").same_bytes(m.initialisers.at("bn.mean")));
+  EXPECT_TRUE(t.model().initialisers.at("conv.w").same_bytes(m.initialisers.at("conv.w")));
+  EXPECT_FALSE(t.model().initialisers.at("fc.w").same_bytes(m.initialisers.at("fc.w")));
+}
+
+TEST(Trainer, SingleRowsTrainWhenTheBatchIsOne) {
+  TensorDataset data = stripes(3, 1);
+  const Model m = small_net(true, 0);
+  Trainer t = trainer_for(m, {.epochs = 1, .batch = 1});
+  EpochResult r;
+  ASSERT_TRUE(t.train_epoch(data, r));
+  EXPECT_EQ(t.checkpoint().optimizer_steps, 3);
+  EXPECT_FALSE(t.model().initialisers.at("fc.w").same_bytes(m.initialisers.at("fc.w")));
+  EXPECT_GT(r.loss, 0);
+}
+
+TEST(Trainer, ALabelOutOfRangeIsRefused) {
+  for (int64_t label : {int64_t{-1}, int64_t{3}}) {
+    TensorDataset data({Tensor({DType::kF32, {1, 1, kSide, kSide}})}, {label});
+    Trainer t = trainer_for(small_net(false, 0), {.epochs = 1, .batch = 4});
+    EpochResult r;
+    EXPECT_THAT(error_of([&] { t.train_epoch(data, r); }),
+                AllOf(HasSubstr("label " + std::to_string(label)), HasSubstr("3 classes")));
+  }
+}
+
+TEST(Trainer, WhatCannotBeTrainedIsRefused) {
+  const Model m = small_net(true, 0);
+  EXPECT_THAT(error_of([&] { Trainer(m, {}, cpu(), {}); }), HasSubstr("nothing is trainable"));
+  EXPECT_THAT(error_of([&] { Trainer(m, {"no.such"}, cpu(), {}); }), HasSubstr("'no.such'"));
+  EXPECT_THAT(error_of([&] { trainer_for(m, {.batch = 0}); }), HasSubstr("not 0"));
+  Model map = m;
+  map.outputs = {"r"};
+  EXPECT_THAT(error_of([&] { Trainer(map, {"conv.w"}, cpu(), {}); }),
+              HasSubstr("[batch, classes]"));
+  TensorDataset none({Tensor({DType::kF32, {0, 1, kSide, kSide}})}, {});
+  Trainer t = trainer_for(m, {});
+  EpochResult r;
+  EXPECT_THAT(error_of([&] { t.train_epoch(none, r); }), HasSubstr("nothing to train on"));
+}
+
+TEST(Trainer, ACheckpointOfAnotherModelIsRefused) {
+  Trainer t = trainer_for(small_net(true, 0), {});
+  Checkpoint c = t.checkpoint();
+  c.parameters.erase("fc.w");
+  EXPECT_THAT(error_of([&] { t.restore(c); }), HasSubstr("'fc.w'"));
+  c = t.checkpoint();
+  c.states["bn.mean"] = Tensor({DType::kF32, {9}});
+  EXPECT_THAT(error_of([&] { t.restore(c); }), HasSubstr("'bn.mean'"));
+  c = t.checkpoint();
+  c.step = -1;
+  EXPECT_THAT(error_of([&] { t.restore(c); }), HasSubstr("-1"));
+}
+
+TEST(StepGraph, AFinalSoftmaxIsLookedThrough) {
+  Model m = small_net(false, 0);
+  m.nodes.push_back({"Softmax", {"logits"}, {"probabilities"}, {{"axis", int64_t{1}}}});
+  Model with_softmax = m;
+  with_softmax.outputs = {"probabilities"};
+  TensorDataset data = stripes(6, 1);
+  const auto loss = [&](const Model& model) {
+    Trainer t(model, {"fc.w"}, cpu(), {.epochs = 1, .batch = 6});
+    EpochResult r;
+    t.train_epoch(data, r);
+    return r.loss;
+  };
+  EXPECT_EQ(loss(with_softmax), loss(m));
+  Trainer t(with_softmax, {"fc.w"}, cpu(), {});
+  EXPECT_EQ(t.model().outputs, (std::vector<std::string>{"probabilities"}));
+}
+
+TEST(StepGraph, TrailingDimensionsOfOneAreDropped) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {2, 3, 4, 4}});
+  g.mark_output(g.add1("GlobalAveragePool", {x}));
+  EXPECT_EQ(with_plain_logits(g).shape(with_plain_logits(g).outputs()[0]), (Shape{2, 3}));
+  g.set_outputs({x});
+  EXPECT_THROW(with_plain_logits(g), Error);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,36 @@
+# cmake --install, find_package(ndtrain) and cpack -G DEB. The include root of an installation is
+# include/ndtrain, so that #include "framework/graph/graph.h" means the same there and here.
+# Plugins install themselves (backends/).
+include(CMakePackageConfigHelpers)
+
+set(ndt_headers ${CMAKE_INSTALL_INCLUDEDIR}/ndtrain)
+set(ndt_config ${CMAKE_INSTALL_LIBDIR}/cmake/ndtrain)
+
+install(TARGETS ndtrain EXPORT ndtrainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
+install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h")
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+
+configure_package_config_file(cmake/ndtrainConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake INSTALL_DESTINATION ${ndt_config}
+  PATH_VARS ndt_headers CMAKE_INSTALL_LIBDIR)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/ndtrainConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake
+              ${PROJECT_BINARY_DIR}/ndtrainConfigVersion.cmake
+        DESTINATION ${ndt_config})
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME ndtrain)
+set(CPACK_PACKAGE_CONTACT "ndtrain developers <ndtrain@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# For those who build against the library; the program needs none of them.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libonnx-dev, libprotobuf-dev, libssl-dev, libfmt-dev, \
+libspdlog-dev, nlohmann-json3-dev, libxxhash-dev, pkg-config, cmake")
+include(CPack)

@@ -1,0 +1,192 @@
+// Every rule of tools/lint is shown a sample that breaks it, and the nearest one that does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tools/lint/rules.h"
+
+namespace ndtrain::lint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+File including(const std::string& path, const std::string& include) {
+  return {path, "#include <vector>\n#include \"" + include + "\"\n"};
+}
+
+bool allows(const std::string& path, const std::string& include) {
+  return check_includes(including(path, include)).empty();
+}
+
+TEST(Includes, AreThoseOfTheTable) {
+  EXPECT_TRUE(allows("framework/core/shape.cpp", "framework/core/shape.h"));
+  EXPECT_FALSE(allows("framework/core/shape.cpp", "framework/graph/graph.h"));
+  EXPECT_FALSE(allows("framework/graph/graph.cpp", "framework/ops/common.h"));
+  EXPECT_TRUE(allows("framework/ops/conv.cpp", "framework/graph/op.h"));
+  EXPECT_FALSE(allows("framework/ops/conv.cpp", "framework/onnx/import.h"));
+  EXPECT_FALSE(allows("framework/onnx/import.cpp", "framework/ops/common.h"));
+  EXPECT_FALSE(allows("framework/runtime/plan.cpp", "framework/train/trainer.h"));
+  EXPECT_FALSE(allows("framework/train/trainer.cpp", "models/zoo.h"));
+  EXPECT_TRUE(allows("models/zoo.cpp", "framework/onnx/export.h"));
+  EXPECT_FALSE(allows("models/zoo.cpp", "framework/runtime/plan.h"));
+  EXPECT_FALSE(allows("ndp/photos/decode.cpp", "ndp/store/segment_store.h"));
+  EXPECT_FALSE(allows("ndp/engine/engine.cpp", "framework/train/trainer.h"));
+  EXPECT_FALSE(allows("ndp/engine/engine.cpp", "ndp/jobs/finetune.h"));
+  EXPECT_FALSE(allows("ndp/pipestore/serve.cpp", "tuner/serve.h"));
+  EXPECT_FALSE(allows("tuner/serve.cpp", "ndp/pipestore/serve.h"));
+}
+
+TEST(Includes, ReachWhatStandsBelow) {
+  EXPECT_TRUE(allows("framework/train/trainer.cpp", "framework/core/rng.h"));
+  EXPECT_TRUE(allows("ndp/jobs/finetune.cpp", "framework/onnx/export.h"));
+  EXPECT_TRUE(allows("ndp/jobs/finetune.cpp", "ndp/photos/decode.h"));
+  EXPECT_TRUE(allows("cli/train.cpp", "ndp/jobs/finetune.h"));
+  EXPECT_TRUE(allows("tests/runtime/plan_test.cpp", "tests/runtime/cpu_device.h"));
+}
+
+TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
+  EXPECT_TRUE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend_abi.h"));
+  EXPECT_TRUE(allows("backends/cpu/kernels/conv.cpp", "backends/cpu/kernels/kernel.h"));
+  EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend.h"));
+  EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/core/error.h"));
+  EXPECT_FALSE(allows("backends/cuda/plugin.cpp", "backends/cpu/kernels/kernel.h"));
+  EXPECT_FALSE(allows("framework/runtime/backend.cpp", "backends/cpu/kernels/kernel.h"));
+}
+
+TEST(Includes, StartAtTheRootOfTheTree) {
+  EXPECT_FALSE(allows("framework/core/shape.cpp", "shape.h"));
+  EXPECT_FALSE(allows("framework/core/shape.cpp", "../core/shape.h"));
+  EXPECT_FALSE(allows("framework/core/shape.cpp", "core/shape.h"));
+  EXPECT_FALSE(allows("newfolder/x.cpp", "framework/core/shape.h"));
+}
+
+TEST(Includes, ProblemsNameTheLine) {
+  const auto problems =
+      check_includes(including("framework/core/a.cpp", "framework/graph/graph.h"));
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].line, 2u);
+  EXPECT_THAT(problems[0].what, HasSubstr("framework/core may not include framework/graph"));
+}
+
+TEST(Length, EndsAtSixHundredLines) {
+  auto with_lines = [](size_t n) {
+    File f{"framework/core/a.cpp", ""};
+    for (size_t i = 0; i < n; ++i) f.text += "int x;\n";
+    return f;
+  };
+  EXPECT_THAT(check_length(with_lines(600)), IsEmpty());
+  EXPECT_THAT(check_length(with_lines(601)), SizeIs(1));
+  EXPECT_THAT(long_files(std::vector{with_lines(400)}), IsEmpty());
+  EXPECT_THAT(long_files(std::vector{with_lines(401)}), ElementsAre("401 framework/core/a.cpp"));
+}
+
+TEST(TypeNames, SayWhatTheTypeIs) {
+  using Strings = std::vector<std::string>;
+  for (const std::string& name :
+       Strings{"PhotoManager", "Helper", "StringUtils", "PlanImpl", "KernelBase"}) {
+    for (const std::string& text :
+         Strings{"class " + name + " {};", "struct " + name + ";", "using " + name + " = int;",
+                 "enum class " + name + " { kA };", "concept " + name + " = true;"}) {
+      EXPECT_THAT(check_type_names({"framework/core/a.h", text + "\n"}), SizeIs(1)) << text;
+    }
+  }
+  for (const std::string& text :
+       Strings{"class Baseline {};", "struct Plan {};", "using Foo::Base;", "class Implied {};",
+               "int base = 0;  // the cl"
+               "ass Base of old"}) {
+    EXPECT_THAT(check_type_names({"framework/core/a.h", text + "\n"}), IsEmpty()) << text;
+  }
+}
+
+TEST(Words, LeaveNoNotesToOneself) {
+  for (const std::string& word : std::vector<std::string>{"TO"
+                                                          "DO",
+                                                          "FIX"
+                                                          "ME",
+                                                          "XX"
+                                                          "X",
+                                                          "HA"
+                                                          "CK"}) {
+    EXPECT_THAT(check_words({"docs/a.md", "x\n// " + word + ": later\n"}), SizeIs(1)) << word;
+    EXPECT_THAT(check_words({"docs/a.md", "MY_" + word + "_FLAG " + word + "S\n"}), IsEmpty());
+  }
+}
+
+TEST(Words, NameNoPathOfOneMachine) {
+  for (const std::string& path : std::vector<std::string>{"/ho"
+                                                          "me/me/x",
+                                                          "/ro"
+                                                          "ot/x",
+                                                          "/wo"
+                                                          "rk/x",
+                                                          "/Us"
+                                                          "ers/me/x"}) {
+    EXPECT_THAT(check_words({"scripts/a", "cd " + path + "\n"}), SizeIs(1)) << path;
+    EXPECT_THAT(check_words({"scripts/a", "open(\"" + path + "\")\n"}), SizeIs(1)) << path;
+    EXPECT_THAT(check_words({"scripts/a", "data" + path + "\n"}), IsEmpty()) << path;
+  }
+}
+
+TEST(Guard, StandsInEveryHeader) {
+  EXPECT_THAT(check_guard({"a/b.h", "// A header.\n#pragma once\n"}), IsEmpty());
+  EXPECT_THAT(check_guard({"a/b.h", "#ifndef NDT_B_H_\n#define NDT_B_H_\n#endif\n"}), IsEmpty());
+  EXPECT_THAT(check_guard({"a/b.h", "#include <vector>\n"}), SizeIs(1));
+  EXPECT_THAT(check_guard({"a/b.h", "#include <vector>\n#pragma once\n"}), SizeIs(1));
+}
+
+TEST(Tests, AreNeverSilenced) {
+  const File list{"tests/core/CMakeLists.txt", "ndt_tests(core SOURCES a_test.cpp)\n"};
+  auto problems = [&](const std::string& text) {
+    return check_tests(std::vector<File>{list, {"tests/core/a_test.cpp", text}});
+  };
+  EXPECT_THAT(problems("TEST(A, B) {}\n// TEST of A.\n"), IsEmpty());
+  EXPECT_THAT(problems("// TEST"
+                       "(A, B) {}\n"),
+              SizeIs(1));
+  EXPECT_THAT(problems("//TEST_F"
+                       "(A, B) {\n"),
+              SizeIs(1));
+  EXPECT_THAT(problems("/* TEST_P"
+                       "(A, B) {} */\n"),
+              SizeIs(1));
+  EXPECT_THAT(problems("#if "
+                       "0\n"),
+              SizeIs(1));
+  EXPECT_THAT(problems("TEST(A, DIS"
+                       "ABLED_B) {}\n"),
+              SizeIs(1));
+}
+
+TEST(Tests, AreAllRegistered) {
+  const File test{"tests/core/a_test.cpp", "TEST(A, B) {}\n"};
+  auto problems = [&](const std::string& list) {
+    return check_tests(std::vector<File>{{"tests/core/CMakeLists.txt", list}, test});
+  };
+  EXPECT_THAT(problems("ndt_tests(core SOURCES\n  a_test.cpp)\n"), IsEmpty());
+  EXPECT_THAT(problems("ndt_tests(core SOURCES aa_test.cpp)\n"), SizeIs(1));
+  EXPECT_THAT(problems("ndt_tests(core SOURCES\n  # a_test.cpp\n)\n"), SizeIs(1));
+  EXPECT_THAT(check_tests(std::vector<File>{test}), SizeIs(1));
+}
+
+TEST(Headers, AreProvenByTheSourceThatIncludesThemFirst) {
+  const std::vector<File> tree = {
+      {"framework/core/a.h", ""},
+      {"framework/core/a.cpp", "// A.\n#include \"framework/core/a.h\"\n#include <vector>\n"},
+      {"framework/core/b.h", ""},
+      {"framework/core/b.cpp", "#include <vector>\n#include \"framework/core/b.h\"\n"}};
+  EXPECT_THAT(unproven_headers(tree), ElementsAre("framework/core/b.h"));
+}
+
+TEST(Tree, IsHeldToEveryRule) {
+  const std::vector<File> tree = {{"framework/core/a.h",
+                                   "#include \"framework/graph/graph.h\"\nclass "
+                                   "FooManager;\n// TO"
+                                   "DO\n"},
+                                  {"tests/core/a_test.cpp", std::string(601, '\n')}};
+  EXPECT_THAT(check_tree(tree), SizeIs(6));
+}
+
+}  // namespace
+}  // namespace ndtrain::lint

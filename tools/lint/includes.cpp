@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tools/lint/rules.h"
+#include "tools/lint/text.h"
+
+namespace ndtrain::lint {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+// What a folder may include besides itself and what stands below that.
+const std::map<std::string_view, Names>& table() {
+  static const std::map<std::string_view, Names> t = {
+      {"framework/core", {}},
+      {"framework/graph", {"framework/core"}},
+      {"framework/ops", {"framework/graph"}},
+      {"framework/onnx", {"framework/graph"}},
+      {"framework/runtime", {"framework/graph", "framework/ops"}},
+      {"framework/train", {"framework/runtime"}},
+      {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
+      {"ndp/sqlite", {"framework/core"}},
+      {"ndp/photos", {"framework/core", "ndp/sqlite"}},
+      {"ndp/store", {"framework/core"}},
+      {"ndp/labels", {"framework/core", "ndp/sqlite"}},
+      {"ndp/wire", {"framework/core"}},
+      {"ndp/http", {"framework/core"}},
+      {"ndp/engine", {"framework/runtime", "framework/onnx", "ndp/photos", "ndp/store"}},
+      {"ndp/jobs", {"ndp/engine", "framework/train", "ndp/labels"}},
+      {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
+      {"tuner", {"ndp/jobs", "ndp/wire", "ndp/http"}},
+  };
+  return t;
+}
+
+constexpr std::string_view kBackendAbi = "framework/runtime/backend_abi.h";
+// What may include anything, and is itself included by its own kind only.
+const Names kTops = {"cli", "tests", "bench", "tools", "examples"};
+
+bool lies_in(std::string_view path, std::string_view folder) {
+  return path.size() > folder.size() && path.starts_with(folder) && path[folder.size()] == '/';
+}
+
+std::string_view first_folder(std::string_view path) { return path.substr(0, path.find('/')); }
+
+// The plugin a path belongs to: "backends/cpu"; "" if none.
+std::string_view plugin_of(std::string_view path) {
+  if (!lies_in(path, "backends")) return {};
+  return path.substr(0, path.find('/', std::string_view("backends/").size()));
+}
+
+std::string_view folder_of(std::string_view path) {
+  for (const auto& [folder, below] : table()) {
+    if (lies_in(path, folder)) return folder;
+  }
+  return {};
+}
+
+bool reaches(std::string_view from, std::string_view to) {
+  if (from == to) return true;
+  return std::ranges::any_of(table().at(from), [&](auto below) { return reaches(below, to); });
+}
+
+// Empty when `path` may include `include`, else why not.
+std::string refusal(std::string_view path, std::string_view include) {
+  if (include.starts_with('.') || include.find('/') == include.npos) {
+    return "is not a path from the root of the tree";
+  }
+  if (const std::string_view plugin = plugin_of(path); !plugin.empty()) {
+    if (include == kBackendAbi || plugin_of(include) == plugin) return "";
+    return "a plugin may include its own files and " + std::string(kBackendAbi) + " only";
+  }
+  const std::string_view from = folder_of(path), to = folder_of(include);
+  const bool from_top = std::ranges::count(kTops, first_folder(path)) > 0;
+  if (from.empty() && !from_top) return "the folder of this file is not in the include table";
+  if (to.empty()) {
+    if (from_top &&
+        (std::ranges::count(kTops, first_folder(include)) > 0 || !plugin_of(include).empty())) {
+      return "";
+    }
+    return "is in no folder that may be included from here";
+  }
+  if (from_top || reaches(from, to)) return "";
+  return std::string(from) + " may not include " + std::string(to);
+}
+
+}  // namespace
+
+std::vector<Problem> check_includes(const File& file) {
+  std::vector<Problem> problems;
+  if (!is_cpp(file.path)) return problems;
+  size_t number = 0;
+  for (const std::string_view line : lines_of(file.text)) {
+    ++number;
+    const std::string_view include = quoted_include(line);
+    if (include.empty()) continue;
+    if (const std::string why = refusal(file.path, include); !why.empty()) {
+      problems.push_back({file.path, number, "#include \"" + std::string(include) + "\": " + why});
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> unproven_headers(std::span<const File> tree) {
+  std::set<std::string_view> proven;
+  for (const File& f : tree) {
+    if (!is_source(f.path)) continue;
+    for (const std::string_view line : lines_of(f.text)) {
+      if (!trimmed(line).starts_with("#include")) continue;
+      proven.insert(quoted_include(line));
+      break;
+    }
+  }
+  std::vector<std::string> headers;
+  for (const File& f : tree) {
+    if (is_header(f.path) && !proven.contains(f.path)) headers.push_back(f.path);
+  }
+  return headers;
+}
+
+}  // namespace ndtrain::lint

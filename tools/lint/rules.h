@@ -1,0 +1,50 @@
+// The rules of the house that a program can hold: who may include whom, file length, names, words,
+// tests that are registered and alive. A file is text with a path relative to the root of the
+// source tree, so that every rule can be fed a bad sample.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ndtrain::lint {
+
+struct File {
+  std::string path;  // "framework/core/shape.h"
+  std::string text;
+};
+
+struct Problem {
+  std::string path;
+  size_t line;  // from 1
+  std::string what;
+
+  bool operator==(const Problem&) const = default;
+};
+
+inline constexpr size_t kSuspiciousLines = 400, kMostLines = 600;
+
+// Quoted includes are paths from the root, to a folder that the including one may know.
+std::vector<Problem> check_includes(const File& file);
+// At most kMostLines lines.
+std::vector<Problem> check_length(const File& file);
+// Types are named after what they are.
+std::vector<Problem> check_type_names(const File& file);
+// No notes to oneself, no paths of one machine.
+std::vector<Problem> check_words(const File& file);
+// A header can be included twice.
+std::vector<Problem> check_guard(const File& file);
+// No test is commented out, switched off, or left out of its CMakeLists.txt.
+std::vector<Problem> check_tests(std::span<const File> tree);
+
+// All of the above.
+std::vector<Problem> check_tree(std::span<const File> tree);
+
+// Headers that are the first include of no source, so that the build does not show that they
+// compile alone.
+std::vector<std::string> unproven_headers(std::span<const File> tree);
+
+// Files longer than kSuspiciousLines, as "LINES PATH".
+std::vector<std::string> long_files(std::span<const File> tree);
+
+}  // namespace ndtrain::lint

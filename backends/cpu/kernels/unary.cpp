@@ -26,18 +26,34 @@ std::unique_ptr<Kernel> logical_not(const Node& node) {
   return map1<uint8_t, uint8_t>(node, [](auto x) { return x == 0; });
 }
 
-// Half to even; the shift by 1.5 * 2^23 would lose numbers that large, and rint is one instruction.
-constexpr auto kRound = [](auto x) { return std::nearbyint(x); };
+// The lowest integer has no negative; it wraps to itself.
+constexpr auto kNegative = [](auto x) {
+  using W = decltype(x);
+  if constexpr (std::is_integral_v<W>) {
+    return static_cast<W>(uint64_t{} - static_cast<uint64_t>(x));
+  } else {
+    return -x;
+  }
+};
+
+constexpr auto kAbs = [](auto x) {
+  if constexpr (std::is_integral_v<decltype(x)>) {
+    return x < 0 ? kNegative(x) : x;
+  } else {
+    return std::abs(x);
+  }
+};
 
 constexpr KernelRow kRows[] = {
-    {"Abs", numbers<[](auto x) { return x < 0 ? -x : (x == 0 ? decltype(x){} : x); }>},
-    {"Neg", numbers<[](auto x) { return -x; }>},
+    {"Abs", numbers<kAbs>},
+    {"Neg", numbers<kNegative>},
     {"Sign",
      numbers<[](auto x) { return (x > 0) ? decltype(x)(1) : (x < 0 ? decltype(x)(-1) : x); }>},
     {"Relu", numbers<[](auto x) { return x < 0 ? decltype(x){} : x; }>},
     {"Floor", floats<[](auto x) { return std::floor(x); }>},
     {"Ceil", floats<[](auto x) { return std::ceil(x); }>},
-    {"Round", floats<kRound>},
+    // Half to even, as the default rounding mode has it.
+    {"Round", floats<[](auto x) { return std::nearbyint(x); }>},
     {"Exp", floats<[](auto x) { return math::exp(x); }>},
     {"Log", floats<[](auto x) { return math::log(x); }>},
     {"Sqrt", floats<[](auto x) { return std::sqrt(x); }>},

@@ -40,7 +40,7 @@ class Engine {
   // Reads photo number `item`; called on the loading thread.
   using Open = std::function<Result<std::string>(size_t item)>;
   // Called on the caller's thread, batches in order. `items` are the photos that came out,
-  // `outputs` the extractor's outputs with one row each, `inputs` what it was given. Returning
+  // `outputs` the extractor's outputs with one row each (empty when none came out). Returning
   // false stops the run.
   struct Batch {
     std::span<const size_t> items;

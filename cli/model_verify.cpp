@@ -5,21 +5,12 @@
 
 #include "cli/verb.h"
 #include "framework/onnx/import.h"
-#include "framework/onnx/tensor_file.h"
+#include "framework/onnx/test_data.h"
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 
 namespace ndtrain::cli {
 namespace {
-
-std::vector<Tensor> read_numbered(Fs& fs, const std::string& directory, const std::string& kind) {
-  std::vector<Tensor> tensors;
-  for (;;) {
-    const std::string path = join(directory, fmt::format("{}_{}.pb", kind, tensors.size()));
-    if (!fs.exists(path)) return tensors;
-    tensors.push_back(read_tensor_file(fs, path).or_throw().tensor);
-  }
-}
 
 // The largest |got - expected|, and whether every element is within atol + rtol * |expected|.
 struct Comparison {
@@ -44,17 +35,6 @@ Comparison compare(const Tensor& got, const Tensor& expected, double rtol, doubl
   return c;
 }
 
-// The batch of a model with a symbolic one, from the data.
-int64_t batch_of(const Model& m, const std::vector<Tensor>& inputs) {
-  for (size_t i = 0; i < m.inputs.size(); ++i) {
-    const std::vector<int64_t>& dims = m.inputs[i].dims;
-    for (size_t d = 0; d < dims.size(); ++d) {
-      if (dims[d] == kBatch) return inputs[i].shape()[static_cast<int>(d)];
-    }
-  }
-  return 1;
-}
-
 }  // namespace
 
 void declare_model_verify(ArgsSpec& args) {
@@ -69,34 +49,19 @@ void declare_model_verify(ArgsSpec& args) {
 int run_model_verify(Context& context, const Args& args) {
   const Model model = import_model(context.fs(), args.required("FILE"),
                                    {.external_data = args.on("external-data")});
-  const std::string data = args.required("data");
-  const std::vector<Tensor> inputs = read_numbered(context.fs(), data, "input");
-  const std::vector<Tensor> expected = read_numbered(context.fs(), data, "output");
-  if (inputs.size() < model.inputs.size() || expected.size() != model.outputs.size()) {
-    throw Error(data, " has ", inputs.size(), " inputs and ", expected.size(),
-                " outputs, the model ", model.inputs.size(), " and ", model.outputs.size());
-  }
-  std::map<std::string, Tensor> known;
-  const std::vector<std::string> decide = shape_inputs(model);
-  std::vector<Tensor> given;
-  for (size_t i = 0; i < model.inputs.size(); ++i) {
-    if (std::ranges::find(decide, model.inputs[i].name) != decide.end()) {
-      known[model.inputs[i].name] = inputs[i];
-    } else {
-      given.push_back(inputs[i]);
-    }
-  }
-  const Graph g = bind(model, batch_of(model, inputs), known);
+  const TestData data = read_test_data(context.fs(), args.required("data"), model).or_throw();
+  const Graph g = bind(model, data.batch, data.known);
   std::vector<Tensor> got;
   if (args.on("interpreter")) {
-    got = interpret_outputs(g, given);
+    got = interpret_outputs(g, data.inputs);
   } else {
     const Plan plan(g, context.device());
-    got = Executor(plan).run(given);
+    got = Executor(plan).run(data.inputs);
   }
   Comparison worst;
   for (size_t k = 0; k < got.size(); ++k) {
-    const Comparison c = compare(got[k], expected[k], args.number("rtol"), args.number("atol"));
+    const Comparison c = compare(got[k], as_wanted(data.outputs[k], got[k].type().dtype),
+                                 args.number("rtol"), args.number("atol"));
     worst.within &= c.within;
     worst.largest = std::max(worst.largest, c.largest);
     worst.largest_expected = std::max(worst.largest_expected, c.largest_expected);

@@ -12,6 +12,7 @@ VERB(bench_forward);
 VERB(bench_train);
 VERB(cache_gc);
 VERB(cache_ls);
+VERB(demo);
 VERB(doctor);
 VERB(eval);
 VERB(labels_export);
@@ -33,6 +34,8 @@ std::span<const Verb> verbs() {
   static const std::array kVerbs = {
       Verb{"doctor", "what this machine offers: backends, threads, memory, cache", "",
            "  ndtrain doctor\n", declare_doctor, run_doctor},
+      Verb{"demo", "the whole story on drawn photos, in a minute", "DIR",
+           "  ndtrain demo /tmp/demo\n", declare_demo, run_demo},
       Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
            "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"

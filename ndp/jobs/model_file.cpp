@@ -1,7 +1,5 @@
 #include "ndp/jobs/model_file.h"
 
-#include <nlohmann/json.hpp>
-
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 
@@ -19,22 +17,13 @@ void assume_from_shape(const Model& m, Preprocess& p) {
   p.resize = resize_for_crop_pct(p.img_size, 0.875);
 }
 
-std::vector<std::string> classes_of(const Model& m) {
-  const auto it = m.metadata.find(kClassesKey);
-  if (it == m.metadata.end()) return {};
-  try {
-    return nlohmann::json::parse(it->second).get<std::vector<std::string>>();
-  } catch (const nlohmann::json::exception& e) {
-    throw Error("metadata ", kClassesKey, ": ", e.what());
-  }
-}
-
 }  // namespace
 
 Digest ModelFile::id() const {
   Model m = model;
-  std::vector<std::string> keys = {kClassesKey};
-  m.metadata[kClassesKey] = nlohmann::json(classes).dump();
+  std::vector<std::string> keys = {metadata::kClasses};
+  m.metadata.erase(metadata::kClasses);
+  if (!classes.empty()) metadata::set_classes(m, classes);
   for (const auto& [key, value] : to_metadata(preprocess)) {
     m.metadata[key] = value;
     keys.push_back(key);
@@ -64,7 +53,7 @@ ModelFile load_model(Fs& fs, const std::string& path, bool external_data) {
     throw Error(path, " holds no model.onnx: the run has not finished; go on with it by --resume");
   }
   f.model = import_model(fs, f.path, {.external_data = external_data});
-  f.classes = classes_of(f.model);
+  f.classes = metadata::classes(f.model);
   if (const auto declared = from_metadata(f.model.metadata)) {
     f.preprocess = *declared;
     f.preprocess_declared = true;
@@ -77,7 +66,8 @@ ModelFile load_model(Fs& fs, const std::string& path, bool external_data) {
 void save_model(Fs& fs, const std::string& path, const ModelFile& file) {
   Model m = file.model;
   for (const auto& [key, value] : to_metadata(file.preprocess)) m.metadata[key] = value;
-  if (!file.classes.empty()) m.metadata[kClassesKey] = nlohmann::json(file.classes).dump();
+  m.metadata.erase(metadata::kClasses);
+  if (!file.classes.empty()) metadata::set_classes(m, file.classes);
   export_model(fs, path, m).or_throw();
 }
 

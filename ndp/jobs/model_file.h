@@ -7,15 +7,10 @@
 
 #include "framework/core/fs.h"
 #include "framework/graph/model.h"
+#include "framework/onnx/metadata.h"
 #include "ndp/photos/preprocess.h"
 
 namespace ndtrain {
-
-inline constexpr const char* kClassesKey = "ndtrain.classes";  // JSON array of names
-inline constexpr const char* kParentKey = "ndtrain.parent";    // content id of the parent version
-inline constexpr const char* kExtractorKey = "ndtrain.extractor_id";
-inline constexpr const char* kFeaturesKey = "ndtrain.features";  // JSON array of value names
-inline constexpr const char* kFeatureDtypeKey = "ndtrain.feature_dtype";  // "f16" or "f32"
 
 struct ModelFile {
   std::string path;  // of the ONNX file

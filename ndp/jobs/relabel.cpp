@@ -45,10 +45,7 @@ class Relabel {
     task_ = db_.task(config_.task).or_throw();
     class_ids_ = db_.class_ids(task_, names).or_throw();
     NewVersion version{.content = model_.id(), .created = clock_.unix_seconds()};
-    if (const auto parent = model_.model.metadata.find(kParentKey);
-        parent != model_.model.metadata.end()) {
-      version.parent = digest_from_hex(parent->second);
-    }
+    version.parent = metadata::digest(model_.model, metadata::kParent);
     result_.version = db_.version(task_, version).or_throw();
   }
 

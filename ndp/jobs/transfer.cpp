@@ -1,7 +1,5 @@
 #include "ndp/jobs/transfer.h"
 
-#include <nlohmann/json.hpp>
-
 namespace ndtrain {
 namespace {
 
@@ -24,7 +22,7 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
   }
   TransferModel t;
   t.whole = with_head(from, classes, head, seed);
-  t.whole.metadata[kParentKey] = to_hex(from.id());
+  metadata::set_digest(t.whole, metadata::kParent, from.id());
   t.trainable = trainable_parameters(t.whole, freeze);
   t.features = feature_names(t.whole, t.trainable);
   if (t.features.empty()) {
@@ -39,9 +37,8 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
   t.extractor = extract(t.whole, input, t.features);
   t.head = extract(t.whole, t.features, t.whole.outputs);
   t.extractor_id = extractor_id(t.extractor, from.preprocess);
-  t.whole.metadata[kExtractorKey] = to_hex(t.extractor_id);
-  t.whole.metadata[kFeaturesKey] = nlohmann::json(t.features).dump();
-  t.whole.metadata[kFeatureDtypeKey] = std::string(name_of(cache_dtype));
+  metadata::set_digest(t.whole, metadata::kExtractorId, t.extractor_id);
+  t.whole.metadata[metadata::kFeatureDtype] = std::string(name_of(cache_dtype));
   return t;
 }
 

@@ -57,6 +57,13 @@ TEST(Schedule, NdpipeHasItsFiveRates) {
   EXPECT_NEAR(learning_rate(s, 50), 0.0015, 1e-15);
 }
 
+TEST(Schedule, TheFivePartsAreOfWhatFollowsWarmUp) {
+  const Schedule s{.kind = Kind::kNdpipe, .lr = 1, .warmup_steps = 10, .total_steps = 60};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 19), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 20), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 59), 0.1);
+}
+
 TEST(Schedule, ATrainingShorterThanFivePartsIsFine) {
   const Schedule s{.kind = Kind::kNdpipe, .lr = 1, .total_steps = 2};
   EXPECT_DOUBLE_EQ(learning_rate(s, 0), 1);

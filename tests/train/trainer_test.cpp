@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
@@ -168,6 +169,18 @@ TEST(Trainer, TheSeedDecides) {
   };
   EXPECT_TRUE(trained(1) == trained(1));
   EXPECT_FALSE(trained(1) == trained(2));
+}
+
+TEST(Trainer, DropoutDropsOtherValuesAtEveryStep) {
+  TensorDataset data = stripes(8, 1);
+  Trainer t = trainer_for(small_net(false, 0.5), {.batch = 8, .schedule = {.lr = 0}});
+  std::set<double> losses;
+  EpochResult r;
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    t.train_epoch(data, r);
+    losses.insert(std::round(r.loss * 1e4));  // rows come in another order: other last bits
+  }
+  EXPECT_GT(losses.size(), 3U);
 }
 
 TEST(Trainer, APaddedBatchEqualsAnExactOne) {

@@ -168,6 +168,14 @@ TEST(Engine, BadPhotosAreReportedAndOthersUnaffected) {
   for (size_t i : o.items) EXPECT_EQ(o.rows.at(i), want.rows.at(i)) << i;
 }
 
+TEST(Engine, PhotosOfExtremeShapesComeOut) {
+  const std::vector<File> files = {{"a.jpg", jpeg_of(test_pattern(1, 20000))},
+                                   {"b.png", png_of(test_pattern(20000, 1))},
+                                   {"c.png", png_of(test_pattern(1, 1))}};
+  const Outcome o = run(files, all_of(files));
+  EXPECT_EQ(o.items, all_of(files));
+}
+
 TEST(Engine, CountsBytesAndHarmlessWarnings) {
   std::vector<File> files = photos(4);
   files[1].bytes.insert(files[1].bytes.size() - 2, "extraneous");

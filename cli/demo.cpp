@@ -12,7 +12,7 @@
 namespace ndtrain::cli {
 namespace {
 
-constexpr int kDayTrain = 64, kDayVal = 16, kDuskTrain = 24, kDuskVal = 24;  // photos per class
+constexpr int kDayTrain = 80, kDayVal = 20, kDuskTrain = 30, kDuskVal = 20;  // photos per class
 constexpr int kImgSize = 48;
 
 // The whole story in one directory: what a newcomer should see, with every figure measured.
@@ -42,7 +42,7 @@ class Demo {
     say(fmt::format(
         "5. fine-tuned it again: {} photos decoded, {} features from the cache, {:.2f} s instead "
         "of {:.2f} s",
-        second.extraction.extracted, second.extraction.cached, second.total_s, first.total_s));
+        second.extraction.extracted, second.extraction.cached, second.extract_s, first.extract_s));
 
     const RelabelResult labels = relabel_all(first.model);
     say(fmt::format("6. relabelled {} photos into {}", labels.labelled,
@@ -116,7 +116,7 @@ class Demo {
     c.freeze = "conv2";
     c.trainer.epochs = 20;
     c.trainer.schedule = {.kind = Schedule::Kind::kCosine, .lr = 5e-3};
-    return finetune(c, context_.device(), context_.fs(), context_.clock(), context_.progress());
+    return finetune(c, context_.device(), context_.fs(), context_.clock(), quiet_);
   }
 
   double accuracy(const std::string& model_path, const std::string& photos) {
@@ -126,7 +126,7 @@ class Demo {
                      model.classes)
             .or_throw();
     const auto catalogue = open_catalogue(context_.fs(), at("cache"), labelled.root);
-    const PhotoSet set = hash_photos(context_.fs(), *catalogue, labelled, context_.progress());
+    const PhotoSet set = hash_photos(context_.fs(), *catalogue, labelled, quiet_);
     return evaluate_photos(model, context_.device(), context_.fs(), set, 32, context_.progress())
         .top1;
   }
@@ -137,11 +137,12 @@ class Demo {
     c.photos = at("photos/dusk");
     c.cache = at("cache");
     return relabel(c, load_model(context_.fs(), model_path), context_.device(), *db, context_.fs(),
-                   context_.clock(), context_.progress());
+                   context_.clock(), quiet_);
   }
 
   Context& context_;
   std::string directory_;
+  NoProgress quiet_;  // only the base network takes long enough to watch
 };
 
 }  // namespace

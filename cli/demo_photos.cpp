@@ -58,18 +58,18 @@ struct Scene {
 Scene scene(Look look, Rng& rng) {
   const bool day = look == Look::kDay;
   Scene s{};
-  s.ground = day ? colour(rng, 0.55, 0.95) : colour(rng, 0.05, 0.35);
+  s.ground = day ? colour(rng, 0.55, 0.95) : colour(rng, 0.2, 0.6);
   s.slope = colour(rng, -0.2, 0.2);
-  s.shape = day ? colour(rng, 0.05, 0.45) : colour(rng, 0.45, 0.85);
+  s.shape = day ? colour(rng, 0.05, 0.45) : colour(rng, 0.0, 0.15);
   s.stroke = colour(rng, 0.1, 0.9);
-  s.size = 11 + 12 * rng.next_uniform();
+  s.size = 15 + 8 * rng.next_uniform();
   s.x = s.size + (kSide - 2 * s.size) * rng.next_uniform();
   s.y = s.size + (kSide - 2 * s.size) * rng.next_uniform();
-  s.turn = 2 * std::numbers::pi * rng.next_uniform();
+  s.turn = rng.next_uniform() - 0.5;
   s.stroke_turn = 2 * std::numbers::pi * rng.next_uniform();
   s.stroke_offset = kSide * (rng.next_uniform() - 0.5) * 0.8;
   s.stroke_width = 0.8 + 1.2 * rng.next_uniform();
-  s.noise = (day ? 0.05 : 0.1) * (0.5 + rng.next_uniform());
+  s.noise = (day ? 0.04 : 0.08) * (0.5 + rng.next_uniform());
   return s;
 }
 

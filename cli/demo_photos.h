@@ -10,10 +10,7 @@ namespace ndtrain::cli {
 
 // Small pictures of simple shapes, drawn so that telling them apart needs more than a colour or a
 // place: size, turn, place and colours vary, the ground is noisy, and a stroke crosses the picture.
-enum class Look {
-  kDay,
-  kDusk
-};  // dark shapes on light ground; pale shapes on dark, noisier ground
+enum class Look { kDay, kDusk };  // dark shapes on light ground; black ones on dim, noisy ground
 
 std::span<const std::string_view> demo_classes();
 

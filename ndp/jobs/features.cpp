@@ -82,6 +82,7 @@ ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& en
   if (in_memory_) memory_.resize(photos.size() * row_bytes_);
   progress.begin("reading cached features", static_cast<int64_t>(photos.size()), "photos");
   const std::vector<size_t> missing = take_cached(progress);
+  progress.update(static_cast<int64_t>(photos.size()));
   progress.end();
 
   ExtractionReport report;

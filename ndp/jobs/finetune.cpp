@@ -22,7 +22,9 @@ int64_t half_of_free_memory() {
   return std::max(free / 2, int64_t{256} << 20);
 }
 
-std::string megabytes(double bytes) { return fmt::format("{:.1f} MB", bytes / 1e6); }
+std::string size(double bytes) {
+  return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / 1e6);
+}
 
 class Finetune {
  public:
@@ -49,6 +51,7 @@ class Finetune {
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
     if (!result_.interrupted) finish();
+    if (cache_) cache_->close().or_throw();
     result_.total_s = seconds();
     return result_;
   }
@@ -103,15 +106,15 @@ class Finetune {
     progress_.say(fmt::format(
         "{} photos of {} classes; {} per photo cross the cut, {} in all; a photo has {}",
         photos_.photos.size(), photos_.classes.size(),
-        megabytes(static_cast<double>(result_.feature_bytes)), megabytes(total),
-        megabytes(result_.mean_photo_bytes)));
+        size(static_cast<double>(result_.feature_bytes)), size(total),
+        size(result_.mean_photo_bytes)));
     if (!transfer_.features.empty() &&
         static_cast<double>(result_.feature_bytes) > result_.mean_photo_bytes) {
       log::warn(
           "the features are larger than the photos ({} against {}); --head linear or a later cut "
           "(ndtrain model inspect) makes them smaller",
-          megabytes(static_cast<double>(result_.feature_bytes)),
-          megabytes(result_.mean_photo_bytes));
+          size(static_cast<double>(result_.feature_bytes)),
+          size(result_.mean_photo_bytes));
     }
   }
 
@@ -316,7 +319,7 @@ class Finetune {
                                            result_.val_photos)},
                     {"validation top-1", fmt::format("{:.4f}", e.top1)},
                     {"validation top-5", fmt::format("{:.4f}", e.top5)},
-                    {"features per photo", megabytes(static_cast<double>(result_.feature_bytes))},
+                    {"features per photo", size(static_cast<double>(result_.feature_bytes))},
                     {"quarantined", std::to_string(result_.quarantined)}};
     for (size_t i = 0; i < val_rows_.size(); ++i) {
       const Photo& p = photos_.photos[val_rows_[i]];

@@ -42,10 +42,10 @@ int main(int argc, char** argv) try {
   for (int64_t i = 0; i <= kSteps; ++i) {
     const std::vector<Tensor> results = executor.run(bindings);
     if (i % 20 == 0) std::cout << "step " << i << " loss " << results[0].as<float>()[0] << "\n";
-    for (size_t p = 0; p < names.size(); ++p) {  // w -= 0.1 dw, and into the model
+    for (size_t p = 0; p < names.size(); ++p) {  // w -= 0.5 dw, and into the model
       Tensor& w = model.initialisers.at(names[p]);
       std::vector<double> values = w.to_doubles(), slope = results[2 + p].to_doubles();
-      for (size_t k = 0; k < values.size(); ++k) values[k] -= 0.1 * slope[k];
+      for (size_t k = 0; k < values.size(); ++k) values[k] -= 0.5 * slope[k];
       bindings[bindings.size() - names.size() + p] = w = Tensor::from_doubles(w.type(), values);
     }
   }

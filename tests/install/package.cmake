@@ -39,6 +39,6 @@ if(contents MATCHES "_test|/tests/|\\.cpp\n")
 endif()
 
 run(dpkg-deb --field ${package} Depends)
-foreach(library libc6 libopenblas libprotobuf libonnx libjpeg libpng16 libsqlite3 libssl libzstd)
+foreach(library libc6 libopenblas libprotobuf libonnx libjpeg libpng16 libsqlite3 libssl)
   expect("${run_output}" "${library}[^,]*")
 endforeach()

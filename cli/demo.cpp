@@ -127,7 +127,7 @@ class Demo {
             .or_throw();
     const auto catalogue = open_catalogue(context_.fs(), at("cache"), labelled.root);
     const PhotoSet set = hash_photos(context_.fs(), *catalogue, labelled, quiet_);
-    return evaluate_photos(model, context_.device(), context_.fs(), set, 32, context_.progress())
+    return evaluate_photos(model, context_.device(), context_.fs(), set, 32, quiet_)
         .top1;
   }
 

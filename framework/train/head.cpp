@@ -116,12 +116,18 @@ Model with_linear_head(const Model& m, int64_t classes, uint64_t seed) {
   const Graph g = bind(out, 1);
   const Shape features = g.shape(g.outputs()[0]);
   std::string last = c.features;
-  if (features.rank() > 2) {
+  // Tokens [n, t, width] are averaged over t; planes [n, width, …] over what follows.
+  const bool tokens = features.rank() == 3;
+  if (tokens) {
+    out.initialisers["head.axes"] = Tensor::i64({1});
+    out.nodes.push_back(
+        {"ReduceMean", {last, "head.axes"}, {"head.features"}, {{"keepdims", int64_t{0}}}});
+  } else if (features.rank() > 3) {
     out.nodes.push_back({"GlobalAveragePool", {last}, {"head.pooled"}, {}});
     out.nodes.push_back({"Flatten", {"head.pooled"}, {"head.features"}, {{"axis", int64_t{1}}}});
-    last = "head.features";
   }
-  const int64_t width = features[1];
+  if (features.rank() > 2) last = "head.features";
+  const int64_t width = features[tokens ? 2 : 1];
   const double bound = 1 / std::sqrt(static_cast<double>(width));
   out.initialisers["head.weight"] = uniform({classes, width}, bound, seed, "head.weight");
   out.initialisers["head.bias"] = uniform({classes}, bound, seed, "head.bias");

@@ -26,8 +26,8 @@ Classifier find_classifier(const Model& m);
 // of the model cannot take another number of classes.
 Model with_new_classifier(const Model& m, int64_t classes, uint64_t seed);
 
-// The model up to the classifier's features, then global average pooling where they have space,
-// then one Gemm: "head.weight" and "head.bias".
+// The model up to the classifier's features, averaged over space or over tokens where they have
+// any, then one Gemm: "head.weight" and "head.bias".
 Model with_linear_head(const Model& m, int64_t classes, uint64_t seed);
 
 // The initialisers that are trained. `freeze`:

@@ -72,6 +72,7 @@ class KernelTest : public testing::TestWithParam<ExampleCase> {};
 TEST_P(KernelTest, MatchesTheReferenceWithAnyThreadsAndConstants) {
   const ExampleCase& c = GetParam();
   const ExampleGraph e = build_example(*c.def, c.example());
+  if (e.graph.nodes().empty()) GTEST_SKIP() << "folded while the graph is built";
   NodeRun run = node_of(e);
   const auto want = run_reference(*c.def, run.attrs, run.in, run.out, e.values);
   ASSERT_FALSE(Plugin::cpu_builds().empty()) << "no cpu plugin in $NDTRAIN_BACKEND_PATH";

@@ -2,14 +2,23 @@
 
 usage, for resnet18, mobilenet_v2 and vit (four layers):
   ndtrain model build NAME -o NAME.onnx --classes 10 --img-size 64 --seed 1
-  train_step.py NAME NAME.onnx > tests/models/golden/NAME.txt
+  train_step.py NAME NAME.onnx BATCH [SEEDS] > tests/models/golden/NAME.txt
 Debian: python3-torch python3-torchvision python3-onnx python3-numpy
 
 The weights come from the ONNX file: its initialisers have the names of torchvision's state_dict. The
 batch is BATCH pictures of coarse and fine noise (pictures() below: of fine noise alone all pictures
 look the same to the deeper layers, where normalisation then magnifies rounding errors); the label of
-picture n is mix(LABELS + n) % classes. Dropout is off, normalisation trains. Each line is
+picture n is mix(LABELS + n) % classes. Dropout is off, normalisation trains.
 
+Where an activation lies within a rounding error of a kink (Relu's 0, two equal candidates of a
+maximum), single precision takes the other side by chance, and one such activation in a thousand
+thousand is enough to change gradients by a thousandth. So the shift of every normalisation is 2 for
+even and -2 for odd channels, where few activations come near 0; and of the seeds 0 to SEEDS - 1 for
+the pictures the one that keeps farthest from all kinks is taken. Its margin is printed, in rounding
+errors. Each line is
+
+  pictures SIZE BATCH SEED
+  margin VALUE                        inf without kinks
   loss VALUE
   gradient NAME NORM P0 P1 P2 P3      of the mean cross-entropy with respect to a parameter
   state NAME NORM P0 P1 P2 P3         a running statistic after the step
@@ -18,6 +27,7 @@ NORM is the 2-norm. Pk is the dot product with signs: that of element i is + whe
 mix(fnv1a(NAME) + i) is set. The root of the mean of (Pk - P'k)^2 over k estimates the 2-norm of the
 difference of two vectors, whatever it is.
 """
+import copy
 import sys
 
 import numpy as np
@@ -27,10 +37,10 @@ import torchvision.models as tv
 from onnx import numpy_helper
 from torchvision.models.vision_transformer import VisionTransformer
 
-BATCH = 8
 CELL = 16  # side of a cell of the coarse noise
 CELLS = 1 << 32
-LABELS = 1 << 40
+SEED = 1 << 40
+LABELS = 1 << 62
 MASK = (1 << 64) - 1
 
 
@@ -48,13 +58,15 @@ def unit(i):
     return (mix(i) >> np.uint64(40)).astype(np.float64) / 2**23 - 1
 
 
-def pictures(size):
-    """Pixel (n, c, y, x), number i of the flat batch, is unit(i) / 4 plus unit(CELLS + its cell's number) in single precision."""
-    n, c, y, x = np.indices((BATCH, 3, size, size))
+def pictures(size, batch, seed):
+    """Pixel (n, c, y, x), number i of the flat batch, is unit(seed * SEED + i) / 4 plus
+    unit(seed * SEED + CELLS + its cell's number), in single precision."""
+    n, c, y, x = np.indices((batch, 3, size, size))
     per_side = -(-size // CELL)
     cell = ((n * 3 + c) * per_side + y // CELL) * per_side + x // CELL
-    fine = unit(np.arange(BATCH * 3 * size * size)).reshape(BATCH, 3, size, size)
-    return (fine / 4 + unit(CELLS + cell)).astype(np.float32).astype(np.float64)
+    fine = unit(seed * SEED + np.arange(n.size)).reshape(n.shape)
+    pixels = fine / 4 + unit(seed * SEED + CELLS + cell)
+    return torch.tensor(pixels.astype(np.float32).astype(np.float64))
 
 
 def fnv1a(name):
@@ -82,16 +94,57 @@ def make(name, size, classes):
     return getattr(tv, name)(num_classes=classes)
 
 
-def main():
-    name, path = sys.argv[1:3]
+def kink_distance(module, x):
+    """How far the input of a layer is from where the layer's derivative jumps."""
+    if isinstance(module, torch.nn.ReLU):
+        return x.abs()
+    if isinstance(module, torch.nn.ReLU6):
+        return torch.minimum(x.abs(), (x - 6).abs())
+    windows = torch.nn.functional.pad(x, (module.padding,) * 4, value=-np.inf)
+    for axis in (2, 3):
+        windows = windows.unfold(axis, module.kernel_size, module.stride)
+    first, second = windows.flatten(4).topk(2, dim=4).values.unbind(4)
+    # Behind Relu nothing flows back to a 0.
+    return torch.where(first > 0, (first - second) / 2, np.inf)
+
+
+def kinked_inputs(net, x):
+    kinked = [m for m in net.modules() if isinstance(m, (torch.nn.ReLU, torch.nn.ReLU6, torch.nn.MaxPool2d))]
+    inputs = []
+    hooks = [m.register_forward_pre_hook(lambda m, x: inputs.append((m, x[0].double()))) for m in kinked]
+    with torch.no_grad():
+        copy.deepcopy(net)(x)
+    for h in hooks:
+        h.remove()
+    return inputs
+
+
+def margin_of(net, x):
+    """The least distance from a kink, in rounding errors of its channel: what single precision differs by."""
+    margin = np.inf
+    for (module, exact), (_, rounded) in zip(kinked_inputs(net, x), kinked_inputs(copy.deepcopy(net).float(), x.float())):
+        error = (rounded - exact).abs().amax((0, 2, 3), keepdim=True)
+        margin = min(margin, (kink_distance(module, exact) / error).min().item())
+    return margin
+
+
+def farthest_from_kinks(net, size, batch, seeds):
+    results = []
+    for seed in range(seeds):
+        results.append((margin_of(net, pictures(size, batch, seed)), seed))
+        print(results[-1], file=sys.stderr)
+    return max(results)
+
+
+def load(name, path):
     graph = onnx.load(path).graph
     size = graph.input[0].type.tensor_type.shape.dim[2].dim_value
     classes = graph.output[0].type.tensor_type.shape.dim[1].dim_value
     weights = {t.name: torch.tensor(numpy_helper.to_array(t)) for t in graph.initializer}
     net = make(name, size, classes).double()
     wanted = {k for k in net.state_dict() if not k.endswith("num_batches_tracked")}
-    missing, _ = net.load_state_dict({k: v for k, v in weights.items() if k in wanted}, strict=False)
-    missing = [k for k in missing if k in wanted]
+    net.load_state_dict({k: v for k, v in weights.items() if k in wanted}, strict=False)
+    missing = wanted - set(weights)
     extra = [k for k, v in weights.items() if k not in wanted and v.is_floating_point()]
     if missing or extra:
         sys.exit(f"weights do not match: missing {missing}, extra {extra}")
@@ -99,11 +152,22 @@ def main():
     for m in net.modules():
         if isinstance(m, torch.nn.Dropout):
             m.p = 0.0
+        if isinstance(m, (torch.nn.ReLU, torch.nn.ReLU6)):
+            m.inplace = False
+        if isinstance(m, torch.nn.BatchNorm2d):
+            m.bias.data = 2.0 - 4.0 * (torch.arange(m.num_features) % 2).double()
+    return net, size, classes
 
-    x = torch.tensor(pictures(size))
-    y = torch.tensor((mix(LABELS + np.arange(BATCH)) % np.uint64(classes)).astype(np.int64))
-    loss = torch.nn.functional.cross_entropy(net(x), y)
+
+def main():
+    name, path, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    net, size, classes = load(name, path)
+    margin, seed = farthest_from_kinks(net, size, batch, int(sys.argv[4]) if len(sys.argv) > 4 else 1)
+    y = torch.tensor((mix(LABELS + np.arange(batch)) % np.uint64(classes)).astype(np.int64))
+    loss = torch.nn.functional.cross_entropy(net(pictures(size, batch, seed)), y)
     loss.backward()
+    print("pictures", size, batch, seed)
+    print("margin", f"{margin:.2g}")
     print("loss", f"{loss.item():.8g}")
     for k, p in net.named_parameters():
         line("gradient", k, p.grad)

@@ -113,11 +113,9 @@ void ArgsSpec::flag(const std::string& flags, const std::string& help, const std
   }
 }
 
-void ArgsSpec::positional(const std::string& name, const std::string& help, bool many) {
+void ArgsSpec::positional(const std::string& name, const std::string& help) {
   positionals_.push_back(name);
-  options_->add_options("arguments")(name, help + (many ? " (one or more)" : ""),
-                                     cxxopts::value<std::vector<std::string>>()->default_value(""),
-                                     "");
+  options_->add_options("arguments")(name, help, cxxopts::value<std::string>()->default_value(""));
 }
 
 std::string Args::help(ArgsSpec& spec) { return spec.options_->help({""}); }

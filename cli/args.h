@@ -32,8 +32,8 @@ class ArgsSpec {
   // `flags` as in cxxopts: "e,epochs". An empty `value` makes a switch; `fallback` may be "".
   void flag(const std::string& flags, const std::string& help, const std::string& value = "",
             const std::string& fallback = "");
-  // Arguments without a flag, in order. `many`: the last one takes all that remain.
-  void positional(const std::string& name, const std::string& help, bool many = false);
+  // Arguments without a flag, in order.
+  void positional(const std::string& name, const std::string& help);
 
  private:
   friend class Args;

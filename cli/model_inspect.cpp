@@ -24,7 +24,7 @@ std::string counted(double n) {
   if (n >= 1e9) return fmt::format("{:.2f} G", n / 1e9);
   if (n >= 1e6) return fmt::format("{:.2f} M", n / 1e6);
   if (n >= 1e3) return fmt::format("{:.1f} K", n / 1e3);
-  return fmt::format("{:.0f} ", n);
+  return fmt::format("{:.0f}", n);
 }
 
 std::string cut_table(const Graph& g, const std::vector<Cut>& cuts, int64_t photo_bytes) {
@@ -75,7 +75,7 @@ int run_model_inspect(Context& context, const Args& args) {
   std::ostringstream input;
   for (ValueId v : g.inputs()) input << g.value(v).name << " " << g.type(v) << " ";
   std::string text = fmt::format(
-      "id          {}\ninput       {}\nparameters  {}\nFLOPs       {}per photo\nops         ",
+      "id          {}\ninput       {}\nparameters  {}\nFLOPs       {} per photo\nops         ",
       to_hex(file.id()), input.str(), params, counted(total_flops));
   for (const auto& [op, n] : ops) {
     json["ops"][op] = n;

@@ -12,6 +12,10 @@ function(ndt_compile_options target)
   if(NDT_SANITIZE)
     target_compile_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE} -fno-omit-frame-pointer
                                              -fno-sanitize-recover=all)
+    if(NDT_SANITIZE MATCHES "undefined")
+      # A third of the compile time; what the first and last find, the address sanitizer finds.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,vptr,object-size)
+    endif()
     target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
   endif()
 endfunction()

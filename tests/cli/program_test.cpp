@@ -1,0 +1,163 @@
+// The program as a user meets it: exit codes, messages, and what survives being killed.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/demo_photos.h"
+#include "framework/core/publish.h"
+#include "framework/core/rng.h"
+#include "ndp/labels/label_db.h"
+#include "ndp/photos/encode.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = testing::TempDir() + "ndtrain_cli_" + info->name();
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string at(const std::string& name) const { return join(root_, name); }
+
+  // Starts the program in the test's directory, its output into files there.
+  pid_t start(const std::vector<std::string>& words) const {
+    std::vector<const char*> argv = {NDT_PROGRAM};
+    for (const std::string& w : words) argv.push_back(w.c_str());
+    argv.push_back(nullptr);
+    const std::string out = at("out"), err = at("err"), cache = at("cache");
+    const pid_t child = fork();
+    if (child != 0) return child;
+    setenv("NDTRAIN_CACHE", cache.c_str(), 1);
+    const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    dup2(o, STDOUT_FILENO);
+    dup2(e, STDERR_FILENO);
+    if (chdir(root_.c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
+    _exit(127);
+  }
+
+  Outcome run(const std::vector<std::string>& words) const {
+    const pid_t child = start(words);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
+            real_fs().read(at("err")).or_throw()};
+  }
+
+  void draw_photos(int n) const {
+    for (int i = 0; i < n; ++i) {
+      const std::string folder = at("photos/c" + std::to_string(i % 2));
+      std::filesystem::create_directories(folder);
+      const Image photo = cli::draw_demo_photo(i % 2, cli::Look::kDay, static_cast<uint64_t>(i));
+      publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo)).or_throw();
+    }
+  }
+
+  std::string root_;
+};
+
+TEST_F(ProgramTest, MistypedVerbsAndFlagsSuggestTheRightOnes) {
+  Outcome o = run({"trian"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("did you mean 'ndtrain train'"));
+  o = run({"model", "inspekt", "x"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("model inspect"));
+  o = run({"train", "--epoch", "3"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--epochs"));
+  o = run({"train", "photos", "-m", "x", "-o", "y", "-e", "three"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("three"));
+}
+
+TEST_F(ProgramTest, HelpHasExamplesForEveryVerb) {
+  const Outcome all = run({"--help"});
+  EXPECT_EQ(all.code, 0);
+  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
+           {"train"}, {"model", "inspect"}, {"labels", "query"}, {"bench", "forward"}, {"demo"}}) {
+    std::vector<std::string> words = verb;
+    words.emplace_back("--help");
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0);
+    EXPECT_THAT(o.out, HasSubstr("Examples:\n  ndtrain " + verb[0]));
+  }
+}
+
+TEST_F(ProgramTest, MissingFilesAreNamed) {
+  const Outcome o = run({"model", "inspect", "nowhere.onnx"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("nowhere.onnx"));
+}
+
+TEST_F(ProgramTest, FlagsComeFromTheFileThenTheEnvironmentThenTheCommandLine) {
+  publish(real_fs(), at("ndtrain.toml"), "classes = 7\n[\"model build\"]\nimg-size = 40\n")
+      .or_throw();
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "a.onnx"}).code, 0);
+  const Outcome o = run({"model", "inspect", "a.onnx", "--json"});
+  const auto json = nlohmann::json::parse(o.out);
+  EXPECT_THAT(json.at("preprocessing").get<std::string>(), HasSubstr("crop 40"));
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "b.onnx", "--classes", "9"}).code, 0);
+  const auto b = nlohmann::json::parse(run({"model", "inspect", "b.onnx", "--json"}).out);
+  EXPECT_EQ(b.at("parameters").get<int64_t>() - json.at("parameters").get<int64_t>(), 2 * 65);
+}
+
+TEST_F(ProgramTest, ARelabelKilledAgainAndAgainLabelsEveryPhotoOnce) {
+  constexpr int kPhotos = 400;
+  draw_photos(kPhotos);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const std::vector<std::string> words = {"relabel",          "photos", "-m", "m.onnx", "--db",
+                                          "sqlite:labels.db", "-b",     "4",  "--json"};
+  Rng rng(1, "kill");
+  for (int i = 0; i < 10; ++i) {
+    const pid_t child = start(words);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 + rng.next_below(130)));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+  }
+  const Outcome last = run(words);
+  ASSERT_EQ(last.code, 0) << last.err;
+  const auto json = nlohmann::json::parse(last.out);
+  EXPECT_EQ(json.at("labelled").get<int>() + json.at("already_labelled").get<int>(), kPhotos);
+
+  const auto db = open_label_db("sqlite:" + at("labels.db")).or_throw();
+  const int64_t collection = db->collection(kDefaultCollection).or_throw(),
+                task = db->task(kDefaultTask).or_throw();
+  const LabelPage page = db->query({.collection = collection, .task = task}).or_throw();
+  ASSERT_EQ(page.rows.size(), static_cast<size_t>(kPhotos));
+  for (const LabelRow& r : page.rows)
+    EXPECT_EQ(db->history(task, r.photo).or_throw().size(), 1U) << r.path;
+}
+
+TEST_F(ProgramTest, QuarantinedPhotosGiveExitCodeThree) {
+  draw_photos(6);
+  publish(real_fs(), at("photos/c0/bad.jpg"), "no photo at all").or_throw();
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const Outcome o = run({"predict", "m.onnx", "photos", "-k", "1"});
+  EXPECT_EQ(o.code, 3);
+  EXPECT_THAT(o.err, HasSubstr("bad.jpg"));
+  EXPECT_THAT(o.out, HasSubstr("c1/5.jpg,1,"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,208 @@
+#include "ndp/jobs/finetune.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "cli/demo_photos.h"
+#include "framework/core/publish.h"
+#include "models/zoo.h"
+#include "ndp/jobs/evaluate_photos.h"
+#include "ndp/jobs/relabel.h"
+#include "ndp/photos/encode.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int kClasses = 3, kTrain = 8, kVal = 4, kSide = 32;
+
+// Asks the job to stop after so many progress reports.
+class StopAfter final : public Progress {
+ public:
+  explicit StopAfter(int reports) : left_(reports) {}
+  void begin(const std::string&, int64_t, const std::string&) override {}
+  void update(int64_t, const std::string&) override { --left_; }
+  void end() override {}
+  void say(const std::string&) override {}
+  bool interrupted() const override { return left_ < 0; }
+
+ private:
+  int left_;
+};
+
+class FinetuneTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = testing::TempDir() + "ndtrain_jobs_" + info->name();
+    std::filesystem::remove_all(root_);
+    for (int c = 0; c < kClasses; ++c) {
+      for (int i = 0; i < kTrain + kVal; ++i) {
+        const std::string folder =
+            at("photos/" + std::string(i < kTrain ? "train/" : "val/") + "c" + std::to_string(c));
+        std::filesystem::create_directories(folder);
+        const Image photo = cli::draw_demo_photo(c, cli::Look::kDay, static_cast<uint64_t>(i));
+        publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo))
+            .or_throw();
+      }
+    }
+    ModelFile file{.path = at("base.onnx"),
+                   .model = build_model("tinynet", {.classes = 5, .img_size = kSide})};
+    file.preprocess.img_size = file.preprocess.resize = kSide;
+    save_model(real_fs(), file.path, file);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string at(const std::string& name) const { return join(root_, name); }
+  std::string bytes(const std::string& name) const { return real_fs().read(at(name)).or_throw(); }
+
+  FinetuneConfig config(const std::string& run) const {
+    FinetuneConfig c;
+    c.data = at("photos");
+    c.model = at("base.onnx");
+    c.out = at(run);
+    c.freeze = "layer1";
+    c.cache = at("cache");
+    c.trainer = {.epochs = 3, .batch = 5, .schedule = {.lr = 5e-3}, .seed = 7};
+    return c;
+  }
+  FinetuneResult train(const FinetuneConfig& c, Progress& progress) {
+    return finetune(c, device_, real_fs(), system_clock(), progress);
+  }
+  FinetuneResult train(const FinetuneConfig& c) {
+    NoProgress quiet;
+    return train(c, quiet);
+  }
+
+  std::string root_;
+  Device device_{Backend::find("cpu")};
+};
+
+TEST_F(FinetuneTest, ASecondTrainingOfTheSamePhotosDecodesNone) {
+  const FinetuneResult first = train(config("first")), second = train(config("second"));
+  EXPECT_EQ(first.extraction.extracted, kClasses * (kTrain + kVal));
+  EXPECT_EQ(second.extraction.extracted, 0);
+  EXPECT_EQ(second.extraction.cached, kClasses * (kTrain + kVal));
+  EXPECT_EQ(bytes("first/model.onnx"), bytes("second/model.onnx"));
+}
+
+TEST_F(FinetuneTest, StreamedFromDiskEqualsHeldInMemory) {
+  FinetuneConfig streamed = config("streamed");
+  streamed.memory_limit = 1;
+  train(config("held"));
+  train(streamed);
+  EXPECT_EQ(bytes("held/model.onnx"), bytes("streamed/model.onnx"));
+}
+
+TEST_F(FinetuneTest, StoppedAnywhereAndResumedEqualsUnbroken) {
+  for (const std::string freeze : {"layer1", "none"}) {
+    FinetuneConfig unbroken = config("unbroken_" + freeze);
+    unbroken.freeze = freeze;
+    train(unbroken);
+    int stops = 0;
+    for (int after = 4; after < 28; after += 5) {
+      FinetuneConfig broken = config("broken_" + freeze + std::to_string(after));
+      broken.freeze = freeze;
+      StopAfter stop(after);
+      if (train(broken, stop).interrupted) {
+        ++stops;
+        broken.resume = true;
+        EXPECT_FALSE(train(broken).interrupted);
+      }
+      EXPECT_EQ(bytes(name_of_path(unbroken.out) + "/model.onnx"),
+                bytes(name_of_path(broken.out) + "/model.onnx"))
+          << freeze << " stopped after " << after << " reports";
+      EXPECT_EQ(parse_metrics(bytes(name_of_path(broken.out) + "/metrics.jsonl")).size(), 3U);
+    }
+    EXPECT_GT(stops, 2) << "nothing was interrupted";
+  }
+}
+
+TEST_F(FinetuneTest, ResumeRefusesOtherSettingsAndAFreshDirectory) {
+  FinetuneConfig c = config("run");
+  c.resume = true;
+  EXPECT_THROW(train(c), Error);
+  c.resume = false;
+  train(c);
+  EXPECT_THROW(train(c), Error) << "the directory holds a run";
+  c.resume = true;
+  c.freeze = "layer2";
+  EXPECT_THROW(train(c), Error);
+}
+
+TEST_F(FinetuneTest, BadPhotosAreListedAndTheJobGoesOn) {
+  const std::string good = bytes("photos/train/c0/0.jpg");
+  publish(real_fs(), at("photos/train/c0/short.jpg"),
+          std::string_view(good).substr(0, good.size() / 2))
+      .or_throw();
+  publish(real_fs(), at("photos/train/c1/noise.jpg"), "this is no photo").or_throw();
+  const FinetuneResult r = train(config("run"));
+  EXPECT_EQ(r.quarantined, 2);
+  EXPECT_EQ(r.train_photos, kClasses * kTrain);
+  const std::string list = bytes("run/quarantine.csv");
+  EXPECT_NE(list.find("short.jpg"), std::string::npos);
+  EXPECT_NE(list.find("noise.jpg"), std::string::npos);
+}
+
+TEST_F(FinetuneTest, ExportedModelGivesTheAccuracyOfTheRun) {
+  for (const DType dtype : {DType::kF16, DType::kF32}) {
+    FinetuneConfig c = config(std::string(name_of(dtype)));
+    c.cache_dtype = dtype;
+    const FinetuneResult r = train(c);
+    const ModelFile model = load_model(real_fs(), r.model);
+    EXPECT_EQ(model.classes, (std::vector<std::string>{"c0", "c1", "c2"}));
+    NoProgress quiet;
+    const LabelledPhotos val = read_image_folder(real_fs(), at("photos/val")).or_throw();
+    const PhotoSet set =
+        hash_photos(real_fs(), *open_catalogue(real_fs(), at("cache"), val.root), val, quiet);
+    EXPECT_EQ(evaluate_photos(model, device_, real_fs(), set, 3, quiet).top1, r.top1);
+  }
+}
+
+TEST_F(FinetuneTest, AFineTunedModelIsFineTunedAgainFromTheSameFeatures) {
+  const FinetuneResult first = train(config("first"));
+  FinetuneConfig again = config("again");
+  again.model = first.model;
+  EXPECT_EQ(train(again).extraction.extracted, 0) << "the frozen part is the same";
+}
+
+TEST_F(FinetuneTest, LinearHeadAndWholeTrainingRun) {
+  FinetuneConfig linear = config("linear");
+  linear.freeze = "auto";
+  linear.head = "linear";
+  EXPECT_EQ(train(linear).parameters, 64 * kClasses + kClasses);
+  FinetuneConfig whole = config("whole");
+  whole.freeze = "none";
+  EXPECT_GT(train(whole).parameters, 20'000);
+}
+
+TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPerson) {
+  const FinetuneResult r = train(config("run"));
+  const ModelFile model = load_model(real_fs(), r.model);
+  const auto db = open_label_db("sqlite:" + at("labels.db")).or_throw();
+  RelabelConfig c{.photos = at("photos/val"), .cache = at("cache")};
+  NoProgress quiet;
+  c.dry_run = true;
+  EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled,
+            kClasses * kVal);
+  c.dry_run = false;
+  EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled,
+            kClasses * kVal);
+  EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled, 0);
+
+  const int64_t collection = db->collection(kDefaultCollection).or_throw(),
+                task = db->task(kDefaultTask).or_throw();
+  set_label(*db, collection, task, "c0/8.jpg", "c2", 1).or_throw();
+  FinetuneConfig again = config("again");
+  again.trainer.seed = 8;
+  again.model = r.model;
+  const ModelFile newer = load_model(real_fs(), train(again).model);
+  EXPECT_EQ(relabel(c, newer, device_, *db, real_fs(), system_clock(), quiet).labelled,
+            kClasses * kVal);
+  LabelQuery human{.collection = collection, .task = task, .sources = {LabelSource::kHuman}};
+  ASSERT_EQ(db->query(human).or_throw().rows.size(), 1U);
+  EXPECT_EQ(db->query(human).or_throw().rows[0].class_name, "c2");
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -18,6 +18,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.data = args.required("DATA");
   c.model = args.required("model");
   c.out = args.required("out");
+  c.labels = args.text("labels");
   c.val_split = args.has("val-split") ? args.number("val-split") : -1;
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
   c.freeze = args.text("freeze");
@@ -80,6 +81,7 @@ Json to_json(const FinetuneResult& r) {
 
 void declare_train(ArgsSpec& args) {
   args.positional("DATA", "a directory with train/ and val/, or with a directory per class");
+  args.flag("labels", "CSV with the columns file,class, instead of a directory per class", "CSV");
   args.flag("m,model", "the model to start from: an ONNX file or a run directory", "MODEL");
   args.flag("o,out", "where the run goes", "RUN");
   args.flag(

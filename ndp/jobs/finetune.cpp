@@ -23,7 +23,8 @@ int64_t half_of_free_memory() {
 }
 
 std::string size(double bytes) {
-  return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3) : fmt::format("{:.1f} MB", bytes / 1e6);
+  return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3)
+                     : fmt::format("{:.1f} MB", bytes / 1e6);
 }
 
 class Finetune {
@@ -62,8 +63,12 @@ class Finetune {
   }
 
   void open_data() {
-    const DataLayout layout = find_layout(fs_, config_.data).or_throw();
-    const LabelledPhotos train = read_image_folder(fs_, layout.train).or_throw();
+    const bool listed = !config_.labels.empty();
+    const DataLayout layout =
+        listed ? DataLayout{.train = config_.data} : find_layout(fs_, config_.data).or_throw();
+    const LabelledPhotos train = listed
+                                     ? read_labels_csv(fs_, config_.labels, config_.data).or_throw()
+                                     : read_image_folder(fs_, layout.train).or_throw();
     const bool own_val = config_.val_split < 0 && !layout.val.empty();
     train_catalogue_ = open_catalogue(fs_, config_.cache, layout.train);
     photos_ = hash_photos(fs_, *train_catalogue_, train, progress_);
@@ -113,8 +118,7 @@ class Finetune {
       log::warn(
           "the features are larger than the photos ({} against {}); --head linear or a later cut "
           "(ndtrain model inspect) makes them smaller",
-          size(static_cast<double>(result_.feature_bytes)),
-          size(result_.mean_photo_bytes));
+          size(static_cast<double>(result_.feature_bytes)), size(result_.mean_photo_bytes));
     }
   }
 

@@ -18,6 +18,7 @@ namespace ndtrain {
 
 struct FinetuneConfig {
   std::string data, model, out;
+  std::string labels = {};      // a CSV file,class; "": DATA is folders of classes
   double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // keep | linear

@@ -166,6 +166,22 @@ TEST_F(FinetuneTest, AFineTunedModelIsFineTunedAgainFromTheSameFeatures) {
   EXPECT_EQ(train(again).extraction.extracted, 0) << "the frozen part is the same";
 }
 
+TEST_F(FinetuneTest, TakesLabelsFromACsvFile) {
+  std::string csv = "file,class\n";
+  for (int i = 0; i < kTrain; ++i) {
+    csv += "c0/" + std::to_string(i) + ".jpg,tidy\nc2/" + std::to_string(i) + ".jpg,messy\n";
+  }
+  publish(real_fs(), at("labels.csv"), csv).or_throw();
+  FinetuneConfig c = config("run");
+  c.data = at("photos/train");
+  c.labels = at("labels.csv");
+  c.val_split = 0.25;
+  const FinetuneResult r = train(c);
+  EXPECT_EQ(r.classes, 2);
+  EXPECT_EQ(r.train_photos + r.val_photos, 2 * kTrain);
+  EXPECT_EQ(bytes("run/classes.txt"), "messy\ntidy\n");
+}
+
 TEST_F(FinetuneTest, LinearHeadAndWholeTrainingRun) {
   FinetuneConfig linear = config("linear");
   linear.freeze = "auto";

@@ -13,7 +13,7 @@ template <typename F>
 auto guarded(F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const sqlite::SqliteFailure& failure) {
+  } catch (const sql::SqliteFailure& failure) {
     return failure.status;
   }
 }
@@ -73,7 +73,7 @@ Result<CatalogueCounts> Catalogue::counts() {
 
 Status Catalogue::quarantine(const Digest& digest, const std::string& reason) {
   return guarded([&]() -> Status {
-    sqlite::Transaction t(state_->rows.database());
+    sql::Transaction t(state_->rows.database());
     state_->rows.add_bad(digest, reason);
     t.commit();
     return {};

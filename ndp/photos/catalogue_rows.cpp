@@ -29,30 +29,34 @@ PRAGMA user_version = 1;
 
 #define NDT_COLUMNS "id, path, size, mtime_ns, inode, digest, state, reason, missed, fresh"
 
-bool prepare_schema(sqlite::Database& db) {
-  int64_t version = 0;
-  {
-    sqlite::Statement s(db, "PRAGMA user_version");
-    if (s.step()) version = s.integer(0);
-  }
+bool prepare_schema(sql::Database& db) {
+  // NORMAL: what a power cut takes, the next scan finds again.
+  db.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
+  const int64_t version = db.integer("PRAGMA user_version");
   if (version == kVersion) return true;
   if (version != 0) {
-    throw sqlite::SqliteFailure{
+    throw sql::SqliteFailure{
         Status(Code::kCorrupt, "photo catalogue: version " + std::to_string(version) + ", not " +
                                    std::to_string(kVersion) + "; remove it to scan anew")};
   }
-  sqlite::Transaction t(db);
+  sql::Transaction t(db);
   db.execute(kSchema);
   t.commit();
   return true;
 }
 
-std::optional<std::span<const uint8_t>> blob(const std::optional<Digest>& d) {
-  if (!d) return std::nullopt;
-  return std::span<const uint8_t>(*d);
+std::span<const uint8_t> blob(std::string_view s) {
+  return {reinterpret_cast<const uint8_t*>(s.data()), s.size()};
 }
 
-CatalogueRow row_of(const sqlite::Statement& s) {
+std::span<const uint8_t> blob(const Digest& d) { return d; }
+
+std::optional<std::span<const uint8_t>> blob(const std::optional<Digest>& d) {
+  if (!d) return std::nullopt;
+  return blob(*d);
+}
+
+CatalogueRow row_of(const sql::Statement& s) {
   CatalogueRow r;
   r.id = s.integer(0);
   r.entry.ref = {.path = s.bytes(1),
@@ -100,20 +104,20 @@ CatalogueRows::CatalogueRows(const std::string& path)
       quarantine_(db_, "UPDATE photo SET state = ?, reason = ? WHERE digest = ?"),
       bad_(db_, "SELECT reason FROM bad WHERE digest = ?") {}
 
-std::vector<CatalogueRow> CatalogueRows::read(sqlite::Statement& s) {
+std::vector<CatalogueRow> CatalogueRows::read(sql::Statement& s) {
   std::vector<CatalogueRow> rows;
   while (s.step()) rows.push_back(row_of(s));
   return rows;
 }
 
-std::optional<CatalogueRow> CatalogueRows::read_one(sqlite::Statement& s) {
+std::optional<CatalogueRow> CatalogueRows::read_one(sql::Statement& s) {
   std::vector<CatalogueRow> rows = read(s);
   if (rows.empty()) return std::nullopt;
   return std::move(rows.front());
 }
 
 std::optional<CatalogueRow> CatalogueRows::by_path(const std::string& path) {
-  return read_one(by_path_.bind(path));
+  return read_one(by_path_.bind(blob(path)));
 }
 
 std::optional<CatalogueRow> CatalogueRows::same_file(const PhotoRef& ref) {
@@ -130,7 +134,7 @@ std::vector<CatalogueRow> CatalogueRows::by_digest(const Digest& digest) {
 }
 
 std::vector<CatalogueRow> CatalogueRows::after_path(const std::string& path, size_t limit) {
-  return read(after_path_.bind(path, static_cast<int64_t>(limit)));
+  return read(after_path_.bind(blob(path), static_cast<int64_t>(limit)));
 }
 
 std::vector<CatalogueRow> CatalogueRows::after_id(int64_t id, size_t limit, bool only_fresh) {
@@ -138,8 +142,8 @@ std::vector<CatalogueRow> CatalogueRows::after_id(int64_t id, size_t limit, bool
 }
 
 int64_t CatalogueRows::insert(const CatalogueEntry& e) {
-  insert_.bind(e.ref.path, e.ref.size, e.ref.mtime_ns, static_cast<int64_t>(e.ref.inode),
-               blob(e.digest), static_cast<int64_t>(e.state), e.reason);
+  insert_.bind(blob(e.ref.path), e.ref.size, e.ref.mtime_ns, static_cast<int64_t>(e.ref.inode),
+               blob(e.digest), static_cast<int64_t>(e.state), blob(e.reason));
   insert_.step();
   const int64_t id = insert_.integer(0);
   insert_.run();
@@ -149,7 +153,7 @@ int64_t CatalogueRows::insert(const CatalogueEntry& e) {
 void CatalogueRows::update(int64_t id, const CatalogueEntry& e, bool fresh) {
   update_
       .bind(e.ref.size, e.ref.mtime_ns, static_cast<int64_t>(e.ref.inode), blob(e.digest),
-            static_cast<int64_t>(e.state), e.reason, static_cast<int64_t>(fresh), id)
+            static_cast<int64_t>(e.state), blob(e.reason), static_cast<int64_t>(fresh), id)
       .run();
 }
 
@@ -161,7 +165,7 @@ void CatalogueRows::clear_fresh() { db_.execute("UPDATE photo SET fresh = 0 WHER
 
 CatalogueCounts CatalogueRows::counts() {
   CatalogueCounts c;
-  sqlite::Statement s(db_, "SELECT state, min(missed, 2), count(*) FROM photo GROUP BY 1, 2");
+  sql::Statement s(db_, "SELECT state, min(missed, 2), count(*) FROM photo GROUP BY 1, 2");
   while (s.step()) {
     CatalogueRow row;
     row.entry.state = static_cast<PhotoState>(s.integer(0));
@@ -173,8 +177,9 @@ CatalogueCounts CatalogueRows::counts() {
 }
 
 void CatalogueRows::add_bad(const Digest& digest, const std::string& reason) {
-  add_bad_.bind(blob(digest), reason).run();
-  quarantine_.bind(static_cast<int64_t>(PhotoState::kQuarantined), reason, blob(digest)).run();
+  add_bad_.bind(blob(digest), blob(reason)).run();
+  quarantine_.bind(static_cast<int64_t>(PhotoState::kQuarantined), blob(reason), blob(digest))
+      .run();
 }
 
 std::optional<std::string> CatalogueRows::bad(const Digest& digest) {

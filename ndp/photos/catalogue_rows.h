@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ndp/photos/catalogue.h"
-#include "ndp/photos/sqlite.h"
+#include "ndp/sqlite/sqlite.h"
 
 namespace ndtrain {
 
@@ -22,7 +22,7 @@ class CatalogueRows {
  public:
   explicit CatalogueRows(const std::string& path);
 
-  sqlite::Database& database() { return db_; }
+  sql::Database& database() { return db_; }
 
   std::optional<CatalogueRow> by_path(const std::string& path);
   // Rows with a digest whose photo is the same file, going by size, mtime and inode, under the same
@@ -44,13 +44,13 @@ class CatalogueRows {
   std::optional<std::string> bad(const Digest& digest);
 
  private:
-  std::vector<CatalogueRow> read(sqlite::Statement& s);
-  std::optional<CatalogueRow> read_one(sqlite::Statement& s);
+  std::vector<CatalogueRow> read(sql::Statement& s);
+  std::optional<CatalogueRow> read_one(sql::Statement& s);
 
-  sqlite::Database db_;
+  sql::Database db_;
   bool ready_;  // made before the statements are prepared
-  sqlite::Statement by_path_, same_file_, by_digest_, after_path_, after_id_, fresh_after_id_;
-  sqlite::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_;
+  sql::Statement by_path_, same_file_, by_digest_, after_path_, after_id_, fresh_after_id_;
+  sql::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_;
 };
 
 }  // namespace ndtrain

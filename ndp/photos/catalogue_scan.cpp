@@ -31,7 +31,7 @@ void CatalogueScan::take(const PhotoPage& page) {
   report_.problems.insert(report_.problems.end(), page.problems.begin(), page.problems.end());
   std::vector<Candidate> changed = look_up(page);
   read(changed);
-  sqlite::Transaction t(rows_.database());
+  sql::Transaction t(rows_.database());
   for (Candidate& c : changed) store(c);
   t.commit();
   report_.seen += static_cast<int64_t>(page.photos.size());
@@ -40,7 +40,7 @@ void CatalogueScan::take(const PhotoPage& page) {
 // All but the unchanged.
 std::vector<CatalogueScan::Candidate> CatalogueScan::look_up(const PhotoPage& page) {
   std::vector<Candidate> changed;
-  sqlite::Transaction t(rows_.database());  // one for all reads: opening one for each costs more
+  sql::Transaction t(rows_.database());  // one for all reads: opening one for each costs more
   for (const PhotoRef& ref : page.photos) {
     Candidate c = look_up(ref);
     if (c.known) mark_seen(c.known->id);
@@ -121,7 +121,7 @@ void CatalogueScan::store(Candidate& c) {
 
 // In one transaction: a crash before its end leaves the fresh rows fresh.
 void CatalogueScan::finish() {
-  sqlite::Transaction t(rows_.database());
+  sql::Transaction t(rows_.database());
   for (int64_t id = 0;;) {
     const std::vector<CatalogueRow> rows = rows_.after_id(id, kRowsAtOnce, true);
     if (rows.empty()) break;

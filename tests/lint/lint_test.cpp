@@ -32,6 +32,9 @@ TEST(Includes, AreThoseOfTheTable) {
   EXPECT_TRUE(allows("models/zoo.cpp", "framework/onnx/export.h"));
   EXPECT_FALSE(allows("models/zoo.cpp", "framework/runtime/plan.h"));
   EXPECT_FALSE(allows("ndp/photos/decode.cpp", "ndp/store/segment_store.h"));
+  EXPECT_TRUE(allows("ndp/photos/catalogue.cpp", "ndp/sqlite/sqlite.h"));
+  EXPECT_TRUE(allows("ndp/labels/label_db.cpp", "ndp/sqlite/sqlite.h"));
+  EXPECT_FALSE(allows("ndp/sqlite/sqlite.cpp", "ndp/photos/catalogue.h"));
   EXPECT_FALSE(allows("ndp/engine/engine.cpp", "framework/train/trainer.h"));
   EXPECT_FALSE(allows("ndp/engine/engine.cpp", "ndp/jobs/finetune.h"));
   EXPECT_FALSE(allows("ndp/pipestore/serve.cpp", "tuner/serve.h"));

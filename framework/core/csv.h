@@ -19,7 +19,8 @@ class CsvReader {
 
   // The next record; nullopt at the end, and when a quote is left open (see broken()).
   std::optional<std::vector<std::string>> next();
-  int64_t line() const { return record_line_; }  // of the record that next() returned, from 1
+  // Where the record of the last next() begins, also that of an open quote; from 1.
+  int64_t line() const { return record_line_; }
   bool broken() const { return broken_; }
 
  private:

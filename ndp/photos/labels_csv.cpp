@@ -3,6 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "framework/core/csv.h"
 #include "framework/core/limits.h"
 #include "ndp/photos/dataset.h"
 #include "ndp/photos/decode.h"
@@ -14,38 +15,6 @@ struct Row {
   int64_t line;
   std::string file, name;
 };
-
-// The fields of one record, RFC 4180; `at` moves behind it and `line` counts lines. nullopt: an
-// open quote.
-std::optional<std::vector<std::string>> next_record(std::string_view text, size_t& at,
-                                                    int64_t& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (; at < text.size(); ++at) {
-    const char c = text[at];
-    if (c == '\n') ++line;
-    if (quoted) {
-      if (c != '"') {
-        fields.back() += c;
-      } else if (at + 1 < text.size() && text[at + 1] == '"') {
-        fields.back() += text[++at];
-      } else {
-        quoted = false;
-      }
-    } else if (c == '"' && fields.back().empty()) {
-      quoted = true;
-    } else if (c == ',') {
-      fields.emplace_back();
-    } else if (c == '\n') {
-      ++at;
-      return fields;
-    } else if (c != '\r') {
-      fields.back() += c;
-    }
-  }
-  if (quoted) return std::nullopt;
-  return fields;
-}
 
 std::string_view without_mark(std::string_view text) {
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;
@@ -95,19 +64,17 @@ class LabelsReader {
   Status read_rows() {
     const Result<std::string> text = fs_.read(csv_, limits::kLabelsFile);
     if (!text.ok()) return text.status();
-    const std::string_view rest = without_mark(*text);
-    int64_t line = 1;
-    for (size_t at = 0; at < rest.size();) {
-      const int64_t start = line;
-      std::optional<std::vector<std::string>> fields = next_record(rest, at, line);
-      if (!fields) return wrong(start, "a quote is not closed");
+    CsvReader reader(*text);
+    while (std::optional<std::vector<std::string>> fields = reader.next()) {
+      const int64_t line = reader.line();
       if (fields->size() == 1 && fields->front().empty()) continue;
       if (fields->size() != 2) {
-        return wrong(start, std::to_string(fields->size()) + " columns, not file,class");
+        return wrong(line, std::to_string(fields->size()) + " columns, not file,class");
       }
-      if (start == 1 && (*fields)[0] == "file" && (*fields)[1] == "class") continue;
-      rows_.push_back({start, std::move((*fields)[0]), std::move((*fields)[1])});
+      if (line == 1 && (*fields)[0] == "file" && (*fields)[1] == "class") continue;
+      rows_.push_back({line, std::move((*fields)[0]), std::move((*fields)[1])});
     }
+    if (reader.broken()) return wrong(reader.line(), "a quote is not closed");
     return {};
   }
 

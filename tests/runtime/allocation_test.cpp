@@ -9,6 +9,7 @@
 #include "framework/graph/passes.h"
 #include "framework/runtime/executor.h"
 #include "tests/graph/random_graph.h"
+#include "tests/runtime/bound_run.h"
 #include "tests/runtime/cpu_device.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -53,20 +54,15 @@ TEST(Executor, RunningAllocatesNothing) {
     const Plan plan(g, testing::cpu());
     Executor executor(plan);
     const std::vector<Tensor> inputs = testing::random_inputs(g, seed);
-    std::vector<Tensor> outputs;
-    for (ValueId v : plan.outputs()) outputs.emplace_back(plan.type(v));
-    std::vector<const void*> in;
-    std::vector<void*> out;
-    for (const Tensor& t : inputs) in.push_back(t.data());
-    for (Tensor& t : outputs) out.push_back(t.mutable_data());
+    testing::BoundRun bound(plan, inputs);
     int reported = 0;
     const Executor::OnReady count = [&reported](int) { ++reported; };
-    executor.run(in, out, count);
+    executor.run(bound.in, bound.out, count);
 
     const int64_t before = allocations;
-    executor.run(in, out, count);
+    executor.run(bound.in, bound.out, count);
     EXPECT_EQ(allocations - before, 0) << "seed " << seed;
-    EXPECT_EQ(reported, 2 * static_cast<int>(outputs.size()));
+    EXPECT_EQ(reported, 2 * static_cast<int>(bound.outputs.size()));
   }
   const int64_t before = allocations;
   const std::vector<int> one(1000, static_cast<int>(before));

@@ -12,6 +12,7 @@
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/graph/model_builder.h"
+#include "tests/runtime/bound_run.h"
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
@@ -207,22 +208,17 @@ TEST(Plan, OutputsAreReportedInPlannedOrderAndComplete) {
     }()));
 
     const std::vector<Tensor> inputs = random_inputs(d.g, seed);
-    std::vector<Tensor> outputs;
-    for (ValueId v : plan.outputs()) outputs.emplace_back(plan.type(v));
-    std::vector<const void*> in;
-    std::vector<void*> out;
-    for (const Tensor& t : inputs) in.push_back(t.data());
-    for (Tensor& t : outputs) out.push_back(t.mutable_data());
+    testing::BoundRun bound(plan, inputs);
     std::vector<int> reported;
     std::map<int, std::vector<char>> when_reported;
-    Executor(plan).run(in, out, [&](int k) {
+    Executor(plan).run(bound.in, bound.out, [&](int k) {
       reported.push_back(k);
-      const auto* bytes = static_cast<const char*>(out[static_cast<size_t>(k)]);
-      when_reported[k].assign(bytes, bytes + outputs[static_cast<size_t>(k)].bytes());
+      const auto* bytes = static_cast<const char*>(bound.out[static_cast<size_t>(k)]);
+      when_reported[k].assign(bytes, bytes + bound.outputs[static_cast<size_t>(k)].bytes());
     });
     EXPECT_EQ(reported, order);
     for (const auto& [k, bytes] : when_reported) {
-      EXPECT_EQ(std::memcmp(bytes.data(), out[static_cast<size_t>(k)], bytes.size()), 0)
+      EXPECT_EQ(std::memcmp(bytes.data(), bound.out[static_cast<size_t>(k)], bytes.size()), 0)
           << "output " << k << " changed after it was reported";
     }
   }

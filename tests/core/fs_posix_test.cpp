@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <filesystem>
 
 #include "framework/core/fs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -17,12 +17,8 @@ using testing::HasSubstr;
 
 class RealFs : public testing::Test {
  protected:
-  RealFs() {
-    root = join(testing::TempDir(), "ndt_posix_" + std::to_string(::getpid()));
-    real_fs().make_directories(root).or_throw();
-  }
-  ~RealFs() override { std::filesystem::remove_all(root); }
-  std::string root;
+  support::TemporaryDirectory directory;
+  const std::string root = directory.path();
 };
 
 TEST_F(RealFs, AFullDeviceIsNoSpace) {

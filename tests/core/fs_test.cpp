@@ -3,30 +3,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <filesystem>
 
 #include "framework/core/memory_fs.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
 
+using support::bytes_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
 
 class AnyFs : public testing::TestWithParam<bool> {
  protected:
   AnyFs() : fs(GetParam() ? static_cast<Fs&>(memory) : real_fs()) {
-    static std::atomic<int> counter{0};
-    root = join(testing::TempDir(),
-                "ndt_fs_" + std::to_string(::getpid()) + "_" + std::to_string(++counter));
     fs.make_directories(root).or_throw();
   }
-  ~AnyFs() override { std::filesystem::remove_all(root); }
 
   std::string at(std::string_view name) const { return join(root, name); }
   void put(const std::string& name, std::string_view text) {
@@ -37,7 +30,8 @@ class AnyFs : public testing::TestWithParam<bool> {
 
   MemoryFs memory;
   Fs& fs;
-  std::string root;
+  support::TemporaryDirectory directory;
+  const std::string root = directory.path();
 };
 
 TEST_P(AnyFs, ReadsWhatWasWritten) {

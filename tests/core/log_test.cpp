@@ -5,6 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/fs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -43,8 +44,8 @@ TEST_F(Log, TheLevelDecidesWhatIsSeen) {
 }
 
 TEST_F(Log, TheFileHasTimesAndLevelsAndEndsWhenToldTo) {
-  const std::string path = join(testing::TempDir(), "ndt_log_test.txt");
-  static_cast<void>(real_fs().remove(path).ok());
+  const support::TemporaryDirectory directory;
+  const std::string path = directory.at("log.txt");
   testing::internal::CaptureStderr();
   log::to_file(path);
   log::warn("first");

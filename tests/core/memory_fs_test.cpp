@@ -5,14 +5,15 @@
 
 #include <set>
 
+#include "tests/support/files.h"
+
 namespace ndtrain {
 namespace {
 
+using support::bytes_of;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using Survives = MemoryFs::Survives;
-
-std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
 
 std::unique_ptr<File> create(Fs& fs, const std::string& path, std::string_view text) {
   auto file = fs.open(path, Fs::Mode::kCreate).or_throw();

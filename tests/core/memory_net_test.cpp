@@ -4,12 +4,13 @@
 
 #include <thread>
 
+#include "tests/support/files.h"
+
 namespace ndtrain {
 namespace {
 
 using namespace std::chrono_literals;
-
-std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
+using support::bytes_of;
 
 // Everything until the end of the stream; then whether it was cut.
 std::pair<std::string, bool> drain(Stream& stream) {

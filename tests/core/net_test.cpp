@@ -16,14 +16,15 @@
 
 #include "framework/core/fs.h"
 #include "framework/core/memory_net.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
 
 using namespace std::chrono_literals;
+using support::bytes_of;
 using testing::StartsWith;
-
-std::span<const std::byte> bytes_of(std::string_view s) { return std::as_bytes(std::span(s)); }
 
 std::string read_some(Stream& stream, size_t most = 100) {
   std::string to(most, '?');

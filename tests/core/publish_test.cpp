@@ -2,12 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <functional>
 
 #include "framework/core/memory_fs.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -141,14 +140,12 @@ TEST(Publish, TheDirectoryMustExist) {
 }
 
 TEST(Publish, WorksOnTheRealFileSystemUpToTheLongestName) {
-  const std::string root = join(testing::TempDir(), "ndt_publish_" + std::to_string(::getpid()));
-  real_fs().make_directories(root).or_throw();
-  const std::string path = join(root, std::string(255, 'n'));
+  const support::TemporaryDirectory root;
+  const std::string path = root.at(std::string(255, 'n'));
   publish(real_fs(), path, "one").or_throw();
   publish(real_fs(), path, "two").or_throw();
   EXPECT_EQ(*real_fs().read(path), "two");
-  EXPECT_EQ(real_fs().list(root)->size(), 1u);
-  std::filesystem::remove_all(root);
+  EXPECT_EQ(real_fs().list(root.path())->size(), 1u);
 }
 
 }  // namespace

@@ -2,34 +2,21 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <string>
 
 #include "ndp/labels/label_db.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_labels {
 
-// A path in the test's temporary directory, without what an earlier run left there.
-inline std::string fresh_file(const std::string& name) {
-  const std::string path =
-      testing::TempDir() + "ndt_labels_" + std::to_string(::getpid()) + "_" + name;
-  for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
-  return path;
-}
-
 class TemporaryDb {
  public:
-  explicit TemporaryDb(const std::string& name) : path_(fresh_file(name)) {}
-  ~TemporaryDb() {
-    for (const char* suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path_ + suffix);
-  }
-  const std::string& path() const { return path_; }
-  std::unique_ptr<LabelDb> open() const { return open_label_db("sqlite:" + path_).or_throw(); }
+  std::string path() const { return directory_.at("labels.sqlite"); }
+  std::unique_ptr<LabelDb> open() const { return open_label_db("sqlite:" + path()).or_throw(); }
 
  private:
-  const std::string path_;
+  const support::TemporaryDirectory directory_;
 };
 
 inline std::vector<PhotoPlace> places(int first, int count) {
@@ -44,8 +31,7 @@ inline std::vector<PhotoPlace> places(int first, int count) {
 // A database with ten photos in the default collection, classes cat and dog in the default task.
 class LabelsTest : public testing::Test {
  protected:
-  LabelsTest()
-      : file(testing::UnitTest::GetInstance()->current_test_info()->name()), db(file.open()) {
+  LabelsTest() : db(file.open()) {
     collection = db->collection(kDefaultCollection).or_throw();
     task = db->task(kDefaultTask).or_throw();
     const std::vector<std::string> names{"cat", "dog"};

@@ -42,7 +42,7 @@ void relabel(const std::string& path) {
 }
 
 TEST(SqliteLabels, EveryPhotoIsLabelledOnceThoughTheWriterIsKilledAgainAndAgain) {
-  const TemporaryDb file("killed");
+  const TemporaryDb file;
   Rng rng(11);
   int killed = 0;
   for (bool done = false; !done;) {
@@ -84,7 +84,7 @@ TEST(SqliteLabels, EveryPhotoIsLabelledOnceThoughTheWriterIsKilledAgainAndAgain)
 }
 
 TEST(SqliteLabels, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsRows) {
-  const TemporaryDb file("older");
+  const TemporaryDb file;
   const std::string_view v1 = "CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1), (2);";
   const std::string_view v2 = "ALTER TABLE t ADD COLUMN b INTEGER; UPDATE t SET b = a * 10;";
   const std::string_view both[] = {v1, v2};
@@ -108,7 +108,7 @@ TEST(SqliteLabels, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsRows) {
 }
 
 TEST(SqliteLabels, AMigrationThatFailsLeavesTheOldVersion) {
-  const TemporaryDb file("failing");
+  const TemporaryDb file;
   const std::string_view bad[] = {"CREATE TABLE t (a);", "CREATE TABLE u (a); SELECT nonsense;"};
   sql::Database db(file.path());
   migrate(db, std::span(bad).first(1));
@@ -119,7 +119,7 @@ TEST(SqliteLabels, AMigrationThatFailsLeavesTheOldVersion) {
 
 TEST(SqliteLabels, OurOwnMigrationsAreCompleteFromEveryVersion) {
   for (size_t from = 0; from <= label_migrations().size(); ++from) {
-    const TemporaryDb file("from");
+    const TemporaryDb file;
     {
       sql::Database db(file.path());
       migrate(db, label_migrations().first(from));
@@ -129,7 +129,7 @@ TEST(SqliteLabels, OurOwnMigrationsAreCompleteFromEveryVersion) {
 }
 
 TEST(SqliteLabels, RefusesWhatIsNotALabelDatabase) {
-  const TemporaryDb text("text"), foreign("foreign"), newer("newer");
+  const TemporaryDb text, foreign, newer;
   std::ofstream(text.path()) << std::string(5000, 'x');
   EXPECT_EQ(SqliteLabels::open(text.path()).status().code(), Code::kCorrupt);
   {
@@ -148,7 +148,7 @@ TEST(SqliteLabels, RefusesWhatIsNotALabelDatabase) {
 }
 
 TEST(SqliteLabels, AFullDiskIsSaidAndNothingIsLost) {
-  const TemporaryDb file("full");
+  const TemporaryDb file;
   auto db = SqliteLabels::open(file.path(), 60).or_throw();
   const int64_t collection = db->collection(kDefaultCollection).or_throw();
   const int64_t task = db->task(kDefaultTask).or_throw();
@@ -177,7 +177,7 @@ TEST(SqliteLabels, AFullDiskIsSaidAndNothingIsLost) {
 }
 
 TEST(SqliteLabels, DamagedValuesAreReportedAsSuch) {
-  const TemporaryDb file("damaged");
+  const TemporaryDb file;
   auto db = file.open();
   const int64_t collection = db->collection("c").or_throw(), task = db->task("t").or_throw();
   const auto photos = db->add_photos(collection, places(0, 1)).or_throw();
@@ -197,7 +197,7 @@ TEST(SqliteLabels, DamagedValuesAreReportedAsSuch) {
 }
 
 TEST(SqliteLabels, TwoConnectionsAndSeveralThreadsWriteOneDatabase) {
-  const TemporaryDb file("shared");
+  const TemporaryDb file;
   auto first = file.open(), second = file.open();
   const int64_t collection = first->collection("c").or_throw(), task = first->task("t").or_throw();
   const std::vector<std::string> names{"a"};

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "tests/onnx/model_proto.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -15,8 +16,6 @@ using testing::HasSubstr;
 class ExternalDataTest : public testing::Test {
  protected:
   void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = testing::TempDir() + "/external_" + info->name() + std::to_string(getpid());
     real_fs().make_directories(root_ + "/model/sub").or_throw();
     const float values[] = {9, 1, 2, 3};
     for (const char* name : {"/model/w.bin", "/model/sub/w.bin", "/secret.bin"}) {
@@ -52,7 +51,8 @@ class ExternalDataTest : public testing::Test {
     }
   }
 
-  std::string root_;
+  const support::TemporaryDirectory directory_;
+  const std::string root_ = directory_.path();
 };
 
 TEST_F(ExternalDataTest, IsReadOnlyWhenAllowed) {

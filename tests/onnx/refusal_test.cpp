@@ -5,6 +5,7 @@
 
 #include "framework/core/limits.h"
 #include "tests/onnx/model_proto.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -216,7 +217,8 @@ TEST(Import, ACorruptModelIsRefusedOrTakenButNeverCrashes) {
 }
 
 TEST(Import, RefusesAnOversizedFileWithoutReadingIt) {
-  const std::string path = testing::TempDir() + "/oversized.onnx";
+  const support::TemporaryDirectory directory;
+  const std::string path = directory.at("oversized.onnx");
   auto file = real_fs().open(path, Fs::Mode::kCreate).or_throw();
   ASSERT_TRUE(file->truncate(limits::kModelFile + 1).ok());
   try {
@@ -225,7 +227,6 @@ TEST(Import, RefusesAnOversizedFileWithoutReadingIt) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), AllOf(HasSubstr(path), HasSubstr("external data")));
   }
-  ASSERT_TRUE(real_fs().remove(path).ok());
 }
 
 TEST(Import, NamesTheFileThatIsNotThere) {

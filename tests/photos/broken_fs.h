@@ -43,9 +43,4 @@ class BrokenFs final : public Fs {
   Fs& fs_;
 };
 
-inline void write_file(Fs& fs, const std::string& path, std::string_view bytes) {
-  fs.make_directories(parent_of(path)).or_throw();
-  fs.open(path, Fs::Mode::kCreate).or_throw()->append(std::as_bytes(std::span(bytes))).or_throw();
-}
-
 }  // namespace ndtrain::testing

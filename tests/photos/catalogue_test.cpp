@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,14 +9,16 @@
 #include "framework/core/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/photos/photo_factory.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
 
+using support::write_file;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using testing::write_file;
 
 std::string photo(int i) { return testing::jpeg_of(testing::flat(8, 8, i, 255 - i, i / 2)); }
 
@@ -30,19 +31,15 @@ std::string text_of(const PhotoChange& c) {
 
 class CatalogueTest : public ::testing::Test {
  protected:
-  CatalogueTest()
-      : directory_(::testing::TempDir() + "/ndtrain-catalogue-" + std::to_string(::getpid())) {
-    std::filesystem::remove_all(directory_);
+  CatalogueTest() {
     catalogue_ = open().or_throw();
     for (int i = 0; i < 5; ++i) write_file(memory_, name(i), photo(i * 40));
   }
-  ~CatalogueTest() override {
-    catalogue_.reset();
-    std::filesystem::remove_all(directory_);
-  }
 
   static std::string name(int i) { return "r/d/" + std::to_string(i) + ".jpg"; }
-  Result<std::unique_ptr<Catalogue>> open() { return Catalogue::open(real_fs(), directory_); }
+  Result<std::unique_ptr<Catalogue>> open() {
+    return Catalogue::open(real_fs(), directory_.path());
+  }
 
   // A scan's changes, sorted.
   std::vector<std::string> scan(size_t page = 2) {
@@ -63,7 +60,7 @@ class CatalogueTest : public ::testing::Test {
     return *e;
   }
 
-  const std::string directory_;
+  const support::TemporaryDirectory directory_;
   MemoryFs memory_;
   testing::BrokenFs fs_{memory_};
   ThreadPool pool_{1};
@@ -244,7 +241,7 @@ TEST_F(CatalogueTest, ThreadsAndPageSizesGiveTheSameCatalogue) {
   for (int i = 5; i < 60; ++i) write_file(memory_, name(i), photo(i));
   ThreadPool four(4);
   DirectorySource source(memory_, "r");
-  const auto other = Catalogue::open(real_fs(), directory_ + "/other").or_throw();
+  const auto other = Catalogue::open(real_fs(), directory_.at("other")).or_throw();
   ASSERT_TRUE(other->scan(source, four, {.page = 7, .on_change = {}, .on_page = {}}).ok());
   scan(1000);
   const std::vector<CatalogueEntry> a = catalogue_->entries_after("", 100).or_throw();
@@ -276,7 +273,7 @@ TEST_F(CatalogueTest, NamesNeedNotBeUtf8) {
 }
 
 TEST_F(CatalogueTest, ADamagedFileIsCorrupt) {
-  const std::string other = directory_ + "/damaged";
+  const std::string other = directory_.at("damaged");
   std::filesystem::create_directories(other);
   std::ofstream(other + "/catalogue.sqlite") << std::string(5000, 'x');
   EXPECT_EQ(Catalogue::open(real_fs(), other).status().code(), Code::kCorrupt);

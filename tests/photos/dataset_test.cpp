@@ -6,14 +6,15 @@
 #include "framework/core/limits.h"
 #include "framework/core/memory_fs.h"
 #include "tests/photos/broken_fs.h"
+#include "tests/support/files.h"
 
 namespace ndtrain {
 namespace {
 
+using support::write_file;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::write_file;
 
 std::string text_of(const LabelledPhotos& photos) {
   std::string text;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
 #include "ndp/photos/image.h"
+#include "tests/support/files.h"
 
 namespace ndtrain::testing {
 
@@ -38,8 +38,6 @@ std::string jpeg_declaring(std::string jpeg, int width, int height);
 std::string without_last(std::string file, size_t bytes);
 std::string from_hex(std::string_view hex);
 
-inline std::span<const std::byte> bytes_of(std::string_view s) {
-  return std::as_bytes(std::span(s));
-}
+using support::bytes_of;
 
 }  // namespace ndtrain::testing

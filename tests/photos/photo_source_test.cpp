@@ -2,20 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
 #include "framework/core/limits.h"
 #include "framework/core/memory_fs.h"
 #include "tests/photos/broken_fs.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
 
+using support::write_file;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::write_file;
 
 struct Listing {
   std::vector<std::string> paths;
@@ -99,9 +100,8 @@ TEST(DirectorySource, AnUnreadableDirectoryIsAProblemAndAnUnreadableRootAnError)
 
 TEST(DirectorySource, LinksAreFollowedButNotInCircles) {
   namespace stdfs = std::filesystem;
-  const stdfs::path root =
-      stdfs::path(::testing::TempDir()) / ("ndtrain-links-" + std::to_string(::getpid()));
-  stdfs::remove_all(root);
+  const support::TemporaryDirectory directory;
+  const stdfs::path root = directory.path();
   write_file(real_fs(), (root / "photos/a/1.jpg").string(), "x");
   write_file(real_fs(), (root / "elsewhere/2.jpg").string(), "x");
   stdfs::create_directory_symlink(root / "photos", root / "photos/a/back");
@@ -112,19 +112,16 @@ TEST(DirectorySource, LinksAreFollowedButNotInCircles) {
   EXPECT_THAT(all.paths, ElementsAre("a/1.jpg", "linked/2.jpg"));
   ASSERT_EQ(all.problems.size(), 1u);
   EXPECT_EQ(all.problems[0].path, "a/back");
-  stdfs::remove_all(root);
 }
 
 TEST(DirectorySource, PhotosBeyondTheSizeLimitAreNotRead) {
-  namespace stdfs = std::filesystem;
-  const std::string root = ::testing::TempDir() + "/ndtrain-large-" + std::to_string(::getpid());
-  write_file(real_fs(), root + "/x.jpg", "x");
-  DirectorySource source(real_fs(), root);
+  const support::TemporaryDirectory root;
+  write_file(real_fs(), root.at("x.jpg"), "x");
+  DirectorySource source(real_fs(), root.path());
   for (int64_t over : {-1, 0, 1}) {
-    stdfs::resize_file(root + "/x.jpg", limits::kPhotoFile + over);  // sparse
+    std::filesystem::resize_file(root.at("x.jpg"), limits::kPhotoFile + over);  // sparse
     EXPECT_EQ(source.open("x.jpg").status().code(), over > 0 ? Code::kTooLarge : Code::kOk);
   }
-  stdfs::remove_all(root);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -66,7 +67,8 @@ TEST(Backend, AnotherVersionOfTheInterfaceIsRefused) {
 
 TEST(Backend, ALibraryThatIsNoPluginIsRefused) {
   EXPECT_THAT(error_of([] { Backend::load(fake("plain")); }), HasSubstr("ndt_backend_main"));
-  const std::string path = ::testing::TempDir() + "/libndt_text.so";
+  const support::TemporaryDirectory directory;
+  const std::string path = directory.at("libndt_text.so");
   std::ofstream(path) << "not a library";
   EXPECT_THAT(error_of([&] { Backend::load(path); }), HasSubstr(path));
 }

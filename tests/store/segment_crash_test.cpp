@@ -165,7 +165,7 @@ TEST(SegmentCrash, ATailTornAtAnyByteLosesOnlyWhatItTears) {
     for (size_t size = 0; size < bytes.size(); ++size) {
       MemoryFs fs;
       fill(fs, clock);
-      overwrite(fs, path, bytes.substr(0, size));
+      support::write_file(fs, path, bytes.substr(0, size));
       if (!with_index) {
         ASSERT_TRUE(fs.remove(join(kDir, "index")).ok());
       }
@@ -196,8 +196,8 @@ TEST(SegmentCrash, AFlippedByteAnywhereIsNeverReturned) {
       bad[at] ^= 0x40;
       MemoryFs damaged;
       fill(damaged, clock);
-      overwrite(damaged, segment, bad);
-      overwrite(damaged, index, with_index ? index_bytes : "");
+      support::write_file(damaged, segment, bad);
+      support::write_file(damaged, index, with_index ? index_bytes : "");
       auto store = open_store(damaged, clock);
       int wrong = 0;
       for (int i = 0; i < 10; ++i) {
@@ -226,7 +226,7 @@ TEST(SegmentCrash, AFlippedByteInTheIndexCostsNothingButTime) {
     for (const bool cut : {false, true}) {
       std::string bad = cut ? bytes.substr(0, at) : bytes;
       if (!cut) bad[at] ^= 0x01;
-      overwrite(fs, index, bad);
+      support::write_file(fs, index, bad);
       auto store = open_store(fs, clock);
       for (int i = 0; i < 10; ++i) {
         ASSERT_EQ(get(*store, kGroups[0], key(i)), "value " + std::to_string(i)) << at;
@@ -249,7 +249,7 @@ TEST(SegmentCrash, AnIndexOfASegmentThatWasReplacedIsNotBelieved) {
       ASSERT_TRUE(put(*store, kGroups[0], key(i), "other " + std::to_string(i)).ok());
     }
   }
-  overwrite(fs, join(kDir, "index"), index_bytes);
+  support::write_file(fs, join(kDir, "index"), index_bytes);
   auto store = open_store(fs, clock);
   for (int i = 0; i < 10; ++i) {
     EXPECT_EQ(get(*store, kGroups[0], key(i)), "other " + std::to_string(i));

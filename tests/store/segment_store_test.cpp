@@ -7,6 +7,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/rng.h"
 #include "tests/store/store_fixture.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -97,7 +98,8 @@ TEST_F(SegmentStoreTest, BelongsToOneProcessAtATime) {
 }
 
 TEST_F(SegmentStoreTest, IsLockedOnTheRealFileSystemToo) {
-  const std::string dir = testing::TempDir() + "ndt_store_lock";
+  const support::TemporaryDirectory parent;
+  const std::string dir = parent.at("cache");
   auto store = SegmentStore::open(real_fs(), clock, dir).or_throw();
   ASSERT_TRUE(put(*store, kA, key(1), "x").ok());
   ASSERT_TRUE(store->close().ok());
@@ -113,8 +115,8 @@ TEST_F(SegmentStoreTest, IsLockedOnTheRealFileSystemToo) {
 TEST_F(SegmentStoreTest, LeavesANewerFormatAlone) {
   ASSERT_TRUE(fs.make_directories(kDir).ok());
   const auto header = encode(SegmentHeader{.version = kSegmentVersion + 1, .number = 1});
-  overwrite(fs, join(kDir, segment_name(1)),
-            {reinterpret_cast<const char*>(header.data()), header.size()});
+  support::write_file(fs, join(kDir, segment_name(1)),
+                      {reinterpret_cast<const char*>(header.data()), header.size()});
   EXPECT_EQ(SegmentStore::open(fs, clock, kDir).status().code(), Code::kUnsupported);
   EXPECT_EQ(segment_files(fs).size(), 1u);
 }

@@ -8,6 +8,7 @@
 #include "framework/core/log.h"
 #include "framework/core/memory_fs.h"
 #include "ndp/store/segment_store.h"
+#include "tests/support/files.h"
 
 namespace ndtrain::testing_store {
 
@@ -19,9 +20,7 @@ inline const std::string kDir = "cache";
 inline Digest digest(std::string_view name) { return sha256(name); }
 inline Digest key(int64_t i) { return sha256("photo " + std::to_string(i)); }
 
-inline std::span<const std::byte> bytes_of(std::string_view s) {
-  return std::as_bytes(std::span(s.data(), s.size()));
-}
+using support::bytes_of;
 
 inline std::unique_ptr<SegmentStore> open_store(Fs& fs, const Clock& clock,
                                                 const SegmentOptions& options = {}) {
@@ -49,11 +48,6 @@ inline std::string get(SegmentStore& store, const Digest& group, const Digest& k
     default:
       return "error: " + found.status().message();
   }
-}
-
-inline void overwrite(Fs& fs, const std::string& path, const std::string& bytes) {
-  auto file = fs.open(path, Fs::Mode::kCreate).or_throw();
-  file->append(bytes_of(bytes)).or_throw();
 }
 
 inline std::vector<std::string> segment_files(Fs& fs) {

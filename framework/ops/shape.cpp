@@ -144,6 +144,7 @@ std::vector<OpDef> shape_ops() {
        .infer = constant_of_shape_infer,
        .reference = constant_of_shape_reference,
        .shape_inputs = 0b1,
+       .reference_only = true,
        .examples = constant_of_shape_examples()},
   };
 }

@@ -118,7 +118,7 @@ TEST(Bind, ShapeArithmeticAloneMayUseReferenceOnlyOps) {
   EXPECT_EQ(interpret_outputs(g, {})[0].to_doubles(), (std::vector<double>{1, 3, 6}));
 }
 
-// 2^40 doubles would take the machine down; the node stays, for a plan to refuse.
+// 2^40 doubles would take the machine down.
 TEST(Bind, AHugeConstantIsRefusedRatherThanComputedAtImport) {
   Model m;
   m.inputs = {{"x", DType::kF32, {1}}};

@@ -10,12 +10,11 @@
 #include "framework/core/log.h"
 #include "framework/onnx/export.h"
 #include "ndp/jobs/report.h"
+#include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
 
 namespace ndtrain {
 namespace {
-
-constexpr double kDefaultValSplit = 0.2;
 
 int64_t half_of_free_memory() {
   const int64_t free = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
@@ -63,54 +62,31 @@ class Finetune {
   }
 
   void open_data() {
-    const bool listed = !config_.labels.empty();
-    const DataLayout layout =
-        listed ? DataLayout{.train = config_.data} : find_layout(fs_, config_.data).or_throw();
-    const LabelledPhotos train = listed
-                                     ? read_labels_csv(fs_, config_.labels, config_.data).or_throw()
-                                     : read_image_folder(fs_, layout.train).or_throw();
-    const bool own_val = config_.val_split < 0 && !layout.val.empty();
-    train_catalogue_ = open_catalogue(fs_, config_.cache, layout.train);
-    photos_ = hash_photos(fs_, *train_catalogue_, train, progress_);
-    roots_.assign(photos_.photos.size(), photos_.root);
-    val_split_ = own_val ? 0 : config_.val_split < 0 ? kDefaultValSplit : config_.val_split;
-    for (const Photo& p : photos_.photos)
-      for_validation_.push_back(in_validation(p.digest, val_split_));
-    if (own_val) add_validation(layout.val);
-    if (photos_.photos.empty()) throw Error(config_.data, ": none of the photos can be read");
-  }
-
-  void add_validation(const std::string& root) {
-    const LabelledPhotos val =
-        with_classes(read_image_folder(fs_, root).or_throw(), photos_.classes).or_throw();
-    val_catalogue_ = open_catalogue(fs_, config_.cache, root);
-    PhotoSet set = hash_photos(fs_, *val_catalogue_, val, progress_);
-    for (Photo& p : set.photos) {
-      photos_.photos.push_back(std::move(p));
-      roots_.push_back(set.root);
-      for_validation_.push_back(true);
-    }
-    std::ranges::move(set.quarantined, std::back_inserter(photos_.quarantined));
-    for (const auto& [format, n] : set.skipped) photos_.skipped[format] += n;
+    photos_ = load_training_photos(fs_,
+                                   {.data = config_.data,
+                                    .labels = config_.labels,
+                                    .val_split = config_.val_split,
+                                    .cache = config_.cache},
+                                   progress_);
   }
 
   void prepare_model() {
     model_ = load_model(fs_, config_.model);
     progress_.say(preprocess_note(model_));
     model_.preprocess.fast_decode |= config_.fast_decode;
-    transfer_ = prepare_transfer(model_, photos_.classes, config_.head, config_.freeze,
+    transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.trainer.seed);
     trainer_ =
         std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
     result_.parameters = trainer_->parameter_count();
     for (const TensorType& t : trainer_->row_types())
       result_.feature_bytes += static_cast<int64_t>(t.bytes());
-    result_.mean_photo_bytes = photos_.mean_bytes();
+    result_.mean_photo_bytes = photos_.set.mean_bytes();
     const double total =
-        static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.photos.size());
+        static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.set.photos.size());
     progress_.say(fmt::format(
         "{} photos of {} classes; {} per photo cross the cut, {} in all; a photo has {}",
-        photos_.photos.size(), photos_.classes.size(),
+        photos_.set.photos.size(), photos_.set.classes.size(),
         size(static_cast<double>(result_.feature_bytes)), size(total),
         size(result_.mean_photo_bytes)));
     if (!transfer_.features.empty() &&
@@ -126,11 +102,11 @@ class Finetune {
   std::string fingerprint() const {
     Sha256 hash;
     hash.field(to_hex(model_.id())).field(config_.freeze).field(config_.head);
-    hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", val_split_));
+    hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
     for (const auto& [key, value] : config_.given) hash.field(key).field(value);
-    for (const std::string& name : photos_.classes) hash.field(name);
-    for (size_t i = 0; i < photos_.photos.size(); ++i) {
-      hash.field(to_hex(photos_.photos[i].digest)).field(int64_t{for_validation_[i]});
+    for (const std::string& name : photos_.set.classes) hash.field(name);
+    for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
+      hash.field(to_hex(photos_.set.photos[i].digest)).field(int64_t{photos_.for_validation[i]});
     }
     return to_hex(hash.finish());
   }
@@ -138,23 +114,21 @@ class Finetune {
   void describe_run() {
     fingerprint_ = fingerprint();
     std::string classes;
-    for (const std::string& name : photos_.classes) classes += name + "\n";
+    for (const std::string& name : photos_.set.classes) classes += name + "\n";
     if (config_.resume) return;
     run_.write("classes.txt", classes);
     run_.write("env.json", run_.env_json());
     run_.write("args.toml", settings_toml(config_.given));  // last: it marks the directory as a run
   }
 
-  Result<std::string> open(size_t i) const {
-    return fs_.read(join(roots_[i], photos_.photos[i].path), limits::kPhotoFile);
-  }
+  Result<std::string> open(size_t i) const { return fs_.read(photos_.path(i), limits::kPhotoFile); }
 
   void make_rows() {
     if (transfer_.features.empty()) {
       crops_ = std::make_unique<PhotoRows>(model_.preprocess, config_.memory_limit);
       crops_->fill(
-          photos_.photos, [this](size_t i) { return open(i); }, progress_, photos_.quarantined,
-          photos_.skipped);
+          photos_.set.photos, [this](size_t i) { return open(i); }, progress_,
+          photos_.set.quarantined, photos_.set.skipped);
       return;
     }
     cache_ = SegmentStore::open(fs_, clock_, join(config_.cache, "features")).or_throw();
@@ -165,8 +139,8 @@ class Finetune {
     table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, trainer_->row_types(),
                                             config_.memory_limit);
     result_.extraction = table_->fill(
-        photos_.photos, engine, [this](size_t i) { return open(i); }, device_.numerics(), progress_,
-        photos_.quarantined, photos_.skipped);
+        photos_.set.photos, engine, [this](size_t i) { return open(i); }, device_.numerics(),
+        progress_, photos_.set.quarantined, photos_.set.skipped);
     progress_.say(fmt::format("{} photos decoded and inferred, {} from the cache",
                               result_.extraction.extracted, result_.extraction.cached));
   }
@@ -174,10 +148,10 @@ class Finetune {
   void split_rows() {
     std::vector<size_t> rows[2];
     std::vector<int64_t> labels[2];
-    for (size_t i = 0; i < photos_.photos.size(); ++i) {
+    for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
       if (!(table_ ? table_->has(i) : crops_->has(i))) continue;
-      rows[for_validation_[i]].push_back(i);
-      labels[for_validation_[i]].push_back(photos_.photos[i].label);
+      rows[photos_.for_validation[i]].push_back(i);
+      labels[photos_.for_validation[i]].push_back(photos_.set.photos[i].label);
     }
     val_rows_ = rows[1];
     auto make = [&](int which) -> std::unique_ptr<Dataset> {
@@ -188,10 +162,10 @@ class Finetune {
     val_ = make(1);
     result_.train_photos = train_->size();
     result_.val_photos = val_->size();
-    result_.quarantined = static_cast<int64_t>(photos_.quarantined.size());
-    result_.skipped = photos_.skipped_count();
-    result_.classes = static_cast<int64_t>(photos_.classes.size());
-    run_.write("quarantine.csv", quarantine_csv(photos_.quarantined));
+    result_.quarantined = static_cast<int64_t>(photos_.set.quarantined.size());
+    result_.skipped = photos_.set.skipped_count();
+    result_.classes = static_cast<int64_t>(photos_.set.classes.size());
+    run_.write("quarantine.csv", quarantine_csv(photos_.set.quarantined));
     if (progress_.interrupted()) {
       result_.interrupted = true;
     } else if (train_->size() == 0) {
@@ -288,7 +262,7 @@ class Finetune {
     for (const auto& [name, t] : head.initialisers) {
       if (out.model.initialisers.contains(name)) out.model.initialisers[name] = t;
     }
-    out.classes = photos_.classes;
+    out.classes = photos_.set.classes;
     save_model(fs_, run_.file("model.onnx"), out);
     if (!transfer_.features.empty()) {
       ModelFile part = out;
@@ -311,9 +285,9 @@ class Finetune {
   }
 
   void write_report(const Evaluation& e) {
-    run_.write("confusion.csv", confusion_csv(photos_.classes, e.confusion));
+    run_.write("confusion.csv", confusion_csv(photos_.set.classes, e.confusion));
     ReportInput report{.title = config_.out,
-                       .classes = photos_.classes,
+                       .classes = photos_.set.classes,
                        .epochs = run_.epochs(),
                        .best_epoch = result_.best_epoch,
                        .confusion = e.confusion};
@@ -326,9 +300,9 @@ class Finetune {
                     {"features per photo", size(static_cast<double>(result_.feature_bytes))},
                     {"quarantined", std::to_string(result_.quarantined)}};
     for (size_t i = 0; i < val_rows_.size(); ++i) {
-      const Photo& p = photos_.photos[val_rows_[i]];
+      const Photo& p = photos_.set.photos[val_rows_[i]];
       report.photos.push_back(
-          {join(roots_[val_rows_[i]], p.path), p.label, e.predicted[i], e.true_probability[i]});
+          {photos_.path(val_rows_[i]), p.label, e.predicted[i], e.true_probability[i]});
     }
     run_.write("report.html", report_html(fs_, report));
   }
@@ -340,11 +314,7 @@ class Finetune {
   Progress& progress_;
   RunDirectory run_;
   std::chrono::nanoseconds start_;
-  double val_split_ = 0;
-  std::unique_ptr<Catalogue> train_catalogue_, val_catalogue_;
-  PhotoSet photos_;                   // training photos, then those of DATA/val
-  std::vector<std::string> roots_;    // per photo
-  std::vector<bool> for_validation_;  // per photo
+  TrainingPhotos photos_;
   ModelFile model_;
   TransferModel transfer_;
   std::unique_ptr<SegmentStore> cache_;

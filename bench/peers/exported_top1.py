@@ -44,7 +44,7 @@ def main():
     parser.add_argument("--device", default="cpu")
     args = parser.parse_args()
     session = ort.InferenceSession(f"{args.run}/model.onnx", providers=["CPUExecutionProvider"])
-    names = session.get_modelmeta().custom_metadata_map.get("ndtrain.classes")
+    classes = session.get_modelmeta().custom_metadata_map.get("ndtrain.classes")
     same = total = 0
     with tempfile.TemporaryDirectory() as inputs:
         labels = our_labels(args, inputs)
@@ -54,7 +54,7 @@ def main():
             scores = session.run(None, {session.get_inputs()[0].name: np.stack(rows)})[0]
             for name, best in zip(names, scores.reshape(len(names), -1).argmax(1)):
                 total += 1
-                same += labels[name] == (json.loads(names)[best] if names else str(best))
+                same += labels[name] == (json.loads(classes)[best] if classes else str(best))
     print(f"{same} of {total} photos have the same class in ONNX Runtime {ort.__version__} and in ndtrain")
     sys.exit(total != len(labels) or same != total or total == 0)
 

@@ -2,6 +2,7 @@
 
 #include "cli/demo_photos.h"
 #include "cli/verb.h"
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "models/zoo.h"
 #include "ndp/jobs/evaluate_photos.h"
@@ -113,7 +114,7 @@ class Demo {
 
   FinetuneResult finetune_head(const std::string& run) {
     FinetuneConfig c = config("dusk", at("runs/day/model.onnx"), run);
-    c.freeze = "conv2";
+    c.freeze = "layer2";
     c.trainer.epochs = 20;
     c.trainer.schedule = {.kind = Schedule::Kind::kCosine, .lr = 5e-3};
     return finetune(c, context_.device(), context_.fs(), context_.clock(), quiet_);
@@ -156,6 +157,7 @@ int run_demo(Context& context, const Args& args) {
   if (context.fs().exists(join(directory, "runs"))) {
     throw Error(directory, " holds a demo already; remove it or choose another directory");
   }
+  log::set_level(log::Level::kError);  // in pictures this small every cut is larger than a photo
   const Json json = Demo(context, directory).run();
   context.print(json, "");
   return kOk;

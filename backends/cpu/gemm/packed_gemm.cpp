@@ -7,14 +7,26 @@
 namespace ndtrain::cpu {
 namespace {
 
-// to = from + a b over `k`; from is null for zeros. Both are [R][kTileCols].
+// Where a whole tile of C goes, and through what. Biases and residual as in Epilogue, from this
+// tile's first row and column on.
+struct TilePlace {
+  float* y;
+  int64_t row_step;
+  const float *row_bias, *col_bias, *residual;
+  bool clamp;
+  float low, high;
+};
+
+// sum = a b over `k`, + from where there is one: to `to`, or finished to `place` when it is there.
+// `from` and `to` are [R][kTileCols].
 template <int R, int V>
-void tile(int64_t k, const float* a, const float* b, const float* from, float* to) {
+void tile(int64_t k, const float* a, const float* b, const float* from, float* to,
+          const TilePlace* place) {
   Vec sum[R][V];
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) sum[r][v] = from ? load(from + r * kTileCols + v * kLanes) : Vec{};
+    for (int v = 0; v < V; ++v) sum[r][v] = Vec{};
   }
   for (; k > 0; --k, a += R, b += kTileCols) {
     Vec col[V];
@@ -30,11 +42,24 @@ void tile(int64_t k, const float* a, const float* b, const float* from, float* t
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) store(to + r * kTileCols + v * kLanes, sum[r][v]);
+    for (int v = 0; v < V; ++v) {
+      Vec& s = sum[r][v];
+      if (from) s += load(from + r * kTileCols + v * kLanes);
+      if (!place) {
+        store(to + r * kTileCols + v * kLanes, s);
+        continue;
+      }
+      const int64_t at = r * place->row_step + v * kLanes;
+      if (place->row_bias) s += splat(place->row_bias[r]);
+      if (place->col_bias) s += load(place->col_bias + v * kLanes);
+      if (place->residual) s += load(place->residual + at);
+      if (place->clamp) s = at_most(at_least(s, splat(place->low)), splat(place->high));
+      store(place->y + at, s);
+    }
   }
 }
 
-using Tile = void (*)(int64_t, const float*, const float*, const float*, float*);
+using Tile = void (*)(int64_t, const float*, const float*, const float*, float*, const TilePlace*);
 
 template <int V, int... R>
 constexpr std::array<Tile, sizeof...(R)> tiles(std::integer_sequence<int, R...>) {
@@ -48,22 +73,51 @@ Tile tile_for(int height, int64_t cols) {
   return (cols > kLanes ? kWide : kNarrow)[static_cast<size_t>(height - 1)];
 }
 
-// `n` finished sums of one row to their place in C.
-void finish(const float* sum, int64_t n, float bias, bool has_bias, const float* col_bias,
-            const float* residual, const Epilogue& e, float* y) {
-  const Vec low = splat(e.low), high = splat(e.high), row_bias = splat(bias);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    Vec v = load(sum + i);
-    if (has_bias) v += row_bias;
-    if (col_bias) v += load(col_bias + i);
-    if (residual) v += load(residual + i);
-    if (e.clamp) v = at_most(at_least(v, low), high);
-    store(y + i, v);
+// Null unless `cols` columns from `col` on are whole vectors and lie side by side.
+const TilePlace* place_of(int64_t row, int64_t col, int64_t cols, const Output& output,
+                          const Epilogue& e, TilePlace& place) {
+  if ((cols != kTileCols && cols != kLanes) || col % output.run + cols > output.run) return nullptr;
+  const int64_t at = col / output.run * output.run_step + row * output.row_step + col % output.run;
+  place = {output.base + at,
+           output.row_step,
+           e.row_bias ? e.row_bias + row : nullptr,
+           e.col_bias ? e.col_bias + col : nullptr,
+           e.residual ? e.residual + at : nullptr,
+           e.clamp,
+           e.low,
+           e.high};
+  return &place;
+}
+
+// `n` finished sums of one row to their place in C, beginning with those from `i` on, N at a time.
+template <int N>
+void finish_by(int64_t& i, int64_t n, const float* sum, const float* row_bias,
+               const float* col_bias, const float* residual, const Epilogue& e, float* y) {
+  using Some = typename VecOf<N>::Loose;
+  const auto some = [](const float* p) { return *reinterpret_cast<const Some*>(p); };
+  for (; i + N <= n; i += N) {
+    Some v = some(sum + i);
+    if (row_bias) v += *row_bias;
+    if (col_bias) v += some(col_bias + i);
+    if (residual) v += some(residual + i);
+    if (e.clamp) {
+      v = v < e.low ? e.low - Some{} : v;
+      v = v > e.high ? e.high - Some{} : v;
+    }
+    *reinterpret_cast<Some*>(y + i) = v;
   }
+}
+
+void finish(const float* sum, int64_t n, const float* row_bias, const float* col_bias,
+            const float* residual, const Epilogue& e, float* y) {
+  int64_t i = 0;
+  finish_by<kLanes>(i, n, sum, row_bias, col_bias, residual, e, y);
+  if constexpr (kLanes > 8) finish_by<8>(i, n, sum, row_bias, col_bias, residual, e, y);
+  if constexpr (kLanes > 4) finish_by<4>(i, n, sum, row_bias, col_bias, residual, e, y);
+  finish_by<2>(i, n, sum, row_bias, col_bias, residual, e, y);
   for (; i < n; ++i) {
     float v = sum[i];
-    if (has_bias) v += bias;
+    if (row_bias) v += *row_bias;
     if (col_bias) v += col_bias[i];
     if (residual) v += residual[i];
     if (e.clamp) {
@@ -81,7 +135,7 @@ void finish_tile(const float* sums, int64_t row, int height, int64_t col, int64_
     const int64_t n = std::min(cols - done, output.run - in_run);
     int64_t place = c / output.run * output.run_step + row * output.row_step + in_run;
     for (int r = 0; r < height; ++r, place += output.row_step) {
-      finish(sums + r * kTileCols + done, n, e.row_bias ? e.row_bias[row + r] : 0, e.row_bias,
+      finish(sums + r * kTileCols + done, n, e.row_bias ? e.row_bias + row + r : nullptr,
              e.col_bias ? e.col_bias + c : nullptr, e.residual ? e.residual + place : nullptr, e,
              output.base + place);
     }
@@ -93,7 +147,7 @@ void finish_tile(const float* sums, int64_t row, int height, int64_t col, int64_
 
 void finish_row(const float* sums, int64_t n, int64_t r, int64_t place, const Epilogue& e,
                 float* y) {
-  finish(sums, n, e.row_bias ? e.row_bias[r] : 0, e.row_bias, nullptr,
+  finish(sums, n, e.row_bias ? e.row_bias + r : nullptr, nullptr,
          e.residual ? e.residual + place : nullptr, e, y + place);
 }
 
@@ -101,7 +155,7 @@ void pack_rows(const float* a, int64_t row_step, int64_t k_step, int64_t k, cons
                int64_t first_panel, int64_t last_panel, float* to) {
   for (int64_t p = first_panel; p < last_panel; ++p) {
     const int h = rows.height(p);
-    float* panel = to + rows.begin(p) * k;
+    float* panel = to + (rows.begin(p) - rows.begin(first_panel)) * k;
     const float* from = a + rows.begin(p) * row_step;
     constexpr int64_t kStrip = 16;  // a cache line of every row at a time
     for (int64_t i0 = 0; i0 < k; i0 += kStrip) {
@@ -153,11 +207,13 @@ void multiply(const GemmBlock& block, const GemmStep& step, const Output& output
     float* spilled = block.partial + (row - base_row) * panels * kTileCols;
     for (int64_t j = 0; j < panels; ++j, spilled += height * kTileCols) {
       const int64_t cols = std::min<int64_t>(kTileCols, block.cols - j * kTileCols);
+      const int64_t col = block.first_col + j * kTileCols;
+      TilePlace whole;
+      const TilePlace* place =
+          step.last ? place_of(row, col, cols, output, epilogue, whole) : nullptr;
       tile_for(height, cols)(step.k1 - step.k0, a, step.b + j * step.b_step,
-                             step.first ? nullptr : spilled, step.last ? sums : spilled);
-      if (step.last) {
-        finish_tile(sums, row, height, block.first_col + j * kTileCols, cols, output, epilogue);
-      }
+                             step.first ? nullptr : spilled, step.last ? sums : spilled, place);
+      if (step.last && !place) finish_tile(sums, row, height, col, cols, output, epilogue);
     }
   }
 }

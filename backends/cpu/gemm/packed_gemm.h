@@ -1,9 +1,10 @@
 // C = A B + epilogue in f32, from packed operands.
 //
-// The contract: every element of C is one chain of fused multiply-adds over k = 0, 1, 2, …,
-// starting at 0 (of multiplies and adds where the instruction set has no fused form). Neither its
-// place, nor how C is cut into tiles, blocks and tasks, nor the cut of k into steps changes a bit
-// of it. OpenBLAS promises nothing of the kind.
+// The contract: an element of C is a sum over steps of k, in order, of one chain of fused
+// multiply-adds each, starting at 0 (of multiplies and adds where the instruction set has no fused
+// form). Short chains round less. The caller cuts k by the sizes of a layer alone; then neither an
+// element's place nor how C is cut into tiles, blocks and tasks changes a bit of it. OpenBLAS
+// promises nothing of the kind.
 //
 // A lies in row panels of nearly equal height h <= kTileRows, each as [K][h]; B in panels of
 // kTileCols columns, each as [k][kTileCols], the last one padded. Tiles are kept in registers over
@@ -33,7 +34,7 @@ class RowPanels {
 
 inline int64_t col_panels(int64_t cols) { return (cols + kTileCols - 1) / kTileCols; }
 
-// to: rows * k floats. Element (r, i) of A is at a[r * row_step + i * k_step].
+// to: (the panels' rows) * k floats. Element (r, i) of A is at a[r * row_step + i * k_step].
 void pack_rows(const float* a, int64_t row_step, int64_t k_step, int64_t k, const RowPanels& rows,
                int64_t first_panel, int64_t last_panel, float* to);
 
@@ -68,7 +69,9 @@ struct GemmBlock {
   const RowPanels& rows;
   int64_t first_panel, last_panel;
   int64_t first_col, cols;  // columns of C
-  float* partial;           // partial_floats(): unused when one step makes the whole sum
+  // partial_floats(): unused when one step makes the whole sum. Per row panel, per kTileCols
+  // columns, rows of kTileCols floats.
+  float* partial;
 
   int64_t partial_floats() const {
     return (rows.begin(last_panel) - rows.begin(first_panel)) * col_panels(cols) * kTileCols;
@@ -81,7 +84,7 @@ struct GemmStep {
   int64_t a_k, k0, k1;
   const float* b;  // the block's columns for this range, panels b_step floats apart
   int64_t b_step;
-  bool first, last;  // of the sum: begins at zero, ends in C
+  bool first, last;  // of the sum: begins at zero, ends in C (else in block.partial)
 };
 
 void multiply(const GemmBlock& block, const GemmStep& step, const Output& output,

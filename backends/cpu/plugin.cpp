@@ -1,6 +1,7 @@
 // The C ABI of the cpu plugin. Work is done in the calling thread (and those the host lends): a
 // stream is in order by nature, and stream_wait() has nothing to wait for.
 #include <cblas.h>
+#include <sys/mman.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -15,12 +16,15 @@ struct ndt_stream {};
 namespace ndtrain::cpu {
 
 #define KERNEL(op, factory) std::unique_ptr<Kernel> factory(const Node&);
+#define GAPPED_KERNEL KERNEL
 #include "backends/cpu/kernels/kernels.inc"
+#undef GAPPED_KERNEL
 #undef KERNEL
 
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{1} << 21;  // kernels walk over planes, a page or more apart
 
 // A fixed buffer: reporting that memory ran out needs none.
 thread_local char error_text[1024] = "no error";
@@ -46,10 +50,17 @@ ndt_status guarded(const char* who, F body) noexcept {
   }
 }
 
-const std::map<std::string_view, KernelFactory>& factories() {
-  static const std::map<std::string_view, KernelFactory> table = {
-#define KERNEL(op, factory) {#op, factory},
+struct Entry {
+  KernelFactory make;
+  bool gaps;  // may leave gaps in its output
+};
+
+const std::map<std::string_view, Entry>& entries() {
+  static const std::map<std::string_view, Entry> table = {
+#define KERNEL(op, factory) {#op, {factory, false}},
+#define GAPPED_KERNEL(op, factory) {#op, {factory, true}},
 #include "backends/cpu/kernels/kernels.inc"
+#undef GAPPED_KERNEL
 #undef KERNEL
   };
   return table;
@@ -71,9 +82,11 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
 
 ndt_status alloc(ndt_device*, size_t bytes, void** ptr) {
   *ptr = nullptr;
-  if (bytes > PTRDIFF_MAX - kAlignment) return fail(NDT_OUT_OF_MEMORY, "alloc", "size overflow");
-  const size_t whole = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  *ptr = std::aligned_alloc(kAlignment, whole);
+  const size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kAlignment;
+  if (bytes > PTRDIFF_MAX - alignment) return fail(NDT_OUT_OF_MEMORY, "alloc", "size overflow");
+  const size_t whole = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+  *ptr = std::aligned_alloc(alignment, whole);
+  if (*ptr && alignment == kHugePage) madvise(*ptr, whole, MADV_HUGEPAGE);  // a wish: may fail
   if (*ptr) return NDT_OK;
   return fail(NDT_OUT_OF_MEMORY, "alloc", (std::to_string(bytes) + " bytes").c_str());
 }
@@ -95,18 +108,19 @@ ndt_status copy(ndt_stream*, void* dst, const void* src, size_t bytes) {
 ndt_status prepare(ndt_device*, const ndt_node* abi_node, ndt_prepared* out) {
   return guarded("prepare", [&] {
     if (!abi_node || !out) invalid("null argument");
-    const auto found = factories().find(abi_node->op ? abi_node->op : "");
+    const auto found = entries().find(abi_node->op ? abi_node->op : "");
+    const bool known = found != entries().end();
     const Node node = [&] {
       try {
-        return Node(*abi_node);
+        return Node(*abi_node, known && found->second.gaps);
       } catch (const Unsupported& e) {
         unsupported(abi_node->op, ": ", e.what());
       }
     }();
-    if (found == factories().end()) unsupported("no cpu kernel for ", node.describe());
+    if (!known) unsupported("no cpu kernel for ", node.describe());
     std::unique_ptr<Kernel> kernel;
     try {
-      kernel = found->second(node);
+      kernel = found->second.make(node);
     } catch (const Unsupported& e) {
       unsupported(node.describe(), ": ", e.what());
     } catch (const std::invalid_argument& e) {

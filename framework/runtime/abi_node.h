@@ -19,6 +19,8 @@ class AbiNode {
     constants_[input] = data;
     ids_[input] = id;
   }
+  // Output 0's dim 0 steps over `elements`, more than the other dims fill.
+  void set_outer_stride(int64_t elements) { outputs_[0].strides[0] = elements; }
   const ndt_node& get() const { return node_; }
 
  private:

@@ -51,7 +51,9 @@ typedef struct ndt_event ndt_event;
 
 /* Dims are logical (N C H W), whatever the layout. Strides are in elements. With
  * channel_block b > 1, dim 1 is rounded up to a multiple of b, the innermost b elements are
- * channels, strides[1] steps over blocks, and the padding lanes hold zeros. */
+ * channels, strides[1] steps over blocks, and the padding lanes hold zeros. A backend refuses
+ * (NDT_UNSUPPORTED) layouts it does not read or write; the host may ask for an output with gaps
+ * after every image (strides[0] larger than the rest fills) and then for the plain one. */
 typedef struct {
   ndt_dtype dtype;
   int32_t rank;

@@ -26,6 +26,11 @@ struct Executor::State {
   ~State() { p.device.abi().stream_destroy(stream); }
 
   void* address(const Place& place) const {
+    void* const base = base_of(place);
+    return base ? static_cast<std::byte*>(base) + place.offset : nullptr;
+  }
+
+  void* base_of(const Place& place) const {
     switch (place.kind) {
       case Place::Kind::kAbsent:
         return nullptr;

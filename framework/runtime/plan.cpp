@@ -8,6 +8,7 @@
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
 #include "framework/runtime/abi_node.h"
+#include "framework/runtime/join.h"
 #include "framework/runtime/program.h"
 
 namespace ndtrain {
@@ -27,11 +28,29 @@ class Preparation {
         device_(device),
         bound_(bound),
         kernels_(g.nodes().size()),
-        plans_(g.nodes().size()) {}
+        plans_(g.nodes().size()),
+        outer_stride_(g.nodes().size(), 0) {}
 
   ~Preparation() {
     for (ndt_kernel* k : kernels_) {
       if (k) device_.abi().release(k);
+    }
+  }
+
+  // Concats that need no copy: see join.h. Asks for the kernels of their parts.
+  void join() {
+    for (size_t i = 0; i < g_.nodes().size(); ++i) {
+      const Node& n = g_.nodes()[i];
+      const std::vector<size_t> producers = part_producers(g_, n);
+      if (producers.empty()) continue;
+      const int64_t stride = g_.type(n.outputs[0]).shape.strides()[0];
+      for (size_t p : producers) outer_stride_[p] = stride;
+      plans_[i].is_join = std::ranges::all_of(producers, [&](size_t p) { return ask(p).empty(); });
+      for (size_t p : producers) {
+        if (plans_[i].is_join) continue;
+        outer_stride_[p] = 0;
+        if (kernels_[p]) device_.abi().release(take(p));
+      }
     }
   }
 
@@ -45,6 +64,7 @@ class Preparation {
         reads(n.inputs[0]);
         continue;
       }
+      if (plans_[i].is_join || kernels_[i]) continue;
       const std::string refusal = ask(i);
       if (refusal.empty()) continue;
       ++refused;
@@ -83,6 +103,7 @@ class Preparation {
       const ValueId v = n.inputs[k];
       if (is_constant(v)) node.set_constant(k, g_.value(v).data.data(), id(v));
     }
+    if (outer_stride_[i] > 0) node.set_outer_stride(outer_stride_[i]);
     ndt_prepared prepared{};
     prepared.struct_size = sizeof prepared;
     const ndt_status s = device_.abi().prepare(device_.handle(), &node.get(), &prepared);
@@ -102,7 +123,8 @@ class Preparation {
   const std::set<ValueId>& bound_;
   std::vector<ndt_kernel*> kernels_;
   std::vector<NodePlan> plans_;
-  std::set<ValueId> unpacked_;  // constants that a run reads as they are
+  std::vector<int64_t> outer_stride_;  // of a node's output inside a joined one; 0: its own
+  std::set<ValueId> unpacked_;         // constants that a run reads as they are
   std::map<ValueId, uint64_t> ids_;
   size_t workspace_ = 0;
 };
@@ -171,6 +193,7 @@ Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
   for (size_t i = 0; i < g.value_count(); ++i) p.types.push_back(g.type(static_cast<ValueId>(i)));
 
   Preparation preparation(g, device, bound);
+  if (options.reuse_memory) preparation.join();
   preparation.ask_all();
   const Placement placement =
       place_values(g, preparation.plans(), p.bindings, options.reuse_memory);
@@ -181,6 +204,13 @@ Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
     const Node& n = g.nodes()[i];
     if (preparation.plans()[i].is_view) {
       step_of_value[index(n.outputs[0])] = step_of_value[index(n.inputs[0])];
+      continue;
+    }
+    if (preparation.plans()[i].is_join) {
+      for (ValueId v : n.inputs) {
+        int& step = step_of_value[index(n.outputs[0])];
+        step = std::max(step, step_of_value[index(v)]);
+      }
       continue;
     }
     for (ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());

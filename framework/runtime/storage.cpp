@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "framework/runtime/arena.h"
+#include "framework/runtime/join.h"
 
 namespace ndtrain {
 namespace {
@@ -13,13 +14,18 @@ namespace {
 class Storages {
  public:
   Storages(const Graph& g, std::span<const NodePlan> nodes, bool reuse)
-      : g_(g), root_(g.value_count()), last_(g.value_count(), -1), first_(g.value_count(), -1) {
+      : g_(g),
+        root_(g.value_count()),
+        offset_(g.value_count(), 0),
+        last_(g.value_count(), -1),
+        first_(g.value_count(), -1) {
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
     const int end = static_cast<int>(g.nodes().size());
     for (int i = 0; i < end; ++i) {
       const Node& n = g.nodes()[static_cast<size_t>(i)];
       for (ValueId v : n.outputs) first_[index(v)] = last_[index(v)] = i;
       if (nodes[static_cast<size_t>(i)].is_view) join(n.outputs[0], n.inputs[0]);
+      if (nodes[static_cast<size_t>(i)].is_join) hold_parts(n);
     }
     for (int i = 0; i < end; ++i) {
       for (ValueId v : g.nodes()[static_cast<size_t>(i)].inputs) {
@@ -36,15 +42,26 @@ class Storages {
   }
   int first(ValueId root) const { return first_[index(root)]; }
   int last(ValueId root) const { return last_[index(root)]; }
+  size_t offset(ValueId v) const { return offset_[index(v)]; }  // bytes from its root
 
  private:
   void join(ValueId v, ValueId to) { root_[index(root(v))] = root(to); }
+
+  void hold_parts(const Node& n) {
+    const ValueId whole = n.outputs[0];
+    for (size_t k = 0; k < n.inputs.size(); ++k) {
+      join(n.inputs[k], whole);
+      offset_[index(n.inputs[k])] = part_offset(g_, n, k);
+      first_[index(whole)] = std::min(first_[index(whole)], first_[index(n.inputs[k])]);
+    }
+  }
 
   void work_in_place(std::span<const NodePlan> nodes) {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = g_.nodes()[i];
       const ValueId y = n.outputs[0];
-      if (nodes[i].is_view || fixed_.contains(root(y)) || root(y) != y) continue;
+      if (nodes[i].is_view || nodes[i].is_join || fixed_.contains(root(y)) || root(y) != y)
+        continue;
       for (size_t k = 0; k < n.inputs.size() && k < 64; ++k) {
         if (!(nodes[i].in_place_inputs >> k & 1) || n.inputs[k] == kNone) continue;
         if (!may_write_over(n, n.inputs[k], y, static_cast<int>(i))) continue;
@@ -67,6 +84,7 @@ class Storages {
 
   const Graph& g_;
   std::vector<ValueId> root_;
+  std::vector<size_t> offset_;
   std::vector<int> last_, first_;  // by root: the steps between which it is needed
   std::set<ValueId> fixed_;        // roots that are outputs of the graph: never written over
 };
@@ -119,7 +137,9 @@ Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
   }
   for (size_t i = 0; i < g.value_count(); ++i) {
     const auto v = static_cast<ValueId>(i);
-    if (g.value(v).kind == ValueKind::kComputed) p.places[i] = p.places[index(storages.root(v))];
+    if (g.value(v).kind != ValueKind::kComputed) continue;
+    p.places[i] = p.places[index(storages.root(v))];
+    p.places[i].offset = storages.offset(v);
   }
   return p;
 }

@@ -14,7 +14,8 @@ namespace ndtrain {
 struct Place {
   enum class Kind { kAbsent, kArena, kBinding, kConstant, kOutput };
   Kind kind = Kind::kAbsent;
-  size_t at = 0;  // kArena: byte offset; kBinding, kConstant, kOutput: number
+  size_t at = 0;      // kArena: byte offset; kBinding, kConstant, kOutput: number
+  size_t offset = 0;  // bytes from there: a part of a joined value
 
   bool operator==(const Place&) const = default;
 };
@@ -22,6 +23,7 @@ struct Place {
 // A node as the plan runs it.
 struct NodePlan {
   bool is_view = false;          // nothing runs: the output is the input under another shape
+  bool is_join = false;          // nothing runs: the inputs were written inside the output (join.h)
   uint64_t in_place_inputs = 0;  // as in ndt_prepared
 };
 

@@ -102,7 +102,9 @@ std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, co
 std::vector<NodePlan> random_plans(const Graph& g, uint64_t seed) {
   Rng rng(seed, "in place");
   std::vector<NodePlan> plans;
-  for (const Node& n : g.nodes()) plans.push_back({is_view(n), rng.next_bits()});
+  for (const Node& n : g.nodes()) {
+    plans.push_back({.is_view = is_view(n), .in_place_inputs = rng.next_bits()});
+  }
   return plans;
 }
 
@@ -144,7 +146,7 @@ TEST(Storage, AChainOfElementwiseNodesWorksInPlace) {
   ValueId v = g.add1("Sigmoid", {g.add_input("x", {DType::kF32, {1024}})});
   for (int i = 0; i < 10; ++i) v = g.add1("Relu", {v});
   g.mark_output(g.add1("Neg", {v}));
-  std::vector<NodePlan> plans(g.nodes().size(), NodePlan{false, 1});
+  std::vector<NodePlan> plans(g.nodes().size(), NodePlan{.in_place_inputs = 1});
   EXPECT_EQ(place_values(g, plans, g.inputs(), true).arena_bytes, 4096U);
 }
 
@@ -155,7 +157,7 @@ TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {
   g.mark_output(g.add1("Flatten", {y}, {{"axis", int64_t{0}}}));
   g.mark_output(y);
   g.mark_output(x);
-  const std::vector<NodePlan> plans = {{false, 1}, {true, 0}};
+  const std::vector<NodePlan> plans = {{.in_place_inputs = 1}, {.is_view = true}};
   const Placement p = place_values(g, plans, g.inputs(), true);
   EXPECT_EQ(p.arena_bytes, 0U);
   EXPECT_EQ(p.places[index(y)], (Place{Place::Kind::kOutput, 0}));

@@ -7,7 +7,7 @@ ndt_host the_host{};
 
 constexpr int64_t kMaxElements = int64_t{1} << 40;
 
-void check_port(const ndt_tensor_type& t, const char* side, int port) {
+void check_port(const ndt_tensor_type& t, const char* side, int port, bool gaps) {
   if (t.dtype == NDT_ABSENT) return;
   if (t.dtype < NDT_ABSENT || t.dtype > NDT_BOOL)
     invalid(side, port, " has unknown dtype ", t.dtype);
@@ -22,7 +22,8 @@ void check_port(const ndt_tensor_type& t, const char* side, int port) {
   if (count(t) == 0) return;
   stride = 1;
   for (int d = t.rank; d-- > 0; stride *= t.dims[d]) {
-    if (t.dims[d] > 1 && t.strides[d] != stride) unsupported(side, port, " is not row-major");
+    const bool fits = t.strides[d] == stride || (gaps && d == 0 && t.strides[0] > stride);
+    if (t.dims[d] > 1 && !fits) unsupported(side, port, " is not row-major");
   }
 }
 
@@ -58,14 +59,14 @@ std::string describe(const ndt_tensor_type& t) {
   return os.str();
 }
 
-Node::Node(const ndt_node& node) : node_(node) {
+Node::Node(const ndt_node& node, bool gaps) : node_(node) {
   if (node.struct_size < sizeof(ndt_node)) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {
     if (n < 0 || n > NDT_MAX_PORTS) invalid(n, " ports, the limit is ", NDT_MAX_PORTS);
   }
-  for (int i = 0; i < node.n_inputs; ++i) check_port(node.inputs[i], "input ", i);
-  for (int i = 0; i < node.n_outputs; ++i) check_port(node.outputs[i], "output ", i);
+  for (int i = 0; i < node.n_inputs; ++i) check_port(node.inputs[i], "input ", i, false);
+  for (int i = 0; i < node.n_outputs; ++i) check_port(node.outputs[i], "output ", i, gaps);
 }
 
 const ndt_tensor_type& Node::in(int i) const {

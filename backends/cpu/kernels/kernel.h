@@ -64,10 +64,12 @@ size_t bytes(const ndt_tensor_type& t);
 std::string describe(const ndt_tensor_type& t);  // "f32[2,3]"
 
 // A view of the node given to prepare(); valid during the factory only. Every port is row-major and
-// contiguous: anything else was refused before the factory is asked.
+// contiguous, but for outputs with gaps where they were allowed: anything else was refused before
+// the factory is asked.
 class Node {
  public:
-  explicit Node(const ndt_node& node);
+  // `gaps`: strides[0] of an output may be larger than the other dims fill.
+  explicit Node(const ndt_node& node, bool gaps = false);
 
   std::string_view op() const { return node_.op; }
   int inputs() const { return node_.n_inputs; }

@@ -1,5 +1,6 @@
-// MaxPool and AveragePool. In f32 each plane is staged (tap_stage.h) and its outputs are computed
-// as one long row, whole vectors at a time; the rest takes plain loops.
+// MaxPool and AveragePool. In f32 the rows of a window are joined first, column by column; then
+// what is left slides along rows only: it is staged (tap_stage.h) and the outputs of a plane are
+// computed as one long row, whole vectors at a time. The rest takes plain loops.
 #include <limits>
 
 #include "backends/cpu/gemm/vec.h"
@@ -14,12 +15,18 @@ constexpr int64_t kCellsPerTask = 16384;
 
 struct Max {
   static constexpr float kStart = -std::numeric_limits<float>::infinity();
-  static Vec join(Vec y, Vec x) { return x > y ? x : y; }  // NaN is never the maximum
+  template <typename T>
+  static T join(T y, T x) {
+    return x > y ? x : y;  // NaN is never the maximum
+  }
 };
 
 struct Sum {
   static constexpr float kStart = 0;
-  static Vec join(Vec y, Vec x) { return y + x; }
+  template <typename T>
+  static T join(T y, T x) {
+    return y + x;
+  }
 };
 
 int64_t whole_lines(int64_t floats) { return (floats + 15) / 16 * 16; }
@@ -30,13 +37,13 @@ class StagedPool final : public Kernel {
   // `counts`: what outputs are divided by; empty: nothing.
   StagedPool(const PoolWindow& w, std::vector<float> counts)
       : w_(w),
-        taps_(w.stage()),
+        taps_(w.row_stage()),
         counts_(std::move(counts)),
+        joined_floats_(whole_lines(w.out[1] * w.in[2])),
         stage_floats_(whole_lines(taps_.floats(w.out[1]) + kSlack)),
         result_floats_(whole_lines(w.out[1] * taps_.width() + kSlack)),
         slots_(threads()) {
-    workspace_bytes =
-        static_cast<size_t>(slots_ * (stage_floats_ + result_floats_)) * sizeof(float);
+    workspace_bytes = static_cast<size_t>(slots_ * floats()) * sizeof(float);
   }
 
   void run(const void* const* in, void* const* out, void* workspace) const override {
@@ -44,16 +51,45 @@ class StagedPool final : public Kernel {
     if (outputs == 0) return;
     const int64_t group = std::max<int64_t>(1, kCellsPerTask / std::max<int64_t>(1, cells));
     parallel_tasks((w_.planes + group - 1) / group, slots_, [&](int64_t task, int slot) {
-      float* const stage = as<float>(workspace) + slot * (stage_floats_ + result_floats_);
+      float* const joined = as<float>(workspace) + slot * floats();
+      float* const stage = joined + joined_floats_;
+      float* const results = stage + stage_floats_;
       for (int64_t p = task * group; p < std::min(w_.planes, (task + 1) * group); ++p) {
-        taps_.fill(as<float>(in[0]) + p * cells, 0, w_.out[1], Join::kStart, stage);
-        join_taps(stage, stage + stage_floats_);
-        finish(stage + stage_floats_, as<float>(out[0]) + p * outputs);
+        join_rows(as<float>(in[0]) + p * cells, joined);
+        taps_.fill(joined, 0, w_.out[1], Join::kStart, stage);
+        join_taps(stage, results);
+        finish(results, as<float>(out[0]) + p * outputs);
       }
     });
   }
 
  private:
+  int64_t floats() const { return joined_floats_ + stage_floats_ + result_floats_; }
+
+  void join_rows(const float* plane, float* to) const {
+    for (int64_t r = 0; r < w_.out[1]; ++r, to += w_.in[2]) {
+      const int64_t top = r * w_.stride[1] - w_.begin[1], step = w_.dilation[1];
+      const int64_t first = top < 0 ? (-top + step - 1) / step : 0;
+      const int64_t last = std::min(w_.kernel[1], (w_.in[1] - top + step - 1) / step);
+      const float* row = plane + (top + first * step) * w_.in[2];
+      int64_t x = 0;
+      for (; x + kLanes <= w_.in[2]; x += kLanes) {
+        Vec y = splat(Join::kStart);
+        for (int64_t k = 0; k < last - first; ++k) {
+          y = Join::join(y, load(row + k * step * w_.in[2] + x));
+        }
+        store(to + x, y);
+      }
+      for (; x < w_.in[2]; ++x) {
+        float y = Join::kStart;
+        for (int64_t k = 0; k < last - first; ++k) {
+          y = Join::join(y, row[k * step * w_.in[2] + x]);
+        }
+        to[x] = y;
+      }
+    }
+  }
+
   void join_taps(const float* stage, float* results) const {
     const int64_t n = (w_.out[1] - 1) * taps_.width() + w_.out[2];
     const int64_t phase_step = taps_.floats(w_.out[1]) / taps_.phases();
@@ -85,7 +121,7 @@ class StagedPool final : public Kernel {
   PoolWindow w_;
   TapStage taps_;
   std::vector<float> counts_;
-  int64_t stage_floats_, result_floats_;
+  int64_t joined_floats_, stage_floats_, result_floats_;
   int slots_;
 };
 

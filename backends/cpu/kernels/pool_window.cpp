@@ -2,9 +2,9 @@
 
 namespace ndtrain::cpu {
 
-TapStage PoolWindow::stage() const {
-  return {{in[1], in[2]},         {kernel[1], kernel[2]},     {out[1], out[2]},
-          {stride[1], stride[2]}, {dilation[1], dilation[2]}, {begin[1], begin[2]}};
+TapStage PoolWindow::row_stage() const {
+  return {{out[1], in[2]}, {1, kernel[2]},   {out[1], out[2]},
+          {1, stride[2]},  {1, dilation[2]}, {0, begin[2]}};
 }
 
 std::vector<float> PoolWindow::counts(bool include_pad) const {

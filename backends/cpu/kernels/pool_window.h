@@ -19,7 +19,8 @@ struct PoolWindow {
   int64_t in_plane() const { return in[0] * in[1] * in[2]; }
   int64_t out_plane() const { return out[0] * out[1] * out[2]; }
   bool flat() const { return in[0] == 1 && kernel[0] == 1 && out[0] == 1; }
-  TapStage stage() const;  // of a flat() window
+  // Of a flat() window's rows alone: its columns' joins, out[1] by in[2], are what slides.
+  TapStage row_stage() const;
   // How many cells the average of each output of a plane divides by (at least 1).
   std::vector<float> counts(bool include_pad) const;
 };

@@ -121,6 +121,8 @@ std::vector<Batched> batched_cases() {
       {"PointwiseStrided", "Conv", {{1, 24, 14, 13}, {33, 24, 1, 1}}, {{"strides", s2}}},
       {"Same", "Conv", {{1, 48, 14, 14}, {64, 48, 3, 3}, {64}}, same},
       {"SameDeep", "Conv", {{1, 200, 7, 7}, {64, 200, 3, 3}, {64}}, same},
+      {"SameTwoSteps", "Conv", {{1, 500, 6, 5}, {30, 500, 3, 3}, {30}}, same},
+      {"SameUneven", "Conv", {{1, 17, 33, 19}, {29, 17, 3, 3}, {29}}, {{"pads", Ints{0, 1, 2, 1}}}},
       {"SameLarge", "Conv", {{1, 16, 28, 30}, {16, 16, 3, 3}}, same},
       {"Valid", "Conv", {{1, 16, 9, 28}, {16, 16, 3, 3}}},
       {"Strided", "Conv", {{1, 16, 15, 15}, {32, 16, 3, 3}, {32}}, half},
@@ -146,6 +148,10 @@ std::vector<Batched> batched_cases() {
       {"MatMulRows", "MatMul", {{1, 600}, {600, 33}}},
       {"Attention", "MatMul", {{1, 3, 50, 64}, {1, 3, 64, 50}}, {}, {1}},
       {"MaxPool", "MaxPool", {{1, 5, 15, 14}}, {{"kernel_shape", Ints{3, 3}}, {"strides", s2}}},
+      {"MaxPoolPadded",
+       "MaxPool",
+       {{1, 5, 45, 39}},
+       {{"kernel_shape", Ints{3, 3}}, {"pads", p1}, {"dilations", s2}}},
       {"AveragePool", "AveragePool", {{1, 5, 14, 9}}, {{"kernel_shape", s2}, {"strides", s2}}},
       {"GlobalAveragePool", "GlobalAveragePool", {{1, 37, 7, 7}}},
   };
@@ -165,6 +171,10 @@ std::vector<Batched> large_cases() {
   Attrs grouped = kernel3;
   grouped.set("group", int64_t{4});
   return {
+      {"GradInputValid",
+       "ConvGradInput",
+       {{2, 70, 14, 15}, {70, 45, 3, 3}},
+       grad({2, 45, 16, 17}, {})},
       {"GradInput",
        "ConvGradInput",
        {{2, 70, 14, 15}, {70, 45, 3, 3}},

@@ -1,8 +1,8 @@
 // Conv, and FusedConv: + residual, then an activation.
 #include "backends/cpu/gemm/packed_constant.h"
 #include "backends/cpu/kernels/conv_depthwise.h"
-#include "backends/cpu/kernels/conv_gemm.h"
 #include "backends/cpu/kernels/conv_plain.h"
+#include "backends/cpu/kernels/conv_product.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -28,45 +28,41 @@ const T* optional(const void* const* in, bool has, int i) {
   return has ? as<T>(in[i]) : nullptr;
 }
 
-class GemmConv final : public Kernel {
+class ProductConv final : public Kernel {
  public:
-  GemmConv(const Node& node, const ConvGeometry& g)
-      : conv_(g, threads()),
+  ProductConv(const Node& node, const ConvGeometry& g)
+      : conv_(conv_product(g, threads())),
         activation_(activation_of(node)),
-        m_step_(g.terms()),
-        taps_(g.taps()),
         bias_(node.has(2)),
         residual_(node.has(3)) {
+    const size_t packed = conv_->packed_floats() * sizeof(float);
+    workspace_bytes = conv_->scratch_floats() * sizeof(float);
     if (const void* w = node.constant(1)) {
-      std::ostringstream layout;
-      layout << "conv rows " << g.groups << ' ' << g.out_channels << ' ' << g.terms();
-      packed_ = packed_constant(
-          node.constant_id(1), layout.str(), conv_.packed_floats() * sizeof(float),
-          [&](void* to) { conv_.pack(as<float>(w), m_step_, taps_, 1, as<float>(to)); });
+      packed_ = packed_constant(node.constant_id(1), conv_->layout(), packed,
+                                [&](void* to) { conv_->pack(as<float>(w), as<float>(to)); });
       packed_inputs = 1 << 1;
+    } else {
+      workspace_bytes += packed;
     }
-    const size_t own = packed_ ? 0 : conv_.packed_floats();
-    workspace_bytes = (conv_.scratch_floats() + own) * sizeof(float);
   }
 
   void run(const void* const* in, void* const* out, void* workspace) const override {
     float* const scratch = as<float>(workspace);
     const float* packed = as<float>(static_cast<const void*>(packed_.get()));
     if (!packed) {
-      float* const to = scratch + conv_.scratch_floats();
-      conv_.pack(as<float>(in[1]), m_step_, taps_, 1, to);
+      float* const to = scratch + conv_->scratch_floats();
+      conv_->pack(as<float>(in[1]), to);
       packed = to;
     }
-    conv_.run(
+    conv_->run(
         packed, as<float>(in[0]), as<float>(out[0]),
         epilogue_of(activation_, optional<float>(in, bias_, 2), optional<float>(in, residual_, 3)),
         scratch);
   }
 
  private:
-  ConvGemm conv_;
+  std::unique_ptr<ConvProduct> conv_;
   Activation activation_;
-  int64_t m_step_, taps_;
   bool bias_, residual_;
   std::shared_ptr<const std::byte[]> packed_;
 };
@@ -112,12 +108,15 @@ std::unique_ptr<Kernel> make_conv(const Node& node) {
   }
   if (node.has(2) && count(node.in(2)) != g.all_out()) invalid("bias is not one per channel");
   if (node.has(3) && count(node.in(3)) != count(node.out())) invalid("residual is not like y");
-  if (node.in(0).dtype != NDT_F32 || !g.flat()) {
+  // A residual is laid out like y.
+  const bool plain = node.in(0).dtype != NDT_F32 || !g.flat();
+  if (g.gaps() && (plain || node.has(3))) unsupported("gaps in the output");
+  if (plain) {
     return for_float(node.in(0).dtype, node.op(),
                      [&]<typename T>() { return plain_conv<T>(node, g); });
   }
   if (g.in_channels == 1 && g.groups > 1) return std::make_unique<DepthwiseConv>(node, g);
-  return std::make_unique<GemmConv>(node, g);
+  return std::make_unique<ProductConv>(node, g);
 }
 
 }  // namespace ndtrain::cpu

@@ -55,7 +55,7 @@ void ConvDepthwise::run(const float* w, const float* x, float* y, const Epilogue
       taps_.fill(from, 0, g_.out[1], 0.0f, stage);
       run_plane(stage, w + m * g_.taps(), sums);
       for (int64_t r = 0; r < g_.out[1]; ++r) {
-        const int64_t place = p * plane + r * g_.out[2];
+        const int64_t place = image * g_.out_image_step + m * plane + r * g_.out[2];
         finish_row(sums + r * taps_.width(), g_.out[2], m, place, epilogue, y);
       }
     }

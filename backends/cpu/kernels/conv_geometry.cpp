@@ -43,6 +43,7 @@ ConvGeometry conv_geometry(const Node& node, const ndt_tensor_type& x, const ndt
       invalid("kernel, stride, dilation or pad of dim ", d, " is out of range");
     }
   }
+  g.out_image_step = g.images > 1 ? y.strides[0] : g.all_out() * g.out_plane();
   return g;
 }
 

@@ -3,8 +3,8 @@
 // With stride 1 that is a convolution of dy with the flipped, transposed weights. With other
 // strides the products w^T dy are made first, per tap, and then added up where they belong
 // (col2im).
-#include "backends/cpu/kernels/conv_gemm.h"
 #include "backends/cpu/kernels/conv_plain.h"
+#include "backends/cpu/kernels/conv_product.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -16,21 +16,22 @@ ConvGeometry transposed(const ConvGeometry& g) {
   ConvGeometry t = g;
   std::swap(t.in_channels, t.out_channels);
   std::swap(t.in, t.out);
+  t.out_image_step = t.all_out() * t.out_plane();
   for (size_t d = 0; d < 3; ++d) t.begin[d] = g.dilation[d] * (g.kernel[d] - 1) - g.begin[d];
   return t;
 }
 
 class Unstrided final : public Kernel {
  public:
-  explicit Unstrided(const ConvGeometry& g) : g_(g), conv_(transposed(g), threads()) {
+  explicit Unstrided(const ConvGeometry& g) : g_(g), conv_(conv_product(transposed(g), threads())) {
     flipped_ = static_cast<size_t>(g.all_out() * g.terms());
-    workspace_bytes = (conv_.scratch_floats() + conv_.packed_floats() + flipped_) * sizeof(float);
+    workspace_bytes = (conv_->scratch_floats() + conv_->packed_floats() + flipped_) * sizeof(float);
   }
 
   void run(const void* const* in, void* const* out, void* workspace) const override {
     float* const scratch = as<float>(workspace);
-    float* const packed = scratch + conv_.scratch_floats();
-    float* const flipped = packed + conv_.packed_floats();
+    float* const packed = scratch + conv_->scratch_floats();
+    float* const flipped = packed + conv_->packed_floats();
     const float* w = as<float>(in[1]);
     const int64_t taps = g_.taps(), pairs = g_.all_out() * g_.in_channels;
     // [group, m, c, t] to [group, c, m, flipped t]: rows of the packing are the input channels.
@@ -42,13 +43,13 @@ class Unstrided final : public Kernel {
         std::reverse_copy(w + p * taps, w + (p + 1) * taps, to);
       }
     });
-    conv_.pack(flipped, g_.out_channels * taps, taps, 1, packed);
-    conv_.run(packed, as<float>(in[0]), as<float>(out[0]), {}, scratch);
+    conv_->pack(flipped, packed);
+    conv_->run(packed, as<float>(in[0]), as<float>(out[0]), {}, scratch);
   }
 
  private:
   ConvGeometry g_;
-  ConvGemm conv_;
+  std::unique_ptr<ConvProduct> conv_;
   size_t flipped_;
 };
 

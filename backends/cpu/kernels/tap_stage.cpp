@@ -2,7 +2,25 @@
 
 #include <algorithm>
 
+#include "backends/cpu/gemm/vec.h"
+
 namespace ndtrain::cpu {
+namespace {
+
+// to[u] = from[2 u] for u up to n, N at a time. Reads nothing past the last one.
+template <int N>
+void halve(int64_t& u, int64_t n, const float* from, float* to) {
+  using Some = typename VecOf<N>::Loose;
+  typename VecOf<N>::Index even{};
+  for (int i = 0; i < N; ++i) even[i] = i < N / 2 ? 2 * i : 2 * i + 1;  // b begins at an odd place
+  for (; u + N <= n; u += N) {
+    const Some a = *reinterpret_cast<const Some*>(from + 2 * u);
+    const Some b = *reinterpret_cast<const Some*>(from + 2 * u + N - 1);
+    *reinterpret_cast<Some*>(to + u) = __builtin_shuffle(a, b, even);
+  }
+}
+
+}  // namespace
 
 TapStage::TapStage(Pair in, Pair kernel, Pair out, Pair stride, Pair dilation, Pair begin)
     : in_(in), stride_(stride), begin_(begin) {
@@ -46,7 +64,10 @@ void TapStage::fill_row(const float* row, int64_t remainder, float pad, float* t
     if (left < right) std::copy(row + (x0 + left), row + (x0 + right), to + left);
   } else if (stride == 2) {
     const float* from = row + (x0 + left * 2);
-    for (int64_t u = 0; u < right - left; ++u) to[left + u] = from[2 * u];
+    int64_t u = 0;
+    halve<kLanes>(u, right - left, from, to + left);
+    if constexpr (kLanes > 4) halve<4>(u, right - left, from, to + left);
+    for (; u < right - left; ++u) to[left + u] = from[2 * u];
   } else {
     for (int64_t u = left; u < right; ++u) to[u] = row[x0 + u * stride];
   }

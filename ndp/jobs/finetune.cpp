@@ -65,6 +65,7 @@ class Finetune {
     photos_ = load_training_photos(fs_,
                                    {.data = config_.data,
                                     .labels = config_.labels,
+                                    .database = config_.database,
                                     .val_split = config_.val_split,
                                     .cache = config_.cache},
                                    progress_);
@@ -108,6 +109,7 @@ class Finetune {
     for (const std::string& name : photos_.set.classes) hash.field(name);
     for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
       hash.field(to_hex(photos_.set.photos[i].digest)).field(int64_t{photos_.for_validation[i]});
+      hash.field(int64_t{photos_.set.photos[i].label});
     }
     return to_hex(hash.finish());
   }
@@ -166,6 +168,7 @@ class Finetune {
     result_.val_photos = val_->size();
     result_.quarantined = static_cast<int64_t>(photos_.set.quarantined.size());
     result_.skipped = photos_.set.skipped_count();
+    result_.unlabelled = photos_.set.unlabelled;
     result_.classes = static_cast<int64_t>(photos_.set.classes.size());
     run_.write("quarantine.csv", quarantine_csv(photos_.set.quarantined));
     if (progress_.interrupted()) {
@@ -245,7 +248,7 @@ class Finetune {
     last.status().or_throw();
     if (last->config != fingerprint_) {
       throw Error(run_.path(),
-                  " was begun with other settings, another model or other photos, or "
+                  " was begun with other settings, another model, other photos or other labels, or "
                   "(with --deterministic) on another kind of processor; start a new run with "
                   "another -o");
     }

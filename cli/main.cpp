@@ -60,12 +60,10 @@ const Verb* find_verb(const std::vector<std::string>& words, size_t& taken) {
 }
 
 void show_help(const Verb& verb, ArgsSpec& spec) {
-  const std::string options = Args::help(spec);
-  std::printf("ndtrain %s: %s\n\nUsage: ndtrain %s %s\n%s\nExamples:\n%s\n",
+  std::printf("ndtrain %s: %s\n\nUsage: ndtrain %s %s\n%s\nExamples:\n%s",
               std::string(verb.name).c_str(), std::string(verb.summary).c_str(),
               std::string(verb.name).c_str(), std::string(verb.usage).c_str(),
-              options.substr(std::min(options.find("\n\n"), options.size())).c_str(),
-              std::string(verb.examples).c_str());
+              Args::help(spec).c_str(), std::string(verb.examples).c_str());
 }
 
 int run(std::vector<std::string> words) {

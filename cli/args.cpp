@@ -139,7 +139,9 @@ std::string Args::help(ArgsSpec& spec) {
   if (const size_t at = options.find(std::string("\n ") + kCommon); at != std::string::npos) {
     options.erase(at + 1, 1);
   }
-  return out + "\nOptions:" + options.substr(std::min(options.find("\n\n") + 1, options.size()));
+  options.erase(0, std::min(options.find("\n\n") + 1, options.size()));
+  const bool own = !options.starts_with(std::string("\n") + kCommon);
+  return out + (own ? "\nOptions:" : "") + options;
 }
 
 Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {

@@ -47,11 +47,13 @@ void Context::print(const std::string& text) const {
   std::fflush(stdout);
 }
 
-void declare_deterministic(ArgsSpec& args) {
+void declare_deterministic(ArgsSpec& args, bool features) {
   args.flag("deterministic",
-            "the same bytes for any number of threads on one kind of processor: kernels and the "
-            "order of sums by a fixed rule, and no cached features that another kind of processor, "
-            "backend or version computed");
+            std::string("the same bytes for any number of threads on one kind of processor: "
+                        "kernels and the order of sums by a fixed rule") +
+                (features ? ", and no cached features that another kind of processor, backend or "
+                            "version computed"
+                          : ""));
 }
 
 std::string table(const Json& json) {

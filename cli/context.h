@@ -43,8 +43,9 @@ class Context {
   std::unique_ptr<Device> device_;
 };
 
-// The flag --deterministic of a verb that computes features or trains; device() follows it.
-void declare_deterministic(ArgsSpec& args);
+// The flag --deterministic of a verb that infers or trains, on cached `features` or not; device()
+// follows it.
+void declare_deterministic(ArgsSpec& args, bool features);
 
 // "top-1 0.8986" lines from JSON's scalars: "  key  value", aligned.
 std::string table(const Json& json);

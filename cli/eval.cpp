@@ -26,7 +26,7 @@ void declare_eval(ArgsSpec& args) {
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("confusion", "a file for the confusion matrix", "CSV");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
-  declare_deterministic(args);
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_eval(Context& context, const Args& args) {

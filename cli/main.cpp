@@ -22,7 +22,12 @@ std::string overview() {
     out += "  " + std::string(v.name) + std::string(width - v.name.size() + 2, ' ') +
            std::string(v.summary) + "\n";
   }
-  return out + "\nndtrain VERB --help shows a verb's options and examples.\n";
+  return out +
+         "\nndtrain VERB --help shows a verb's options and examples. Options are also read from "
+         "ndtrain.toml\nin the working directory (epochs = 30) and from the environment "
+         "(NDTRAIN_EPOCHS=30).\n\n"
+         "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done but some photos were quarantined, "
+         "4 interrupted\nand resumable.\n";
 }
 
 // The verb that the first words name, and how many words that took.

@@ -14,11 +14,11 @@ void declare_relabel(ArgsSpec& args) {
             std::string(kDefaultCollection));
   args.flag("task", "what the model tells apart: a task has classes of its own", "NAME",
             std::string(kDefaultTask));
-  args.flag("k", "the best K classes of each photo are kept", "N", "5");
+  args.flag("k", "the N best classes of each photo are kept", "N", "5");
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("dry-run", "only say how many photos would be labelled");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
-  declare_deterministic(args);
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_relabel(Context& context, const Args& args) {

@@ -128,7 +128,7 @@ void declare_train(ArgsSpec& args) {
             "BYTES");
   args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
   args.flag("resume", "go on with the run in RUN");
-  declare_deterministic(args);
+  declare_deterministic(args, /*features=*/true);
 }
 
 int run_train(Context& context, const Args& args) {

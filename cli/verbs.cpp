@@ -56,11 +56,14 @@ std::span<const Verb> verbs() {
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
            declare_relabel, run_relabel},
-      Verb{"labels query", "find labels", "--db sqlite:FILE [options]",
-           "  ndtrain labels query --db sqlite:labels.db --label rose --min-score 0.9\n",
-           declare_labels_query, run_labels_query},
+      Verb{
+          "labels query", "find labels", "--db sqlite:FILE [options]",
+          "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
+          "  ndtrain labels query --db sqlite:labels.db --source human --since $(date -d yesterday "
+          "+%s)\n",
+          declare_labels_query, run_labels_query},
       Verb{"labels set", "label one photo by hand", "PHOTO CLASS --db sqlite:FILE",
-           "  ndtrain labels set photos/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
+           "  ndtrain labels set july/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
            run_labels_set},
       Verb{"labels import", "take labels from a CSV file", "CSV --db sqlite:FILE",
            "  ndtrain labels import truth.csv --db sqlite:labels.db\n", declare_labels_import,

@@ -121,6 +121,7 @@ TEST_F(ProgramTest, HelpOfEveryVerbHasExamplesAndNoEmptyDefaults) {
     EXPECT_THAT(o.out, testing::Not(HasSubstr("(default: \"\")"))) << name;
     EXPECT_THAT(o.out, HasSubstr("--json")) << name;
   }
+  EXPECT_THAT(run({"doctor", "--help"}).out, testing::Not(HasSubstr("\nOptions:\n")));
   EXPECT_THAT(run({"eval", "--help"}).out,
               testing::AllOf(HasSubstr("Arguments:\n  MODEL  a run directory"),
                              HasSubstr("(default: 32)")));

@@ -189,10 +189,10 @@ std::string Args::text(const std::string& name) const {
 }
 
 std::string Args::required(const std::string& name) const {
-  if (!has(name))
-    throw UsageError(name.size() > 1 && std::isupper(static_cast<unsigned char>(name[0]))
-                         ? name + " is missing"
-                         : "--" + name + " is missing");
+  if (!has(name)) {
+    const bool is_argument = name.size() > 1 && std::isupper(static_cast<unsigned char>(name[0]));
+    throw UsageError((is_argument ? "" : "--") + name + " is missing");
+  }
   return text(name);
 }
 

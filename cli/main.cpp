@@ -83,13 +83,18 @@ int run(std::vector<std::string> words) {
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
   ArgsSpec spec(verb->name);
   verb->declare(spec);
-  const Args args(spec, words);
-  if (args.on("help")) {
-    show_help(*verb, spec);
-    return kOk;
+  try {
+    const Args args(spec, words);
+    if (args.on("help")) {
+      show_help(*verb, spec);
+      return kOk;
+    }
+    Context context(args);
+    return verb->run(context, args);
+  } catch (const UsageError& e) {
+    throw UsageError(std::string(e.what()) + "\nndtrain " + std::string(verb->name) +
+                     " --help shows what it takes");
   }
-  Context context(args);
-  return verb->run(context, args);
 }
 
 }  // namespace

@@ -52,9 +52,10 @@ LabelQuery query_of(const OpenLabels& o, const Args& args) {
   if (args.has("until")) q.until = args.integer("until");
   if (args.has("source")) {
     const auto source = label_source_named(args.text("source"));
-    if (!source)
+    if (!source) {
       throw UsageError("--source " + args.text("source") +
                        ": there are human, import, folder and model");
+    }
     q.sources = {*source};
   }
   return q;

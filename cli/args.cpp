@@ -15,6 +15,7 @@ namespace ndtrain::cli {
 namespace {
 
 constexpr const char* kConfigFile = "ndtrain.toml";
+constexpr const char* kCommon = "Every verb's";
 
 std::string environment_name(const std::string& flag) {
   std::string name = "NDTRAIN_";
@@ -91,12 +92,15 @@ std::string explain(const std::vector<std::string>& words, const std::vector<std
 
 ArgsSpec::ArgsSpec(std::string_view verb)
     : options_(std::make_unique<cxxopts::Options>("ndtrain " + std::string(verb))), verb_(verb) {
-  flag("h,help", "show this help");
+  options_->set_width(100);
+  group_ = kCommon;
   flag("json", "print the result as JSON on stdout");
-  flag("q,quiet", "no progress");
+  flag("q,quiet", "no progress on stderr");
   flag("seed", "seed of everything random", "N", "0");
-  flag("device", "cpu, or another backend that is installed", "NAME", "");
+  flag("device", "cpu, or another backend that ndtrain doctor lists", "NAME");
   flag("j,threads", "threads; 0 takes all cores", "N", "0");
+  flag("h,help", "show this help");
+  group_ = "";
 }
 
 ArgsSpec::~ArgsSpec() = default;
@@ -104,21 +108,41 @@ ArgsSpec::~ArgsSpec() = default;
 void ArgsSpec::flag(const std::string& flags, const std::string& help, const std::string& value,
                     const std::string& fallback) {
   names_.push_back(long_name(flags));
+  std::shared_ptr<cxxopts::Value> kind;
   if (value.empty()) {
-    options_->add_options()(flags, help,
-                            cxxopts::value<bool>()->default_value("false")->implicit_value("true"));
+    kind = cxxopts::value<bool>()->default_value("false")->implicit_value("true");
   } else {
-    options_->add_options()(
-        flags, help, cxxopts::value<std::vector<std::string>>()->default_value(fallback), value);
+    kind = cxxopts::value<std::vector<std::string>>();
+    if (!fallback.empty()) kind->default_value(fallback);
   }
+  options_->add_options(group_)(flags, help, kind, value);
 }
 
 void ArgsSpec::positional(const std::string& name, const std::string& help) {
   positionals_.push_back(name);
+  positional_help_.push_back(help);
   options_->add_options("arguments")(name, help, cxxopts::value<std::string>()->default_value(""));
 }
 
-std::string Args::help(ArgsSpec& spec) { return spec.options_->help({""}); }
+std::string Args::help(ArgsSpec& spec) {
+  std::string out;
+  size_t width = 0;
+  for (const std::string& name : spec.positionals_) width = std::max(width, name.size());
+  for (size_t i = 0; i < spec.positionals_.size(); ++i) {
+    const std::string& name = spec.positionals_[i];
+    out += (i == 0 ? "\nArguments:\n  " : "  ") + name + std::string(width - name.size() + 2, ' ') +
+           spec.positional_help_[i] + "\n";
+  }
+  // cxxopts puts a title and a usage line of its own before the options, and indents a group's
+  // name.
+  std::string options = spec.options_->help({"", kCommon});
+  if (const size_t at = options.find(std::string("\n ") + kCommon); at != std::string::npos) {
+    options.erase(at + 1, 1);
+  }
+  options.erase(0, std::min(options.find("\n\n") + 1, options.size()));
+  const bool own = !options.starts_with(std::string("\n") + kCommon);
+  return out + (own ? "\nOptions:" : "") + options;
+}
 
 Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
   std::vector<std::string> all = {"ndtrain"};
@@ -165,10 +189,10 @@ std::string Args::text(const std::string& name) const {
 }
 
 std::string Args::required(const std::string& name) const {
-  if (!has(name))
-    throw UsageError(name.size() > 1 && std::isupper(static_cast<unsigned char>(name[0]))
-                         ? name + " is missing"
-                         : "--" + name + " is missing");
+  if (!has(name)) {
+    const bool is_argument = name.size() > 1 && std::isupper(static_cast<unsigned char>(name[0]));
+    throw UsageError((is_argument ? "" : "--") + name + " is missing");
+  }
   return text(name);
 }
 

@@ -38,8 +38,8 @@ class ArgsSpec {
  private:
   friend class Args;
   std::unique_ptr<cxxopts::Options> options_;
-  std::string verb_;
-  std::vector<std::string> positionals_, names_;
+  std::string verb_, group_;
+  std::vector<std::string> positionals_, positional_help_, names_;
 };
 
 class Args {
@@ -59,7 +59,7 @@ class Args {
   // Everything that was given on the command line, in the environment or in ndtrain.toml, as TOML.
   const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
 
-  static std::string help(ArgsSpec& spec);
+  static std::string help(ArgsSpec& spec);  // arguments and options
 
  private:
   std::map<std::string, std::vector<std::string>> values_;

@@ -10,11 +10,11 @@ namespace ndtrain::cli {
 
 void declare_bench_decode(ArgsSpec& args) {
   args.positional("DIR", "photos");
-  args.flag("photos", "how many of them", "N", "256");
+  args.flag("photos", "how many of them, over and over", "N", "256");
   args.flag("img-size", "side of the crop", "N", "224");
   args.flag("resize", "shorter side before cropping", "N", "256");
   args.flag("fast-decode", "decode large JPEGs at a reduced size");
-  args.flag("seconds", "for at least this long", "S", "5");
+  args.flag("seconds", "run for at least so long", "S", "5");
 }
 
 int run_bench_decode(Context& context, const Args& args) {

@@ -43,10 +43,10 @@ std::string profile_table(const std::vector<Executor::NodeTime>& times) {
 }  // namespace
 
 void declare_bench_forward(ArgsSpec& args) {
-  args.flag("m,model", "the ONNX file", "FILE");
+  args.flag("m,model", "the ONNX file (required)", "FILE");
   args.flag("b,batch", "batch size", "N", "1");
-  args.flag("seconds", "for at least this long", "S", "5");
-  args.flag("profile", "time per op of one more run");
+  args.flag("seconds", "run for at least so long", "S", "5");
+  args.flag("profile", "also print the time of each op");
 }
 
 int run_bench_forward(Context& context, const Args& args) {

@@ -29,10 +29,10 @@ TensorDataset random_rows(const Model& model, int64_t batch, uint64_t seed) {
 }  // namespace
 
 void declare_bench_train(ArgsSpec& args) {
-  args.flag("m,model", "the ONNX file", "FILE");
+  args.flag("m,model", "the ONNX file (required)", "FILE");
   args.flag("b,batch", "batch size", "N", "8");
-  args.flag("freeze", "as for train", "WHAT", "none");
-  args.flag("seconds", "for at least this long", "S", "5");
+  args.flag("freeze", "what is not trained, as for ndtrain train", "WHAT", "none");
+  args.flag("seconds", "run for at least so long", "S", "5");
 }
 
 int run_bench_train(Context& context, const Args& args) {

@@ -17,7 +17,7 @@ std::unique_ptr<SegmentStore> open_store(Context& context, const Args& args,
 }  // namespace
 
 void declare_cache_ls(ArgsSpec& args) {
-  args.flag("cache", "the cache (default ~/.cache/ndtrain)", "DIR");
+  args.flag("cache", "the cache (default: ~/.cache/ndtrain)", "DIR");
 }
 
 int run_cache_ls(Context& context, const Args& args) {
@@ -39,7 +39,7 @@ int run_cache_ls(Context& context, const Args& args) {
 }
 
 void declare_cache_gc(ArgsSpec& args) {
-  args.flag("cache", "the cache (default ~/.cache/ndtrain)", "DIR");
+  args.flag("cache", "the cache (default: ~/.cache/ndtrain)", "DIR");
   args.flag("budget", "shrink to this, e.g. 2G (default: a tenth of the volume)", "BYTES");
 }
 

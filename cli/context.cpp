@@ -16,7 +16,8 @@ Context::Context(const Args& args)
     : json_(args.on("json")),
       quiet_(args.on("quiet")),
       seed_(static_cast<uint64_t>(args.integer("seed"))),
-      device_name_(args.text("device")) {
+      device_name_(args.text("device")),
+      deterministic_(args.on("deterministic")) {
   const int64_t threads = args.integer("threads");
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
@@ -31,7 +32,8 @@ Context::~Context() = default;
 const Device& Context::device() {
   if (!device_) {
     const std::string name = device_name_.empty() ? "cpu" : device_name_;
-    device_ = std::make_unique<Device>(Backend::find(name));
+    device_ = std::make_unique<Device>(Backend::find(name),
+                                       DeviceOptions{.deterministic = deterministic_});
   }
   return *device_;
 }
@@ -43,6 +45,15 @@ void Context::print(const Json& json, const std::string& text) const {
 void Context::print(const std::string& text) const {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+}
+
+void declare_deterministic(ArgsSpec& args, bool features) {
+  args.flag("deterministic",
+            std::string("the same bytes for any number of threads on one kind of processor: "
+                        "kernels and the order of sums by a fixed rule") +
+                (features ? ", and no cached features that another kind of processor, backend or "
+                            "version computed"
+                          : ""));
 }
 
 std::string table(const Json& json) {

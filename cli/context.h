@@ -13,6 +13,7 @@
 namespace ndtrain::cli {
 
 class Args;
+class ArgsSpec;
 using Json = nlohmann::ordered_json;
 
 // What every verb shares: the flags --json -q --seed --device -j, the device they choose, and where
@@ -37,9 +38,14 @@ class Context {
   bool json_, quiet_;
   uint64_t seed_;
   std::string device_name_;
+  bool deterministic_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<Device> device_;
 };
+
+// The flag --deterministic of a verb that infers or trains, on cached `features` or not; device()
+// follows it.
+void declare_deterministic(ArgsSpec& args, bool features);
 
 // "top-1 0.8986" lines from JSON's scalars: "  key  value", aligned.
 std::string table(const Json& json);

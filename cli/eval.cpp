@@ -18,12 +18,15 @@ std::vector<std::string> class_names(const ModelFile& model, const PhotoEvaluati
 
 void declare_eval(ArgsSpec& args) {
   args.positional("MODEL", "a run directory or an ONNX file");
-  args.flag("data", "photos: DIR/val, or DIR with a directory per class, or any with --labels",
+  args.flag("data",
+            "the photos: DIR/val if there is one, else DIR, with a directory per class unless "
+            "--labels or --db says what they show (required)",
             "DIR");
-  args.flag("labels", "CSV with the columns file,class", "CSV");
-  args.flag("b,batch", "batch size", "N", "32");
-  args.flag("confusion", "write the confusion matrix there", "CSV");
-  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+  declare_label_flags(args);
+  args.flag("b,batch", "photos at a time", "N", "32");
+  args.flag("confusion", "a file for the confusion matrix", "CSV");
+  args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_eval(Context& context, const Args& args) {
@@ -37,9 +40,10 @@ int run_eval(Context& context, const Args& args) {
         .or_throw();
   }
   const double rate = e.engine.wall_s > 0 ? static_cast<double>(e.photos) / e.engine.wall_s : 0;
-  const Json json = {{"top1", e.top1},       {"top5", e.top5},
-                     {"photos", e.photos},   {"quarantined", e.quarantined},
-                     {"skipped", e.skipped}, {"images_per_s", rate}};
+  Json json = {{"top1", e.top1},       {"top5", e.top5},
+               {"photos", e.photos},   {"quarantined", e.quarantined},
+               {"skipped", e.skipped}, {"images_per_s", rate}};
+  if (args.has("db")) json["unlabelled"] = photos.unlabelled;
   context.print(json, table(json));
   if (context.progress().interrupted()) return kInterrupted;
   return report_quarantine(e.bad);

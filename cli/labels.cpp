@@ -15,15 +15,17 @@ struct OpenLabels {
 };
 
 void declare_database(ArgsSpec& args) {
-  args.flag("db", "the label database, sqlite:FILE", "URL");
+  args.flag("db", "the label database, as relabel makes it (required)", "sqlite:FILE");
   args.flag("collection", "collection of photos", "NAME", std::string(kDefaultCollection));
-  args.flag("task", "what is classified", "NAME", std::string(kDefaultTask));
+  args.flag("task", "which classifier's labels", "NAME", std::string(kDefaultTask));
 }
 
-OpenLabels open_labels(const Args& args) {
-  OpenLabels o{open_label_db(args.required("db")).or_throw(), 0, 0};
-  o.collection = o.db->collection(args.required("collection")).or_throw();
-  o.task = o.db->task(args.required("task")).or_throw();
+// A new task begins with the first label that somebody gives; to read, it must be there.
+OpenLabels open_labels(const Args& args, bool to_read) {
+  OpenLabels o{open_label_db(args.required("db"), OpenLabelDb::kExisting).or_throw(), 0, 0};
+  o.collection = existing_collection(*o.db, args.required("collection")).or_throw();
+  const std::string task = args.required("task");
+  o.task = (to_read ? existing_task(*o.db, task) : o.db->task(task)).or_throw();
   return o;
 }
 
@@ -50,9 +52,10 @@ LabelQuery query_of(const OpenLabels& o, const Args& args) {
   if (args.has("until")) q.until = args.integer("until");
   if (args.has("source")) {
     const auto source = label_source_named(args.text("source"));
-    if (!source)
+    if (!source) {
       throw UsageError("--source " + args.text("source") +
                        ": there are human, import, folder and model");
+    }
     q.sources = {*source};
   }
   return q;
@@ -76,7 +79,7 @@ void declare_labels_query(ArgsSpec& args) {
 }
 
 int run_labels_query(Context& context, const Args& args) {
-  const OpenLabels o = open_labels(args);
+  const OpenLabels o = open_labels(args, /*to_read=*/true);
   LabelQuery q = query_of(o, args);
   const int64_t limit = args.integer("limit");
   Json rows = Json::array();
@@ -100,13 +103,13 @@ int run_labels_query(Context& context, const Args& args) {
 }
 
 void declare_labels_set(ArgsSpec& args) {
-  args.positional("PHOTO", "its path in the collection");
-  args.positional("CLASS", "what it shows");
+  args.positional("PHOTO", "its path below the directory that was relabelled");
+  args.positional("CLASS", "what it shows; a new name begins a new class");
   declare_database(args);
 }
 
 int run_labels_set(Context& context, const Args& args) {
-  const OpenLabels o = open_labels(args);
+  const OpenLabels o = open_labels(args, /*to_read=*/false);
   const std::string photo = args.required("PHOTO"), name = args.required("CLASS");
   const Status s =
       set_label(*o.db, o.collection, o.task, photo, name, context.clock().unix_seconds());
@@ -121,9 +124,9 @@ int run_labels_set(Context& context, const Args& args) {
 }
 
 void declare_labels_import(ArgsSpec& args) {
-  args.positional("CSV", "columns path,label and optionally score, time");
+  args.positional("CSV", "a file with the columns path,label and optionally score, time");
   declare_database(args);
-  args.flag("source", "import or human: what the labels count as", "NAME", "import");
+  args.flag("source", "what the labels count as: import, human or folder", "NAME", "import");
 }
 
 int run_labels_import(Context& context, const Args& args) {
@@ -131,7 +134,7 @@ int run_labels_import(Context& context, const Args& args) {
   if (!source || *source == LabelSource::kModel) {
     throw UsageError("--source " + args.text("source") + ": there are import, human and folder");
   }
-  const OpenLabels o = open_labels(args);
+  const OpenLabels o = open_labels(args, /*to_read=*/false);
   const std::string csv = context.fs().read(args.required("CSV")).or_throw();
   const LabelImport r =
       import_labels(*o.db, o.collection, o.task, csv, context.clock().unix_seconds(), *source)
@@ -153,7 +156,7 @@ void declare_labels_export(ArgsSpec& args) {
 }
 
 int run_labels_export(Context& context, const Args& args) {
-  const OpenLabels o = open_labels(args);
+  const OpenLabels o = open_labels(args, /*to_read=*/true);
   if (!args.has("out")) {
     export_labels(*o.db, query_of(o, args), [&](std::string_view text) {
       context.print(std::string(text));

@@ -22,7 +22,12 @@ std::string overview() {
     out += "  " + std::string(v.name) + std::string(width - v.name.size() + 2, ' ') +
            std::string(v.summary) + "\n";
   }
-  return out + "\nndtrain VERB --help shows a verb's options and examples.\n";
+  return out +
+         "\nndtrain VERB --help shows a verb's options and examples. Options are also read from "
+         "ndtrain.toml\nin the working directory (epochs = 30) and from the environment "
+         "(NDTRAIN_EPOCHS=30).\n\n"
+         "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done but some photos were quarantined, "
+         "4 interrupted\nand resumable.\n";
 }
 
 // The verb that the first words name, and how many words that took.
@@ -60,12 +65,10 @@ const Verb* find_verb(const std::vector<std::string>& words, size_t& taken) {
 }
 
 void show_help(const Verb& verb, ArgsSpec& spec) {
-  const std::string options = Args::help(spec);
-  std::printf("ndtrain %s: %s\n\nUsage: ndtrain %s %s\n%s\nExamples:\n%s\n",
+  std::printf("ndtrain %s: %s\n\nUsage: ndtrain %s %s\n%s\nExamples:\n%s",
               std::string(verb.name).c_str(), std::string(verb.summary).c_str(),
               std::string(verb.name).c_str(), std::string(verb.usage).c_str(),
-              options.substr(std::min(options.find("\n\n"), options.size())).c_str(),
-              std::string(verb.examples).c_str());
+              Args::help(spec).c_str(), std::string(verb.examples).c_str());
 }
 
 int run(std::vector<std::string> words) {
@@ -80,13 +83,18 @@ int run(std::vector<std::string> words) {
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
   ArgsSpec spec(verb->name);
   verb->declare(spec);
-  const Args args(spec, words);
-  if (args.on("help")) {
-    show_help(*verb, spec);
-    return kOk;
+  try {
+    const Args args(spec, words);
+    if (args.on("help")) {
+      show_help(*verb, spec);
+      return kOk;
+    }
+    Context context(args);
+    return verb->run(context, args);
+  } catch (const UsageError& e) {
+    throw UsageError(std::string(e.what()) + "\nndtrain " + std::string(verb->name) +
+                     " --help shows what it takes");
   }
-  Context context(args);
-  return verb->run(context, args);
 }
 
 }  // namespace

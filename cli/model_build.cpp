@@ -29,8 +29,8 @@ void declare_model_build(ArgsSpec& args) {
   std::string names;
   for (const ZooEntry& e : zoo()) names += (names.empty() ? "" : ", ") + std::string(e.name);
   args.positional("NAME", names);
-  args.flag("o,out", "the file to write", "FILE");
-  args.flag("classes", "classes", "N", "1000");
+  args.flag("o,out", "the file to write (required)", "FILE");
+  args.flag("classes", "outputs of the classifier", "N", "1000");
   args.flag("img-size", "side of the square input (default: the architecture's)", "N");
   args.flag("patch", "vit: side of a patch", "N", "16");
   args.flag("depth", "vit: layers", "N", "4");

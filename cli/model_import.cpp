@@ -59,15 +59,16 @@ void declare_preprocessing(const Args& args, Preprocess& p) {
 
 void declare_model_import(ArgsSpec& args) {
   args.positional("FILE", "the foreign ONNX file");
-  args.flag("o,out", "the file to write", "FILE");
-  args.flag("img-size", "side of the square input", "N");
-  args.flag("resize", "length of the shorter side before cropping", "N");
+  args.flag("o,out", "the file to write (required)", "FILE");
+  args.flag("img-size", "side of the square input (default: the model's, else 224)", "N");
+  args.flag("resize", "length of the shorter side before cropping (default: --img-size / 0.875)",
+            "N");
   args.flag("crop-pct", "instead of --resize: img-size as a share of it", "X");
-  args.flag("interpolation", "bilinear or bicubic", "NAME");
-  args.flag("mean", "three numbers, for pixels in 0 to 1", "R,G,B");
-  args.flag("std", "three numbers, for pixels in 0 to 1", "R,G,B");
-  args.flag("layout", "nchw or nhwc", "NAME");
-  args.flag("classes", "class names, one per line", "FILE");
+  args.flag("interpolation", "bilinear or bicubic (default: bilinear)", "NAME");
+  args.flag("mean", "three numbers, for pixels in 0 to 1 (default: ImageNet's)", "R,G,B");
+  args.flag("std", "three numbers, for pixels in 0 to 1 (default: ImageNet's)", "R,G,B");
+  args.flag("layout", "nchw or nhwc (default: as the input's shape is)", "NAME");
+  args.flag("classes", "a file of class names, one per line", "FILE");
   args.flag("external-data", "let the model read weights from other files in its directory");
 }
 

@@ -47,7 +47,7 @@ std::string cut_table(const Graph& g, const std::vector<Cut>& cuts, int64_t phot
 
 void declare_model_inspect(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file or run directory");
-  args.flag("photo-bytes", "mean size of a photo, to compare cuts with, e.g. 100K", "BYTES", "");
+  args.flag("photo-bytes", "mean size of a photo, to compare cuts with, e.g. 100K", "BYTES");
   args.flag("external-data", "let the model read weights from other files in its directory");
 }
 

@@ -5,9 +5,9 @@ namespace ndtrain::cli {
 
 void declare_model_split(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file or run directory");
-  args.flag("freeze", "auto, NAME or N, as for train", "WHAT", "auto");
+  args.flag("freeze", "where to cut: auto, NAME or N, as for ndtrain train", "WHAT", "auto");
   args.flag("feature-dtype", "f16 or f32: what crosses the cut", "TYPE", "f32");
-  args.flag("o,out", "where extractor.onnx and head.onnx go", "DIR");
+  args.flag("o,out", "the directory for extractor.onnx and head.onnx (required)", "DIR");
 }
 
 int run_model_split(Context& context, const Args& args) {

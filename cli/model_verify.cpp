@@ -39,7 +39,7 @@ Comparison compare(const Tensor& got, const Tensor& expected, double rtol, doubl
 
 void declare_model_verify(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file");
-  args.flag("data", "a directory with input_N.pb and output_N.pb", "DIR");
+  args.flag("data", "a directory with input_N.pb and output_N.pb (required)", "DIR");
   args.flag("rtol", "largest relative difference", "X", "1e-3");
   args.flag("atol", "largest absolute difference", "X", "1e-7");
   args.flag("interpreter", "run the double reference instead of a backend");

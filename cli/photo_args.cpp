@@ -1,5 +1,7 @@
 #include "cli/photo_args.h"
 
+#include <fmt/format.h>
+
 #include "cli/verb.h"
 #include "framework/core/log.h"
 
@@ -10,9 +12,49 @@ std::string cache_directory(const Args& args) {
   return args.has("cache") ? args.text("cache") : default_cache_directory();
 }
 
+PhotoSet photos_in_database(Context& context, const Args& args, const ModelFile& model) {
+  const DatabaseLabels labels(database_labels(args));
+  const DataLayout layout = find_layout(context.fs(), args.required("data")).or_throw();
+  const std::string& root = layout.val.empty() ? layout.train : layout.val;
+  PhotoSet set =
+      all_photos(context.fs(), *open_catalogue(context.fs(), cache_directory(args), root), root,
+                 context.progress());
+  labels.label(set);
+  context.progress().say(fmt::format("labels of {} photos ({}) from the database; {} have none",
+                                     set.photos.size(), labels.sources_of(set), set.unlabelled));
+  std::vector<std::string> classes;
+  for (int64_t i = 0, n = model.outputs(); i < n; ++i) classes.push_back(model.class_name(i));
+  count_in(set, classes);
+  return set;
+}
+
 }  // namespace
 
+void declare_label_flags(ArgsSpec& args) {
+  args.flag("labels", "a CSV file with the columns file,class says what the photos show", "CSV");
+  args.flag("db", "a label database says it, as relabel and labels set fill it", "sqlite:FILE");
+  args.flag("collection", "collection of photos in the database", "NAME",
+            std::string(kDefaultCollection));
+  args.flag("task", "task of the database; its classes are the model's", "NAME",
+            std::string(kDefaultTask));
+  args.flag("pseudo", "labels that a model made count too, where nobody else has said anything");
+}
+
+DatabaseLabelsConfig database_labels(const Args& args) {
+  if (args.has("db") && args.has("labels")) {
+    throw UsageError("--db and --labels: only one can say what the photos show");
+  }
+  if (args.on("pseudo") && !args.has("db")) {
+    throw UsageError("--pseudo: a model's labels are in a label database; say which with --db");
+  }
+  return {.url = args.text("db"),
+          .collection = args.required("collection"),
+          .task = args.required("task"),
+          .pseudo = args.on("pseudo")};
+}
+
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model) {
+  if (!database_labels(args).url.empty()) return photos_in_database(context, args, model);
   const std::string data = args.required("data");
   LabelledPhotos photos;
   if (args.has("labels")) {

@@ -3,13 +3,20 @@
 
 #include "cli/args.h"
 #include "cli/context.h"
+#include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
 
-// Labelled photos of --data DIR: with --labels a CSV, else DIR/val or DIR as class directories.
-// Labels are counted in the model's class names when it has some.
+// The flags --labels, --db, --collection, --task and --pseudo: who says what the photos show.
+void declare_label_flags(ArgsSpec& args);
+// What they say of a database; its url is "" without --db. Throws UsageError when they contradict
+// each other.
+DatabaseLabelsConfig database_labels(const Args& args);
+
+// Labelled photos of --data DIR: with --db a label database, with --labels a CSV, else DIR/val or
+// DIR as class directories. Labels are counted in the model's class names when it has some.
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model);
 
 // Prints what was quarantined, on stderr, and gives the exit code for it.

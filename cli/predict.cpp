@@ -44,12 +44,13 @@ class Listing {
 void declare_predict(ArgsSpec& args) {
   args.positional("MODEL", "a run directory or an ONNX file");
   args.positional("DIR", "the photos");
-  args.flag("k", "classes per photo", "N", "5");
+  args.flag("k", "the N best classes of each photo", "N", "5");
   args.flag("format", "csv or json", "NAME", "csv");
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
-  args.flag("b,batch", "batch size", "N", "32");
+  args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("save-inputs", "also write what the network sees of each photo, as .pb tensors", "DIR");
-  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+  args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_predict(Context& context, const Args& args) {

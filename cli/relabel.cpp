@@ -8,15 +8,17 @@ namespace ndtrain::cli {
 
 void declare_relabel(ArgsSpec& args) {
   args.positional("DIR", "the photos");
-  args.flag("m,model", "a run directory or an ONNX file", "MODEL");
-  args.flag("db", "the label database, sqlite:FILE; made if absent", "URL");
-  args.flag("collection", "collection of photos", "NAME", std::string(kDefaultCollection));
-  args.flag("task", "what is classified; class ids are stable per task", "NAME",
+  args.flag("m,model", "a run directory or an ONNX file (required)", "MODEL");
+  args.flag("db", "the label database; made if absent (required)", "sqlite:FILE");
+  args.flag("collection", "collection the photos belong to", "NAME",
+            std::string(kDefaultCollection));
+  args.flag("task", "what the model tells apart: a task has classes of its own", "NAME",
             std::string(kDefaultTask));
-  args.flag("k", "classes kept per photo", "N", "5");
-  args.flag("b,batch", "batch size", "N", "32");
+  args.flag("k", "the N best classes of each photo are kept", "N", "5");
+  args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("dry-run", "only say how many photos would be labelled");
-  args.flag("cache", "where the catalogue is kept (default ~/.cache/ndtrain)", "DIR");
+  args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_relabel(Context& context, const Args& args) {

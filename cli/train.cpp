@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/photo_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/finetune.h"
@@ -19,6 +20,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.model = args.required("model");
   c.out = args.required("out");
   c.labels = args.text("labels");
+  c.database = database_labels(args);
   c.val_split = args.has("val-split") ? args.number("val-split") : -1;
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
   c.freeze = args.text("freeze");
@@ -67,6 +69,8 @@ Json to_json(const FinetuneResult& r) {
           {"skipped", r.skipped},
           {"decoded_and_inferred", r.extraction.extracted},
           {"from_cache", r.extraction.cached},
+          {"foreign_accepted", r.extraction.foreign_accepted},
+          {"foreign_refused", r.extraction.foreign_refused},
           {"feature_bytes", r.feature_bytes},
           {"mean_photo_bytes", r.mean_photo_bytes},
           {"trained_parameters", r.parameters},
@@ -80,39 +84,51 @@ Json to_json(const FinetuneResult& r) {
 }  // namespace
 
 void declare_train(ArgsSpec& args) {
-  args.positional("DATA", "a directory with train/ and val/, or with a directory per class");
-  args.flag("labels", "CSV with the columns file,class, instead of a directory per class", "CSV");
-  args.flag("m,model", "the model to start from: an ONNX file or a run directory", "MODEL");
-  args.flag("o,out", "where the run goes", "RUN");
+  args.positional(
+      "DATA",
+      "photos: DATA/train and DATA/val, or DATA itself; a directory per class, unless --labels or "
+      "--db says what they show");
+  declare_label_flags(args);
+  args.flag("m,model", "the model to start from, an ONNX file or a run directory (required)",
+            "MODEL");
+  args.flag("o,out", "the directory for model.onnx, checkpoints and report.html (required)", "RUN");
   args.flag(
       "freeze",
-      "auto: all but the classifier; NAME: up to that layer or value; N: the first N layers; none",
+      "what stays as it is: auto, all but the classifier; NAME, up to that layer or value (see "
+      "ndtrain model inspect); N, the first N layers; or none",
       "WHAT", "auto");
-  args.flag(
-      "head",
-      "keep: the model's own classifier, for the data's classes; linear: pooling and one Gemm",
-      "KIND", "keep");
-  args.flag("e,epochs", "epochs", "N", "15");
-  args.flag("b,batch", "batch size", "N", "64");
+  args.flag("head",
+            "the classifier: keep, the model's own, begun anew if the classes differ; linear, "
+            "pooling and "
+            "one Gemm",
+            "KIND", "keep");
+  args.flag("e,epochs", "passes over the training photos", "N", "15");
+  args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
-  args.flag("opt", "sgd, adam or adamw", "NAME", "adam");
-  args.flag("sched", "constant, step, cosine or ndpipe", "NAME", "constant");
-  args.flag("warmup", "epochs of linear warm-up", "X", "0");
-  args.flag("momentum", "of sgd", "X", "0.9");
+  args.flag("opt", "optimizer: sgd, adam or adamw", "NAME", "adam");
+  args.flag("sched", "learning rate over time: constant, step, cosine or ndpipe (five steps)",
+            "NAME", "constant");
+  args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
+  args.flag("momentum", "momentum of sgd", "X", "0.9");
   args.flag("nesterov", "Nesterov momentum for sgd");
   args.flag("weight-decay", "weight decay", "X", "0");
-  args.flag("label-smoothing", "label smoothing", "X", "0");
+  args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
   args.flag("val-split",
             "share of photos for validation, chosen by their content (default: DATA/val, else 0.2)",
             "X");
-  args.flag("cache", "where features are kept (default ~/.cache/ndtrain)", "DIR");
-  args.flag("cache-dtype", "f16 or f32", "TYPE", "f16");
+  args.flag("cache",
+            "where features and the list of the photos are kept (default: ~/.cache/ndtrain)",
+            "DIR");
+  args.flag("cache-dtype",
+            "f16 or f32: how features are kept, and rounded in the written model too", "TYPE",
+            "f16");
   args.flag("memory-limit",
             "features beyond this are streamed from disk, e.g. 4G (default: half of what is free)",
             "BYTES");
   args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
   args.flag("resume", "go on with the run in RUN");
+  declare_deterministic(args, /*features=*/true);
 }
 
 int run_train(Context& context, const Args& args) {
@@ -123,7 +139,8 @@ int run_train(Context& context, const Args& args) {
     log::warn("stopped; the same command with --resume goes on");
     return kInterrupted;
   }
-  const Json json = to_json(r);
+  Json json = to_json(r);
+  if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));
   return r.quarantined > 0 ? kQuarantined : kOk;
 }

@@ -39,13 +39,14 @@ std::span<const Verb> verbs() {
       Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
            "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume\n",
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume\n"
+           "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
            declare_train, run_train},
-      Verb{
-          "eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",
-          "  ndtrain eval runs/flowers --data flowers\n"
-          "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n",
-          declare_eval, run_eval},
+      Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",
+           "  ndtrain eval runs/flowers --data flowers\n"
+           "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n"
+           "  ndtrain eval runs/flowers --data photos --db sqlite:labels.db\n",
+           declare_eval, run_eval},
       Verb{"predict", "classes of photos, as CSV or JSON", "MODEL DIR [options]",
            "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
            "  ndtrain predict model.onnx photos --format json\n",
@@ -55,11 +56,14 @@ std::span<const Verb> verbs() {
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
            declare_relabel, run_relabel},
-      Verb{"labels query", "find labels", "--db sqlite:FILE [options]",
-           "  ndtrain labels query --db sqlite:labels.db --label rose --min-score 0.9\n",
-           declare_labels_query, run_labels_query},
+      Verb{
+          "labels query", "find labels", "--db sqlite:FILE [options]",
+          "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
+          "  ndtrain labels query --db sqlite:labels.db --source human --since $(date -d yesterday "
+          "+%s)\n",
+          declare_labels_query, run_labels_query},
       Verb{"labels set", "label one photo by hand", "PHOTO CLASS --db sqlite:FILE",
-           "  ndtrain labels set photos/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
+           "  ndtrain labels set july/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
            run_labels_set},
       Verb{"labels import", "take labels from a CSV file", "CSV --db sqlite:FILE",
            "  ndtrain labels import truth.csv --db sqlite:labels.db\n", declare_labels_import,

@@ -83,11 +83,11 @@ T from_double(double x) {
   } else if constexpr (std::is_same_v<T, Truth>) {
     return {static_cast<uint8_t>(x != 0)};
   } else {
-    constexpr double two63 = 9223372036854775808.0;
+    constexpr double kTwo63 = 9223372036854775808.0;
     if (std::isnan(x)) return 0;
-    if (x < -two63) return std::numeric_limits<T>::min();
-    if (x < two63) return static_cast<T>(static_cast<int64_t>(x));
-    if (std::is_signed_v<T> || x >= 2 * two63) return std::numeric_limits<T>::max();
+    if (x < -kTwo63) return std::numeric_limits<T>::min();
+    if (x < kTwo63) return static_cast<T>(static_cast<int64_t>(x));
+    if (std::is_signed_v<T> || x >= 2 * kTwo63) return std::numeric_limits<T>::max();
     return static_cast<T>(static_cast<uint64_t>(x));
   }
 }

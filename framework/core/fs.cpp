@@ -1,7 +1,6 @@
 #include "framework/core/fs.h"
 
-#include <mutex>
-#include <set>
+#include <utility>
 
 namespace ndtrain {
 namespace {
@@ -51,6 +50,18 @@ Result<std::string> Fs::read(const std::string& path, int64_t limit) {
   if (!got.ok()) return got.status();
   bytes.resize(*got);
   return bytes;
+}
+
+Status File::lock() { return {Code::kUnsupported, "files of this kind cannot be locked"}; }
+
+bool Fs::first_visit(const std::string& directory) {
+  const std::lock_guard guard(visits_mutex_);
+  return visits_.insert(directory).second;
+}
+
+void Fs::forget_visits() {
+  const std::lock_guard guard(visits_mutex_);
+  visits_.clear();
 }
 
 Result<std::unique_ptr<FileLock>> Fs::lock(const std::string& path) {

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -35,6 +37,9 @@ class File {
   virtual Status truncate(int64_t size) = 0;
   virtual Status sync() = 0;
   virtual Result<int64_t> size() = 0;
+  // Marks the file as in use, until this is destroyed or the process ends. kExists while another
+  // File has it marked; kUnsupported where the file system cannot tell.
+  virtual Status lock();
 };
 
 // Held until destroyed, and no longer than the process lives.
@@ -65,9 +70,19 @@ class Fs {
   // elsewhere. kExists while another holds it. The file is made if absent, and stays.
   virtual Result<std::unique_ptr<FileLock>> lock(const std::string& path);
 
+  // True the first time that this program asks about a directory: for what is done once in each.
+  bool first_visit(const std::string& directory);
+
   bool exists(const std::string& path) { return info(path).ok(); }
   // Whole files. kTooLarge beyond `limit` bytes.
   Result<std::string> read(const std::string& path, int64_t limit = int64_t{1} << 40);
+
+ protected:
+  void forget_visits();  // another program begins
+
+ private:
+  std::mutex visits_mutex_;
+  std::set<std::string> visits_;
 };
 
 Fs& real_fs();

@@ -98,6 +98,13 @@ class PosixFile final : public File {
     return static_cast<int64_t>(s.st_size);
   }
 
+  Status lock() override {
+    if (uninterrupted([&] { return ::flock(fd_, LOCK_EX | LOCK_NB); }) == 0) return {};
+    if (errno == EWOULDBLOCK) return {Code::kExists, path_ + ": is in use"};
+    return {Code::kUnsupported,
+            path_ + ": cannot be locked: " + std::generic_category().message(errno)};
+  }
+
  private:
   const int fd_;
   const std::string path_;

@@ -29,6 +29,7 @@ struct MemoryFs::Node {
   int64_t mtime_ns = 0;
   std::string bytes, durable_bytes;
   std::map<std::string, std::shared_ptr<Node>> entries, durable_entries;
+  const OpenFile* locked_by = nullptr;  // it may be of before a crash
 
   // Calls f on this and on all that is below it.
   void visit(const std::function<void(Node&)>& f) {
@@ -52,6 +53,12 @@ class MemoryFs::OpenFile final : public File {
  public:
   OpenFile(MemoryFs& fs, std::shared_ptr<Node> node, std::string path, Mode mode)
       : fs_(fs), node_(std::move(node)), path_(std::move(path)), mode_(mode), epoch_(fs.epoch_) {}
+  ~OpenFile() override {
+    const std::lock_guard lock(fs_.mutex_);
+    if (node_->locked_by == this) node_->locked_by = nullptr;
+  }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
 
   Result<size_t> read_at(int64_t offset, std::span<std::byte> to) override {
     const std::lock_guard lock(fs_.mutex_);
@@ -106,6 +113,17 @@ class MemoryFs::OpenFile final : public File {
     const std::lock_guard lock(fs_.mutex_);
     if (Status s = usable(); !s.ok()) return s;
     return static_cast<int64_t>(node_->bytes.size());
+  }
+
+  Status lock() override {
+    const std::lock_guard lock(fs_.mutex_);
+    if (Status s = usable(); !s.ok()) return s;
+    const OpenFile* const holder = node_->locked_by;
+    if (holder && holder != this && holder->epoch_ == epoch_) {
+      return {Code::kExists, path_ + ": is in use"};
+    }
+    node_->locked_by = this;
+    return {};
   }
 
  private:
@@ -176,6 +194,7 @@ void MemoryFs::crash(Rng& rng) {
 
 void MemoryFs::power_up() {
   ++epoch_;
+  forget_visits();
   dead_ = false;
   fail_at_ = die_at_ = 0;
 }

@@ -1,6 +1,10 @@
 // The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers
 // see the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed: what is
 // on the disk is unknown from then on, so nobody but main() may catch it.
+//
+// Temporary files of processes that died are removed when a program first publishes into their
+// directory. Each is locked while its publisher lives, so nobody else's is touched; where the file
+// system knows no locks, none is removed.
 #pragma once
 
 #include <memory>
@@ -38,6 +42,11 @@ class Publisher {
 };
 
 Status publish(Fs& fs, const std::string& path, std::string_view bytes);
+
+// Whether a file of this name is somebody's temporary file.
+bool is_temporary(std::string_view name);
+// Removes those whose publishers are gone; what it cannot remove it leaves.
+void sweep_temporaries(Fs& fs, const std::string& directory);
 
 // fsync, or FsyncFailed.
 void sync_or_throw(File& file, const std::string& path);

@@ -58,10 +58,13 @@ class Device {
   const ndt_backend& abi() const { return backend_.abi(); }
   ndt_device* handle() const { return handle_; }
   std::string numerics() const;  // plugin, version, instruction set: stored beside each feature
+  // Algorithms and the order of sums follow a fixed rule.
+  bool deterministic() const { return deterministic_; }
 
  private:
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
+  bool deterministic_ = false;
 };
 
 // Device memory. Freed with the object.

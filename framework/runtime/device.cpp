@@ -4,7 +4,8 @@
 
 namespace ndtrain {
 
-Device::Device(const Backend& backend, const DeviceOptions& options) : backend_(backend) {
+Device::Device(const Backend& backend, const DeviceOptions& options)
+    : backend_(backend), deterministic_(options.deterministic) {
   const ndt_options abi_options{
       .struct_size = sizeof(ndt_options),
       .deterministic = options.deterministic,

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "framework/core/log.h"
 
@@ -13,6 +15,27 @@ constexpr int64_t kFlushBytes = int64_t{64} << 20;
 
 size_t bytes_of_row(const TensorType& t) {
   return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
+}
+
+// Which photos are computed anew does not depend on where they are or in what order they came.
+std::vector<size_t> first_by_digest(const std::vector<Photo>& photos, std::vector<size_t> items) {
+  const size_t n = std::min(items.size(), kNumericsSample);
+  std::ranges::partial_sort(items, items.begin() + static_cast<std::ptrdiff_t>(n), {},
+                            [&](size_t i) { return std::pair(photos[i].digest, i); });
+  items.resize(n);
+  return items;
+}
+
+std::string verdict_on(size_t photos, const NumericsCheck& check, bool exact) {
+  const std::string what = fmt::format(
+      "the cached features of {} photos were computed by another processor, backend or version",
+      photos);
+  if (exact) return what + "; --deterministic computes them anew";
+  if (check.rows() == 0) return what + ", and none could be checked: all are computed anew";
+  return fmt::format(
+      "{}; {} computed anew differ by {:.2g} of a standard deviation ({} is allowed): {}", what,
+      check.rows(), check.difference(), kNumericsTolerance,
+      check.passed() ? "they are used" : "all are computed anew");
 }
 
 }  // namespace
@@ -31,33 +54,65 @@ bool FeatureTable::in_memory(size_t photos) const {
   return static_cast<int64_t>(photos * row_bytes_) <= memory_limit_;
 }
 
-// Returns the photos that must be extracted.
-std::vector<size_t> FeatureTable::take_cached(Progress& progress) {
-  std::vector<size_t> missing;
-  for (size_t i = 0; i < photos_->size(); ++i) {
-    const Digest& key = (*photos_)[i].digest;
-    if (!in_memory_) {
-      present_[i] = cache_.contains(extractor_, key);
-    } else {
-      const auto to = std::span(memory_).subspan(i * row_bytes_, row_bytes_);
-      const Result<Found> found = cache_.get(extractor_, key, to);
-      present_[i] = found.ok() && found->bytes == row_bytes_;
-      if (i % 64 == 0) progress.update(static_cast<int64_t>(i));
+std::optional<uint64_t> FeatureTable::take_cached(size_t photo) {
+  const Digest& key = (*photos_)[photo].digest;
+  const Result<Found> found =
+      in_memory_
+          ? cache_.get(extractor_, key, std::span(memory_).subspan(photo * row_bytes_, row_bytes_))
+          : cache_.find(extractor_, key);
+  if (!found.ok() || found->bytes != row_bytes_) return std::nullopt;
+  return found->meta.numerics;
+}
+
+void FeatureTable::judge_foreign(const Foreign& foreign, Engine& engine, const Engine::Open& open,
+                                 bool exact, Progress& progress, ExtractionReport& report) {
+  std::vector<size_t> sample;
+  std::map<size_t, uint64_t> tag_of;
+  std::map<uint64_t, NumericsCheck> checks;
+  for (const auto& [tag, items] : foreign) {
+    checks.emplace(tag, row_types_);
+    if (exact) continue;
+    for (const size_t i : first_by_digest(*photos_, items)) {
+      sample.push_back(i);
+      tag_of[i] = tag;
     }
-    if (!present_[i]) missing.push_back(i);
   }
-  return missing;
+  std::vector<std::byte> ours(row_bytes_);
+  if (!sample.empty()) {
+    auto name = [&](size_t i) { return (*photos_)[i].path; };
+    engine.run(sample, name, open, [&](const Engine::Batch& batch) {
+      for (size_t r = 0; r < batch.items.size(); ++r) {
+        const Result<std::span<const std::byte>> theirs = row(batch.items[r]);
+        if (!theirs.ok()) continue;
+        copy_row(batch.outputs, r, ours.data());
+        checks.at(tag_of.at(batch.items[r])).add(*theirs, ours);
+      }
+      return !progress.interrupted();
+    });
+  }
+  for (const auto& [tag, items] : foreign) {
+    const NumericsCheck& check = checks.at(tag);
+    progress.say(verdict_on(items.size(), check, exact));
+    report.sampled += static_cast<int64_t>(check.rows());
+    (check.passed() ? report.foreign_accepted : report.foreign_refused) +=
+        static_cast<int64_t>(items.size());
+    if (check.passed()) continue;
+    for (const size_t i : items) present_[i] = false;
+  }
+}
+
+void FeatureTable::copy_row(const std::vector<Tensor>& outputs, size_t row, std::byte* to) const {
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    const size_t bytes = bytes_of_row(row_types_[k]);
+    std::memcpy(to, static_cast<const std::byte*>(outputs[k].data()) + row * bytes, bytes);
+    to += bytes;
+  }
 }
 
 void FeatureTable::store(size_t photo, const std::vector<Tensor>& outputs, size_t row,
                          uint64_t numerics) {
   std::byte* to = in_memory_ ? memory_.data() + photo * row_bytes_ : scratch_.data();
-  size_t at = 0;
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const size_t bytes = bytes_of_row(row_types_[k]);
-    std::memcpy(to + at, static_cast<const std::byte*>(outputs[k].data()) + row * bytes, bytes);
-    at += bytes;
-  }
+  copy_row(outputs, row, to);
   present_[photo] = true;
   if (cache_full_) return;
   const RecordMeta meta{.dtype = row_types_[0].dtype, .numerics = numerics};
@@ -73,30 +128,48 @@ void FeatureTable::store(size_t photo, const std::vector<Tensor>& outputs, size_
 }
 
 ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& engine,
-                                    const Engine::Open& open, const std::string& numerics,
+                                    const Engine::Open& open, const NumericsRule& numerics,
                                     Progress& progress, std::vector<QuarantinedPhoto>& quarantined,
                                     std::map<std::string, int64_t>& skipped) {
   photos_ = &photos;
   present_.assign(photos.size(), false);
   in_memory_ = in_memory(photos.size());
   if (in_memory_) memory_.resize(photos.size() * row_bytes_);
+  const uint64_t own = numerics_tag(numerics.id);
+  Foreign foreign;
   progress.begin("reading cached features", static_cast<int64_t>(photos.size()), "photos");
-  const std::vector<size_t> missing = take_cached(progress);
+  for (size_t i = 0; i < photos.size(); ++i) {
+    const std::optional<uint64_t> tag = take_cached(i);
+    present_[i] = tag.has_value();
+    if (tag && *tag != own) foreign[*tag].push_back(i);
+    if (i % 64 == 0) progress.update(static_cast<int64_t>(i));
+  }
   progress.update(static_cast<int64_t>(photos.size()));
   progress.end();
 
   ExtractionReport report;
+  judge_foreign(foreign, engine, open, numerics.exact, progress, report);
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < photos.size(); ++i) {
+    if (!present_[i]) missing.push_back(i);
+  }
   report.cached = static_cast<int64_t>(photos.size() - missing.size());
-  if (missing.empty()) return report;
-  const uint64_t tag = numerics_tag(numerics);
+  if (!missing.empty()) extract(missing, engine, open, own, progress, quarantined, skipped, report);
+  return report;
+}
+
+void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
+                           const Engine::Open& open, uint64_t numerics, Progress& progress,
+                           std::vector<QuarantinedPhoto>& quarantined,
+                           std::map<std::string, int64_t>& skipped, ExtractionReport& report) {
   int64_t done = 0, unflushed = 0;
   progress.begin("extracting features", static_cast<int64_t>(missing.size()), "photos");
-  auto name = [&](size_t i) { return photos[i].path; };
+  auto name = [&](size_t i) { return (*photos_)[i].path; };
   report.engine = engine.run(missing, name, open, [&](const Engine::Batch& batch) {
     for (size_t row = 0; row < batch.items.size(); ++row)
-      store(batch.items[row], batch.outputs, row, tag);
+      store(batch.items[row], batch.outputs, row, numerics);
     for (const BadPhoto& bad : batch.bad) {
-      const std::string& path = photos[bad.item].path;
+      const std::string& path = (*photos_)[bad.item].path;
       if (bad.reason.code() == Code::kUnsupported) {
         ++skipped[extension_of(path)];
       } else {
@@ -115,20 +188,24 @@ ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& en
   cache_.flush().or_throw();
   progress.end();
   report.extracted = report.engine.photos;
-  return report;
+}
+
+Result<std::span<const std::byte>> FeatureTable::row(size_t photo) {
+  if (in_memory_)
+    return std::span<const std::byte>(memory_).subspan(photo * row_bytes_, row_bytes_);
+  const Result<Found> found = cache_.get(extractor_, (*photos_)[photo].digest, scratch_);
+  if (!found.ok()) return found.status();
+  return std::span<const std::byte>(scratch_).first(row_bytes_);
 }
 
 void FeatureTable::read(size_t photo, std::span<std::byte* const> to) {
-  const std::byte* from = memory_.data() + photo * row_bytes_;
-  if (!in_memory_) {
-    const Result<Found> found = cache_.get(extractor_, (*photos_)[photo].digest, scratch_);
-    if (!found.ok()) {
-      throw Error("features of ", (*photos_)[photo].path,
-                  " are gone from the cache: ", found.status().message(),
-                  "; run again to extract them anew");
-    }
-    from = scratch_.data();
+  const Result<std::span<const std::byte>> found = row(photo);
+  if (!found.ok()) {
+    throw Error("features of ", (*photos_)[photo].path,
+                " are gone from the cache: ", found.status().message(),
+                "; run again to extract them anew");
   }
+  const std::byte* from = found->data();
   for (size_t k = 0; k < row_types_.size(); ++k) {
     const size_t bytes = bytes_of_row(row_types_[k]);
     std::memcpy(to[k], from, bytes);

@@ -1,12 +1,15 @@
 // Features of photos: from the cache where they are, else from the engine, then kept.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/train/dataset.h"
 #include "ndp/engine/engine.h"
+#include "ndp/engine/numerics.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/store/segment_store.h"
 
@@ -16,6 +19,15 @@ struct ExtractionReport {
   EngineStats engine;
   int64_t cached = 0;     // photos whose features were there
   int64_t extracted = 0;  // photos that were decoded and inferred
+  // Of other numerics than those here: used after a check (counted as cached too), not used, and
+  // how many photos the check took.
+  int64_t foreign_accepted = 0, foreign_refused = 0, sampled = 0;
+};
+
+// What computes features here, and what else may have.
+struct NumericsRule {
+  std::string id;      // feature_numerics()
+  bool exact = false;  // only features of the same numerics
 };
 
 // One row per photo: the extractor's outputs for it, one after the other, as the extractor gives
@@ -31,9 +43,10 @@ class FeatureTable {
   bool in_memory(size_t photos) const;
 
   // Gives every photo a row; those that cannot be read are left out and listed. `photos` must
-  // outlive the table. `numerics` says what computes features here.
+  // outlive the table. Cached features of other numerics are used if a few photos computed anew
+  // (the same ones every time) give the same within kNumericsTolerance, else computed anew.
   ExtractionReport fill(const std::vector<Photo>& photos, Engine& engine, const Engine::Open& open,
-                        const std::string& numerics, Progress& progress,
+                        const NumericsRule& numerics, Progress& progress,
                         std::vector<QuarantinedPhoto>& quarantined,
                         std::map<std::string, int64_t>& skipped);
 
@@ -43,7 +56,17 @@ class FeatureTable {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  std::vector<size_t> take_cached(Progress& progress);
+  // Photos whose cached features have other numerics, by tag.
+  using Foreign = std::map<uint64_t, std::vector<size_t>>;
+  // The numerics of the photo's features, if they are there; reads them when rows are in memory.
+  std::optional<uint64_t> take_cached(size_t photo);
+  void judge_foreign(const Foreign& foreign, Engine& engine, const Engine::Open& open, bool exact,
+                     Progress& progress, ExtractionReport& report);
+  void extract(const std::vector<size_t>& missing, Engine& engine, const Engine::Open& open,
+               uint64_t numerics, Progress& progress, std::vector<QuarantinedPhoto>& quarantined,
+               std::map<std::string, int64_t>& skipped, ExtractionReport& report);
+  Result<std::span<const std::byte>> row(size_t photo);  // valid until the next call
+  void copy_row(const std::vector<Tensor>& outputs, size_t row, std::byte* to) const;
   void store(size_t photo, const std::vector<Tensor>& outputs, size_t row, uint64_t numerics);
 
   SegmentStore& cache_;

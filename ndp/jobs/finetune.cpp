@@ -65,6 +65,7 @@ class Finetune {
     photos_ = load_training_photos(fs_,
                                    {.data = config_.data,
                                     .labels = config_.labels,
+                                    .database = config_.database,
                                     .val_split = config_.val_split,
                                     .cache = config_.cache},
                                    progress_);
@@ -104,9 +105,11 @@ class Finetune {
     hash.field(to_hex(model_.id())).field(config_.freeze).field(config_.head);
     hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
     for (const auto& [key, value] : config_.given) hash.field(key).field(value);
+    if (device_.deterministic()) hash.field(feature_numerics(device_));
     for (const std::string& name : photos_.set.classes) hash.field(name);
     for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
       hash.field(to_hex(photos_.set.photos[i].digest)).field(int64_t{photos_.for_validation[i]});
+      hash.field(int64_t{photos_.set.photos[i].label});
     }
     return to_hex(hash.finish());
   }
@@ -139,8 +142,9 @@ class Finetune {
     table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, trainer_->row_types(),
                                             config_.memory_limit);
     result_.extraction = table_->fill(
-        photos_.set.photos, engine, [this](size_t i) { return open(i); }, device_.numerics(),
-        progress_, photos_.set.quarantined, photos_.set.skipped);
+        photos_.set.photos, engine, [this](size_t i) { return open(i); },
+        {.id = feature_numerics(device_), .exact = device_.deterministic()}, progress_,
+        photos_.set.quarantined, photos_.set.skipped);
     progress_.say(fmt::format("{} photos decoded and inferred, {} from the cache",
                               result_.extraction.extracted, result_.extraction.cached));
   }
@@ -164,6 +168,7 @@ class Finetune {
     result_.val_photos = val_->size();
     result_.quarantined = static_cast<int64_t>(photos_.set.quarantined.size());
     result_.skipped = photos_.set.skipped_count();
+    result_.unlabelled = photos_.set.unlabelled;
     result_.classes = static_cast<int64_t>(photos_.set.classes.size());
     run_.write("quarantine.csv", quarantine_csv(photos_.set.quarantined));
     if (progress_.interrupted()) {
@@ -243,8 +248,9 @@ class Finetune {
     last.status().or_throw();
     if (last->config != fingerprint_) {
       throw Error(run_.path(),
-                  " was begun with other settings, another model or other photos; start a "
-                  "new run with another -o");
+                  " was begun with other settings, another model, other photos or other labels, or "
+                  "(with --deterministic) on another kind of processor; start a new run with "
+                  "another -o");
     }
     trainer_->restore(*last);
     best_top1_ = last->best_top1;

@@ -9,6 +9,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/train/trainer.h"
+#include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
@@ -18,7 +19,8 @@ namespace ndtrain {
 
 struct FinetuneConfig {
   std::string data, model, out;
-  std::string labels = {};      // a CSV file,class; "": DATA is folders of classes
+  std::string labels = {};             // a CSV file,class; "": DATA is folders of classes
+  DatabaseLabelsConfig database = {};  // instead of both: labels of a label database
   double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // keep | linear
@@ -38,6 +40,7 @@ struct FinetuneResult {
   int64_t epochs = 0, best_epoch = 0;
   double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
   int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
+  int64_t unlabelled = 0;  // photos that the database says nothing about
   int64_t parameters = 0;
   ExtractionReport extraction;
   int64_t feature_bytes = 0;  // per photo

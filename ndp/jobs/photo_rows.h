@@ -14,8 +14,8 @@ namespace ndtrain {
 // while they fit `memory_limit`, the others are decoded each time they are asked for.
 class PhotoRows {
  public:
-  PhotoRows(Preprocess preprocess, int64_t memory_limit)
-      : preprocess_(std::move(preprocess)), free_(memory_limit) {}
+  PhotoRows(const Preprocess& preprocess, int64_t memory_limit)
+      : preprocess_(preprocess), free_(memory_limit) {}
 
   // Decodes every photo once; those that cannot be read are left out and listed. `photos` and
   // `open` must outlive this.

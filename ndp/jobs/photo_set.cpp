@@ -102,6 +102,21 @@ PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progr
   return set;
 }
 
+void count_in(PhotoSet& set, const std::vector<std::string>& classes) {
+  std::unordered_map<std::string, int> index;
+  for (size_t i = 0; i < classes.size(); ++i) index.emplace(classes[i], static_cast<int>(i));
+  for (Photo& p : set.photos) {
+    const std::string& name = set.classes.at(static_cast<size_t>(p.label));
+    const auto found = index.find(name);
+    if (found == index.end()) {
+      throw Error(join(set.root, p.path), " shows '", name, "', which is not among the ",
+                  classes.size(), " classes of the model");
+    }
+    p.label = found->second;
+  }
+  set.classes = classes;
+}
+
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos) {
   std::string out = "file,reason\n";
   for (const QuarantinedPhoto& p : photos) out += csv_row({p.path, p.reason});

@@ -28,6 +28,7 @@ struct PhotoSet {
   std::vector<Photo> photos;
   std::vector<QuarantinedPhoto> quarantined;
   std::map<std::string, int64_t> skipped;  // formats we do not read -> count
+  int64_t unlabelled = 0;                  // left out of `photos`: nobody has said what they show
 
   double mean_bytes() const;
   int64_t skipped_count() const;
@@ -46,6 +47,9 @@ std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
 PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
                      Progress& progress);
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress);
+
+// The same labels counted in other classes. Throws Error, naming it, for a label not among them.
+void count_in(PhotoSet& set, const std::vector<std::string>& classes);
 
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos);
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain {
@@ -19,13 +20,14 @@ struct TrainingPhotos {
 };
 
 struct TrainingPhotosConfig {
-  std::string data;       // DATA/train and DATA/val, or a directory per class, or any with `labels`
-  std::string labels;     // a CSV file,class; "": directories are classes
+  std::string data;    // DATA/train and DATA/val, or a directory per class, or any with `labels`
+  std::string labels;  // a CSV file,class; "": directories are classes
+  DatabaseLabelsConfig database = {};  // instead of both
   double val_split = -1;  // < 0: DATA/val, or a fifth of the photos where there is none
   std::string cache;      // where catalogues are kept
 };
 
-// Throws Error when nothing can be read.
+// Throws Error when nothing can be read, or the database labels none of the photos.
 TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config, Progress& progress);
 
 }  // namespace ndtrain

@@ -1,11 +1,24 @@
 #include "ndp/labels/label_db.h"
 
+#include <algorithm>
+
+#include "framework/core/fs.h"
 #include "ndp/labels/sqlite_labels.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr std::string_view kSourceNames[] = {"model", "folder", "import", "human"};
+
+Status require_name(const std::string& kind, const std::string& name,
+                    const Result<std::vector<std::string>>& names) {
+  if (!names.ok()) return names.status();
+  if (std::ranges::find(*names, name) != names->end()) return {};
+  std::string there;
+  for (const std::string& n : *names) there += (there.empty() ? "" : ", ") + n;
+  return {Code::kNotFound, "the label database has no " + kind + " '" + name + "'; " +
+                               (there.empty() ? "there are none" : "there are: " + there)};
+}
 
 }  // namespace
 
@@ -22,13 +35,28 @@ std::optional<LabelSource> label_source_named(std::string_view name) {
   return {};
 }
 
-Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url) {
+Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url, OpenLabelDb mode) {
   constexpr std::string_view kSqlite = "sqlite:";
   if (url.starts_with(kSqlite) && url.size() > kSqlite.size()) {
-    return SqliteLabels::open(std::string(url.substr(kSqlite.size())));
+    const std::string path(url.substr(kSqlite.size()));
+    if (mode == OpenLabelDb::kExisting && !real_fs().exists(path)) {
+      return Status(Code::kNotFound,
+                    "there is no label database " + path + "; ndtrain relabel makes one");
+    }
+    return SqliteLabels::open(path);
   }
   return Status(Code::kUnsupported, "label database '" + std::string(url) +
                                         "': give it as sqlite:FILE, there is no other kind yet");
+}
+
+Result<int64_t> existing_collection(LabelDb& db, const std::string& name) {
+  if (Status s = require_name("collection", name, db.collections()); !s.ok()) return s;
+  return db.collection(name);
+}
+
+Result<int64_t> existing_task(LabelDb& db, const std::string& name) {
+  if (Status s = require_name("task", name, db.tasks()); !s.ok()) return s;
+  return db.task(name);
 }
 
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,

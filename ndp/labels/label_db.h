@@ -142,6 +142,8 @@ class LabelDb {
   // Found by name, or made.
   virtual Result<int64_t> collection(std::string_view name) = 0;
   virtual Result<int64_t> task(std::string_view name) = 0;
+  virtual Result<std::vector<std::string>> collections() = 0;  // names, in byte order
+  virtual Result<std::vector<std::string>> tasks() = 0;
   // The ids of these class names, in their order. An id belongs to its name for ever: other names
   // or another order later change nothing, and new names get new ids.
   virtual Result<std::vector<int64_t>> class_ids(int64_t task,
@@ -174,9 +176,16 @@ class LabelDb {
   virtual Result<LabelStats> stats(int64_t collection, int64_t task) = 0;
 };
 
-// "sqlite:FILE"; the file is made if absent. kUnsupported: another kind of database, or one that a
-// newer program or somebody else made.
-Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url);
+enum class OpenLabelDb { kMake, kExisting };
+
+// "sqlite:FILE". An absent file is made, or kNotFound with kExisting. kUnsupported: another kind of
+// database, or one that a newer program or somebody else made.
+Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url,
+                                               OpenLabelDb mode = OpenLabelDb::kMake);
+
+// The id of what is there; nothing is made. kNotFound lists what there is.
+Result<int64_t> existing_collection(LabelDb& db, const std::string& name);
+Result<int64_t> existing_task(LabelDb& db, const std::string& name);
 
 // What a person says: the photo at `path` shows `class_name` (made if new).
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,

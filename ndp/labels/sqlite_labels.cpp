@@ -54,6 +54,23 @@ Result<int64_t> SqliteLabels::task(std::string_view name) {
   });
 }
 
+Result<std::vector<std::string>> SqliteLabels::names(const char* select) {
+  return guarded([&] {
+    std::vector<std::string> found;
+    sql::Statement& row = prepared(select);
+    for (row.bind(); row.step();) found.push_back(row.bytes(0));
+    return found;
+  });
+}
+
+Result<std::vector<std::string>> SqliteLabels::collections() {
+  return names("SELECT name FROM collections ORDER BY name");
+}
+
+Result<std::vector<std::string>> SqliteLabels::tasks() {
+  return names("SELECT name FROM tasks ORDER BY name");
+}
+
 Result<std::vector<int64_t>> SqliteLabels::class_ids(int64_t task,
                                                      std::span<const std::string> names) {
   return guarded([&] {

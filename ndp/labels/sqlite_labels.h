@@ -17,6 +17,8 @@ class SqliteLabels final : public LabelDb {
 
   Result<int64_t> collection(std::string_view name) override;
   Result<int64_t> task(std::string_view name) override;
+  Result<std::vector<std::string>> collections() override;
+  Result<std::vector<std::string>> tasks() override;
   Result<std::vector<int64_t>> class_ids(int64_t task, std::span<const std::string> names) override;
   Result<std::vector<ClassInfo>> classes(int64_t task) override;
   Result<int64_t> version(int64_t task, const NewVersion& version) override;
@@ -61,6 +63,7 @@ class SqliteLabels final : public LabelDb {
   // Prepared once; `sql` must be a literal. Under mutex_.
   sql::Statement& prepared(const char* sql);
   int64_t named(const char* insert, const char* select, std::string_view name);
+  Result<std::vector<std::string>> names(const char* select);
   bool says_nothing_new(const LabelBatch& batch, const NewLabel& label);
   bool put_label(const LabelBatch& batch, const NewLabel& label);  // true: it is current
 

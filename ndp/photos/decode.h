@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "framework/core/status.h"
@@ -42,6 +43,9 @@ struct Decoded {
 // Errors of both: kUnsupported (a format or variant we do not read; the message names it),
 // kTooLarge (limits::kPhotoSide, kPhotoPixels), kCorrupt (damaged, cut short, or no photo at all).
 Result<PhotoHeader> read_photo_header(std::span<const std::byte> file);
+
+// "libjpeg-turbo 2001005": other versions may give other pixels.
+std::string jpeg_decoder();
 
 // Everything becomes RGB as PIL's convert("RGB") does it: alpha and tRNS are dropped, CMYK is taken
 // for Adobe's inverted one. The exception is 16-bit grey PNG: the high byte, where PIL clips at

@@ -223,3 +223,11 @@ Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions
 }
 
 }  // namespace ndtrain::codec
+
+std::string ndtrain::jpeg_decoder() {
+#ifdef LIBJPEG_TURBO_VERSION_NUMBER
+  return "libjpeg-turbo " + std::to_string(LIBJPEG_TURBO_VERSION_NUMBER);
+#else
+  return "libjpeg " + std::to_string(JPEG_LIB_VERSION);
+#endif
+}

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "framework/core/log.h"
+#include "framework/core/publish.h"
 #include "ndp/store/segment_scan.h"
 #include "ndp/store/segment_store.h"
 
@@ -61,7 +62,7 @@ Status SegmentStore::recover() {
 // Takes note of a segment; removes what a crash left half made.
 Status SegmentStore::discover(const std::string& name) {
   const std::string path = join(directory_, name);
-  if (name.starts_with(".index.tmp-")) return fs_.remove(path);
+  if (is_temporary(name)) return fs_.remove(path);
   const std::optional<uint32_t> number = segment_number(name);
   if (!number) return {};
   next_number_ = std::max(next_number_, *number + 1);

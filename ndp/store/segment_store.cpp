@@ -130,18 +130,33 @@ Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const Digest
   return Hit{*at, it->second->segments.at(at->segment).salt, std::move(*file)};
 }
 
-Result<Found> SegmentStore::read(const Hit& hit, const Digest& group, const Digest& key,
-                                 std::span<std::byte> to) {
+Result<Found> SegmentStore::find(const Digest& group, const Digest& key) {
+  const Result<Hit> hit = locate(group, key);
+  if (!hit.ok()) return hit.status();
+  const Result<RecordHeader> header = read_header(*hit, group, key);
+  if (!header.ok()) return header.status();
+  return Found{header->meta, header->length};
+}
+
+Result<RecordHeader> SegmentStore::read_header(const Hit& hit, const Digest& group,
+                                               const Digest& key) {
   std::array<std::byte, kRecordHeaderBytes> bytes;
   Result<size_t> got = hit.file->read_at(hit.at.offset, bytes);
   if (!got.ok()) return got.status();
   const auto header = decode_record_header({bytes.data(), *got}, hit.salt);
-  if (!header || header->kind != RecordKind::kPut || header->length != to.size()) {
+  if (!header || header->kind != RecordKind::kPut || header->length != hit.at.length) {
     return drop(group, key, hit.at, "wrong record header");
   }
   if (header->key != key) {
     return Status(Code::kNotFound, "store: " + described(group, key) + " is not there");
   }
+  return *header;
+}
+
+Result<Found> SegmentStore::read(const Hit& hit, const Digest& group, const Digest& key,
+                                 std::span<std::byte> to) {
+  const Result<RecordHeader> header = read_header(hit, group, key);
+  if (!header.ok()) return header.status();
   Status s = read_payload(*hit.file, *header, hit.at.offset, to);
   if (s.code() == Code::kCorrupt) return drop(group, key, hit.at, s.message());
   if (!s.ok()) return s;

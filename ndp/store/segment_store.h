@@ -74,6 +74,9 @@ class SegmentStore {
   // The same for payloads of unknown length; resizes `to`.
   Result<Found> get(const Digest& group, const Digest& key, std::vector<std::byte>& to);
 
+  // What get() would find, but for the payload, which is not read or checked. kNotFound.
+  Result<Found> find(const Digest& group, const Digest& key);
+
   bool contains(const Digest& group, const Digest& key) const;  // does not count as a use
   Status remove(const Digest& group, const Digest& key);        // durable after the next flush
   Status remove_group(const Digest& group);                     // durable on return
@@ -153,6 +156,7 @@ class SegmentStore {
     std::shared_ptr<File> file;
   };
   Result<Hit> locate(const Digest& group, const Digest& key);
+  Result<RecordHeader> read_header(const Hit& hit, const Digest& group, const Digest& key);
   Result<Found> read(const Hit& hit, const Digest& group, const Digest& key,
                      std::span<std::byte> to);
   Status drop(const Digest& group, const Digest& key, const Location& at, const std::string& why);

@@ -8,7 +8,9 @@
 
 #include <chrono>
 #include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "cli/demo_photos.h"
@@ -91,17 +93,38 @@ TEST_F(ProgramTest, MistypedVerbsAndFlagsSuggestTheRightOnes) {
   EXPECT_THAT(o.err, HasSubstr("three"));
 }
 
-TEST_F(ProgramTest, HelpHasExamplesForEveryVerb) {
+// The verbs that the program lists, as words.
+std::vector<std::vector<std::string>> listed_verbs(const std::string& overview) {
+  std::vector<std::vector<std::string>> verbs;
+  std::istringstream lines(overview);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  ")) continue;
+    std::istringstream words(line.substr(2, line.find("  ", 2) - 2));
+    verbs.emplace_back(std::istream_iterator<std::string>(words),
+                       std::istream_iterator<std::string>());
+  }
+  return verbs;
+}
+
+TEST_F(ProgramTest, HelpOfEveryVerbHasExamplesAndNoEmptyDefaults) {
   const Outcome all = run({"--help"});
   EXPECT_EQ(all.code, 0);
-  for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
-           {"train"}, {"model", "inspect"}, {"labels", "query"}, {"bench", "forward"}, {"demo"}}) {
-    std::vector<std::string> words = verb;
+  const auto verbs = listed_verbs(all.out);
+  EXPECT_GT(verbs.size(), 15u) << all.out;
+  for (std::vector<std::string> words : verbs) {
+    std::string name;
+    for (const std::string& w : words) name += " " + w;
     words.emplace_back("--help");
     const Outcome o = run(words);
-    EXPECT_EQ(o.code, 0);
-    EXPECT_THAT(o.out, HasSubstr("Examples:\n  ndtrain " + verb[0]));
+    EXPECT_EQ(o.code, 0) << name;
+    EXPECT_THAT(o.out, HasSubstr("Examples:\n  ndtrain" + name));
+    EXPECT_THAT(o.out, testing::Not(HasSubstr("(default: \"\")"))) << name;
+    EXPECT_THAT(o.out, HasSubstr("--json")) << name;
   }
+  EXPECT_THAT(run({"doctor", "--help"}).out, testing::Not(HasSubstr("\nOptions:\n")));
+  EXPECT_THAT(run({"eval", "--help"}).out,
+              testing::AllOf(HasSubstr("Arguments:\n  MODEL  a run directory"),
+                             HasSubstr("(default: 32)")));
 }
 
 TEST_F(ProgramTest, MissingFilesAreNamed) {
@@ -147,6 +170,57 @@ TEST_F(ProgramTest, ARelabelKilledAgainAndAgainLabelsEveryPhotoOnce) {
   ASSERT_EQ(page.rows.size(), static_cast<size_t>(kPhotos));
   for (const LabelRow& r : page.rows)
     EXPECT_EQ(db->history(task, r.photo).or_throw().size(), 1U) << r.path;
+}
+
+TEST_F(ProgramTest, DeterministicTrainingGivesTheSameBytesForAnyNumberOfThreads) {
+  draw_photos(40);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  for (const std::string freeze : {"layer1", "none"}) {
+    std::vector<std::string> models;
+    for (const std::string threads : {"1", "2", "5"}) {
+      const std::string name = "run_" + freeze + threads;
+      const Outcome o =
+          run({"train", "photos", "-m", "m.onnx", "-o", name, "-e", "2", "-b", "7", "--freeze",
+               freeze, "--deterministic", "-j", threads, "--cache", "cache" + threads});
+      ASSERT_EQ(o.code, 0) << o.err;
+      models.push_back(real_fs().read(at(name + "/model.onnx")).or_throw());
+    }
+    EXPECT_TRUE(models[0] == models[1] && models[0] == models[2]) << freeze;
+  }
+}
+
+TEST_F(ProgramTest, TrainsAndEvaluatesOnTheLabelsOfADatabase) {
+  draw_photos(24);
+  std::string csv = "path,label\n";
+  for (int i = 0; i < 20; ++i) {
+    const std::string c = "c" + std::to_string(i % 2);
+    csv += c + "/" + std::to_string(i) + ".jpg," + (i % 2 == 0 ? "tidy" : "messy") + "\n";
+  }
+  publish(real_fs(), at("truth.csv"), csv).or_throw();
+  const std::vector<std::string> db = {"--db", "sqlite:labels.db", "--task", "rooms"};
+  auto with_db = [&](std::vector<std::string> words) {
+    words.insert(words.end(), db.begin(), db.end());
+    return run(words);
+  };
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const std::vector<std::string> train = {"train", "photos", "-m", "m.onnx", "-o",
+                                          "run",   "-e",     "1",  "--json"};
+  Outcome o = with_db(train);
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("labels.db"));
+  ASSERT_EQ(run({"relabel", "photos", "-m", "m.onnx", "--db", "sqlite:labels.db"}).code, 0);
+  ASSERT_EQ(with_db({"labels", "import", "truth.csv"}).code, 0);
+  o = with_db(train);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("unlabelled"), 4);
+  EXPECT_EQ(real_fs().read(at("run/classes.txt")).or_throw(), "tidy\nmessy\n");
+  o = with_db({"eval", "run", "--data", "photos", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("photos"), 20);
+  EXPECT_EQ(nlohmann::json::parse(o.out).at("unlabelled"), 4);
+
+  EXPECT_EQ(with_db({"eval", "run", "--data", "photos", "--labels", "truth.csv"}).code, 2);
+  EXPECT_EQ(run({"eval", "run", "--data", "photos", "--pseudo"}).code, 2);
 }
 
 TEST_F(ProgramTest, QuarantinedPhotosGiveExitCodeThree) {

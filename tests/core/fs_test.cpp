@@ -150,6 +150,25 @@ TEST_P(AnyFs, RemovesFilesAndEmptyDirectories) {
   EXPECT_FALSE(fs.exists(at("d")));
 }
 
+TEST_P(AnyFs, AFileIsLockedByOneAtATimeUntilItIsClosed) {
+  put("file", "bytes");
+  auto open = [&] { return fs.open(at("file"), Fs::Mode::kRead).or_throw(); };
+  std::unique_ptr<File> first = open();
+  const std::unique_ptr<File> second = open();
+  ASSERT_TRUE(first->lock().ok());
+  EXPECT_TRUE(first->lock().ok()) << "again, by the holder";
+  EXPECT_EQ(second->lock().code(), Code::kExists);
+  EXPECT_EQ(open()->lock().code(), Code::kExists);
+  first.reset();
+  EXPECT_TRUE(second->lock().ok());
+}
+
+TEST_P(AnyFs, AVisitIsTheFirstOncePerDirectory) {
+  EXPECT_TRUE(fs.first_visit(at("a")));
+  EXPECT_TRUE(fs.first_visit(at("b")));
+  EXPECT_FALSE(fs.first_visit(at("a")));
+}
+
 TEST_P(AnyFs, AnOpenFileOutlivesItsName) {
   put("a", "still here");
   auto file = fs.open(at("a"), Fs::Mode::kRead).or_throw();

@@ -182,5 +182,16 @@ TEST(MemoryFs, RenamingUnsyncedBytesIsSeenToLoseThem) {
   EXPECT_THAT(*fs.read("a"), IsEmpty());
 }
 
+TEST(MemoryFs, ACrashEndsLocksAndVisits) {
+  MemoryFs fs;
+  const auto before = fs.open("file", Fs::Mode::kCreate).or_throw();
+  ASSERT_TRUE(before->lock().ok());
+  EXPECT_TRUE(fs.first_visit(""));
+  fs.crash(MemoryFs::Survives::kAll);
+  EXPECT_EQ(before->lock().code(), Code::kIo);
+  EXPECT_TRUE(fs.open("file", Fs::Mode::kRead).or_throw()->lock().ok());
+  EXPECT_TRUE(fs.first_visit(""));
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -2,16 +2,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <functional>
 
 #include "framework/core/memory_fs.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
 
 using testing::AnyOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::StartsWith;
 
@@ -44,6 +49,7 @@ void die_in_each_step(const std::function<void(MemoryFs&)>& crash) {
     // Whatever the crash left behind, the next one goes through.
     publish(fs, "d/file", "third").or_throw();
     EXPECT_EQ(*fs.read("d/file"), "third");
+    EXPECT_THAT(*fs.list("d"), ElementsAre("file")) << "step " << step;
   }
 }
 
@@ -118,12 +124,110 @@ TEST(Publish, TemporaryFilesAreHiddenAndOfTheirOwn) {
   MemoryFs fs;
   Publisher a = Publisher::start(fs, "file").or_throw();
   Publisher b = Publisher::start(fs, "file").or_throw();
-  EXPECT_THAT(*fs.list(""), ElementsAre(StartsWith(".file.tmp-"), StartsWith(".file.tmp-")));
+  EXPECT_THAT(*fs.list(""), Each(StartsWith(".file.")));
+  EXPECT_EQ(fs.list("")->size(), 2u);
   a.write("a").or_throw();
   b.write("b").or_throw();
   b.commit().or_throw();
   a.commit().or_throw();
   EXPECT_EQ(*fs.read("file"), "a");
+}
+
+TEST(Publish, ASweepLeavesWhatAPublisherStillWrites) {
+  MemoryFs fs;
+  Publisher publisher = Publisher::start(fs, "file").or_throw();
+  publisher.write("bytes").or_throw();
+  sweep_temporaries(fs, "");
+  EXPECT_EQ(fs.list("")->size(), 1u);
+  publisher.commit().or_throw();
+  EXPECT_EQ(*fs.read("file"), "bytes");
+}
+
+TEST(Publish, ASweepRemovesOnlyTemporaryFilesOfOurs) {
+  MemoryFs fs;
+  std::string ours;
+  {
+    const Publisher publisher = Publisher::start(fs, "file").or_throw();
+    ours = fs.list("")->at(0);
+  }
+  EXPECT_TRUE(is_temporary(ours));
+  const std::vector<std::string> others = {"file",           ".file.tmp-1-2",
+                                           ours.substr(1),   ours + "x",
+                                           ours + "-",       ours.substr(0, ours.rfind('-')),
+                                           ".file.ndt-tmp-", ".ndt-tmp-xyz-1-1"};
+  for (const std::string& name : others) {
+    EXPECT_FALSE(is_temporary(name)) << name;
+    support::write_file(fs, name, "precious");
+  }
+  support::write_file(fs, ours, "left over");
+  sweep_temporaries(fs, "");
+  EXPECT_THAT(*fs.list(""), testing::UnorderedElementsAreArray(others));
+}
+
+// Another program sweeps just after a file was made, before its publisher could lock it.
+class SweptAtOnce final : public Fs {
+ public:
+  explicit SweptAtOnce(int sweeps) : sweeps_(sweeps) {}
+
+  Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) override {
+    Result<std::unique_ptr<File>> file = memory.open(path, mode);
+    if (mode == Mode::kCreate && sweeps_-- > 0) sweep_temporaries(memory, parent_of(path));
+    return file;
+  }
+  Result<FileInfo> info(const std::string& path) override { return memory.info(path); }
+  Result<std::vector<std::string>> list(const std::string& d) override { return memory.list(d); }
+  Status make_directories(const std::string& d) override { return memory.make_directories(d); }
+  Status rename(const std::string& a, const std::string& b) override { return memory.rename(a, b); }
+  Status remove(const std::string& path) override { return memory.remove(path); }
+  Status sync_directory(const std::string& d) override { return memory.sync_directory(d); }
+  Result<Space> space(const std::string& path) override { return memory.space(path); }
+
+  MemoryFs memory;
+
+ private:
+  int sweeps_;
+};
+
+TEST(Publish, ASweepBetweenMakingAndLockingIsSurvived) {
+  SweptAtOnce fs(3);
+  publish(fs, "file", "bytes").or_throw();
+  EXPECT_EQ(*fs.memory.read("file"), "bytes");
+  EXPECT_THAT(*fs.memory.list(""), ElementsAre("file"));
+  SweptAtOnce endless(1000);
+  EXPECT_EQ(publish(endless, "file", "bytes").code(), Code::kIo);
+}
+
+// A process that publishes into `path` until it is killed.
+pid_t endless_publisher(const std::string& path) {
+  int ready[2];
+  EXPECT_EQ(pipe(ready), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const Result<Publisher> publisher = Publisher::start(real_fs(), path);
+    if (write(ready[1], publisher.ok() ? "y" : "n", 1) == 1) pause();
+    _exit(1);
+  }
+  char answer = 'n';
+  EXPECT_EQ(read(ready[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  close(ready[0]);
+  close(ready[1]);
+  return child;
+}
+
+TEST(Publish, WhatAKilledProcessLeftIsSweptAndWhatALiveOneWritesIsNot) {
+  const support::TemporaryDirectory root;
+  const pid_t killed = endless_publisher(root.at("killed")),
+              live = endless_publisher(root.at("live"));
+  kill(killed, SIGKILL);
+  waitpid(killed, nullptr, 0);
+  EXPECT_EQ(real_fs().list(root.path())->size(), 2u);
+  publish(real_fs(), root.at("mine"), "bytes").or_throw();
+  EXPECT_THAT(*real_fs().list(root.path()), ElementsAre(StartsWith(".live."), "mine"));
+  kill(live, SIGKILL);
+  waitpid(live, nullptr, 0);
+  sweep_temporaries(real_fs(), root.path());
+  EXPECT_THAT(*real_fs().list(root.path()), ElementsAre("mine"));
 }
 
 TEST(Publish, UseAfterCommitIsABug) {

@@ -78,6 +78,18 @@ TEST_F(LabelsTest, NamesAreFoundAgain) {
   EXPECT_EQ(versions[1].created, 1) << "what is there stays";
 }
 
+TEST_F(LabelsTest, NamesThatAreNotThereAreNotMadeByLookingForThem) {
+  db->task("birds").or_throw();
+  EXPECT_EQ(existing_task(*db, "birds").or_throw(), db->task("birds").or_throw());
+  EXPECT_EQ(existing_collection(*db, "default").or_throw(), collection);
+  const Status s = existing_task(*db, "bird").status();
+  EXPECT_EQ(s.code(), Code::kNotFound);
+  EXPECT_NE(s.message().find("birds, default"), std::string::npos) << s.message();
+  EXPECT_EQ(existing_collection(*db, "attic").status().code(), Code::kNotFound);
+  EXPECT_EQ(db->tasks().or_throw(), (std::vector<std::string>{"birds", "default"}));
+  EXPECT_EQ(db->collections().or_throw(), std::vector<std::string>{"default"});
+}
+
 TEST_F(LabelsTest, TheHighestSourceIsCurrentInWhateverOrderTheyCome) {
   const int64_t v = version("v", 1);
   const LabelSource sources[] = {kModel, kFolder, kImport, kHuman};
@@ -260,6 +272,15 @@ TEST(LabelDb, RefusesOtherKindsOfDatabases) {
     EXPECT_EQ(open_label_db(url).status().code(), Code::kUnsupported) << url;
   }
   EXPECT_EQ(open_label_db("sqlite:/no/such/directory/x.db").status().code(), Code::kIo);
+}
+
+TEST(LabelDb, IsNotMadeWhereOneIsExpected) {
+  const TemporaryDb file;
+  const std::string url = "sqlite:" + file.path();
+  EXPECT_EQ(open_label_db(url, OpenLabelDb::kExisting).status().code(), Code::kNotFound);
+  EXPECT_FALSE(real_fs().exists(file.path()));
+  file.open();
+  EXPECT_TRUE(open_label_db(url, OpenLabelDb::kExisting).ok());
 }
 
 TEST(LabelDb, SourcesHaveNames) {

@@ -48,6 +48,24 @@ TEST_F(SegmentStoreTest, FillsALongerBufferAndRefusesAShorterOne) {
   EXPECT_EQ(store->get(kA, key(1), std::span(buffer).first(4)).status().code(), Code::kTooLarge);
 }
 
+TEST_F(SegmentStoreTest, FindsWhatIsKnownOfAPayloadWithoutReadingIt) {
+  auto store = open_store(fs, clock);
+  ASSERT_TRUE(put(*store, kA, key(1), "12345").ok());
+  ASSERT_TRUE(store->flush().ok());
+  const Found found = store->find(kA, key(1)).or_throw();
+  EXPECT_EQ(found.bytes, 5u);
+  EXPECT_EQ(found.meta, (RecordMeta{.dtype = DType::kF16, .numerics = 5}));
+  EXPECT_EQ(store->find(kA, key(2)).status().code(), Code::kNotFound);
+  EXPECT_EQ(store->find(kB, key(1)).status().code(), Code::kNotFound);
+
+  const std::string path = segment_files(fs).at(0);
+  std::string file = fs.read(path).or_throw();
+  file[kSegmentHeaderBytes + 20] ^= 1;
+  support::write_file(fs, path, file);
+  EXPECT_EQ(store->find(kA, key(1)).status().code(), Code::kCorrupt);
+  EXPECT_FALSE(store->contains(kA, key(1)));
+}
+
 TEST_F(SegmentStoreTest, RefusesARecordBeyondTheLimit) {
   auto store = open_store(fs, clock);
   const std::byte* never_read = nullptr;

@@ -21,7 +21,7 @@ bool is_skipped_folder(const fs::path& p) {
 }
 
 bool is_read(const fs::path& p) {
-  if (p.filename() == "LICENSE") return false;
+  if (p.filename() == "LICENSE" || p.filename() == ".git") return false;  // .git: of a worktree
   constexpr std::string_view kEndings[] = {".h",    ".cpp", ".inc", ".cmake", ".txt", ".md",
                                            ".json", ".py",  ".sh",  ".in",    ""};
   return std::ranges::count(kEndings, std::string_view(p.extension().native())) > 0;

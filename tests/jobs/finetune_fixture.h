@@ -1,0 +1,67 @@
+// A few drawn photos and a small network to fine-tune on them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "cli/demo_photos.h"
+#include "framework/core/publish.h"
+#include "models/zoo.h"
+#include "ndp/jobs/finetune.h"
+#include "ndp/photos/encode.h"
+
+namespace ndtrain::testing_jobs {
+
+inline constexpr int kClasses = 3, kTrain = 8, kVal = 4, kSide = 32;
+
+class FinetuneTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = testing::TempDir() + "ndtrain_jobs_" + info->name();
+    std::filesystem::remove_all(root_);
+    for (int c = 0; c < kClasses; ++c) {
+      for (int i = 0; i < kTrain + kVal; ++i) {
+        const std::string folder =
+            at("photos/" + std::string(i < kTrain ? "train/" : "val/") + "c" + std::to_string(c));
+        std::filesystem::create_directories(folder);
+        const Image photo = cli::draw_demo_photo(c, cli::Look::kDay, static_cast<uint64_t>(i));
+        publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo))
+            .or_throw();
+      }
+    }
+    ModelFile file{.path = at("base.onnx"),
+                   .model = build_model("tinynet", {.classes = 5, .img_size = kSide})};
+    file.preprocess.img_size = file.preprocess.resize = kSide;
+    save_model(real_fs(), file.path, file);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string at(const std::string& name) const { return join(root_, name); }
+  std::string bytes(const std::string& name) const { return real_fs().read(at(name)).or_throw(); }
+
+  FinetuneConfig config(const std::string& run) const {
+    FinetuneConfig c;
+    c.data = at("photos");
+    c.model = at("base.onnx");
+    c.out = at(run);
+    c.freeze = "layer1";
+    c.cache = at("cache");
+    c.trainer = {.epochs = 3, .batch = 5, .schedule = {.lr = 5e-3}, .seed = 7};
+    return c;
+  }
+  FinetuneResult train(const FinetuneConfig& c, Progress& progress) {
+    return finetune(c, device_, real_fs(), system_clock(), progress);
+  }
+  FinetuneResult train(const FinetuneConfig& c) {
+    NoProgress quiet;
+    return train(c, quiet);
+  }
+
+  std::string root_;
+  Device device_{Backend::find("cpu")};
+};
+
+}  // namespace ndtrain::testing_jobs

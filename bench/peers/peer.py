@@ -9,7 +9,7 @@ import subprocess
 def ndtrain(program, *args, ok=(0,)):
     """The JSON that `program ARGS --json` prints."""
     done = subprocess.run([program, *map(str, args), "--json", "-q"], capture_output=True, text=True)
-    if done.returncode not in ok:
+    if done.returncode not in ok or not done.stdout:
         raise SystemExit(f"{program} {' '.join(map(str, args))}: exit {done.returncode}\n{done.stderr}")
     return json.loads(done.stdout)
 

@@ -1,0 +1,32 @@
+// When to say something, and when to give a peer up. Any byte counts as a sign of life.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace ndtrain {
+
+class Liveness {
+ public:
+  using Time = std::chrono::nanoseconds;  // of a monotonic clock
+
+  static constexpr int kSilentHeartbeats = 3;  // then the peer is gone
+
+  Liveness(Time heartbeat, Time now) : heartbeat_(heartbeat), heard_(now), said_(now) {}
+
+  void heard(Time now) { heard_ = now; }
+  void said(Time now) { said_ = now; }
+
+  bool ping_due(Time now) const { return now - said_ >= heartbeat_; }
+  bool silent(Time now) const { return now - heard_ >= heartbeat_; }  // for one heartbeat
+  bool dead(Time now) const { return now - heard_ >= heartbeat_ * kSilentHeartbeats; }
+  // When one of these changes, if nothing is said or heard before.
+  Time next() const {
+    return std::min(said_ + heartbeat_, heard_ + heartbeat_ * kSilentHeartbeats);
+  }
+
+ private:
+  Time heartbeat_, heard_, said_;
+};
+
+}  // namespace ndtrain

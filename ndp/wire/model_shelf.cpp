@@ -1,0 +1,93 @@
+#include "ndp/wire/model_shelf.h"
+
+#include <algorithm>
+
+#include "framework/core/limits.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int64_t kReadAtOnce = int64_t{1} << 20;
+
+Result<Digest> digest_of(File& file, int64_t bytes) {
+  Sha256 hash;
+  std::string buffer;
+  for (int64_t at = 0; at < bytes;) {
+    buffer.resize(static_cast<size_t>(std::min(kReadAtOnce, bytes - at)));
+    const Result<size_t> n = file.read_at(at, std::as_writable_bytes(std::span(buffer)));
+    if (!n.ok()) return n.status();
+    if (*n == 0) return Status(Code::kIo, "the file ends early");
+    hash.update(buffer.data(), *n);
+    at += static_cast<int64_t>(*n);
+  }
+  return hash.finish();
+}
+
+}  // namespace
+
+ModelShelf::ModelShelf(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {
+  fs_.make_directories(directory_).or_throw();
+}
+
+std::string ModelShelf::path(const Digest& model) const {
+  return join(directory_, to_hex(model) + ".onnx");
+}
+std::string ModelShelf::part(const Digest& model) const {
+  return join(directory_, to_hex(model) + ".part");
+}
+
+bool ModelShelf::has(const Digest& model) const { return fs_.exists(path(model)); }
+
+Result<int64_t> ModelShelf::offset(const Digest& model) const {
+  const Result<FileInfo> info = fs_.info(part(model));
+  if (info.ok()) return info->size;
+  if (info.status().code() == Code::kNotFound) return int64_t{0};
+  return info.status();
+}
+
+Result<bool> ModelShelf::add(const Digest& model, int64_t offset, int64_t total,
+                             std::string_view bytes) {
+  if (total < 1 || total > limits::kModelFile) {
+    return Status(Code::kTooLarge, "a model of " + std::to_string(total) + " bytes; the limit is " +
+                                       std::to_string(limits::kModelFile));
+  }
+  if (has(model)) return true;
+  const Result<int64_t> here = this->offset(model);
+  if (!here.ok()) return here.status();
+  if (offset != *here) {
+    return Status(Code::kCancelled, "a part from " + std::to_string(offset) + " on, where " +
+                                        std::to_string(*here) + " bytes are");
+  }
+  const auto size = static_cast<int64_t>(bytes.size());
+  if (size > total - offset) return Status(Code::kCorrupt, "a part reaches beyond its model");
+  {
+    Result<std::unique_ptr<File>> file = fs_.open(part(model), Fs::Mode::kAppend);
+    if (!file.ok()) return file.status();
+    if (const Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) return s;
+  }
+  if (offset + size < total) return false;
+  return finish(model);
+}
+
+Result<bool> ModelShelf::finish(const Digest& model) {
+  Result<std::unique_ptr<File>> file = fs_.open(part(model), Fs::Mode::kAppend);
+  if (!file.ok()) return file.status();
+  const Result<int64_t> size = (*file)->size();
+  if (!size.ok()) return size.status();
+  const Result<Digest> digest = digest_of(**file, *size);
+  if (!digest.ok()) return digest.status();
+  if (*digest != model) {
+    file->reset();
+    if (const Status s = fs_.remove(part(model)); !s.ok()) return s;
+    return Status(Code::kCorrupt, "what arrived as model " + to_hex(model).substr(0, 12) +
+                                      " has the digest " + to_hex(*digest).substr(0, 12));
+  }
+  sync_or_throw(**file, part(model));
+  file->reset();
+  if (const Status s = fs_.rename(part(model), path(model)); !s.ok()) return s;
+  if (const Status s = fs_.sync_directory(directory_); !s.ok()) return s;
+  return true;
+}
+
+}  // namespace ndtrain

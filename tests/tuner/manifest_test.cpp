@@ -1,0 +1,89 @@
+#include "tuner/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ndp/photos/dataset.h"
+#include "tests/tuner/claims.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::claim;
+using testing::claims;
+using ::testing::ElementsAre;
+using Inventories = std::vector<std::vector<PhotoClaim>>;
+
+TEST(Manifest, IsTheSameHoweverPhotosAreSpreadOverStores) {
+  const std::vector<PhotoClaim> all = claims(0, 300);
+  const ManifestRules rules{.seed = 4, .runs = 3};
+  const Manifest one(Inventories{all}, rules);
+  Inventories spread(3);
+  for (size_t i = 0; i < all.size(); ++i) {
+    spread[i % 7 % 3].push_back(all[all.size() - 1 - i]);
+    if (i % 5 == 0) spread[i % 3].push_back(all[all.size() - 1 - i]);
+  }
+  const Manifest many(spread, rules);
+  ASSERT_EQ(many.size(), one.size());
+  EXPECT_EQ(many.classes(), one.classes());
+  for (uint64_t n = 0; n < one.size(); ++n) {
+    EXPECT_EQ(many.entry(n).digest, one.entry(n).digest);
+    EXPECT_EQ(many.entry(n).run, one.entry(n).run);
+    EXPECT_EQ(many.entry(n).label, one.entry(n).label);
+  }
+}
+
+TEST(Manifest, NumbersPhotosByDigestAndEveryPhotoIsInOneRun) {
+  const Manifest m(Inventories{claims(0, 400)}, {.seed = 1, .runs = 4, .val_split = 0.25});
+  uint64_t sum = 0;
+  for (uint32_t run = 0; run <= m.runs(); ++run) {
+    EXPECT_GT(m.run(run).size(), 40u);
+    EXPECT_TRUE(std::ranges::is_sorted(m.run(run)));
+    for (uint64_t n : m.run(run)) {
+      EXPECT_EQ(m.entry(n).run, run);
+      EXPECT_EQ(run == 0, in_validation(m.entry(n).digest, 0.25));
+    }
+    sum += m.run(run).size();
+  }
+  EXPECT_EQ(sum, 400u);
+  for (uint64_t n = 1; n < m.size(); ++n) EXPECT_LT(m.entry(n - 1).digest, m.entry(n).digest);
+}
+
+TEST(Manifest, TheSeedDealsTrainingPhotosToRunsAndNeverMovesTheSplit) {
+  const Inventories photos{claims(0, 200)};
+  const Manifest a(photos, {.seed = 1, .runs = 2}), b(photos, {.seed = 2, .runs = 2});
+  EXPECT_EQ(a.run(0), b.run(0));
+  EXPECT_NE(a.run(1), b.run(1));
+}
+
+TEST(Manifest, AClassThatAStoreLacksShiftsNothing) {
+  const Manifest m(Inventories{{claim(1, "rose")}, {claim(2, "lily"), claim(3, "tulip")}}, {});
+  EXPECT_THAT(m.classes(), ElementsAre("lily", "rose", "tulip"));
+  const Manifest kept(Inventories{{claim(1, "rose")}, {claim(2, "lily")}}, {}, {"tulip", "rose"});
+  EXPECT_THAT(kept.classes(), ElementsAre("tulip", "rose", "lily"));
+}
+
+TEST(Manifest, APersonsLabelWinsAndTheConflictIsNamed) {
+  const Manifest m(Inventories{{claim(1, "lily", LabelSource::kFolder)},
+                               {claim(1, "rose", LabelSource::kHuman)},
+                               {claim(1, "aster", LabelSource::kImport)}},
+                   {});
+  ASSERT_EQ(m.size(), 1u);
+  EXPECT_EQ(m.classes().at(static_cast<size_t>(m.entry(0).label)), "rose");
+  EXPECT_THAT(m.entry(0).holders, ElementsAre(0u, 1u, 2u));
+  ASSERT_EQ(m.conflicts().size(), 1u);
+  EXPECT_THAT(m.conflicts()[0].labels, ElementsAre("aster", "lily", "rose"));
+}
+
+TEST(Manifest, PhotosWithoutALabelAreCountedAndLeftOut) {
+  const Manifest m(Inventories{{claim(1, ""), claim(2, "a")}, {claim(1, ""), claim(2, "")}}, {});
+  EXPECT_EQ(m.size(), 1u);
+  EXPECT_EQ(m.unlabelled(), 1u);
+  EXPECT_TRUE(m.conflicts().empty());
+  EXPECT_THROW(Manifest(Inventories{}, {.runs = 0}), Error);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -61,7 +61,7 @@ std::vector<std::string> search_path() {
   }
   const std::string program = program_directory();
   directories.push_back(join(program, "ndtrain-backends"));
-  directories.push_back(join(program, "../lib/ndtrain/backends"));
+  directories.push_back(join(parent_of(program), "lib/ndtrain/backends"));
   directories.push_back(NDT_BACKEND_INSTALL_DIR);
   return directories;
 }

@@ -6,7 +6,6 @@ namespace {
 constexpr int64_t kColumns = 320;  // about as many columns in a block: the packed ones stay in L2
 constexpr int64_t kStep = 384;     // about as many products between spills: a row panel stays in L1
 constexpr int64_t kRowGroup = 8;   // row panels whose spilled sums stay in L2
-constexpr int64_t kTasksPerThread = 3;
 constexpr int64_t kPanelsAtOnce = 8;
 constexpr int64_t kSlack = kLanes;  // after a panel: what reading its last row may spoil
 
@@ -27,7 +26,8 @@ ConvGemm::ConvGemm(const ConvGeometry& g, int slots)
     : g_(g),
       rows_(g.out_channels),
       columns_(taps_of(g), flat(g.out), g.images, g.all_in(), g.in_plane(), kColumns),
-      slots_(std::max(slots, 1)) {
+      slots_(std::max(slots, 1)),
+      tasks_(g.groups, columns_, rows_, slots_) {
   plan_scratch();
 }
 
@@ -36,12 +36,7 @@ void ConvGemm::plan_scratch() {
   channel_blocks_ = std::clamp<int64_t>(
       ceil_div(g_.in_channels, std::max<int64_t>(1, kStep / std::max<int64_t>(1, taps))), 1,
       std::max<int64_t>(1, g_.in_channels));
-  const int64_t tasks = g_.groups * static_cast<int64_t>(columns_.blocks().size());
-  if (slots_ > 1 && tasks > 0 && tasks < kTasksPerThread * slots_) {
-    row_chunks_ = std::clamp<int64_t>(ceil_div(kTasksPerThread * slots_, tasks), 1,
-                                      std::max<int64_t>(1, rows_.count() / 2));
-  }
-  const int64_t chunk_panels = ceil_div(rows_.count(), row_chunks_);
+  const int64_t chunk_panels = tasks_.most_panels();
   const int64_t channels = ceil_div(g_.in_channels, channel_blocks_);
   pack_whole_ = channel_blocks_ > 1 && k <= std::max(2 * kStep, chunk_panels * kTileRows);
   const int64_t cols = columns_.most_panels() * kTileCols;
@@ -79,27 +74,22 @@ void ConvGemm::pack(const float* w, float* packed) const {
 
 void ConvGemm::run(const float* packed, const float* x, float* y, const Epilogue& epilogue,
                    float* scratch) const {
-  const int64_t tasks = g_.groups * static_cast<int64_t>(columns_.blocks().size()) * row_chunks_;
   const int64_t per_slot = stage_floats_ + packed_columns_floats_ + partial_floats_;
-  parallel_tasks(tasks, slots_, [&](int64_t task, int slot) {
-    run_task(task, packed, x, y, epilogue, scratch + slot * per_slot);
+  parallel_tasks(tasks_.count(), slots_, [&](int64_t task, int slot) {
+    run_task(tasks_[task], packed, x, y, epilogue, scratch + slot * per_slot);
   });
 }
 
-// A task: one group, one block of columns, some of the row panels.
-void ConvGemm::run_task(int64_t task, const float* packed, const float* x, float* y,
+void ConvGemm::run_task(const ConvTasks::Task& task, const float* packed, const float* x, float* y,
                         const Epilogue& epilogue, float* scratch) const {
-  const int64_t chunk = task % row_chunks_, group = task / row_chunks_ % g_.groups;
-  const ConvColumns::Block& columns =
-      columns_.blocks()[static_cast<size_t>(task / row_chunks_ / g_.groups)];
+  const int64_t first = task.first_panel, last = task.last_panel;
+  const ConvColumns::Block& columns = columns_.blocks()[static_cast<size_t>(task.block)];
   const int64_t k = g_.terms(), taps = g_.taps(), plane = g_.out_plane();
-  const int64_t first = chunk * rows_.count() / row_chunks_;
-  const int64_t last = (chunk + 1) * rows_.count() / row_chunks_;
   const int64_t cols = columns.columns(), panels = columns.panels();
   float* const b = scratch + stage_floats_;
   float* const partial = b + packed_columns_floats_;
 
-  const int64_t row0 = group * g_.out_channels;
+  const int64_t row0 = task.group * g_.out_channels;
   const Output output{y + row0 * plane, plane, g_.out_image_step, plane};
   Epilogue e = epilogue;
   if (e.row_bias) e.row_bias += row0;
@@ -117,7 +107,7 @@ void ConvGemm::run_task(int64_t task, const float* packed, const float* x, float
   for (int64_t block = 0; block < channel_blocks_; ++block) {
     const int64_t c0 = channel(block), c1 = channel(block + 1);
     float* const at = pack_whole_ ? b + packed_before(block) : b;
-    const int64_t first_channel = group * g_.in_channels + c0;
+    const int64_t first_channel = task.group * g_.in_channels + c0;
     pack_columns(columns, columns_.stage(columns, first_channel, c1 - c0, x, scratch), at);
     if (!pack_whole_) multiply_rows(first, last, c0 * taps, c1 * taps, at);
   }

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/conv_columns.h"
 #include "backends/cpu/kernels/conv_product.h"
+#include "backends/cpu/kernels/conv_tasks.h"
 
 namespace ndtrain::cpu {
 
@@ -21,7 +22,7 @@ class ConvGemm final : public ConvProduct {
 
  private:
   void plan_scratch();
-  void run_task(int64_t task, const float* packed, const float* x, float* y,
+  void run_task(const ConvTasks::Task& task, const float* packed, const float* x, float* y,
                 const Epilogue& epilogue, float* scratch) const;
   void pack_columns(const ConvColumns::Block& block, const ConvColumns::Stage& stage,
                     float* to) const;
@@ -30,7 +31,8 @@ class ConvGemm final : public ConvProduct {
   RowPanels rows_;
   ConvColumns columns_;
   int slots_;
-  int64_t channel_blocks_ = 1, row_chunks_ = 1;
+  ConvTasks tasks_;
+  int64_t channel_blocks_ = 1;
   bool pack_whole_ = false;  // all of k is packed before any product
   int64_t stage_floats_ = 0, packed_columns_floats_ = 0, partial_floats_ = 0;
 };

@@ -11,7 +11,6 @@ constexpr int64_t kFewestTiles = 64;         // of a block: weights are read onc
 constexpr int64_t kStagedChannels = 16;
 constexpr int64_t kStep = 384;  // channels between spills
 constexpr int64_t kFewestChannels = 12;
-constexpr int64_t kTasksPerThread = 3;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 int64_t whole_lines(int64_t floats) { return ceil_div(floats, 16) * 16; }
@@ -101,15 +100,11 @@ ConvWinograd::ConvWinograd(const ConvGeometry& g, int slots)
     : g_(g),
       rows_(g.out_channels),
       tiles_(taps_of(g), tiles_of(g), g.images, g.all_in(), g.in_plane(), tiles_per_block(g)),
-      slots_(std::max(slots, 1)) {
-  const int64_t tasks = g.groups * static_cast<int64_t>(tiles_.blocks().size());
-  if (slots_ > 1 && tasks > 0 && tasks < kTasksPerThread * slots_) {
-    row_chunks_ = std::clamp<int64_t>(ceil_div(kTasksPerThread * slots_, tasks), 1,
-                                      std::max<int64_t>(1, rows_.count() / 2));
-  }
+      slots_(std::max(slots, 1)),
+      tasks_(g.groups, tiles_, rows_, slots_) {
   const int64_t tiles = std::max<int64_t>(1, tiles_.most_panels()) * kTileCols;
   row_group_ = std::clamp<int64_t>(kFloatsInCache / (kPositions * tiles * kTileRows), 1,
-                                   ceil_div(rows_.count(), row_chunks_));
+                                   tasks_.most_panels());
   stage_floats_ = whole_lines(tiles_.stage_floats(std::min(kStagedChannels, g.in_channels)));
   pixels_floats_ = whole_lines(kPositions * g.in_channels * tiles);
   products_floats_ = whole_lines(kPositions * row_group_ * kTileRows * tiles);
@@ -154,31 +149,27 @@ void ConvWinograd::pack(const float* w, float* packed) const {
 
 void ConvWinograd::run(const float* packed, const float* x, float* y, const Epilogue& epilogue,
                        float* scratch) const {
-  const int64_t tasks = g_.groups * static_cast<int64_t>(tiles_.blocks().size()) * row_chunks_;
   const int64_t per_slot = stage_floats_ + pixels_floats_ + products_floats_;
-  parallel_tasks(tasks, slots_, [&](int64_t task, int slot) {
-    run_task(task, packed, x, y, epilogue, scratch + slot * per_slot);
+  parallel_tasks(tasks_.count(), slots_, [&](int64_t task, int slot) {
+    run_task(tasks_[task], packed, x, y, epilogue, scratch + slot * per_slot);
   });
 }
 
-// A task: one group, one block of tiles, some of the row panels.
-void ConvWinograd::run_task(int64_t task, const float* packed, const float* x, float* y,
-                            const Epilogue& epilogue, float* scratch) const {
-  const int64_t chunk = task % row_chunks_, group = task / row_chunks_ % g_.groups;
-  const Block& block = tiles_.blocks()[static_cast<size_t>(task / row_chunks_ / g_.groups)];
+void ConvWinograd::run_task(const ConvTasks::Task& task, const float* packed, const float* x,
+                            float* y, const Epilogue& epilogue, float* scratch) const {
+  const int64_t first = task.first_panel, last = task.last_panel;
+  const Block& block = tiles_.blocks()[static_cast<size_t>(task.block)];
   const int64_t channels = g_.in_channels, panels = block.panels();
   const int64_t position_floats = panels * channels * kTileCols;
   float* const transformed = scratch + stage_floats_;
   float* const products = transformed + pixels_floats_;
-  transform_pixels(block, group, x, scratch, transformed);
+  transform_pixels(block, task.group, x, scratch, transformed);
 
-  const int64_t row0 = group * g_.out_channels;
+  const int64_t row0 = task.group * g_.out_channels;
   Epilogue e = epilogue;
   if (e.row_bias) e.row_bias += row0;
   if (e.residual) e.residual += row0 * g_.out_plane();
   packed += row0 * channels * kPositions;
-  const int64_t first = chunk * rows_.count() / row_chunks_;
-  const int64_t last = (chunk + 1) * rows_.count() / row_chunks_;
   const int64_t steps = ceil_div(channels, kStep);
   for (int64_t p = first; p < last; p += row_group_) {
     const int64_t end = std::min(last, p + row_group_);

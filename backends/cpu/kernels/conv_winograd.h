@@ -13,6 +13,7 @@
 
 #include "backends/cpu/kernels/conv_columns.h"
 #include "backends/cpu/kernels/conv_product.h"
+#include "backends/cpu/kernels/conv_tasks.h"
 
 namespace ndtrain::cpu {
 
@@ -33,7 +34,7 @@ class ConvWinograd final : public ConvProduct {
  private:
   using Block = ConvColumns::Block;
 
-  void run_task(int64_t task, const float* packed, const float* x, float* y,
+  void run_task(const ConvTasks::Task& task, const float* packed, const float* x, float* y,
                 const Epilogue& epilogue, float* scratch) const;
   // Bt d B of every channel of `group` and tile of `block`.
   void transform_pixels(const Block& block, int64_t group, const float* x, float* stage,
@@ -46,7 +47,8 @@ class ConvWinograd final : public ConvProduct {
   RowPanels rows_;
   ConvColumns tiles_;
   int slots_;
-  int64_t row_chunks_ = 1, row_group_ = 1;  // of all row panels; row panels multiplied at a time
+  ConvTasks tasks_;
+  int64_t row_group_ = 1;  // row panels multiplied at a time
   int64_t stage_floats_ = 0, pixels_floats_ = 0, products_floats_ = 0;
 };
 

@@ -5,10 +5,10 @@
 
 namespace ndtrain::limits {
 
-inline constexpr int kRank = 8;                                // dims of a tensor (NDT_MAX_RANK)
-inline constexpr int64_t kElements = int64_t{1} << 40;         // elements of a tensor
-inline constexpr int kPorts = 64;                              // inputs or outputs of a node
-inline constexpr int64_t kWindow = int64_t{1} << 24;          // kernel extent, stride, dilation or pad
+inline constexpr int kRank = 8;                         // dims of a tensor (NDT_MAX_RANK)
+inline constexpr int64_t kElements = int64_t{1} << 40;  // elements of a tensor
+inline constexpr int kPorts = 64;                       // inputs or outputs of a node
+inline constexpr int64_t kWindow = int64_t{1} << 24;    // kernel extent, stride, dilation or pad
 inline constexpr int64_t kModelFile = (int64_t{2} << 30) - 1;  // bytes; protobuf's own limit
 inline constexpr int64_t kModelNodes = 1 << 20;                // nodes after inlining
 inline constexpr int kFunctionDepth = 32;                      // nested local functions
@@ -17,10 +17,11 @@ inline constexpr int64_t kPhotoFile = int64_t{256} << 20;  // bytes of one photo
 inline constexpr int64_t kPhotoSide = 32768;               // pixels
 inline constexpr int64_t kPhotoPixels = int64_t{1} << 28;  // width x height
 
-inline constexpr int64_t kLabelsFile = int64_t{1} << 30;      // bytes of a labels.csv or classes.txt
-inline constexpr int64_t kClasses = 1 << 20;                  // classes of a data set
+inline constexpr int64_t kLabelsFile = int64_t{1} << 30;  // bytes of a labels.csv or classes.txt
+inline constexpr int64_t kClasses = 1 << 20;              // classes of a data set
 
-inline constexpr int64_t kRecord = int64_t{1} << 30;  // bytes of one segment record
+inline constexpr int64_t kMessage = int64_t{4} << 20;  // bytes of one message between roles
+inline constexpr int64_t kRecord = int64_t{1} << 30;   // bytes of one segment record
 inline constexpr int64_t kSafetensorsHeader = int64_t{64} << 20;
 inline constexpr int kPathBytes = 4096;
 

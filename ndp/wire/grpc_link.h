@@ -1,0 +1,53 @@
+// Links over gRPC: the service of wire.proto, one bidirectional stream per PipeStore, which dials.
+// gRPC stays inside grpc_link.cpp.
+//
+// Messages are handed off and never block the caller; they are written in order. A message to a
+// link that is closed is dropped: its LinkClosed is in the events, or will be. A stream that
+// breaks, is closed by the other end or carries a message beyond limits::kMessage gives one
+// LinkClosed with the reason. gRPC is not fork-safe: a process that has one of these must not fork.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ndp/wire/link.h"
+#include "ndp/wire/wire.pb.h"
+
+namespace ndtrain {
+
+// Certificates in PEM; all empty: none, which only loopback and unix sockets should do.
+struct LinkSecurity {
+  std::string authority, certificate, key;
+  bool on() const { return !authority.empty(); }
+};
+
+// The Tuner's end of all its links.
+class LinkServer {
+ public:
+  // `address` is "host:port" (port 0: any) or "unix:/path". kIo when it cannot be had. `events`
+  // must outlive the server.
+  static Result<std::unique_ptr<LinkServer>> listen(const std::string& address,
+                                                    const LinkSecurity& security,
+                                                    LinkEvents<wire::FromStore>& events);
+  virtual ~LinkServer() = default;  // closes every link and waits for gRPC's threads
+
+  virtual std::string address() const = 0;  // with the port the system chose
+  virtual void send(LinkId link, wire::ToStore message) = 0;
+  // What was sent before is still written; then the stream ends.
+  virtual void close(LinkId link) = 0;
+};
+
+// A PipeStore's end of one link.
+class LinkClient {
+ public:
+  // Dials at once and in the background: the events say whether it came to something (LinkOpened
+  // when the stream is there, or LinkClosed with the reason it is not).
+  static std::unique_ptr<LinkClient> dial(const std::string& address, const LinkSecurity& security,
+                                          LinkId id, LinkEvents<wire::ToStore>& events);
+  virtual ~LinkClient() = default;  // breaks the stream and waits for gRPC's threads
+
+  virtual void send(wire::FromStore message) = 0;
+  virtual void close() = 0;
+};
+
+}  // namespace ndtrain

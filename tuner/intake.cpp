@@ -1,0 +1,336 @@
+#include "tuner/intake.h"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "ndp/wire/numbers.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kDigest = sizeof(Digest);
+
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+}  // namespace
+
+Intake::Intake(IntakeRules rules) : rules_(std::move(rules)) {
+  if (rules_.stores < 1 || rules_.row_bytes < 1) throw Error("intake: no stores, or no row");
+}
+
+Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
+               std::span<const uint64_t> durable, Time now)
+    : Intake(std::move(rules)) {
+  manifest_ = std::make_unique<Manifest>(std::move(manifest));
+  ledger_ = std::make_unique<Ledger>(*manifest_, stores);
+  for (uint32_t s = 0; s < stores.size(); ++s) {
+    stores_[stores[s]].number = s;
+    stores_[stores[s]].away_since = now;
+  }
+  for (uint64_t number : durable) (void)ledger_->settle(number);
+  reported_.resize(manifest_->runs() + 1);
+}
+
+std::vector<std::string> Intake::stores() const {
+  std::map<uint32_t, std::string> names;
+  for (const auto& [name, store] : stores_) {
+    if (store.number) names.emplace(*store.number, name);
+  }
+  std::vector<std::string> all;
+  for (auto& [number, name] : names) all.push_back(name);
+  return all;
+}
+
+Intake::Actions Intake::arrive(Time, const std::string& name) {
+  Actions a;
+  if (manifest_ && !stores_.contains(name)) return a;  // came too late for this job
+  Store& store = stores_[name];
+  if (over_ || store.lost) return a;
+  ++store.session;
+  store.here = true;
+  store.ready = false;
+  store.claims.clear();
+  store.names.clear();
+  store.received.clear();
+  wire::Job& job = *a.send.emplace_back(name, wire::ToStore()).second.mutable_job();
+  job.set_job(rules_.job);
+  job.set_kind(wire::Job::FINETUNE);
+  job.set_model(text_of(rules_.model));
+  for (const std::string& output : rules_.outputs) job.add_outputs(output);
+  return a;
+}
+
+Intake::Actions Intake::leave(Time now, const std::string& name) {
+  Actions a;
+  const auto it = stores_.find(name);
+  if (it == stores_.end() || !it->second.here) return a;
+  Store& store = it->second;
+  store.here = store.ready = false;
+  store.away_since = now;
+  if (!store.number) {  // its inventory does not count yet
+    stores_.erase(it);
+    return a;
+  }
+  ledger_->leave(*store.number);
+  ask_all(a);
+  return a;
+}
+
+Intake::Actions Intake::message(Time now, const std::string& name, const wire::FromStore& m) {
+  Actions a;
+  const auto it = stores_.find(name);
+  if (over_ || it == stores_.end() || !it->second.here) return a;
+  Store& store = it->second;
+  if (m.has_inventory() && m.inventory().job() == rules_.job) {
+    inventory(now, store, m.inventory(), a);
+    if (!a.end_session && store.ready && !manifest_) make_manifest(a);
+    if (!a.end_session && store.ready && store.number) {
+      ledger_->arrive(*store.number);
+      ask_all(a);
+      report_complete(a);
+    }
+  } else if (m.has_features() && m.features().job() == rules_.job && store.ready && manifest_) {
+    features(store, name, m.features(), a);
+  } else if (m.has_run_done() && m.run_done().job() == rules_.job && store.ready) {
+    run_done(store, m.run_done(), a);
+  } else if (m.has_refused() && m.refused().job() == rules_.job) {
+    lose(name, store, m.refused().reason(), a);
+  }
+  return a;
+}
+
+void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a) {
+  const size_t n = m.digests().size() / kDigest;
+  if (store.ready || m.digests().size() % kDigest || m.labels().size() != static_cast<int>(n) ||
+      m.sources().size() != n) {
+    a.end_session = "an inventory whose parts do not fit";
+    return;
+  }
+  store.names.insert(store.names.end(), m.names().begin(), m.names().end());
+  for (size_t i = 0; i < n; ++i) {
+    PhotoClaim claim;
+    std::memcpy(claim.digest.data(), m.digests().data() + i * kDigest, kDigest);
+    const uint32_t label = m.labels(static_cast<int>(i));
+    const auto source = static_cast<uint8_t>(m.sources()[i]);
+    const bool rising = store.claims.empty() || store.claims.back().digest < claim.digest;
+    if (label > store.names.size() || !rising ||
+        source < static_cast<uint8_t>(LabelSource::kModel) ||
+        source > static_cast<uint8_t>(LabelSource::kHuman)) {
+      a.end_session = "an inventory out of order, or with an unknown label or source";
+      return;
+    }
+    if (label > 0) claim.label = store.names[label - 1];
+    claim.source = static_cast<LabelSource>(source);
+    store.claims.push_back(std::move(claim));
+  }
+  store.ready = m.last();
+  if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
+}
+
+// Once as many stores as the job waits for have said what they hold.
+void Intake::make_manifest(Actions& a) {
+  std::vector<std::string> names;
+  std::vector<std::vector<PhotoClaim>> claims;
+  for (auto& [name, store] : stores_) {
+    if (store.ready) names.push_back(name);
+  }
+  if (names.size() < rules_.stores) return;
+  for (uint32_t s = 0; s < names.size(); ++s) {
+    stores_[names[s]].number = s;
+    claims.push_back(stores_[names[s]].claims);
+  }
+  std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
+  manifest_ = std::make_unique<Manifest>(claims, rules_.manifest, rules_.classes);
+  ledger_ = std::make_unique<Ledger>(*manifest_, names);
+  reported_.resize(manifest_->runs() + 1);
+  for (auto& [name, store] : stores_) {
+    store.asked.assign(manifest_->size(), false);
+    ledger_->arrive(*store.number);
+  }
+  a.manifest_made = true;
+  if (manifest_->unlabelled() > 0) {
+    a.notes.push_back(std::to_string(manifest_->unlabelled()) + " photos have no label");
+  }
+  for (const Manifest::Conflict& c : manifest_->conflicts()) {
+    std::string labels;
+    for (const std::string& l : c.labels) labels += (labels.empty() ? "" : ", ") + l;
+    a.notes.push_back("photo " + to_hex(manifest_->entry(c.number).digest).substr(0, 12) +
+                      " is labelled " + labels);
+  }
+}
+
+// Again while a store finds that it lost a photo, which another may have then.
+void Intake::ask_all(Actions& a) {
+  for (bool again = true; again;) {
+    again = false;
+    for (auto& [name, store] : stores_) {
+      if (store.ready && !store.lost && ask(name, store, a)) again = true;
+    }
+  }
+}
+
+// What the store owes and has not been asked for in this session, run by run. True when it has some
+// of it no more.
+bool Intake::ask(const std::string& name, Store& store, Actions& a) {
+  bool gone = false;
+  for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
+    std::vector<uint64_t> numbers, places;
+    for (uint64_t number : ledger_->owed(*store.number, run)) {
+      if (store.asked[number]) continue;
+      const Digest& digest = manifest_->entry(number).digest;
+      const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
+      if (at == store.claims.end() || at->digest != digest) {
+        ledger_->cannot_read(number, *store.number, "the photo is gone from store " + name);
+        gone = true;
+        continue;
+      }
+      store.asked[number] = true;
+      numbers.push_back(number);
+      places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
+    }
+    if (numbers.empty()) continue;
+    wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
+    w.set_job(rules_.job);
+    w.set_run(run);
+    w.set_numbers(pack_numbers(numbers));
+    w.set_places(pack_numbers(places));
+  }
+  return gone;
+}
+
+void Intake::features(Store& store, const std::string& name, const wire::Features& f, Actions& a) {
+  const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
+  std::set<uint64_t> unreadable;
+  for (const wire::Unreadable& u : f.unreadable()) unreadable.insert(u.number());
+  bool fits = numbers.ok() && f.run() <= manifest_->runs();
+  for (size_t i = 0; fits && i < numbers->size(); ++i) {
+    fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
+  }
+  for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
+  if (!fits || f.rows().size() != (numbers->size() - unreadable.size()) * rules_.row_bytes) {
+    a.end_session = "features that were not asked for, or rows of another size";
+    return;
+  }
+  if (xxh3(f.rows().data(), f.rows().size()) != f.checksum()) {
+    a.end_session = "features with a wrong checksum";
+    if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
+    return;
+  }
+  store.received[f.run()] += numbers->size();
+  Rows& rows = a.keep.emplace_back();
+  rows.ticket = ++tickets_;
+  size_t at = 0;
+  for (uint64_t number : *numbers) {
+    if (unreadable.contains(number)) continue;
+    if (!ledger_->has_row(number)) {
+      rows.rows.emplace_back(number, f.rows().substr(at, rules_.row_bytes));
+    }
+    at += rules_.row_bytes;
+  }
+  Pending& p = pending_[rows.ticket] = {name, store.session, f.run(), f.chunk(), {}};
+  for (const auto& [number, row] : rows.rows) p.numbers.push_back(number);
+  for (const wire::Unreadable& u : f.unreadable()) {
+    ledger_->cannot_read(u.number(), *store.number, u.reason());
+    a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
+  }
+  if (!unreadable.empty()) {
+    ask_all(a);
+    report_complete(a);
+  }
+}
+
+Intake::Actions Intake::durable(uint64_t ticket) {
+  Actions a;
+  const auto it = pending_.find(ticket);
+  if (it == pending_.end()) throw Error("intake: ticket ", ticket, " is not open");
+  const Pending p = std::move(it->second);
+  pending_.erase(it);
+  for (uint64_t number : p.numbers) (void)ledger_->settle(number);
+  const Store& store = stores_.at(p.store);
+  if (store.here && store.session == p.session) {
+    wire::Ack& ack = *a.send.emplace_back(p.store, wire::ToStore()).second.mutable_ack();
+    ack.set_job(rules_.job);
+    ack.set_run(p.run);
+    ack.set_chunk(p.chunk);
+  }
+  report_complete(a);
+  return a;
+}
+
+void Intake::run_done(const Store& store, const wire::RunDone& done, Actions& a) {
+  const auto received = store.received.find(done.run());
+  const uint64_t n = received == store.received.end() ? 0 : received->second;
+  if (n == done.photos()) return;
+  a.end_session = "run " + std::to_string(done.run()) + ": the store has sent " +
+                  std::to_string(done.photos()) + " photos, " + std::to_string(n) + " came";
+}
+
+// What nobody else has is missing from now on; whether the job may go on without it is a rule.
+void Intake::lose(const std::string& name, Store& store, const std::string& why, Actions& a) {
+  store.lost = true;
+  store.ready = false;
+  a.notes.push_back("store " + name + " is lost for this job: " + why);
+  if (!store.number) {
+    a.failed = "store " + name + " cannot take part: " + why;
+    over_ = true;
+    return;
+  }
+  ledger_->leave(*store.number);
+  uint64_t missing = 0;
+  for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
+    for (uint64_t number : manifest_->run(run)) {
+      if (ledger_->has_row(number)) continue;
+      const bool known = ledger_->unreadable().contains(number);
+      ledger_->cannot_read(number, *store.number, "store " + name + " is lost");
+      missing += !known && ledger_->unreadable().contains(number);
+    }
+  }
+  if (missing > 0 && !rules_.allow_missing) {
+    a.failed = std::to_string(missing) + " photos are only on store " + name + ", which is lost (" +
+               why + "); bring it back, or go on without them with --allow-missing";
+    over_ = true;
+    return;
+  }
+  if (missing > 0) a.notes.push_back(std::to_string(missing) + " photos are missing");
+  ask_all(a);
+  report_complete(a);
+}
+
+Intake::Actions Intake::tick(Time now) {
+  Actions a;
+  if (manifest_ && !over_) report_complete(a);  // of a job that goes on
+  for (auto& [name, store] : stores_) {
+    if (over_) break;
+    if (!store.number || store.here || store.lost) continue;
+    if (now - store.away_since < rules_.store_timeout) continue;
+    lose(name, store,
+         "away for " +
+             std::to_string(
+                 std::chrono::duration_cast<std::chrono::seconds>(rules_.store_timeout).count()) +
+             " s",
+         a);
+  }
+  return a;
+}
+
+Intake::Time Intake::next() const {
+  Time next = Time::max();
+  for (const auto& [name, store] : stores_) {
+    if (store.number && !store.here && !store.lost) {
+      next = std::min(next, store.away_since + rules_.store_timeout);
+    }
+  }
+  return next;
+}
+
+void Intake::report_complete(Actions& a) {
+  for (uint32_t run = 0; run < reported_.size(); ++run) {
+    if (reported_[run]) continue;
+    if (!ledger_->complete(run)) return;  // validation first, then in order
+    reported_[run] = true;
+    a.complete.push_back(run);
+  }
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,111 @@
+// How the features of one job come in: inventories make the manifest, every photo is asked of one
+// store that holds it, rows are acknowledged when they are durable, and what a lost store owed is
+// asked of others. A pure state machine: the caller sends, writes and trains as it is told. One
+// thread. docs/wire.md describes the messages.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ndp/wire/wire.pb.h"
+#include "tuner/ledger.h"
+#include "tuner/manifest.h"
+
+namespace ndtrain {
+
+struct IntakeRules {
+  uint64_t job = 0;
+  Digest model{};                    // the extractor's file
+  std::vector<std::string> outputs;  // what crosses
+  size_t row_bytes = 0;              // of all of it, for one photo
+  ManifestRules manifest = {};
+  std::vector<std::string> classes = {};  // whose ids are kept
+  uint32_t stores = 1;                    // how many the job waits for
+  std::chrono::nanoseconds store_timeout = std::chrono::minutes(10);
+  bool allow_missing = false;  // go on without what only lost stores have
+};
+
+class Intake {
+ public:
+  using Time = std::chrono::nanoseconds;
+  static constexpr int kBadChecksums = 3;  // of one store; then it is lost for this job
+
+  // Rows that the caller makes durable; then it says durable(ticket).
+  struct Rows {
+    uint64_t ticket = 0;
+    std::vector<std::pair<uint64_t, std::string>> rows;  // manifest number, row
+  };
+  struct Actions {
+    std::vector<std::pair<std::string, wire::ToStore>> send;  // to stores, by name
+    std::vector<Rows> keep;
+    bool manifest_made = false;              // keep it, before anything is sent
+    std::vector<uint32_t> complete;          // runs that can be trained on, rising
+    std::vector<std::string> notes;          // for people
+    std::optional<std::string> end_session;  // of the store that was spoken of: why
+    std::optional<std::string> failed;       // the job is over
+  };
+
+  explicit Intake(IntakeRules rules);
+  // Goes on with a job: its manifest, the stores it counts in, the photos whose rows are durable.
+  Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
+         std::span<const uint64_t> durable, Time now);
+
+  Actions arrive(Time now, const std::string& store);
+  Actions leave(Time now, const std::string& store);
+  Actions message(Time now, const std::string& store, const wire::FromStore& message);
+  Actions durable(uint64_t ticket);
+  Actions tick(Time now);
+  Time next() const;  // when tick() has something to do; Time::max() for never
+
+  bool has_manifest() const { return manifest_ != nullptr; }
+  const Manifest& manifest() const { return *manifest_; }
+  const Ledger& ledger() const { return *ledger_; }
+  std::vector<std::string> stores() const;  // of the manifest, in its order
+
+ private:
+  struct Store {
+    std::optional<uint32_t> number;  // in the manifest
+    uint64_t session = 0;            // counts its sessions; 0: none yet
+    bool here = false, ready = false;
+    std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
+    std::vector<std::string> names;
+    std::vector<bool> asked;                // by manifest number, in this session
+    std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
+    int bad_checksums = 0;
+    bool lost = false;  // for this job
+    Time away_since{0};
+  };
+  struct Pending {
+    std::string store;
+    uint64_t session;
+    uint32_t run;
+    uint64_t chunk;
+    std::vector<uint64_t> numbers;
+  };
+
+  void inventory(Time now, Store& store, const wire::Inventory& message, Actions& a);
+  void make_manifest(Actions& a);
+  bool ask(const std::string& name, Store& store, Actions& a);
+  void ask_all(Actions& a);
+  void features(Store& store, const std::string& name, const wire::Features& f, Actions& a);
+  void run_done(const Store& store, const wire::RunDone& done, Actions& a);
+  void lose(const std::string& name, Store& store, const std::string& why, Actions& a);
+  void report_complete(Actions& a);
+
+  IntakeRules rules_;
+  std::map<std::string, Store> stores_;
+  std::unique_ptr<Manifest> manifest_;
+  std::unique_ptr<Ledger> ledger_;
+  std::map<uint64_t, Pending> pending_;
+  uint64_t tickets_ = 0;
+  std::vector<bool> reported_;  // runs
+  bool over_ = false;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,70 @@
+// A PipeStore's side of its sessions with the Tuner: dialling again and again, the handshake, terms
+// and heartbeats. A pure state machine: the caller dials, sends and closes as it is told, and says
+// what happened and when (on a monotonic clock). One thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/rng.h"
+#include "ndp/wire/liveness.h"
+#include "ndp/wire/wire.pb.h"
+
+namespace ndtrain {
+
+// The Tuner that a store knows, and the newest of its terms. Kept on the store's disk.
+struct KnownTuner {
+  std::string tuner;
+  uint64_t term = 0;
+  bool operator==(const KnownTuner&) const = default;
+};
+
+class StoreSession {
+ public:
+  using Time = Liveness::Time;
+
+  static constexpr Time kFirstRetry = std::chrono::milliseconds(500);
+  static constexpr Time kLastRetry = std::chrono::seconds(30);  // doubling until there
+
+  // What the caller does now, in this order.
+  struct Actions {
+    std::optional<KnownTuner> remember;  // durably, before anything is sent
+    std::vector<wire::FromStore> send;
+    bool close = false;    // the link, if there is one; closed() need not be said then
+    bool dial = false;     // a new link
+    bool deliver = false;  // the message just given is for the store's jobs
+    std::string note;      // for people: why a session ended, or that one began
+  };
+
+  // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries.
+  StoreSession(wire::Hello hello, KnownTuner known, uint64_t seed);
+
+  Actions tick(Time now);
+  Actions opened(Time now);
+  Actions message(Time now, const wire::ToStore& message);
+  Actions closed(Time now, const std::string& reason);
+
+  bool open() const { return state_ == State::kOpen; }
+  // Marks a message as of this session, about to be sent.
+  void stamp(Time now, wire::FromStore& message);
+  Time next() const;  // when tick() has something to do
+  uint64_t window() const { return window_; }
+  const KnownTuner& known() const { return known_; }
+
+ private:
+  enum class State { kWaiting, kDialling, kGreeting, kOpen };
+
+  Actions welcome(Time now, const wire::ToStore& message);
+  Actions end(Time now, std::string why, bool hurry);
+
+  wire::Hello hello_;
+  KnownTuner known_;
+  Rng rng_;
+  State state_ = State::kWaiting;
+  Time retry_at_{0}, retry_ = kFirstRetry;
+  Liveness liveness_;
+  uint64_t window_ = 0;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,169 @@
+#include "ndp/wire/tuner_sessions.h"
+
+#include <algorithm>
+
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain {
+namespace {
+
+std::optional<uint32_t> common_protocol(const wire::Hello& hello) {
+  for (uint32_t p : kProtocols) {
+    if (std::ranges::find(hello.protocols(), p) != hello.protocols().end()) return p;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window)
+    : me_(std::move(me)), heartbeat_(heartbeat), window_(window) {}
+
+TunerSessions::Actions TunerSessions::opened(Time now, LinkId link, const LinkOpened& who) {
+  sessions_.insert_or_assign(link, Session{who, Liveness(heartbeat_, now)});
+  return {};
+}
+
+TunerSessions::Actions TunerSessions::message(Time now, LinkId link,
+                                              const wire::FromStore& message) {
+  const auto it = sessions_.find(link);
+  if (it == sessions_.end()) return {};  // closed by us
+  it->second.liveness.heard(now);
+  Actions a;
+  const bool greeted = !it->second.store.empty();
+  if (message.body_case() == wire::FromStore::BODY_NOT_SET || message.has_hello() == greeted) {
+    refuse(now, link, wire::Refusal::BAD_MESSAGE,
+           greeted ? "an unknown kind of message, or a second Hello" : "no Hello came first", a);
+    return a;
+  }
+  if (!greeted) return greet(now, link, message.hello());
+  if (message.term() == me_.term && !message.has_ping()) a.deliver = it->second.store;
+  return a;
+}
+
+std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::objection(
+    Time now, const Session& session, const wire::Hello& hello) const {
+  using wire::Refusal;
+  const std::string& name = hello.store();
+  if (!is_store_name(name)) {
+    return std::pair(Refusal::BAD_MESSAGE, "'" + name.substr(0, kStoreNameBytes) +
+                                               "' is no name for a store: letters, digits, '.', "
+                                               "'_' and '-', at most 64");
+  }
+  if (!session.who.certified.empty() && session.who.certified != name) {
+    return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
+                                               "', the store calls itself '" + name + "'");
+  }
+  if (!common_protocol(hello)) {
+    return std::pair(Refusal::PROTOCOL, "this Tuner speaks protocol " +
+                                            std::to_string(kProtocols[0]) + "; ndtrain " +
+                                            hello.version() + " of the store does not");
+  }
+  if (hello.tuner() == me_.id && hello.newest_term() > me_.term) {
+    return std::pair(Refusal::OLD_TERM, "this Tuner's term is " + std::to_string(me_.term) +
+                                            ", the store has seen " +
+                                            std::to_string(hello.newest_term()));
+  }
+  if (const auto other = by_store_.find(name); other != by_store_.end()) {
+    const Session& holder = sessions_.at(other->second);
+    if (holder.incarnation != hello.incarnation() && !holder.liveness.silent(now)) {
+      return std::pair(Refusal::STORE_TAKEN, "a store named '" + name + "' has a session, from " +
+                                                 holder.who.peer + "; names are unique");
+    }
+  }
+  return std::nullopt;
+}
+
+TunerSessions::Actions TunerSessions::greet(Time now, LinkId link, const wire::Hello& hello) {
+  Actions a;
+  Session& session = sessions_.at(link);
+  if (const auto no = objection(now, session, hello)) {
+    refuse(now, link, no->first, no->second, a);
+    return a;
+  }
+  if (const auto other = by_store_.find(hello.store()); other != by_store_.end()) {
+    end(other->second, "the store has come back on another link", a);
+  }
+  session.store = hello.store();
+  session.incarnation = hello.incarnation();
+  by_store_[session.store] = link;
+  a.arrived = hello;
+  wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
+  m.mutable_welcome()->set_protocol(*common_protocol(hello));
+  m.mutable_welcome()->set_tuner(me_.id);
+  m.mutable_welcome()->set_heartbeat_ms(static_cast<uint32_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(heartbeat_).count()));
+  m.mutable_welcome()->set_window(window_);
+  stamp(now, link, m);
+  return a;
+}
+
+void TunerSessions::refuse(Time now, LinkId link, wire::Refusal::Reason reason,
+                           const std::string& text, Actions& a) {
+  wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
+  m.mutable_refusal()->set_reason(reason);
+  m.mutable_refusal()->set_text(text);
+  stamp(now, link, m);
+  end(link, text, a);
+}
+
+void TunerSessions::end(LinkId link, const std::string& reason, Actions& a) {
+  const auto it = sessions_.find(link);
+  if (!it->second.store.empty()) {
+    a.left.emplace_back(it->second.store, reason);
+    by_store_.erase(it->second.store);
+  }
+  a.close.push_back(link);
+  sessions_.erase(it);
+}
+
+TunerSessions::Actions TunerSessions::closed(LinkId link, const std::string& reason) {
+  Actions a;
+  if (sessions_.contains(link)) end(link, reason, a);
+  a.close.clear();
+  return a;
+}
+
+TunerSessions::Actions TunerSessions::tick(Time now) {
+  Actions a;
+  std::vector<LinkId> dead;
+  for (auto& [link, session] : sessions_) {
+    if (session.liveness.dead(now)) {
+      dead.push_back(link);
+    } else if (!session.store.empty() && session.liveness.ping_due(now)) {
+      wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
+      m.mutable_ping();
+      stamp(now, link, m);
+    }
+  }
+  for (LinkId link : dead) {
+    const auto silence =
+        std::chrono::duration_cast<std::chrono::seconds>(heartbeat_ * Liveness::kSilentHeartbeats);
+    end(link, "silent for " + std::to_string(silence.count()) + " s", a);
+  }
+  return a;
+}
+
+std::optional<LinkId> TunerSessions::link_of(const std::string& store) const {
+  const auto it = by_store_.find(store);
+  return it == by_store_.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::vector<std::string> TunerSessions::stores() const {
+  std::vector<std::string> names;
+  for (const auto& [name, link] : by_store_) names.push_back(name);
+  return names;
+}
+
+void TunerSessions::stamp(Time now, LinkId link, wire::ToStore& message) {
+  message.set_term(me_.term);
+  if (const auto it = sessions_.find(link); it != sessions_.end()) it->second.liveness.said(now);
+}
+
+TunerSessions::Time TunerSessions::next() const {
+  Time next = Time::max();
+  for (const auto& [link, session] : sessions_) next = std::min(next, session.liveness.next());
+  return next;
+}
+
+}  // namespace ndtrain

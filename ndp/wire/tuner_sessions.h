@@ -1,0 +1,72 @@
+// The Tuner's side of its sessions with PipeStores: who may have one, terms and heartbeats. A pure
+// state machine, told what happened and when (on a monotonic clock). One thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ndp/wire/link.h"
+#include "ndp/wire/liveness.h"
+#include "ndp/wire/wire.pb.h"
+
+namespace ndtrain {
+
+struct TunerIdentity {
+  std::string id;  // 16 bytes, of the state directory
+  uint64_t term = 0;
+};
+
+class TunerSessions {
+ public:
+  using Time = Liveness::Time;
+
+  // What the caller does now, in this order.
+  struct Actions {
+    std::vector<std::pair<std::string, std::string>> left;  // stores without a session, and why
+    std::optional<wire::Hello> arrived;                     // a store with a new one
+    std::vector<std::pair<LinkId, wire::ToStore>> send;
+    std::vector<LinkId> close;           // after what is sent; closed() may come or not
+    std::optional<std::string> deliver;  // the message just given is this store's, for its jobs
+  };
+
+  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window);
+
+  Actions opened(Time now, LinkId link, const LinkOpened& who);
+  Actions message(Time now, LinkId link, const wire::FromStore& message);
+  Actions closed(LinkId link, const std::string& reason);
+  Actions tick(Time now);
+
+  // Nullopt when the store has no session.
+  std::optional<LinkId> link_of(const std::string& store) const;
+  std::vector<std::string> stores() const;  // with a session, in byte order
+  // Marks a message as of this Tuner's term, about to be sent.
+  void stamp(Time now, LinkId link, wire::ToStore& message);
+  Time next() const;  // when tick() has something to do; Time::max() when there is no link
+
+ private:
+  struct Session {
+    LinkOpened who;
+    Liveness liveness;
+    std::string store = {};  // "" before the handshake
+    uint64_t incarnation = 0;
+  };
+
+  Actions greet(Time now, LinkId link, const wire::Hello& hello);
+  // Empty when the store may have a session.
+  std::optional<std::pair<wire::Refusal::Reason, std::string>> objection(
+      Time now, const Session& session, const wire::Hello& hello) const;
+  void refuse(Time now, LinkId link, wire::Refusal::Reason reason, const std::string& text,
+              Actions& actions);
+  void end(LinkId link, const std::string& reason, Actions& actions);
+
+  TunerIdentity me_;
+  Time heartbeat_;
+  uint64_t window_;
+  std::map<LinkId, Session> sessions_;
+  std::map<std::string, LinkId> by_store_;
+};
+
+}  // namespace ndtrain

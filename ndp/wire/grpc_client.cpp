@@ -16,11 +16,6 @@ using wire::FromStore, wire::ToStore;
 
 constexpr int kConnectWithinMs = 5000, kResolveWithinMs = 5000;
 
-std::shared_ptr<grpc::ChannelCredentials> credentials(const LinkSecurity& security) {
-  if (!security.on()) return grpc::InsecureChannelCredentials();
-  return grpc::SslCredentials({security.authority, security.key, security.certificate});
-}
-
 std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
                                           const LinkSecurity& security) {
   grpc::ChannelArguments arguments;
@@ -32,7 +27,7 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectWithinMs);
   arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, kResolveWithinMs);
-  return grpc::CreateCustomChannel(address, credentials(security), arguments);
+  return grpc::CreateCustomChannel(address, wire::client_credentials(security), arguments);
 }
 
 // Operations that the role starts need the stream to outlive its end: a hold, given back when

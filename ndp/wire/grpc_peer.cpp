@@ -36,6 +36,20 @@ void log_grpc_quietly() {
   std::call_once(once, [] { gpr_set_log_function(to_our_log); });
 }
 
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const LinkSecurity& security) {
+  if (!security.on()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = security.authority;
+  options.pem_key_cert_pairs.push_back({security.key, security.certificate});
+  return grpc::SslServerCredentials(options);
+}
+
+std::shared_ptr<grpc::ChannelCredentials> client_credentials(const LinkSecurity& security) {
+  if (!security.on()) return grpc::InsecureChannelCredentials();
+  return grpc::SslCredentials({security.authority, security.key, security.certificate});
+}
+
 std::string readable_peer(const std::string& uri) {
   std::string peer = uri;
   for (const std::string_view scheme : {"ipv4:", "ipv6:"}) {

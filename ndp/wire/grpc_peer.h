@@ -2,12 +2,15 @@
 #pragma once
 
 #include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
 
-#include <chrono>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "framework/core/limits.h"
+#include "ndp/wire/grpc_link.h"
 
 namespace ndtrain::wire {
 
@@ -24,6 +27,10 @@ std::span<const ChannelSetting> channel_settings();  // of both ends
 // gRPC says what went wrong on stderr, and so do we: its lines go to our log, for debugging. Once
 // per process, before anything else of gRPC.
 void log_grpc_quietly();
+
+// In the clear when the security is off; otherwise each end must show a certificate.
+std::shared_ptr<grpc::ServerCredentials> server_credentials(const LinkSecurity& security);
+std::shared_ptr<grpc::ChannelCredentials> client_credentials(const LinkSecurity& security);
 
 // "127.0.0.1:4711" of "ipv4:127.0.0.1:4711", and the like.
 std::string readable_peer(const std::string& uri);

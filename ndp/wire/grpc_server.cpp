@@ -171,7 +171,7 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.RegisterService(this);
     int port = 0;
-    builder.AddListeningPort(address, credentials(security), &port);
+    builder.AddListeningPort(address, wire::server_credentials(security), &port);
     server_ = builder.BuildAndStart();
     if (!server_) {
       return Status(Code::kIo, address + ": cannot listen" +
@@ -196,15 +196,6 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
   }
 
  private:
-  static std::shared_ptr<grpc::ServerCredentials> credentials(const LinkSecurity& security) {
-    if (!security.on()) return grpc::InsecureServerCredentials();
-    grpc::SslServerCredentialsOptions options(
-        GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-    options.pem_root_certs = security.authority;
-    options.pem_key_cert_pairs.push_back({security.key, security.certificate});
-    return grpc::SslServerCredentials(options);
-  }
-
   static LinkId new_id() {
     static std::atomic<LinkId> last{0};  // of the process: servers may share their events
     return ++last;

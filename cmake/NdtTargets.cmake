@@ -1,3 +1,16 @@
+# What the sanitizers ask of every target, generated code included.
+function(ndt_sanitize target)
+  if(NDT_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE} -fno-omit-frame-pointer
+                                             -fno-sanitize-recover=all)
+    if(NDT_SANITIZE MATCHES "undefined")
+      # A third of the compile time; what the first and last find, the address sanitizer finds.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,vptr,object-size)
+    endif()
+    target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
+  endif()
+endfunction()
+
 # How every target of the project is compiled.
 function(ndt_compile_options target)
   target_include_directories(${target} PUBLIC
@@ -9,15 +22,7 @@ function(ndt_compile_options target)
                                            # gcc 12 sees ghosts in optional<variant<…>> (PR 80635).
                                            -Wno-maybe-uninitialized
                                            $<$<BOOL:${NDT_WERROR}>:-Werror>)
-  if(NDT_SANITIZE)
-    target_compile_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE} -fno-omit-frame-pointer
-                                             -fno-sanitize-recover=all)
-    if(NDT_SANITIZE MATCHES "undefined")
-      # A third of the compile time; what the first and last find, the address sanitizer finds.
-      target_compile_options(${target} PRIVATE -fno-sanitize=null,vptr,object-size)
-    endif()
-    target_link_options(${target} PRIVATE -fsanitize=${NDT_SANITIZE})
-  endif()
+  ndt_sanitize(${target})
 endfunction()
 
 # ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit]): one executable, one ctest entry per TEST.

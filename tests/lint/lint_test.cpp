@@ -39,6 +39,9 @@ TEST(Includes, AreThoseOfTheTable) {
   EXPECT_FALSE(allows("ndp/engine/engine.cpp", "ndp/jobs/finetune.h"));
   EXPECT_FALSE(allows("ndp/pipestore/serve.cpp", "tuner/serve.h"));
   EXPECT_FALSE(allows("tuner/serve.cpp", "ndp/pipestore/serve.h"));
+  EXPECT_TRUE(allows("ndp/wire/grpc_link.h", "ndp/wire/wire.pb.h"));  // generated
+  EXPECT_TRUE(allows("tuner/serve.cpp", "ndp/wire/wire.pb.h"));
+  EXPECT_FALSE(allows("ndp/jobs/finetune.cpp", "ndp/wire/wire.pb.h"));
 }
 
 TEST(Includes, ReachWhatStandsBelow) {

@@ -1,0 +1,167 @@
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/grpc_peer.h"
+#include "ndp/wire/wire.grpc.pb.h"
+
+namespace ndtrain {
+namespace {
+
+using wire::FromStore, wire::ToStore;
+
+constexpr int kConnectWithinMs = 5000, kResolveWithinMs = 5000;
+
+std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
+                                          const LinkSecurity& security) {
+  grpc::ChannelArguments arguments;
+  for (const auto& [name, value] : wire::channel_settings()) arguments.SetInt(name, value);
+  // A stream is a session: it has a connection of its own and is never repeated behind our back.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectWithinMs);
+  arguments.SetInt(GRPC_ARG_DNS_ARES_QUERY_TIMEOUT_MS, kResolveWithinMs);
+  return grpc::CreateCustomChannel(address, wire::client_credentials(security), arguments);
+}
+
+// Operations that the role starts need the stream to outlive its end: a hold, given back when
+// there will be no more of them. Every operation is started under the mutex while the hold is had.
+class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<FromStore, ToStore> {
+ public:
+  ClientStream(const std::string& address, const LinkSecurity& security, LinkId id,
+               LinkEvents<ToStore>& events)
+      : id_(id),
+        address_(address),
+        events_(events),
+        stub_(wire::Tuner::NewStub(channel_to(address, security))) {
+    stub_->async()->Session(&context_, this);
+    AddHold();
+    StartCall();
+  }
+
+  ~ClientStream() override {
+    std::unique_lock lock(mutex_);
+    if (reason_.empty()) reason_ = "this side shut down";
+    give_up();
+    done_.wait(lock, [&] { return is_done_; });
+  }
+
+  void send(FromStore message) override {
+    const std::lock_guard lock(mutex_);
+    if (closing_ || !held_) return;
+    queue_.push_back(std::move(message));
+    advance();
+  }
+
+  void close() override {
+    const std::lock_guard lock(mutex_);
+    if (is_done_) return;
+    if (reason_.empty()) reason_ = "closed by this side";
+    closing_ = true;
+    // Reading ended, and the status that must follow did not come.
+    if (!held_ && !half_closed_) context_.TryCancel();
+    advance();
+  }
+
+ private:
+  void OnReadInitialMetadataDone(bool ok) override {
+    if (ok) {
+      events_.put({id_, LinkOpened{address_, wire::certified_name(*context_.auth_context())}});
+    }
+    const std::lock_guard lock(mutex_);
+    if (!ok) return release();
+    open_ = true;
+    StartRead(&incoming_);
+    advance();
+  }
+
+  void OnReadDone(bool ok) override {
+    const size_t bytes = ok ? incoming_.ByteSizeLong() : 0;
+    const bool fits = bytes <= static_cast<size_t>(limits::kMessage);
+    if (ok && fits) {
+      events_.put({id_, std::move(incoming_)});
+      incoming_.Clear();
+      StartRead(&incoming_);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    if (fits) return release();
+    reason_ = wire::too_large(address_, bytes);
+    give_up();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (!ok) return release();
+    advance();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    if (reason_.empty()) {
+      reason_ =
+          status.ok() ? address_ + " closed the stream" : address_ + ": " + status.error_message();
+    }
+    events_.put({id_, LinkClosed{reason_}});
+    is_done_ = true;
+    done_.notify_all();  // under the lock: the stream may be gone right after
+  }
+
+  void give_up() {
+    if (is_done_) return;
+    context_.TryCancel();
+    release();
+  }
+
+  void release() {
+    queue_.clear();
+    if (std::exchange(held_, false)) RemoveHold();
+  }
+
+  void advance() {
+    if (!open_ || writing_ || !held_) return;
+    if (!queue_.empty()) {
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+      writing_ = true;
+      StartWrite(&outgoing_);
+    } else if (closing_) {
+      half_closed_ = true;
+      StartWritesDone();
+      release();
+    }
+  }
+
+  const LinkId id_;
+  const std::string address_;
+  LinkEvents<ToStore>& events_;
+  const std::unique_ptr<wire::Tuner::Stub> stub_;
+  grpc::ClientContext context_;
+  ToStore incoming_;
+  std::mutex mutex_;  // of all below
+  std::condition_variable done_;
+  std::deque<FromStore> queue_;
+  FromStore outgoing_;  // while writing_
+  std::string reason_;
+  bool open_ = false, writing_ = false, closing_ = false, half_closed_ = false, is_done_ = false;
+  bool held_ = true;
+};
+
+}  // namespace
+
+std::unique_ptr<LinkClient> LinkClient::dial(const std::string& address,
+                                             const LinkSecurity& security, LinkId id,
+                                             LinkEvents<ToStore>& events) {
+  wire::log_grpc_quietly();
+  return std::make_unique<ClientStream>(address, security, id, events);
+}
+
+}  // namespace ndtrain

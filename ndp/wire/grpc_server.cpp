@@ -1,0 +1,255 @@
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "framework/core/net.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/grpc_peer.h"
+#include "ndp/wire/wire.grpc.pb.h"
+
+namespace ndtrain {
+namespace {
+
+using wire::FromStore, wire::ToStore;
+
+// One PipeStore's stream. Calls of gRPC and of the role come on any thread; every operation is
+// started under the mutex, so that none follows Finish.
+class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
+ public:
+  // `gone` may destroy the stream.
+  ServerStream(LinkId id, const grpc::CallbackServerContext& context, LinkEvents<FromStore>& events,
+               std::function<void()> gone)
+      : id_(id),
+        peer_(wire::readable_peer(context.peer())),
+        certified_(wire::certified_name(*context.auth_context())),
+        events_(events),
+        gone_(std::move(gone)) {}
+
+  void start() {
+    events_.put({id_, LinkOpened{peer_, certified_}});
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    StartSendInitialMetadata();  // tells the client that it is connected
+    StartRead(&incoming_);
+  }
+
+  void send(ToStore message) {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return;
+    queue_.push_back(std::move(message));
+    advance();
+  }
+
+  void close() {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = "closed by this side";
+    closing_ = true;
+    advance();
+  }
+
+  // Without what is queued.
+  void abandon(const std::string& reason) {
+    const std::lock_guard lock(mutex_);
+    if (reason_.empty()) reason_ = reason;
+    drop_queue();
+  }
+
+  void OnReadDone(bool ok) override {
+    const size_t bytes = ok ? incoming_.ByteSizeLong() : 0;
+    const bool fits = bytes <= static_cast<size_t>(limits::kMessage);
+    if (ok && fits) {
+      events_.put({id_, std::move(incoming_)});
+      incoming_.Clear();
+    }
+    const std::lock_guard lock(mutex_);
+    if (ok && fits) {
+      if (!finished_) StartRead(&incoming_);
+      return;
+    }
+    if (!fits) {
+      reason_ = wire::too_large(peer_, bytes);
+      status_ = grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, reason_);
+      queue_.clear();
+    }
+    closing_ = true;
+    advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    const std::lock_guard lock(mutex_);
+    writing_ = false;
+    if (ok) {
+      advance();
+    } else {
+      drop_queue();
+    }
+  }
+
+  void OnCancel() override {
+    const std::lock_guard lock(mutex_);
+    broken_ = true;
+    drop_queue();
+  }
+
+  void OnDone() override {
+    events_.put({id_, LinkClosed{reason()}});
+    const std::function<void()> gone = std::move(gone_);
+    gone();
+  }
+
+ private:
+  void drop_queue() {
+    queue_.clear();
+    closing_ = true;
+    advance();
+  }
+
+  void advance() {
+    if (writing_ || finished_) return;
+    if (!queue_.empty()) {
+      outgoing_ = std::move(queue_.front());
+      queue_.pop_front();
+      writing_ = true;
+      StartWrite(&outgoing_);
+    } else if (closing_) {
+      finished_ = true;
+      Finish(status_);
+    }
+  }
+
+  std::string reason() {
+    const std::lock_guard lock(mutex_);
+    if (!reason_.empty()) return reason_;
+    if (!broken_) return peer_ + " closed the stream";
+    return peer_ + ": the stream broke (the connection was lost, or a message had more than " +
+           std::to_string(wire::kGrpcMessage) + " bytes)";
+  }
+
+  const LinkId id_;
+  const std::string peer_, certified_;
+  LinkEvents<FromStore>& events_;
+  std::function<void()> gone_;
+  FromStore incoming_;
+  std::mutex mutex_;  // of all below
+  std::deque<ToStore> queue_;
+  ToStore outgoing_;  // while writing_
+  std::string reason_;
+  grpc::Status status_;
+  bool writing_ = false, closing_ = false, broken_ = false;
+  bool finished_ = false;  // nothing may be started any more
+};
+
+class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService {
+ public:
+  explicit GrpcServer(LinkEvents<FromStore>& events) : events_(events) {}
+
+  ~GrpcServer() override {
+    if (!server_) return;
+    std::map<LinkId, std::shared_ptr<ServerStream>> streams;
+    {
+      const std::lock_guard lock(mutex_);
+      streams = streams_;
+    }
+    for (const auto& [id, stream] : streams) stream->abandon("this side shut down");
+    server_->Shutdown(std::chrono::system_clock::now());
+    std::unique_lock lock(mutex_);
+    empty_.wait(lock, [&] { return streams_.empty(); });
+  }
+
+  // Once, before anything else.
+  Status serve(const std::string& address, const LinkSecurity& security) {
+    grpc::ServerBuilder builder;
+    for (const auto& [name, value] : wire::channel_settings()) {
+      builder.AddChannelArgument(name, value);
+    }
+    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    builder.RegisterService(this);
+    int port = 0;
+    builder.AddListeningPort(address, wire::server_credentials(security), &port);
+    server_ = builder.BuildAndStart();
+    if (!server_) {
+      return Status(Code::kIo, address + ": cannot listen" +
+                                   (security.on() ? "; are certificate, key and authority in PEM, "
+                                                    "and does the key belong to the certificate?"
+                                                  : ""));
+    }
+    address_ = address.starts_with("unix:")
+                   ? address
+                   : address.substr(0, address.rfind(':') + 1) + std::to_string(port);
+    return Status();
+  }
+
+  std::string address() const override { return address_; }
+
+  void send(LinkId link, ToStore message) override {
+    if (const auto stream = find(link)) stream->send(std::move(message));
+  }
+
+  void close(LinkId link) override {
+    if (const auto stream = find(link)) stream->close();
+  }
+
+ private:
+  static LinkId new_id() {
+    static std::atomic<LinkId> last{0};  // of the process: servers may share their events
+    return ++last;
+  }
+
+  grpc::ServerBidiReactor<FromStore, ToStore>* Session(
+      grpc::CallbackServerContext* context) override {
+    const LinkId id = new_id();
+    const auto stream =
+        std::make_shared<ServerStream>(id, *context, events_, [this, id] { remove(id); });
+    {
+      const std::lock_guard lock(mutex_);
+      streams_.emplace(id, stream);
+    }
+    stream->start();
+    return stream.get();
+  }
+
+  std::shared_ptr<ServerStream> find(LinkId id) {
+    const std::lock_guard lock(mutex_);
+    const auto it = streams_.find(id);
+    return it == streams_.end() ? nullptr : it->second;
+  }
+
+  // The last that a stream does with the server.
+  void remove(LinkId id) {
+    std::shared_ptr<ServerStream> stream;  // dies without the lock
+    const std::lock_guard lock(mutex_);
+    stream = std::move(streams_.at(id));
+    streams_.erase(id);
+    if (streams_.empty()) empty_.notify_all();
+  }
+
+  LinkEvents<FromStore>& events_;
+  std::string address_;
+  std::mutex mutex_;
+  std::condition_variable empty_;
+  std::map<LinkId, std::shared_ptr<ServerStream>> streams_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<LinkServer>> LinkServer::listen(const std::string& address,
+                                                       const LinkSecurity& security,
+                                                       LinkEvents<FromStore>& events) {
+  wire::log_grpc_quietly();
+  // gRPC does not say why it cannot have an address, and takes a unix socket from its owner.
+  if (const auto probe = real_net().listen(address); !probe.ok()) {
+    return Status(Code::kIo, probe.status().message());
+  }
+  auto server = std::make_unique<GrpcServer>(events);
+  if (const Status s = server->serve(address, security); !s.ok()) return s;
+  return std::unique_ptr<LinkServer>(std::move(server));
+}
+
+}  // namespace ndtrain

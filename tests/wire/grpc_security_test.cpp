@@ -1,0 +1,99 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ndp/wire/grpc_link.h"
+#include "tests/support/temporary_directory.h"
+#include "tests/wire/certificates.h"
+#include "tests/wire/link_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using support::expect, support::message_of, support::nothing_left;
+using ::testing::HasSubstr;
+using wire::FromStore, wire::ToStore;
+
+class GrpcSecurity : public ::testing::Test {
+ protected:
+  std::unique_ptr<LinkClient> dial(const LinkSecurity& security) {
+    return LinkClient::dial(server_->address(), security, 1, at_client_);
+  }
+  // The link never opens, and the server hears nothing of it.
+  void expect_refusal(const LinkSecurity& security) {
+    auto client = dial(security);
+    client->send(message_of<FromStore>(64));
+    EXPECT_THAT(expect<LinkClosed>(at_client_).reason, HasSubstr(server_->address() + ": "));
+    client.reset();
+    server_.reset();
+    EXPECT_TRUE(nothing_left(at_server_));
+    EXPECT_TRUE(nothing_left(at_client_));
+  }
+
+  support::Authority ours_, theirs_;
+  support::FromStores at_server_;
+  support::ToStores at_client_;
+  std::unique_ptr<LinkServer> server_ =
+      LinkServer::listen("127.0.0.1:0", ours_.issue("tuner"), at_server_).or_throw();
+};
+
+TEST_F(GrpcSecurity, TellsEachEndTheNameOfTheOther) {
+  auto client = dial(ours_.issue("store-7"));
+  EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
+  LinkId link = 0;
+  EXPECT_EQ(expect<LinkOpened>(at_server_, &link).certified, "store-7");
+  client->send(message_of<FromStore>(1 << 20, 1));
+  EXPECT_EQ(expect<FromStore>(at_server_).term(), 1u);
+  server_->send(link, message_of<ToStore>(1 << 20, 2));
+  EXPECT_EQ(expect<ToStore>(at_client_).term(), 2u);
+}
+
+TEST_F(GrpcSecurity, HoldsOnAUnixSocketToo) {
+  const support::TemporaryDirectory directory;
+  const std::string address = "unix:" + directory.at("s");
+  server_ = LinkServer::listen(address, ours_.issue("tuner"), at_server_).or_throw();
+  auto client = dial(ours_.issue("store-8"));
+  EXPECT_EQ(expect<LinkOpened>(at_server_).certified, "store-8");
+  EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
+}
+
+TEST_F(GrpcSecurity, RefusesAClientOfAnotherAuthority) {
+  LinkSecurity security = theirs_.issue("store-7");
+  security.authority = ours_.issue("any").authority;  // it does trust the server
+  expect_refusal(security);
+}
+
+TEST_F(GrpcSecurity, RefusesAClientWithoutACertificate) {
+  expect_refusal({.authority = ours_.issue("any").authority});
+}
+
+TEST_F(GrpcSecurity, RefusesAClientWithoutEncryption) { expect_refusal({}); }
+
+TEST_F(GrpcSecurity, LetsAClientRefuseAServerOfAnotherAuthority) {
+  LinkSecurity security = ours_.issue("store-7");  // the server would take it
+  security.authority = theirs_.issue("any").authority;
+  expect_refusal(security);
+}
+
+TEST_F(GrpcSecurity, IsNotHadFromWhatIsNoCertificate) {
+  support::FromStores events;
+  LinkSecurity broken = ours_.issue("tuner");
+  broken.certificate = "no PEM";
+  const auto server = LinkServer::listen("127.0.0.1:0", broken, events);
+  ASSERT_FALSE(server.ok());
+  EXPECT_EQ(server.status().code(), Code::kIo);
+  EXPECT_THAT(server.status().message(), HasSubstr("certificate"));
+}
+
+TEST(GrpcWithoutSecurity, CertifiesNoName) {
+  support::FromStores at_server;
+  support::ToStores at_client;
+  const auto server = LinkServer::listen("127.0.0.1:0", {}, at_server).or_throw();
+  const auto client = LinkClient::dial(server->address(), {}, 1, at_client);
+  EXPECT_EQ(expect<LinkOpened>(at_server).certified, "");
+  const LinkOpened opened = expect<LinkOpened>(at_client);
+  EXPECT_EQ(opened.certified, "");
+  EXPECT_EQ(opened.peer, server->address());
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -13,7 +13,7 @@ namespace ndtrain::support {
 using FromStores = LinkEvents<wire::FromStore>;
 using ToStores = LinkEvents<wire::ToStore>;
 
-inline constexpr std::chrono::seconds kLinkDeadline{20};  // far beyond what any test takes
+inline constexpr std::chrono::seconds kLinkDeadline{60};  // keepalive may take 20 to find a dead link
 
 template <typename Message>
 std::string text_of(const LinkEvent<Message>& event) {

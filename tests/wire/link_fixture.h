@@ -13,7 +13,8 @@ namespace ndtrain::support {
 using FromStores = LinkEvents<wire::FromStore>;
 using ToStores = LinkEvents<wire::ToStore>;
 
-inline constexpr std::chrono::seconds kLinkDeadline{60};  // keepalive may take 20 to find a dead link
+inline constexpr std::chrono::seconds kLinkDeadline{
+    60};  // keepalive may take 20 to find a dead link
 
 template <typename Message>
 std::string text_of(const LinkEvent<Message>& event) {

@@ -1,11 +1,8 @@
 #include "backends/cpu/kernels/conv_columns.h"
 
+#include "backends/cpu/kernels/sizes.h"
+
 namespace ndtrain::cpu {
-namespace {
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
 
 ConvColumns::ConvColumns(TapStage taps, TapStage::Pair out, int64_t images, int64_t channels,
                          int64_t plane, int64_t columns)

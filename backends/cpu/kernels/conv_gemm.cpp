@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/conv_gemm.h"
 
+#include "backends/cpu/kernels/sizes.h"
+
 namespace ndtrain::cpu {
 namespace {
 
@@ -8,9 +10,6 @@ constexpr int64_t kStep = 384;     // about as many products between spills: a r
 constexpr int64_t kRowGroup = 8;   // row panels whose spilled sums stay in L2
 constexpr int64_t kPanelsAtOnce = 8;
 constexpr int64_t kSlack = kLanes;  // after a panel: what reading its last row may spoil
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t whole_lines(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
 int64_t panel_floats(int64_t k) { return k * kTileCols + kSlack; }
 

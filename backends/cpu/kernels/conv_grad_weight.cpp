@@ -6,6 +6,7 @@
 #include "backends/cpu/gemm/packed_gemm.h"
 #include "backends/cpu/kernels/conv_geometry.h"
 #include "backends/cpu/kernels/conv_plain.h"
+#include "backends/cpu/kernels/sizes.h"
 #include "backends/cpu/kernels/tap_stage.h"
 
 namespace ndtrain::cpu {
@@ -16,8 +17,6 @@ constexpr int64_t kRowPanels = 40;  // output channels of a task, at most: spill
 constexpr int64_t kPixels = 384;    // of a step
 constexpr int64_t kTasksPerThread = 3;
 
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t whole_lines(int64_t floats) { return ceil_div(floats, 16) * 16; }
 TapStage::Pair flat(const ConvGeometry::Spatial& s) { return {s[1], s[2]}; }
 
 class GradWeight final : public Kernel {

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "backends/cpu/kernels/sizes.h"
+
 namespace ndtrain::cpu {
 namespace {
 
@@ -11,9 +13,6 @@ constexpr int64_t kFewestTiles = 64;         // of a block: weights are read onc
 constexpr int64_t kStagedChannels = 16;
 constexpr int64_t kStep = 384;  // channels between spills
 constexpr int64_t kFewestChannels = 12;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t whole_lines(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
 TapStage::Pair tiles_of(const ConvGeometry& g) {
   return {ceil_div(g.out[1], 2), ceil_div(g.out[2], 2)};

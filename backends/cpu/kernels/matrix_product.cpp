@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include "backends/cpu/gemm/packed_constant.h"
+#include "backends/cpu/kernels/sizes.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -12,9 +13,6 @@ constexpr int64_t kColPanels = 10;       // of a block: packed columns of one st
 constexpr int64_t kRowFloats = 1 << 18;  // packed rows of a task stay in L2 too
 constexpr int64_t kMaxRowPanels = 8;
 constexpr int64_t kTasksPerThread = 3;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-int64_t whole_lines(int64_t floats) { return ceil_div(floats, 16) * 16; }
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 
 #include "backends/cpu/gemm/vec.h"
 #include "backends/cpu/kernels/pool_window.h"
+#include "backends/cpu/kernels/sizes.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -28,8 +29,6 @@ struct Sum {
     return y + x;
   }
 };
-
-int64_t whole_lines(int64_t floats) { return (floats + 15) / 16 * 16; }
 
 template <typename Join>
 class StagedPool final : public Kernel {

@@ -1,7 +1,5 @@
 #include "framework/runtime/join.h"
 
-#include <algorithm>
-
 #include "framework/runtime/storage.h"
 
 namespace ndtrain {
@@ -9,26 +7,30 @@ namespace {
 
 constexpr int kChannels = 1;
 
-// How often `v` is read, being an output of the graph included.
-int64_t uses(const Graph& g, ValueId v) {
-  int64_t n = std::ranges::count(g.outputs(), v);
-  for (const Node& node : g.nodes()) n += std::ranges::count(node.inputs, v);
-  return n;
-}
-
 }  // namespace
 
-std::vector<size_t> part_producers(const Graph& g, const Node& n) {
+Joins::Joins(const Graph& g) : g_(g), uses_(g.value_count()), producer_(g.value_count()) {
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    for (ValueId v : n.inputs) {
+      if (v != kNone) ++uses_[index(v)];
+    }
+    if (n.outputs.size() == 1) producer_[index(n.outputs[0])] = i;
+  }
+  for (ValueId v : g.outputs()) ++uses_[index(v)];
+}
+
+std::vector<size_t> Joins::part_producers(const Node& n) const {
   if (n.op != "Concat") return {};
-  const Shape& whole = g.type(n.outputs[0]).shape;
+  const Shape& whole = g_.type(n.outputs[0]).shape;
   if (whole.rank() < 2 || whole.axis(n.attrs.i("axis"), "axis") != kChannels) return {};
   std::vector<size_t> producers;
   for (ValueId v : n.inputs) {
-    if (g.value(v).kind != ValueKind::kComputed || uses(g, v) != 1) return {};
-    const auto producer = std::ranges::find_if(
-        g.nodes(), [&](const Node& p) { return p.outputs.size() == 1 && p.outputs[0] == v; });
-    if (producer == g.nodes().end() || is_view(*producer) || producer->op == "Concat") return {};
-    producers.push_back(static_cast<size_t>(producer - g.nodes().begin()));
+    const std::optional<size_t> producer = producer_[index(v)];
+    if (!producer || uses_[index(v)] != 1) return {};
+    const Node& p = g_.nodes()[*producer];
+    if (is_view(p) || p.op == "Concat") return {};
+    producers.push_back(*producer);
   }
   return producers;
 }

@@ -3,15 +3,27 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "framework/graph/graph.h"
 
 namespace ndtrain {
 
-// The nodes that compute the parts of Concat `n`, in order, when every part is computed for it
-// alone; empty when one is not.
-std::vector<size_t> part_producers(const Graph& g, const Node& n);
+// Which Concats of a graph, which must outlive this, have parts of their own.
+class Joins {
+ public:
+  explicit Joins(const Graph& g);
+
+  // The nodes that compute the parts of Concat `n`, in order, when every part is computed for it
+  // alone; empty when one is not.
+  std::vector<size_t> part_producers(const Node& n) const;
+
+ private:
+  const Graph& g_;
+  std::vector<int> uses_;                        // by value: how often it is read, or an output
+  std::vector<std::optional<size_t>> producer_;  // by value: the node that computes it alone
+};
 
 // Where part k of Concat `n` begins in it, in bytes.
 size_t part_offset(const Graph& g, const Node& n, size_t k);

@@ -39,9 +39,10 @@ class Preparation {
 
   // Concats that need no copy: see join.h. Asks for the kernels of their parts.
   void join() {
+    const Joins joins(g_);
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
-      const std::vector<size_t> producers = part_producers(g_, n);
+      const std::vector<size_t> producers = joins.part_producers(n);
       if (producers.empty()) continue;
       const int64_t stride = g_.type(n.outputs[0]).shape.strides()[0];
       for (size_t p : producers) outer_stride_[p] = stride;

@@ -35,9 +35,9 @@ static ndt_status prepare(ndt_device*, const ndt_node* node, ndt_prepared* out) 
   const std::string op = node->op;
   if (op != "Relu") return fail(NDT_UNSUPPORTED, "null computes Relu only, not " + op);
   const ndt_tensor_type& x = node->inputs[0];
-  if (x.dtype != NDT_F32) return fail(NDT_UNSUPPORTED, "null computes on f32 only");
-  out->kernel = new (std::nothrow) ndt_kernel{1};
-  if (!out->kernel) return fail(NDT_OUT_OF_MEMORY, "out of memory");
+  const bool gaps = std::memcmp(x.strides, node->outputs[0].strides, sizeof x.strides) != 0;
+  if (gaps || x.dtype != NDT_F32) return fail(NDT_UNSUPPORTED, "null wants f32 without gaps");
+  if (!(out->kernel = new (std::nothrow) ndt_kernel{1})) return fail(NDT_OUT_OF_MEMORY, "kernel");
   for (int d = 0; d < x.rank; ++d) out->kernel->elements *= x.dims[d];
   return NDT_OK;
 }

@@ -50,6 +50,7 @@ class Trainer {
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {});
 
   Evaluation evaluate(Dataset& data);
+  const TrainerConfig& config() const { return config_; }
   const Model& model();  // with the current parameters and running statistics
   int64_t epoch() const { return epoch_; }
   int64_t parameter_count() const;

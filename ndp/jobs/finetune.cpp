@@ -8,8 +8,8 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/onnx/export.h"
 #include "ndp/jobs/report.h"
+#include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
 
@@ -179,109 +179,29 @@ class Finetune {
   }
 
   void train() {
-    if (config_.resume) restore();
+    loop_ = std::make_unique<TrainingLoop>(fs_, run_, *trainer_, clock_, progress_, fingerprint_);
+    if (config_.resume) (void)loop_->restore();
     while (trainer_->epoch() < config_.trainer.epochs) {
-      if (config_.patience > 0 && trainer_->epoch() - 1 - best_epoch_ >= config_.patience) break;
-      if (!train_epoch()) {
-        save("last.safetensors");
+      if (config_.patience > 0 && trainer_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
+        break;
+      if (!loop_->train_epoch(*train_, *val_, config_.trainer.epochs)) {
         result_.interrupted = true;
-        return;
+        break;
       }
     }
-    result_.epochs = trainer_->epoch();
-  }
-
-  bool train_epoch() {
-    const double begun = seconds();
-    EpochResult epoch;
-    progress_.begin(fmt::format("epoch {}/{}", trainer_->epoch() + 1, config_.trainer.epochs),
-                    train_->size(), "photos");
-    const bool whole = trainer_->train_epoch(*train_, epoch, [&](int64_t done, int64_t) {
-      if (result_.first_step_s == 0) result_.first_step_s = seconds();
-      progress_.update(std::min(done * config_.trainer.batch, train_->size()));
-      return !progress_.interrupted();
-    });
-    if (!whole) {
-      progress_.end();
-      return false;
+    result_.train_s = loop_->seconds();
+    if (loop_->first_step().count() > 0) {
+      result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
-    Evaluation e;
-    if (val_->size() > 0) e = trainer_->evaluate(*val_);
-    result_.train_s += seconds() - begun;
-    const EpochRow row{.epoch = epoch.epoch + 1,
-                       .train_loss = epoch.loss,
-                       .train_top1 = epoch.top1,
-                       .val_loss = e.loss,
-                       .val_top1 = e.top1,
-                       .val_top5 = e.top5,
-                       .lr = epoch.lr,
-                       .seconds = seconds() - begun};
-    progress_.update(train_->size(),
-                     fmt::format("loss {:.4f}  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}",
-                                 row.train_loss, row.val_loss, row.val_top1, row.val_top5));
-    progress_.end();
-    if (e.top1 > best_top1_ || best_epoch_ < 0 || val_->size() == 0) {
-      best_top1_ = e.top1;
-      best_epoch_ = epoch.epoch;
-      save("best.safetensors");
-    }
-    run_.add_epoch(row);
-    save("last.safetensors");
-    return true;
-  }
-
-  void save(const std::string& name) {
-    Checkpoint c = trainer_->checkpoint();
-    c.best_top1 = best_top1_;
-    c.best_epoch = best_epoch_;
-    c.config = fingerprint_;
-    const Status s = save_checkpoint(fs_, run_.file(name), c);
-    if (!s.ok()) {
-      throw Error(s.message(),
-                  ": free some space, then go on with --resume; earlier checkpoints are whole");
-    }
-  }
-
-  void restore() {
-    const Result<Checkpoint> last = load_checkpoint(fs_, run_.file("last.safetensors"));
-    if (last.status().code() == Code::kNotFound) return;  // killed before the first epoch ended
-    last.status().or_throw();
-    if (last->config != fingerprint_) {
-      throw Error(run_.path(),
-                  " was begun with other settings, another model, other photos or other labels, or "
-                  "(with --deterministic) on another kind of processor; start a new run with "
-                  "another -o");
-    }
-    trainer_->restore(*last);
-    best_top1_ = last->best_top1;
-    best_epoch_ = last->best_epoch;
-    progress_.say(fmt::format("going on at epoch {}, step {}", last->epoch + 1, last->step));
+    if (!result_.interrupted) result_.epochs = trainer_->epoch();
   }
 
   // The best epoch's weights, evaluated once more and written out.
   void finish() {
-    const Checkpoint best = load_checkpoint(fs_, run_.file("best.safetensors")).or_throw();
-    trainer_->restore(best);
-    const Model& head = trainer_->model();
-    ModelFile out = model_;
-    out.model = transfer_.whole;
-    for (const auto& [name, t] : head.initialisers) {
-      if (out.model.initialisers.contains(name)) out.model.initialisers[name] = t;
-    }
-    out.classes = photos_.set.classes;
-    save_model(fs_, run_.file("model.onnx"), out);
-    if (!transfer_.features.empty()) {
-      ModelFile part = out;
-      part.model = transfer_.extractor;
-      part.classes = {};
-      save_model(fs_, run_.file("extractor.onnx"), part);
-      part.model = head;
-      part.model.metadata = out.model.metadata;
-      part.classes = out.classes;
-      save_model(fs_, run_.file("head.onnx"), part);
-    }
-    result_.model = run_.file("model.onnx");
-    result_.best_epoch = best.best_epoch + 1;
+    loop_->restore_best();
+    result_.model =
+        write_models(fs_, run_, model_, transfer_, trainer_->model(), photos_.set.classes).path;
+    result_.best_epoch = loop_->best_epoch() + 1;
     if (val_->size() == 0) return;
     const Evaluation e = trainer_->evaluate(*val_);
     result_.top1 = e.top1;
@@ -329,9 +249,8 @@ class Finetune {
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TrainingLoop> loop_;
   std::string fingerprint_;
-  double best_top1_ = -1;
-  int64_t best_epoch_ = -1;
   FinetuneResult result_;
 };
 

@@ -1,0 +1,115 @@
+#include "ndp/jobs/training_loop.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ndtrain {
+
+TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Trainer& trainer, Clock& clock,
+                           Progress& progress, std::string fingerprint)
+    : fs_(fs),
+      run_(run),
+      trainer_(trainer),
+      clock_(clock),
+      progress_(progress),
+      fingerprint_(std::move(fingerprint)) {}
+
+bool TrainingLoop::restore() {
+  const Result<Checkpoint> last = load_checkpoint(fs_, run_.file("last.safetensors"));
+  if (last.status().code() == Code::kNotFound) return false;  // killed before the first epoch ended
+  last.status().or_throw();
+  if (last->config != fingerprint_) {
+    throw Error(run_.path(),
+                " was begun with other settings, another model, other photos or other labels, or "
+                "(with --deterministic) on another kind of processor; start a new run with "
+                "another -o");
+  }
+  trainer_.restore(*last);
+  best_top1_ = last->best_top1;
+  best_epoch_ = last->best_epoch;
+  progress_.say(fmt::format("going on at epoch {}, step {}", last->epoch + 1, last->step));
+  return true;
+}
+
+bool TrainingLoop::train_epoch(Dataset& train, Dataset& val, int64_t epochs) {
+  const std::chrono::nanoseconds begun = clock_.monotonic();
+  auto seconds = [&] { return std::chrono::duration<double>(clock_.monotonic() - begun).count(); };
+  const int64_t batch = trainer_.config().batch;
+  EpochResult epoch;
+  progress_.begin(fmt::format("epoch {}/{}", trainer_.epoch() + 1, epochs), train.size(), "photos");
+  const bool whole = trainer_.train_epoch(train, epoch, [&](int64_t done, int64_t) {
+    if (first_step_.count() == 0) first_step_ = clock_.monotonic();
+    progress_.update(std::min(done * batch, train.size()));
+    return !progress_.interrupted();
+  });
+  if (!whole) {
+    progress_.end();
+    save("last.safetensors");
+    return false;
+  }
+  Evaluation e;
+  if (val.size() > 0) e = trainer_.evaluate(val);
+  seconds_ += seconds();
+  row_ = {.epoch = epoch.epoch + 1,
+          .train_loss = epoch.loss,
+          .train_top1 = epoch.top1,
+          .val_loss = e.loss,
+          .val_top1 = e.top1,
+          .val_top5 = e.top5,
+          .lr = epoch.lr,
+          .seconds = seconds()};
+  progress_.update(train.size(),
+                   fmt::format("loss {:.4f}  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}",
+                               row_.train_loss, row_.val_loss, row_.val_top1, row_.val_top5));
+  progress_.end();
+  if (e.top1 > best_top1_ || best_epoch_ < 0 || val.size() == 0) {
+    best_top1_ = e.top1;
+    best_epoch_ = epoch.epoch;
+    save("best.safetensors");
+  }
+  run_.add_epoch(row_);
+  save("last.safetensors");
+  return true;
+}
+
+void TrainingLoop::restore_best() {
+  trainer_.restore(load_checkpoint(fs_, run_.file("best.safetensors")).or_throw());
+}
+
+void TrainingLoop::save(const std::string& name) {
+  Checkpoint c = trainer_.checkpoint();
+  c.best_top1 = best_top1_;
+  c.best_epoch = best_epoch_;
+  c.config = fingerprint_;
+  const Status s = save_checkpoint(fs_, run_.file(name), c);
+  if (!s.ok()) {
+    throw Error(s.message(),
+                ": free some space, then go on with --resume; earlier checkpoints are whole");
+  }
+}
+
+ModelFile write_models(Fs& fs, const RunDirectory& run, const ModelFile& from,
+                       const TransferModel& transfer, const Model& head,
+                       const std::vector<std::string>& classes) {
+  ModelFile out = from;
+  out.model = transfer.whole;
+  for (const auto& [name, t] : head.initialisers) {
+    if (out.model.initialisers.contains(name)) out.model.initialisers[name] = t;
+  }
+  out.classes = classes;
+  out.path = run.file("model.onnx");
+  save_model(fs, out.path, out);
+  if (transfer.features.empty()) return out;
+  ModelFile part = out;
+  part.model = transfer.extractor;
+  part.classes = {};
+  save_model(fs, run.file("extractor.onnx"), part);
+  part.model = head;
+  part.model.metadata = out.model.metadata;
+  part.classes = classes;
+  save_model(fs, run.file("head.onnx"), part);
+  return out;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,61 @@
+// Epochs of a training, with a checkpoint and a row in the run directory after each, and the models
+// it leaves behind. Used by the fine-tuning on one machine and by the Tuner.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/train/trainer.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/jobs/progress.h"
+#include "ndp/jobs/run_directory.h"
+#include "ndp/jobs/transfer.h"
+
+namespace ndtrain {
+
+class TrainingLoop {
+ public:
+  // Keeps references. `fingerprint` is all that decides the result: a checkpoint of another one is
+  // refused.
+  TrainingLoop(Fs& fs, RunDirectory& run, Trainer& trainer, Clock& clock, Progress& progress,
+               std::string fingerprint);
+
+  // Goes on where last.safetensors stands; false when there is none. Throws Error when it is of
+  // another training.
+  bool restore();
+  // The next epoch, or the rest of it, of `epochs` in all; evaluates, and keeps the best. False:
+  // interrupted, and saved in the middle.
+  bool train_epoch(Dataset& train, Dataset& val, int64_t epochs);
+  // Back to the weights of the best epoch.
+  void restore_best();
+
+  int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: none yet
+  const EpochRow& last_row() const { return row_; }
+  double seconds() const { return seconds_; }  // spent in train_epoch
+  // When the first step of this process was done; zero before.
+  std::chrono::nanoseconds first_step() const { return first_step_; }
+
+ private:
+  void save(const std::string& name);
+
+  Fs& fs_;
+  RunDirectory& run_;
+  Trainer& trainer_;
+  Clock& clock_;
+  Progress& progress_;
+  std::string fingerprint_;
+  double best_top1_ = -1;
+  int64_t best_epoch_ = -1;
+  EpochRow row_;
+  double seconds_ = 0;
+  std::chrono::nanoseconds first_step_{0};
+};
+
+// model.onnx, and behind a cut extractor.onnx and head.onnx too. `head` is the trained part.
+// Returns the whole model as written.
+ModelFile write_models(Fs& fs, const RunDirectory& run, const ModelFile& from,
+                       const TransferModel& transfer, const Model& head,
+                       const std::vector<std::string>& classes);
+
+}  // namespace ndtrain

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <set>
 
 #include "ndp/wire/numbers.h"
@@ -11,16 +12,14 @@ namespace {
 
 constexpr size_t kDigest = sizeof(Digest);
 
-std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
-
 }  // namespace
 
 Intake::Intake(IntakeRules rules) : rules_(std::move(rules)) {
-  if (rules_.stores < 1 || rules_.row_bytes < 1) throw Error("intake: no stores, or no row");
+  if (rules_.stores < 1) throw Error("intake: no stores");
 }
 
 Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
-               std::span<const uint64_t> durable, Time now)
+               std::span<const uint64_t> durable, std::span<const uint64_t> absent, Time now)
     : Intake(std::move(rules)) {
   manifest_ = std::make_unique<Manifest>(std::move(manifest));
   ledger_ = std::make_unique<Ledger>(*manifest_, stores);
@@ -29,6 +28,12 @@ Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> st
     stores_[stores[s]].away_since = now;
   }
   for (uint64_t number : durable) (void)ledger_->settle(number);
+  for (uint64_t number : absent) {
+    if (ledger_->has_row(number)) continue;
+    for (uint32_t holder : manifest_->entry(number).holders) {
+      ledger_->cannot_read(number, holder, "its run was closed without it");
+    }
+  }
   reported_.resize(manifest_->runs() + 1);
 }
 
@@ -53,11 +58,7 @@ Intake::Actions Intake::arrive(Time, const std::string& name) {
   store.claims.clear();
   store.names.clear();
   store.received.clear();
-  wire::Job& job = *a.send.emplace_back(name, wire::ToStore()).second.mutable_job();
-  job.set_job(rules_.job);
-  job.set_kind(wire::Job::FINETUNE);
-  job.set_model(text_of(rules_.model));
-  for (const std::string& output : rules_.outputs) job.add_outputs(output);
+  *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
   return a;
 }
 
@@ -77,24 +78,25 @@ Intake::Actions Intake::leave(Time now, const std::string& name) {
   return a;
 }
 
-Intake::Actions Intake::message(Time now, const std::string& name, const wire::FromStore& m) {
+Intake::Actions Intake::message(Time now, const std::string& name, wire::FromStore m) {
   Actions a;
   const auto it = stores_.find(name);
   if (over_ || it == stores_.end() || !it->second.here) return a;
   Store& store = it->second;
-  if (m.has_inventory() && m.inventory().job() == rules_.job) {
+  if (m.has_inventory() && m.inventory().job() == rules_.job.job()) {
     inventory(now, store, m.inventory(), a);
     if (!a.end_session && store.ready && !manifest_) make_manifest(a);
     if (!a.end_session && store.ready && store.number) {
+      if (!ledger_->is_here(*store.number)) a.inventories.push_back({name, store.claims});
       ledger_->arrive(*store.number);
       ask_all(a);
       report_complete(a);
     }
-  } else if (m.has_features() && m.features().job() == rules_.job && store.ready && manifest_) {
-    features(store, name, m.features(), a);
-  } else if (m.has_run_done() && m.run_done().job() == rules_.job && store.ready) {
+  } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && manifest_) {
+    rows(store, name, std::move(*m.mutable_rows()), a);
+  } else if (m.has_run_done() && m.run_done().job() == rules_.job.job() && store.ready) {
     run_done(store, m.run_done(), a);
-  } else if (m.has_refused() && m.refused().job() == rules_.job) {
+  } else if (m.has_refused() && m.refused().job() == rules_.job.job()) {
     lose(name, store, m.refused().reason(), a);
   }
   return a;
@@ -103,7 +105,7 @@ Intake::Actions Intake::message(Time now, const std::string& name, const wire::F
 void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a) {
   const size_t n = m.digests().size() / kDigest;
   if (store.ready || m.digests().size() % kDigest || m.labels().size() != static_cast<int>(n) ||
-      m.sources().size() != n) {
+      m.sources().size() != n || (m.paths_size() > 0 && m.paths_size() != static_cast<int>(n))) {
     a.end_session = "an inventory whose parts do not fit";
     return;
   }
@@ -121,6 +123,7 @@ void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a)
       return;
     }
     if (label > 0) claim.label = store.names[label - 1];
+    if (m.paths_size() > 0) claim.path = m.paths(static_cast<int>(i));
     claim.source = static_cast<LabelSource>(source);
     store.claims.push_back(std::move(claim));
   }
@@ -141,12 +144,13 @@ void Intake::make_manifest(Actions& a) {
     claims.push_back(stores_[names[s]].claims);
   }
   std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
-  manifest_ = std::make_unique<Manifest>(claims, rules_.manifest, rules_.classes);
+  manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
   ledger_ = std::make_unique<Ledger>(*manifest_, names);
   reported_.resize(manifest_->runs() + 1);
   for (auto& [name, store] : stores_) {
     store.asked.assign(manifest_->size(), false);
     ledger_->arrive(*store.number);
+    a.inventories.push_back({name, store.claims});
   }
   a.manifest_made = true;
   if (manifest_->unlabelled() > 0) {
@@ -191,7 +195,7 @@ bool Intake::ask(const std::string& name, Store& store, Actions& a) {
     }
     if (numbers.empty()) continue;
     wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
-    w.set_job(rules_.job);
+    w.set_job(rules_.job.job());
     w.set_run(run);
     w.set_numbers(pack_numbers(numbers));
     w.set_places(pack_numbers(places));
@@ -199,7 +203,16 @@ bool Intake::ask(const std::string& name, Store& store, Actions& a) {
   return gone;
 }
 
-void Intake::features(Store& store, const std::string& name, const wire::Features& f, Actions& a) {
+// The size of each row; nullopt when the message contradicts itself.
+std::optional<std::vector<size_t>> Intake::lengths(const wire::Rows& f, size_t rows) const {
+  std::vector<size_t> sizes(f.lengths().begin(), f.lengths().end());
+  if (rules_.row_bytes > 0) sizes.assign(rows, rules_.row_bytes);
+  const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  if (sizes.size() != rows || sum != f.rows().size()) return std::nullopt;
+  return sizes;
+}
+
+void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
   const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
   std::set<uint64_t> unreadable;
   for (const wire::Unreadable& u : f.unreadable()) unreadable.insert(u.number());
@@ -208,29 +221,30 @@ void Intake::features(Store& store, const std::string& name, const wire::Feature
     fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
   }
   for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
-  if (!fits || f.rows().size() != (numbers->size() - unreadable.size()) * rules_.row_bytes) {
-    a.end_session = "features that were not asked for, or rows of another size";
+  const auto sizes = fits ? lengths(f, numbers->size() - unreadable.size()) : std::nullopt;
+  if (!sizes) {
+    a.end_session = "rows that were not asked for, or of another size";
     return;
   }
   if (xxh3(f.rows().data(), f.rows().size()) != f.checksum()) {
-    a.end_session = "features with a wrong checksum";
+    a.end_session = "rows with a wrong checksum";
     if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
     return;
   }
   store.received[f.run()] += numbers->size();
-  Rows& rows = a.keep.emplace_back();
-  rows.ticket = ++tickets_;
-  size_t at = 0;
+  const auto message = std::make_shared<const wire::Rows>(std::move(f));
+  Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message});
+  std::string_view bytes = message->rows();
+  size_t row = 0;
   for (uint64_t number : *numbers) {
     if (unreadable.contains(number)) continue;
-    if (!ledger_->has_row(number)) {
-      rows.rows.emplace_back(number, f.rows().substr(at, rules_.row_bytes));
-    }
-    at += rules_.row_bytes;
+    const size_t size = (*sizes)[row++];
+    if (!ledger_->has_row(number)) rows.rows.emplace_back(number, bytes.substr(0, size));
+    bytes.remove_prefix(size);
   }
-  Pending& p = pending_[rows.ticket] = {name, store.session, f.run(), f.chunk(), {}};
-  for (const auto& [number, row] : rows.rows) p.numbers.push_back(number);
-  for (const wire::Unreadable& u : f.unreadable()) {
+  Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
+  for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
+  for (const wire::Unreadable& u : message->unreadable()) {
     ledger_->cannot_read(u.number(), *store.number, u.reason());
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
   }
@@ -240,22 +254,40 @@ void Intake::features(Store& store, const std::string& name, const wire::Feature
   }
 }
 
-Intake::Actions Intake::durable(uint64_t ticket) {
+Intake::Actions Intake::durable(uint64_t ticket, std::span<const BadRow> bad) {
   Actions a;
   const auto it = pending_.find(ticket);
   if (it == pending_.end()) throw Error("intake: ticket ", ticket, " is not open");
   const Pending p = std::move(it->second);
   pending_.erase(it);
-  for (uint64_t number : p.numbers) (void)ledger_->settle(number);
   const Store& store = stores_.at(p.store);
+  for (const BadRow& b : bad) {
+    ledger_->cannot_read(b.number, *store.number, b.reason);
+    a.notes.push_back("store " + p.store + ": photo " +
+                      to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
+  }
+  for (uint64_t number : p.numbers) {
+    if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
+      (void)ledger_->settle(number);
+    }
+  }
   if (store.here && store.session == p.session) {
     wire::Ack& ack = *a.send.emplace_back(p.store, wire::ToStore()).second.mutable_ack();
-    ack.set_job(rules_.job);
+    ack.set_job(rules_.job.job());
     ack.set_run(p.run);
     ack.set_chunk(p.chunk);
   }
+  if (!bad.empty()) ask_all(a);
   report_complete(a);
   return a;
+}
+
+std::vector<uint64_t> Intake::absent(uint32_t run) const {
+  std::vector<uint64_t> numbers;
+  for (uint64_t number : manifest_->run(run)) {
+    if (!ledger_->has_row(number)) numbers.push_back(number);
+  }
+  return numbers;
 }
 
 void Intake::run_done(const Store& store, const wire::RunDone& done, Actions& a) {

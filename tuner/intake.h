@@ -1,7 +1,7 @@
-// How the features of one job come in: inventories make the manifest, every photo is asked of one
-// store that holds it, rows are acknowledged when they are durable, and what a lost store owed is
-// asked of others. A pure state machine: the caller sends, writes and trains as it is told. One
-// thread. docs/wire.md describes the messages.
+// How the rows of one job come in (features, labels, crops, files: one for each photo): inventories
+// make the manifest, every photo is asked of one store that holds it, rows are acknowledged when
+// they are durable, and what a lost store owed is asked of others. A pure state machine: the caller
+// sends, writes and trains as it is told. One thread. docs/wire.md describes the messages.
 #pragma once
 
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,13 +21,10 @@
 namespace ndtrain {
 
 struct IntakeRules {
-  uint64_t job = 0;
-  Digest model{};                    // the extractor's file
-  std::vector<std::string> outputs;  // what crosses
-  size_t row_bytes = 0;              // of all of it, for one photo
+  wire::Job job = {};    // what every store is asked
+  size_t row_bytes = 0;  // 0: rows differ in size
   ManifestRules manifest = {};
-  std::vector<std::string> classes = {};  // whose ids are kept
-  uint32_t stores = 1;                    // how many the job waits for
+  uint32_t stores = 1;  // how many the job waits for
   std::chrono::nanoseconds store_timeout = std::chrono::minutes(10);
   bool allow_missing = false;  // go on without what only lost stores have
 };
@@ -39,27 +37,41 @@ class Intake {
   // Rows that the caller makes durable; then it says durable(ticket).
   struct Rows {
     uint64_t ticket = 0;
-    std::vector<std::pair<uint64_t, std::string>> rows;  // manifest number, row
+    uint32_t run = 0;
+    std::vector<std::pair<uint64_t, std::string_view>> rows;  // manifest number, row
+    std::shared_ptr<const wire::Rows> message;                // holds their bytes
+  };
+  // What a store says it has, once it is counted in.
+  struct Inventory {
+    std::string store;
+    std::vector<PhotoClaim> photos;
+  };
+  // A row that is of no use after all.
+  struct BadRow {
+    uint64_t number = 0;
+    std::string reason;
   };
   struct Actions {
     std::vector<std::pair<std::string, wire::ToStore>> send;  // to stores, by name
-    std::vector<Rows> keep;
-    bool manifest_made = false;              // keep it, before anything is sent
-    std::vector<uint32_t> complete;          // runs that can be trained on, rising
-    std::vector<std::string> notes;          // for people
+    bool manifest_made = false;                               // keep it, before anything is sent
+    std::vector<Inventory> inventories;                       // of stores that came
+    std::vector<Rows> keep;                                   // after the inventories
+    std::vector<uint32_t> complete;                           // runs that can be trained on, rising
+    std::vector<std::string> notes;                           // for people
     std::optional<std::string> end_session;  // of the store that was spoken of: why
     std::optional<std::string> failed;       // the job is over
   };
 
   explicit Intake(IntakeRules rules);
-  // Goes on with a job: its manifest, the stores it counts in, the photos whose rows are durable.
+  // Goes on with a job: its manifest, the stores it counts in, the photos whose rows are durable,
+  // and those that runs were closed without.
   Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
-         std::span<const uint64_t> durable, Time now);
+         std::span<const uint64_t> durable, std::span<const uint64_t> absent, Time now);
 
   Actions arrive(Time now, const std::string& store);
   Actions leave(Time now, const std::string& store);
-  Actions message(Time now, const std::string& store, const wire::FromStore& message);
-  Actions durable(uint64_t ticket);
+  Actions message(Time now, const std::string& store, wire::FromStore message);
+  Actions durable(uint64_t ticket, std::span<const BadRow> bad = {});
   Actions tick(Time now);
   Time next() const;  // when tick() has something to do; Time::max() for never
 
@@ -67,6 +79,8 @@ class Intake {
   const Manifest& manifest() const { return *manifest_; }
   const Ledger& ledger() const { return *ledger_; }
   std::vector<std::string> stores() const;  // of the manifest, in its order
+  // Photos of a run without a row: nobody could read them, or who could is lost.
+  std::vector<uint64_t> absent(uint32_t run) const;
 
  private:
   struct Store {
@@ -93,7 +107,8 @@ class Intake {
   void make_manifest(Actions& a);
   bool ask(const std::string& name, Store& store, Actions& a);
   void ask_all(Actions& a);
-  void features(Store& store, const std::string& name, const wire::Features& f, Actions& a);
+  void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
+  std::optional<std::vector<size_t>> lengths(const wire::Rows& f, size_t rows) const;
   void run_done(const Store& store, const wire::RunDone& done, Actions& a);
   void lose(const std::string& name, Store& store, const std::string& why, Actions& a);
   void report_complete(Actions& a);

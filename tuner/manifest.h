@@ -18,6 +18,11 @@ struct ManifestRules {
   uint64_t seed = 0;
   uint32_t runs = 1;       // of training photos, numbered from 1; run 0 is validation
   double val_split = 0.2;  // the share of photos for validation
+  std::vector<std::string> classes = {};  // whose ids are kept, where they are among the labels
+  // All of `classes` stay, and labels beyond them are added behind. Otherwise `classes` count only
+  // when every label is one of them.
+  bool add_classes = false;
+  bool only_labelled = true;  // leaves out photos without a label
 };
 
 // Run of a photo: 0 for validation, else 1 to rules.runs.
@@ -28,6 +33,7 @@ struct PhotoClaim {
   Digest digest{};
   std::string label;  // "": none
   LabelSource source = LabelSource::kFolder;
+  std::string path = {};  // below the store's photo directory, where the job asks for it
 };
 
 class Manifest {
@@ -35,7 +41,7 @@ class Manifest {
   struct Entry {
     Digest digest{};
     uint32_t run = 0;
-    int32_t label = 0;              // of classes()
+    int32_t label = 0;              // of classes(); -1: none
     std::vector<uint32_t> holders;  // stores, rising
   };
   // A photo that somebody labels otherwise than the manifest does.
@@ -44,11 +50,13 @@ class Manifest {
     std::vector<std::string> labels;  // all, in byte order
   };
 
-  // `inventories[s]` is store s's, in any order. Photos without any label are left out and counted.
-  // Of several labels the highest source's counts, then the first in byte order. `classes` are the
-  // ids to keep, names in order; labels beyond them are added behind, in byte order.
-  Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules,
-           std::vector<std::string> classes = {});
+  // `inventories[s]` is store s's, in any order. Photos without any label are counted. Of several
+  // labels the highest source's counts, then the first in byte order. New classes are numbered in
+  // byte order.
+  Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules);
+  // What an earlier one was. `entries` are sorted by digest. Throws Error when they contradict
+  // themselves.
+  Manifest(std::vector<Entry> entries, std::vector<std::string> classes, uint32_t runs);
 
   uint64_t size() const { return entries_.size(); }
   const Entry& entry(uint64_t number) const { return entries_.at(number); }

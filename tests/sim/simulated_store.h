@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ndp/pipestore/feature_work.h"
+#include "ndp/pipestore/row_work.h"
 #include "tests/tuner/claims.h"
 #include "tuner/manifest.h"
 
@@ -33,7 +33,8 @@ class SimulatedStore {
     std::vector<wire::FromStore> out;
     if (m.has_job()) {
       *out.emplace_back().mutable_inventory() = inventory(m.job().job());
-      work_ = std::make_unique<FeatureWork>(m.job().job(), photos_.size(), kRow, kWindow);
+      work_ =
+          std::make_unique<RowWork>(m.job().job(), photos_.size(), RowWork::RowSize{kRow}, kWindow);
     }
     if (m.has_wanted()) work_->wanted(m.wanted()).or_throw();
     if (m.has_ack()) work_->acknowledged(m.ack());
@@ -66,13 +67,13 @@ class SimulatedStore {
     return i;
   }
 
-  std::vector<wire::FromStore> extract(const FeatureWork::Batch& batch) {
-    std::string rows;
-    std::vector<FeatureWork::BadPhoto> bad;
-    for (const FeatureWork::Photo& p : batch.photos) {
+  std::vector<wire::FromStore> extract(const RowWork::Batch& batch) {
+    std::vector<std::string> rows;
+    std::vector<RowWork::BadRow> bad;
+    for (const RowWork::Photo& p : batch.photos) {
       const Digest& d = photos_.at(p.place).digest;
       if (std::ranges::find(bad_, d) == bad_.end()) {
-        rows += row_of(d);
+        rows.push_back(row_of(d));
       } else {
         bad.push_back({p.number, "photo.jpg", "cut short"});
       }
@@ -82,7 +83,7 @@ class SimulatedStore {
 
   std::vector<PhotoClaim> photos_;
   std::vector<Digest> bad_;
-  std::unique_ptr<FeatureWork> work_;
+  std::unique_ptr<RowWork> work_;
 };
 
 // Every photo of the manifest has its own row, and there is nothing else.

@@ -19,7 +19,9 @@ using ::testing::HasSubstr;
 using Time = Intake::Time;
 
 IntakeRules rules(uint32_t stores, bool allow_missing = false) {
-  return {.job = 9,
+  wire::Job job;
+  job.set_job(9);
+  return {.job = job,
           .row_bytes = Store::kRow,
           .manifest = {.seed = 1, .runs = 2},
           .stores = stores,
@@ -115,7 +117,7 @@ TEST(Intake, ARestartedTunerAsksOnlyForWhatItLacks) {
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < 150; n += 3) durable.push_back(n);
   Calm next(rules(2));
-  next.intake = Intake(rules(2), c.intake.manifest(), c.intake.stores(), durable, seconds(0));
+  next.intake = Intake(rules(2), c.intake.manifest(), c.intake.stores(), durable, {}, seconds(0));
   b.forget(10);  // meanwhile
   next.arrive(b);
   next.arrive(a);
@@ -157,7 +159,7 @@ TEST(Intake, WhatWasNotAskedForOrDoesNotFitEndsTheSession) {
     auto actions = intake.message(seconds(0), "a", a.answer(job).at(0));
     return a.answer(actions.send.at(0).second).at(0);
   };
-  const std::vector<std::pair<std::string, std::function<void(wire::Features&)>>> spoilers = {
+  const std::vector<std::pair<std::string, std::function<void(wire::Rows&)>>> spoilers = {
       {"size", [](auto& f) { f.mutable_rows()->pop_back(); }},
       {"not asked", [](auto& f) { f.set_run(f.run() + 1); }},
       {"not asked", [](auto& f) { f.set_run(1000); }},
@@ -167,7 +169,7 @@ TEST(Intake, WhatWasNotAskedForOrDoesNotFitEndsTheSession) {
   for (const auto& [why, spoil] : spoilers) {
     Intake intake(rules(1));
     wire::FromStore m = start(intake);
-    spoil(*m.mutable_features());
+    spoil(*m.mutable_rows());
     const auto actions = intake.message(seconds(0), "a", m);
     ASSERT_TRUE(actions.end_session) << why;
     EXPECT_THAT(*actions.end_session, HasSubstr(why));
@@ -185,7 +187,7 @@ TEST(Intake, AStoreOfManyWrongChecksumsIsLost) {
     (void)intake.arrive(seconds(0), "a");
     const auto asked = intake.message(seconds(0), "a", a.answer(job).at(0));
     wire::FromStore m = a.answer(asked.send.at(0).second).at(0);
-    m.mutable_features()->set_checksum(1);
+    m.mutable_rows()->set_checksum(1);
     last = intake.message(seconds(0), "a", m);
     EXPECT_EQ(last.failed.has_value(), i + 1 == Intake::kBadChecksums);
     if (!last.failed) (void)intake.leave(seconds(0), "a");

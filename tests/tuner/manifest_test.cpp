@@ -61,7 +61,8 @@ TEST(Manifest, TheSeedDealsTrainingPhotosToRunsAndNeverMovesTheSplit) {
 TEST(Manifest, AClassThatAStoreLacksShiftsNothing) {
   const Manifest m(Inventories{{claim(1, "rose")}, {claim(2, "lily"), claim(3, "tulip")}}, {});
   EXPECT_THAT(m.classes(), ElementsAre("lily", "rose", "tulip"));
-  const Manifest kept(Inventories{{claim(1, "rose")}, {claim(2, "lily")}}, {}, {"tulip", "rose"});
+  const Manifest kept(Inventories{{claim(1, "rose")}, {claim(2, "lily")}},
+                      {.classes = {"tulip", "rose"}, .add_classes = true});
   EXPECT_THAT(kept.classes(), ElementsAre("tulip", "rose", "lily"));
 }
 

@@ -53,7 +53,7 @@ int count_to_the_end(LinkEvents<Message>& events, std::string* reason) {
   }
 }
 
-inline std::string* payload(wire::FromStore& m) { return m.mutable_features()->mutable_rows(); }
+inline std::string* payload(wire::FromStore& m) { return m.mutable_rows()->mutable_rows(); }
 inline std::string* payload(wire::ToStore& m) { return m.mutable_model_part()->mutable_bytes(); }
 
 // Of exactly `bytes` bytes, from a few dozen on.

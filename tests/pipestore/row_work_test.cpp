@@ -1,4 +1,4 @@
-#include "ndp/pipestore/feature_work.h"
+#include "ndp/pipestore/row_work.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,8 @@ namespace ndtrain {
 namespace {
 
 using ::testing::ElementsAre;
+
+using Strings = std::vector<std::string>;
 
 constexpr size_t kRow = 4;
 
@@ -21,7 +23,7 @@ wire::Wanted wanted(uint32_t run, std::vector<uint64_t> numbers, std::vector<uin
   return w;
 }
 
-FeatureWork work(uint64_t window = 1000, size_t row = kRow) { return {1, 100, row, window}; }
+RowWork work(uint64_t window = 1000, size_t row = kRow) { return {1, 100, {row}, window}; }
 
 wire::Ack ack(uint64_t chunk) {
   wire::Ack a;
@@ -30,15 +32,15 @@ wire::Ack ack(uint64_t chunk) {
   return a;
 }
 
-TEST(FeatureWork, ValidationComesFirstThenRunByRunInTheManifestsOrder) {
-  FeatureWork w = work();
+TEST(RowWork, ValidationComesFirstThenRunByRunInTheManifestsOrder) {
+  RowWork w = work();
   ASSERT_TRUE(w.wanted(wanted(2, {1, 5}, {0, 1})).ok());
   ASSERT_TRUE(w.wanted(wanted(0, {3, 4, 9}, {2, 3, 4})).ok());
   ASSERT_TRUE(w.wanted(wanted(2, {2}, {7})).ok());
   const auto first = w.next(2), second = w.next(2), third = w.next(10);
   EXPECT_EQ(first->run, 0u);
-  EXPECT_THAT(first->photos, ElementsAre(FeatureWork::Photo{3, 2}, FeatureWork::Photo{4, 3}));
-  EXPECT_THAT(second->photos, ElementsAre(FeatureWork::Photo{9, 4}));
+  EXPECT_THAT(first->photos, ElementsAre(RowWork::Photo{3, 2}, RowWork::Photo{4, 3}));
+  EXPECT_THAT(second->photos, ElementsAre(RowWork::Photo{9, 4}));
   EXPECT_EQ(third->run, 2u);
   EXPECT_EQ(third->photos.size(), 3u);
   EXPECT_EQ(third->photos[1].number, 2u);
@@ -46,13 +48,13 @@ TEST(FeatureWork, ValidationComesFirstThenRunByRunInTheManifestsOrder) {
   EXPECT_FALSE(w.idle());
 }
 
-TEST(FeatureWork, TheWindowBoundsWhatIsNotAcknowledged) {
-  FeatureWork w = work(3 * kRow);
+TEST(RowWork, TheWindowBoundsWhatIsNotAcknowledged) {
+  RowWork w = work(3 * kRow);
   ASSERT_TRUE(w.wanted(wanted(0, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4})).ok());
   const auto two = w.next(2), one = w.next(2);
   EXPECT_EQ(one->photos.size(), 1u);
   EXPECT_FALSE(w.next(1));
-  (void)w.done(*two, "aaaabbbb", {});
+  (void)w.done(*two, Strings{"aaaa", "bbbb"}, {});
   EXPECT_FALSE(w.next(1)) << "sent, not acknowledged";
   w.acknowledged(ack(99));
   EXPECT_FALSE(w.next(1)) << "an unknown chunk";
@@ -62,55 +64,71 @@ TEST(FeatureWork, TheWindowBoundsWhatIsNotAcknowledged) {
   EXPECT_EQ(w.next(5)->photos.size(), 2u);
 }
 
-TEST(FeatureWork, ABatchThatIsLargerThanTheWindowGoesAlone) {
-  FeatureWork w = work(kRow);
+TEST(RowWork, ABatchThatIsLargerThanTheWindowGoesAlone) {
+  RowWork w = work(kRow);
   ASSERT_TRUE(w.wanted(wanted(0, {0, 1, 2}, {0, 1, 2})).ok());
   EXPECT_EQ(w.next(2)->photos.size(), 2u);
   EXPECT_FALSE(w.next(1));
 }
 
-TEST(FeatureWork, RowsAreCutIntoChunks) {
-  const size_t row = FeatureWork::kChunkBytes / 3;
-  FeatureWork w = work(row * 100, row);
+TEST(RowWork, RowsAreCutIntoChunks) {
+  const size_t row = RowWork::kChunkBytes / 3;
+  RowWork w = work(row * 100, row);
   ASSERT_TRUE(w.wanted(wanted(1, {4, 6, 8, 10}, {0, 1, 2, 3})).ok());
   const auto batch = w.next(10);
-  const auto sent = w.done(*batch, std::string(row, 'a') + std::string(row * 3, 'b'), {});
+  const auto sent = w.done(*batch,
+                           Strings{std::string(row, 'a'), std::string(row, 'b'),
+                                   std::string(row, 'b'), std::string(row, 'b')},
+                           {});
   ASSERT_EQ(sent.size(), 3u);
-  EXPECT_EQ(sent[0].features().rows().size(), 3 * row);
-  EXPECT_EQ(sent[1].features().rows(), std::string(row, 'b'));
-  EXPECT_THAT(unpack_numbers(sent[0].features().numbers(), 100, 100).or_throw(),
+  EXPECT_EQ(sent[0].rows().rows().size(), 3 * row);
+  EXPECT_EQ(sent[1].rows().rows(), std::string(row, 'b'));
+  EXPECT_THAT(unpack_numbers(sent[0].rows().numbers(), 100, 100).or_throw(),
               ElementsAre(4u, 6u, 8u));
   EXPECT_EQ(sent[2].run_done().photos(), 4u);
 }
 
-TEST(FeatureWork, APhotoThatCannotBeReadKeepsItsPlace) {
-  FeatureWork w = work();
+TEST(RowWork, APhotoThatCannotBeReadKeepsItsPlace) {
+  RowWork w = work();
   ASSERT_TRUE(w.wanted(wanted(1, {4, 6, 8}, {0, 1, 2})).ok());
   const auto batch = w.next(10);
-  const auto sent = w.done(*batch, "aaaacccc", {{6, "x.jpg", "cut short"}});
+  const auto sent = w.done(*batch, Strings{"aaaa", "cccc"}, {{6, "x.jpg", "cut short"}});
   ASSERT_EQ(sent.size(), 2u);
-  const wire::Features& f = sent[0].features();
+  const wire::Rows& f = sent[0].rows();
   EXPECT_THAT(unpack_numbers(f.numbers(), 100, 100).or_throw(), ElementsAre(4u, 6u, 8u));
   EXPECT_EQ(f.rows(), "aaaacccc");
   EXPECT_EQ(f.unreadable(0).number(), 6u);
   EXPECT_EQ(sent[1].run_done().unreadable(), 1u);
-  EXPECT_THROW(w.done(*batch, "aaaa", {}), Error);
+  EXPECT_THROW(w.done(*batch, Strings{"aaaa"}, {}), Error);
 }
 
-TEST(FeatureWork, ARunIsDoneAgainWhenMoreOfItIsWanted) {
-  FeatureWork w = work();
+TEST(RowWork, ARunIsDoneAgainWhenMoreOfItIsWanted) {
+  RowWork w = work();
   ASSERT_TRUE(w.wanted(wanted(1, {1}, {0})).ok());
-  EXPECT_EQ(w.done(*w.next(5), "aaaa", {}).back().run_done().photos(), 1u);
+  EXPECT_EQ(w.done(*w.next(5), Strings{"aaaa"}, {}).back().run_done().photos(), 1u);
   ASSERT_TRUE(w.wanted(wanted(1, {7}, {5})).ok());
-  EXPECT_EQ(w.done(*w.next(5), "aaaa", {}).back().run_done().photos(), 2u);
+  EXPECT_EQ(w.done(*w.next(5), Strings{"aaaa"}, {}).back().run_done().photos(), 2u);
   w.acknowledged(ack(1));
   EXPECT_FALSE(w.idle());
   w.acknowledged(ack(2));
   EXPECT_TRUE(w.idle());
 }
 
-TEST(FeatureWork, MessagesThatContradictThemselvesAreRefused) {
-  FeatureWork w = work();
+TEST(RowWork, RowsOfDifferentSizesSayHowLongTheyAre) {
+  RowWork w(1, 100, {.bytes = 100, .varies = true}, 1000);
+  ASSERT_TRUE(w.wanted(wanted(0, {0, 1, 2}, {0, 1, 2})).ok());
+  const auto batch = w.next(3);
+  EXPECT_EQ(w.unacknowledged_bytes(), 300u) << "a guess";
+  const auto sent = w.done(*batch, Strings{"a", "bbb"}, {{1, "x.jpg", "cut short"}});
+  EXPECT_THAT(sent[0].rows().lengths(), ElementsAre(1u, 3u));
+  EXPECT_EQ(sent[0].rows().rows(), "abbb");
+  EXPECT_EQ(w.unacknowledged_bytes(), 4u);
+  w.acknowledged(ack(1));
+  EXPECT_EQ(w.unacknowledged_bytes(), 0u);
+}
+
+TEST(RowWork, MessagesThatContradictThemselvesAreRefused) {
+  RowWork w = work();
   EXPECT_EQ(w.wanted(wanted(0, {1, 2}, {0})).code(), Code::kCorrupt);
   EXPECT_EQ(w.wanted(wanted(0, {1}, {100})).code(), Code::kCorrupt);
   wire::Wanted m = wanted(0, {1}, {1});

@@ -19,7 +19,10 @@ using Store = testing::SimulatedStore;
 using Time = Intake::Time;
 
 IntakeRules rules(uint32_t stores) {
-  return {.job = 9, .row_bytes = Store::kRow, .manifest = {.seed = 1, .runs = 2}, .stores = stores};
+  wire::Job job;
+  job.set_job(9);
+  return {
+      .job = job, .row_bytes = Store::kRow, .manifest = {.seed = 1, .runs = 2}, .stores = stores};
 }
 
 // Three stores whose sessions break, whose messages wait, and a Tuner whose disk takes its time and
@@ -88,8 +91,8 @@ class Storm {
     } else if (!line.up.empty()) {
       const wire::FromStore m = line.up.front();
       line.up.pop_front();
-      const wire::Features& f = m.features();
-      if (m.has_features()) {
+      const wire::Rows& f = m.rows();
+      if (m.has_rows()) {
         chunks_[{line.store.name, f.chunk()}] =
             unpack_numbers(f.numbers(), 1u << 20, 1u << 20).or_throw();
       }
@@ -113,7 +116,7 @@ class Storm {
   void restart() {
     std::vector<uint64_t> durable;
     for (const auto& [number, row] : spool_) durable.push_back(number);
-    intake_ = Intake(rules(3), intake_.manifest(), intake_.stores(), durable, now_);
+    intake_ = Intake(rules(3), intake_.manifest(), intake_.stores(), durable, {}, now_);
     writing_.clear();
     complete_.clear();
     for (Line& line : stores_) {
@@ -156,7 +159,7 @@ class Storm {
   std::vector<uint32_t> complete_;
 };
 
-TEST(Features, EveryPhotoHasItsRowWhateverBreaks) {
+TEST(Rows, EveryPhotoHasItsRowWhateverBreaks) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Storm storm(seed);
     ASSERT_TRUE(storm.run(12'000)) << "seed " << seed;

@@ -1,4 +1,4 @@
-#include "ndp/pipestore/feature_work.h"
+#include "ndp/pipestore/row_work.h"
 
 #include <algorithm>
 
@@ -7,12 +7,12 @@
 
 namespace ndtrain {
 
-FeatureWork::FeatureWork(uint64_t job, uint64_t photos, size_t row_bytes, uint64_t window)
-    : job_(job), photos_(photos), row_bytes_(row_bytes), window_(window) {
-  if (row_bytes_ == 0) throw Error("feature work: a row of no bytes");
+RowWork::RowWork(uint64_t job, uint64_t photos, RowSize row, uint64_t window)
+    : job_(job), photos_(photos), row_(row), window_(window) {
+  if (row_.bytes == 0) throw Error("row work: a row of no bytes");
 }
 
-Status FeatureWork::wanted(const wire::Wanted& m) {
+Status RowWork::wanted(const wire::Wanted& m) {
   const auto numbers = unpack_numbers(m.numbers(), UINT64_MAX, m.numbers().size());
   if (!numbers.ok()) return numbers.status();
   const auto places = unpack_numbers(m.places(), photos_, m.places().size());
@@ -28,9 +28,9 @@ Status FeatureWork::wanted(const wire::Wanted& m) {
   return {};
 }
 
-std::optional<FeatureWork::Batch> FeatureWork::next(size_t most) {
+std::optional<RowWork::Batch> RowWork::next(size_t most) {
   if (queued_.empty() || most == 0) return std::nullopt;
-  const uint64_t room = bytes_ < window_ ? (window_ - bytes_) / row_bytes_ : 0;
+  const uint64_t room = bytes_ < window_ ? (window_ - bytes_) / row_.bytes : 0;
   const bool nothing_outside = bytes_ == 0;
   if (room == 0 && !nothing_outside) return std::nullopt;
   Batch batch{*queued_.begin(), {}};
@@ -43,59 +43,68 @@ std::optional<FeatureWork::Batch> FeatureWork::next(size_t most) {
   if (run.queue.empty()) queued_.erase(batch.run);
   run.outside += n;
   taken_up_ += n;
-  bytes_ += n * row_bytes_;
+  bytes_ += n * row_.bytes;
   return batch;
 }
 
-std::vector<wire::FromStore> FeatureWork::done(const Batch& batch, std::string_view rows,
-                                               const std::vector<BadPhoto>& bad) {
-  if (rows.size() != (batch.photos.size() - bad.size()) * row_bytes_) {
-    throw Error("feature work: ", rows.size(), " bytes for ", batch.photos.size() - bad.size(),
-                " rows of ", row_bytes_);
+std::vector<wire::FromStore> RowWork::done(const Batch& batch, std::span<const std::string> rows,
+                                           const std::vector<BadRow>& bad, double busy) {
+  if (rows.size() + bad.size() != batch.photos.size()) {
+    throw Error("row work: ", rows.size(), " rows and ", bad.size(), " bad photos of ",
+                batch.photos.size());
   }
-  std::map<uint64_t, const BadPhoto*> unreadable;
-  for (const BadPhoto& b : bad) unreadable.emplace(b.number, &b);
-  const size_t per_chunk = std::max<size_t>(1, kChunkBytes / row_bytes_);
+  std::map<uint64_t, const BadRow*> unreadable;
+  for (const BadRow& b : bad) unreadable.emplace(b.number, &b);
+  bytes_ -= batch.photos.size() * row_.bytes;
   std::vector<wire::FromStore> out;
   for (size_t at = 0; at < batch.photos.size();) {
-    wire::Features& f = *out.emplace_back().mutable_features();
+    wire::Rows& f = *out.emplace_back().mutable_rows();
     f.set_job(job_);
     f.set_run(batch.run);
     f.set_chunk(++chunks_);
     std::vector<uint64_t> numbers;
-    for (; at < batch.photos.size() && numbers.size() < per_chunk; ++at) {
-      numbers.push_back(batch.photos[at].number);
-      const auto b = unreadable.find(numbers.back());
+    for (; at < batch.photos.size(); ++at) {
+      const uint64_t number = batch.photos[at].number;
+      const auto b = unreadable.find(number);
       if (b == unreadable.end()) {
-        f.mutable_rows()->append(rows.substr(0, row_bytes_));
-        rows.remove_prefix(row_bytes_);
-        continue;
+        const std::string& row = rows.front();
+        if (!row_.varies && row.size() != row_.bytes) {
+          throw Error("row work: a row of ", row.size(), " bytes, not ", row_.bytes);
+        }
+        if (!numbers.empty() && f.rows().size() + row.size() > kChunkBytes) break;
+        f.mutable_rows()->append(row);
+        if (row_.varies) f.add_lengths(static_cast<uint32_t>(row.size()));
+        rows = rows.subspan(1);
+      } else {
+        wire::Unreadable& u = *f.add_unreadable();
+        u.set_number(number);
+        u.set_path(b->second->path);
+        u.set_reason(b->second->reason);
       }
-      wire::Unreadable& u = *f.add_unreadable();
-      u.set_number(b->second->number);
-      u.set_path(b->second->path);
-      u.set_reason(b->second->reason);
+      numbers.push_back(number);
     }
     f.set_numbers(pack_numbers(numbers));
     f.set_checksum(xxh3(f.rows().data(), f.rows().size()));
-    unacknowledged_[f.chunk()] = numbers.size() * row_bytes_;
+    bytes_ += unacknowledged_[f.chunk()] = f.rows().size();
   }
   Run& run = runs_[batch.run];
   run.outside -= batch.photos.size();
   taken_up_ -= batch.photos.size();
   run.sent += batch.photos.size();
   run.bad += bad.size();
+  run.busy += busy;
   if (run.queue.empty() && run.outside == 0) {
     wire::RunDone& end = *out.emplace_back().mutable_run_done();
     end.set_job(job_);
     end.set_run(batch.run);
     end.set_photos(run.sent);
     end.set_unreadable(run.bad);
+    end.set_seconds(run.busy);
   }
   return out;
 }
 
-void FeatureWork::acknowledged(const wire::Ack& m) {
+void RowWork::acknowledged(const wire::Ack& m) {
   const auto it = unacknowledged_.find(m.chunk());
   if (m.job() != job_ || it == unacknowledged_.end()) return;
   bytes_ -= it->second;

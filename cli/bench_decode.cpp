@@ -34,9 +34,9 @@ int run_bench_decode(Context& context, const Args& args) {
         static_cast<int64_t>(files.size()), 1, [&](int64_t begin, int64_t end) {
           std::vector<float> out(preprocess.values());
           for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-            int64_t warnings = 0;
+            PhotoCost cost;
             bad +=
-                !preprocess_photo(page.photos[i].path, files[i], preprocess, out.data(), warnings)
+                !preprocess_photo(page.photos[i].path, files[i], preprocess, out.data(), cost)
                      .ok();
           }
         });

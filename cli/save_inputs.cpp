@@ -19,9 +19,9 @@ void save_inputs(Fs& fs, const PhotoSet& set, const Preprocess& preprocess,
     const auto file = fs.read(join(set.root, path), limits::kPhotoFile);
     if (!file.ok()) continue;
     Tensor input({DType::kF32, shape});
-    int64_t warnings = 0;
+    PhotoCost cost;
     const Status made =
-        preprocess_photo(path, *file, preprocess, input.mutable_as<float>().data(), warnings);
+        preprocess_photo(path, *file, preprocess, input.mutable_as<float>().data(), cost);
     if (!made.ok()) continue;
     write_tensor_file(fs, join(directory, fmt::format("input_{}.pb", i)), {path, input}).or_throw();
   }

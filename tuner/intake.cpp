@@ -11,6 +11,7 @@ namespace ndtrain {
 namespace {
 
 constexpr size_t kDigest = sizeof(Digest);
+constexpr size_t kNamedConflicts = 10;
 
 }  // namespace
 
@@ -18,8 +19,7 @@ Intake::Intake(IntakeRules rules) : rules_(std::move(rules)) {
   if (rules_.stores < 1) throw Error("intake: no stores");
 }
 
-Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
-               std::span<const uint64_t> durable, std::span<const uint64_t> absent, Time now)
+Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores, Time now)
     : Intake(std::move(rules)) {
   manifest_ = std::make_unique<Manifest>(std::move(manifest));
   ledger_ = std::make_unique<Ledger>(*manifest_, stores);
@@ -27,6 +27,10 @@ Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> st
     stores_[stores[s]].number = s;
     stores_[stores[s]].away_since = now;
   }
+  reported_.resize(manifest_->runs() + 1);
+}
+
+Intake::Actions Intake::begin(std::span<const uint64_t> durable, std::span<const uint64_t> absent) {
   for (uint64_t number : durable) (void)ledger_->settle(number);
   for (uint64_t number : absent) {
     if (ledger_->has_row(number)) continue;
@@ -34,7 +38,11 @@ Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> st
       ledger_->cannot_read(number, holder, "its run was closed without it");
     }
   }
-  reported_.resize(manifest_->runs() + 1);
+  begun_ = true;
+  Actions a;
+  ask_all(a);
+  report_complete(a);
+  return a;
 }
 
 std::vector<std::string> Intake::stores() const {
@@ -92,7 +100,7 @@ Intake::Actions Intake::message(Time now, const std::string& name, wire::FromSto
       ask_all(a);
       report_complete(a);
     }
-  } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && manifest_) {
+  } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && begun_) {
     rows(store, name, std::move(*m.mutable_rows()), a);
   } else if (m.has_run_done() && m.run_done().job() == rules_.job.job() && store.ready) {
     run_done(store, m.run_done(), a);
@@ -143,6 +151,7 @@ void Intake::make_manifest(Actions& a) {
     stores_[names[s]].number = s;
     claims.push_back(stores_[names[s]].claims);
   }
+  // Those not ready come too late.
   std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
   manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
   ledger_ = std::make_unique<Ledger>(*manifest_, names);
@@ -156,7 +165,13 @@ void Intake::make_manifest(Actions& a) {
   if (manifest_->unlabelled() > 0) {
     a.notes.push_back(std::to_string(manifest_->unlabelled()) + " photos have no label");
   }
+  size_t named = 0;
   for (const Manifest::Conflict& c : manifest_->conflicts()) {
+    if (++named > kNamedConflicts) {
+      a.notes.push_back("and " + std::to_string(manifest_->conflicts().size() - kNamedConflicts) +
+                        " more photos with several labels");
+      break;
+    }
     std::string labels;
     for (const std::string& l : c.labels) labels += (labels.empty() ? "" : ", ") + l;
     a.notes.push_back("photo " + to_hex(manifest_->entry(c.number).digest).substr(0, 12) +
@@ -166,7 +181,7 @@ void Intake::make_manifest(Actions& a) {
 
 // Again while a store finds that it lost a photo, which another may have then.
 void Intake::ask_all(Actions& a) {
-  for (bool again = true; again;) {
+  for (bool again = begun_; again;) {
     again = false;
     for (auto& [name, store] : stores_) {
       if (store.ready && !store.lost && ask(name, store, a)) again = true;
@@ -331,7 +346,6 @@ void Intake::lose(const std::string& name, Store& store, const std::string& why,
 
 Intake::Actions Intake::tick(Time now) {
   Actions a;
-  if (manifest_ && !over_) report_complete(a);  // of a job that goes on
   for (auto& [name, store] : stores_) {
     if (over_) break;
     if (!store.number || store.here || store.lost) continue;
@@ -357,6 +371,7 @@ Intake::Time Intake::next() const {
 }
 
 void Intake::report_complete(Actions& a) {
+  if (!begun_) return;
   for (uint32_t run = 0; run < reported_.size(); ++run) {
     if (reported_[run]) continue;
     if (!ledger_->complete(run)) return;  // validation first, then in order

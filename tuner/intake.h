@@ -63,10 +63,12 @@ class Intake {
   };
 
   explicit Intake(IntakeRules rules);
-  // Goes on with a job: its manifest, the stores it counts in, the photos whose rows are durable,
-  // and those that runs were closed without.
-  Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores,
-         std::span<const uint64_t> durable, std::span<const uint64_t> absent, Time now);
+  // Goes on with a job: its manifest and the stores it counts in.
+  Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores, Time now);
+
+  // The manifest is kept; what is lacking is asked for from now on. `durable`: photos whose rows
+  // are there; `absent`: those that runs were closed without, before a restart.
+  Actions begin(std::span<const uint64_t> durable, std::span<const uint64_t> absent);
 
   Actions arrive(Time now, const std::string& store);
   Actions leave(Time now, const std::string& store);
@@ -120,7 +122,7 @@ class Intake {
   std::map<uint64_t, Pending> pending_;
   uint64_t tickets_ = 0;
   std::vector<bool> reported_;  // runs
-  bool over_ = false;
+  bool begun_ = false, over_ = false;
 };
 
 }  // namespace ndtrain

@@ -34,6 +34,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
       device_(device),
       config_(std::move(config)) {
   if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
+  if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
   const StepGraph s = make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
   parameters_ = std::make_unique<Parameters>(s.graph, s.trainable);
@@ -122,7 +123,7 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
   while (step_ < total) {
     const auto begin = static_cast<size_t>(step_ * config_.batch);
     const size_t n = std::min(static_cast<size_t>(config_.batch), order.size() - begin);
-    lr = learning_rate(schedule, epoch_ * total + step_);
+    lr = lr_factor_ * learning_rate(schedule, epoch_ % config_.epochs * total + step_);
     // A single row left over makes poor batch statistics; it is seen in another epoch.
     const bool left_over = n == 1 && total > 1 && config_.batch > 1;
     if (!left_over || !has_batch_statistics_) {
@@ -139,6 +140,10 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
   step_ = 0;
   loss_sum_ = correct_ = rows_ = 0;
   return true;
+}
+
+void Trainer::reset_optimizer() {
+  optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
 }
 
 const Model& Trainer::model() {

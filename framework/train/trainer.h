@@ -17,7 +17,7 @@
 namespace ndtrain {
 
 struct TrainerConfig {
-  int64_t epochs = 15, batch = 64;
+  int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
   OptimizerConfig optimizer = {};
   Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
   double warmup_epochs = 0;
@@ -49,6 +49,11 @@ class Trainer {
   // where.
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {});
 
+  // Of the following steps: their learning rate is the schedule's times `factor`; the optimizer has
+  // no past.
+  void scale_lr(double factor) { lr_factor_ = factor; }
+  void reset_optimizer();
+
   Evaluation evaluate(Dataset& data);
   const TrainerConfig& config() const { return config_; }
   const Model& model();  // with the current parameters and running statistics
@@ -76,6 +81,7 @@ class Trainer {
   std::map<int64_t, std::unique_ptr<Step>> steps_;
   bool has_batch_statistics_ = false;
   int64_t epoch_ = 0, step_ = 0;
+  double lr_factor_ = 1;
   double loss_sum_ = 0, correct_ = 0, rows_ = 0;
 };
 

@@ -28,7 +28,7 @@ struct Slot {
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
   std::vector<Status> status;
-  std::vector<int64_t> warnings;
+  std::vector<PhotoCost> costs;
   std::vector<size_t> good;  // items whose rows are in `input`, in order
   std::vector<BadPhoto> bad;
   Tensor input;
@@ -115,13 +115,13 @@ class Pipeline {
     const Shape shape = input_shape(static_cast<int64_t>(n));
     if (s.input.shape() != shape || !s.input.defined()) s.input = Tensor({DType::kF32, shape});
     s.status.assign(n, Status());
-    s.warnings.assign(n, 0);
+    s.costs.assign(n, {});
     float* rows = s.input.mutable_as<float>().data();
     shared_threads().parallel_for(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
         s.status[i] = s.files[i].ok()
                           ? preprocess_photo(name_(s.items[i]), *s.files[i], preprocess_,
-                                             rows + i * values, s.warnings[i])
+                                             rows + i * values, s.costs[i])
                           : s.files[i].status();
       }
     });
@@ -163,16 +163,30 @@ Tensor first_rows(const Tensor& t, size_t n) {
 
 }  // namespace
 
-Status preprocess_photo(const std::string& name, std::string_view file,
-                        const Preprocess& preprocess, float* out, int64_t& warnings) {
+Result<Image> crop_photo(const std::string& name, std::string_view file,
+                         const Preprocess& preprocess, PhotoCost& cost) {
   const auto bytes = std::as_bytes(std::span(file));
   const Verdict verdict = judge_photo(name, bytes);
-  if (verdict.state == PhotoState::kSkipped) return {Code::kUnsupported, verdict.reason};
-  if (verdict.state != PhotoState::kOk) return {Code::kCorrupt, verdict.reason};
+  if (verdict.state == PhotoState::kSkipped) return Status(Code::kUnsupported, verdict.reason);
+  if (verdict.state != PhotoState::kOk) return Status(Code::kCorrupt, verdict.reason);
+  const Stopwatch decoding;
   const Result<Decoded> decoded = decode(bytes, decode_options(preprocess));
+  cost.decode_s += decoding.seconds();
   if (!decoded.ok()) return decoded.status();
-  warnings += decoded->warnings;
-  normalize(crop(decoded->image, preprocess), preprocess, out);
+  cost.warnings += decoded->warnings;
+  const Stopwatch resizing;
+  Image image = crop(decoded->image, preprocess);
+  cost.resize_s += resizing.seconds();
+  return image;
+}
+
+Status preprocess_photo(const std::string& name, std::string_view file,
+                        const Preprocess& preprocess, float* out, PhotoCost& cost) {
+  const Result<Image> image = crop_photo(name, file, preprocess, cost);
+  if (!image.ok()) return image.status();
+  const Stopwatch normalising;
+  normalize(*image, preprocess, out);
+  cost.normalise_s += normalising.seconds();
   return {};
 }
 
@@ -207,7 +221,12 @@ EngineStats Engine::run(std::span<const size_t> items,
       for (const BadPhoto& b : s.bad) {
         ++(b.reason.code() == Code::kUnsupported ? stats.skipped : stats.quarantined);
       }
-      for (int64_t w : s.warnings) stats.warnings += w;
+      for (const PhotoCost& c : s.costs) {
+        stats.warnings += c.warnings;
+        stats.decode_s += c.decode_s;
+        stats.resize_s += c.resize_s;
+        stats.normalise_s += c.normalise_s;
+      }
       if (!on_batch({s.good, outputs, s.bad})) break;
       pipeline.give_back(std::move(*slot));
     }

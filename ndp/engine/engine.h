@@ -26,6 +26,8 @@ struct EngineStats {
   int64_t warnings = 0;     // harmless decoder warnings
   int64_t bytes = 0;        // of photo files read
   double load_s = 0, preprocess_s = 0, infer_s = 0;  // busy time of each stage
+  // What the second stage's threads spent on its steps, added up.
+  double decode_s = 0, resize_s = 0, normalise_s = 0;
   double wall_s = 0;
 };
 
@@ -63,9 +65,18 @@ class Engine {
   EngineOptions options_;
 };
 
-// One photo file to the network's input: checks that the content is what `name` says, decodes,
-// crops, normalises into `out` (preprocess.values() floats). Counts harmless warnings. Thread-safe.
+// What one photo took: harmless decoder warnings, and seconds.
+struct PhotoCost {
+  int64_t warnings = 0;
+  double decode_s = 0, resize_s = 0, normalise_s = 0;
+};
+
+// One photo file to what the network sees: checks that the content is what `name` says, decodes,
+// crops. Thread-safe.
+Result<Image> crop_photo(const std::string& name, std::string_view file,
+                         const Preprocess& preprocess, PhotoCost& cost);
+// The same, normalised into `out` (preprocess.values() floats).
 Status preprocess_photo(const std::string& name, std::string_view file,
-                        const Preprocess& preprocess, float* out, int64_t& warnings);
+                        const Preprocess& preprocess, float* out, PhotoCost& cost);
 
 }  // namespace ndtrain

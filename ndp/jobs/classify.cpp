@@ -19,9 +19,8 @@ std::vector<float> softmax(std::span<const float> logits) {
   return p;
 }
 
-Classification classification(std::span<const float> logits, size_t photo, int64_t label,
-                              int64_t k) {
-  const std::vector<float> p = softmax(logits);
+std::vector<ClassScore> best_of(std::span<const float> logits, const std::vector<float>& p,
+                                int64_t k) {
   std::vector<int64_t> order(p.size());
   std::iota(order.begin(), order.end(), int64_t{0});
   const auto n = std::min<std::ptrdiff_t>(k, static_cast<std::ptrdiff_t>(p.size()));
@@ -29,9 +28,16 @@ Classification classification(std::span<const float> logits, size_t photo, int64
     const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
     return x != y ? x > y : a < b;
   });
-  Classification c{.photo = photo};
+  std::vector<ClassScore> best;
   for (std::ptrdiff_t i = 0; i < n; ++i)
-    c.top.push_back({order[i], p[static_cast<size_t>(order[i])]});
+    best.push_back({order[i], p[static_cast<size_t>(order[i])]});
+  return best;
+}
+
+Classification classification(std::span<const float> logits, size_t photo, int64_t label,
+                              int64_t k) {
+  const std::vector<float> p = softmax(logits);
+  Classification c{.photo = photo, .top = best_of(logits, p, k)};
   if (label >= 0) {
     if (label >= static_cast<int64_t>(p.size())) {
       throw Error("label ", label, " but the model has ", p.size(), " classes");
@@ -44,6 +50,10 @@ Classification classification(std::span<const float> logits, size_t photo, int64
 }
 
 }  // namespace
+
+std::vector<ClassScore> best_classes(std::span<const float> logits, int64_t k) {
+  return best_of(logits, softmax(logits), k);
+}
 
 EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const PhotoSet& set,
                      std::span<const size_t> photos, const ClassifyOptions& options,

@@ -16,6 +16,9 @@ struct ClassScore {
   float score;  // softmax probability
 };
 
+// The k best of one photo's logits.
+std::vector<ClassScore> best_classes(std::span<const float> logits, int64_t k);
+
 struct Classification {
   size_t photo;                   // in the PhotoSet
   std::vector<ClassScore> top;    // best first; equal scores in the order of their ids

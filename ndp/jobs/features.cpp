@@ -1,6 +1,7 @@
 #include "ndp/jobs/features.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,10 +13,6 @@ namespace ndtrain {
 namespace {
 
 constexpr int64_t kFlushBytes = int64_t{64} << 20;
-
-size_t bytes_of_row(const TensorType& t) {
-  return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
-}
 
 // Which photos are computed anew does not depend on where they are or in what order they came.
 std::vector<size_t> first_by_digest(const std::vector<Photo>& photos, std::vector<size_t> items) {
@@ -39,6 +36,15 @@ std::string verdict_on(size_t photos, const NumericsCheck& check, bool exact) {
 }
 
 }  // namespace
+
+int64_t half_of_free_memory() {
+  const int64_t free = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+  return std::max(free / 2, int64_t{256} << 20);
+}
+
+size_t bytes_of_row(const TensorType& t) {
+  return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
+}
 
 FeatureTable::FeatureTable(SegmentStore& cache, Digest extractor, std::vector<TensorType> row_types,
                            int64_t memory_limit)

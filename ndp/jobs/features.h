@@ -24,6 +24,12 @@ struct ExtractionReport {
   int64_t foreign_accepted = 0, foreign_refused = 0, sampled = 0;
 };
 
+// Bytes that may well be spent on keeping features in memory.
+int64_t half_of_free_memory();
+
+// Of one row of a tensor with this type for a batch of 1.
+size_t bytes_of_row(const TensorType& t);
+
 // What computes features here, and what else may have.
 struct NumericsRule {
   std::string id;      // feature_numerics()

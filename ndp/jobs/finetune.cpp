@@ -1,7 +1,6 @@
 #include "ndp/jobs/finetune.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,11 +14,6 @@
 
 namespace ndtrain {
 namespace {
-
-int64_t half_of_free_memory() {
-  const int64_t free = int64_t{sysconf(_SC_AVPHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  return std::max(free / 2, int64_t{256} << 20);
-}
 
 std::string size(double bytes) {
   return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3)

@@ -2,22 +2,13 @@
 
 #include <atomic>
 
-#include "ndp/photos/verdict.h"
-
 namespace ndtrain {
 
 Result<Image> PhotoRows::decode_crop(size_t photo) const {
   const Result<std::string> file = open_(photo);
   if (!file.ok()) return file.status();
-  const auto bytes = std::as_bytes(std::span(*file));
-  const Verdict verdict = judge_photo((*photos_)[photo].path, bytes);
-  if (verdict.state != PhotoState::kOk) {
-    return Status(verdict.state == PhotoState::kSkipped ? Code::kUnsupported : Code::kCorrupt,
-                  verdict.reason);
-  }
-  const Result<Decoded> decoded = decode(bytes, decode_options(preprocess_));
-  if (!decoded.ok()) return decoded.status();
-  return crop(decoded->image, preprocess_);
+  PhotoCost cost;
+  return crop_photo((*photos_)[photo].path, *file, preprocess_, cost);
 }
 
 void PhotoRows::fill(const std::vector<Photo>& photos, Engine::Open open, Progress& progress,

@@ -51,24 +51,24 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset& val, int64_t epochs) {
   Evaluation e;
   if (val.size() > 0) e = trainer_.evaluate(val);
   seconds_ += seconds();
-  row_ = {.epoch = epoch.epoch + 1,
-          .train_loss = epoch.loss,
-          .train_top1 = epoch.top1,
-          .val_loss = e.loss,
-          .val_top1 = e.top1,
-          .val_top5 = e.top5,
-          .lr = epoch.lr,
-          .seconds = seconds()};
+  const EpochRow row{.epoch = epoch.epoch + 1,
+                     .train_loss = epoch.loss,
+                     .train_top1 = epoch.top1,
+                     .val_loss = e.loss,
+                     .val_top1 = e.top1,
+                     .val_top5 = e.top5,
+                     .lr = epoch.lr,
+                     .seconds = seconds()};
   progress_.update(train.size(),
                    fmt::format("loss {:.4f}  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}",
-                               row_.train_loss, row_.val_loss, row_.val_top1, row_.val_top5));
+                               row.train_loss, row.val_loss, row.val_top1, row.val_top5));
   progress_.end();
   if (e.top1 > best_top1_ || best_epoch_ < 0 || val.size() == 0) {
     best_top1_ = e.top1;
     best_epoch_ = epoch.epoch;
     save("best.safetensors");
   }
-  run_.add_epoch(row_);
+  run_.add_epoch(row);
   save("last.safetensors");
   return true;
 }

@@ -31,7 +31,6 @@ class TrainingLoop {
   void restore_best();
 
   int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: none yet
-  const EpochRow& last_row() const { return row_; }
   double seconds() const { return seconds_; }  // spent in train_epoch
   // When the first step of this process was done; zero before.
   std::chrono::nanoseconds first_step() const { return first_step_; }
@@ -47,7 +46,6 @@ class TrainingLoop {
   std::string fingerprint_;
   double best_top1_ = -1;
   int64_t best_epoch_ = -1;
-  EpochRow row_;
   double seconds_ = 0;
   std::chrono::nanoseconds first_step_{0};
 };

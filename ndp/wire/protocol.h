@@ -12,6 +12,9 @@ inline constexpr uint32_t kProtocols[] = {1};
 
 inline constexpr std::chrono::milliseconds kHeartbeat{5000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged
+// A ModelWanted is answered with this many parts of this many bytes, or what there is.
+inline constexpr size_t kModelPart = size_t{256} << 10;
+inline constexpr int kModelParts = 16;
 inline constexpr size_t kStoreNameBytes = 64;
 
 // Letters, digits, '.', '_' and '-', not beginning with '.' or '-': safe in paths and in logs.

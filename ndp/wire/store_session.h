@@ -46,6 +46,7 @@ class StoreSession {
   Actions closed(Time now, const std::string& reason);
 
   bool open() const { return state_ == State::kOpen; }
+  void put_in_force(uint64_t version) { hello_.set_version_in_force(version); }
   // Marks a message as of this session, about to be sent.
   void stamp(Time now, wire::FromStore& message);
   Time next() const;  // when tick() has something to do

@@ -144,6 +144,13 @@ TunerSessions::Actions TunerSessions::tick(Time now) {
   return a;
 }
 
+TunerSessions::Actions TunerSessions::refuse(Time now, const std::string& store,
+                                             const std::string& why) {
+  Actions a;
+  if (const auto link = link_of(store)) refuse(now, *link, wire::Refusal::BAD_MESSAGE, why, a);
+  return a;
+}
+
 std::optional<LinkId> TunerSessions::link_of(const std::string& store) const {
   const auto it = by_store_.find(store);
   return it == by_store_.end() ? std::nullopt : std::optional(it->second);

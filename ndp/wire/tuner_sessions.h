@@ -38,6 +38,8 @@ class TunerSessions {
   Actions message(Time now, LinkId link, const wire::FromStore& message);
   Actions closed(LinkId link, const std::string& reason);
   Actions tick(Time now);
+  // Ends a store's session because of what it sent.
+  Actions refuse(Time now, const std::string& store, const std::string& why);
 
   // Nullopt when the store has no session.
   std::optional<LinkId> link_of(const std::string& store) const;

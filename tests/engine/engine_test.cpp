@@ -136,8 +136,8 @@ TEST(Engine, FeaturesAreThoseOfThePreprocessedPhoto) {
       const Shape s =
           layout == Layout::kNchw ? Shape{1, 3, kSide, kSide} : Shape{1, kSide, kSide, 3};
       Tensor input({DType::kF32, s});
-      int64_t warnings = 0;
-      preprocess_photo(files[i].name, files[i].bytes, p, input.mutable_as<float>().data(), warnings)
+      PhotoCost cost;
+      preprocess_photo(files[i].name, files[i].bytes, p, input.mutable_as<float>().data(), cost)
           .or_throw();
       const auto want = extractor(1, layout).run({&input, 1})[0];
       const auto row = want.as<float>();

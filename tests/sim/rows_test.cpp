@@ -116,7 +116,7 @@ class Storm {
   void restart() {
     std::vector<uint64_t> durable;
     for (const auto& [number, row] : spool_) durable.push_back(number);
-    intake_ = Intake(rules(3), intake_.manifest(), intake_.stores(), durable, {}, now_);
+    intake_ = Intake(rules(3), intake_.manifest(), intake_.stores(), now_);
     writing_.clear();
     complete_.clear();
     for (Line& line : stores_) {
@@ -124,11 +124,12 @@ class Storm {
       line.up.clear();
       line.down.clear();
     }
-    take(intake_.tick(now_));
+    take(intake_.begin(durable, {}));
   }
   void take(Intake::Actions a) {
     EXPECT_FALSE(a.end_session) << *a.end_session;
     EXPECT_FALSE(a.failed) << *a.failed;
+    if (a.manifest_made) return take(intake_.begin({}, {}));
     for (uint32_t run : a.complete) {
       complete_.push_back(run);
       for (uint64_t n : intake_.manifest().run(run)) {

@@ -1,0 +1,68 @@
+// Rows from a directory of photos: features and labels through the engine and the feature cache,
+// crops and files as they are.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "ndp/engine/engine.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/jobs/photo_set.h"
+#include "ndp/pipestore/row_maker.h"
+#include "ndp/store/segment_store.h"
+
+namespace ndtrain {
+
+struct PhotoRowConfig {
+  std::string photos;  // the directory
+  // What the photos show: "folder", the first directory on their path (below train or val, where
+  // there are such); "none"; or a CSV file,class.
+  std::string labels = "folder";
+  std::string cache;        // where the catalogue and the features are kept
+  int64_t cache_bytes = 0;  // of features; 0: a tenth of the volume
+  int64_t batch = 32;
+  // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
+  uint32_t shard = 0, shards = 1;
+};
+
+class PhotoRowMaker final : public RowMaker {
+ public:
+  // Throws Error when the catalogue or the cache cannot be had.
+  PhotoRowMaker(PhotoRowConfig config, const Device& device, Fs& fs, Clock& clock);
+  ~PhotoRowMaker() override;
+
+  uint64_t photos() const override { return known_; }
+  Result<StoreInventory> scan() override;
+  Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
+                                const std::string& head) override;
+  Result<Made> make(std::span<const size_t> places) override;
+
+ private:
+  struct Network;  // the models of the job in progress
+
+  std::string label_of(const std::string& path) const;
+  bool in_shard(const std::string& path) const;
+  Result<std::string> read(size_t place) const;
+  Made features(std::span<const size_t> places);
+  Made labels(std::span<const size_t> places);
+  Made crops(std::span<const size_t> places, bool packed);
+  Made files(std::span<const size_t> places);
+  // A row of the extractor's outputs for each place, from the cache or new; empty where it is bad.
+  std::vector<std::string> extract(std::span<const size_t> places, Made& made);
+
+  PhotoRowConfig config_;
+  const Device& device_;
+  Fs& fs_;
+  std::unique_ptr<Catalogue> catalogue_;
+  std::unique_ptr<SegmentStore> cache_;
+  std::atomic<uint64_t> known_ = 0;
+  std::map<std::string, std::string> csv_;  // label by path, of a CSV
+  StoreInventory inventory_;
+  wire::Job job_;
+  Preprocess preprocess_;
+  std::unique_ptr<Network> network_;
+};
+
+}  // namespace ndtrain

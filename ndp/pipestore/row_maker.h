@@ -1,0 +1,54 @@
+// What a PipeStore makes of its photos when a job asks: its inventory, and a row for each photo.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "ndp/labels/label_db.h"
+#include "ndp/pipestore/row_work.h"
+
+namespace ndtrain {
+
+struct StorePhoto {
+  Digest digest{};
+  std::string path;   // below the photo directory
+  std::string label;  // "": none
+  LabelSource source = LabelSource::kFolder;
+  int64_t bytes = 0;
+};
+
+struct StoreInventory {
+  std::vector<StorePhoto> photos;  // by digest, each once
+  uint64_t unreadable = 0;         // files that are no whole photos
+};
+
+// One thread at a time, but for photos().
+class RowMaker {
+ public:
+  struct Bad {
+    size_t place = 0;  // in the inventory
+    std::string reason;
+  };
+  struct Made {
+    std::vector<std::string> rows;  // of the photos that could be read, in order
+    std::vector<Bad> bad;
+    double busy = 0;                       // seconds
+    std::map<std::string, double> stages;  // seconds by the engine's steps
+  };
+
+  virtual ~RowMaker() = default;
+
+  virtual uint64_t photos() const = 0;  // as far as is known
+  // What is there now. A Status when the photo directory cannot be read.
+  virtual Result<StoreInventory> scan() = 0;
+  // A job begins; `extractor` and `head` are the paths of its models, where it has them. How large
+  // a row is; a Status when the job cannot be done here.
+  virtual Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
+                                        const std::string& head) = 0;
+  // Rows of the job that was opened last, for photos of the inventory that was scanned last.
+  virtual Result<Made> make(std::span<const size_t> places) = 0;
+};
+
+}  // namespace ndtrain

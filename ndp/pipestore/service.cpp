@@ -1,0 +1,227 @@
+#include "ndp/pipestore/service.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<Digest> digest_of(const std::string& bytes) {
+  Digest d{};
+  if (bytes.size() != d.size()) return std::nullopt;
+  std::ranges::copy(bytes, d.begin());
+  return d;
+}
+
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+VersionInForce read_in_force(Fs& fs, const std::string& path) {
+  VersionInForce v;
+  const Result<std::string> text = fs.read(path);
+  if (text.status().code() == Code::kNotFound) return v;
+  text.status().or_throw();
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("version")) throw Error(path, ": is not what we wrote");
+  v.version = json["version"];
+  if (json.contains("extractor"))
+    v.extractor = digest_from_hex(json["extractor"].get<std::string>());
+  if (json.contains("head")) v.head = digest_from_hex(json["head"].get<std::string>());
+  return v;
+}
+
+wire::Hello with_photos(wire::Hello hello, const RowMaker& maker, const VersionInForce& version) {
+  hello.set_photos(maker.photos());
+  hello.set_version_in_force(version.version);
+  return hello;
+}
+
+}  // namespace
+
+PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, uint64_t seed)
+    : setting_(setting),
+      session_(with_photos(std::move(hello), setting.maker,
+                           read_in_force(setting.fs, setting.state.file("in_force.json"))),
+               setting.state.known_tuner().or_throw(), seed),
+      shelf_(setting.fs, setting.state.file("models")),
+      in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"))) {}
+
+void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
+  if (event.link != link_id_) return;  // of a link that was given up
+  if (std::holds_alternative<LinkOpened>(event.what)) {
+    apply(session_.opened(now()));
+  } else if (const auto* closed = std::get_if<LinkClosed>(&event.what)) {
+    apply(session_.closed(now(), closed->reason));
+  } else {
+    const auto& message = std::get<wire::ToStore>(event.what);
+    const StoreSession::Actions actions = session_.message(now(), message);
+    apply(actions);
+    if (actions.deliver) deliver(message);
+  }
+}
+
+void PipeStoreService::tick() { apply(session_.tick(now())); }
+
+void PipeStoreService::apply(const StoreSession::Actions& actions) {
+  if (actions.remember) setting_.state.remember(*actions.remember).or_throw();
+  for (const wire::FromStore& m : actions.send) link_->send(m);
+  if (!session_.open()) {  // what was under way belongs to a session that is over
+    jobs_.clear();
+    fetching_.reset();
+  }
+  if (actions.close && link_) link_->close();
+  if (!actions.note.empty()) log::info("{}", actions.note);
+  if (actions.dial) link_ = setting_.dial(++link_id_);
+}
+
+void PipeStoreService::leave(const std::string& reason) {
+  if (!session_.open()) return;
+  wire::FromStore m;
+  m.mutable_leaving()->set_reason(reason);
+  send(std::move(m));
+  link_->close();
+}
+
+void PipeStoreService::send(wire::FromStore message) {
+  session_.stamp(now(), message);
+  link_->send(std::move(message));
+}
+
+void PipeStoreService::refuse(uint64_t job, const std::string& reason) {
+  log::warn("job {} cannot be done here: {}", job, reason);
+  jobs_.erase(job);
+  wire::FromStore m;
+  m.mutable_refused()->set_job(job);
+  m.mutable_refused()->set_reason(reason);
+  send(std::move(m));
+}
+
+void PipeStoreService::deliver(const wire::ToStore& m) {
+  if (m.has_job()) {
+    log::info("job {} begins", m.job().job());
+    jobs_[m.job().job()] = Job{.ask = m.job(), .serial = ++serials_};
+    advance();
+  } else if (m.has_model_part()) {
+    part(m.model_part());
+  } else if (m.has_publish()) {
+    coming_ = VersionInForce{m.publish().version(), digest_of(m.publish().extractor()),
+                             digest_of(m.publish().head())};
+    advance();
+  } else if (m.has_wanted()) {
+    const auto job = jobs_.find(m.wanted().job());
+    if (job == jobs_.end() || !job->second.work) return;
+    if (const Status s = job->second.work->wanted(m.wanted()); !s.ok()) {
+      return refuse(job->first, s.message());
+    }
+    pump(job->first);
+  } else if (m.has_ack()) {
+    const auto job = jobs_.find(m.ack().job());
+    if (job == jobs_.end() || !job->second.work) return;
+    job->second.work->acknowledged(m.ack());
+    pump(job->first);
+  } else if (m.has_job_end()) {
+    if (jobs_.erase(m.job_end().job())) log::info("job {} has ended", m.job_end().job());
+  }
+}
+
+std::vector<Digest> PipeStoreService::models_of(const wire::Job& job) const {
+  std::vector<Digest> models;
+  if (const auto d = digest_of(job.extractor())) models.push_back(*d);
+  if (const auto d = digest_of(job.head())) models.push_back(*d);
+  return models;
+}
+
+void PipeStoreService::advance() {
+  std::vector<uint64_t> ready;
+  for (auto& [id, job] : jobs_) {
+    if (!job.preparing && !job.work && fetch(models_of(job.ask))) ready.push_back(id);
+  }
+  for (const uint64_t id : ready) prepare(id);
+  if (!coming_) return;
+  std::vector<Digest> models;
+  if (coming_->extractor) models.push_back(*coming_->extractor);
+  if (coming_->head) models.push_back(*coming_->head);
+  if (fetch(models)) swap_in();
+}
+
+bool PipeStoreService::fetch(const std::vector<Digest>& models) {
+  for (const Digest& model : models) {
+    if (shelf_.has(model)) continue;
+    if (fetching_) return false;  // one after the other
+    const Result<int64_t> offset = shelf_.offset(model);
+    if (!offset.ok()) {
+      model_failed(offset.status().message());
+      return false;
+    }
+    fetching_ = model;
+    asked_until_ = *offset + static_cast<int64_t>(kModelPart) * kModelParts;
+    wire::FromStore m;
+    m.mutable_model_wanted()->set_sha256(text_of(model));
+    m.mutable_model_wanted()->set_offset(static_cast<uint64_t>(*offset));
+    send(std::move(m));
+    return false;
+  }
+  return true;
+}
+
+void PipeStoreService::part(const wire::ModelPart& p) {
+  const std::optional<Digest> model = digest_of(p.sha256());
+  if (!model || model != fetching_) return;
+  if (xxh3(p.bytes().data(), p.bytes().size()) != p.checksum()) {
+    log::warn("a part of model {} has a wrong checksum", to_hex(*model).substr(0, 12));
+    link_->close();
+    return apply(session_.closed(now(), "a model part with a wrong checksum"));
+  }
+  const Result<bool> whole = shelf_.add(*model, static_cast<int64_t>(p.offset()),
+                                        static_cast<int64_t>(p.total()), p.bytes());
+  if (whole.status().code() == Code::kCancelled) return;
+  if (!whole.ok() && (whole.status().code() != Code::kCorrupt || ++corrupt_ >= kCorruptModels)) {
+    return model_failed(whole.status().message());
+  }
+  if (!whole.ok()) log::warn("{}", whole.status().message());
+  const auto here = static_cast<int64_t>(p.offset() + p.bytes().size());
+  if (whole.ok() && !*whole && here < asked_until_) return;
+  fetching_.reset();
+  if (whole.ok() && *whole) {
+    corrupt_ = 0;
+    log::info("model {} is here, {} bytes", to_hex(*model).substr(0, 12), p.total());
+  }
+  advance();
+}
+
+void PipeStoreService::model_failed(const std::string& reason) {
+  fetching_.reset();
+  coming_.reset();
+  corrupt_ = 0;
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, job] : jobs_) {
+    if (!job.work && !job.preparing) waiting.push_back(id);
+  }
+  for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + reason);
+}
+
+// Rows read the version when they begin, so it changes between two of them.
+void PipeStoreService::swap_in() {
+  const VersionInForce next = *std::exchange(coming_, std::nullopt);
+  Json json = {{"version", next.version}};
+  if (next.extractor) json["extractor"] = to_hex(*next.extractor);
+  if (next.head) json["head"] = to_hex(*next.head);
+  const Status s = publish(setting_.fs, setting_.state.file("in_force.json"), json.dump() + "\n");
+  if (!s.ok()) {
+    log::error("version {} cannot be put in force: {}", next.version, s.message());
+    return;
+  }
+  in_force_ = next;
+  session_.put_in_force(next.version);
+  log::info("version {} is in force", next.version);
+  wire::FromStore m;
+  m.mutable_in_force()->set_version(next.version);
+  send(std::move(m));
+}
+
+}  // namespace ndtrain

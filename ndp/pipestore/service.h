@@ -1,0 +1,117 @@
+// A PipeStore: its session with the Tuner, the models it is sent, the jobs it makes rows for, the
+// version it has in force. A state machine over injected files, clock, links and lanes, so that a
+// simulator can drive it; one thread owns it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/lanes.h"
+#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_work.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/state_directory.h"
+#include "ndp/wire/store_session.h"
+
+namespace ndtrain {
+
+// What runs on photos that are uploaded, say.
+struct VersionInForce {
+  uint64_t version = 0;  // 0: none
+  std::optional<Digest> extractor, head;
+};
+
+class PipeStoreService {
+ public:
+  using Time = StoreSession::Time;
+  static constexpr size_t kLanes = 1;
+  static constexpr size_t kBatch = 256;     // photos of one task, at most
+  static constexpr size_t kTasks = 2;       // that make rows, on the lane at once
+  static constexpr int kCorruptModels = 3;  // then the job is refused
+
+  struct Setting {
+    Fs& fs;
+    Clock& clock;
+    StateDirectory& state;
+    Lanes& lanes;
+    RowMaker& maker;
+    std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+  };
+
+  // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
+  PipeStoreService(const Setting& setting, wire::Hello hello, uint64_t seed);
+
+  void handle(LinkEvent<wire::ToStore> event);
+  void tick();
+  Time next() const { return session_.next(); }
+  void leave(const std::string& reason);  // says so to the Tuner, and closes
+
+  bool connected() const { return session_.open(); }
+  const VersionInForce& in_force() const { return in_force_; }
+  size_t jobs() const { return jobs_.size(); }
+  uint64_t rows_made() const { return rows_made_; }
+  const std::map<std::string, double>& stages() const { return stages_; }  // seconds, so far
+
+ private:
+  struct Job {
+    wire::Job ask;
+    uint64_t serial = 0;  // tasks of another are stale
+    bool preparing = false;
+    std::shared_ptr<const StoreInventory> inventory;
+    std::unique_ptr<RowWork> work;
+    size_t tasks = 0;                                          // on the lane
+    std::map<uint32_t, std::map<std::string, double>> stages;  // by run
+  };
+  struct Prepared {
+    std::shared_ptr<const StoreInventory> inventory;
+    RowWork::RowSize row;
+  };
+
+  Time now() const { return setting_.clock.monotonic(); }
+  void apply(const StoreSession::Actions& actions);
+  void deliver(const wire::ToStore& message);
+  void send(wire::FromStore message);
+  void refuse(uint64_t job, const std::string& reason);
+
+  bool is_current(uint64_t job, uint64_t serial) const {
+    const auto it = jobs_.find(job);
+    return it != jobs_.end() && it->second.serial == serial;
+  }
+  void advance();  // whatever waits for a model, or for nothing any more
+  std::vector<Digest> models_of(const wire::Job& job) const;
+  bool fetch(const std::vector<Digest>& models);  // true: all are here
+  void part(const wire::ModelPart& part);
+  void model_failed(const std::string& reason);
+
+  void prepare(uint64_t id);
+  void prepared(uint64_t id, const Result<Prepared>& result);
+  void send_inventory(const Job& job);
+  void pump(uint64_t id);
+  void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
+  void swap_in();
+
+  Setting setting_;
+  StoreSession session_;
+  ModelShelf shelf_;
+  std::unique_ptr<LinkClient> link_;
+  LinkId link_id_ = 0;
+  uint64_t serials_ = 0;
+  std::map<uint64_t, Job> jobs_;  // of this session
+  uint64_t opened_ = 0;           // the job that the maker has open
+  std::optional<Digest> fetching_;
+  int64_t asked_until_ = 0;  // bytes of it
+  int corrupt_ = 0;
+  VersionInForce in_force_;
+  std::optional<VersionInForce> coming_;
+  uint64_t rows_made_ = 0;
+  std::map<std::string, double> stages_;
+};
+
+}  // namespace ndtrain

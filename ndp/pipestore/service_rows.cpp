@@ -1,0 +1,149 @@
+// The rows that a PipeStore makes for its jobs.
+#include <algorithm>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/pipestore/service.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kInventoryBytes = size_t{1} << 20;  // of one message, about
+
+}  // namespace
+
+void PipeStoreService::prepare(uint64_t id) {
+  Job& job = jobs_.at(id);
+  job.preparing = true;
+  opened_ = id;  // from its place on the lane on
+  const std::vector<Digest> models = models_of(job.ask);
+  std::string paths[2];
+  for (size_t i = 0; i < models.size(); ++i) paths[i] = shelf_.path(models[i]);
+  setting_.lanes.start(
+      0,
+      [this, id, serial = job.serial, ask = job.ask, extractor = paths[0],
+       head = paths[1]]() -> Continuation {
+        Result<Prepared> result = Status(Code::kIo, "nothing was tried");
+        try {
+          Result<StoreInventory> inventory = setting_.maker.scan();
+          if (inventory.ok()) {
+            const auto row = setting_.maker.open(ask, extractor, head);
+            if (row.ok()) {
+              result = Prepared{std::make_shared<StoreInventory>(std::move(*inventory)), *row};
+            } else {
+              result = row.status();
+            }
+          } else {
+            result = inventory.status();
+          }
+        } catch (const FsyncFailed&) {
+          throw;
+        } catch (const std::exception& e) {
+          result = Status(Code::kIo, e.what());
+        }
+        return [this, id, serial, result = std::move(result)] {
+          if (is_current(id, serial)) prepared(id, result);
+        };
+      });
+}
+
+void PipeStoreService::prepared(uint64_t id, const Result<Prepared>& result) {
+  if (!result.ok()) return refuse(id, result.status().message());
+  Job& job = jobs_.at(id);
+  job.preparing = false;
+  job.inventory = result->inventory;
+  job.work =
+      std::make_unique<RowWork>(id, job.inventory->photos.size(), result->row, session_.window());
+  send_inventory(job);
+}
+
+void PipeStoreService::send_inventory(const Job& job) {
+  std::map<std::string, uint32_t> names;
+  const std::vector<StorePhoto>& photos = job.inventory->photos;
+  size_t at = 0;
+  do {
+    wire::FromStore m;
+    wire::Inventory& i = *m.mutable_inventory();
+    i.set_job(job.ask.job());
+    for (size_t bytes = 0; at < photos.size() && bytes < kInventoryBytes; ++at) {
+      const StorePhoto& p = photos[at];
+      i.mutable_digests()->append(p.digest.begin(), p.digest.end());
+      i.mutable_sources()->push_back(static_cast<char>(p.source));
+      uint32_t label = 0;
+      if (!p.label.empty()) {
+        const auto [name, fresh] = names.emplace(p.label, static_cast<uint32_t>(names.size()) + 1);
+        if (fresh) i.add_names(p.label);
+        label = name->second;
+      }
+      i.add_labels(label);
+      if (job.ask.with_paths()) i.add_paths(p.path);
+      bytes += sizeof(Digest) + 2 + (job.ask.with_paths() ? p.path.size() + 2 : 0) + p.label.size();
+    }
+    i.set_last(at == photos.size());
+    if (i.last()) {
+      uint64_t bytes = 0;
+      for (const StorePhoto& p : photos) bytes += static_cast<uint64_t>(p.bytes);
+      i.set_photo_bytes(bytes);
+      i.set_unreadable(job.inventory->unreadable);
+    }
+    send(std::move(m));
+  } while (at < photos.size());
+}
+
+void PipeStoreService::pump(uint64_t id) {
+  Job& job = jobs_.at(id);
+  if (opened_ != id) return;  // another job has begun
+  while (job.tasks < kTasks) {
+    std::optional<RowWork::Batch> batch = job.work->next(kBatch);
+    if (!batch) return;
+    ++job.tasks;
+    std::vector<size_t> places;
+    for (const RowWork::Photo& p : batch->photos) places.push_back(p.place);
+    setting_.lanes.start(0,
+                         [this, id, serial = job.serial, batch = std::move(*batch),
+                          places = std::move(places)]() -> Continuation {
+                           Result<RowMaker::Made> result = Status(Code::kIo, "nothing was tried");
+                           try {
+                             result = setting_.maker.make(places);
+                           } catch (const FsyncFailed&) {
+                             throw;
+                           } catch (const std::exception& e) {
+                             result = Status(Code::kIo, e.what());
+                           }
+                           return [this, id, serial, batch, result = std::move(result)] {
+                             if (is_current(id, serial)) made(id, batch, result);
+                           };
+                         });
+  }
+}
+
+void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
+                            const Result<RowMaker::Made>& made) {
+  if (!made.ok()) return refuse(id, made.status().message());
+  Job& job = jobs_.at(id);
+  --job.tasks;
+  rows_made_ += made->rows.size();
+  std::vector<RowWork::BadRow> bad;
+  for (const RowMaker::Bad& b : made->bad) {
+    const auto photo = std::ranges::find(batch.photos, b.place, &RowWork::Photo::place);
+    bad.push_back({photo->number, job.inventory->photos.at(b.place).path, b.reason});
+  }
+  auto& stages = job.stages[batch.run];
+  for (const auto& [name, seconds] : made->stages) {
+    stages[name] += seconds;
+    stages_[name] += seconds;
+  }
+  for (wire::FromStore& m : job.work->done(batch, made->rows, bad, made->busy)) {
+    if (m.has_run_done()) {
+      for (const auto& [name, seconds] : stages) {
+        wire::Stage& s = *m.mutable_run_done()->add_stages();
+        s.set_name(name);
+        s.set_seconds(seconds);
+      }
+    }
+    send(std::move(m));
+  }
+  pump(id);
+}
+
+}  // namespace ndtrain

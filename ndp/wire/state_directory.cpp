@@ -1,0 +1,121 @@
+#include "ndp/wire/state_directory.h"
+
+#include <nlohmann/json.hpp>
+
+#include "framework/core/hash.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+// Null when there is no file yet.
+Result<Json> read_state(Fs& fs, const std::string& path) {
+  const Result<std::string> text = fs.read(path);
+  if (text.status().code() == Code::kNotFound) return Json();
+  if (!text.ok()) return text.status();
+  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return Status(Code::kCorrupt, path + ": is not JSON");
+  return json;
+}
+
+Status write_state(Fs& fs, const std::string& path, const Json& json) {
+  return publish(fs, path, json.dump(2) + "\n");
+}
+
+std::string bytes_from_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+std::string hex_of(const std::string& bytes) {
+  return to_hex({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+}
+
+// What `f` makes of the JSON, or kCorrupt when a key is absent or of another kind.
+template <typename F>
+auto reading(const std::string& path, F f) -> Result<decltype(f())> {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    return Status(Code::kCorrupt, path + ": " + e.what());
+  }
+}
+
+}  // namespace
+
+Result<StateDirectory> StateDirectory::open(Fs& fs, const std::string& path,
+                                            const std::string& role) {
+  if (const Status s = fs.make_directories(path); !s.ok()) return s;
+  StateDirectory d(fs, path, role);
+  Result<std::unique_ptr<FileLock>> lock = fs.lock(d.file("lock"));
+  if (lock.status().code() == Code::kExists) {
+    return Status(Code::kExists, path + " belongs to another running " + role);
+  }
+  if (!lock.ok()) return lock.status();
+  d.lock_ = std::move(*lock);
+  const std::string file = d.file("state.json");
+  const Result<Json> json = read_state(fs, file);
+  if (!json.ok()) return json.status();
+  if (json->is_null()) {
+    if (const Status s = write_state(fs, file, {{"role", role}, {"format", kFormat}}); !s.ok()) {
+      return s;
+    }
+    return d;
+  }
+  const auto found = reading(file, [&] {
+    return std::pair(json->at("role").get<std::string>(), json->at("format").get<int>());
+  });
+  if (!found.ok()) return found.status();
+  if (found->first != role) {
+    return Status(Code::kUnsupported,
+                  path + " is the state of a " + found->first + ", not of a " + role);
+  }
+  if (found->second != kFormat) {
+    return Status(Code::kUnsupported, path + " has format " + std::to_string(found->second) +
+                                          "; this program knows " + std::to_string(kFormat));
+  }
+  return d;
+}
+
+Result<TunerIdentity> StateDirectory::next_term(uint64_t random) {
+  Result<Json> json = read_state(*fs_, file("state.json"));
+  if (!json.ok()) return json.status();
+  if (!json->contains("tuner")) {
+    const Digest drawn = sha256(std::to_string(random));
+    (*json)["tuner"] = to_hex(std::span(drawn).first(16));
+    (*json)["term"] = 0;
+  }
+  const auto me = reading(file("state.json"), [&] {
+    return TunerIdentity{bytes_from_hex(json->at("tuner").get<std::string>()),
+                         json->at("term").get<uint64_t>() + 1};
+  });
+  if (!me.ok()) return me;
+  (*json)["term"] = me->term;
+  if (const Status s = write_state(*fs_, file("state.json"), *json); !s.ok()) return s;
+  return me;
+}
+
+Result<KnownTuner> StateDirectory::known_tuner() const {
+  const Result<Json> json = read_state(*fs_, file("state.json"));
+  if (!json.ok()) return json.status();
+  return reading(file("state.json"), [&] {
+    return json->contains("tuner") ? KnownTuner{bytes_from_hex(json->at("tuner")), json->at("term")}
+                                   : KnownTuner{};
+  });
+}
+
+Status StateDirectory::remember(const KnownTuner& tuner) {
+  Result<Json> json = read_state(*fs_, file("state.json"));
+  if (!json.ok()) return json.status();
+  (*json)["tuner"] = hex_of(tuner.tuner);
+  (*json)["term"] = tuner.term;
+  return write_state(*fs_, file("state.json"), *json);
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,45 @@
+// What a role keeps on its disk. One process has the directory at a time; a newer format, or the
+// directory of another role, is refused.
+//
+// DIR/state.json   {"role": "tuner", "format": 1, …}: what the role itself must not forget
+// DIR/lock
+//
+// One thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "framework/core/fs.h"
+#include "ndp/wire/store_session.h"
+#include "ndp/wire/tuner_sessions.h"
+
+namespace ndtrain {
+
+class StateDirectory {
+ public:
+  // Made if absent. kExists: another process has it; kUnsupported: of another role or format;
+  // kCorrupt.
+  static Result<StateDirectory> open(Fs& fs, const std::string& path, const std::string& role);
+
+  std::string file(const std::string& name) const { return join(path_, name); }
+  const std::string& path() const { return path_; }
+
+  // A Tuner that starts: its identity (drawn from `random` the first time) with a new term, which
+  // is durable on return.
+  Result<TunerIdentity> next_term(uint64_t random);
+
+  // The Tuner that a PipeStore knows.
+  Result<KnownTuner> known_tuner() const;
+  Status remember(const KnownTuner& tuner);
+
+ private:
+  StateDirectory(Fs& fs, std::string path, std::string role)
+      : fs_(&fs), path_(std::move(path)), role_(std::move(role)) {}
+
+  Fs* fs_;
+  std::string path_, role_;
+  std::unique_ptr<FileLock> lock_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,234 @@
+#include "tuner/finetune_work.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "framework/train/step_graph.h"
+#include "ndp/jobs/features.h"
+#include "ndp/jobs/report.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+}  // namespace
+
+FinetuneWork::FinetuneWork(const Workshop& shop, uint64_t job, JobSpec spec, std::string directory,
+                           Progress& progress)
+    : shop_(shop),
+      job_(job),
+      spec_(std::move(spec)),
+      directory_(std::move(directory)),
+      progress_(progress) {
+  if (spec_.memory == 0) spec_.memory = half_of_free_memory();
+}
+
+TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) const {
+  return prepare_transfer(model_, classes, spec_.head, spec_.freeze, spec_.feature_dtype,
+                          spec_.seed);
+}
+
+// The extractor does not depend on the classes, which only the stores' inventories tell.
+JobQuestion FinetuneWork::prepare() {
+  model_ = load_model(shop_.fs, shop_.models.path(digest_from_hex(spec_.model)));
+  progress_.say(preprocess_note(model_));
+  transfer_ = transfer({"one", "other"});
+  if (transfer_.features.empty()) {
+    throw Error("nothing of the model is frozen with --freeze ", spec_.freeze,
+                ", so there are no features to send; another --freeze, or ndtrain train on one "
+                "machine");
+  }
+  const Graph head = bind(transfer_.head, 1);
+  JobQuestion q;
+  row_types_.clear();
+  for (const ValueId v : head.inputs()) {
+    row_types_.push_back(head.type(v));
+    q.row_bytes += bytes_of_row(row_types_.back());
+  }
+  ModelFile part = model_;
+  part.model = transfer_.extractor;
+  part.classes = {};
+  const std::string file = join(directory_, "extractor.onnx");
+  save_model(shop_.fs, file, part);
+  extractor_ = shop_.models.add_file(file).or_throw();
+  spool_ = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
+                                   transfer_.extractor_id, spec_.disk);
+  q.ask.set_rows(wire::Job::FEATURES);
+  q.ask.set_extractor(text_of(extractor_));
+  q.ask.set_deterministic(spec_.deterministic);
+  q.manifest = {.seed = spec_.seed,
+                .runs = spec_.runs,
+                .val_split = spec_.val_split,
+                .classes = model_.classes};
+  return q;
+}
+
+void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  manifest_ = &manifest;
+  stores_ = stores.size();
+  if (manifest.size() == 0) throw Error("none of the stores' photos has a label to train on");
+  const Digest before = transfer_.extractor_id;
+  transfer_ = transfer(manifest.classes());
+  if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
+  trainer_ =
+      std::make_unique<Trainer>(transfer_.head, transfer_.trainable, shop_.device, spec_.trainer);
+  const std::string run = join(directory_, "run");
+  const bool resume = shop_.fs.exists(join(run, "args.toml"));
+  run_directory_ = std::make_unique<RunDirectory>(shop_.fs, shop_.clock, run, resume);
+  if (!resume) {
+    std::string names;
+    for (const std::string& name : manifest.classes()) names += name + "\n";
+    run_directory_->write("classes.txt", names);
+    run_directory_->write("env.json", run_directory_->env_json());
+    run_directory_->write("job.json", spec_.text());
+    run_directory_->write("args.toml", settings_toml({{"job", std::to_string(job_)}}));
+  }
+  loop_ = std::make_unique<TrainingLoop>(shop_.fs, *run_directory_, *trainer_, shop_.clock,
+                                         progress_, fingerprint());
+  (void)loop_->restore();
+  progress_.say(fmt::format("{} photos of {} classes on {} stores, {} for validation",
+                            manifest.size(), manifest.classes().size(), stores.size(),
+                            manifest.run(0).size()));
+}
+
+std::string FinetuneWork::fingerprint() const {
+  Sha256 hash;
+  hash.field(spec_.text()).field(to_hex(transfer_.extractor_id));
+  for (const std::string& name : manifest_->classes()) hash.field(name);
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    const Manifest::Entry& e = manifest_->entry(n);
+    hash.field(to_hex(e.digest)).field(int64_t{e.run}).field(int64_t{e.label});
+  }
+  return to_hex(hash.finish());
+}
+
+std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> numbers,
+                                                    int64_t memory) {
+  return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory);
+}
+
+// A run that begins; not one that goes on after a restart.
+void FinetuneWork::begin_run(uint32_t run) {
+  const auto n = static_cast<double>(spec_.runs);
+  trainer_->scale_lr(spec_.damp ? (n - static_cast<double>(run - 1) / 2) / n : 1);
+  const bool begins =
+      trainer_->checkpoint().step == 0 && trainer_->epoch() == (run - 1) * spec_.trainer.epochs;
+  if (run > 1 && begins && spec_.reset_optimizer) trainer_->reset_optimizer();
+}
+
+bool FinetuneWork::run(uint32_t run) {
+  if (run == 0) {
+    val_ = dataset(manifest_->run(0), spec_.memory / 4);
+    return true;
+  }
+  std::vector<uint64_t> numbers = manifest_->run(run);
+  if (spec_.all_runs) {
+    for (uint32_t r = 1; r < run; ++r) {
+      numbers.insert(numbers.end(), manifest_->run(r).begin(), manifest_->run(r).end());
+    }
+    std::ranges::sort(numbers);
+  }
+  const auto train = dataset(numbers, spec_.memory / 4 * 3);
+  if (train->size() == 0) {
+    progress_.say(fmt::format("run {} has no photos to train on", run));
+    return true;
+  }
+  const double before = loop_->seconds();
+  begin_run(run);
+  const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
+  while (trainer_->epoch() < until) {
+    if (!loop_->train_epoch(*train, *val_, all)) return false;
+  }
+  report({.run = run,
+          .photos = train->size(),
+          .last = run_directory_->epochs().at(static_cast<size_t>(until) - 1),
+          .train_s = loop_->seconds() - before});
+  return true;
+}
+
+void FinetuneWork::report(const RunReport& r) {
+  reports_.push_back(r);
+  if (r.train_s == 0) return;  // trained before a restart
+  // Inter-run difference of the loss with probability 1 - theta (NDPipe, ASPLOS'24, section 5).
+  constexpr double kTheta = 0.05;
+  const double bound =
+      std::sqrt(std::log(2 * static_cast<double>(trainer_->parameter_count()) / kTheta) /
+                (2 * static_cast<double>(r.photos)));
+  progress_.say(fmt::format(
+      "run {}/{}: {} photos, {:.2f} s of training, loss {:.4f}, val loss {:.4f}, top-1 {:.4f}, "
+      "top-5 {:.4f}; bound on the difference of loss between runs {:.3f} (95 %)",
+      r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, r.last.val_loss, r.last.val_top1,
+      r.last.val_top5, bound));
+}
+
+JobOutcome FinetuneWork::finish() {
+  if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
+  loop_->restore_best();
+  const ModelFile whole = write_models(shop_.fs, *run_directory_, model_, transfer_,
+                                       trainer_->model(), manifest_->classes());
+  Evaluation e;
+  if (val_->size() > 0) {
+    e = trainer_->evaluate(*val_);
+    write_report(e);
+  }
+  Json runs = Json::array();
+  int64_t photos = 0;
+  for (const RunReport& r : reports_) {
+    runs.push_back({{"run", r.run},
+                    {"photos", r.photos},
+                    {"train_s", r.train_s},
+                    {"train_loss", r.last.train_loss},
+                    {"val_loss", r.last.val_loss},
+                    {"top1", r.last.val_top1},
+                    {"top5", r.last.val_top5}});
+    photos += r.photos;
+  }
+  const Json result = {{"model", whole.path},
+                       {"model_id", to_hex(whole.id())},
+                       {"top1", e.top1},
+                       {"top5", e.top5},
+                       {"val_loss", e.loss},
+                       {"best_epoch", loop_->best_epoch() + 1},
+                       {"epochs", trainer_->epoch()},
+                       {"classes", manifest_->classes().size()},
+                       {"train_photos", photos},
+                       {"val_photos", val_->size()},
+                       {"stores", stores_},
+                       {"train_s", loop_->seconds()},
+                       {"runs", runs}};
+  JobOutcome outcome{.result = result.dump()};
+  if (spec_.publish) {
+    const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
+    const Json metrics = {{"top1", e.top1}, {"top5", e.top5}, {"val_photos", val_->size()}};
+    outcome.model = PublishedModel{.content = whole.id(),
+                                   .extractor = extractor_,
+                                   .head = head,
+                                   .classes = manifest_->classes(),
+                                   .metrics = metrics.dump()};
+  }
+  return outcome;
+}
+
+void FinetuneWork::write_report(const Evaluation& e) {
+  run_directory_->write("confusion.csv", confusion_csv(manifest_->classes(), e.confusion));
+  const std::string title = "job " + std::to_string(job_);
+  ReportInput r{.title = title,
+                .classes = manifest_->classes(),
+                .epochs = run_directory_->epochs(),
+                .best_epoch = loop_->best_epoch() + 1,
+                .confusion = e.confusion};
+  r.facts = {{"model", spec_.model.substr(0, 12)},
+             {"photos", std::to_string(manifest_->size())},
+             {"stores", std::to_string(stores_)},
+             {"runs", std::to_string(spec_.runs)},
+             {"validation top-1", fmt::format("{:.4f}", e.top1)},
+             {"validation top-5", fmt::format("{:.4f}", e.top5)}};
+  run_directory_->write("report.html", report_html(shop_.fs, r));
+}
+
+}  // namespace ndtrain

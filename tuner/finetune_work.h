@@ -1,0 +1,66 @@
+// Fine-tuning on features that stores send: the Tuner cuts the model, trains what lies behind the
+// cut run by run, and writes the whole model.
+#pragma once
+
+#include "framework/core/clock.h"
+#include "ndp/jobs/training_loop.h"
+#include "tuner/job_work.h"
+#include "tuner/model_store.h"
+#include "tuner/spool.h"
+
+namespace ndtrain {
+
+// Where a job works, and with what.
+struct Workshop {
+  Fs& fs;
+  Clock& clock;
+  const Device& device;
+  ModelStore& models;
+};
+
+class FinetuneWork final : public JobWork {
+ public:
+  FinetuneWork(const Workshop& shop, uint64_t job, JobSpec spec, std::string directory,
+               Progress& progress);
+
+  JobQuestion prepare() override;
+  RowSink& sink() override { return *spool_; }
+  void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
+  bool run(uint32_t run) override;
+  JobOutcome finish() override;
+
+ private:
+  struct RunReport {
+    uint32_t run = 0;
+    int64_t photos = 0;
+    EpochRow last;
+    double train_s = 0;
+  };
+
+  TransferModel transfer(const std::vector<std::string>& classes) const;
+  std::string fingerprint() const;
+  std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
+  void begin_run(uint32_t run);
+  void report(const RunReport& r);
+  void write_report(const Evaluation& e);
+
+  Workshop shop_;
+  uint64_t job_;
+  JobSpec spec_;
+  std::string directory_;
+  Progress& progress_;
+  ModelFile model_;
+  TransferModel transfer_;
+  std::vector<TensorType> row_types_;
+  Digest extractor_{};  // of the file
+  std::unique_ptr<Spool> spool_;
+  const Manifest* manifest_ = nullptr;
+  size_t stores_ = 0;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TrainingLoop> loop_;
+  std::unique_ptr<SpoolDataset> val_;
+  std::vector<RunReport> reports_;
+};
+
+}  // namespace ndtrain

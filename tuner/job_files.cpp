@@ -1,0 +1,173 @@
+#include "tuner/job_files.h"
+
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 5> kStates = {"queued", "running", "done", "failed",
+                                                     "cancelled"};
+
+Result<Json> parse(const std::string& path, const std::string& text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) return Status(Code::kCorrupt, path + ": is not JSON");
+  return json;
+}
+
+Status corrupt(const std::string& path, const std::exception& e) {
+  return {Code::kCorrupt, path + ": " + e.what()};
+}
+
+Json to_json(const Manifest& m, const std::vector<std::string>& stores) {
+  std::vector<uint8_t> digests;
+  std::vector<uint32_t> runs, holder_counts, holders;
+  std::vector<int32_t> labels;
+  for (uint64_t n = 0; n < m.size(); ++n) {
+    const Manifest::Entry& e = m.entry(n);
+    digests.insert(digests.end(), e.digest.begin(), e.digest.end());
+    runs.push_back(e.run);
+    labels.push_back(e.label);
+    holder_counts.push_back(static_cast<uint32_t>(e.holders.size()));
+    holders.insert(holders.end(), e.holders.begin(), e.holders.end());
+  }
+  return {{"stores", stores},
+          {"classes", m.classes()},
+          {"runs", m.runs()},
+          {"digests", Json::binary(digests)},
+          {"run", runs},
+          {"label", labels},
+          {"holder_counts", holder_counts},
+          {"holders", holders}};
+}
+
+KeptManifest manifest_from(const Json& json) {
+  const auto& digests = json.at("digests").get_binary();
+  const auto runs = json.at("run").get<std::vector<uint32_t>>();
+  const auto labels = json.at("label").get<std::vector<int32_t>>();
+  const auto counts = json.at("holder_counts").get<std::vector<uint32_t>>();
+  const auto holders = json.at("holders").get<std::vector<uint32_t>>();
+  const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  if (digests.size() != runs.size() * sizeof(Digest) || all != holders.size()) {
+    throw Error("its parts do not fit");
+  }
+  std::vector<Manifest::Entry> entries(runs.size());
+  auto holder = holders.begin();
+  for (size_t n = 0; n < entries.size(); ++n) {
+    Manifest::Entry& e = entries[n];
+    std::memcpy(e.digest.data(), digests.data() + n * sizeof(Digest), sizeof(Digest));
+    e.run = runs.at(n);
+    e.label = labels.at(n);
+    for (uint32_t i = 0; i < counts.at(n); ++i) e.holders.push_back(*holder++);
+  }
+  return {Manifest(std::move(entries), json.at("classes").get<std::vector<std::string>>(),
+                   json.at("runs").get<uint32_t>()),
+          json.at("stores").get<std::vector<std::string>>()};
+}
+
+}  // namespace
+
+std::string_view name_of(JobState state) { return kStates.at(static_cast<size_t>(state)); }
+
+Status JobFiles::save(const JobRecord& r) {
+  if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
+  const Json json = {{"job", r.id},
+                     {"state", name_of(r.state)},
+                     {"message", r.message},
+                     {"submitted", r.submitted},
+                     {"started", r.started},
+                     {"ended", r.ended},
+                     {"spec", Json::parse(r.spec.text())},
+                     {"result", Json::parse(r.result)}};
+  return publish(fs_, file("job.json"), json.dump(2) + "\n");
+}
+
+Result<JobRecord> JobFiles::load() const {
+  const std::string path = file("job.json");
+  const Result<std::string> text = fs_.read(path);
+  if (!text.ok()) return text.status();
+  const Result<Json> json = parse(path, *text);
+  if (!json.ok()) return json.status();
+  try {
+    JobRecord r;
+    r.id = json->at("job");
+    r.message = json->at("message");
+    r.submitted = json->at("submitted");
+    r.started = json->at("started");
+    r.ended = json->at("ended");
+    r.spec = parse_job_spec(json->at("spec").dump());
+    r.result = json->at("result").dump();
+    const auto state = std::ranges::find(kStates, json->at("state").get<std::string>());
+    if (state == kStates.end()) throw Error("an unknown state");
+    r.state = static_cast<JobState>(state - kStates.begin());
+    return r;
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+}
+
+// CBOR, then its XXH3.
+Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  std::string bytes;
+  Json::to_cbor(to_json(manifest, stores), bytes);
+  const uint64_t sum = xxh3(bytes.data(), bytes.size());
+  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+  return publish(fs_, file("manifest.cbor"), bytes);
+}
+
+Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
+  const std::string path = file("manifest.cbor");
+  const Result<std::string> bytes = fs_.read(path);
+  if (bytes.status().code() == Code::kNotFound) return std::optional<KeptManifest>();
+  if (!bytes.ok()) return bytes.status();
+  uint64_t sum = 0;
+  const size_t size = bytes->size() < sizeof(sum) ? 0 : bytes->size() - sizeof(sum);
+  std::memcpy(&sum, bytes->data() + size, std::min(sizeof(sum), bytes->size()));
+  if (xxh3(bytes->data(), size) != sum) {
+    return Status(Code::kCorrupt, path + ": its checksum is wrong");
+  }
+  try {
+    return std::optional(manifest_from(Json::from_cbor(bytes->substr(0, size))));
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+}
+
+Status JobFiles::close_run(uint32_t run, std::span<const uint64_t> absent) {
+  Result<Closed> closed = this->closed();
+  if (!closed.ok()) return closed.status();
+  if (std::ranges::find(closed->runs, run) != closed->runs.end()) return {};
+  closed->runs.push_back(run);
+  closed->absent.insert(closed->absent.end(), absent.begin(), absent.end());
+  const Json json = {{"runs", closed->runs}, {"absent", closed->absent}};
+  return publish(fs_, file("closed.json"), json.dump() + "\n");
+}
+
+Result<JobFiles::Closed> JobFiles::closed() const {
+  const std::string path = file("closed.json");
+  const Result<std::string> text = fs_.read(path);
+  if (text.status().code() == Code::kNotFound) return Closed();
+  if (!text.ok()) return text.status();
+  const Result<Json> json = parse(path, *text);
+  if (!json.ok()) return json.status();
+  try {
+    return Closed{json->at("runs"), json->at("absent")};
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+}
+
+Status JobFiles::log(const std::string& line) {
+  const auto log = fs_.open(file("log.txt"), Fs::Mode::kAppend);
+  if (!log.ok()) return log.status();
+  const std::string text = line + "\n";
+  return (*log)->append(std::as_bytes(std::span(text)));
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,67 @@
+// What the state directory keeps of one job, so that a killed Tuner goes on with it:
+//   job.json         the spec, and how far the job is
+//   manifest.cbor    the photos, once all stores have said what they hold
+//   closed.json      runs that are complete, and which photos they were closed without
+//   log.txt          what was said
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "tuner/job_spec.h"
+#include "tuner/manifest.h"
+
+namespace ndtrain {
+
+enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled };
+std::string_view name_of(JobState state);
+
+struct JobRecord {
+  uint64_t id = 0;
+  JobSpec spec;
+  JobState state = JobState::kQueued;
+  std::string message;                            // why it failed
+  std::string result = "{}";                      // JSON
+  int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
+
+  bool open() const { return state == JobState::kQueued || state == JobState::kRunning; }
+};
+
+struct KeptManifest {
+  Manifest manifest;
+  std::vector<std::string> stores;
+};
+
+class JobFiles {
+ public:
+  JobFiles(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
+
+  const std::string& directory() const { return directory_; }
+
+  Status save(const JobRecord& record);
+  Result<JobRecord> load() const;  // kCorrupt, kNotFound
+
+  Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
+  Result<std::optional<KeptManifest>> load_manifest() const;  // none yet; kCorrupt
+
+  // The photos that complete runs were closed without, and which runs those are.
+  struct Closed {
+    std::vector<uint32_t> runs;
+    std::vector<uint64_t> absent;
+  };
+  Status close_run(uint32_t run, std::span<const uint64_t> absent);
+  Result<Closed> closed() const;
+
+  Status log(const std::string& line);
+
+ private:
+  std::string file(const char* name) const { return join(directory_, name); }
+
+  Fs& fs_;
+  std::string directory_;
+};
+
+}  // namespace ndtrain

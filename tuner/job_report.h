@@ -1,0 +1,62 @@
+// Who did what when in one job: what a job reports of its time, and a trace of it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "ndp/wire/wire.pb.h"
+
+namespace ndtrain {
+
+class JobReport {
+ public:
+  using Time = std::chrono::nanoseconds;  // of a monotonic clock
+
+  struct Counts {
+    uint64_t photos = 0;   // of the job
+    uint64_t durable = 0;  // whose rows are here
+    uint64_t row_bytes = 0;
+    uint64_t model_bytes = 0;
+  };
+
+  void begin(Time now) { begun_ = now; }
+  void photos(uint64_t photos, uint64_t durable);
+  void rows(Time now, const std::string& store, uint32_t run, uint64_t bytes);
+  void kept(uint64_t rows) { counts_.durable += rows; }
+  void model_part(uint64_t bytes) { counts_.model_bytes += bytes; }
+  void run_done(const std::string& store, const wire::RunDone& done);
+  void complete(Time now, uint32_t run);
+  // The job's own work on what it has: "run 1", "finish".
+  void work(const std::string& what, Time from, Time to);
+  void end(Time now) { ended_ = now; }
+
+  const Counts& counts() const { return counts_; }
+  // NDPipe's figures and the rest, as a JSON object: seconds from the job's begin, bytes.
+  std::string json() const;
+  // The same as a trace that Chrome and Perfetto show.
+  std::string trace() const;
+
+ private:
+  struct Span {
+    std::string who, what;
+    Time from{0}, to{0};
+  };
+  struct Extraction {
+    Time first{0}, last{0};  // when its rows came
+    uint64_t photos = 0;
+    double busy = 0;  // seconds
+    std::map<std::string, double> stages;
+  };
+  double at(Time t) const { return std::chrono::duration<double>(t - begun_).count(); }
+
+  Time begun_{0}, ended_{0};
+  Counts counts_;
+  std::map<std::pair<std::string, uint32_t>, Extraction> extractions_;  // by store and run
+  std::map<uint32_t, Time> complete_;
+  std::vector<Span> work_;
+};
+
+}  // namespace ndtrain

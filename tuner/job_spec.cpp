@@ -1,0 +1,190 @@
+#include "tuner/job_spec.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "framework/core/hash.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename E, size_t N>
+using Names = std::array<std::pair<E, std::string_view>, N>;
+
+constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
+                                       {JobKind::kRelabel, "relabel"},
+                                       {JobKind::kEvaluate, "eval"}}};
+constexpr Names<JobMode, 5> kModes = {{{JobMode::kNdpipe, "ndpipe"},
+                                       {JobMode::kTypical, "typical"},
+                                       {JobMode::kSrvP, "srv-p"},
+                                       {JobMode::kSrvC, "srv-c"},
+                                       {JobMode::kIdeal, "ideal"}}};
+constexpr Names<OptimizerConfig::Kind, 3> kOptimizers = {
+    {{OptimizerConfig::Kind::kSgd, "sgd"},
+     {OptimizerConfig::Kind::kAdam, "adam"},
+     {OptimizerConfig::Kind::kAdamW, "adamw"}}};
+constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "constant"},
+                                                  {Schedule::Kind::kStep, "step"},
+                                                  {Schedule::Kind::kCosine, "cosine"},
+                                                  {Schedule::Kind::kNdpipe, "ndpipe"}}};
+constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
+
+template <typename E, size_t N>
+std::string_view name_in(const Names<E, N>& names, E value) {
+  for (const auto& [e, name] : names) {
+    if (e == value) return name;
+  }
+  throw Error("an enumerator without a name");
+}
+
+// Takes keys out of an object; whatever is left at the end is unknown.
+class Reader {
+ public:
+  explicit Reader(Json json) : json_(std::move(json)) {}
+
+  template <typename T>
+  void take(const char* key, T& to) {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return;
+    try {
+      to = it->get<T>();
+    } catch (const Json::exception&) {
+      throw Error("job: ", key, " ", it->dump(), " is of the wrong kind");
+    }
+    json_.erase(it);
+  }
+  template <typename E, size_t N>
+  void take(const char* key, const Names<E, N>& names, E& to) {
+    std::string text(name_in(names, to)), known;
+    take(key, text);
+    for (const auto& [e, name] : names) {
+      if (name == text) {
+        to = e;
+        return;
+      }
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    }
+    throw Error("job: ", key, " '", text, "': there are ", known);
+  }
+  void finish() const {
+    if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
+  }
+
+ private:
+  Json json_;
+};
+
+void demand(bool ok, const char* key, const auto& value, const char* what) {
+  if (!ok) throw Error("job: ", key, " ", value, ": ", what);
+}
+
+void validate(const JobSpec& s) {
+  const TrainerConfig& t = s.trainer;
+  demand(s.stores >= 1 && s.stores <= 10'000, "stores", s.stores, "from 1 to 10000");
+  demand(s.store_timeout > 0, "store_timeout", s.store_timeout, "above 0 seconds");
+  demand(s.runs >= 1 && s.runs <= 1000, "runs", s.runs, "from 1 to 1000");
+  demand(t.epochs >= 1 && t.epochs <= 1'000'000, "epochs", t.epochs, "from 1 to 1000000");
+  demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
+  demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
+  demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
+  demand(s.head == "keep" || s.head == "linear", "head", s.head, "there are keep and linear");
+  demand(s.memory >= 0, "memory", s.memory, "not negative");
+  demand(s.disk >= 0, "disk", s.disk, "not negative");
+  demand(s.top_k >= 1 && s.top_k <= 1000, "top_k", s.top_k, "from 1 to 1000");
+  demand(s.mode != JobMode::kIdeal || !s.photos.empty(), "photos", "''",
+         "mode ideal needs a directory of photos on the Tuner");
+  if (!s.model.empty()) (void)digest_from_hex(s.model);
+  if (s.model.empty() && s.kind == JobKind::kFinetune) throw Error("job: model is missing");
+}
+
+}  // namespace
+
+std::string_view name_of(JobKind kind) { return name_in(kKinds, kind); }
+std::string_view name_of(JobMode mode) { return name_in(kModes, mode); }
+
+std::string JobSpec::text() const {
+  Json j = {{"kind", name_of(kind)},
+            {"model", model},
+            {"stores", stores},
+            {"store_timeout", store_timeout},
+            {"allow_missing", allow_missing},
+            {"deterministic", deterministic},
+            {"seed", seed}};
+  if (kind == JobKind::kFinetune) {
+    const TrainerConfig& t = trainer;
+    j.update({{"mode", name_of(mode)},
+              {"photos", photos},
+              {"runs", runs},
+              {"epochs", t.epochs},
+              {"batch", t.batch},
+              {"lr", t.schedule.lr},
+              {"sched", name_in(kSchedules, t.schedule.kind)},
+              {"opt", name_in(kOptimizers, t.optimizer.kind)},
+              {"momentum", t.optimizer.momentum},
+              {"weight_decay", t.optimizer.weight_decay},
+              {"warmup", t.warmup_epochs},
+              {"label_smoothing", t.label_smoothing},
+              {"val_split", val_split},
+              {"head", head},
+              {"freeze", freeze},
+              {"feature_dtype", name_in(kFeatureTypes, feature_dtype)},
+              {"reset_optimizer", reset_optimizer},
+              {"all_runs", all_runs},
+              {"damp", damp},
+              {"memory", memory},
+              {"disk", disk},
+              {"publish", publish}});
+  } else {
+    j.update({{"top_k", top_k}, {"task", task}, {"collection", collection}});
+  }
+  return j.dump(2);
+}
+
+JobSpec parse_job_spec(std::string_view text) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error("job: not a JSON object");
+  Reader r(std::move(json));
+  JobSpec s;
+  TrainerConfig& t = s.trainer;
+  r.take("kind", kKinds, s.kind);
+  r.take("model", s.model);
+  r.take("stores", s.stores);
+  r.take("store_timeout", s.store_timeout);
+  r.take("allow_missing", s.allow_missing);
+  r.take("deterministic", s.deterministic);
+  r.take("seed", s.seed);
+  r.take("mode", kModes, s.mode);
+  r.take("photos", s.photos);
+  r.take("runs", s.runs);
+  r.take("epochs", t.epochs);
+  r.take("batch", t.batch);
+  r.take("lr", t.schedule.lr);
+  r.take("sched", kSchedules, t.schedule.kind);
+  r.take("opt", kOptimizers, t.optimizer.kind);
+  r.take("momentum", t.optimizer.momentum);
+  r.take("weight_decay", t.optimizer.weight_decay);
+  r.take("warmup", t.warmup_epochs);
+  r.take("label_smoothing", t.label_smoothing);
+  r.take("val_split", s.val_split);
+  r.take("head", s.head);
+  r.take("freeze", s.freeze);
+  r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
+  r.take("reset_optimizer", s.reset_optimizer);
+  r.take("all_runs", s.all_runs);
+  r.take("damp", s.damp);
+  r.take("memory", s.memory);
+  r.take("disk", s.disk);
+  r.take("publish", s.publish);
+  r.take("top_k", s.top_k);
+  r.take("task", s.task);
+  r.take("collection", s.collection);
+  r.finish();
+  t.seed = s.seed;
+  validate(s);
+  return s;
+}
+
+}  // namespace ndtrain

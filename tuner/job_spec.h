@@ -1,0 +1,63 @@
+// What a person asks of the Tuner, as `ndtrain job submit` sends it and as the state directory
+// keeps it: one JSON object. Unknown keys and values out of range are refused by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "framework/core/dtype.h"
+#include "framework/train/trainer.h"
+
+namespace ndtrain {
+
+enum class JobKind { kFinetune, kRelabel, kEvaluate };
+
+// Where the work is done; what travels follows from it.
+enum class JobMode {
+  kNdpipe,   // stores extract and send features
+  kTypical,  // stores send photo files, the Tuner does everything
+  kSrvP,     // stores decode and send u8 crops
+  kSrvC,     // the same, compressed
+  kIdeal,    // the Tuner has the photos itself: `photos`
+};
+
+std::string_view name_of(JobKind kind);
+std::string_view name_of(JobMode mode);
+
+struct JobSpec {
+  JobKind kind = JobKind::kFinetune;
+  std::string model;    // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
+  uint32_t stores = 1;  // how many the job waits for
+  double store_timeout = 600;  // seconds a store may be away
+  bool allow_missing = false;  // go on without what only lost stores have
+  bool deterministic = false;
+  uint64_t seed = 0;
+
+  // kFinetune
+  JobMode mode = JobMode::kNdpipe;
+  std::string photos;  // of kIdeal: a directory on the Tuner
+  uint32_t runs = 1;
+  TrainerConfig trainer = {};  // of each run; `seed` is the job's
+  double val_split = 0.2;
+  std::string head = "keep";  // keep | linear
+  std::string freeze = "auto";
+  DType feature_dtype = DType::kF16;
+  bool reset_optimizer = false;  // at the beginning of each run
+  bool all_runs = false;         // train on all runs so far, not on this one alone
+  bool damp = false;             // learning rate times (N - run/2)/N
+  int64_t memory = 0;            // bytes of features held in memory; 0: half of what is free
+  int64_t disk = 0;              // bytes of features on disk; 0: a tenth of the volume
+  bool publish = true;
+
+  // kRelabel, kEvaluate
+  uint32_t top_k = 5;
+  std::string task = "default", collection = "default";
+
+  std::string text() const;  // JSON
+};
+
+// Throws Error naming the key.
+JobSpec parse_job_spec(std::string_view json);
+
+}  // namespace ndtrain

@@ -1,0 +1,53 @@
+// What a job of one kind does with the rows that come in. The service calls prepare, manifest, run
+// 0 (validation) to the last run, finish, in this order, on a lane of its own; after a restart of
+// the Tuner all of them again, so each finds out what is done already.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ndp/jobs/progress.h"
+#include "tuner/intake.h"
+#include "tuner/job_spec.h"
+#include "tuner/row_sink.h"
+#include "tuner/versions.h"
+
+namespace ndtrain {
+
+struct JobOutcome {
+  std::string result = "{}";            // JSON, for people
+  std::optional<PublishedModel> model;  // to publish; its version is not known yet
+};
+
+// What a job asks of the stores; the rest of IntakeRules is the spec's.
+struct JobQuestion {
+  wire::Job ask;
+  size_t row_bytes = 0;
+  ManifestRules manifest;
+};
+
+class JobWork {
+ public:
+  virtual ~JobWork() = default;
+
+  virtual JobQuestion prepare() = 0;
+  virtual RowSink& sink() = 0;  // after prepare
+  virtual void manifest(const Manifest& manifest, const std::vector<std::string>& stores) = 0;
+  // All rows of a run are in the sink, but those of photos that nobody could deliver. False:
+  // interrupted; called again after a restart.
+  virtual bool run(uint32_t run) = 0;
+  virtual JobOutcome finish() = 0;
+};
+
+// Makes the work of a job in its directory.
+class JobWorks {
+ public:
+  virtual ~JobWorks() = default;
+  // Throws Error.
+  virtual std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec,
+                                        const std::string& directory, Progress& progress) = 0;
+};
+
+}  // namespace ndtrain

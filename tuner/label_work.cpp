@@ -1,0 +1,183 @@
+#include "tuner/label_work.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "ndp/store/coding.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kAtOnce = 10'000;  // photos in one transaction
+
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+}  // namespace
+
+Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes) {
+  const auto bytes = std::as_bytes(std::span(row));
+  std::vector<RowLabel> labels;
+  for (size_t at = 0; at + kRowLabelBytes <= bytes.size(); at += kRowLabelBytes) {
+    const RowLabel l{load_le<uint32_t>(&bytes[at]),
+                     std::bit_cast<float>(load_le<uint32_t>(&bytes[at + 4]))};
+    if (l.class_id >= classes || !std::isfinite(l.score)) {
+      return Status(Code::kCorrupt, "a label names class " + std::to_string(l.class_id) + " of " +
+                                        std::to_string(classes) + ", or has no score");
+    }
+    labels.push_back(l);
+  }
+  return labels;
+}
+
+LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec)
+    : db_(db), clock_(clock), classes_(model.classes.size()) {
+  collection_ = db_.collection(spec.collection).or_throw();
+  task_ = db_.task(spec.task).or_throw();
+  class_ids_ = db_.class_ids(task_, model.classes).or_throw();
+  const NewVersion version{.content = model.content,
+                           .parent = std::nullopt,
+                           .created = model.created,
+                           .metrics = model.metrics};
+  version_ = db_.version(task_, version).or_throw();
+}
+
+// The collection has all photos of the manifest by now.
+Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
+  manifest_ = &manifest;
+  std::set<Digest> lacking;
+  for (int64_t after = 0;;) {
+    const auto page = db_.photos_without(version_, collection_, after, kAtOnce);
+    if (!page.ok()) return page.status();
+    for (const CollectedPhoto& p : *page) lacking.insert(p.digest);
+    if (page->size() < kAtOnce) break;
+    after = page->back().photo;
+  }
+  std::vector<uint64_t> durable;
+  for (uint64_t n = 0; n < manifest.size(); ++n) {
+    if (!lacking.contains(manifest.entry(n).digest)) durable.push_back(n);
+  }
+  before_ = static_cast<int64_t>(durable.size());
+  return durable;
+}
+
+Status LabelSink::inventory(const Intake::Inventory& inventory) {
+  const std::vector<PhotoClaim>& photos = inventory.photos;
+  for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
+    const size_t end = std::min(begin + kAtOnce, photos.size());
+    std::vector<PhotoPlace> places;
+    for (size_t i = begin; i < end; ++i) {
+      places.push_back({join(inventory.store, photos[i].path), photos[i].digest});
+    }
+    const Result<std::vector<int64_t>> ids = db_.add_photos(collection_, places);
+    if (!ids.ok()) return ids.status();
+    for (size_t i = begin; i < end; ++i) photos_[photos[i].digest] = (*ids)[i - begin];
+  }
+  return {};
+}
+
+Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows> rows) {
+  LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = version_};
+  std::vector<Intake::BadRow> bad;
+  for (const Intake::Rows& r : rows) {
+    for (const auto& [number, row] : r.rows) {
+      const Result<std::vector<RowLabel>> top = read_label_row(row, classes_);
+      if (!top.ok() || top->empty()) {
+        bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
+        continue;
+      }
+      NewLabel label{.photo = photos_.at(manifest_->entry(number).digest),
+                     .class_id = class_ids_[(*top)[0].class_id],
+                     .score = (*top)[0].score,
+                     .time = clock_.unix_seconds()};
+      for (const RowLabel& l : *top) label.top_k.push_back({class_ids_[l.class_id], l.score});
+      batch.labels.push_back(std::move(label));
+    }
+  }
+  const Result<PutReport> put = db_.put_labels(batch);
+  if (!put.ok()) return put.status();
+  labelled_ += put->added;
+  return bad;
+}
+
+LabelWork::LabelWork(const Workshop& shop, JobSpec spec, std::string directory,
+                     PublishedModel model, LabelDb* db, Progress& progress)
+    : shop_(shop),
+      spec_(std::move(spec)),
+      directory_(std::move(directory)),
+      model_(std::move(model)),
+      db_(db),
+      progress_(progress) {}
+
+JobQuestion LabelWork::prepare() {
+  JobQuestion q;
+  q.ask.set_rows(wire::Job::LABELS);
+  q.ask.set_extractor(text_of(model_.extractor));
+  if (model_.head != model_.extractor) q.ask.set_head(text_of(model_.head));
+  const auto k = std::min<uint32_t>(spec_.top_k, static_cast<uint32_t>(model_.classes.size()));
+  q.ask.set_top_k(k);
+  q.ask.set_with_paths(db_ != nullptr);
+  q.ask.set_deterministic(spec_.deterministic);
+  row_bytes_ = q.row_bytes = k * kRowLabelBytes;
+  q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
+  if (db_) {
+    q.manifest.only_labelled = false;
+    auto labels = std::make_unique<LabelSink>(*db_, shop_.clock, model_, spec_);
+    labels_ = labels.get();
+    sink_ = std::move(labels);
+  } else {
+    q.manifest.classes = model_.classes;
+    q.manifest.add_classes = true;
+    auto spool = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
+                                         model_.content, spec_.disk);
+    spool_ = spool.get();
+    sink_ = std::move(spool);
+  }
+  return q;
+}
+
+void LabelWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  manifest_ = &manifest;
+  progress_.say(fmt::format("version {}: {} photos on {} stores", model_.version, manifest.size(),
+                            stores.size()));
+}
+
+JobOutcome LabelWork::finish() {
+  if (spool_) return evaluation();
+  const Json result = {{"version", labels_->version()},
+                       {"photos", manifest_->size()},
+                       {"labelled", labels_->labelled()},
+                       {"already_labelled", labels_->before()}};
+  return {.result = result.dump(), .model = std::nullopt};
+}
+
+JobOutcome LabelWork::evaluation() {
+  int64_t photos = 0, top1 = 0, top5 = 0, unknown = 0;
+  std::string row(row_bytes_, '\0');
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    const Manifest::Entry& e = manifest_->entry(n);
+    if (!spool_->has(e.digest)) continue;
+    spool_->read(e.digest, std::as_writable_bytes(std::span(row)));
+    const auto labels = read_label_row(row, model_.classes.size()).or_throw();
+    const auto at = std::ranges::find(labels, static_cast<uint32_t>(e.label), &RowLabel::class_id);
+    ++photos;
+    top1 += at == labels.begin();
+    top5 += at != labels.end() && at - labels.begin() < 5;
+    unknown += static_cast<size_t>(e.label) >= model_.classes.size();
+  }
+  const double n = std::max<double>(1, static_cast<double>(photos));
+  const Json result = {{"version", model_.version},
+                       {"photos", photos},
+                       {"top1", static_cast<double>(top1) / n},
+                       {"top5", static_cast<double>(top5) / n},
+                       {"of_unknown_classes", unknown}};
+  return {.result = result.dump(), .model = std::nullopt};
+}
+
+}  // namespace ndtrain

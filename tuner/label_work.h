@@ -1,0 +1,78 @@
+// Labels that stores make with a published model: into the label database (relabel), or against
+// what their photos' labels say (evaluate).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "ndp/labels/label_db.h"
+#include "tuner/finetune_work.h"
+#include "tuner/job_work.h"
+#include "tuner/versions.h"
+
+namespace ndtrain {
+
+// A label row: for each of the top_k best classes its number and score, little-endian, best first.
+struct RowLabel {
+  uint32_t class_id = 0;
+  float score = 0;
+};
+inline constexpr size_t kRowLabelBytes = 8;
+// kCorrupt when a class is not below `classes` or a score is not a number.
+Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes);
+
+// Rows into the label database; a photo that the version has labelled before is durable. Paths are
+// STORE/path.
+class LabelSink final : public RowSink {
+ public:
+  LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec);
+
+  Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
+  Status inventory(const Intake::Inventory& inventory) override;
+  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
+
+  int64_t labelled() const { return labelled_; }
+  int64_t before() const { return before_; }  // photos that were labelled when the job began
+  int64_t version() const { return version_; }
+
+ private:
+  LabelDb& db_;
+  Clock& clock_;
+  size_t classes_;
+  int64_t collection_ = 0, task_ = 0, version_ = 0;
+  std::vector<int64_t> class_ids_;
+  const Manifest* manifest_ = nullptr;
+  std::map<Digest, int64_t> photos_;  // ids in the database
+  int64_t labelled_ = 0, before_ = 0;
+};
+
+class LabelWork final : public JobWork {
+ public:
+  // `db`: the label database of a relabel.
+  LabelWork(const Workshop& shop, JobSpec spec, std::string directory, PublishedModel model,
+            LabelDb* db, Progress& progress);
+
+  JobQuestion prepare() override;
+  RowSink& sink() override { return *sink_; }
+  void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
+  bool run(uint32_t) override { return true; }
+  JobOutcome finish() override;
+
+ private:
+  JobOutcome evaluation();
+
+  Workshop shop_;
+  JobSpec spec_;
+  std::string directory_;
+  PublishedModel model_;
+  LabelDb* db_;
+  Progress& progress_;
+  std::unique_ptr<RowSink> sink_;
+  LabelSink* labels_ = nullptr;  // of a relabel
+  Spool* spool_ = nullptr;       // of an evaluation
+  const Manifest* manifest_ = nullptr;
+  size_t row_bytes_ = 0;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,34 @@
+// Model files of the Tuner, by SHA-256: DIR/<hex>.onnx. Nothing here is ever changed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/core/fs.h"
+#include "framework/core/hash.h"
+
+namespace ndtrain {
+
+class ModelStore {
+ public:
+  // `directory` is made if absent. Throws Error.
+  ModelStore(Fs& fs, std::string directory);
+
+  bool has(const Digest& model) const { return fs_.exists(path(model)); }
+  std::string path(const Digest& model) const;
+  // Durable on return. kTooLarge, kNoSpace, kIo.
+  Result<Digest> add(std::string_view bytes);
+  Result<Digest> add_file(const std::string& path);
+  // Up to `limit` bytes from `offset` on, and how many there are in all. kNotFound.
+  struct Part {
+    std::string bytes;
+    int64_t total = 0;
+  };
+  Result<Part> read(const Digest& model, int64_t offset, size_t limit) const;
+
+ private:
+  Fs& fs_;
+  std::string directory_;
+};
+
+}  // namespace ndtrain

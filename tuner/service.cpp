@@ -1,0 +1,264 @@
+#include "tuner/service.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+std::optional<Digest> digest_of(const std::string& bytes) {
+  Digest d{};
+  if (bytes.size() != d.size()) return std::nullopt;
+  std::ranges::copy(bytes, d.begin());
+  return d;
+}
+
+}  // namespace
+
+TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
+                           uint64_t window)
+    : setting_(setting), sessions_(std::move(me), heartbeat, window) {
+  const std::string directory = setting_.state.file("jobs");
+  setting_.fs.make_directories(directory).or_throw();
+  for (const std::string& name : setting_.fs.list(directory).or_throw()) {
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const Result<JobRecord> record = files(std::stoull(name)).load();
+    if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
+    record.status().or_throw();
+    jobs_[record->id] = *record;
+  }
+  tick();
+}
+
+JobFiles TunerService::files(uint64_t job) const {
+  return {setting_.fs, join(setting_.state.file("jobs"), std::to_string(job))};
+}
+
+void TunerService::save(const JobRecord& record) { files(record.id).save(record).or_throw(); }
+
+void TunerService::note(uint64_t job, const std::string& line) {
+  logs_[job].push_back(line);
+  if (const Status s = files(job).log(line); !s.ok()) log::warn("job {}: {}", job, s.message());
+}
+
+void TunerService::take_lines() {
+  if (!active_) return;
+  for (const std::string& line : active_->progress.take_lines()) note(active_->id, line);
+}
+
+void TunerService::handle(LinkEvent<wire::FromStore> event) {
+  if (const auto* opened = std::get_if<LinkOpened>(&event.what)) {
+    apply(sessions_.opened(now(), event.link, *opened));
+  } else if (const auto* closed = std::get_if<LinkClosed>(&event.what)) {
+    apply(sessions_.closed(event.link, closed->reason));
+  } else {
+    auto& message = std::get<wire::FromStore>(event.what);
+    TunerSessions::Actions actions = sessions_.message(now(), event.link, message);
+    const std::optional<std::string> store = actions.deliver;
+    apply(std::move(actions));
+    if (store) deliver(*store, std::move(message));
+  }
+}
+
+void TunerService::tick() {
+  apply(sessions_.tick(now()));
+  if (active_ && active_->intake) apply(active_, "", active_->intake->tick(now()));
+  take_lines();
+  start_next();
+}
+
+TunerService::Time TunerService::next() const {
+  Time next = sessions_.next();
+  if (active_ && active_->intake) next = std::min(next, active_->intake->next());
+  return next;
+}
+
+void TunerService::apply(TunerSessions::Actions actions) {
+  for (const auto& [store, reason] : actions.left) left(store, reason);
+  for (auto& [link, message] : actions.send) setting_.links.send(link, std::move(message));
+  for (const LinkId link : actions.close) setting_.links.close(link);
+  if (actions.arrived) arrived(*actions.arrived);
+}
+
+void TunerService::arrived(const wire::Hello& hello) {
+  StoreRecord& store = stores_[hello.store()];
+  store.name = hello.store();
+  store.numerics = hello.numerics();
+  store.version = hello.version();
+  store.photos = hello.photos();
+  store.version_in_force = hello.version_in_force();
+  store.here = true;
+  store.last_seen = setting_.clock.unix_seconds();
+  log::info("store {} is here", store.name);
+  publish_to(store.name);
+  if (active_ && active_->intake && !store.drained) {
+    apply(active_, store.name, active_->intake->arrive(now(), store.name));
+  }
+}
+
+void TunerService::left(const std::string& name, const std::string& reason) {
+  StoreRecord& store = stores_[name];
+  store.here = false;
+  store.last_seen = setting_.clock.unix_seconds();
+  log::info("store {} has left: {}", name, reason);
+  if (active_ && active_->intake) {
+    note(active_->id, "store " + name + " has left: " + reason);
+    apply(active_, name, active_->intake->leave(now(), name));
+  }
+}
+
+void TunerService::deliver(const std::string& name, wire::FromStore message) {
+  if (message.has_model_wanted()) {
+    send_parts(name, message.model_wanted());
+  } else if (message.has_in_force()) {
+    stores_[name].version_in_force = message.in_force().version();
+    log::info("store {} has version {} in force", name, message.in_force().version());
+  } else if (message.has_leaving()) {
+    apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
+  } else if (active_ && active_->intake) {
+    if (message.has_rows()) {
+      active_->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
+    }
+    if (message.has_run_done()) active_->report.run_done(name, message.run_done());
+    apply(active_, name, active_->intake->message(now(), name, std::move(message)));
+  }
+}
+
+void TunerService::send(const std::string& store, wire::ToStore message) {
+  const std::optional<LinkId> link = sessions_.link_of(store);
+  if (!link) return;
+  sessions_.stamp(now(), *link, message);
+  setting_.links.send(*link, std::move(message));
+}
+
+void TunerService::send_parts(const std::string& store, const wire::ModelWanted& wanted) {
+  const std::optional<Digest> model = digest_of(wanted.sha256());
+  auto offset = static_cast<int64_t>(wanted.offset());
+  for (int i = 0; i < kModelParts && model; ++i) {
+    Result<ModelStore::Part> part = setting_.models.read(*model, offset, kModelPart);
+    if (!part.ok() || part->bytes.empty()) {
+      if (i == 0) {
+        apply(sessions_.refuse(now(), store,
+                               "model " + to_hex(*model).substr(0, 12) + " is not here from byte " +
+                                   std::to_string(offset) + " on"));
+      }
+      return;
+    }
+    wire::ToStore message;
+    wire::ModelPart& m = *message.mutable_model_part();
+    m.set_sha256(wanted.sha256());
+    m.set_offset(static_cast<uint64_t>(offset));
+    m.set_total(static_cast<uint64_t>(part->total));
+    m.set_checksum(xxh3(part->bytes.data(), part->bytes.size()));
+    if (active_) active_->report.model_part(part->bytes.size());
+    offset += static_cast<int64_t>(part->bytes.size());
+    m.set_bytes(std::move(part->bytes));
+    send(store, std::move(message));
+  }
+}
+
+void TunerService::publish_to(const std::string& name) {
+  const PublishedModel* model = setting_.versions.in_force();
+  if (!model || stores_[name].version_in_force == model->version) return;
+  wire::ToStore message;
+  wire::Publish& p = *message.mutable_publish();
+  p.set_version(model->version);
+  p.set_extractor(text_of(model->extractor));
+  if (model->head != model->extractor) p.set_head(text_of(model->head));
+  send(name, std::move(message));
+}
+
+uint64_t TunerService::submit(const JobSpec& spec) {
+  if (!spec.model.empty() && !setting_.models.has(digest_from_hex(spec.model))) {
+    throw Error("model ", spec.model.substr(0, 12), " is not on the Tuner; send it first");
+  }
+  if (spec.model.empty() && !setting_.versions.in_force()) {
+    throw Error("no version is in force yet: a ", name_of(spec.kind),
+                " needs a fine-tuning before it, or a model (-m)");
+  }
+  JobRecord record;
+  record.id = jobs_.empty() ? 1 : jobs_.rbegin()->first + 1;
+  record.spec = spec;
+  record.submitted = setting_.clock.unix_seconds();
+  save(record);
+  jobs_[record.id] = record;
+  start_next();
+  return record.id;
+}
+
+const JobRecord& TunerService::job(uint64_t id) const {
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end()) throw Error("there is no job ", id);
+  return it->second;
+}
+
+void TunerService::cancel(uint64_t id) {
+  if (!job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
+  if (active_ && active_->id == id) return end(active_, JobState::kCancelled, "on request");
+  JobRecord& record = jobs_[id];
+  record.state = JobState::kCancelled;
+  record.ended = setting_.clock.unix_seconds();
+  save(record);
+}
+
+void TunerService::resume(uint64_t id) {
+  if (job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
+  if (job(id).state == JobState::kDone) throw Error("job ", id, " is done");
+  JobRecord& record = jobs_[id];
+  record.state = JobState::kQueued;
+  record.message.clear();
+  record.ended = 0;
+  save(record);
+  note(id, "resumed");
+  start_next();
+}
+
+void TunerService::drain(const std::string& name, bool drained) {
+  const auto it = stores_.find(name);
+  if (it == stores_.end()) throw Error("there is no store '", name, "'");
+  if (std::exchange(it->second.drained, drained) == drained) return;
+  if (!it->second.here || !active_ || !active_->intake) return;
+  apply(active_, name,
+        drained ? active_->intake->leave(now(), name) : active_->intake->arrive(now(), name));
+}
+
+void TunerService::forget(const std::string& name) {
+  const auto it = stores_.find(name);
+  if (it == stores_.end()) throw Error("there is no store '", name, "'");
+  if (it->second.here) throw Error("store '", name, "' is here; stop it first");
+  stores_.erase(it);
+}
+
+const std::vector<std::string>& TunerService::log(uint64_t job) const {
+  static const std::vector<std::string> kNothing;
+  const auto it = logs_.find(job);
+  return it == logs_.end() ? kNothing : it->second;
+}
+
+std::string TunerService::doing() const { return active_ ? active_->progress.now() : ""; }
+
+JobReport::Counts TunerService::counts() const {
+  return active_ ? active_->report.counts() : JobReport::Counts();
+}
+
+std::vector<StoreRecord> TunerService::stores() const {
+  std::vector<StoreRecord> all;
+  for (const auto& [name, store] : stores_) all.push_back(store);
+  return all;
+}
+
+void TunerService::stop() {
+  stopping_ = true;
+  if (!active_) return;
+  active_->progress.interrupt();
+  if (!active_->working && !active_->keeping) active_.reset();
+}
+
+}  // namespace ndtrain

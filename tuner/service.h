@@ -1,0 +1,139 @@
+// The Tuner: its sessions with PipeStores, its jobs one after the other, the versions it has
+// published. A state machine over injected files, clock, links and lanes, so that a simulator can
+// drive it; one thread owns it. Everything that must outlive the process is in the state directory
+// before anybody hears of it.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/lanes.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/protocol.h"
+#include "ndp/wire/state_directory.h"
+#include "ndp/wire/tuner_sessions.h"
+#include "tuner/intake.h"
+#include "tuner/job_files.h"
+#include "tuner/job_progress.h"
+#include "tuner/job_report.h"
+#include "tuner/job_work.h"
+#include "tuner/model_store.h"
+#include "tuner/versions.h"
+
+namespace ndtrain {
+
+struct StoreRecord {
+  std::string name, peer, numerics, version;  // version: of the program
+  uint64_t photos = 0;
+  bool here = false, drained = false;
+  uint64_t version_in_force = 0;
+  int64_t last_seen = 0;  // Unix seconds
+};
+
+class TunerService {
+ public:
+  using Time = TunerSessions::Time;
+  // Lanes that the service uses.
+  static constexpr size_t kKeepLane = 0, kJobLane = 1, kLanes = 2;
+
+  struct Setting {
+    Fs& fs;
+    Clock& clock;
+    StateDirectory& state;
+    LinkServer& links;
+    Lanes& lanes;
+    JobWorks& works;
+    ModelStore& models;
+    Versions& versions;
+  };
+
+  // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
+  TunerService(const Setting& setting, TunerIdentity me, Time heartbeat = kHeartbeat,
+               uint64_t window = kWindow);
+
+  void handle(LinkEvent<wire::FromStore> event);
+  void tick();
+  Time next() const;  // when tick() has something to do
+
+  // What people ask. Throws Error.
+  uint64_t submit(const JobSpec& spec);
+  void cancel(uint64_t job);
+  void resume(uint64_t job);  // a failed or cancelled one, from where it was
+  void drain(const std::string& store, bool drained);
+  void forget(const std::string& store);
+
+  const std::map<uint64_t, JobRecord>& jobs() const { return jobs_; }
+  const JobRecord& job(uint64_t id) const;
+  const std::vector<std::string>& log(uint64_t job) const;  // lines of this process's life
+  std::string doing() const;                                // of the job in progress
+  std::vector<StoreRecord> stores() const;
+  JobReport::Counts counts() const;  // of the job in progress
+
+  // The job in progress stops where it can go on after the next start.
+  void stop();
+  bool stopped() const { return stopping_ && !active_; }
+
+ private:
+  // The job in progress. Tasks hold on to it.
+  struct Active {
+    uint64_t id = 0;
+    JobProgress progress;
+    JobReport report;
+    std::unique_ptr<JobWork> work;
+    std::unique_ptr<Intake> intake;
+    bool open = false;                           // the sink takes rows
+    bool keeping = false;                        // a task of the keep lane is out
+    bool working = false;                        // one of the job lane
+    bool introduced = false;                     // the work has the manifest
+    std::vector<Intake::Inventory> inventories;  // for the sink
+    std::vector<Intake::Rows> rows;
+    std::deque<uint32_t> complete;  // runs that wait for the job lane
+    uint32_t runs = 0;
+  };
+  using ActivePtr = std::shared_ptr<Active>;
+
+  Time now() const { return setting_.clock.monotonic(); }
+  JobFiles files(uint64_t job) const;
+  void save(const JobRecord& record);
+  void note(uint64_t job, const std::string& line);
+  void take_lines();
+
+  // sessions
+  void apply(TunerSessions::Actions actions);
+  void arrived(const wire::Hello& hello);
+  void left(const std::string& store, const std::string& reason);
+  void deliver(const std::string& store, wire::FromStore message);
+  void send(const std::string& store, wire::ToStore message);
+  void send_parts(const std::string& store, const wire::ModelWanted& wanted);
+  void publish_to(const std::string& store);
+
+  // the job in progress
+  void start_next();
+  void begin_intake(const ActivePtr& job, const JobQuestion& question);
+  void open_sink(const ActivePtr& job);
+  void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
+  void apply(const ActivePtr& job, const std::string& store, Intake::Actions actions);
+  void close_run(const ActivePtr& job, uint32_t run);
+  void pump_keep(const ActivePtr& job);
+  void pump_work(const ActivePtr& job);
+  void end(const ActivePtr& job, JobState state, const std::string& message);
+  void finished(const ActivePtr& job, const JobOutcome& outcome);
+  bool current(const ActivePtr& job) const { return job == active_; }
+  // Runs `f` on a lane; what it throws fails the job, but for an fsync, which ends the process.
+  void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f);
+
+  Setting setting_;
+  TunerSessions sessions_;
+  std::map<std::string, StoreRecord> stores_;
+  std::map<uint64_t, JobRecord> jobs_;
+  std::map<uint64_t, std::vector<std::string>> logs_;
+  ActivePtr active_;
+  bool stopping_ = false;
+};
+
+}  // namespace ndtrain

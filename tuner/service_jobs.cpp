@@ -1,0 +1,228 @@
+// The job in progress, from its start to its end.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "tuner/service.h"
+
+namespace ndtrain {
+
+using Json = nlohmann::ordered_json;
+
+void TunerService::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
+  bool& busy = lane == kKeepLane ? job->keeping : job->working;
+  busy = true;
+  setting_.lanes.start(lane, [this, job, lane, f = std::move(f)]() -> Continuation {
+    std::string failure;
+    Continuation after;
+    try {
+      after = f();
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    return [this, job, lane, failure, after] {
+      (lane == kKeepLane ? job->keeping : job->working) = false;
+      take_lines();
+      if (stopping_ && current(job) && !job->keeping && !job->working) active_.reset();
+      if (!current(job)) return;
+      if (!failure.empty()) return end(job, JobState::kFailed, failure);
+      if (after) after();
+    };
+  });
+}
+
+// The one that was running when the Tuner stopped goes first.
+void TunerService::start_next() {
+  if (active_ || stopping_) return;
+  auto it = std::ranges::find(jobs_, JobState::kRunning, [](auto& e) { return e.second.state; });
+  if (it == jobs_.end()) {
+    it = std::ranges::find(jobs_, JobState::kQueued, [](auto& e) { return e.second.state; });
+  }
+  if (it == jobs_.end()) return;
+  JobRecord& record = it->second;
+  const bool again = record.state == JobState::kRunning;
+  record.state = JobState::kRunning;
+  if (record.started == 0) record.started = setting_.clock.unix_seconds();
+  save(record);
+  active_ = std::make_shared<Active>();
+  active_->id = record.id;
+  active_->report.begin(now());
+  note(record.id, again ? "the Tuner goes on with this job" : "begun");
+  const ActivePtr job = active_;
+  start(job, kJobLane, [this, job, spec = record.spec, directory = files(job->id).directory()] {
+    job->work = setting_.works.make(job->id, spec, directory, job->progress);
+    return [this, job, question = job->work->prepare()] { begin_intake(job, question); };
+  });
+}
+
+void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& question) {
+  const JobSpec& spec = jobs_.at(job->id).spec;
+  IntakeRules rules{.job = question.ask,
+                    .row_bytes = question.row_bytes,
+                    .manifest = question.manifest,
+                    .stores = spec.stores,
+                    .store_timeout = std::chrono::duration_cast<Time>(
+                        std::chrono::duration<double>(spec.store_timeout)),
+                    .allow_missing = spec.allow_missing};
+  rules.job.set_job(job->id);
+  job->runs = rules.manifest.runs;
+  Result<std::optional<KeptManifest>> kept = files(job->id).load_manifest();
+  if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
+  if (*kept) {
+    job->intake = std::make_unique<Intake>(std::move(rules), std::move((*kept)->manifest),
+                                           std::move((*kept)->stores), now());
+    open_sink(job);
+  } else {
+    job->intake = std::make_unique<Intake>(std::move(rules));
+    if (sessions_.stores().size() < spec.stores) {
+      note(job->id, "waits for " + std::to_string(spec.stores) + " stores; " +
+                        std::to_string(sessions_.stores().size()) + " are here");
+    }
+  }
+  for (const std::string& store : sessions_.stores()) {
+    if (!current(job)) return;
+    if (stores_[store].drained) continue;
+    apply(job, store, job->intake->arrive(now(), store));
+  }
+}
+
+void TunerService::open_sink(const ActivePtr& job) {
+  start(job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
+    for (const Intake::Inventory& i : inventories) job->work->sink().inventory(i).or_throw();
+    auto durable = job->work->sink().open(job->intake->manifest()).or_throw();
+    return [this, job, durable = std::move(durable)] { sink_opened(job, durable); };
+  });
+}
+
+// The manifest is kept before any store is asked for anything.
+void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable) {
+  JobFiles kept = files(job->id);
+  const Manifest& manifest = job->intake->manifest();
+  kept.save_manifest(manifest, job->intake->stores()).or_throw();
+  const Result<JobFiles::Closed> closed = kept.closed();
+  if (!closed.ok()) return end(job, JobState::kFailed, closed.status().message());
+  job->open = true;
+  job->report.photos(manifest.size(), durable.size());
+  start(job, kJobLane, [job, stores = job->intake->stores()]() -> Continuation {
+    job->work->manifest(job->intake->manifest(), stores);
+    job->introduced = true;
+    return nullptr;
+  });
+  apply(job, "", job->intake->begin(durable, closed->absent));
+}
+
+void TunerService::apply(const ActivePtr& job, const std::string& store, Intake::Actions a) {
+  if (!current(job)) return;
+  for (const std::string& line : a.notes) note(job->id, line);
+  for (auto& i : a.inventories) job->inventories.push_back(std::move(i));
+  for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
+  for (const uint32_t run : a.complete) close_run(job, run);
+  for (auto& [name, message] : a.send) send(name, std::move(message));
+  if (a.failed) return end(job, JobState::kFailed, *a.failed);
+  if (a.manifest_made) open_sink(job);
+  if (a.end_session) apply(sessions_.refuse(now(), store, *a.end_session));
+  if (!current(job)) return;
+  pump_keep(job);
+  pump_work(job);
+}
+
+// What a run was closed without stays out, whoever comes back later.
+void TunerService::close_run(const ActivePtr& job, uint32_t run) {
+  const std::vector<uint64_t> absent = job->intake->absent(run);
+  files(job->id).close_run(run, absent).or_throw();
+  job->report.complete(now(), run);
+  job->complete.push_back(run);
+}
+
+void TunerService::pump_keep(const ActivePtr& job) {
+  if (!job->open || job->keeping || (job->rows.empty() && job->inventories.empty())) return;
+  start(job, kKeepLane,
+        [this, job, inventories = std::exchange(job->inventories, {}),
+         rows = std::exchange(job->rows, {})]() -> Continuation {
+          for (const Intake::Inventory& i : inventories) job->work->sink().inventory(i).or_throw();
+          auto bad = job->work->sink().keep(rows).or_throw();
+          std::vector<std::pair<uint64_t, std::vector<Intake::BadRow>>> kept;
+          uint64_t n = 0;
+          for (const Intake::Rows& r : rows) {
+            auto& mine = kept.emplace_back(r.ticket, std::vector<Intake::BadRow>()).second;
+            n += r.rows.size();
+            for (const auto& [number, bytes] : r.rows) {
+              const auto b = std::ranges::find(bad, number, &Intake::BadRow::number);
+              if (b != bad.end()) mine.push_back(*b);
+            }
+          }
+          return [this, job, kept = std::move(kept), n] {
+            job->report.kept(n);
+            for (const auto& [ticket, mine] : kept) {
+              if (current(job)) apply(job, "", job->intake->durable(ticket, mine));
+            }
+          };
+        });
+}
+
+void TunerService::pump_work(const ActivePtr& job) {
+  if (job->working || !job->introduced) return;
+  if (!job->complete.empty()) {
+    const uint32_t run = job->complete.front();
+    job->complete.pop_front();
+    start(job, kJobLane, [this, job, run, begun = now()] {
+      const bool whole = job->work->run(run);
+      return [this, job, run, begun, whole] {
+        if (!whole) return;  // stops, and goes on after the next start
+        if (run > 0) job->report.work("run " + std::to_string(run), begun, now());
+        if (run < job->runs) return pump_work(job);
+        start(job, kJobLane, [this, job] {
+          return [this, job, outcome = job->work->finish()] { finished(job, outcome); };
+        });
+      };
+    });
+  }
+}
+
+// A killed Tuner that comes back here finds the version that it has published before.
+void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
+  job->report.end(now());
+  Json result = Json::parse(outcome.result);
+  result["report"] = Json::parse(job->report.json());
+  if (outcome.model) {
+    const PublishedModel* published = setting_.versions.of_job(job->id);
+    if (!published) {
+      PublishedModel model = *outcome.model;
+      model.job = job->id;
+      model.created = setting_.clock.unix_seconds();
+      setting_.versions.add(std::move(model)).or_throw();
+      published = setting_.versions.of_job(job->id);
+    }
+    result["version"] = published->version;
+    note(job->id, "published as version " + std::to_string(published->version));
+    for (const std::string& store : sessions_.stores()) publish_to(store);
+  }
+  const JobFiles kept = files(job->id);
+  publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();
+  jobs_.at(job->id).result = result.dump();
+  end(job, JobState::kDone, "");
+}
+
+void TunerService::end(const ActivePtr& job, JobState state, const std::string& message) {
+  if (!current(job)) return;
+  take_lines();
+  job->progress.interrupt();
+  JobRecord& record = jobs_.at(job->id);
+  record.state = state;
+  record.message = message;
+  record.ended = setting_.clock.unix_seconds();
+  save(record);
+  note(job->id, std::string(name_of(state)) + (message.empty() ? "" : ": " + message));
+  active_.reset();
+  wire::ToStore m;
+  m.mutable_job_end()->set_job(job->id);
+  m.mutable_job_end()->set_done(state == JobState::kDone);
+  m.mutable_job_end()->set_reason(message);
+  for (const std::string& store : sessions_.stores()) send(store, m);
+  start_next();
+}
+
+}  // namespace ndtrain

@@ -15,6 +15,7 @@ constexpr std::chrono::seconds kIdle{60};      // between requests
 constexpr std::chrono::seconds kPatience{10};  // within one
 // A client that is still sending what nobody wants would not see why when we just hung up.
 constexpr int64_t kDrained = int64_t{64} << 20;
+constexpr std::chrono::seconds kDraining{1};
 
 bool has_body(const httplib::Request& q) {
   return q.has_header("Transfer-Encoding") || q.get_header_value("Content-Length") != "0";
@@ -33,17 +34,18 @@ class Dialogue final : private httplib::Server {
     Post(any, with_body).Put(any, with_body).Patch(any, with_body).Delete(any, with_body);
     set_keep_alive_timeout(kIdle.count());  // these two only for the header that says so
     set_keep_alive_max_count(100000);
-    set_error_handler([](const httplib::Request&, httplib::Response& a) {
-      if (!a.body.empty()) return;
+    set_error_handler([this](const httplib::Request&, httplib::Response& a) {
+      if (!unread_ || !a.body.empty()) return;  // this is an answer of ours
       const HttpResponse r = http_error(a.status, "this is no request that the server understands");
       a.set_content(r.body, r.type);
+      a.set_header("Connection", "close");
     });
   }
 
   // Answers one request; false when none can follow it.
   bool serve(HttplibStream& io) {
     bool closed = false;
-    unread_ = false;
+    unread_ = true;
     io.allow(limits::kHttpHead);
     const bool answered = process_request(io, false, closed, [&](httplib::Request& q) {
       io.allow(INT64_MAX);
@@ -51,7 +53,7 @@ class Dialogue final : private httplib::Server {
       const bool says = q.has_header("Content-Length") || q.has_header("Transfer-Encoding");
       if (!says) q.set_header("Content-Length", "0");
     });
-    if (answered && unread_) io.drain(kDrained);
+    if (answered && unread_) io.drain(kDrained, kDraining);
     return answered && !closed && !unread_ && io.trouble().ok();
   }
 
@@ -127,7 +129,7 @@ class Dialogue final : private httplib::Server {
   }
 
   const HttpRoutes& routes_;
-  bool unread_ = false;  // the request has a body, or the rest of one, that nobody has read
+  bool unread_ = false;  // a part of the request is still to be read
 };
 
 }  // namespace

@@ -35,8 +35,8 @@ ssize_t HttplibStream::write(const char* from, size_t size) {
   return trouble_.ok() ? static_cast<ssize_t>(size) : -1;
 }
 
-void HttplibStream::drain(int64_t bytes) {
-  while (bytes > 0 && wait(patience_)) {
+void HttplibStream::drain(int64_t bytes, std::chrono::milliseconds patience) {
+  while (bytes > 0 && wait(patience)) {
     bytes -= static_cast<int64_t>(end_ - at_);
     at_ = end_;
   }

@@ -24,8 +24,8 @@ class HttplibStream final : public httplib::Stream {
   bool wait(std::chrono::milliseconds timeout);
   // Reads fail after this many more bytes.
   void allow(int64_t bytes) { allowed_ = bytes; }
-  // Reads and drops what comes, up to the end, a failure or so many bytes.
-  void drain(int64_t bytes);
+  // Reads and drops what comes, up to the end, a silence of `patience` or so many bytes.
+  void drain(int64_t bytes, std::chrono::milliseconds patience);
 
   const Status& trouble() const { return trouble_; }  // why a read or write failed
   bool ended() const { return ended_; }               // the other side closed

@@ -13,6 +13,7 @@ namespace {
 
 using support::RawHttp;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -103,6 +104,14 @@ TEST_F(HttpRefusal, IsA400ForALengthThatIsNone) {
 TEST_F(HttpRefusal, IsA400ForWhatIsNoHttp) {
   EXPECT_THAT(reply_to("hello\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("{\"error\":")));
+  EXPECT_EQ(calls_, 0);
+}
+
+TEST_F(HttpRefusal, TakesNothingMoreFromAConnectionThatItDoesNotUnderstand) {
+  RawHttp raw(server_->address());
+  raw.say("hello\r\n\r\nGET /jobs HTTP/1.1\r\n\r\n");
+  EXPECT_THAT(raw.hear_all(), AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("Connection: close"),
+                                    EndsWith("server understands\"}\n")));
   EXPECT_EQ(calls_, 0);
 }
 

@@ -71,6 +71,14 @@ TEST(HttpServer, PassesOnTheHandlersStatusAndBytes) {
   EXPECT_EQ(r.type, "application/octet-stream");
 }
 
+TEST(HttpServer, AddsNothingToAnAnswerWithoutABody) {
+  const auto server =
+      serve({{"GET", "/readyz", [](const HttpRequest&) { return HttpResponse{.status = 503}; }}});
+  const HttpResponse r = HttpClient(server->address()).get("/readyz").or_throw();
+  EXPECT_EQ(r.status, 503);
+  EXPECT_EQ(r.body, "");
+}
+
 TEST(HttpServer, ListensOnAUnixSocket) {
   const support::TemporaryDirectory directory;
   const auto server = serve(echoes(), "unix:" + directory.at("s"));

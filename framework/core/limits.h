@@ -22,6 +22,7 @@ inline constexpr int64_t kClasses = 1 << 20;              // classes of a data s
 
 inline constexpr int64_t kMessage = int64_t{4} << 20;      // bytes of one message between roles
 inline constexpr int64_t kHttpHead = int64_t{64} << 10;    // bytes of a request before its body
+inline constexpr int64_t kHttpPath = 1024;                 // bytes of its path
 inline constexpr int64_t kHttpAnswer = int64_t{64} << 20;  // bytes of a body that a client takes
 inline constexpr int64_t kHttpConnections = 128;           // that one server has open
 inline constexpr int64_t kPemFile = int64_t{1} << 20;      // bytes of certificates or of a key

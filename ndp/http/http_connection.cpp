@@ -52,6 +52,8 @@ class Dialogue final : private httplib::Server {
       // httplib would read such a body up to the end of the connection.
       const bool says = q.has_header("Content-Length") || q.has_header("Transfer-Encoding");
       if (!says) q.set_header("Content-Length", "0");
+      // Matching a regular expression takes stack for each character.
+      if (q.path.size() > static_cast<size_t>(limits::kHttpPath)) q.path.clear();
     });
     if (answered && unread_) io.drain(kDrained, kDraining);
     return answered && !closed && !unread_ && io.trouble().ok();
@@ -77,6 +79,10 @@ class Dialogue final : private httplib::Server {
 
   HttpResponse respond(const httplib::Request& q, const httplib::ContentReader* reader) {
     const std::string method = q.method == "HEAD" ? "GET" : q.method;
+    if (q.path.empty()) {
+      return http_error(414, "the path is empty, or has more than " +
+                                 std::to_string(limits::kHttpPath) + " bytes");
+    }
     std::string others;
     for (const HttpRoutes::Entry& entry : routes_.entries) {
       std::smatch match;

@@ -143,11 +143,19 @@ TEST_F(HttpRefusal, EndsAHeadThatIsTooLong) {
   EXPECT_THAT(reply_to(head_of(kHead + 1)), StartsWith("HTTP/1.1 400"));
 }
 
-TEST_F(HttpRefusal, StandsLongPaths) {
-  EXPECT_EQ(client_.get("/long/" + std::string(8000, 'x')).or_throw().status, 200);
-  const HttpResponse r = client_.get("/long/" + std::string(8200, 'x')).or_throw();
-  EXPECT_EQ(r.status, 414);
-  EXPECT_NE(error_of(r), "");
+TEST_F(HttpRefusal, IsA414ForAPathThatIsTooLong) {
+  const auto path_of = [](int64_t bytes) {
+    const std::string start = "/long/";
+    return start + std::string(static_cast<size_t>(bytes) - start.size(), 'x');
+  };
+  for (const int64_t bytes : {limits::kHttpPath - 1, limits::kHttpPath}) {
+    EXPECT_EQ(client_.get(path_of(bytes)).or_throw().status, 200);
+  }
+  for (const int64_t bytes : {limits::kHttpPath + 1, int64_t{8000}, int64_t{9000}}) {
+    const HttpResponse r = client_.get(path_of(bytes)).or_throw();
+    EXPECT_EQ(r.status, 414);
+    EXPECT_NE(error_of(r), "");
+  }
 }
 
 }  // namespace

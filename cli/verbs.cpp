@@ -12,6 +12,7 @@ VERB(bench_forward);
 VERB(bench_train);
 VERB(cache_gc);
 VERB(cache_ls);
+VERB(cert_init);
 VERB(demo);
 VERB(doctor);
 VERB(eval);
@@ -92,6 +93,11 @@ std::span<const Verb> verbs() {
            declare_cache_ls, run_cache_ls},
       Verb{"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",
            "  ndtrain cache gc --budget 2G\n", declare_cache_gc, run_cache_gc},
+      Verb{"cert init", "certificates for links between machines", "DIR [options]",
+           "  ndtrain cert init certs --host tuner.example.org,10.0.0.5 --store store-1,store-2\n"
+           "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
+           "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n",
+           declare_cert_init, run_cert_init},
       Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
            run_bench_forward},

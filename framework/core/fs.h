@@ -50,11 +50,9 @@ class FileLock {
 
 class Fs {
  public:
-  enum class Mode {
-    kRead,
-    kCreate,
-    kAppend
-  };  // kCreate: empty, replacing; kAppend: made if absent
+  // kCreate: empty, replacing; kCreatePrivate: also, and for nobody but its owner when it was
+  // absent; kAppend: made if absent
+  enum class Mode { kRead, kCreate, kCreatePrivate, kAppend };
 
   virtual ~Fs() = default;
   virtual Result<std::unique_ptr<File>> open(const std::string& path, Mode mode) = 0;

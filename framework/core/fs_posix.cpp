@@ -127,9 +127,12 @@ class PosixFs final : public Fs {
     // O_NONBLOCK: a FIFO among the photos must not hang us; regular files ignore it.
     int flags = O_CLOEXEC;
     if (mode == Mode::kRead) flags |= O_RDONLY | O_NONBLOCK;
-    if (mode == Mode::kCreate) flags |= O_RDWR | O_APPEND | O_CREAT | O_TRUNC;
+    if (mode == Mode::kCreate || mode == Mode::kCreatePrivate) {
+      flags |= O_RDWR | O_APPEND | O_CREAT | O_TRUNC;
+    }
     if (mode == Mode::kAppend) flags |= O_RDWR | O_APPEND | O_CREAT;
-    const int fd = uninterrupted([&] { return ::open(path.c_str(), flags, 0666); });
+    const mode_t access = mode == Mode::kCreatePrivate ? 0600 : 0666;
+    const int fd = uninterrupted([&] { return ::open(path.c_str(), flags, access); });
     if (fd < 0) return failed(mode == Mode::kRead ? "open" : "create", path, errno);
     auto file = std::make_unique<PosixFile>(fd, path);
     if (mode == Mode::kRead) {

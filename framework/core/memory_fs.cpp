@@ -216,7 +216,7 @@ Result<std::unique_ptr<File>> MemoryFs::open(const std::string& path, Mode mode)
     Result<Place> place = place_of(path);
     if (!place.ok()) return place.status();
     node = place->directory->entries[place->name] = make_node(false);
-  } else if (mode == Mode::kCreate) {
+  } else if (mode == Mode::kCreate || mode == Mode::kCreatePrivate) {
     node->bytes.clear();
     ++node->mtime_ns;
   }

@@ -72,13 +72,13 @@ void sweep_temporaries(Fs& fs, const std::string& directory) {
   }
 }
 
-Result<Publisher> Publisher::start(Fs& fs, std::string path) {
+Result<Publisher> Publisher::start(Fs& fs, std::string path, Fs::Mode mode) {
   const std::string directory = parent_of(path);
   if (fs.first_visit(directory)) sweep_temporaries(fs, directory);
   constexpr int kTries = 10;
   for (int i = 0; i < kTries; ++i) {
     std::string temporary = temporary_for(path);
-    Result<std::unique_ptr<File>> file = fs.open(temporary, Fs::Mode::kCreate);
+    Result<std::unique_ptr<File>> file = fs.open(temporary, mode);
     if (!file.ok()) return file.status();
     // Whoever swept between these two calls has the lock, or has removed the file.
     const Status locked = (*file)->lock();
@@ -116,8 +116,8 @@ Status Publisher::commit() {
   return {};
 }
 
-Status publish(Fs& fs, const std::string& path, std::string_view bytes) {
-  Result<Publisher> publisher = Publisher::start(fs, path);
+Status publish(Fs& fs, const std::string& path, std::string_view bytes, Fs::Mode mode) {
+  Result<Publisher> publisher = Publisher::start(fs, path, mode);
   if (!publisher.ok()) return publisher.status();
   if (Status s = publisher->write(bytes); !s.ok()) return s;
   return publisher->commit();

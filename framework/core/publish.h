@@ -23,8 +23,9 @@ class FsyncFailed : public Error {
 
 class Publisher {
  public:
-  // Writes go to a temporary file beside `path`, whose directory must exist.
-  static Result<Publisher> start(Fs& fs, std::string path);
+  // Writes go to a temporary file beside `path`, whose directory must exist. `mode` says who may
+  // read it: kCreate or kCreatePrivate.
+  static Result<Publisher> start(Fs& fs, std::string path, Fs::Mode mode = Fs::Mode::kCreate);
   Publisher(Publisher&&) = default;
   Publisher& operator=(Publisher&&) = delete;
   ~Publisher();  // removes the temporary file unless commit() succeeded
@@ -41,7 +42,8 @@ class Publisher {
   std::unique_ptr<File> file_;
 };
 
-Status publish(Fs& fs, const std::string& path, std::string_view bytes);
+Status publish(Fs& fs, const std::string& path, std::string_view bytes,
+               Fs::Mode mode = Fs::Mode::kCreate);
 
 // Whether a file of this name is somebody's temporary file.
 bool is_temporary(std::string_view name);

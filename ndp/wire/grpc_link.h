@@ -11,15 +11,10 @@
 #include <string>
 
 #include "ndp/wire/link.h"
+#include "ndp/wire/link_security.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
-
-// Certificates in PEM; all empty: none, which only loopback and unix sockets should do.
-struct LinkSecurity {
-  std::string authority, certificate, key;
-  bool on() const { return !authority.empty(); }
-};
 
 // The Tuner's end of all its links.
 class LinkServer {

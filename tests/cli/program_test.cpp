@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "framework/core/rng.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/photos/encode.h"
+#include "ndp/wire/link_security.h"
 
 namespace ndtrain {
 namespace {
@@ -231,6 +233,84 @@ TEST_F(ProgramTest, QuarantinedPhotosGiveExitCodeThree) {
   EXPECT_EQ(o.code, 3);
   EXPECT_THAT(o.err, HasSubstr("bad.jpg"));
   EXPECT_THAT(o.out, HasSubstr("c1/5.jpg,1,"));
+}
+
+TEST_F(ProgramTest, CertInitMakesWhatBothSidesLoad) {
+  Outcome o = run({"cert", "init", "certs", "--host", "10.0.0.5,tuner.example", "--store", "a,b-1",
+                   "--days", "30", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto load = [&](const std::string& name, LinkRole role) {
+    const std::string path = at("certs/") + name;
+    return load_security(real_fs(), system_clock(), role, at("certs/ca.crt"), path + ".crt",
+                         path + ".key")
+        .status()
+        .message();
+  };
+  EXPECT_EQ(load("tuner", LinkRole::kTuner), "");
+  EXPECT_EQ(load("a", LinkRole::kStore), "");
+  EXPECT_EQ(load("b-1", LinkRole::kStore), "");
+  const auto json = nlohmann::json::parse(o.out);
+  ASSERT_EQ(json.at("files").size(), 4u);
+  for (const auto& file : json.at("files")) {
+    struct stat s;
+    ASSERT_EQ(::stat(at(file.at("key").get<std::string>()).c_str(), &s), 0);
+    EXPECT_EQ(s.st_mode & 0777, 0600u) << file;
+    const int64_t days = file.at("name") == "ca" ? 3650 : 30;
+    const int64_t left = file.at("expires").get<int64_t>() - system_clock().unix_seconds();
+    EXPECT_NEAR(static_cast<double>(left), static_cast<double>(days * 24 * 3600), 600) << file;
+  }
+  EXPECT_THAT(json.at("commands").at(1).get<std::string>(),
+              HasSubstr("--tuner 10.0.0.5:25258 --state STATE --ca certs/ca.crt --cert "
+                        "certs/a.crt --key certs/a.key"));
+}
+
+TEST_F(ProgramTest, CertInitReplacesOnlyWhatItIsToldTo) {
+  ASSERT_EQ(run({"cert", "init", "certs", "--store", "a"}).code, 0);
+  const auto certificate = [&](const std::string& name) {
+    return real_fs().read(at("certs/" + name + ".crt")).or_throw();
+  };
+  const std::string ca = certificate("ca"), tuner = certificate("tuner"), a = certificate("a");
+
+  Outcome o = run({"cert", "init", "certs", "--store", "b,a"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("certs/a.crt exists; --force replaces it"));
+  EXPECT_FALSE(real_fs().exists(at("certs/b.crt")));
+
+  o = run({"cert", "init", "certs", "--store", "b"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("kept  certs/ca.crt"));
+  EXPECT_THAT(o.out, HasSubstr("made  certs/b.crt"));
+  ASSERT_EQ(run({"cert", "init", "certs", "--store", "a", "--force"}).code, 0);
+  EXPECT_EQ(certificate("ca"), ca);
+  EXPECT_EQ(certificate("tuner"), tuner);
+  EXPECT_NE(certificate("a"), a);
+
+  EXPECT_EQ(run({"cert", "init", "certs", "--host", "other"}).code, 1);
+  ASSERT_EQ(run({"cert", "init", "certs", "--host", "other", "--force"}).code, 0);
+  EXPECT_NE(certificate("tuner"), tuner);
+
+  real_fs().remove(at("certs/ca.key")).or_throw();
+  o = run({"cert", "init", "certs", "--store", "c"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("certs/ca.key is missing beside certs/ca.crt"));
+}
+
+TEST_F(ProgramTest, CertInitNamesWhatCannotBe) {
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"cert", "init", "certs"});
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 2);
+    EXPECT_FALSE(real_fs().exists(at("certs")));
+    return o.err;
+  };
+  EXPECT_THAT(refused({"--host", "a,b:1"}), HasSubstr("--host 'b:1'"));
+  EXPECT_THAT(refused({"--host", "a,"}), HasSubstr("--host ''"));
+  EXPECT_THAT(refused({"--store", "a,.b"}), HasSubstr("--store '.b'"));
+  EXPECT_THAT(refused({"--store", "ca"}), HasSubstr("--store 'ca'"));
+  EXPECT_THAT(refused({"--store", "tuner"}), HasSubstr("--store 'tuner'"));
+  EXPECT_THAT(refused({"--days", "0"}), HasSubstr("--days 0"));
+  EXPECT_THAT(refused({"--days", "3651"}), HasSubstr("--days 3651"));
+  EXPECT_THAT(refused({"--force"}), HasSubstr("--host or --store"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "framework/core/fs.h"
+#include "framework/core/publish.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
@@ -34,6 +35,18 @@ TEST_F(RealFs, AFifoDoesNotHangUs) {
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_EQ(real_fs().read(path).status().code(), Code::kUnsupported);
   EXPECT_TRUE(real_fs().info(path).ok());
+}
+
+TEST_F(RealFs, APrivateFileIsItsOwnersOnlyEvenOverAPublicOne) {
+  const std::string path = join(root, "key");
+  const mode_t before = ::umask(0);
+  publish(real_fs(), path, "public").or_throw();
+  publish(real_fs(), path, "private", Fs::Mode::kCreatePrivate).or_throw();
+  ::umask(before);
+  struct stat s;
+  ASSERT_EQ(::stat(path.c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777, 0600u);
+  EXPECT_EQ(*real_fs().read(path), "private");
 }
 
 // At the size limit the kernel writes a part, then refuses: what it took is there, the rest is

@@ -3,7 +3,7 @@
 
 #include "ndp/wire/grpc_link.h"
 #include "tests/support/temporary_directory.h"
-#include "tests/wire/certificates.h"
+#include "tests/wire/authority.h"
 #include "tests/wire/link_fixture.h"
 
 namespace ndtrain {
@@ -17,6 +17,9 @@ class GrpcSecurity : public ::testing::Test {
  protected:
   std::unique_ptr<LinkClient> dial(const LinkSecurity& security) {
     return LinkClient::dial(server_->address(), security, 1, at_client_);
+  }
+  void serve(const LinkSecurity& security) {
+    server_ = LinkServer::listen("127.0.0.1:0", security, at_server_).or_throw();
   }
   // The link never opens, and the server hears nothing of it.
   void expect_refusal(const LinkSecurity& security) {
@@ -33,11 +36,11 @@ class GrpcSecurity : public ::testing::Test {
   support::FromStores at_server_;
   support::ToStores at_client_;
   std::unique_ptr<LinkServer> server_ =
-      LinkServer::listen("127.0.0.1:0", ours_.issue("tuner"), at_server_).or_throw();
+      LinkServer::listen("127.0.0.1:0", ours_.tuner(), at_server_).or_throw();
 };
 
 TEST_F(GrpcSecurity, TellsEachEndTheNameOfTheOther) {
-  auto client = dial(ours_.issue("store-7"));
+  auto client = dial(ours_.store("store-7"));
   EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
   LinkId link = 0;
   EXPECT_EQ(expect<LinkOpened>(at_server_, &link).certified, "store-7");
@@ -50,33 +53,52 @@ TEST_F(GrpcSecurity, TellsEachEndTheNameOfTheOther) {
 TEST_F(GrpcSecurity, HoldsOnAUnixSocketToo) {
   const support::TemporaryDirectory directory;
   const std::string address = "unix:" + directory.at("s");
-  server_ = LinkServer::listen(address, ours_.issue("tuner"), at_server_).or_throw();
-  auto client = dial(ours_.issue("store-8"));
+  server_ = LinkServer::listen(address, ours_.tuner(), at_server_).or_throw();
+  auto client = dial(ours_.store("store-8"));
   EXPECT_EQ(expect<LinkOpened>(at_server_).certified, "store-8");
   EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
 }
 
 TEST_F(GrpcSecurity, RefusesAClientOfAnotherAuthority) {
-  LinkSecurity security = theirs_.issue("store-7");
-  security.authority = ours_.issue("any").authority;  // it does trust the server
+  LinkSecurity security = theirs_.store("store-7");
+  security.authority = ours_.store("any").authority;  // it does trust the server
   expect_refusal(security);
 }
 
 TEST_F(GrpcSecurity, RefusesAClientWithoutACertificate) {
-  expect_refusal({.authority = ours_.issue("any").authority});
+  expect_refusal({.authority = ours_.store("any").authority});
 }
 
 TEST_F(GrpcSecurity, RefusesAClientWithoutEncryption) { expect_refusal({}); }
 
 TEST_F(GrpcSecurity, LetsAClientRefuseAServerOfAnotherAuthority) {
-  LinkSecurity security = ours_.issue("store-7");  // the server would take it
-  security.authority = theirs_.issue("any").authority;
+  LinkSecurity security = ours_.store("store-7");  // the server would take it
+  security.authority = theirs_.store("any").authority;
   expect_refusal(security);
+}
+
+TEST_F(GrpcSecurity, RefusesAClientWhoseCertificateExpired) {
+  expect_refusal(ours_.issue("store-7", LinkRole::kStore, {ours_.now - 7200, ours_.now - 3600}));
+}
+
+TEST_F(GrpcSecurity, RefusesAStoreThatPlaysTheTuner) {
+  serve(ours_.store("store-6"));
+  expect_refusal(ours_.store("store-7"));
+}
+
+TEST_F(GrpcSecurity, RefusesATunerThatPlaysAStore) { expect_refusal(ours_.tuner()); }
+
+TEST_F(GrpcSecurity, RefusesATunerAtAnAddressThatItsCertificateDoesNotName) {
+  const auto elsewhere = ndtrain::issue(
+      ours_.own, {.role = LinkRole::kTuner, .name = "tuner", .hosts = {"tuner.example"}},
+      support::around(ours_.now));
+  serve({ours_.own.certificate, elsewhere->certificate, elsewhere->key});
+  expect_refusal(ours_.store("store-7"));
 }
 
 TEST_F(GrpcSecurity, IsNotHadFromWhatIsNoCertificate) {
   support::FromStores events;
-  LinkSecurity broken = ours_.issue("tuner");
+  LinkSecurity broken = ours_.tuner();
   broken.certificate = "no PEM";
   const auto server = LinkServer::listen("127.0.0.1:0", broken, events);
   ASSERT_FALSE(server.ok());

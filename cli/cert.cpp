@@ -1,0 +1,171 @@
+#include <fmt/format.h>
+
+#include "cli/verb.h"
+#include "framework/core/limits.h"
+#include "framework/core/publish.h"
+#include "ndp/wire/certificates.h"
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr int64_t kDay = 24 * 3600;
+constexpr int64_t kAuthorityDays = 3650;
+constexpr int64_t kClocksApart = 3600;  // machines whose clock is late take a new certificate too
+
+// The certificates of one directory: NAME.crt and NAME.key each.
+class CertificateDirectory {
+ public:
+  CertificateDirectory(Context& context, std::string path)
+      : fs_(context.fs()), path_(std::move(path)), now_(context.clock().unix_seconds()) {
+    fs_.make_directories(path_).or_throw();
+  }
+
+  std::string certificate(const std::string& name) const { return join(path_, name + ".crt"); }
+  std::string key(const std::string& name) const { return join(path_, name + ".key"); }
+  bool has(const std::string& name) const { return fs_.exists(certificate(name)); }
+  Validity days(int64_t n) const { return {now_ - kClocksApart, now_ + n * kDay}; }
+
+  void write(const std::string& name, const Credentials& c) {
+    // The key first: a certificate is there only with its key.
+    publish(fs_, key(name), c.key, Fs::Mode::kCreatePrivate).or_throw();
+    publish(fs_, certificate(name), c.certificate).or_throw();
+    report(name, c.certificate, true);
+  }
+  Credentials keep(const std::string& name) {
+    const Credentials c = {fs_.read(certificate(name), limits::kPemFile).or_throw(),
+                           fs_.read(key(name), limits::kPemFile).or_throw()};
+    report(name, c.certificate, false);
+    return c;
+  }
+
+  Json files = Json::array();
+  std::string text;
+
+ private:
+  void report(const std::string& name, const std::string& pem, bool made) {
+    const Result<Validity> validity = validity_of(pem);
+    if (!validity.ok()) throw Error(certificate(name), ": ", validity.status().message());
+    files.push_back({{"name", name},
+                     {"certificate", certificate(name)},
+                     {"key", key(name)},
+                     {"made", made},
+                     {"expires", validity->until}});
+    text += fmt::format("{}  {} and .key, until {}\n", made ? "made" : "kept", certificate(name),
+                        utc_text(validity->until));
+  }
+
+  Fs& fs_;
+  const std::string path_;
+  const int64_t now_;
+};
+
+std::vector<std::string> split(const std::vector<std::string>& lists) {
+  std::vector<std::string> parts;
+  for (const std::string& list : lists) {
+    for (size_t at = 0; at <= list.size();) {
+      const size_t end = std::min(list.find(',', at), list.size());
+      parts.push_back(list.substr(at, end - at));
+      at = end + 1;
+    }
+  }
+  return parts;
+}
+
+Credentials authority_of(CertificateDirectory& directory, Fs& fs) {
+  const bool has_key = fs.exists(directory.key("ca"));
+  if (directory.has("ca") && has_key) return directory.keep("ca");
+  if (directory.has("ca") || has_key) {
+    throw Error(has_key ? directory.certificate("ca") : directory.key("ca"), " is missing beside ",
+                has_key ? directory.key("ca") : directory.certificate("ca"),
+                ": bring it back, or make a new authority in an empty directory");
+  }
+  const Credentials authority = make_authority("ndtrain authority", directory.days(kAuthorityDays));
+  directory.write("ca", authority);
+  return authority;
+}
+
+std::string flags(const CertificateDirectory& directory, const std::string& name) {
+  return fmt::format("--ca {} --cert {} --key {}", directory.certificate("ca"),
+                     directory.certificate(name), directory.key(name));
+}
+
+}  // namespace
+
+void declare_cert_init(ArgsSpec& args) {
+  args.positional("DIR", "where the certificates are, or shall be");
+  args.flag("host",
+            "names and addresses by which PipeStores dial the Tuner, besides this machine's own "
+            "loopback",
+            "HOST[,HOST...]");
+  args.flag("store", "PipeStores to make a certificate for", "NAME[,NAME...]");
+  args.flag("days", "how long the new certificates are valid", "N", "825");
+  args.flag("force",
+            "replace what --host (the Tuner's) and --store ask for; never the authority's");
+}
+
+int run_cert_init(Context& context, const Args& args) {
+  const std::string path = args.required("DIR");
+  const std::vector<std::string> named = split(args.list("host")),
+                                 stores = split(args.list("store"));
+  const int64_t days = args.integer("days");
+  if (days < 1 || days > kAuthorityDays) {
+    throw UsageError(fmt::format("--days {}: 1 to {}", days, kAuthorityDays));
+  }
+  for (const std::string& host : named) {
+    if (!is_host(host)) throw UsageError("--host '" + host + "': no DNS name and no IP address");
+  }
+  for (const std::string& store : stores) {
+    if (!is_store_name(store) || store == "ca" || store == "tuner") {
+      throw UsageError(
+          fmt::format("--store '{}': a name has 1 to {} letters, digits, '.', '_' and "
+                      "'-', begins with none of '.' and '-', and is not ca or tuner",
+                      store, kStoreNameBytes));
+    }
+  }
+  if (args.on("force") && named.empty() && stores.empty()) {
+    throw UsageError("--force replaces what --host or --store asks for, and there is neither");
+  }
+  CertificateDirectory directory(context, path);
+  std::vector<std::string> asked = stores;
+  if (!named.empty()) asked.push_back("tuner");
+  for (const std::string& name : asked) {
+    if (directory.has(name) && !args.on("force")) {
+      throw Error(directory.certificate(name), " exists; --force replaces it");
+    }
+  }
+
+  const Credentials authority = authority_of(directory, context.fs());
+  const auto make = [&](LinkRole role, const std::string& name, std::vector<std::string> hosts) {
+    const Subject subject = {.role = role, .name = name, .hosts = std::move(hosts)};
+    const Result<Credentials> made = issue(authority, subject, directory.days(days));
+    if (!made.ok()) throw Error(directory.certificate("ca"), ": ", made.status().message());
+    directory.write(name, *made);
+  };
+  if (named.empty() && directory.has("tuner")) {
+    directory.keep("tuner");
+  } else {
+    std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
+    hosts.insert(hosts.end(), named.begin(), named.end());
+    make(LinkRole::kTuner, "tuner", hosts);
+  }
+  for (const std::string& store : stores) make(LinkRole::kStore, store, {});
+
+  Json commands = Json::array();
+  commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +
+                     flags(directory, "tuner"));
+  const std::string host = named.empty() ? "HOST" : named[0];
+  const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
+  for (const std::string& store : stores) {
+    commands.push_back(
+        fmt::format("ndtrain pipestore serve --photos PHOTOS --tuner {}:25258 --state STATE {}",
+                    dialled, flags(directory, store)));
+  }
+  std::string text = directory.text + "\nThe Tuner, and each PipeStore with its own files:\n";
+  for (const Json& command : commands) text += "  " + command.get<std::string>() + "\n";
+  text += fmt::format("\n{} makes certificates: copy it to no server.\n", directory.key("ca"));
+  context.print({{"files", directory.files}, {"commands", commands}}, text);
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,37 @@
+// Asks an HttpServer. Each call has a connection of its own, so that none is lost to a server that
+// just then closes an idle one. Thread-safe.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "ndp/http/http_server.h"
+
+namespace ndtrain {
+
+class HttpClient {
+ public:
+  // `address` is "host:port" or "unix:/path". A server may be silent for `patience`, which for a
+  // long poll must be longer than the poll.
+  explicit HttpClient(std::string address,
+                      std::chrono::milliseconds patience = std::chrono::seconds(10))
+      : address_(std::move(address)), patience_(patience) {}
+
+  // `path` may hold a query; its special characters are encoded already. Any answer of the server
+  // is a value, whatever its status. The Status says who gave none, and why: kCancelled after
+  // `patience`, kTooLarge beyond limits::kHttpAnswer.
+  Result<HttpResponse> get(const std::string& path) const;
+  Result<HttpResponse> post(const std::string& path, const std::string& body,
+                            const std::string& type = "application/json") const;
+  Result<HttpResponse> put(const std::string& path, const std::string& body) const;
+  Result<HttpResponse> remove(const std::string& path) const;
+
+ private:
+  Result<HttpResponse> ask(const std::string& method, const std::string& path,
+                           const std::string& body, const std::string& type) const;
+
+  const std::string address_;
+  const std::chrono::milliseconds patience_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,64 @@
+// A small HTTP/1.1 server for what people and their tools ask of a role: health, metrics, jobs,
+// uploads. Not for the wire between roles.
+//
+// A connection is kept for further requests; each has a thread. Errors are JSON: {"error": "..."}.
+// 404 and 405 for what no route takes, 413 for a body over the limit, 500 for a handler that
+// throws. The process ignores SIGPIPE once there is a server.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/core/status.h"
+
+namespace ndtrain {
+
+struct HttpRequest {
+  std::string method, path;
+  std::map<std::string, std::string> query;
+  std::vector<std::string> captures;  // groups of the route's pattern
+  std::string body;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string body;
+  std::string type = "application/json";
+};
+
+HttpResponse http_error(int status, const std::string& what);
+
+// Called on any of the server's threads, several at a time. FsyncFailed ends the process.
+using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
+
+class HttpServer {
+ public:
+  struct Route {
+    std::string method;   // "GET" answers HEAD too
+    std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
+    HttpHandler handle;
+  };
+
+  // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.
+  // The first route that fits answers. Bodies have at most `max_body` bytes.
+  static Result<std::unique_ptr<HttpServer>> listen(const std::string& address,
+                                                    std::vector<Route> routes, int64_t max_body);
+  // Takes no more requests, and waits for the handlers: who makes one wait must end that first.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  std::string address() const;  // with the port the system chose
+
+ private:
+  class Running;
+  explicit HttpServer(std::unique_ptr<Running> running);
+
+  std::unique_ptr<Running> running_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,142 @@
+#include "ndp/wire/link_security.h"
+
+#include <arpa/inet.h>
+#include <fmt/chrono.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+
+#include <array>
+
+#include "framework/core/limits.h"
+#include "ndp/wire/openssl_pem.h"
+
+namespace ndtrain {
+namespace {
+
+using pem::Certificate, pem::Key;
+
+constexpr char kMaker[] = "`ndtrain cert init` makes certificates";
+
+Status unfit(const std::string& path, const std::string& why) {
+  return {Code::kCorrupt, path + ": " + why};
+}
+
+struct Paths {
+  const std::string &authority, &certificate;
+};
+
+// Why verification stopped, in terms of the files.
+Status refusal(X509_STORE_CTX* verified, const Paths& paths, LinkRole role, int64_t now) {
+  const int error = X509_STORE_CTX_get_error(verified);
+  X509* const at = X509_STORE_CTX_get_current_cert(verified);
+  const std::string& path =
+      X509_STORE_CTX_get_error_depth(verified) == 0 ? paths.certificate : paths.authority;
+  switch (error) {
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return unfit(path, "expired on " + utc_text(pem::seconds_of(*X509_get0_notAfter(at))) +
+                             ", and it is " + utc_text(now) + " now; `ndtrain cert init` " +
+                             (path == paths.certificate ? "with --force makes a new one"
+                                                        : "in an empty directory makes new ones"));
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+      return unfit(path, "is not valid before " +
+                             utc_text(pem::seconds_of(*X509_get0_notBefore(at))) + ", and it is " +
+                             utc_text(now) + " now; is this machine's clock right?");
+    case X509_V_ERR_INVALID_PURPOSE:
+      return unfit(path, role == LinkRole::kTuner
+                             ? "is not for a Tuner; is it the certificate of a PipeStore?"
+                             : "is not for a PipeStore; is it the certificate of the Tuner?");
+    default:
+      return unfit(paths.certificate, "was not issued by " + paths.authority + ": " +
+                                          X509_verify_cert_error_string(error));
+  }
+}
+
+Status verify(const std::vector<Certificate>& authorities, const std::vector<Certificate>& chain,
+              const Paths& paths, LinkRole role, int64_t now) {
+  const std::unique_ptr<X509_STORE, pem::Freed<X509_STORE_free>> store(X509_STORE_new());
+  for (const Certificate& a : authorities) X509_STORE_add_cert(store.get(), a.get());
+  const std::unique_ptr<STACK_OF(X509), pem::Freed<[](STACK_OF(X509) * s) { sk_X509_free(s); }>>
+      others(sk_X509_new_null());
+  for (size_t i = 1; i < chain.size(); ++i) sk_X509_push(others.get(), chain[i].get());
+  const std::unique_ptr<X509_STORE_CTX, pem::Freed<X509_STORE_CTX_free>> context(
+      X509_STORE_CTX_new());
+  if (X509_STORE_CTX_init(context.get(), store.get(), chain[0].get(), others.get()) != 1) {
+    throw Error("OpenSSL: cannot begin to verify");
+  }
+  X509_STORE_CTX_set_time(context.get(), 0, now);
+  X509_STORE_CTX_set_purpose(
+      context.get(), role == LinkRole::kTuner ? X509_PURPOSE_SSL_SERVER : X509_PURPOSE_SSL_CLIENT);
+  const bool ok = X509_verify_cert(context.get()) == 1;
+  const Status s = ok ? Status() : refusal(context.get(), paths, role, now);
+  ERR_clear_error();
+  return s;
+}
+
+Result<std::string> read(Fs& fs, const std::string& path) {
+  Result<std::string> text = fs.read(path, limits::kPemFile);
+  if (text.ok() || text.status().code() != Code::kNotFound) return text;
+  return Status(Code::kNotFound, text.status().message() + "; " + kMaker);
+}
+
+bool is_loopback(const std::string& host) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes = {};
+  if (host == "localhost") return true;
+  if (::inet_pton(AF_INET, host.c_str(), bytes.data()) == 1) return bytes[0] == 127;
+  if (::inet_pton(AF_INET6, host.c_str(), bytes.data()) != 1) return false;
+  return std::string(bytes.begin(), bytes.end()) == std::string(15, '\0') + '\1';
+}
+
+}  // namespace
+
+Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
+                                   const std::string& authority, const std::string& certificate,
+                                   const std::string& key) {
+  if (authority.empty() && certificate.empty() && key.empty()) return LinkSecurity();
+  for (const auto& [path, what] :
+       {std::pair(&authority, "the authority's certificate"),
+        std::pair(&certificate, "a certificate"), std::pair(&key, "the key of the certificate")}) {
+    if (path->empty()) {
+      return Status(Code::kNotFound, std::string(what) + " is missing: a link is secured by an " +
+                                         "authority, a certificate and its key; " + kMaker);
+    }
+  }
+  const Result<std::string> a = read(fs, authority), c = read(fs, certificate), k = read(fs, key);
+  for (const auto* text : {&a, &c, &k}) {
+    if (!text->ok()) return text->status();
+  }
+  const std::vector<Certificate> authorities = pem::certificates_in(*a);
+  if (authorities.empty()) return unfit(authority, "holds no certificate in PEM");
+  const std::vector<Certificate> chain = pem::certificates_in(*c);
+  if (chain.empty()) return unfit(certificate, "holds no certificate in PEM");
+  bool has_passphrase = false;
+  const Key private_key = pem::key_in(*k, &has_passphrase);
+  if (has_passphrase) return unfit(key, "has a passphrase, and there is nobody to ask for it");
+  if (!private_key) return unfit(key, "holds no private key in PEM");
+  const bool fits = X509_check_private_key(chain[0].get(), private_key.get()) == 1;
+  ERR_clear_error();
+  if (!fits) return unfit(key, "is not the key of " + certificate);
+  if (const Status s =
+          verify(authorities, chain, {authority, certificate}, role, clock.unix_seconds());
+      !s.ok()) {
+    return s;
+  }
+  return LinkSecurity{.authority = *a, .certificate = *c, .key = *k};
+}
+
+Status check_exposure(const std::string& address, bool secured, bool insecure) {
+  if (secured || insecure || address.starts_with("unix:")) return {};
+  std::string host = address.substr(0, address.rfind(':'));
+  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  }
+  if (is_loopback(host)) return {};
+  return {Code::kUnsupported,
+          address + " can be reached by other machines: give certificates with --ca, --cert and " +
+              "--key (`ndtrain cert init DIR` makes them), or let anybody in with --insecure"};
+}
+
+std::string utc_text(int64_t unix_seconds) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(unix_seconds));
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,33 @@
+// What protects a link, and when it must be protected.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+
+namespace ndtrain {
+
+enum class LinkRole { kTuner, kStore };
+
+// Certificates in PEM; all empty: none, which only loopback and unix sockets should do.
+struct LinkSecurity {
+  std::string authority, certificate, key;
+  bool on() const { return !authority.empty(); }
+};
+
+// From the files of an authority, a certificate and its key; none for three empty paths. The Status
+// names the file that does not do, and what to do about it: absent, not in PEM, not for this role,
+// expired or not valid yet, not issued by this authority, a key of another certificate.
+Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
+                                   const std::string& authority, const std::string& certificate,
+                                   const std::string& key);
+
+// An address that other machines reach must be `secured`, or `insecure` on request; unix sockets
+// and loopback ("unix:/path", "localhost:1", "127.x.x.x:1", "[::1]:1") need neither.
+Status check_exposure(const std::string& address, bool secured, bool insecure);
+
+std::string utc_text(int64_t unix_seconds);  // "2026-11-21 17:40:00 UTC"
+
+}  // namespace ndtrain

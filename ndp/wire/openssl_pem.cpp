@@ -1,0 +1,67 @@
+#include "ndp/wire/openssl_pem.h"
+
+#include <openssl/err.h>
+
+#include <ctime>
+
+#include "framework/core/error.h"
+
+namespace ndtrain::pem {
+namespace {
+
+using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
+
+Bio reading(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+int no_passphrase(char*, int, int, void* asked) {
+  *static_cast<bool*>(asked) = true;
+  return -1;
+}
+
+template <typename Write>
+std::string written(Write write) {
+  const Bio bio(BIO_new(BIO_s_mem()));
+  if (write(bio.get()) != 1) throw Error("OpenSSL: cannot write PEM");
+  char* data = nullptr;
+  const long size = BIO_get_mem_data(bio.get(), &data);
+  return std::string(data, static_cast<size_t>(size));
+}
+
+}  // namespace
+
+std::vector<Certificate> certificates_in(const std::string& text) {
+  const Bio bio = reading(text);
+  std::vector<Certificate> found;
+  while (X509* c = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) found.emplace_back(c);
+  const bool at_the_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!at_the_end) found.clear();
+  return found;
+}
+
+Key key_in(const std::string& text, bool* has_passphrase) {
+  *has_passphrase = false;
+  Key key(PEM_read_bio_PrivateKey(reading(text).get(), nullptr, no_passphrase, has_passphrase));
+  ERR_clear_error();
+  return key;
+}
+
+std::string text_of(X509& certificate) {
+  return written([&](BIO* to) { return PEM_write_bio_X509(to, &certificate); });
+}
+
+std::string text_of(EVP_PKEY& key) {
+  return written([&](BIO* to) {
+    return PEM_write_bio_PrivateKey(to, &key, nullptr, nullptr, 0, nullptr, nullptr);
+  });
+}
+
+int64_t seconds_of(const ASN1_TIME& time) {
+  std::tm parts = {};
+  if (ASN1_TIME_to_tm(&time, &parts) != 1) throw Error("OpenSSL: cannot read a time");
+  return ::timegm(&parts);
+}
+
+}  // namespace ndtrain::pem

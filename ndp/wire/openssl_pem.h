@@ -1,0 +1,36 @@
+// OpenSSL's certificates and keys as owned values, and to and from PEM. Internal to the sources
+// that make and check certificates; only they include this.
+#pragma once
+
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ndtrain::pem {
+
+template <auto free>
+struct Freed {
+  template <typename T>
+  void operator()(T* p) const {
+    free(p);
+  }
+};
+using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
+using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
+
+// In the order of the text; none where it has none, or one of them is broken.
+std::vector<Certificate> certificates_in(const std::string& text);
+// Null where there is none; a passphrase is not asked for, but told.
+Key key_in(const std::string& text, bool* has_passphrase);
+
+std::string text_of(X509& certificate);
+std::string text_of(EVP_PKEY& key);
+
+int64_t seconds_of(const ASN1_TIME& time);  // Unix
+
+}  // namespace ndtrain::pem

@@ -1,0 +1,60 @@
+#include "ndp/http/metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "framework/core/error.h"
+
+namespace ndtrain {
+namespace {
+
+TEST(MetricsText, SaysHelpAndTypeOncePerName) {
+  MetricsText m;
+  m.gauge("ndt_photos", "Photos by state.", {{"state", "new"}}, 3);
+  m.counter("ndt_bytes_total", "Bytes by kind.", {{"kind", "features"}, {"way", "in"}}, 1e15);
+  m.gauge("ndt_photos", "Photos by state.", {{"state", "extracted"}}, 0.25);
+  m.gauge("ndt_up", "1 while it runs.", {}, 1);
+  EXPECT_EQ(m.text(),
+            "# HELP ndt_photos Photos by state.\n"
+            "# TYPE ndt_photos gauge\n"
+            "ndt_photos{state=\"new\"} 3\n"
+            "ndt_photos{state=\"extracted\"} 0.25\n"
+            "# HELP ndt_bytes_total Bytes by kind.\n"
+            "# TYPE ndt_bytes_total counter\n"
+            "ndt_bytes_total{kind=\"features\",way=\"in\"} 1000000000000000\n"
+            "# HELP ndt_up 1 while it runs.\n"
+            "# TYPE ndt_up gauge\n"
+            "ndt_up 1\n");
+}
+
+TEST(MetricsText, EscapesHelpAndLabels) {
+  MetricsText m;
+  m.gauge("a", "one \"two\"\nthree\\", {{"b", "one \"two\"\nthree\\"}}, 0);
+  EXPECT_EQ(m.text(),
+            "# HELP a one \"two\"\\nthree\\\\\n"
+            "# TYPE a gauge\n"
+            "a{b=\"one \\\"two\\\"\\nthree\\\\\"} 0\n");
+}
+
+TEST(MetricsText, WritesNumbersAsPrometheusReadsThem) {
+  MetricsText m;
+  for (const double v : {std::nan(""), HUGE_VAL, -HUGE_VAL, 1e300, 0.1}) m.gauge("a", "b", {}, v);
+  EXPECT_EQ(m.text(), "# HELP a b\n# TYPE a gauge\na NaN\na +Inf\na -Inf\na 1e+300\na 0.1\n");
+}
+
+TEST(MetricsText, RefusesWhatPrometheusWould) {
+  MetricsText m;
+  m.gauge("a", "help", {}, 1);
+  EXPECT_THROW(m.gauge("a", "other help", {}, 1), Error);
+  EXPECT_THROW(m.gauge("", "help", {}, 1), Error);
+  EXPECT_THROW(m.gauge("1a", "help", {}, 1), Error);
+  EXPECT_THROW(m.gauge("a-b", "help", {}, 1), Error);
+  EXPECT_THROW(m.gauge("b", "help", {{"c d", "e"}}, 1), Error);
+  EXPECT_THROW(m.counter("a", "help", {}, 1), Error);
+  m.counter("c_total", "help", {}, 1);
+  EXPECT_THROW(m.gauge("c_total", "help", {}, 1), Error);
+}
+
+}  // namespace
+}  // namespace ndtrain

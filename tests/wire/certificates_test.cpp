@@ -1,0 +1,84 @@
+#include "ndp/wire/certificates.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/wire/authority.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int64_t kNow = 1'600'000'000;
+
+class Certificates : public ::testing::Test {
+ protected:
+  std::string refusal(const Credentials& authority) const {
+    return ndtrain::issue(authority, {.name = "a"}, support::around(kNow)).status().message();
+  }
+
+  const support::Authority ours_{.now = kNow}, theirs_{.now = kNow};
+};
+
+TEST_F(Certificates, AreValidForAsLongAsTheyShouldBe) {
+  const Credentials c = ours_.credentials("a", LinkRole::kStore, {kNow, kNow + 60});
+  const Validity v = validity_of(c.certificate).or_throw();
+  EXPECT_EQ(v.from, kNow);
+  EXPECT_EQ(v.until, kNow + 60);
+  EXPECT_FALSE(validity_of("no PEM").ok());
+}
+
+TEST_F(Certificates, EndWithTheirAuthority) {
+  const Credentials c = ours_.credentials("a", LinkRole::kStore, {kNow, kNow + 36000});
+  EXPECT_EQ(validity_of(c.certificate).or_throw().until, kNow + 3600);
+  const auto late =
+      ndtrain::issue(ours_.own, {.name = "a"}, {.from = kNow + 3600, .until = kNow + 7200});
+  EXPECT_EQ(late.status().message(),
+            "the authority's certificate expired on 2020-09-13 13:26:40 UTC");
+}
+
+TEST_F(Certificates, AreNeverTheSame) {
+  const Credentials a = ours_.credentials("a", LinkRole::kStore, support::around(kNow));
+  const Credentials b = ours_.credentials("a", LinkRole::kStore, support::around(kNow));
+  EXPECT_NE(a.key, b.key);
+  EXPECT_NE(a.certificate, b.certificate);
+}
+
+TEST_F(Certificates, AreNotIssuedByWhatIsNoAuthority) {
+  EXPECT_THAT(refusal({ours_.own.certificate, theirs_.own.key}),
+              HasSubstr("key does not belong to its certificate"));
+  EXPECT_THAT(refusal({"no PEM", ours_.own.key}), HasSubstr("certificate is not in PEM"));
+  EXPECT_THAT(refusal({ours_.own.certificate, "no PEM"}), HasSubstr("key is not in PEM"));
+  EXPECT_THAT(refusal(ours_.credentials("a", LinkRole::kTuner, support::around(kNow))),
+              HasSubstr("not that of an authority"));
+}
+
+TEST(CertificateHosts, AreDnsNamesAndAddresses) {
+  for (const std::string host : {"a", "localhost", "tuner-1.example.org", "10.0.0.7", "::1",
+                                 "fe80::1", "1.example", "xn--bcher-kva.example"}) {
+    EXPECT_TRUE(is_host(host)) << host;
+  }
+  for (const std::string host :
+       {"", ".", "a.", "a..b", "-a", "a b", "a,DNS:b", "*.example", "a_b", "a:1", "[::1]",
+        "b\xc3\xbc"
+        "cher",
+        "a/b"}) {
+    EXPECT_FALSE(is_host(host)) << host;
+  }
+  EXPECT_TRUE(is_host(std::string(63, 'a')));
+  EXPECT_FALSE(is_host(std::string(64, 'a')));
+  const std::string long_name =
+      std::string(63, 'a') + "." + std::string(63, 'b') + "." + std::string(63, 'c') + ".";
+  EXPECT_TRUE(is_host(long_name + std::string(61, 'd')));
+  EXPECT_FALSE(is_host(long_name + std::string(62, 'd')));
+}
+
+TEST_F(Certificates, NameNothingElse) {
+  EXPECT_THROW(static_cast<void>(ndtrain::issue(ours_.own, {.name = "a", .hosts = {"b,DNS:c"}},
+                                                support::around(kNow))),
+               Error);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -36,8 +36,7 @@ int run_bench_decode(Context& context, const Args& args) {
           for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
             PhotoCost cost;
             bad +=
-                !preprocess_photo(page.photos[i].path, files[i], preprocess, out.data(), cost)
-                     .ok();
+                !preprocess_photo(page.photos[i].path, files[i], preprocess, out.data(), cost).ok();
           }
         });
   });

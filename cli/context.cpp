@@ -31,8 +31,7 @@ Context::~Context() = default;
 
 const Device& Context::device() {
   if (!device_) {
-    const std::string name = device_name_.empty() ? "cpu" : device_name_;
-    device_ = std::make_unique<Device>(Backend::find(name),
+    device_ = std::make_unique<Device>(Backend::find(device_name()),
                                        DeviceOptions{.deterministic = deterministic_});
   }
   return *device_;

@@ -128,8 +128,7 @@ class Demo {
             .or_throw();
     const auto catalogue = open_catalogue(context_.fs(), at("cache"), labelled.root);
     const PhotoSet set = hash_photos(context_.fs(), *catalogue, labelled, quiet_);
-    return evaluate_photos(model, context_.device(), context_.fs(), set, 32, quiet_)
-        .top1;
+    return evaluate_photos(model, context_.device(), context_.fs(), set, 32, quiet_).top1;
   }
 
   RelabelResult relabel_all(const std::string& model_path) {

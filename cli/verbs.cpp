@@ -29,6 +29,18 @@ VERB(predict);
 VERB(relabel);
 VERB(train);
 VERB(version);
+VERB(finetune);
+VERB(job_cancel);
+VERB(job_ls);
+VERB(job_resume);
+VERB(job_show);
+VERB(job_submit);
+VERB(pipestore);
+VERB(pipestore_serve);
+VERB(store_drain);
+VERB(store_forget);
+VERB(store_ls);
+VERB(tuner_serve);
 #undef VERB
 
 std::span<const Verb> verbs() {
@@ -72,6 +84,47 @@ std::span<const Verb> verbs() {
       Verb{"labels export", "write current labels as CSV", "--db sqlite:FILE [-o FILE]",
            "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n", declare_labels_export,
            run_labels_export},
+      Verb{"finetune", "fine-tune over PipeStores: a Tuner for one job",
+           "-m MODEL -o OUT [-n STORES] [-r RUNS] [options]",
+           "  ndtrain finetune -m squeezenet.onnx -n 2 -r 3 -o out --head linear\n"
+           "  ndtrain finetune -m resnet50.onnx -n 4 -p 25258 --listen 0.0.0.0 --ca ca.crt --cert "
+           "tuner.crt --key tuner.key -o out\n",
+           declare_finetune, run_finetune},
+      Verb{
+          "tuner serve", "train on what PipeStores send, job after job", "--state DIR [options]",
+          "  ndtrain tuner serve --state /var/lib/ndtrain/tuner\n"
+          "  ndtrain tuner serve --listen 0.0.0.0:25258 --state tuner --ca ca.crt --cert tuner.crt "
+          "--key tuner.key\n",
+          declare_tuner_serve, run_tuner_serve},
+      Verb{"pipestore serve", "features and labels next to the photos",
+           "--photos DIR --tuner HOST:PORT --state DIR [options]",
+           "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "
+           "/var/lib/ndtrain/store --ca ca.crt --cert a.crt --key a.key\n"
+           "  ndtrain pipestore serve --photos photos --state s1 --name s1 --shard 0/2\n",
+           declare_pipestore_serve, run_pipestore_serve},
+      Verb{"pipestore", "the same, with the Tuner's host in $TUNER_IP",
+           "PORT --photos DIR --state DIR",
+           "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
+           declare_pipestore, run_pipestore},
+      Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
+           "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --stores 2 "
+           "--follow\n"
+           "  ndtrain job submit relabel --stores 2 --follow\n",
+           declare_job_submit, run_job_submit},
+      Verb{"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n",
+           declare_job_ls, run_job_ls},
+      Verb{"job show", "one job, with its times and bytes", "JOB [--follow]",
+           "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
+      Verb{"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
+           declare_job_cancel, run_job_cancel},
+      Verb{"job resume", "go on with a job that failed or was cancelled", "JOB",
+           "  ndtrain job resume 3\n", declare_job_resume, run_job_resume},
+      Verb{"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
+           declare_store_ls, run_store_ls},
+      Verb{"store drain", "give a PipeStore no more work", "STORE [--undo]",
+           "  ndtrain store drain attic\n", declare_store_drain, run_store_drain},
+      Verb{"store forget", "take a PipeStore that is gone off the list", "STORE",
+           "  ndtrain store forget attic\n", declare_store_forget, run_store_forget},
       Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
            "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
            run_model_build},

@@ -75,8 +75,8 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
   const Digest before = transfer_.extractor_id;
   transfer_ = transfer(manifest.classes());
   if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
-  trainer_ =
-      std::make_unique<Trainer>(transfer_.head, transfer_.trainable, shop_.device, spec_.trainer);
+  trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable,
+                                       shop_.devices.get(spec_.deterministic), spec_.trainer);
   const std::string run = join(directory_, "run");
   const bool resume = shop_.fs.exists(join(run, "args.toml"));
   run_directory_ = std::make_unique<RunDirectory>(shop_.fs, shop_.clock, run, resume);
@@ -168,6 +168,7 @@ void FinetuneWork::report(const RunReport& r) {
 
 JobOutcome FinetuneWork::finish() {
   if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
+  const int64_t epochs = trainer_->epoch();
   loop_->restore_best();
   const ModelFile whole = write_models(shop_.fs, *run_directory_, model_, transfer_,
                                        trainer_->model(), manifest_->classes());
@@ -194,7 +195,7 @@ JobOutcome FinetuneWork::finish() {
                        {"top5", e.top5},
                        {"val_loss", e.loss},
                        {"best_epoch", loop_->best_epoch() + 1},
-                       {"epochs", trainer_->epoch()},
+                       {"epochs", epochs},
                        {"classes", manifest_->classes().size()},
                        {"train_photos", photos},
                        {"val_photos", val_->size()},

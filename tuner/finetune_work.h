@@ -3,6 +3,7 @@
 #pragma once
 
 #include "framework/core/clock.h"
+#include "framework/runtime/devices.h"
 #include "ndp/jobs/training_loop.h"
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
@@ -14,7 +15,7 @@ namespace ndtrain {
 struct Workshop {
   Fs& fs;
   Clock& clock;
-  const Device& device;
+  Devices& devices;
   ModelStore& models;
 };
 

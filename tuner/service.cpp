@@ -248,6 +248,13 @@ JobReport::Counts TunerService::counts() const {
   return active_ ? active_->report.counts() : JobReport::Counts();
 }
 
+JobReport::Counts TunerService::total_counts() const {
+  JobReport::Counts all = past_, now = counts();
+  all.row_bytes += now.row_bytes;
+  all.model_bytes += now.model_bytes;
+  return all;
+}
+
 std::vector<StoreRecord> TunerService::stores() const {
   std::vector<StoreRecord> all;
   for (const auto& [name, store] : stores_) all.push_back(store);

@@ -72,7 +72,8 @@ class TunerService {
   const std::vector<std::string>& log(uint64_t job) const;  // lines of this process's life
   std::string doing() const;                                // of the job in progress
   std::vector<StoreRecord> stores() const;
-  JobReport::Counts counts() const;  // of the job in progress
+  JobReport::Counts counts() const;        // of the job in progress
+  JobReport::Counts total_counts() const;  // since this process began
 
   // The job in progress stops where it can go on after the next start.
   void stop();
@@ -115,6 +116,7 @@ class TunerService {
   // the job in progress
   void start_next();
   void begin_intake(const ActivePtr& job, const JobQuestion& question);
+  std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
   void apply(const ActivePtr& job, const std::string& store, Intake::Actions actions);
@@ -133,6 +135,7 @@ class TunerService {
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
+  JobReport::Counts past_;  // of jobs that have ended
   bool stopping_ = false;
 };
 

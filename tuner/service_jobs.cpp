@@ -90,11 +90,30 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
 }
 
 void TunerService::open_sink(const ActivePtr& job) {
+  if (const std::string why = numerics_differ(job); !why.empty()) {
+    return end(job, JobState::kFailed, why);
+  }
   start(job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
     for (const Intake::Inventory& i : inventories) job->work->sink().inventory(i).or_throw();
     auto durable = job->work->sink().open(job->intake->manifest()).or_throw();
     return [this, job, durable = std::move(durable)] { sink_opened(job, durable); };
   });
+}
+
+// Bytes are the same only from the same numerics; otherwise close enough is for people to judge.
+std::string TunerService::numerics_differ(const ActivePtr& job) {
+  std::map<std::string, std::string> seen;  // numerics -> a store
+  for (const std::string& store : job->intake->stores()) {
+    if (stores_.contains(store)) seen.emplace(stores_.at(store).numerics, store);
+  }
+  if (seen.size() < 2) return "";
+  std::string text = "the stores compute with different numerics:";
+  for (const auto& [numerics, store] : seen) text += " " + store + " with " + numerics + ";";
+  if (jobs_.at(job->id).spec.deterministic) {
+    return text + " a deterministic job needs one kind of processor, backend and version";
+  }
+  note(job->id, text + " their rows differ in the last bits");
+  return "";
 }
 
 // The manifest is kept before any store is asked for anything.
@@ -216,6 +235,7 @@ void TunerService::end(const ActivePtr& job, JobState state, const std::string& 
   record.ended = setting_.clock.unix_seconds();
   save(record);
   note(job->id, std::string(name_of(state)) + (message.empty() ? "" : ": " + message));
+  past_ = total_counts();
   active_.reset();
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);

@@ -67,8 +67,8 @@ struct PhotoRowMaker::Network {
   std::unique_ptr<BatchPlans> head_plans;
 };
 
-PhotoRowMaker::PhotoRowMaker(PhotoRowConfig config, const Device& device, Fs& fs, Clock& clock)
-    : config_(std::move(config)), device_(device), fs_(fs) {
+PhotoRowMaker::PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock)
+    : config_(std::move(config)), devices_(devices), fs_(fs) {
   catalogue_ = open_catalogue(fs_, config_.cache, config_.photos);
   auto cache = SegmentStore::open(fs_, clock, join(config_.cache, "features"),
                                   {.budget_bytes = config_.cache_bytes});
@@ -144,14 +144,10 @@ Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::st
   job_ = job;
   if (job.rows() == wire::Job::FEATURES || job.rows() == wire::Job::LABELS) {
     if (extractor.empty()) return Status(Code::kCorrupt, "the job names no model");
-    if (job.deterministic() && !device_.deterministic()) {
-      return Status(Code::kUnsupported,
-                    "the job wants the same bytes from every store; start this one with "
-                    "--deterministic");
-    }
     const ModelFile e = load_model(fs_, extractor);
     const ModelFile h = head.empty() ? ModelFile() : load_model(fs_, head);
-    network_ = std::make_unique<Network>(e, head.empty() ? nullptr : &h, device_, config_.batch);
+    network_ = std::make_unique<Network>(e, head.empty() ? nullptr : &h,
+                                         devices_.get(job.deterministic()), config_.batch);
     network_->labels = job.rows() == wire::Job::LABELS;
     if (network_->labels) return RowWork::RowSize{.bytes = job.top_k() * size_t{8}};
     return RowWork::RowSize{.bytes = network_->row_bytes};

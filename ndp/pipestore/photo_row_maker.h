@@ -7,6 +7,7 @@
 #include <string>
 
 #include "framework/core/clock.h"
+#include "framework/runtime/devices.h"
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
@@ -30,7 +31,7 @@ struct PhotoRowConfig {
 class PhotoRowMaker final : public RowMaker {
  public:
   // Throws Error when the catalogue or the cache cannot be had.
-  PhotoRowMaker(PhotoRowConfig config, const Device& device, Fs& fs, Clock& clock);
+  PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock);
   ~PhotoRowMaker() override;
 
   uint64_t photos() const override { return known_; }
@@ -53,7 +54,7 @@ class PhotoRowMaker final : public RowMaker {
   std::vector<std::string> extract(std::span<const size_t> places, Made& made);
 
   PhotoRowConfig config_;
-  const Device& device_;
+  Devices& devices_;
   Fs& fs_;
   std::unique_ptr<Catalogue> catalogue_;
   std::unique_ptr<SegmentStore> cache_;

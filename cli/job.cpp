@@ -1,0 +1,232 @@
+#include <fmt/format.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/role_args.h"
+#include "cli/tuner_client.h"
+#include "cli/verb.h"
+#include "framework/core/log.h"
+#include "ndp/jobs/model_file.h"
+
+namespace ndtrain::cli {
+namespace {
+
+std::string when(const Json& seconds) {
+  const auto t = seconds.get<time_t>();
+  if (t == 0) return "-";
+  char text[32];
+  struct tm local {};
+  localtime_r(&t, &local);
+  std::strftime(text, sizeof(text), "%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+std::string summary(const Json& job) {
+  const Json& result = job["result"];
+  if (job["state"] == "done" && result.contains("top1")) {
+    return fmt::format("top-1 {:.4f}", result["top1"].get<double>());
+  }
+  if (job["state"] == "done" && result.contains("labelled")) {
+    return fmt::format("{} labelled", result["labelled"].get<int64_t>());
+  }
+  if (job["state"] == "running") {
+    return fmt::format("{} of {} rows{}", job["rows"].get<int64_t>(), job["photos"].get<int64_t>(),
+                       job["doing"] == "" ? "" : ", " + job["doing"].get<std::string>());
+  }
+  return job["message"].get<std::string>();
+}
+
+int exit_code(const Json& job) { return job["state"] == "done" ? kOk : kFailed; }
+
+// Prints the job's lines until it has ended.
+Json follow(Context& context, const TunerClient& tuner, uint64_t id) {
+  size_t next = 0;
+  while (true) {
+    const Json log = tuner.get(fmt::format("/jobs/{}/log?from={}", id, next));
+    for (const Json& line : log["lines"]) context.progress().say(line.get<std::string>());
+    next = log["next"];
+    const std::string state = log["job"]["state"];
+    if (state != "queued" && state != "running") return log["job"];
+    if (told_to_stop()) return log["job"];
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+}
+
+void show(Context& context, const Json& job) {
+  std::string text = fmt::format(
+      "job        {}\nkind       {}\nstate      {}{}\nsubmitted  {}\nstarted    {}\nended      "
+      "{}\n",
+      job["job"].get<uint64_t>(), job["kind"].get<std::string>(), job["state"].get<std::string>(),
+      job["message"] == "" ? "" : ": " + job["message"].get<std::string>(), when(job["submitted"]),
+      when(job["started"]), when(job["ended"]));
+  if (job["state"] == "running") text += "now        " + summary(job) + "\n";
+  for (const auto& [key, value] : job["result"].items()) {
+    if (!value.is_structured()) {
+      text += fmt::format("{:<10} {}\n", key,
+                          value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  if (job["result"].contains("report")) {
+    for (const auto& [key, value] : job["result"]["report"].items()) {
+      if (value.is_number()) text += fmt::format("{:<32} {:.6g}\n", key, value.get<double>());
+    }
+  }
+  context.print(job, text);
+}
+
+uint64_t job_number(const Args& args) {
+  const std::string text = args.required("JOB");
+  if (text.empty() || text.size() > 18 ||
+      text.find_first_not_of("0123456789") != std::string::npos) {
+    throw UsageError("JOB " + text + ": a number, see ndtrain job ls");
+  }
+  return std::stoull(text);
+}
+
+}  // namespace
+
+void declare_job_submit(ArgsSpec& args) {
+  args.positional("KIND", "finetune, relabel or eval");
+  args.flag("m,model",
+            "an ONNX file or a run directory; relabel and eval take the version in "
+            "force without it",
+            "MODEL");
+  args.flag("stores", "how many stores the job waits for", "N", "1");
+  args.flag("follow", "print what happens until the job has ended");
+  args.flag("k,top-k", "relabel: the N best classes of each photo are kept", "N", "5");
+  args.flag("task", "relabel: what the model tells apart", "NAME", "default");
+  args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
+  args.flag("no-publish", "finetune: keep the model, and put nothing in force");
+  declare_training(args, "r,runs");
+  declare_http(args);
+}
+
+int run_job_submit(Context& context, const Args& args) {
+  const TunerClient tuner(args);
+  const std::string kind = args.required("KIND");
+  Json json = {{"kind", kind}};
+  if (args.has("model")) {
+    const ModelFile model = load_model(context.fs(), args.text("model"));
+    json["model"] = tuner.send_model(context.fs(), model.path);
+  }
+  json["stores"] = args.integer("stores");
+  json["seed"] = context.seed();
+  if (kind == "finetune") {
+    json["runs"] = args.integer("runs");
+    json["publish"] = !args.on("no-publish");
+  } else {
+    json["top_k"] = args.integer("top-k");
+    json["task"] = args.text("task");
+    json["collection"] = args.text("collection");
+  }
+  JobSpec spec;
+  try {
+    spec = parse_job_spec(json.dump());
+    read_training(args, spec);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  const uint64_t id = tuner.post("/jobs", spec.text())["job"];
+  if (!args.on("follow")) {
+    context.print({{"job", id}},
+                  fmt::format("job {}; ndtrain job show {} says how far it is\n", id, id));
+    return kOk;
+  }
+  const Json job = follow(context, tuner, id);
+  show(context, job);
+  return exit_code(job);
+}
+
+void declare_job_ls(ArgsSpec& args) { declare_http(args); }
+int run_job_ls(Context& context, const Args& args) {
+  const Json jobs = TunerClient(args).get("/jobs");
+  std::string text =
+      fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}\n", "job", "kind", "state", "submitted", "");
+  for (const Json& j : jobs) {
+    text += fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}\n", j["job"].get<uint64_t>(),
+                        j["kind"].get<std::string>(), j["state"].get<std::string>(),
+                        when(j["submitted"]), summary(j));
+  }
+  context.print(jobs, text);
+  return kOk;
+}
+
+void declare_job_show(ArgsSpec& args) {
+  args.positional("JOB", "its number");
+  args.flag("follow", "print what happens until the job has ended");
+  declare_http(args);
+}
+int run_job_show(Context& context, const Args& args) {
+  const TunerClient tuner(args);
+  const uint64_t id = job_number(args);
+  const Json job =
+      args.on("follow") ? follow(context, tuner, id) : tuner.get(fmt::format("/jobs/{}", id));
+  show(context, job);
+  return args.on("follow") ? exit_code(job) : kOk;
+}
+
+void declare_job_cancel(ArgsSpec& args) {
+  args.positional("JOB", "its number");
+  declare_http(args);
+}
+int run_job_cancel(Context& context, const Args& args) {
+  show(context, TunerClient(args).post(fmt::format("/jobs/{}/cancel", job_number(args))));
+  return kOk;
+}
+
+void declare_job_resume(ArgsSpec& args) { declare_job_cancel(args); }
+int run_job_resume(Context& context, const Args& args) {
+  show(context, TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args))));
+  return kOk;
+}
+
+void declare_store_ls(ArgsSpec& args) { declare_http(args); }
+int run_store_ls(Context& context, const Args& args) {
+  const Json stores = TunerClient(args).get("/stores");
+  std::string text = fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}\n", "store", "state", "photos",
+                                 "version", "last seen");
+  for (const Json& s : stores) {
+    const bool here = s["here"], drained = s["drained"];
+    text += fmt::format("{:<20} {:<8} {:>9}  {:>7}  {:<14}\n", s["store"].get<std::string>(),
+                        drained ? "drained"
+                        : here  ? "here"
+                                : "away",
+                        s["photos"].get<uint64_t>(), s["version_in_force"].get<uint64_t>(),
+                        when(s["last_seen"]));
+  }
+  context.print(stores, text);
+  return kOk;
+}
+
+namespace {
+
+void declare_store_name(ArgsSpec& args) {
+  args.positional("STORE", "its name");
+  declare_http(args);
+}
+
+}  // namespace
+
+void declare_store_drain(ArgsSpec& args) {
+  declare_store_name(args);
+  args.flag("undo", "give it work again");
+}
+int run_store_drain(Context& context, const Args& args) {
+  const Json json = TunerClient(args).post("/stores/" + args.required("STORE") +
+                                           (args.on("undo") ? "/undrain" : "/drain"));
+  context.print(json, table(json));
+  return kOk;
+}
+
+void declare_store_forget(ArgsSpec& args) { declare_store_name(args); }
+int run_store_forget(Context& context, const Args& args) {
+  const Json json = TunerClient(args).remove("/stores/" + args.required("STORE"));
+  context.print(json, table(json));
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

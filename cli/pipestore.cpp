@@ -1,0 +1,99 @@
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "cli/role_args.h"
+#include "cli/verb.h"
+#include "framework/core/log.h"
+#include "ndp/pipestore/daemon.h"
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain::cli {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0 || !is_store_name(name)) return "store";
+  return name;
+}
+
+void declare_store(ArgsSpec& args) {
+  args.flag("photos", "the photos, a directory (required)", "DIR");
+  args.flag("state", "models, features and the list of photos are kept here (required)", "DIR");
+  args.flag("name",
+            "unique among the stores of a Tuner; its certificate's, where it has one "
+            "(default: the host's name)",
+            "NAME");
+  args.flag("labels",
+            "what photos show: folder, the first directory on their path; none; or a "
+            "CSV file,class",
+            "WHAT", "folder");
+  args.flag("http", "where people and tools ask: health, metrics", "HOST:PORT");
+  args.flag("cache-bytes", "features kept on disk (default: a tenth of the volume)", "BYTES");
+  args.flag("shard",
+            "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
+            "directory",
+            "I/N", "0/1");
+  args.flag("b,batch", "photos at a time", "N", "32");
+  declare_security(args);
+}
+
+void read_shard(const std::string& text, PipeStoreConfig& config) {
+  unsigned i = 0, n = 0;
+  char rest = 0;
+  if (std::sscanf(text.c_str(), "%u/%u%c", &i, &n, &rest) != 2 || n < 1 || i >= n) {
+    throw UsageError("--shard " + text + ": I/N with I from 0 to N-1");
+  }
+  config.shard = i;
+  config.shards = n;
+}
+
+int serve(Context& context, const Args& args, const std::string& tuner) {
+  PipeStoreConfig config;
+  config.tuner = tuner;
+  config.photos = args.required("photos");
+  config.state = args.required("state");
+  config.name = args.has("name") ? args.text("name") : host_name();
+  if (!is_store_name(config.name)) {
+    throw UsageError("--name " + config.name +
+                     ": letters, digits, '.', '_' and '-', at most 64, not beginning with . or -");
+  }
+  config.labels = args.text("labels");
+  config.http = args.text("http");
+  config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
+  config.batch = args.integer("batch");
+  if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
+  read_shard(args.text("shard"), config);
+  config.version = NDT_VERSION;
+  config.security = security_of(context, args, LinkRole::kStore, config.tuner);
+  if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();
+  Devices devices(context.device_name());
+  PipeStoreDaemon store(config, devices, context.fs(), context.clock());
+  log::info("PipeStore {} dials {}{}", config.name, config.tuner,
+            store.http_address().empty() ? "" : ", HTTP on " + store.http_address());
+  store.run(told_to_stop);
+  log::info("stopped");
+  return kOk;
+}
+
+}  // namespace
+
+void declare_pipestore_serve(ArgsSpec& args) {
+  args.flag("tuner", "the Tuner to dial", "HOST:PORT", "127.0.0.1:25258");
+  declare_store(args);
+}
+int run_pipestore_serve(Context& context, const Args& args) {
+  return serve(context, args, args.required("tuner"));
+}
+
+void declare_pipestore(ArgsSpec& args) {
+  args.positional("PORT", "the Tuner's; its host is $TUNER_IP, or 127.0.0.1");
+  declare_store(args);
+}
+int run_pipestore(Context& context, const Args& args) {
+  const char* host = std::getenv("TUNER_IP");
+  return serve(context, args,
+               std::string(host && *host ? host : "127.0.0.1") + ":" + args.required("PORT"));
+}
+
+}  // namespace ndtrain::cli

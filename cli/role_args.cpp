@@ -1,0 +1,120 @@
+#include "cli/role_args.h"
+
+#include "cli/progress_bar.h"
+#include "cli/verb.h"
+
+namespace ndtrain::cli {
+
+bool told_to_stop() { return was_interrupted(); }
+
+void declare_security(ArgsSpec& args) {
+  args.flag("ca", "the authority that the other side's certificate is from (ndtrain cert init)",
+            "FILE");
+  args.flag("cert", "this side's certificate", "FILE");
+  args.flag("key", "its key", "FILE");
+  args.flag("insecure", "in the clear, on an address that other machines reach");
+}
+
+LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
+                         const std::string& address) {
+  LinkSecurity s = load_security(context.fs(), context.clock(), role, args.text("ca"),
+                                 args.text("cert"), args.text("key"))
+                       .or_throw();
+  check_exposure(address, s.on(), args.on("insecure")).or_throw();
+  return s;
+}
+
+void declare_training(ArgsSpec& args, const std::string& runs_flag) {
+  args.flag(runs_flag,
+            "training photos are dealt to N runs; stores extract one while the Tuner "
+            "trains on another",
+            "N", "1");
+  args.flag("e,epochs", "passes over the photos of each run", "N", "15");
+  args.flag("b,batch", "photos per step", "N", "64");
+  args.flag("lr", "learning rate", "X", "0.001");
+  args.flag("opt", "optimizer: sgd, adam or adamw", "NAME", "adam");
+  args.flag("sched", "learning rate over a run: constant, step, cosine or ndpipe (five steps)",
+            "NAME", "constant");
+  args.flag("weight-decay", "weight decay", "X", "0");
+  args.flag("recipe",
+            "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
+            "weight decay .002",
+            "NAME");
+  args.flag("head",
+            "the classifier: keep, the model's own, begun anew if the classes differ; linear, "
+            "pooling and one Gemm",
+            "KIND", "keep");
+  args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
+  args.flag("mode",
+            "where the work is done: ndpipe, stores extract and send features; typical, "
+            "they send photos; srv-p, crops; srv-c, compressed crops; ideal, the Tuner has the "
+            "photos itself (--photos)",
+            "MODE", "ndpipe");
+  args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
+  args.flag("feature-dtype", "f16 or f32: what crosses, and how the model rounds there", "TYPE",
+            "f16");
+  args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
+  args.flag("reset-optimizer", "each run begins without the last one's moments, as NDPipe does");
+  args.flag("all-runs", "train on all photos so far, not on this run's alone");
+  args.flag("damp", "learning rate times (N - run/2) / N");
+  args.flag("memory", "features beyond this are streamed from disk (default: half of what is free)",
+            "BYTES");
+  args.flag("disk", "the Tuner's disk may hold this much (default: a tenth of the volume)",
+            "BYTES");
+  args.flag("store-timeout", "seconds that a store may be away", "S", "600");
+  args.flag("allow-missing", "go on without the photos that only lost stores have");
+  declare_deterministic(args, /*features=*/true);
+}
+
+namespace {
+
+void read_common(const Args& args, Json& j) {
+  j["store_timeout"] = args.number("store-timeout");
+  j["allow_missing"] = args.on("allow-missing");
+  j["deterministic"] = args.on("deterministic");
+}
+
+}  // namespace
+
+void read_training(const Args& args, JobSpec& spec) {
+  Json j = Json::parse(spec.text());
+  read_common(args, j);
+  if (spec.kind != JobKind::kFinetune) {
+    spec = parse_job_spec(j.dump());
+    return;
+  }
+  auto number = [&](const char* key, const char* flag) { j[key] = args.number(flag); };
+  auto integer = [&](const char* key, const char* flag) { j[key] = args.integer(flag); };
+  auto text = [&](const char* key, const char* flag) { j[key] = args.text(flag); };
+  const std::string recipe = args.text("recipe");
+  if (!recipe.empty() && recipe != "ndpipe")
+    throw UsageError("--recipe " + recipe + ": there is ndpipe");
+  integer("epochs", "epochs");
+  integer("batch", "batch");
+  number("lr", "lr");
+  text("opt", "opt");
+  text("sched", "sched");
+  number("weight_decay", "weight-decay");
+  if (recipe == "ndpipe") {
+    j.update({{"epochs", 30},
+              {"batch", 1024},
+              {"lr", 0.015},
+              {"opt", "adam"},
+              {"sched", "ndpipe"},
+              {"weight_decay", 0.002}});
+  }
+  text("head", "head");
+  text("freeze", "freeze");
+  text("mode", "mode");
+  text("photos", "photos");
+  text("feature_dtype", "feature-dtype");
+  number("val_split", "val-split");
+  j["reset_optimizer"] = args.on("reset-optimizer");
+  j["all_runs"] = args.on("all-runs");
+  j["damp"] = args.on("damp");
+  j["memory"] = static_cast<int64_t>(args.bytes("memory"));
+  j["disk"] = static_cast<int64_t>(args.bytes("disk"));
+  spec = parse_job_spec(j.dump());
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,26 @@
+// What the verbs of the two roles share.
+#pragma once
+
+#include <string>
+
+#include "cli/args.h"
+#include "cli/context.h"
+#include "ndp/wire/link_security.h"
+#include "tuner/job_spec.h"
+
+namespace ndtrain::cli {
+
+// The flags --ca, --cert, --key and --insecure.
+void declare_security(ArgsSpec& args);
+// The certificates they name; `address` is where this process listens or dials. Throws Error.
+LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
+                         const std::string& address);
+
+// The flags of a fine-tuning that decide its result, and what they say.
+void declare_training(ArgsSpec& args, const std::string& runs_flag);
+void read_training(const Args& args, JobSpec& spec);
+
+// Until SIGINT or SIGTERM.
+bool told_to_stop();
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,90 @@
+#include <fmt/format.h>
+
+#include "cli/role_args.h"
+#include "cli/verb.h"
+#include "framework/core/log.h"
+#include "ndp/jobs/model_file.h"
+#include "tuner/daemon.h"
+
+namespace ndtrain::cli {
+
+void declare_tuner_serve(ArgsSpec& args) {
+  args.flag("listen", "where PipeStores dial", "HOST:PORT", "127.0.0.1:25258");
+  args.flag("http", "where people and tools ask: jobs, health, metrics; \"none\" for none",
+            "HOST:PORT", "127.0.0.1:8420");
+  args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
+  args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "sqlite:FILE");
+  declare_security(args);
+}
+
+int run_tuner_serve(Context& context, const Args& args) {
+  TunerConfig config;
+  config.listen = args.required("listen");
+  config.http = args.text("http") == "none" ? "" : args.text("http");
+  config.state = args.required("state");
+  config.db = args.text("db");
+  config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();
+  Devices devices(context.device_name());
+  (void)devices.get(false);  // says now what is wrong with the backend
+  TunerDaemon tuner(config, devices, context.fs(), context.clock());
+  log::info("the Tuner listens on {}{}", tuner.address(),
+            tuner.http_address().empty() ? "" : ", HTTP on " + tuner.http_address());
+  tuner.run(told_to_stop);
+  log::info("stopped");
+  return kOk;
+}
+
+void declare_finetune(ArgsSpec& args) {
+  args.flag("m,model", "the model to start from, an ONNX file or a run directory (required)",
+            "MODEL");
+  args.flag("n,num_of_client", "PipeStores that take part", "N", "1");
+  args.flag("p,port", "where they dial", "PORT", "25258");
+  args.flag("listen", "the address to that port", "HOST", "127.0.0.1");
+  args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
+  declare_training(args, "r,num_of_run");
+  declare_security(args);
+}
+
+int run_finetune(Context& context, const Args& args) {
+  TunerConfig config{.http = ""};
+  config.listen = args.required("listen") + ":" + args.required("port");
+  config.state = args.required("out");
+  config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  const ModelFile model = load_model(context.fs(), args.required("model"));
+  Devices devices(context.device_name());
+  TunerDaemon tuner(config, devices, context.fs(), context.clock());
+  JobSpec spec;
+  spec.model = to_hex(tuner.add_model(model.path));
+  spec.seed = context.seed();
+  spec.runs = static_cast<uint32_t>(args.integer("num_of_run"));
+  spec.stores = static_cast<uint32_t>(args.integer("num_of_client"));
+  read_training(args, spec);
+  log::info("waits for {} PipeStore{} on {}", spec.stores, spec.stores == 1 ? "" : "s",
+            tuner.address());
+  const TunerDaemon::Outcome outcome = tuner.run_job(
+      spec, told_to_stop, [&](const std::string& line) { context.progress().say(line); });
+  if (!outcome.ended) {
+    log::warn("stopped; the same command goes on");
+    return kInterrupted;
+  }
+  if (!outcome.done) throw Error(outcome.message);
+  const std::string written = join(config.state, "model.onnx");
+  save_model(context.fs(), written, load_model(context.fs(), join(outcome.directory, "run")));
+  Json json = Json::parse(outcome.result);
+  json["model"] = written;
+  const Json& report = json["report"];
+  std::string text;
+  for (const char* key : {"model", "top1", "top5", "val_loss", "epochs", "train_photos",
+                          "val_photos", "stores", "version"}) {
+    if (json.contains(key)) text += fmt::format("{:<34}{}\n", key, json[key].dump());
+  }
+  for (const char* key : {"feature_extraction_s", "feature_extraction_photos_per_s", "overall_s",
+                          "tuner_busy_s", "tuner_waiting_s", "row_bytes", "model_bytes"}) {
+    text += fmt::format("{:<34}{:.6g}\n", key, report[key].get<double>());
+  }
+  context.print(json, text);
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,30 @@
+// A Tuner over HTTP, as the verbs ask it.
+#pragma once
+
+#include "cli/args.h"
+#include "cli/context.h"
+#include "ndp/http/http_client.h"
+
+namespace ndtrain::cli {
+
+void declare_http(ArgsSpec& args);  // --http
+
+class TunerClient {
+ public:
+  explicit TunerClient(const Args& args);
+
+  // The answer's JSON. Throws Error with what the Tuner says, or that there is none.
+  Json get(const std::string& path) const;
+  Json post(const std::string& path, const std::string& body = "") const;
+  Json remove(const std::string& path) const;
+  // Sends the file unless the Tuner has it; its SHA-256 in hex.
+  std::string send_model(Fs& fs, const std::string& path) const;
+
+ private:
+  Json json_of(const Result<HttpResponse>& answer) const;
+
+  std::string address_;
+  HttpClient client_;
+};
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,46 @@
+// A PipeStore as a process: the service with real files, links, threads and HTTP around it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "framework/runtime/devices.h"
+#include "ndp/wire/link_security.h"
+
+namespace ndtrain {
+
+struct PipeStoreConfig {
+  std::string name;                       // unique among the stores of a Tuner
+  std::string tuner = "127.0.0.1:25258";  // to dial
+  std::string http = {};                  // for people; "": none
+  std::string state;                      // directory
+  std::string photos;                     // directory
+  std::string labels = "folder";          // see PhotoRowConfig
+  int64_t cache_bytes = 0;                // of features; 0: a tenth of the volume
+  int64_t batch = 32;
+  uint32_t shard = 0, shards = 1;
+  std::string version;  // of the program
+  LinkSecurity security = {};
+};
+
+class PipeStoreDaemon {
+ public:
+  // Throws Error: the state directory is another's, there is no photo directory.
+  PipeStoreDaemon(const PipeStoreConfig& config, Devices& devices, Fs& fs, Clock& clock);
+  ~PipeStoreDaemon();
+
+  std::string http_address() const;
+
+  // Serves until `stop` is true, then says goodbye. Throws FsyncFailed, and Error when the state
+  // directory cannot be written any more.
+  void run(const std::function<bool()>& stop);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,170 @@
+#include "tuner/daemon.h"
+
+#include <condition_variable>
+#include <random>
+#include <thread>
+
+#include "framework/core/limits.h"
+#include "framework/core/log.h"
+#include "tuner/http_api.h"
+#include "tuner/works.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
+
+uint64_t random_bits() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+StateDirectory open_state(Fs& fs, const std::string& path) {
+  return StateDirectory::open(fs, path, "tuner").or_throw();
+}
+
+}  // namespace
+
+struct TunerDaemon::Parts {
+  Parts(const TunerConfig& config, Devices& devices, Fs& f, Clock& clock)
+      : fs(f),
+        state(open_state(fs, config.state)),
+        models(fs, state.file("models")),
+        versions(fs, state.file("versions.json")),
+        works({fs, clock, devices, models}, versions,
+              config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db) {
+    server = LinkServer::listen(config.listen, config.security, events).or_throw();
+    lanes = std::make_unique<ThreadLanes>(TunerService::kLanes, [this] { events.wake(); });
+    const TunerService::Setting setting{fs, clock, state, *server, *lanes, works, models, versions};
+    service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
+    if (config.http.empty()) return;
+    http =
+        HttpServer::listen(
+            config.http, tuner_routes([this](const auto& g) { return call(g); }, models, versions),
+            limits::kModelFile)
+            .or_throw();
+  }
+
+  ~Parts() {
+    {
+      const std::lock_guard lock(mutex);
+      over = true;
+    }
+    called.notify_all();
+    http.reset();
+    service->stop();
+    lanes.reset();  // its tasks use the service
+    service.reset();
+    server.reset();
+  }
+
+  // From a thread of HTTP: `f` on the service's thread.
+  HttpResponse call(const std::function<HttpResponse(TunerService&)>& f) {
+    struct Call {
+      HttpResponse response;
+      bool done = false;
+    };
+    const auto call = std::make_shared<Call>();
+    std::unique_lock lock(mutex);
+    calls.push_back([this, f, call] {
+      HttpResponse response = f(*service);
+      const std::lock_guard inner(mutex);
+      call->response = std::move(response);
+      call->done = true;
+    });
+    events.wake();
+    called.wait(lock, [&] { return call->done || over; });
+    return call->done ? call->response : http_error(503, "the Tuner stops");
+  }
+
+  void turn() {
+    const auto wait = std::clamp<std::chrono::nanoseconds>(
+        service->next() - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
+    if (auto event = events.take(wait)) {
+      service->handle(std::move(*event));
+      while ((event = events.take(std::chrono::nanoseconds(0)))) service->handle(std::move(*event));
+    }
+    for (const Continuation& after : lanes->take_finished()) after();
+    std::vector<std::function<void()>> now;
+    {
+      const std::lock_guard lock(mutex);
+      now.swap(calls);
+    }
+    for (const auto& f : now) f();
+    if (!now.empty()) called.notify_all();
+    service->tick();
+  }
+
+  void finish() {
+    service->stop();
+    while (!service->stopped()) turn();
+  }
+
+  Fs& fs;
+  StateDirectory state;
+  ModelStore models;
+  Versions versions;
+  Works works;
+  LinkEvents<wire::FromStore> events;
+  std::unique_ptr<LinkServer> server;
+  std::unique_ptr<ThreadLanes> lanes;
+  std::unique_ptr<TunerService> service;
+  std::unique_ptr<HttpServer> http;
+  std::mutex mutex;
+  std::condition_variable called;
+  std::vector<std::function<void()>> calls;
+  bool over = false;
+};
+
+TunerDaemon::TunerDaemon(const TunerConfig& config, Devices& devices, Fs& fs, Clock& clock)
+    : parts_(std::make_unique<Parts>(config, devices, fs, clock)) {}
+TunerDaemon::~TunerDaemon() = default;
+
+std::string TunerDaemon::address() const { return parts_->server->address(); }
+std::string TunerDaemon::http_address() const {
+  return parts_->http ? parts_->http->address() : "";
+}
+Digest TunerDaemon::add_model(const std::string& path) {
+  const Result<Digest> model = parts_->models.add_file(path);
+  if (!model.ok()) throw Error(path, ": ", model.status().message());
+  return *model;
+}
+
+void TunerDaemon::run(const std::function<bool()>& stop) {
+  while (!stop()) parts_->turn();
+  parts_->finish();
+}
+
+TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::function<bool()>& stop,
+                                          const std::function<void(const std::string&)>& say) {
+  TunerService& service = *parts_->service;
+  uint64_t id = 0;
+  for (const auto& [open, record] : service.jobs()) {  // one that was killed goes on
+    if (record.open() && record.spec.text() == spec.text()) id = open;
+  }
+  if (id == 0) id = service.submit(spec);
+  size_t said = 0;
+  auto turn = [&] {
+    parts_->turn();
+    for (const auto& lines = service.log(id); said < lines.size(); ++said) say(lines[said]);
+  };
+  while (service.job(id).open() && !stop()) turn();
+  const JobRecord& record = service.job(id);
+  Outcome outcome{.ended = !record.open(),
+                  .done = record.state == JobState::kDone,
+                  .message = record.message,
+                  .result = record.result,
+                  .directory = join(parts_->state.file("jobs"), std::to_string(id))};
+  const auto until = system_clock().monotonic() + std::chrono::minutes(1);
+  auto published = [&] {
+    const PublishedModel* in_force = parts_->versions.in_force();
+    return !in_force || std::ranges::all_of(service.stores(), [&](const StoreRecord& s) {
+      return !s.here || s.version_in_force == in_force->version;
+    });
+  };
+  while (outcome.done && !stop() && !published() && system_clock().monotonic() < until) turn();
+  parts_->finish();
+  return outcome;
+}
+
+}  // namespace ndtrain

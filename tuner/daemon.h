@@ -1,0 +1,55 @@
+// The Tuner as a process: the service with real files, links, threads and HTTP around it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "framework/runtime/devices.h"
+#include "ndp/wire/link_security.h"
+#include "tuner/job_spec.h"
+
+namespace ndtrain {
+
+struct TunerConfig {
+  std::string listen = "127.0.0.1:25258";  // for PipeStores
+  std::string http = "127.0.0.1:8420";     // for people; "": none
+  std::string state;                       // directory
+  std::string db;                          // labels; "": sqlite:STATE/labels.db
+  LinkSecurity security = {};
+};
+
+class TunerDaemon {
+ public:
+  // Throws Error: the state directory is another's, an address is taken.
+  TunerDaemon(const TunerConfig& config, Devices& devices, Fs& fs, Clock& clock);
+  ~TunerDaemon();
+
+  std::string address() const;  // of its links, with the port the system chose
+  std::string http_address() const;
+  Digest add_model(const std::string& path);  // throws Error
+
+  // Serves until `stop` is true and the job in progress has reached a place to go on from. Throws
+  // FsyncFailed, and Error when the state directory cannot be written any more.
+  void run(const std::function<bool()>& stop);
+
+  struct Outcome {
+    bool ended = false;   // not: stopped before
+    bool done = false;    // not: failed
+    std::string message;  // why it failed
+    std::string result;   // JSON
+    std::string directory;
+  };
+  // One job and no more: its lines go to `say`. Then serves until the stores have the version it
+  // published, a minute at most.
+  Outcome run_job(const JobSpec& spec, const std::function<bool()>& stop,
+                  const std::function<void(const std::string&)>& say);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,36 @@
+#include "tuner/works.h"
+
+namespace ndtrain {
+
+// The version in force, or any model file as a whole.
+PublishedModel Works::model_of(const JobSpec& spec) const {
+  if (spec.model.empty()) {
+    if (!versions_.in_force()) throw Error("no version is in force");
+    return *versions_.in_force();
+  }
+  const Digest file = digest_from_hex(spec.model);
+  const ModelFile model = load_model(shop_.fs, shop_.models.path(file));
+  PublishedModel m{.content = model.id(), .extractor = file, .head = file};
+  for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
+  m.created = shop_.clock.unix_seconds();
+  return m;
+}
+
+std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
+                                     const std::string& directory, Progress& progress) {
+  if (spec.kind == JobKind::kFinetune) {
+    return std::make_unique<FinetuneWork>(shop_, job, spec, directory, progress);
+  }
+  LabelDb* db = nullptr;
+  if (spec.kind == JobKind::kRelabel) {
+    if (!db_) {
+      auto opened = open_label_db(labels_);
+      if (!opened.ok()) throw Error(labels_, ": ", opened.status().message());
+      db_ = std::move(*opened);
+    }
+    db = db_.get();
+  }
+  return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);
+}
+
+}  // namespace ndtrain

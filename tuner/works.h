@@ -1,0 +1,32 @@
+// The jobs there are.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "ndp/labels/label_db.h"
+#include "tuner/finetune_work.h"
+#include "tuner/label_work.h"
+
+namespace ndtrain {
+
+class Works final : public JobWorks {
+ public:
+  // `labels`: the url of the label database, opened when a relabel first needs it.
+  Works(const Workshop& shop, const Versions& versions, std::string labels)
+      : shop_(shop), versions_(versions), labels_(std::move(labels)) {}
+
+  std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
+                                Progress& progress) override;
+
+ private:
+  PublishedModel model_of(const JobSpec& spec) const;
+
+  Workshop shop_;
+  const Versions& versions_;
+  std::string labels_;
+  std::unique_ptr<LabelDb> db_;
+};
+
+}  // namespace ndtrain

@@ -3,6 +3,7 @@
 #include "cli/role_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
+#include "framework/core/publish.h"
 #include "ndp/jobs/model_file.h"
 #include "tuner/daemon.h"
 
@@ -70,7 +71,8 @@ int run_finetune(Context& context, const Args& args) {
   }
   if (!outcome.done) throw Error(outcome.message);
   const std::string written = join(config.state, "model.onnx");
-  save_model(context.fs(), written, load_model(context.fs(), join(outcome.directory, "run")));
+  const std::string trained = join(outcome.directory, "run/model.onnx");
+  publish(context.fs(), written, context.fs().read(trained).or_throw()).or_throw();
   Json json = Json::parse(outcome.result);
   json["model"] = written;
   const Json& report = json["report"];

@@ -97,8 +97,18 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
 }
 
 std::string FinetuneWork::fingerprint() const {
+  JobSpec decisive = spec_;  // without what changes nothing about the result
+  const JobSpec plain;
+  decisive.stores = plain.stores;
+  decisive.store_timeout = plain.store_timeout;
+  decisive.allow_missing = plain.allow_missing;
+  decisive.memory = plain.memory;
+  decisive.disk = plain.disk;
+  decisive.publish = plain.publish;
+  decisive.mode = plain.mode;
+  decisive.photos = plain.photos;
   Sha256 hash;
-  hash.field(spec_.text()).field(to_hex(transfer_.extractor_id));
+  hash.field(decisive.text()).field(to_hex(transfer_.extractor_id));
   for (const std::string& name : manifest_->classes()) hash.field(name);
   for (uint64_t n = 0; n < manifest_->size(); ++n) {
     const Manifest::Entry& e = manifest_->entry(n);

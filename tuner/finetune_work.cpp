@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
-#include "framework/train/step_graph.h"
+#include "framework/core/limits.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
 
@@ -58,14 +59,74 @@ JobQuestion FinetuneWork::prepare() {
   extractor_ = shop_.models.add_file(file).or_throw();
   spool_ = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
                                    transfer_.extractor_id, spec_.disk);
-  q.ask.set_rows(wire::Job::FEATURES);
-  q.ask.set_extractor(text_of(extractor_));
-  q.ask.set_deterministic(spec_.deterministic);
+  ask_for_rows(q);
   q.manifest = {.seed = spec_.seed,
                 .runs = spec_.runs,
                 .val_split = spec_.val_split,
                 .classes = model_.classes};
   return q;
+}
+
+void FinetuneWork::ask_for_rows(JobQuestion& q) {
+  q.ask.set_deterministic(spec_.deterministic);
+  if (spec_.mode == JobMode::kNdpipe) {
+    q.ask.set_rows(wire::Job::FEATURES);
+    q.ask.set_extractor(text_of(extractor_));
+    return;
+  }
+  here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),
+                                           shop_.devices.get(spec_.deterministic), *spool_);
+  if (spec_.mode == JobMode::kIdeal) {
+    q.local = local_photos();
+    return;
+  }
+  const bool files = spec_.mode == JobMode::kTypical, packed = spec_.mode == JobMode::kSrvC;
+  q.ask.set_rows(files ? wire::Job::FILES : packed ? wire::Job::PACKED_CROPS : wire::Job::CROPS);
+  q.row_bytes = files || packed ? 0 : model_.preprocess.values();
+  if (!files) {
+    for (const auto& [key, value] : to_metadata(model_.preprocess)) {
+      (*q.ask.mutable_preprocessing())[key] = value;
+    }
+  }
+  sink_ = std::make_unique<ExtractingSink>(q.ask.rows(), *here_, *spool_);
+}
+
+std::vector<PhotoClaim> FinetuneWork::local_photos() {
+  const LabelledPhotos labelled = read_image_folder(shop_.fs, spec_.photos).or_throw();
+  local_ = hash_photos(shop_.fs, *open_catalogue(shop_.fs, directory_, spec_.photos), labelled,
+                       progress_);
+  std::vector<PhotoClaim> claims;
+  for (const Photo& p : local_.photos) {
+    claims.push_back({.digest = p.digest, .label = local_.classes[static_cast<size_t>(p.label)]});
+  }
+  return claims;
+}
+
+// The photos of a run that are not in the spool from before a restart.
+void FinetuneWork::extract_here(uint32_t run) {
+  std::map<Digest, const Photo*> photos;
+  for (const Photo& p : local_.photos) photos.emplace(p.digest, &p);
+  std::vector<TunerExtractor::Item> items;
+  std::vector<const Photo*> files;
+  for (const uint64_t number : manifest_->run(run)) {
+    const Digest& digest = manifest_->entry(number).digest;
+    const auto photo = photos.find(digest);
+    if (spool_->has(digest) || photo == photos.end()) continue;
+    items.push_back({number, digest});
+    files.push_back(photo->second);
+  }
+  const auto bad =
+      here_
+          ->photos(
+              items, [&](size_t i) { return files[i]->path; },
+              [&](size_t i) {
+                return shop_.fs.read(join(local_.root, files[i]->path), limits::kPhotoFile);
+              })
+          .or_throw();
+  for (const Intake::BadRow& b : bad) {
+    progress_.say("photo " + std::to_string(b.number) + ": " + b.reason);
+  }
+  spool_->flush().or_throw();
 }
 
 void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
@@ -132,6 +193,7 @@ void FinetuneWork::begin_run(uint32_t run) {
 }
 
 bool FinetuneWork::run(uint32_t run) {
+  if (spec_.mode == JobMode::kIdeal) extract_here(run);
   if (run == 0) {
     val_ = dataset(manifest_->run(0), spec_.memory / 4);
     return true;

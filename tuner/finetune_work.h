@@ -4,7 +4,9 @@
 
 #include "framework/core/clock.h"
 #include "framework/runtime/devices.h"
+#include "ndp/jobs/photo_set.h"
 #include "ndp/jobs/training_loop.h"
+#include "tuner/extracting_sink.h"
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
 #include "tuner/spool.h"
@@ -25,7 +27,7 @@ class FinetuneWork final : public JobWork {
                Progress& progress);
 
   JobQuestion prepare() override;
-  RowSink& sink() override { return *spool_; }
+  RowSink& sink() override { return sink_ ? *sink_ : static_cast<RowSink&>(*spool_); }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t run) override;
   JobOutcome finish() override;
@@ -38,6 +40,9 @@ class FinetuneWork final : public JobWork {
     double train_s = 0;
   };
 
+  void ask_for_rows(JobQuestion& question);
+  std::vector<PhotoClaim> local_photos();
+  void extract_here(uint32_t run);
   TransferModel transfer(const std::vector<std::string>& classes) const;
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
@@ -55,6 +60,9 @@ class FinetuneWork final : public JobWork {
   std::vector<TensorType> row_types_;
   Digest extractor_{};  // of the file
   std::unique_ptr<Spool> spool_;
+  std::unique_ptr<TunerExtractor> here_;  // where the Tuner extracts
+  std::unique_ptr<RowSink> sink_;         // what comes before the spool
+  PhotoSet local_;                        // of mode ideal
   const Manifest* manifest_ = nullptr;
   size_t stores_ = 0;
   std::unique_ptr<RunDirectory> run_directory_;

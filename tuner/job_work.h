@@ -26,6 +26,8 @@ struct JobQuestion {
   wire::Job ask;
   size_t row_bytes = 0;
   ManifestRules manifest;
+  // The Tuner has the photos itself: these, and nothing is asked of stores.
+  std::optional<std::vector<PhotoClaim>> local = {};
 };
 
 class JobWork {

@@ -98,7 +98,7 @@ void TunerService::arrived(const wire::Hello& hello) {
   store.last_seen = setting_.clock.unix_seconds();
   log::info("store {} is here", store.name);
   publish_to(store.name);
-  if (active_ && active_->intake && !store.drained) {
+  if (active_ && active_->intake && !active_->local && !store.drained) {
     apply(active_, store.name, active_->intake->arrive(now(), store.name));
   }
 }
@@ -224,7 +224,7 @@ void TunerService::drain(const std::string& name, bool drained) {
   const auto it = stores_.find(name);
   if (it == stores_.end()) throw Error("there is no store '", name, "'");
   if (std::exchange(it->second.drained, drained) == drained) return;
-  if (!it->second.here || !active_ || !active_->intake) return;
+  if (!it->second.here || !active_ || !active_->intake || active_->local) return;
   apply(active_, name,
         drained ? active_->intake->leave(now(), name) : active_->intake->arrive(now(), name));
 }

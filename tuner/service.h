@@ -95,6 +95,7 @@ class TunerService {
     std::vector<Intake::Rows> rows;
     std::deque<uint32_t> complete;  // runs that wait for the job lane
     uint32_t runs = 0;
+    bool local = false;  // no store has a part in it
   };
   using ActivePtr = std::shared_ptr<Active>;
 

@@ -1,6 +1,7 @@
 // The job in progress, from its start to its end.
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
@@ -69,11 +70,19 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
   job->runs = rules.manifest.runs;
+  job->local = question.local.has_value();
+  if (job->local) rules.store_timeout = Time::max() / 4;
   Result<std::optional<KeptManifest>> kept = files(job->id).load_manifest();
   if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
   if (*kept) {
     job->intake = std::make_unique<Intake>(std::move(rules), std::move((*kept)->manifest),
                                            std::move((*kept)->stores), now());
+    open_sink(job);
+  } else if (question.local) {
+    const std::vector<std::vector<PhotoClaim>> photos = {*question.local};
+    Manifest manifest(photos, rules.manifest);
+    job->intake = std::make_unique<Intake>(std::move(rules), std::move(manifest),
+                                           std::vector<std::string>{"tuner"}, now());
     open_sink(job);
   } else {
     job->intake = std::make_unique<Intake>(std::move(rules));
@@ -83,7 +92,7 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
     }
   }
   for (const std::string& store : sessions_.stores()) {
-    if (!current(job)) return;
+    if (!current(job) || job->local) return;
     if (stores_[store].drained) continue;
     apply(job, store, job->intake->arrive(now(), store));
   }
@@ -130,7 +139,12 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
     job->introduced = true;
     return nullptr;
   });
-  apply(job, "", job->intake->begin(durable, closed->absent));
+  std::vector<uint64_t> here = durable;
+  if (job->local) {  // made when its run is trained on
+    here.resize(manifest.size());
+    std::iota(here.begin(), here.end(), uint64_t{0});
+  }
+  apply(job, "", job->intake->begin(here, closed->absent));
 }
 
 void TunerService::apply(const ActivePtr& job, const std::string& store, Intake::Actions a) {

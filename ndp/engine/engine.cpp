@@ -119,10 +119,9 @@ class Pipeline {
     float* rows = s.input.mutable_as<float>().data();
     shared_threads().parallel_for(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        s.status[i] = s.files[i].ok()
-                          ? preprocess_photo(name_(s.items[i]), *s.files[i], preprocess_,
-                                             rows + i * values, s.costs[i])
-                          : s.files[i].status();
+        s.status[i] = s.files[i].ok() ? preprocess_photo(name_(s.items[i]), *s.files[i],
+                                                         preprocess_, rows + i * values, s.costs[i])
+                                      : s.files[i].status();
       }
     });
     s.good.clear();

@@ -1,0 +1,28 @@
+#include "ndp/engine/crops.h"
+
+#include <algorithm>
+
+namespace ndtrain {
+
+std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preprocess,
+                                std::span<const std::string_view> crops) {
+  const int64_t side = preprocess.img_size;
+  const auto n = static_cast<int64_t>(crops.size());
+  Tensor input({DType::kF32, preprocess.layout == Layout::kNchw ? Shape{n, 3, side, side}
+                                                                : Shape{n, side, side, 3}});
+  float* rows = input.mutable_as<float>().data();
+  shared_threads().parallel_for(n, 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (crops[i].size() != preprocess.values()) {
+        throw Error("a crop of ", crops[i].size(), " bytes; the network sees ",
+                    preprocess.values());
+      }
+      Image image(preprocess.img_size, preprocess.img_size);
+      std::ranges::copy(crops[i], image.rgb.begin());
+      normalize(image, preprocess, rows + i * preprocess.values());
+    }
+  });
+  return extractor.run({&input, 1});
+}
+
+}  // namespace ndtrain

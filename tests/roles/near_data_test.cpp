@@ -1,0 +1,146 @@
+// Fine-tuning over PipeStores gives what one machine gives, however the photos are spread.
+#include <gmock/gmock.h>
+
+#include "ndp/labels/label_db.h"
+#include "tests/roles/roles_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RolesTest;
+using testing::RunningStore;
+
+class NearData : public RolesTest {
+ protected:
+  JobSpec spec(uint32_t stores, uint32_t runs) const {
+    JobSpec s;
+    s.stores = stores;
+    s.runs = runs;
+    s.deterministic = true;
+    s.trainer.epochs = 2;
+    s.trainer.batch = 8;
+    s.trainer.schedule.lr = 5e-3;
+    s.freeze = "layer1";
+    return s;
+  }
+};
+
+TEST_F(NearData, TheWeightsAreTheSameBytesForOneTwoAndThreeStores) {
+  for (const uint32_t runs : {1u, 3u}) {
+    std::string first;
+    for (const uint32_t stores : {1u, 2u, 3u}) {
+      const auto result = run(spec(stores, runs), "r" + std::to_string(runs * 10 + stores));
+      const std::string id = result["model_id"];
+      if (first.empty()) first = id;
+      EXPECT_EQ(id, first) << stores << " stores, " << runs << " runs";
+      EXPECT_EQ(result["epochs"], 2 * runs);
+    }
+  }
+}
+
+TEST_F(NearData, EveryModeGivesTheSameWeights) {
+  std::string first;
+  for (const JobMode mode :
+       {JobMode::kNdpipe, JobMode::kTypical, JobMode::kSrvP, JobMode::kSrvC, JobMode::kIdeal}) {
+    JobSpec s = spec(2, 2);
+    s.mode = mode;
+    s.photos = at("photos");
+    s.feature_dtype = DType::kF32;
+    const std::string id = run(s, std::string(name_of(mode)))["model_id"];
+    if (first.empty()) first = id;
+    EXPECT_EQ(id, first) << name_of(mode);
+  }
+}
+
+TEST_F(NearData, RunOptionsChangeTheWeightsAndMemoryDoesNot) {
+  const std::string plain = run(spec(1, 3), "plain")["model_id"];
+  JobSpec s = spec(1, 3);
+  s.memory = 1;  // every row is read from the spool, each time
+  EXPECT_EQ(run(s, "streamed")["model_id"], plain);
+  for (bool JobSpec::*option : {&JobSpec::reset_optimizer, &JobSpec::all_runs, &JobSpec::damp}) {
+    s = spec(1, 3);
+    s.*option = true;
+    EXPECT_NE(
+        run(s, "option" + std::to_string(s.reset_optimizer) + std::to_string(s.damp))["model_id"],
+        plain);
+  }
+}
+
+TEST_F(NearData, ThePublishedVersionLabelsPhotosWhereTheyAre) {
+  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+  RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+  JobSpec s = spec(2, 1);
+  s.model = to_hex(daemon.add_model(at("base.onnx")));
+  s.trainer.epochs = 8;
+  const auto trained = outcome(daemon, s);
+  EXPECT_EQ(trained["version"], 1);
+  EXPECT_THAT(real_fs().read(at("state-a/in_force.json")).or_throw(), HasSubstr("\"version\":1"));
+}
+
+TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
+  RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+  JobSpec s = spec(2, 1);
+  {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    (void)outcome(daemon, s);
+  }
+  JobSpec relabel;
+  relabel.kind = JobKind::kRelabel;
+  relabel.stores = 2;
+  for (const int64_t labelled : {kPhotos, 0}) {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    relabel.seed += 1;  // another job
+    const auto result = outcome(daemon, relabel);
+    EXPECT_EQ(result["labelled"], labelled);
+    EXPECT_EQ(result["already_labelled"], kPhotos - labelled);
+  }
+  const auto db =
+      open_label_db("sqlite:" + at("tuner/labels.db"), OpenLabelDb::kExisting).or_throw();
+  const auto page = db->query({.collection = existing_collection(*db, "default").or_throw(),
+                               .task = existing_task(*db, "default").or_throw()})
+                        .or_throw();
+  ASSERT_EQ(page.rows.size(), static_cast<size_t>(kPhotos));
+  int right = 0;
+  for (const LabelRow& row : page.rows) {
+    EXPECT_TRUE(row.path.starts_with("a/c") || row.path.starts_with("b/c")) << row.path;
+    right += row.path.substr(2, 2) == row.class_name;
+  }
+  JobSpec eval = relabel;
+  eval.kind = JobKind::kEvaluate;
+  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+  const auto result = outcome(daemon, eval);
+  EXPECT_EQ(result["photos"], kPhotos);
+  EXPECT_NEAR(result["top1"], static_cast<double>(right) / kPhotos, 1e-9);
+}
+
+TEST_F(NearData, AStoreThatComesBackAndATunerThatStartsAgainChangeNothing) {
+  const std::string undisturbed = run(spec(2, 3), "calm")["model_id"];
+  JobSpec s = spec(2, 3);
+  nlohmann::json result;
+  {
+    TunerDaemon daemon(tuner("disturbed"), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    RunningStore a(store("a", 0, 2), devices_);
+    int turns = 0;
+    // The Tuner stops while it waits for the second store, having asked the first for nothing yet.
+    (void)daemon.run_job(
+        s, [&] { return ++turns > 20; }, [](const std::string&) {});
+  }
+  {
+    TunerDaemon daemon(tuner("disturbed"), devices_, real_fs(), system_clock());
+    auto a = std::make_unique<RunningStore>(store("a", 0, 2), devices_);
+    auto b = std::make_unique<RunningStore>(store("b", 1, 2), devices_);
+    // Stops as soon as there is a manifest.
+    (void)daemon.run_job(
+        s, [&] { return real_fs().exists(at("disturbed/jobs/1/manifest.cbor")); },
+        [](const std::string&) {});
+  }
+  TunerDaemon daemon(tuner("disturbed"), devices_, real_fs(), system_clock());
+  RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
+  EXPECT_EQ(outcome(daemon, s)["model_id"], undisturbed);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,103 @@
+// A Tuner and PipeStores in this process, with real links, files and threads, on drawn photos.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/demo_photos.h"
+#include "framework/core/publish.h"
+#include "models/zoo.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/photos/encode.h"
+#include "ndp/pipestore/daemon.h"
+#include "tests/support/temporary_directory.h"
+#include "tuner/daemon.h"
+
+namespace ndtrain::testing {
+
+class RunningStore {
+ public:
+  RunningStore(const PipeStoreConfig& config, Devices& devices)
+      : daemon_(config, devices, real_fs(), system_clock()),
+        thread_([this] { daemon_.run([this] { return stop_.load(); }); }) {}
+  ~RunningStore() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  PipeStoreDaemon daemon_;
+  std::thread thread_;
+};
+
+class RolesTest : public ::testing::Test {
+ protected:
+  static constexpr int kClasses = 3, kPhotos = 60, kSide = 32;
+
+  void SetUp() override {
+    for (int i = 0; i < kPhotos; ++i) {
+      const std::string folder = at("photos/c" + std::to_string(i % kClasses));
+      std::filesystem::create_directories(folder);
+      const Image photo =
+          cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(i));
+      publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo)).or_throw();
+    }
+    ModelFile file{.path = at("base.onnx"),
+                   .model = build_model("tinynet", {.classes = 5, .img_size = kSide})};
+    file.preprocess.img_size = file.preprocess.resize = kSide;
+    save_model(real_fs(), file.path, file);
+  }
+
+  std::string at(const std::string& name) const { return directory_.at(name); }
+
+  // Store `i` of `n`, with its share of the photos.
+  PipeStoreConfig store(const std::string& name, uint32_t i, uint32_t n) const {
+    return {.name = name,
+            .tuner = address(),
+            .state = at("state-" + name),
+            .photos = at("photos"),
+            .batch = 8,
+            .shard = i,
+            .shards = n,
+            .version = "test"};
+  }
+  std::string address() const { return "unix:" + at("link"); }
+  TunerConfig tuner(const std::string& state) const {
+    return {.listen = address(), .http = "", .state = at(state)};
+  }
+
+  // One job over as many stores as it asks for, from nothing; its result.
+  nlohmann::json run(const JobSpec& like, const std::string& state) {
+    TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
+    JobSpec spec = like;
+    spec.model = to_hex(daemon.add_model(at("base.onnx")));
+    std::vector<std::unique_ptr<RunningStore>> stores;
+    for (uint32_t i = 0; i < spec.stores && spec.mode != JobMode::kIdeal; ++i) {
+      stores.push_back(std::make_unique<RunningStore>(
+          store(state + std::to_string(i), i, spec.stores), devices_));
+    }
+    return outcome(daemon, spec);
+  }
+  nlohmann::json outcome(TunerDaemon& daemon, const JobSpec& spec) {
+    const auto until = system_clock().monotonic() + std::chrono::minutes(2);
+    const TunerDaemon::Outcome o = daemon.run_job(
+        spec, [&] { return system_clock().monotonic() > until; },
+        [&](const std::string& line) { log_ += line + "\n"; });
+    EXPECT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
+    return nlohmann::json::parse(o.result);
+  }
+
+  support::TemporaryDirectory directory_;
+  Devices devices_{"cpu"};
+  std::string log_;
+};
+
+}  // namespace ndtrain::testing

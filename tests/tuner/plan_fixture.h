@@ -12,7 +12,7 @@ inline constexpr double kNoLimit = 1e18;
 // 1 s per photo on a store core, 1000 bytes of features, nothing else costs anything.
 inline PlanInputs one_second_photos(double photos) {
   PlanInputs in;
-  in.costs.photo = {.bytes = 2000, .crop_bytes = 3000, .prepare_s = 0.25};
+  in.costs.photo = {.bytes = 2000, .prepare_s = 0.25};
   in.costs.cuts = {{.name = "features", .feature_bytes = 1000, .extract_s = 0.75}};
   in.photos = photos;
   in.val_split = 0;

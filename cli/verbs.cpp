@@ -25,6 +25,7 @@ VERB(model_import);
 VERB(model_inspect);
 VERB(model_split);
 VERB(model_verify);
+VERB(plan);
 VERB(predict);
 VERB(relabel);
 VERB(train);
@@ -142,6 +143,14 @@ std::span<const Verb> verbs() {
            "FILE --data DIR [options]",
            "  ndtrain model verify model.onnx --data test_data_set_0\n", declare_model_verify,
            run_model_verify},
+      Verb{"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
+           "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
+           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"
+           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 1-4 --bandwidth 1Gbit \\\n"
+           "    --head linear --save-profile plan.json\n"
+           "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
+           "  ndtrain plan --profile examples/plan_published.json --sweep\n",
+           declare_plan, run_plan},
       Verb{"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
            declare_cache_ls, run_cache_ls},
       Verb{"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",

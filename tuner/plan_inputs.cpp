@@ -45,7 +45,7 @@ void validate(const PlanInputs& in) {
   if (c.plain_store) validate(*c.plain_store, "plain_store");
   if (c.plain_tuner) validate(*c.plain_tuner, "plain_tuner");
   validate_accelerators(c);
-  const PhotoCost& p = c.photo;
+  const PhotoCosts& p = c.photo;
   for (const double v : {p.bytes, p.crop_bytes, p.compressed_crop_bytes, p.prepare_s, p.crop_s,
                          p.normalise_s, p.compress_s, p.decompress_s, c.setup_s}) {
     demand(v >= 0, "a cost of a photo", v, "it must not be negative");

@@ -20,7 +20,7 @@ struct Machine {
 };
 
 // Means over the photos. Seconds are of one core.
-struct PhotoCost {
+struct PhotoCosts {
   double bytes = 0;                  // of the file
   double crop_bytes = 0;             // of the u8 crop that the network sees
   double compressed_crop_bytes = 0;  // 0: unknown, and srv-c is not predicted
@@ -45,7 +45,7 @@ struct PlanCosts {
   Machine store, tuner;
   // What stands there in the modes in which stores do not run the network; absent: the same.
   std::optional<Machine> plain_store, plain_tuner;
-  PhotoCost photo;
+  PhotoCosts photo;
   std::vector<CutCost> cuts;  // legal ones, front to back; not empty
   double setup_s = 0;         // before the first byte: import, split, plans
 };
@@ -55,6 +55,7 @@ struct PlanInputs {
   double photos = 0;
   double val_split = 0.2;
   double epochs = 15;          // per run
+  bool all_runs = false;       // a run trains on all photos so far, not on its own alone
   double bandwidth = 0;        // bytes/s each way of the Tuner's link, which all stores share
   double store_bandwidth = 0;  // bytes/s of each store's own link; 0: no limit of its own
   std::vector<int> stores = {1}, runs = {1};  // every pair is predicted

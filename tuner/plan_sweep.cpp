@@ -30,7 +30,7 @@ SweepPoint compare(const PlanInputs& inputs) {
   if (inputs.stores.size() != 1) throw Error("plan: a comparison is of one store count");
   std::vector<Prediction> near, far;
   for (const Prediction& p : predict_all(inputs)) {
-    (p.mode == Mode::kNdpipe ? near : far).push_back(p);
+    (p.mode == JobMode::kNdpipe ? near : far).push_back(p);
   }
   if (near.empty()) throw Error("plan: nothing is frozen, so there is nothing to compare");
   SweepPoint point{.stores = inputs.stores[0], .bandwidth = inputs.bandwidth};

@@ -14,8 +14,8 @@ double energy(const Machine& m, double machines, double busy_s, double makespan_
   return m.idle_watts * machines * makespan_s + (m.busy_watts - m.idle_watts) * busy_s;
 }
 
-Prediction predict(const PlanInputs& in, const CutCost& cut, Mode mode, int stores, int runs) {
-  const int n = mode == Mode::kIdeal ? 0 : stores;
+Prediction predict(const PlanInputs& in, const CutCost& cut, JobMode mode, int stores, int runs) {
+  const int n = mode == JobMode::kIdeal ? 0 : stores;
   Prediction p{.mode = mode, .cut = cut.name, .stores = n, .runs = runs};
   p.time = simulate(in, cut, mode, stores, runs);
   const Machine& store = store_machine(in.costs, mode);
@@ -72,25 +72,25 @@ std::vector<Prediction> predict_all(const PlanInputs& in) {
   for (const int stores : in.stores) {
     for (const int runs : in.runs) {
       for (const CutCost& cut : in.costs.cuts) {
-        if (cut.feature_bytes > 0) all.push_back(predict(in, cut, Mode::kNdpipe, stores, runs));
+        if (cut.feature_bytes > 0) all.push_back(predict(in, cut, JobMode::kNdpipe, stores, runs));
       }
       const CutCost& last = in.costs.cuts.back();
-      for (const Mode mode : {Mode::kTypical, Mode::kSrvP, Mode::kSrvC}) {
-        if (mode == Mode::kSrvP && in.costs.photo.crop_bytes == 0) continue;
-        if (mode == Mode::kSrvC && in.costs.photo.compressed_crop_bytes == 0) continue;
+      for (const JobMode mode : {JobMode::kTypical, JobMode::kSrvP, JobMode::kSrvC}) {
+        if (mode == JobMode::kSrvP && in.costs.photo.crop_bytes == 0) continue;
+        if (mode == JobMode::kSrvC && in.costs.photo.compressed_crop_bytes == 0) continue;
         all.push_back(predict(in, last, mode, stores, runs));
       }
     }
   }
   for (const int runs : in.runs) {
-    all.push_back(predict(in, in.costs.cuts.back(), Mode::kIdeal, 1, runs));
+    all.push_back(predict(in, in.costs.cuts.back(), JobMode::kIdeal, 1, runs));
   }
   return all;
 }
 
 std::vector<Prediction> ranked(std::vector<Prediction> all, Objective objective) {
   const auto key = [&](const Prediction& p) {
-    const bool bound = p.mode == Mode::kIdeal;
+    const bool bound = p.mode == JobMode::kIdeal;
     return std::tuple(bound, bound ? 0 : value_of(p, objective), p.time.makespan_s, p.bytes());
   };
   std::ranges::stable_sort(all, {}, key);
@@ -98,7 +98,7 @@ std::vector<Prediction> ranked(std::vector<Prediction> all, Objective objective)
 }
 
 Prediction best(std::vector<Prediction> all, Objective objective) {
-  std::erase_if(all, [](const Prediction& p) { return p.mode == Mode::kIdeal; });
+  std::erase_if(all, [](const Prediction& p) { return p.mode == JobMode::kIdeal; });
   if (all.empty()) throw Error("plan: there is nothing to choose from");
   return ranked(std::move(all), objective).front();
 }
@@ -119,6 +119,11 @@ std::string why(const Prediction& p) {
   for (const Part& other : {parts[1], parts[2]}) {
     line += fmt::format(", {} {:.0f} %", other.name, percent(other.seconds));
   }
+  constexpr double kWorthSaying = 0.1;
+  if (t.begin_s > kWorthSaying * t.makespan_s && p.mode != JobMode::kIdeal) {
+    line += fmt::format("; {:.1f} s pass before a store begins (set-up, {}lists of photos)",
+                        t.begin_s, p.mode == JobMode::kNdpipe ? "the extractor, " : "");
+  }
   return line;
 }
 
@@ -135,12 +140,18 @@ std::vector<std::string> remarks(const PlanInputs& in) {
   if (c.cuts.back().feature_bytes == 0) {
     return {"nothing is frozen, so there is no cut: stores can only send photos or crops"};
   }
+  const CutCost& last = c.cuts.back();
+  if (last.feature_bytes <= c.photo.bytes) return {};
+  std::string line = fmt::format(
+      "features where training begins ({}) are larger than photos, {} against {}: sending photos "
+      "(typical) moves fewer bytes",
+      last.name, size_text(last.feature_bytes), size_text(c.photo.bytes));
   const CutCost& smallest = *std::ranges::min_element(c.cuts, {}, &CutCost::feature_bytes);
-  if (smallest.feature_bytes <= c.photo.bytes) return {};
-  return {fmt::format(
-      "at every cut the features are larger than the photos ({} at {}, against {}): sending photos "
-      "(typical) moves fewer bytes; --head linear makes the features smaller",
-      size_text(smallest.feature_bytes), smallest.name, size_text(c.photo.bytes))};
+  if (smallest.feature_bytes <= c.photo.bytes) {
+    line += fmt::format("; a cut at {} makes them {}, but the Tuner computes more every epoch",
+                        smallest.name, size_text(smallest.feature_bytes));
+  }
+  return {line + "; --head linear makes them smaller"};
 }
 
 }  // namespace ndtrain

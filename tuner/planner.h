@@ -12,7 +12,7 @@
 namespace ndtrain {
 
 struct Prediction {
-  Mode mode = Mode::kNdpipe;
+  JobMode mode = JobMode::kNdpipe;
   std::string cut;  // where the Tuner's own work begins in the modes without features
   int stores = 0;   // 0 in kIdeal
   int runs = 1;

@@ -51,18 +51,18 @@ struct PhotoWork {
   double store_core_s = 0, store_network_s = 0, bytes = 0, tuner_core_s = 0, tuner_network_s = 0;
 };
 
-PhotoWork work_of(const PhotoCost& p, const CutCost& cut, Mode mode) {
+PhotoWork work_of(const PhotoCosts& p, const CutCost& cut, JobMode mode) {
   switch (mode) {
-    case Mode::kNdpipe:
+    case JobMode::kNdpipe:
       return {p.prepare_s, cut.extract_s, cut.feature_bytes, 0, 0};
-    case Mode::kTypical:
+    case JobMode::kTypical:
       return {0, 0, p.bytes, p.prepare_s, cut.extract_s};
-    case Mode::kSrvP:
+    case JobMode::kSrvP:
       return {p.crop_s, 0, p.crop_bytes, p.normalise_s, cut.extract_s};
-    case Mode::kSrvC:
+    case JobMode::kSrvC:
       return {p.crop_s + p.compress_s, 0, p.compressed_crop_bytes, p.decompress_s + p.normalise_s,
               cut.extract_s};
-    case Mode::kIdeal:
+    case JobMode::kIdeal:
       break;
   }
   return {0, 0, 0, p.prepare_s, cut.extract_s};
@@ -77,11 +77,11 @@ struct Piece {
 
 class Job {
  public:
-  Job(const PlanInputs& in, const CutCost& cut, Mode mode, int stores, int runs)
+  Job(const PlanInputs& in, const CutCost& cut, JobMode mode, int stores, int runs)
       : in_(in),
         cut_(cut),
-        remote_(mode != Mode::kIdeal),
-        extracts_at_stores_(mode == Mode::kNdpipe),
+        remote_(mode != JobMode::kIdeal),
+        extracts_at_stores_(mode == JobMode::kNdpipe),
         stores_(remote_ ? stores : 1),
         runs_(runs),
         work_(work_of(in.costs.photo, cut, mode)),
@@ -89,8 +89,8 @@ class Job {
         tuner_(tuner_machine(in.costs, mode)) {}
 
   Timeline run() {
-    double now = begin();
-    now = arrivals(extraction(now));
+    t_.begin_s = begin();
+    double now = arrivals(extraction(t_.begin_s));
     if (remote_) now = send_down(now, cut_.head_bytes * stores_, cut_.head_bytes);
     t_.makespan_s = now;
     t_.tuner_s = tuner_.busy();
@@ -145,7 +145,7 @@ class Job {
       Station own_link;
       for (int run = 0; run <= runs_; ++run) {
         double left = photos_of(run) * share(s);
-        const double most = std::max(kBatch, left / kMostPieces);
+        const double most = std::max(kEngineBatch, left / kMostPieces);
         while (left > 1e-9) {
           const double n = std::min(left, most);
           left -= n;
@@ -184,8 +184,11 @@ class Job {
     return std::max(arrived, trained);
   }
 
+  // The last run ends with the best epoch's weights, which are evaluated once more.
   double training_s(int run) const {
-    return in_.epochs * (photos_of(run) * cut_.train_s + photos_of(0) * cut_.evaluate_s);
+    const double photos = photos_of(run) * (in_.all_runs ? run : 1);
+    const double evaluations = in_.epochs + (run == runs_ ? 1 : 0);
+    return in_.epochs * photos * cut_.train_s + evaluations * photos_of(0) * cut_.evaluate_s;
   }
 
   const PlanInputs& in_;
@@ -201,21 +204,16 @@ class Job {
 
 }  // namespace
 
-std::string_view name_of(Mode m) {
-  constexpr std::array<std::string_view, kModes.size()> kNames = {"ndpipe", "typical", "srv-p",
-                                                                  "srv-c", "ideal"};
-  return kNames[static_cast<size_t>(m)];
+const Machine& store_machine(const PlanCosts& costs, JobMode mode) {
+  return mode != JobMode::kNdpipe && costs.plain_store ? *costs.plain_store : costs.store;
 }
 
-const Machine& store_machine(const PlanCosts& costs, Mode mode) {
-  return mode != Mode::kNdpipe && costs.plain_store ? *costs.plain_store : costs.store;
+const Machine& tuner_machine(const PlanCosts& costs, JobMode mode) {
+  return mode != JobMode::kNdpipe && costs.plain_tuner ? *costs.plain_tuner : costs.tuner;
 }
 
-const Machine& tuner_machine(const PlanCosts& costs, Mode mode) {
-  return mode != Mode::kNdpipe && costs.plain_tuner ? *costs.plain_tuner : costs.tuner;
-}
-
-Timeline simulate(const PlanInputs& inputs, const CutCost& cut, Mode mode, int stores, int runs) {
+Timeline simulate(const PlanInputs& inputs, const CutCost& cut, JobMode mode, int stores,
+                  int runs) {
   return Job(inputs, cut, mode, stores, runs).run();
 }
 

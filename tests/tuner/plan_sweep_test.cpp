@@ -24,8 +24,8 @@ TEST(PlanSweep, ComparesTheFastestOfBothSides) {
   for (const SweepPoint& p : points) {
     EXPECT_NEAR(p.faster, p.stores, 1e-9);  // the stores share what one Tuner does alone
     EXPECT_NEAR(p.cheaper, p.stores, 1e-9);
-    EXPECT_EQ(p.ndpipe.mode, Mode::kNdpipe);
-    EXPECT_NE(p.other.mode, Mode::kIdeal);
+    EXPECT_EQ(p.ndpipe.mode, JobMode::kNdpipe);
+    EXPECT_NE(p.other.mode, JobMode::kIdeal);
   }
 }
 

@@ -92,7 +92,7 @@ TEST(Planner, MoreStoresAreNeverSlowerWhenStoresComputeMost) {
     in.stores = {1, 2, 3, 5, 8};
     double before = INFINITY;
     for (const Prediction& p : predict_all(in)) {
-      if (p.mode != Mode::kNdpipe || p.cut != "late") continue;
+      if (p.mode != JobMode::kNdpipe || p.cut != "late") continue;
       EXPECT_LE(p.time.makespan_s, before * (1 + 1e-9)) << "seed " << seed;
       before = p.time.makespan_s;
     }
@@ -113,13 +113,14 @@ TEST(Planner, NoResourceIsBusierThanTheJobIsLong) {
 
 TEST(Planner, AdvisesTypicalWhereFeaturesAreLargerThanPhotos) {
   const PlanInputs keep = flowers(173056, 20e6);
-  EXPECT_EQ(best(predict_all(keep)).mode, Mode::kTypical);
-  EXPECT_EQ(best(predict_all(keep), Objective::kBytes).mode, Mode::kTypical);
+  EXPECT_EQ(best(predict_all(keep)).mode, JobMode::kTypical);
+  EXPECT_EQ(best(predict_all(keep), Objective::kBytes).mode, JobMode::kTypical);
   ASSERT_EQ(remarks(keep).size(), 1u);
-  EXPECT_THAT(remarks(keep)[0], HasSubstr("173.1 KB at features, against 20.0 KB"));
+  EXPECT_THAT(remarks(keep)[0],
+              HasSubstr("(features) are larger than photos, 173.1 KB against 20.0 KB"));
 
   const PlanInputs linear = flowers(1024, 20e6);
-  EXPECT_EQ(best(predict_all(linear)).mode, Mode::kNdpipe);
+  EXPECT_EQ(best(predict_all(linear)).mode, JobMode::kNdpipe);
   EXPECT_TRUE(remarks(linear).empty());
 }
 
@@ -130,8 +131,8 @@ TEST(Planner, PredictsEveryCutStoreCountRunCountAndMode) {
   const auto all = predict_all(in);
   EXPECT_EQ(all.size(), 3u * 2 * (2 + 3) + 2);
   const auto order = ranked(all, Objective::kMakespan);
-  EXPECT_EQ(order.back().mode, Mode::kIdeal);
-  EXPECT_EQ(order[order.size() - 2].mode, Mode::kIdeal);
+  EXPECT_EQ(order.back().mode, JobMode::kIdeal);
+  EXPECT_EQ(order[order.size() - 2].mode, JobMode::kIdeal);
   for (size_t i = 1; i + 2 < order.size(); ++i) {
     EXPECT_LE(order[i - 1].time.makespan_s, order[i].time.makespan_s);
   }
@@ -151,7 +152,7 @@ TEST(Planner, TakesTheCutThatTheLinkAsksFor) {
 TEST(Planner, WithoutACutOnlyPhotosAndCropsAreSent) {
   PlanInputs in = one_second_photos(32);
   in.costs.cuts = {{.name = "none", .train_s = 1}};
-  for (const Prediction& p : predict_all(in)) EXPECT_NE(p.mode, Mode::kNdpipe);
+  for (const Prediction& p : predict_all(in)) EXPECT_NE(p.mode, JobMode::kNdpipe);
   EXPECT_THAT(remarks(in).at(0), HasSubstr("nothing is frozen"));
 }
 
@@ -168,7 +169,7 @@ TEST(Planner, CostAndEnergyFollowFromBusyTimeAndMakespan) {
   in.costs.tuner.idle_watts = 50;
   in.costs.cuts[0].train_s = 0.1;
   const Prediction p = predict_all(in)[0];
-  ASSERT_EQ(p.mode, Mode::kNdpipe);
+  ASSERT_EQ(p.mode, JobMode::kNdpipe);
   EXPECT_NEAR(p.time.makespan_s, 1800 + 360, 1e-6);
   EXPECT_NEAR(p.dollars.value(), (2 * 2 + 3) * 2160 / 3600.0, 1e-9);
   EXPECT_NEAR(p.joules.value(), 2 * 40 * 2160.0 + 60 * 3600 + 50 * 2160.0 + 150 * 360, 1e-3);
@@ -178,13 +179,16 @@ TEST(Planner, IdealNeedsNoPriceOfStores) {
   PlanInputs in = one_second_photos(3600);
   in.costs.tuner.dollars_per_hour = 3;
   const Prediction ideal = predict_all(in).back();
-  ASSERT_EQ(ideal.mode, Mode::kIdeal);
+  ASSERT_EQ(ideal.mode, JobMode::kIdeal);
   EXPECT_NEAR(ideal.dollars.value(), 3, 1e-9);
 }
 
 TEST(Planner, SaysWhatIsTheBottleneck) {
   PlanInputs in = one_second_photos(320);
   EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("the stores' computing is the bottleneck"));
+  EXPECT_THAT(why(predict_all(in)[0]), testing::Not(HasSubstr("before a store begins")));
+  in.costs.setup_s = 80;
+  EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("80.0 s pass before a store begins"));
   in.costs.cuts[0].train_s = 10;
   EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("the Tuner's computing is the bottleneck"));
   in.bandwidth = 10;

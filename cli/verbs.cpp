@@ -25,6 +25,7 @@ VERB(model_import);
 VERB(model_inspect);
 VERB(model_split);
 VERB(model_verify);
+VERB(plan);
 VERB(predict);
 VERB(relabel);
 VERB(train);
@@ -104,6 +105,7 @@ std::span<const Verb> verbs() {
            declare_pipestore_serve, run_pipestore_serve},
       Verb{"pipestore", "the same, with the Tuner's host in $TUNER_IP",
            "PORT --photos DIR --state DIR",
+           "  ndtrain pipestore 25258 --photos photos --state store\n"
            "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
            declare_pipestore, run_pipestore},
       Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
@@ -142,6 +144,14 @@ std::span<const Verb> verbs() {
            "FILE --data DIR [options]",
            "  ndtrain model verify model.onnx --data test_data_set_0\n", declare_model_verify,
            run_model_verify},
+      Verb{"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
+           "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
+           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"
+           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 1-4 --bandwidth 1Gbit \\\n"
+           "    --head linear --save-profile plan.json\n"
+           "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
+           "  ndtrain plan --profile examples/plan_published.json --sweep\n",
+           declare_plan, run_plan},
       Verb{"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
            declare_cache_ls, run_cache_ls},
       Verb{"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",

@@ -11,6 +11,7 @@ install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
 install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES examples/plan_published.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 configure_package_config_file(cmake/ndtrainConfig.cmake.in
   ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake INSTALL_DESTINATION ${ndt_config}

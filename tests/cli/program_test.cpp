@@ -1,84 +1,28 @@
 // The program as a user meets it: exit codes, messages, and what survives being killed.
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
-#include "cli/demo_photos.h"
-#include "framework/core/publish.h"
 #include "framework/core/rng.h"
 #include "ndp/labels/label_db.h"
-#include "ndp/photos/encode.h"
 #include "ndp/wire/link_security.h"
+#include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
 namespace {
 
 using testing::HasSubstr;
 
-struct Outcome {
-  int code = -1;
-  std::string out, err;
-};
-
-class ProgramTest : public testing::Test {
- protected:
-  void SetUp() override {
-    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = testing::TempDir() + "ndtrain_cli_" + info->name();
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  std::string at(const std::string& name) const { return join(root_, name); }
-
-  // Starts the program in the test's directory, its output into files there.
-  pid_t start(const std::vector<std::string>& words) const {
-    std::vector<const char*> argv = {NDT_PROGRAM};
-    for (const std::string& w : words) argv.push_back(w.c_str());
-    argv.push_back(nullptr);
-    const std::string out = at("out"), err = at("err"), cache = at("cache");
-    const pid_t child = fork();
-    if (child != 0) return child;
-    setenv("NDTRAIN_CACHE", cache.c_str(), 1);
-    const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    dup2(o, STDOUT_FILENO);
-    dup2(e, STDERR_FILENO);
-    if (chdir(root_.c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
-    _exit(127);
-  }
-
-  Outcome run(const std::vector<std::string>& words) const {
-    const pid_t child = start(words);
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
-            real_fs().read(at("err")).or_throw()};
-  }
-
-  void draw_photos(int n) const {
-    for (int i = 0; i < n; ++i) {
-      const std::string folder = at("photos/c" + std::to_string(i % 2));
-      std::filesystem::create_directories(folder);
-      const Image photo = cli::draw_demo_photo(i % 2, cli::Look::kDay, static_cast<uint64_t>(i));
-      publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo)).or_throw();
-    }
-  }
-
-  std::string root_;
-};
+using testing_cli::Outcome;
+using testing_cli::ProgramTest;
 
 TEST_F(ProgramTest, MistypedVerbsAndFlagsSuggestTheRightOnes) {
   Outcome o = run({"trian"});

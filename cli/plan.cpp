@@ -1,0 +1,243 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "cli/plan_tables.h"
+#include "cli/verb.h"
+#include "framework/core/publish.h"
+#include "tuner/measure.h"
+
+namespace ndtrain::cli {
+namespace {
+
+// "20M", "20Mbit", "2.5 Gbit/s", "64000": bits per second, in steps of 1000. As bytes per second.
+double parse_bandwidth(const std::string& flag, const std::string& text) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  std::string unit(rest, end);
+  std::erase(unit, ' ');
+  for (const std::string_view suffix : {"/s", "ps", "bit", "b"}) {
+    if (unit.ends_with(suffix)) unit.resize(unit.size() - suffix.size());
+  }
+  double factor = 1;
+  if (!unit.empty()) {
+    const size_t step = std::string("KMGT").find(
+        static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
+    if (step == std::string::npos || unit.size() > 1) number = 0;
+    factor = std::pow(1000.0, static_cast<double>(step == std::string::npos ? 0 : step + 1));
+  }
+  if (error != std::errc() || !std::isfinite(number) || number <= 0) {
+    throw UsageError("--" + flag + " " + text + ": bits per second, as 20M, 20Mbit or 1Gbit/s");
+  }
+  return number * factor / 8;
+}
+
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    parts.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return parts;
+}
+
+double parse_positive(const std::string& flag, const std::string& text) {
+  double v = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || rest != text.data() + text.size() || !(v > 0) || !std::isfinite(v)) {
+    throw UsageError("--" + flag + " " + text + ": not a number above 0");
+  }
+  return v;
+}
+
+// "1,2,4" and "1-8".
+std::vector<int> parse_counts(const std::string& flag, const std::string& text) {
+  constexpr int kMost = 1000;
+  std::vector<int> counts;
+  const auto whole = [&](const std::string& t) {
+    int n = 0;
+    const auto [rest, error] = std::from_chars(t.data(), t.data() + t.size(), n);
+    if (error != std::errc() || rest != t.data() + t.size() || n < 1 || n > kMost) {
+      throw UsageError("--" + flag + " " + text +
+                       ": whole numbers from 1 to 1000, as 2, 1,2,4 or 1-8");
+    }
+    return n;
+  };
+  for (const std::string& part : parts_of(text)) {
+    const size_t dash = part.find('-');
+    const int first = whole(part.substr(0, dash));
+    const int last = dash == std::string::npos ? first : whole(part.substr(dash + 1));
+    for (int n = first; n <= last; ++n) counts.push_back(n);
+    if (last < first) throw UsageError("--" + flag + " " + text + ": from more to less");
+  }
+  return counts;
+}
+
+DType feature_dtype(const std::string& name) {
+  if (name == "f16") return DType::kF16;
+  if (name == "f32") return DType::kF32;
+  throw UsageError("--feature-dtype " + name + ": there are f16 and f32");
+}
+
+Profile measured(Context& context, const Args& args) {
+  MeasureConfig config{.model = args.required("model")};
+  config.photos = args.text("photos");
+  config.photo_bytes = static_cast<double>(args.bytes("photo-bytes"));
+  if (config.photos.empty() && !(config.photo_bytes > 0)) {
+    throw UsageError("--photos DIR, or --photo-count N and --photo-bytes BYTES, are missing");
+  }
+  config.head = args.text("head");
+  config.freeze = args.text("freeze");
+  config.feature_dtype = feature_dtype(args.text("feature-dtype"));
+  config.batch = args.integer("batch");
+  if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
+  config.seed = context.seed();
+  return measure_profile(config, context.device(), context.fs(), context.clock(),
+                         context.progress());
+}
+
+// What the flags say goes over what the profile says.
+void apply_flags(Profile& p, const Args& args) {
+  PlanInputs& in = p.inputs;
+  const auto take = [&](const std::string& flag, double& member) {
+    if (args.has(flag)) p.set(member, parse_positive(flag, args.text(flag)), "given: --" + flag);
+  };
+  take("photo-count", in.photos);
+  take("epochs", in.epochs);
+  take("val-split", in.val_split);
+  take("store-cores", in.costs.store.cores);
+  take("tuner-cores", in.costs.tuner.cores);
+  if (args.has("photo-bytes")) {
+    p.set(in.costs.photo.bytes, static_cast<double>(args.bytes("photo-bytes")),
+          "given: --photo-bytes");
+  }
+  const auto bandwidth = [&](const std::string& flag, double& member) {
+    if (!args.has(flag)) return;
+    const std::string first = parts_of(args.text(flag)).front();
+    p.set(member, parse_bandwidth(flag, first), "given: --" + flag);
+  };
+  bandwidth("bandwidth", in.bandwidth);
+  bandwidth("store-bandwidth", in.store_bandwidth);
+  in.all_runs = args.on("all-runs");
+  in.runs = parse_counts("runs", args.text("runs"));
+  if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"));
+  if (args.has("shares")) {
+    for (const std::string& s : parts_of(args.text("shares"))) {
+      in.shares.push_back(parse_positive("shares", s));
+    }
+  }
+  if (!(in.photos > 0)) throw UsageError("--photo-count is missing: the profile does not say it");
+  if (!(in.bandwidth > 0)) throw UsageError("--bandwidth is missing, as 20M or 1Gbit");
+}
+
+int plan_sweep(Context& context, const Args& args, Profile& profile) {
+  std::vector<int> stores;
+  for (int n = 1; n <= 20; ++n) stores.push_back(n);
+  if (args.has("stores")) stores = profile.inputs.stores;
+  std::vector<double> bandwidths;
+  for (const double gbit : {1.0, 2.5, 5.0, 10.0, 25.0, 40.0}) bandwidths.push_back(gbit * 1e9 / 8);
+  if (args.has("bandwidth")) {
+    bandwidths.clear();
+    for (const std::string& b : parts_of(args.text("bandwidth"))) {
+      bandwidths.push_back(parse_bandwidth("bandwidth", b));
+    }
+  }
+  const std::vector<SweepPoint> points = sweep(profile.inputs, stores, bandwidths);
+
+  // The sensitivities are of the first point at the profile's bandwidth that is as fast as claimed.
+  profile.inputs.stores = {stores.back()};
+  for (const SweepPoint& p : points) {
+    if (p.bandwidth != profile.inputs.bandwidth || p.faster < profile.claimed_faster) continue;
+    profile.inputs.stores = {p.stores};
+    break;
+  }
+  const SweepPoint as_is = compare(profile.inputs);
+  const std::vector<Sensitivity> all = sensitivities(profile);
+  Json json = {{"profile", profile.name}, {"at", to_json(as_is)}};
+  for (const SweepPoint& p : points) json["sweep"].push_back(to_json(p));
+  for (const Sensitivity& s : all) {
+    json["sensitivity"].push_back(
+        {{"input", s.input}, {"half", to_json(s.half)}, {"twice", to_json(s.twice)}});
+  }
+  context.print(json, profile.name + "\n\ninputs\n" + input_table(profile) +
+                          "\nndpipe against the fastest of typical, srv-p and srv-c\n" +
+                          sweep_table(points) + "\n" + claim_lines(profile, points) + "\n" +
+                          sensitivity_table(as_is, all));
+  return kOk;
+}
+
+int plan_table(Context& context, const Args& args, const Profile& profile) {
+  const Objective objective = objective_named(args.text("minimise"));
+  const std::vector<Prediction> all = ranked(predict_all(profile.inputs), objective);
+  const Prediction& chosen = all.front();
+  Json json = {{"profile", profile.name}, {"best", to_json(chosen)}, {"why", why(chosen)}};
+  json["remarks"] = remarks(profile.inputs);
+  for (const Prediction& p : all) json["predictions"].push_back(to_json(p));
+  Profile copy = profile;
+  for (const NamedInput& input : named_inputs(copy)) {
+    const auto source = profile.sources.find(input.path);
+    if (source == profile.sources.end()) continue;
+    json["inputs"][input.path] = {{"value", *input.value}, {"source", source->second}};
+  }
+  const std::string cut = chosen.mode == JobMode::kNdpipe ? " at " + chosen.cut : "";
+  std::string text = prediction_table(all, static_cast<size_t>(args.integer("top")));
+  text += fmt::format("\nbest by {}: {}{}, {} store{}, {} run{}: {}\n", args.text("minimise"),
+                      name_of(chosen.mode), cut, chosen.stores, chosen.stores == 1 ? "" : "s",
+                      chosen.runs, chosen.runs == 1 ? "" : "s", why(chosen));
+  for (const std::string& remark : remarks(profile.inputs)) text += "note: " + remark + "\n";
+  if (args.on("inputs")) text += "\ninputs\n" + input_table(profile);
+  context.print(json, text);
+  return kOk;
+}
+
+}  // namespace
+
+void declare_plan(ArgsSpec& args) {
+  args.flag("m,model", "the model, an ONNX file or a run directory, to be measured here", "MODEL");
+  args.flag("photos", "photos to measure with, as for ndtrain train", "DIR");
+  args.flag("photo-count", "how many photos there are (default: as many as in --photos)", "N");
+  args.flag("photo-bytes", "mean size of a photo; without --photos such photos are drawn", "BYTES");
+  args.flag("profile", "take measurements, prices and watts from this JSON file", "FILE");
+  args.flag("save-profile", "write them, with where each is from", "FILE");
+  args.flag("stores", "PipeStores: a number, a list or a range, as 1,2,4 or 1-8", "N");
+  args.flag("shares", "how unequal the stores are, as 2,1,1 (default: equal)", "LIST");
+  args.flag("bandwidth", "of the Tuner's link, in bits, as 20M or 1Gbit; a list with --sweep",
+            "RATE");
+  args.flag("store-bandwidth", "of each store's own link (default: no limit)", "RATE");
+  args.flag("store-cores", "cores that a PipeStore may use (default: threads here)", "N");
+  args.flag("tuner-cores", "cores that the Tuner may use (default: threads here)", "N");
+  args.flag("head", "keep or linear, as for ndtrain train", "KIND", "keep");
+  args.flag("freeze", "what is not trained, as for ndtrain train", "WHAT", "auto");
+  args.flag("feature-dtype", "f16 or f32: how features travel", "TYPE", "f16");
+  args.flag("b,batch", "photos per training step", "N", "64");
+  args.flag("runs", "numbers of runs to look at", "LIST", "1,2,3");
+  args.flag("e,epochs", "passes over the photos of each run (default: the profile's, or 15)", "N");
+  args.flag("all-runs", "each run trains on all photos so far, not on its own alone");
+  args.flag("val-split", "share of the photos for validation (default: the profile's, or 0.2)",
+            "X");
+  args.flag("minimise", "what is best: makespan, cost, energy or bytes", "WHAT", "makespan");
+  args.flag("top", "rows to print", "N", "12");
+  args.flag("inputs", "print every input too, with where it is from");
+  args.flag("sweep", "compare with the other modes over store counts and bandwidths");
+}
+
+int run_plan(Context& context, const Args& args) {
+  if (args.integer("top") < 1) throw UsageError("--top " + args.text("top") + ": at least 1");
+  Profile profile = args.has("profile") ? load_profile(context.fs(), args.text("profile"))
+                                        : measured(context, args);
+  if (args.has("profile") && args.has("model")) {
+    throw UsageError("--model and --profile: the profile says what the model costs; give one");
+  }
+  apply_flags(profile, args);
+  validate(profile.inputs);
+  if (args.has("save-profile")) {
+    publish(context.fs(), args.text("save-profile"), to_json(profile)).or_throw();
+  }
+  return args.on("sweep") ? plan_sweep(context, args, profile) : plan_table(context, args, profile);
+}
+
+}  // namespace ndtrain::cli

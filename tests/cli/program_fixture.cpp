@@ -1,0 +1,25 @@
+#include "tests/cli/program_fixture.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+namespace ndtrain::testing_cli {
+
+pid_t ProgramTest::start(const std::vector<std::string>& words) const {
+  std::vector<const char*> argv = {NDT_PROGRAM};
+  for (const std::string& w : words) argv.push_back(w.c_str());
+  argv.push_back(nullptr);
+  const std::string out = at("out"), err = at("err"), cache = at("cache");
+  const pid_t child = fork();
+  if (child != 0) return child;
+  setenv("NDTRAIN_CACHE", cache.c_str(), 1);
+  const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  dup2(o, STDOUT_FILENO);
+  dup2(e, STDERR_FILENO);
+  if (chdir(root_.c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
+  _exit(127);
+}
+
+}  // namespace ndtrain::testing_cli

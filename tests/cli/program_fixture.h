@@ -1,0 +1,57 @@
+// The program, run in a directory of the test's own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "cli/demo_photos.h"
+#include "framework/core/publish.h"
+#include "ndp/photos/encode.h"
+
+namespace ndtrain::testing_cli {
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class ProgramTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
+    root_ = testing::TempDir() + "ndtrain_cli_" + info->name();
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  std::string at(const std::string& name) const { return join(root_, name); }
+
+  // Starts the program in the test's directory, its output into files there.
+  pid_t start(const std::vector<std::string>& words) const;
+
+  Outcome run(const std::vector<std::string>& words) const {
+    const pid_t child = start(words);
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
+            real_fs().read(at("err")).or_throw()};
+  }
+
+  void draw_photos(int n) const {
+    for (int i = 0; i < n; ++i) {
+      const std::string folder = at("photos/c" + std::to_string(i % 2));
+      std::filesystem::create_directories(folder);
+      const Image photo = cli::draw_demo_photo(i % 2, cli::Look::kDay, static_cast<uint64_t>(i));
+      publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo)).or_throw();
+    }
+  }
+
+  std::string root_;
+};
+
+}  // namespace ndtrain::testing_cli

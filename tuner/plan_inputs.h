@@ -1,0 +1,69 @@
+// What the planner knows: machines, costs per photo, the job. Plain values; 0 where a member says
+// "unknown".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ndtrain {
+
+// Seconds elsewhere are of one core or accelerator of speed 1: the one that was measured.
+struct Machine {
+  double cores = 1;  // that the role may use
+  double core_speed = 1;
+  double accelerators = 0;  // 0: the network runs on the cores too
+  double accelerator_speed = 1;
+  double dollars_per_hour = 0;  // 0: unknown
+  double busy_watts = 0;        // 0: unknown
+  double idle_watts = 0;
+};
+
+// Means over the photos. Seconds are of one core.
+struct PhotoCosts {
+  double bytes = 0;                  // of the file
+  double crop_bytes = 0;             // of the u8 crop that the network sees
+  double compressed_crop_bytes = 0;  // 0: unknown, and srv-c is not predicted
+  double prepare_s = 0;              // file to network input: decode, resize, crop, normalise
+  double crop_s = 0;                 // file to u8 crop
+  double normalise_s = 0;            // u8 crop to network input
+  double compress_s = 0, decompress_s = 0;  // of a crop
+};
+
+// One place to cut the model. Seconds are per photo, of one accelerator, or of one core where the
+// machines have none.
+struct CutCost {
+  std::string name;                            // the value that crosses
+  double feature_bytes = 0;                    // per photo; 0: nothing is frozen, there is no cut
+  double extractor_bytes = 0, head_bytes = 0;  // of the files that travel
+  double extract_s = 0;                        // in front of the cut
+  double train_s = 0;                          // one step behind it
+  double evaluate_s = 0;                       // forward only, behind it
+};
+
+struct PlanCosts {
+  Machine store, tuner;
+  // What stands there in the modes in which stores do not run the network; absent: the same.
+  std::optional<Machine> plain_store, plain_tuner;
+  PhotoCosts photo;
+  std::vector<CutCost> cuts;  // legal ones, front to back; not empty
+  double setup_s = 0;         // before the first byte: import, split, plans
+};
+
+struct PlanInputs {
+  PlanCosts costs;
+  double photos = 0;
+  double val_split = 0.2;
+  double epochs = 15;          // per run
+  bool all_runs = false;       // a run trains on all photos so far, not on its own alone
+  double bandwidth = 0;        // bytes/s each way of the Tuner's link, which all stores share
+  double store_bandwidth = 0;  // bytes/s of each store's own link; 0: no limit of its own
+  std::vector<int> stores = {1}, runs = {1};  // every pair is predicted
+  std::vector<double> shares = {};            // of the photos, by store; empty: equal
+};
+
+// Throws Error naming the member: not finite, negative, nothing to do, machines that do not fit
+// each other.
+void validate(const PlanInputs& inputs);
+
+}  // namespace ndtrain

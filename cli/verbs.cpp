@@ -9,6 +9,7 @@ namespace ndtrain::cli {
   int run_##id(Context&, const Args&)
 VERB(bench_decode);
 VERB(bench_forward);
+VERB(bench_intake);
 VERB(bench_train);
 VERB(cache_gc);
 VERB(cache_ls);
@@ -164,6 +165,10 @@ std::span<const Verb> verbs() {
       Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
            run_bench_forward},
+      Verb{"bench intake", "how fast a Tuner takes in features from memory over loopback",
+           "--state DIR [--photos N] [--row-bytes N]",
+           "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
+           run_bench_intake},
       Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",

@@ -124,7 +124,7 @@ int run_job_submit(Context& context, const Args& args) {
   JobSpec spec;
   try {
     spec = parse_job_spec(json.dump());
-    read_training(args, spec);
+    read_training(context, args, spec);
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {

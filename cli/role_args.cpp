@@ -1,7 +1,11 @@
 #include "cli/role_args.h"
 
+#include <fmt/format.h>
+
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
+#include "tuner/plan_profile.h"
+#include "tuner/planner.h"
 
 namespace ndtrain::cli {
 
@@ -50,6 +54,10 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "they send photos; srv-p, crops; srv-c, compressed crops; ideal, the Tuner has the "
             "photos itself (--photos)",
             "MODE", "ndpipe");
+  args.flag("auto",
+            "choose mode and number of runs by what this profile predicts (ndtrain plan "
+            "--save-profile)",
+            "PROFILE");
   args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
   args.flag("feature-dtype", "f16 or f32: what crosses, and how the model rounds there", "TYPE",
             "f16");
@@ -74,9 +82,28 @@ void read_common(const Args& args, Json& j) {
   j["deterministic"] = args.on("deterministic");
 }
 
+// The best of the modes and numbers of runs that the profile allows, at the cut where training
+// begins.
+void choose(Context& context, const Args& args, JobSpec& spec) {
+  Profile profile = load_profile(context.fs(), args.text("auto"));
+  PlanInputs& in = profile.inputs;
+  in.costs.cuts = {in.costs.cuts.back()};
+  in.stores = {static_cast<int>(spec.stores)};
+  in.epochs = static_cast<double>(spec.trainer.epochs);
+  in.val_split = spec.val_split;
+  in.all_runs = spec.all_runs;
+  in.runs = {1, 2, 3, 4};
+  const Prediction chosen = best(predict_all(in));
+  spec.mode = chosen.mode;
+  spec.runs = static_cast<uint32_t>(chosen.runs);
+  context.progress().say(fmt::format("the profile predicts {:.1f} s for {} in {} run{}: {}",
+                                     chosen.time.makespan_s, name_of(chosen.mode), chosen.runs,
+                                     chosen.runs == 1 ? "" : "s", why(chosen)));
+}
+
 }  // namespace
 
-void read_training(const Args& args, JobSpec& spec) {
+void read_training(Context& context, const Args& args, JobSpec& spec) {
   Json j = Json::parse(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -115,6 +142,7 @@ void read_training(const Args& args, JobSpec& spec) {
   j["memory"] = static_cast<int64_t>(args.bytes("memory"));
   j["disk"] = static_cast<int64_t>(args.bytes("disk"));
   spec = parse_job_spec(j.dump());
+  if (args.has("auto")) choose(context, args, spec);
 }
 
 }  // namespace ndtrain::cli

@@ -18,7 +18,7 @@ LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);
-void read_training(const Args& args, JobSpec& spec);
+void read_training(Context& context, const Args& args, JobSpec& spec);
 
 // Until SIGINT or SIGTERM.
 bool told_to_stop();

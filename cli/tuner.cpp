@@ -60,7 +60,7 @@ int run_finetune(Context& context, const Args& args) {
   spec.seed = context.seed();
   spec.runs = static_cast<uint32_t>(args.integer("num_of_run"));
   spec.stores = static_cast<uint32_t>(args.integer("num_of_client"));
-  read_training(args, spec);
+  read_training(context, args, spec);
   log::info("waits for {} PipeStore{} on {}", spec.stores, spec.stores == 1 ? "" : "s",
             tuner.address());
   const TunerDaemon::Outcome outcome = tuner.run_job(

@@ -9,8 +9,9 @@ void declare_http(ArgsSpec& args) {
   args.flag("http", "the Tuner to ask", "HOST:PORT", "127.0.0.1:8420");
 }
 
-TunerClient::TunerClient(const Args& args)
-    : address_(args.required("http")), client_(address_, std::chrono::minutes(5)) {}
+TunerClient::TunerClient(const Args& args) : TunerClient(args.required("http")) {}
+TunerClient::TunerClient(std::string address)
+    : address_(std::move(address)), client_(address_, std::chrono::minutes(5)) {}
 
 Json TunerClient::json_of(const Result<HttpResponse>& answer) const {
   if (!answer.ok()) {

@@ -12,6 +12,7 @@ void declare_http(ArgsSpec& args);  // --http
 class TunerClient {
  public:
   explicit TunerClient(const Args& args);
+  explicit TunerClient(std::string address);
 
   // The answer's JSON. Throws Error with what the Tuner says, or that there is none.
   Json get(const std::string& path) const;

@@ -43,6 +43,8 @@ VERB(store_drain);
 VERB(store_forget);
 VERB(store_ls);
 VERB(tuner_serve);
+VERB(up);
+VERB(down);
 #undef VERB
 
 std::span<const Verb> verbs() {
@@ -109,6 +111,12 @@ std::span<const Verb> verbs() {
            "  ndtrain pipestore 25258 --photos photos --state store\n"
            "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
            declare_pipestore, run_pipestore},
+      Verb{"up", "a Tuner and PipeStores on this machine, in the background", "DIR [options]",
+           "  ndtrain up site --stores 2 --photos flowers/train\n"
+           "  ndtrain up site --stores 3          # photos in site/store1/photos and so on\n",
+           declare_up, run_up},
+      Verb{"down", "stop what ndtrain up started", "DIR", "  ndtrain down site\n", declare_down,
+           run_down},
       Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
            "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --stores 2 "
            "--follow\n"

@@ -1,0 +1,92 @@
+#include "cli/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "framework/core/error.h"
+
+namespace ndtrain::cli {
+namespace {
+
+// What /proc says of a process: its state's letter, and the tick it began at.
+struct Seen {
+  char state = 0;
+  uint64_t began = 0;
+};
+
+std::optional<Seen> look(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  if (!std::getline(file, text)) return std::nullopt;
+  std::istringstream rest(text.substr(text.rfind(')') + 1));  // a name may hold spaces
+  Seen seen;
+  std::string skipped;
+  rest >> seen.state;
+  for (int field = 4; field < 22; ++field) rest >> skipped;
+  rest >> seen.began;
+  if (!rest) return std::nullopt;
+  return seen;
+}
+
+// The attributes and actions of one posix_spawn.
+struct Spawn {
+  Spawn() {
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+  }
+  ~Spawn() {
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+  }
+  Spawn(const Spawn&) = delete;
+  Spawn& operator=(const Spawn&) = delete;
+
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+};
+
+}  // namespace
+
+ProcessId start_in_background(const std::vector<std::string>& words, const std::string& log) {
+  std::vector<std::string> owned = {"ndtrain"};
+  owned.insert(owned.end(), words.begin(), words.end());
+  std::vector<char*> argv;
+  for (std::string& word : owned) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  Spawn spawn;
+  posix_spawnattr_setflags(&spawn.attributes, POSIX_SPAWN_SETSID);
+  posix_spawn_file_actions_addopen(&spawn.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | O_APPEND, 0644);
+  posix_spawn_file_actions_adddup2(&spawn.actions, STDOUT_FILENO, STDERR_FILENO);
+  ProcessId process;
+  const int error = posix_spawn(&process.pid, "/proc/self/exe", &spawn.actions, &spawn.attributes,
+                                argv.data(), environ);
+  if (error != 0) {
+    throw Error("cannot start ndtrain ", words[0], " with its output in ", log, ": ",
+                std::strerror(error));
+  }
+  if (const auto seen = look(process.pid)) process.began = seen->began;
+  return process;
+}
+
+bool is_running(const ProcessId& process) {
+  int status = 0;
+  (void)waitpid(process.pid, &status, WNOHANG);  // of one that this process started
+  const std::optional<Seen> seen = look(process.pid);
+  return seen && seen->began == process.began && seen->state != 'Z' && seen->state != 'X';
+}
+
+void ask_to_stop(const ProcessId& process) {
+  if (is_running(process)) kill(process.pid, SIGTERM);
+}
+
+}  // namespace ndtrain::cli

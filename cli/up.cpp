@@ -1,0 +1,122 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "cli/role_args.h"
+#include "cli/site.h"
+#include "cli/verb.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr char kHttp[] = "127.0.0.1:8420";
+constexpr int64_t kMostStores = 64;
+
+// The background processes may be started again from elsewhere.
+std::string absolute(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
+SiteSettings settings_of(const Args& args) {
+  SiteSettings s;
+  s.stores = args.integer("stores");
+  if (s.stores < 1 || s.stores > kMostStores) {
+    throw UsageError(fmt::format("--stores {}: 1 to {}", s.stores, kMostStores));
+  }
+  s.port = args.integer("port");
+  if (s.port < 0 || s.port > 65535) throw UsageError(fmt::format("--port {}: 0 to 65535", s.port));
+  s.http = args.required("http");
+  if (s.http == "none") throw UsageError("--http none: the Tuner is asked over HTTP who is here");
+  if (args.has("photos")) s.photos = absolute(args.text("photos"));
+  s.labels = args.required("labels");
+  if (s.labels != "folder" && s.labels != "none") s.labels = absolute(s.labels);
+  s.device = args.text("device");
+  s.threads = args.integer("threads");
+  return s;
+}
+
+std::string next_commands(const Site& site) {
+  const std::string http = site.http() == kHttp ? "" : " --http " + site.http();
+  std::string text = fmt::format(
+      "\nNow for example:\n"
+      "  ndtrain store ls{0}\n"
+      "  ndtrain job submit finetune -m MODEL.onnx --head linear --stores {1} --follow{0}\n"
+      "  ndtrain job submit relabel --stores {1} --follow{0}\n"
+      "  ndtrain labels query --db sqlite:{2}/tuner/labels.db\n"
+      "  ndtrain down {2}\n",
+      http, site.settings().stores, site.path());
+  return text;
+}
+
+Json names_of(const std::vector<Site::Member>& members) {
+  Json names = Json::array();
+  for (const Site::Member& m : members) names.push_back(m.name);
+  return names;
+}
+
+}  // namespace
+
+void declare_up(ArgsSpec& args) {
+  args.positional("DIR", "state, logs and up.json are kept here");
+  args.flag("stores", "how many PipeStores", "N", "2");
+  args.flag("photos", "a directory that they share, each a part of it (default: DIR/storeN/photos)",
+            "DIR");
+  args.flag("labels", "what photos show: folder, none, or a CSV file,class", "WHAT", "folder");
+  args.flag("port", "where the PipeStores dial; 0: any that is free", "PORT", "25258");
+  args.flag("http", "where people and tools ask; port 0: any that is free", "HOST:PORT", kHttp);
+}
+
+int run_up(Context& context, const Args& args) {
+  const SiteSettings settings = settings_of(args);
+  Site site(context.fs(), args.required("DIR"), true);
+  const bool up = site.start(settings, told_to_stop,
+                             [&](const std::string& line) { context.progress().say(line); });
+  if (!up) return kInterrupted;
+  Json members = Json::array();
+  std::string text =
+      fmt::format("{} {}, the Tuner on {}, HTTP on {}\n\n", site.path(),
+                  site.started() > 0 ? "is up" : "was up already", site.listen(), site.http());
+  for (size_t i = 0; i < site.members().size(); ++i) {
+    const Site::Member& m = site.members()[i];
+    members.push_back({{"name", m.name}, {"pid", m.process.pid}, {"log", m.log}});
+    text += fmt::format("  {:<9} pid {:<8} {}\n", m.name, m.process.pid, m.log);
+  }
+  if (settings.photos.empty()) {
+    text += fmt::format("\nPhotos go to {0}/CLASS and so on, a directory per class.\n",
+                        site.photos_of(1));
+  }
+  context.print({{"directory", site.path()},
+                 {"listen", site.listen()},
+                 {"http", site.http()},
+                 {"started", site.started()},
+                 {"members", members}},
+                text + next_commands(site));
+  return kOk;
+}
+
+void declare_down(ArgsSpec& args) { args.positional("DIR", "what ndtrain up was given"); }
+
+int run_down(Context& context, const Args& args) {
+  Site site(context.fs(), args.required("DIR"), false);
+  const bool nothing = site.members().empty();
+  const Site::Stopped s = site.stop();
+  std::string text = nothing ? "nothing is up in " + site.path() + "\n" : "";
+  for (const Site::Member& m : s.gone) {
+    text += fmt::format("{} had ended before; {} says why\n", m.name, m.log);
+  }
+  for (const Site::Member& m : s.stopped) text += m.name + " has stopped\n";
+  for (const Site::Member& m : s.running) {
+    text += fmt::format(
+        "{0} has not stopped yet; ndtrain down {1} waits again, kill -9 {2} ends it at once (what "
+        "it has acknowledged is safe)\n",
+        m.name, site.path(), m.process.pid);
+  }
+  context.print({{"directory", site.path()},
+                 {"stopped", names_of(s.stopped)},
+                 {"gone", names_of(s.gone)},
+                 {"running", names_of(s.running)}},
+                text);
+  return s.running.empty() ? kOk : kFailed;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,140 @@
+// A Tuner and PipeStores as real processes: up, jobs, down.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/process.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class SiteTest : public testing_cli::ProgramTest {
+ protected:
+  void TearDown() override {
+    run({"down", "site"});
+    ProgramTest::TearDown();
+  }
+
+  Outcome up(int stores, std::vector<std::string> more = {"--photos", "photos"}) const {
+    std::vector<std::string> words = {"up",     "site", "--stores", std::to_string(stores),
+                                      "--port", "0",    "--http",   "127.0.0.1:0",
+                                      "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  Json up_json(int stores) const {
+    const Outcome o = up(stores);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out, nullptr, false);
+  }
+
+  // With --http and --json; the answer.
+  Json ask(const Json& site, std::vector<std::string> words) const {
+    for (const std::string& w :
+         {std::string("--json"), std::string("--http"), site.at("http").get<std::string>()}) {
+      words.push_back(w);
+    }
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err << o.out;
+    return Json::parse(o.out, nullptr, false);
+  }
+
+  cli::ProcessId process(const std::string& name) const {
+    const Json json = Json::parse(real_fs().read(at("site/up.json")).or_throw());
+    for (const Json& m : json.at("members")) {
+      if (m.at("name") == name) return {m.at("pid"), m.at("began")};
+    }
+    throw Error("no ", name);
+  }
+};
+
+TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
+  constexpr int kPhotos = 48;
+  draw_photos(kPhotos);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const Json site = up_json(2);
+  EXPECT_EQ(site.at("started"), 3);
+
+  const Json again = up_json(2);
+  EXPECT_EQ(again.at("started"), 0);
+  EXPECT_EQ(again.at("members"), site.at("members"));
+
+  const Json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                              "--stores", "2", "-e", "2", "--follow"});
+  EXPECT_EQ(job.at("state"), "done");
+  const Json labelling = ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
+  EXPECT_EQ(labelling.at("result").at("labelled"), kPhotos);
+
+  std::vector<cli::ProcessId> processes;
+  for (const char* name : {"tuner", "store1", "store2"}) processes.push_back(process(name));
+  const Json down = Json::parse(run({"down", "site", "--json"}).out);
+  EXPECT_THAT(down.at("stopped"), testing::UnorderedElementsAre("tuner", "store1", "store2"));
+  for (const cli::ProcessId& p : processes) EXPECT_FALSE(cli::is_running(p)) << p.pid;
+  EXPECT_THAT(run({"down", "site"}).out, HasSubstr("nothing is up in "));
+
+  const Outcome labels = run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"});
+  EXPECT_EQ(std::ranges::count(labels.out, '\n'), kPhotos + 1) << labels.out;
+}
+
+TEST_F(SiteTest, WhatHasDiedIsStartedAgainByUpAndNamedByDown) {
+  draw_photos(8);
+  const Json site = up_json(2);
+  const auto kill_store1 = [&] {
+    const cli::ProcessId store = process("store1");
+    kill(store.pid, SIGKILL);
+    while (cli::is_running(store)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return store.pid;
+  };
+  const pid_t killed = kill_store1();
+  const pid_t other = process("store2").pid;
+  EXPECT_EQ(up_json(2).at("started"), 1);
+  EXPECT_NE(process("store1").pid, killed);
+  EXPECT_EQ(process("store2").pid, other);
+
+  kill_store1();
+  const Outcome down = run({"down", "site"});
+  EXPECT_EQ(down.code, 0) << down.err;
+  EXPECT_THAT(down.out,
+              testing::AllOf(HasSubstr("store1 had ended before"), HasSubstr("store2 has stopped"),
+                             HasSubstr("tuner has stopped")));
+  EXPECT_FALSE(real_fs().exists(at("site/up.json")));
+}
+
+TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {
+  draw_photos(4);
+  (void)up_json(1);
+  const Outcome o = up(2);
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err,
+              testing::AllOf(HasSubstr("up with other settings"), HasSubstr("ndtrain down")));
+  EXPECT_TRUE(cli::is_running(process("store1")));
+}
+
+TEST_F(SiteTest, WhenOneCannotStartItSaysWhyAndNothingStaysBehind) {
+  const Outcome o = up(2, {"--photos", "nowhere"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, testing::AllOf(HasSubstr("store"), HasSubstr("has ended"),
+                                    HasSubstr("no directory of photos at"), HasSubstr("nowhere")));
+  EXPECT_FALSE(real_fs().exists(at("site/up.json")));
+  EXPECT_THAT(real_fs().read(at("site/tuner.log")).or_throw(), HasSubstr("stopped"));
+}
+
+TEST_F(SiteTest, StoresWithoutASharedDirectoryGetOneEach) {
+  const Outcome o = run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(real_fs().exists(at("site/store1/photos")));
+  EXPECT_THAT(
+      o.out, testing::AllOf(HasSubstr("site/store1/photos/CLASS"), HasSubstr("--http 127.0.0.1:")));
+}
+
+}  // namespace
+}  // namespace ndtrain

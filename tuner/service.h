@@ -120,11 +120,12 @@ class TunerService {
   std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
-  void apply(const ActivePtr& job, const std::string& store, Intake::Actions actions);
+  // By value: a job that ends leaves active_, which may be what was passed.
+  void apply(ActivePtr job, const std::string& store, Intake::Actions actions);
   void close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
-  void end(const ActivePtr& job, JobState state, const std::string& message);
+  void end(ActivePtr job, JobState state, const std::string& message);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
   // Runs `f` on a lane; what it throws fails the job, but for an fsync, which ends the process.

@@ -45,6 +45,8 @@ VERB(store_ls);
 VERB(tuner_serve);
 VERB(up);
 VERB(down);
+VERB(backup);
+VERB(restore);
 #undef VERB
 
 std::span<const Verb> verbs() {
@@ -170,6 +172,12 @@ std::span<const Verb> verbs() {
            "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
            "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n",
            declare_cert_init, run_cert_init},
+      Verb{"backup", "the state of a stopped Tuner or PipeStore in one file", "STATE -o FILE",
+           "  ndtrain backup /var/lib/ndtrain/tuner -o tuner-$(date +%F).tar.zst\n", declare_backup,
+           run_backup},
+      Verb{"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
+           "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n",
+           declare_restore, run_restore},
       Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
            run_bench_forward},

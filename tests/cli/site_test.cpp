@@ -109,6 +109,33 @@ TEST_F(SiteTest, WhatHasDiedIsStartedAgainByUpAndNamedByDown) {
   EXPECT_FALSE(real_fs().exists(at("site/up.json")));
 }
 
+TEST_F(SiteTest, StoresFollowATunerThatWasRestoredFromBeforeTheyLastMetIt) {
+  draw_photos(4);
+  (void)up_json(1);
+  Outcome o = run({"backup", "site/tuner", "-o", "b.tar.zst"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("site/tuner belongs to another running tuner"));
+  ASSERT_EQ(run({"down", "site"}).code, 0);
+  ASSERT_EQ(run({"backup", "site/tuner", "-o", "b.tar.zst"}).code, 0);
+  for (int i = 0; i < 2; ++i) {
+    (void)up_json(1);
+    ASSERT_EQ(run({"down", "site"}).code, 0);
+  }
+  std::filesystem::remove_all(at("site/tuner"));
+  ASSERT_EQ(run({"restore", "b.tar.zst", "-o", "site/tuner"}).code, 0);
+  EXPECT_EQ(up_json(1).at("started"), 2);
+}
+
+TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
+  draw_photos(4);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const Json site = up_json(1);
+  ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--stores", "2"});
+  EXPECT_EQ(ask(site, {"job", "cancel", "1"}).at("state"), "cancelled");
+  EXPECT_EQ(ask(site, {"job", "ls"}).at(0).at("message"), "on request");
+  EXPECT_TRUE(cli::is_running(process("tuner")));
+}
+
 TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {
   draw_photos(4);
   (void)up_json(1);

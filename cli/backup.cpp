@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cli/archive.h"
+#include "cli/verb.h"
+#include "ndp/wire/state_directory.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr char kState[] = "state.json";
+
+// So much larger than the saved one, and than any that an earlier copy has counted up to since it
+// was restored (it counts its starts), that stores which met those follow the restored Tuner.
+constexpr int kTermsPerSecondBits = 20;
+constexpr uint64_t kTermStep = 4096;  // where the clock is wrong
+
+uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
+  const auto now = static_cast<uint64_t>(std::max<int64_t>(unix_seconds, 0));
+  return std::max(saved + kTermStep, now << kTermsPerSecondBits);
+}
+
+Json read_json(Fs& fs, const std::string& path) {
+  const Json json = Json::parse(fs.read(path).or_throw(), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw Error(path, ": is not JSON");
+  return json;
+}
+
+std::string role_of(Fs& fs, const std::string& state) {
+  const std::string path = join(state, kState);
+  if (!fs.exists(path)) {
+    throw Error(state, " is no state of a Tuner or PipeStore: it has no ", kState);
+  }
+  const Json json = read_json(fs, path);
+  const bool named = json.contains("role") && json["role"].is_string();
+  return named ? json["role"].get<std::string>() : "";
+}
+
+// What is in a state directory: the files to keep, and the folders that can be made again.
+struct Contents {
+  std::vector<std::string> files, left_out;
+  int64_t bytes = 0;
+};
+
+// Features are computed again: a store's from its photos, a finished job's are needed no more.
+bool is_derived(Fs& fs, const std::string& state, const std::string& name) {
+  if (name == "cache") return true;
+  if (!name.starts_with("jobs/") || !name.ends_with("/spool")) return false;
+  const std::string job = join(state, parent_of(name) + "/job.json");
+  return fs.exists(job) && read_json(fs, job).value("state", "") == "done";
+}
+
+void collect(Fs& fs, const std::string& state, const std::string& below, bool all, Contents& to) {
+  for (const std::string& entry : fs.list(join(state, below)).or_throw()) {
+    const std::string name = below.empty() ? entry : join(below, entry);
+    const FileInfo info = fs.info(join(state, name)).or_throw();
+    if (info.is_directory && !all && is_derived(fs, state, name)) {
+      to.left_out.push_back(name);
+    } else if (info.is_directory) {
+      collect(fs, state, name, all, to);
+    } else if (name != "lock" && !is_temporary(entry)) {
+      to.files.push_back(name);
+      to.bytes += info.size;
+    }
+  }
+}
+
+void raise_term(Fs& fs, const std::string& path, int64_t now) {
+  Json json = read_json(fs, path);
+  if (!json.contains("term")) return;  // it was never started
+  if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
+  json["term"] = term_after(json["term"].get<uint64_t>(), now);
+  publish(fs, path, json.dump(2) + "\n").or_throw();
+}
+
+}  // namespace
+
+void declare_backup(ArgsSpec& args) {
+  args.positional("STATE", "the state directory; its process must be stopped");
+  args.flag("o,out", "a zstd-compressed tar, which must not be there yet (required)", "FILE");
+  args.flag("all", "also what would be computed again: cached features, those of finished jobs");
+}
+
+int run_backup(Context& context, const Args& args) {
+  Fs& fs = context.fs();
+  const std::string path = args.required("STATE"), out = args.required("out");
+  const std::string role = role_of(fs, path);
+  if (fs.exists(out)) throw Error(out, " exists; a backup replaces nothing");
+  const Result<StateDirectory> state = StateDirectory::open(fs, path, role);
+  if (!state.ok()) throw Error(state.status().message(), "; stop it, then back it up");
+  Contents contents;
+  collect(fs, path, "", args.on("all"), contents);
+  ArchiveWriter archive(fs, out);
+  for (const std::string& name : contents.files) archive.add(name, join(path, name));
+  archive.finish();
+  std::string text = fmt::format("{} of a {}: {} files, {} bytes, in {} bytes\n", out, role,
+                                 contents.files.size(), contents.bytes, archive.bytes());
+  for (const std::string& name : contents.left_out) {
+    text += name + " is left out: it is computed again when needed (--all takes it too)\n";
+  }
+  context.print({{"archive", out},
+                 {"role", role},
+                 {"files", contents.files.size()},
+                 {"bytes", contents.bytes},
+                 {"archive_bytes", archive.bytes()},
+                 {"left_out", contents.left_out}},
+                text);
+  return kOk;
+}
+
+void declare_restore(ArgsSpec& args) {
+  args.positional("FILE", "what ndtrain backup wrote");
+  args.flag("o,out", "the state directory, which must be absent or empty (required)", "STATE");
+}
+
+int run_restore(Context& context, const Args& args) {
+  Fs& fs = context.fs();
+  const std::string file = args.required("FILE");
+  std::string out = args.required("out");
+  while (out.size() > 1 && out.back() == '/') out.pop_back();
+  if (fs.exists(out) &&
+      !(fs.info(out).or_throw().is_directory && fs.list(out).or_throw().empty())) {
+    throw Error(out, " exists and is not empty; a restore replaces nothing");
+  }
+  const std::string part = out + ".restoring";
+  if (fs.exists(part)) {
+    throw Error(part, " is of a restore that was cut short, or goes on; remove it");
+  }
+  fs.make_directories(part).or_throw();
+  std::vector<std::string> names;
+  std::string role;
+  try {
+    names = unpack(fs, file, part);
+    role = role_of(fs, part);
+    // Refuses another format; opening it would come too late.
+    StateDirectory::open(fs, part, role).status().or_throw();
+    if (role == "tuner") raise_term(fs, join(part, kState), context.clock().unix_seconds());
+  } catch (const FsyncFailed&) {
+    throw;
+  } catch (const std::exception&) {
+    std::filesystem::remove_all(part);
+    throw;
+  }
+  fs.rename(part, out).or_throw();
+  const std::string parent = parent_of(out);
+  fs.sync_directory(parent.empty() ? "." : parent).or_throw();
+  context.print(
+      {{"state", out}, {"role", role}, {"files", names.size()}},
+      fmt::format("{} is the state of a {}, {} files, all as they were saved{}\n", out, role,
+                  names.size(),
+                  role == "tuner" ? "; PipeStores will take it for the newest Tuner" : ""));
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

@@ -158,8 +158,9 @@ int run_cert_init(Context& context, const Args& args) {
   const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
   for (const std::string& store : stores) {
     commands.push_back(
-        fmt::format("ndtrain pipestore serve --photos PHOTOS --tuner {}:25258 --state STATE {}",
-                    dialled, flags(directory, store)));
+        fmt::format("ndtrain pipestore serve --name {} --photos PHOTOS --tuner {}:25258 --state "
+                    "STATE {}",
+                    store, dialled, flags(directory, store)));
   }
   std::string text = directory.text + "\nThe Tuner, and each PipeStore with its own files:\n";
   for (const Json& command : commands) text += "  " + command.get<std::string>() + "\n";

@@ -64,7 +64,7 @@ void show(Context& context, const Json& job) {
   if (job["state"] == "running") text += "now        " + summary(job) + "\n";
   for (const auto& [key, value] : job["result"].items()) {
     if (!value.is_structured()) {
-      text += fmt::format("{:<10} {}\n", key,
+      text += fmt::format("{:<32} {}\n", key,
                           value.is_string() ? value.get<std::string>() : value.dump());
     }
   }

@@ -21,8 +21,8 @@ void declare_store(ArgsSpec& args) {
   args.flag("photos", "the photos, a directory (required)", "DIR");
   args.flag("state", "models, features and the list of photos are kept here (required)", "DIR");
   args.flag("name",
-            "unique among the stores of a Tuner; its certificate's, where it has one "
-            "(default: the host's name)",
+            "unique among the stores of a Tuner; where there are certificates, the name that its "
+            "own is for (default: the host's name)",
             "NAME");
   args.flag("labels",
             "what photos show: folder, the first directory on their path; none; or a "

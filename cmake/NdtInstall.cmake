@@ -11,7 +11,13 @@ install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
 install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-install(FILES examples/plan_published.json DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES docs/operations.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The services: systemd looks for both below /usr and /usr/local.
+install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-pipestore@.service
+        DESTINATION lib/systemd/system)
+install(FILES packaging/ndtrain.sysusers DESTINATION lib/sysusers.d RENAME ndtrain.conf)
+install(FILES examples/plan_published.json packaging/tuner.env packaging/pipestore.env
+        DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 configure_package_config_file(cmake/ndtrainConfig.cmake.in
   ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake INSTALL_DESTINATION ${ndt_config}
@@ -31,6 +37,10 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
+  ${PROJECT_SOURCE_DIR}/packaging/postinst ${PROJECT_SOURCE_DIR}/packaging/prerm
+  ${PROJECT_SOURCE_DIR}/packaging/postrm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 # For those who build against the library; the program needs none of them.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libonnx-dev, libprotobuf-dev, libssl-dev, libfmt-dev, \
 libspdlog-dev, nlohmann-json3-dev, libxxhash-dev, pkg-config, cmake")

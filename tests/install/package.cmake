@@ -23,7 +23,10 @@ run(dpkg-deb --contents ${package})
 set(contents "${run_output}")
 set(wanted bin/ndtrain ${LIBDIR}/libndtrain.a ${LIBDIR}/cmake/ndtrain/ndtrainConfig.cmake
   include/ndtrain/framework/graph/graph.h include/ndtrain/framework/runtime/backend_abi.h
-  include/ndtrain/models/zoo.h share/doc/ndtrain/copyright)
+  include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/operations.md
+  share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/pipestore.env
+  lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-pipestore@.service
+  lib/sysusers.d/ndtrain.conf)
 foreach(level IN LISTS LEVELS)
   if(level MATCHES "^x86-64-")
     list(APPEND wanted ${LIBDIR}/ndtrain/backends/${level}/libndt_cpu.so)
@@ -39,6 +42,29 @@ if(contents MATCHES "_test|/tests/|\\.cpp\n")
 endif()
 
 run(dpkg-deb --field ${package} Depends)
-foreach(library libc6 libopenblas libprotobuf libonnx libjpeg libpng16 libsqlite3 libssl)
+foreach(library libc6 libopenblas libprotobuf libonnx libjpeg libpng16 libsqlite3 libssl
+    libgrpc\\+\\+ libcpp-httplib libarchive13 libzstd1 libxxhash0)
   expect("${run_output}" "${library}[^,]*")
+endforeach()
+
+# The services: made for the user that the package makes, and what systemd understands.
+run(dpkg-deb --info ${package} postinst)
+expect("${run_output}" "systemd-sysusers ndtrain.conf")
+run(dpkg-deb --extract ${package} ${WORK}/unpacked)
+find_program(found_systemd_analyze systemd-analyze)
+if(NOT found_systemd_analyze)
+  message("systemd-analyze is not installed: the units are not verified")
+  return()
+endif()
+set(units ${WORK}/unpacked/usr/lib/systemd/system)
+file(RENAME ${units}/ndtrain-pipestore@.service ${units}/ndtrain-pipestore@a.service)
+foreach(unit ndtrain-tuner ndtrain-pipestore@a)
+  file(READ ${units}/${unit}.service text)
+  string(REPLACE "ExecStart=ndtrain " "ExecStart=${WORK}/unpacked/usr/bin/ndtrain " text "${text}")
+  file(WRITE ${units}/${unit}.service "${text}")
+  execute_process(COMMAND systemd-analyze verify --man=no ${units}/${unit}.service
+    RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+  if(NOT result EQUAL 0 OR NOT said STREQUAL "")
+    message(FATAL_ERROR "systemd-analyze verify ${unit}.service, exit status ${result}:\n${said}")
+  endif()
 endforeach()

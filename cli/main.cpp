@@ -51,6 +51,9 @@ const Verb* find_verb(const std::vector<std::string>& words, size_t& taken) {
   }
   const std::string two =
       words.size() > 1 && !words[1].starts_with("-") ? words[0] + " " + words[1] : words[0];
+  if (!family.empty() && two == words[0]) {
+    throw UsageError("'" + two + "' needs a second word: " + family);
+  }
   std::string near = nearest(two, names);
   if (near.empty()) near = nearest(words[0], names);
   std::string what = "there is no verb '" + (family.empty() ? words[0] : two) + "'";

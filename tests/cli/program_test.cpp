@@ -31,6 +31,9 @@ TEST_F(ProgramTest, MistypedVerbsAndFlagsSuggestTheRightOnes) {
   o = run({"model", "inspekt", "x"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("model inspect"));
+  o = run({"store"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("'store' needs a second word: store ls, store drain, store forget"));
   o = run({"train", "--epoch", "3"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("--epochs"));

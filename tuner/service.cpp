@@ -143,7 +143,8 @@ void TunerService::send_parts(const std::string& store, const wire::ModelWanted&
   auto offset = static_cast<int64_t>(wanted.offset());
   for (int i = 0; i < kModelParts && model; ++i) {
     Result<ModelStore::Part> part = setting_.models.read(*model, offset, kModelPart);
-    if (!part.ok() || part->bytes.empty()) {
+    const bool whole = part.ok() && offset == part->total;  // a store that died before it knew
+    if (!part.ok() || (part->bytes.empty() && (i > 0 || !whole))) {
       if (i == 0) {
         apply(sessions_.refuse(now(), store,
                                "model " + to_hex(*model).substr(0, 12) + " is not here from byte " +

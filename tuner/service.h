@@ -80,7 +80,7 @@ class TunerService {
   bool stopped() const { return stopping_ && !active_; }
 
  private:
-  // The job in progress. Tasks hold on to it.
+  // The job in progress. Tasks hold on to it. What may end it takes it by value: active_ changes.
   struct Active {
     uint64_t id = 0;
     JobProgress progress;
@@ -120,11 +120,11 @@ class TunerService {
   std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
-  void apply(const ActivePtr& job, const std::string& store, Intake::Actions actions);
+  void apply(ActivePtr job, const std::string& store, Intake::Actions actions);
   void close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
-  void end(const ActivePtr& job, JobState state, const std::string& message);
+  void end(ActivePtr job, JobState state, const std::string& message);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
   // Runs `f` on a lane; what it throws fails the job, but for an fsync, which ends the process.

@@ -147,7 +147,7 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
   apply(job, "", job->intake->begin(here, closed->absent));
 }
 
-void TunerService::apply(const ActivePtr& job, const std::string& store, Intake::Actions a) {
+void TunerService::apply(ActivePtr job, const std::string& store, Intake::Actions a) {
   if (!current(job)) return;
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) job->inventories.push_back(std::move(i));
@@ -239,7 +239,7 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   end(job, JobState::kDone, "");
 }
 
-void TunerService::end(const ActivePtr& job, JobState state, const std::string& message) {
+void TunerService::end(ActivePtr job, JobState state, const std::string& message) {
   if (!current(job)) return;
   take_lines();
   job->progress.interrupt();

@@ -47,10 +47,13 @@ bool Collection::bad(size_t store, const Digest& photo) {
   return xxh3(photo.data(), photo.size(), 1000 + store) % 25 == 0;
 }
 
+bool Collection::holds(size_t store, const Digest& photo) const {
+  return std::ranges::binary_search(stores_.at(store), photo, {}, &StorePhoto::digest);
+}
+
 bool Collection::readable(const Digest& photo, size_t lost) const {
   for (size_t s = 0; s < kStores; ++s) {
-    if (s == lost || bad(s, photo)) continue;
-    if (std::ranges::binary_search(stores_[s], photo, {}, &StorePhoto::digest)) return true;
+    if (s != lost && !bad(s, photo) && holds(s, photo)) return true;
   }
   return false;
 }
@@ -73,6 +76,23 @@ size_t Collection::rows() const {
     }
   }
   return all.size();
+}
+
+bool Collection::remove(size_t store, size_t place) {
+  std::vector<StorePhoto>& mine = stores_[store];
+  for (size_t i = 0; i < 20 && place + i < mine.size(); ++i) {
+    const StorePhoto photo = mine[place + i];
+    bool same = readable(photo.digest, store);
+    for (const auto& photos : stores_) {
+      const auto at = std::ranges::lower_bound(photos, photo.digest, {}, &StorePhoto::digest);
+      if (at == photos.end() || at->digest != photo.digest) continue;
+      same = same && at->label == photo.label && at->source == photo.source;
+    }
+    if (!same) continue;
+    mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(place + i));
+    return true;
+  }
+  return false;
 }
 
 const std::string& tiny_model() {

@@ -22,6 +22,7 @@ class Collection {
     return std::string(1, static_cast<char>('a' + store));
   }
   const std::vector<StorePhoto>& of(size_t store) const { return stores_.at(store); }
+  bool holds(size_t store, const Digest& photo) const;
   // The store's copy cannot be read.
   static bool bad(size_t store, const Digest& photo);
   // Whether one of the stores, but for `lost` (kStores: none is), can deliver the photo.
@@ -29,6 +30,9 @@ class Collection {
   static std::string row(const Digest& photo);
   // How many photos have a row, when no store is lost.
   size_t rows() const;
+  // Deletes a photo from a store, of which another has a copy that is as good. False: there is none
+  // near `place`.
+  bool remove(size_t store, size_t place);
 
  private:
   std::vector<std::vector<StorePhoto>> stores_;

@@ -27,6 +27,7 @@ enum class Fault {
   kStopStore,
   kTunerFull,  // disk, freed later
   kStoreFull,
+  kPhotoGone,  // of a store, where another has a copy
   kLostStore,  // for ever
   kFaults
 };

@@ -15,12 +15,12 @@ void SlowLanes::start(size_t lane, Task task) {
 }
 
 void SlowLanes::begin(size_t lane) {
-  turn_(a_while(), [this, lane] {
+  turn_(a_while(lane), [this, lane] {
     const Task task = std::move(lanes_[lane].front());
     Continuation after = task();  // what it throws ends the process
     lanes_[lane].pop_front();
     if (!lanes_[lane].empty()) begin(lane);
-    if (after) turn_(a_while(), std::move(after));
+    if (after) turn_(a_while(lane), std::move(after));
   });
 }
 
@@ -52,6 +52,7 @@ void Machine::turn(const std::function<void()>& f) {
   if (!alive()) return over(Death::kPowerCut, back_after_);
   if (stopping_) return over(Death::kKill, *stopping_);
   if (failure.empty()) return;
+  if (getenv("NDT_DEATHS")) fprintf(stderr, "DEATH %s\n", (name_ + ": " + failure).c_str());
   if (!full_) failures_.push_back(name_ + " died: " + failure);
   over(Death::kKill, back);  // and is started again
 }

@@ -151,9 +151,7 @@ void Simulation::judge_failure(const JobRecord& job) {
 bool Simulation::only_on_lost() const {
   for (size_t s = 0; s < Collection::kStores; ++s) {
     for (const StorePhoto& p : collection_.of(s)) {
-      const bool lost_has_it =
-          std::ranges::binary_search(collection_.of(lost_), p.digest, {}, &StorePhoto::digest);
-      if (lost_has_it && !collection_.readable(p.digest, lost_)) return true;
+      if (collection_.holds(lost_, p.digest) && !collection_.readable(p.digest, lost_)) return true;
     }
   }
   return false;

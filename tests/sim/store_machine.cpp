@@ -8,7 +8,10 @@ class StoreMachine::Maker final : public RowMaker {
       : fs_(fs), collection_(collection), store_(store), bug_(bug) {}
 
   uint64_t photos() const override { return collection_.of(store_).size(); }
-  Result<StoreInventory> scan() override { return StoreInventory{collection_.of(store_), 0}; }
+  Result<StoreInventory> scan() override {
+    scanned_ = collection_.of(store_);
+    return StoreInventory{scanned_, 0};
+  }
 
   Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
                                 const std::string&) override {
@@ -24,8 +27,8 @@ class StoreMachine::Maker final : public RowMaker {
   Result<Made> make(std::span<const size_t> places) override {
     Made made;
     for (const size_t place : places) {
-      const Digest& photo = collection_.of(store_).at(place).digest;
-      if (Collection::bad(store_, photo)) {
+      const Digest& photo = scanned_.at(place).digest;
+      if (Collection::bad(store_, photo) || !collection_.holds(store_, photo)) {
         made.bad.push_back({place, "premature end"});
       } else {
         made.rows.push_back(Collection::row(photo));
@@ -42,6 +45,7 @@ class StoreMachine::Maker final : public RowMaker {
   const Collection& collection_;
   size_t store_;
   Bug bug_;
+  std::vector<StorePhoto> scanned_;
 };
 
 StoreMachine::StoreMachine(Timeline& timeline, uint64_t seed, Network& network,

@@ -32,7 +32,7 @@ void Simulation::strike() {
 bool Simulation::apply(Fault fault, size_t s) {
   StoreMachine& store = *stores_[s];
   const Time back = seconds(0.1 + 20 * rng_.next_uniform() * rng_.next_uniform());
-  const auto calls = static_cast<int64_t>(1 + rng_.next_below(25));
+  const auto calls = static_cast<int64_t>(1 + rng_.next_below(60));
   const auto slack = static_cast<int64_t>(rng_.next_below(3000));
   const Time until = timeline_.now() + seconds(1 + 40 * rng_.next_uniform() * rng_.next_uniform());
   const auto lasting = [&] { healed_ = std::max(healed_, until); };
@@ -97,6 +97,8 @@ bool Simulation::apply(Fault fault, size_t s) {
     case Fault::kStoreFull:
       if (store.disk_full()) return false;
       return free_later(store);
+    case Fault::kPhotoGone:
+      return collection_.remove(s, rng_.next_below(Collection::kPhotos));
     case Fault::kLostStore:
       if (lost_ < Collection::kStores || rng_.next_below(4) > 0) return false;
       lost_ = s;

@@ -203,20 +203,22 @@ const JobRecord& TunerService::job(uint64_t id) const {
 void TunerService::cancel(uint64_t id) {
   if (!job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
   if (active_ && active_->id == id) return end(active_, JobState::kCancelled, "on request");
-  JobRecord& record = jobs_[id];
+  JobRecord record = job(id);
   record.state = JobState::kCancelled;
   record.ended = setting_.clock.unix_seconds();
   save(record);
+  jobs_[id] = record;
 }
 
 void TunerService::resume(uint64_t id) {
   if (job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
   if (job(id).state == JobState::kDone) throw Error("job ", id, " is done");
-  JobRecord& record = jobs_[id];
+  JobRecord record = job(id);
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;
   save(record);
+  jobs_[id] = record;
   note(id, "resumed");
   start_next();
 }

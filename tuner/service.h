@@ -121,7 +121,7 @@ class TunerService {
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
   void apply(ActivePtr job, const std::string& store, Intake::Actions actions);
-  void close_run(const ActivePtr& job, uint32_t run);
+  Status close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
   void end(ActivePtr job, JobState state, const std::string& message);

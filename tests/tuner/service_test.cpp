@@ -100,6 +100,25 @@ TEST_F(ServiceTest, AJobFailsBecauseOfWhatAStoreSaysAndTheNextOneBegins) {
   EXPECT_EQ(service_.job(next).state, JobState::kRunning);
 }
 
+TEST_F(ServiceTest, AFullDiskFailsTheJobAndTheTunerLivesOn) {
+  const uint64_t job = submit();
+  lanes_.run();
+  greet(1, "a");
+  fs_.set_capacity(0);
+  wire::FromStore m;
+  m.mutable_inventory()->set_job(job);
+  m.mutable_inventory()->set_last(true);
+  say(1, m);  // a manifest, which does not fit
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kFailed);
+  EXPECT_THAT(service_.job(job).message, HasSubstr("full"));
+  EXPECT_THROW(service_.resume(job), Error);
+  EXPECT_EQ(service_.job(job).state, JobState::kFailed);
+  fs_.set_capacity(1 << 20);
+  service_.resume(job);
+  EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+}
+
 // It died between the last part and giving the model its name.
 TEST_F(ServiceTest, AStoreThatHasEveryByteOfAModelIsToldThatThisIsAll) {
   greet(1, "a");

@@ -52,8 +52,7 @@ void Machine::turn(const std::function<void()>& f) {
   if (!alive()) return over(Death::kPowerCut, back_after_);
   if (stopping_) return over(Death::kKill, *stopping_);
   if (failure.empty()) return;
-  if (getenv("NDT_DEATHS")) fprintf(stderr, "DEATH %s\n", (name_ + ": " + failure).c_str());
-  if (!full_) failures_.push_back(name_ + " died: " + failure);
+  if (!full_ || !may_die_when_full()) failures_.push_back(name_ + " died: " + failure);
   over(Death::kKill, back);  // and is started again
 }
 

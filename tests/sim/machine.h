@@ -68,13 +68,14 @@ class Machine {
   void fill_disk(int64_t slack);
   void free_disk();
 
-  // Messages of processes that ended of themselves, other than for want of space.
+  // Messages of processes that ended of themselves, which they may where the disk is full.
   const std::vector<std::string>& failures() const { return failures_; }
 
  protected:
   virtual void start() = 0;       // the role's process; throws when it cannot
   virtual void end() = 0;         // of the process, without a word to anybody
   virtual void after_turn() = 0;  // of a turn that went well
+  virtual bool may_die_when_full() const = 0;
 
   Timeline& timeline_;
   Rng rng_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "framework/core/publish.h"
 #include "tuner/spool.h"
 
 namespace ndtrain::sim {
@@ -120,19 +121,28 @@ void Simulation::look_after() {
   timeline_.after(seconds(5), [this] { look_after(); });
   if (!tuner_->alive()) return;
   tuner_->turn([this] {
-    TunerService& service = tuner_->service();
-    if (service.jobs().empty()) {
-      service.submit(spec_of(tuner_->model(), allow_missing_));
-      return;
+    try {
+      look_at_jobs();
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const Error& e) {
+      tell(std::string("the Tuner answers: ") + e.what());
     }
-    const JobRecord job = service.jobs().begin()->second;
-    if (job.state != JobState::kFailed || given_up_) return;
-    if (timeline_.now() < healed_) return;
-    tell("the job has failed: " + job.message);
-    if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive
-    judged_ = job.ended;
-    if (!given_up_) service.resume(job.id);
   });
+}
+
+void Simulation::look_at_jobs() {
+  TunerService& service = tuner_->service();
+  if (service.jobs().empty()) {
+    service.submit(spec_of(tuner_->model(), allow_missing_));
+    return;
+  }
+  const JobRecord job = service.jobs().begin()->second;
+  if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
+  tell("the job has failed: " + job.message);
+  if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive
+  judged_ = job.ended;
+  if (!given_up_) service.resume(job.id);
 }
 
 // A declared failure is right for photos that are on a store that does not return. A disk that was

@@ -45,6 +45,7 @@ class Simulation {
 
   // The person in front of the Tuner.
   void look_after();
+  void look_at_jobs();
   void judge_failure(const JobRecord& job);
   bool only_on_lost() const;
 

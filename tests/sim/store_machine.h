@@ -26,6 +26,7 @@ class StoreMachine final : public Machine {
   void start() override;
   void end() override;
   void after_turn() override;
+  bool may_die_when_full() const override { return true; }
 
   Network& network_;
   const Collection& collection_;

@@ -30,6 +30,8 @@ class TunerMachine final : public Machine {
   void start() override;
   void end() override;
   void after_turn() override;
+  // It cannot start. Once it runs, the job fails and it lives on.
+  bool may_die_when_full() const override { return !service_; }
 
   Network& network_;
   Watch& watch_;

@@ -89,6 +89,7 @@ Ending Simulation::run() {
   if (ending.done) check_result(ending);
   ending.violations = watch_.violations();
   ending.repeats = watch_.repeats;
+  ending.lost_store = lost_ < Collection::kStores;
   ending.coverage = coverage_;
   ending.story = std::move(story_);
   return ending;

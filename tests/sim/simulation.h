@@ -17,8 +17,9 @@ struct Ending {
   std::vector<std::string> violations;  // empty: as it should have
   bool done = false;                    // the job; else it failed or waits, rightly
   bool whole = false;                   // and without a photo missing
-  std::string weights;                  // of a job that is done: what decides its bytes
-  uint64_t rows = 0;                    // of photos in its spool
+  bool lost_store = false;
+  std::string weights;  // of a job that is done: what decides its bytes
+  uint64_t rows = 0;    // of photos in its spool
   uint64_t repeats = 0;
   Time took{0};
   Coverage coverage;

@@ -143,7 +143,8 @@ void TunerService::send_parts(const std::string& store, const wire::ModelWanted&
   auto offset = static_cast<int64_t>(wanted.offset());
   for (int i = 0; i < kModelParts && model; ++i) {
     Result<ModelStore::Part> part = setting_.models.read(*model, offset, kModelPart);
-    if (!part.ok() || part->bytes.empty()) {
+    const bool whole = part.ok() && offset == part->total;  // a store that died before it knew
+    if (!part.ok() || (part->bytes.empty() && (i > 0 || !whole))) {
       if (i == 0) {
         apply(sessions_.refuse(now(), store,
                                "model " + to_hex(*model).substr(0, 12) + " is not here from byte " +
@@ -202,20 +203,22 @@ const JobRecord& TunerService::job(uint64_t id) const {
 void TunerService::cancel(uint64_t id) {
   if (!job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
   if (active_ && active_->id == id) return end(active_, JobState::kCancelled, "on request");
-  JobRecord& record = jobs_[id];
+  JobRecord record = job(id);
   record.state = JobState::kCancelled;
   record.ended = setting_.clock.unix_seconds();
   save(record);
+  jobs_[id] = record;
 }
 
 void TunerService::resume(uint64_t id) {
   if (job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
   if (job(id).state == JobState::kDone) throw Error("job ", id, " is done");
-  JobRecord& record = jobs_[id];
+  JobRecord record = job(id);
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;
   save(record);
+  jobs_[id] = record;
   note(id, "resumed");
   start_next();
 }

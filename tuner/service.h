@@ -80,7 +80,7 @@ class TunerService {
   bool stopped() const { return stopping_ && !active_; }
 
  private:
-  // The job in progress. Tasks hold on to it.
+  // The job in progress. Tasks hold on to it. What may end it takes it by value: active_ changes.
   struct Active {
     uint64_t id = 0;
     JobProgress progress;
@@ -122,7 +122,7 @@ class TunerService {
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
   // By value: a job that ends leaves active_, which may be what was passed.
   void apply(ActivePtr job, const std::string& store, Intake::Actions actions);
-  void close_run(const ActivePtr& job, uint32_t run);
+  Status close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
   void end(ActivePtr job, JobState state, const std::string& message);

@@ -30,7 +30,13 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
       if (stopping_ && current(job) && !job->keeping && !job->working) active_.reset();
       if (!current(job)) return;
       if (!failure.empty()) return end(job, JobState::kFailed, failure);
-      if (after) after();
+      try {
+        if (after) after();
+      } catch (const FsyncFailed&) {
+        throw;
+      } catch (const std::exception& e) {  // a full disk, say
+        end(job, JobState::kFailed, e.what());
+      }
     };
   });
 }
@@ -47,7 +53,12 @@ void TunerService::start_next() {
   const bool again = record.state == JobState::kRunning;
   record.state = JobState::kRunning;
   if (record.started == 0) record.started = setting_.clock.unix_seconds();
-  save(record);
+  if (const Status s = files(record.id).save(record); !s.ok()) {
+    record.state = JobState::kFailed;
+    record.message = s.message();
+    record.ended = setting_.clock.unix_seconds();
+    return log::error("job {} cannot begin: {}", record.id, s.message());
+  }
   active_ = std::make_shared<Active>();
   active_->id = record.id;
   active_->report.begin(now());
@@ -152,7 +163,11 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) job->inventories.push_back(std::move(i));
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
-  for (const uint32_t run : a.complete) close_run(job, run);
+  for (const uint32_t run : a.complete) {
+    if (const Status s = close_run(job, run); !s.ok()) {
+      return end(job, JobState::kFailed, s.message());
+    }
+  }
   for (auto& [name, message] : a.send) send(name, std::move(message));
   if (a.failed) return end(job, JobState::kFailed, *a.failed);
   if (a.manifest_made) open_sink(job);
@@ -163,11 +178,12 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
 }
 
 // What a run was closed without stays out, whoever comes back later.
-void TunerService::close_run(const ActivePtr& job, uint32_t run) {
+Status TunerService::close_run(const ActivePtr& job, uint32_t run) {
   const std::vector<uint64_t> absent = job->intake->absent(run);
-  files(job->id).close_run(run, absent).or_throw();
+  if (const Status s = files(job->id).close_run(run, absent); !s.ok()) return s;
   job->report.complete(now(), run);
   job->complete.push_back(run);
+  return {};
 }
 
 void TunerService::pump_keep(const ActivePtr& job) {
@@ -247,7 +263,9 @@ void TunerService::end(ActivePtr job, JobState state, const std::string& message
   record.state = state;
   record.message = message;
   record.ended = setting_.clock.unix_seconds();
-  save(record);
+  if (const Status s = files(job->id).save(record); !s.ok()) {  // the next Tuner goes on with it
+    log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
+  }
   note(job->id, std::string(name_of(state)) + (message.empty() ? "" : ": " + message));
   past_ = total_counts();
   active_.reset();

@@ -93,11 +93,20 @@ void RunDirectory::append(const std::string& name, std::string_view bytes) {
   (*f)->append(std::as_bytes(std::span(bytes))).or_throw();
 }
 
+// Durable on return: the checkpoint that follows counts on this row.
+void RunDirectory::add_metrics(std::string_view line) {
+  if (!fs_.exists(file(kMetrics))) return write(kMetrics, line);
+  append(kMetrics, line);
+  const auto metrics = fs_.open(file(kMetrics), Fs::Mode::kAppend);
+  metrics.status().or_throw();
+  sync_or_throw(**metrics, file(kMetrics));
+}
+
 void RunDirectory::add_epoch(const EpochRow& row) {
   const bool there =
       std::ranges::any_of(epochs_, [&](const EpochRow& r) { return r.epoch == row.epoch; });
   if (there) return;
-  append(kMetrics, to_json(row).dump() + "\n");
+  add_metrics(to_json(row).dump() + "\n");
   if (!fs_.exists(file(kResults))) append(kResults, kCsvHeader);
   append(kResults, to_csv(row));
   const auto now = static_cast<double>(clock_.unix_seconds());

@@ -42,6 +42,7 @@ class RunDirectory {
 
  private:
   void append(const std::string& name, std::string_view bytes);
+  void add_metrics(std::string_view line);
 
   Fs& fs_;
   Clock& clock_;

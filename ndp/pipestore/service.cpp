@@ -65,7 +65,12 @@ void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
   }
 }
 
-void PipeStoreService::tick() { apply(session_.tick(now())); }
+void PipeStoreService::tick() {
+  apply(session_.tick(now()));
+  if (!session_.open() || now() < retry_at_) return;
+  retry_at_ = Time::max();
+  advance();
+}
 
 void PipeStoreService::apply(const StoreSession::Actions& actions) {
   if (actions.remember) setting_.state.remember(*actions.remember).or_throw();
@@ -196,8 +201,8 @@ void PipeStoreService::part(const wire::ModelPart& p) {
 
 void PipeStoreService::model_failed(const std::string& reason) {
   fetching_.reset();
-  coming_.reset();
   corrupt_ = 0;
+  if (coming_) retry_at_ = now() + kRetry;
   std::vector<uint64_t> waiting;
   for (const auto& [id, job] : jobs_) {
     if (!job.work && !job.preparing) waiting.push_back(id);
@@ -214,6 +219,8 @@ void PipeStoreService::swap_in() {
   const Status s = publish(setting_.fs, setting_.state.file("in_force.json"), json.dump() + "\n");
   if (!s.ok()) {
     log::error("version {} cannot be put in force: {}", next.version, s.message());
+    coming_ = next;
+    retry_at_ = now() + kRetry;
     return;
   }
   in_force_ = next;

@@ -3,6 +3,7 @@
 // simulator can drive it; one thread owns it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,6 +36,8 @@ class PipeStoreService {
   static constexpr size_t kBatch = 256;     // photos of one task, at most
   static constexpr size_t kTasks = 2;       // that make rows, on the lane at once
   static constexpr int kCorruptModels = 3;  // then the job is refused
+  // Between two attempts to put a version in force.
+  static constexpr Time kRetry = std::chrono::seconds(30);
 
   struct Setting {
     Fs& fs;
@@ -50,7 +53,9 @@ class PipeStoreService {
 
   void handle(LinkEvent<wire::ToStore> event);
   void tick();
-  Time next() const { return session_.next(); }
+  Time next() const {
+    return session_.open() ? std::min(session_.next(), retry_at_) : session_.next();
+  }
   void leave(const std::string& reason);  // says so to the Tuner, and closes
 
   bool connected() const { return session_.open(); }
@@ -110,6 +115,7 @@ class PipeStoreService {
   int corrupt_ = 0;
   VersionInForce in_force_;
   std::optional<VersionInForce> coming_;
+  Time retry_at_ = Time::max();  // when it could not be kept
   uint64_t rows_made_ = 0;
   std::map<std::string, double> stages_;
 };

@@ -34,6 +34,19 @@ TEST(RunDirectory, ResumeKeepsEarlierRowsAndDropsATornOne) {
   EXPECT_EQ(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).size(), 3U);
 }
 
+// A checkpoint is written after the row of its epoch, and is durable: so must the row be.
+TEST(RunDirectory, TheRowOfAnEpochSurvivesAPowerCut) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory(fs, clock, "/run", false).write("args.toml", "");
+  RunDirectory(fs, clock, "/run", true).add_epoch(row(1));
+  fs.crash();
+  EXPECT_EQ(RunDirectory(fs, clock, "/run", true).epochs().size(), 1U);
+  RunDirectory(fs, clock, "/run", true).add_epoch(row(2));
+  fs.crash();
+  EXPECT_EQ(RunDirectory(fs, clock, "/run", true).epochs().size(), 2U);
+}
+
 TEST(RunDirectory, RefusesADirectoryInUseAndAResumeOfNothing) {
   MemoryFs fs;
   ManualClock clock;

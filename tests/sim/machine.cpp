@@ -1,0 +1,108 @@
+#include "tests/sim/machine.h"
+
+#include <utility>
+
+namespace ndtrain::sim {
+namespace {
+
+constexpr int64_t kRoom = int64_t{1} << 40;
+
+}  // namespace
+
+void SlowLanes::start(size_t lane, Task task) {
+  lanes_.at(lane).push_back(std::move(task));
+  if (lanes_[lane].size() == 1) begin(lane);
+}
+
+void SlowLanes::begin(size_t lane) {
+  turn_(a_while(lane), [this, lane] {
+    const Task task = std::move(lanes_[lane].front());
+    Continuation after = task();  // what it throws ends the process
+    lanes_[lane].pop_front();
+    if (!lanes_[lane].empty()) begin(lane);
+    if (after) turn_(a_while(lane), std::move(after));
+  });
+}
+
+Machine::Machine(Timeline& timeline, std::string name, uint64_t seed)
+    : timeline_(timeline), rng_(seed, name), name_(std::move(name)) {}
+
+void Machine::make_lanes(size_t lanes) {
+  lanes_ = std::make_unique<SlowLanes>(
+      lanes, rng_, [this](Time delay, std::function<void()> f) { later(delay, std::move(f)); });
+}
+
+void Machine::boot() {
+  if (up_ || gone_) return;
+  up_ = true;
+  ++life_;
+  turn([this] { start(); });
+}
+
+void Machine::turn(const std::function<void()>& f) {
+  if (!up_) return;
+  std::string failure;
+  try {
+    f();
+    if (alive()) after_turn();
+  } catch (const std::exception& e) {
+    failure = e.what();
+  }
+  const Time back = seconds(0.5 + 4 * rng_.next_uniform());
+  if (!alive()) return over(Death::kPowerCut, back_after_);
+  if (stopping_) return over(Death::kKill, *stopping_);
+  if (failure.empty()) return;
+  if (!full_ || !may_die_when_full()) failures_.push_back(name_ + " died: " + failure);
+  over(Death::kKill, back);  // and is started again
+}
+
+void Machine::later(Time delay, std::function<void()> f) {
+  const uint64_t serial = ++serial_;
+  put_off_[serial] = std::move(f);
+  timeline_.after(delay, [this, serial] {
+    if (const auto mine = put_off_.extract(serial)) turn(mine.mapped());
+  });
+}
+
+void Machine::die(Death how, Time back_after) {
+  if (up_) over(how, back_after);
+}
+
+void Machine::die_within(int64_t disk_calls, Time back_after) {
+  back_after_ = back_after;
+  disk_.die_in_call(disk_calls);
+}
+
+void Machine::stop_for(Time back_after) { stopping_ = back_after; }
+
+// Dead before anything is taken apart, so that nothing is written or said on the way.
+void Machine::over(Death how, Time back_after) {
+  disk_.die_in_call(1);
+  (void)disk_.make_directories("/").ok();
+  up_ = false;
+  stopping_.reset();
+  lanes_.reset();
+  put_off_.clear();
+  end();
+  if (how == Death::kKill) disk_.crash(MemoryFs::Survives::kAll);
+  if (how == Death::kPowerCut) disk_.crash(rng_);
+  if (!gone_) timeline_.after(back_after, [this] { boot(); });
+}
+
+void Machine::lose() {
+  gone_ = true;
+  if (up_) over(Death::kPowerCut, Time(0));
+}
+
+void Machine::fill_disk(int64_t slack) {
+  const int64_t used = kRoom - disk_.space("/").or_throw().free;
+  disk_.set_capacity(used + slack);
+  full_ = was_full_ = true;
+}
+
+void Machine::free_disk() {
+  disk_.set_capacity(kRoom);
+  full_ = false;
+}
+
+}  // namespace ndtrain::sim

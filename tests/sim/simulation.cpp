@@ -1,0 +1,231 @@
+#include "tests/sim/simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "framework/core/publish.h"
+#include "tuner/spool.h"
+
+namespace ndtrain::sim {
+namespace {
+
+constexpr double kStoreTimeout = 600;
+constexpr Time kTooLong = std::chrono::hours(6);  // after that a job hangs
+
+JobSpec spec_of(const Digest& model, bool allow_missing) {
+  JobSpec spec;
+  spec.model = to_hex(model);
+  spec.stores = Collection::kStores;
+  spec.store_timeout = kStoreTimeout;
+  spec.allow_missing = allow_missing;
+  spec.deterministic = true;
+  spec.seed = 7;
+  spec.runs = 2;
+  spec.trainer = {.epochs = 2, .batch = 32, .schedule = {.lr = 0.05}, .seed = 7};
+  spec.head = "linear";
+  spec.memory = 1 << 20;
+  spec.disk = 1 << 28;
+  return spec;
+}
+
+}  // namespace
+
+Simulation::Simulation(uint64_t seed, int faults, Bug bug)
+    : seed_(seed),
+      faults_(faults),
+      bug_(bug),
+      rng_(seed, "simulation"),
+      collection_(seed % Collection::kKinds),
+      network_(timeline_, seed, watch_, bug) {
+  allow_missing_ = faults > 0 && rng_.next_below(8) == 0;
+  tuner_ = std::make_unique<TunerMachine>(timeline_, seed, network_, watch_, bug);
+  Network::Ends ends;
+  ends.tuner = tuner_.get();
+  for (size_t s = 0; s < Collection::kStores; ++s) {
+    stores_.push_back(
+        std::make_unique<StoreMachine>(timeline_, seed, network_, collection_, s, bug));
+    ends.stores[s] = stores_[s].get();
+  }
+  ends.to_tuner = [this](LinkEvent<wire::FromStore> e) { tuner_->handle(std::move(e)); };
+  ends.to_store = [this](size_t s, LinkEvent<wire::ToStore> e) {
+    stores_[s]->handle(std::move(e));
+  };
+  network_.connect(std::move(ends));
+}
+
+void Simulation::tell(const std::string& what) {
+  story_.push_back(
+      fmt::format("{:8.3f} {}", static_cast<double>(timeline_.now().count()) * 1e-9, what));
+}
+
+// Start order does not matter.
+Ending Simulation::run() {
+  timeline_.after(seconds(3 * rng_.next_uniform()), [this] { tuner_->boot(); });
+  for (auto& store : stores_) {
+    timeline_.after(seconds(3 * rng_.next_uniform()), [&store] { store->boot(); });
+  }
+  timeline_.after(seconds(1), [this] { look_after(); });
+  if (faults_ > 0) timeline_.after(seconds(20 * rng_.next_uniform()), [this] { strike(); });
+  Ending ending;
+  while (!over() && timeline_.step()) {
+  }
+  ending.took = timeline_.now();
+  if (timeline_.now() >= kTooLong) {
+    watch_.violation("nothing is wrong any more, and the job does not end");
+  }
+  for (const std::string& f : tuner_->failures()) watch_.violation(f);
+  for (const auto& store : stores_) {
+    for (const std::string& f : store->failures()) watch_.violation(f);
+  }
+  if (tuner_->up()) {
+    for (const auto& [id, job] : tuner_->service().jobs()) {
+      ending.done = job.state == JobState::kDone;
+      for (const std::string& line : tuner_->service().log(id))
+        story_.push_back("         | " + line);
+    }
+  }
+  if (ending.done) check_result(ending);
+  ending.violations = watch_.violations();
+  ending.repeats = watch_.repeats;
+  ending.lost_store = lost_ < Collection::kStores;
+  ending.coverage = coverage_;
+  ending.story = std::move(story_);
+  return ending;
+}
+
+bool Simulation::over() {
+  if (!watch_.violations().empty() || timeline_.now() >= kTooLong) return true;
+  if (!tuner_->failures().empty()) return true;
+  if (faults_ > 0 || timeline_.now() < healed_ || !tuner_->up()) return false;
+  const auto& jobs = tuner_->service().jobs();
+  if (jobs.empty()) return false;
+  const JobRecord& job = jobs.begin()->second;
+  if (job.state == JobState::kFailed) return given_up_;
+  if (job.state == JobState::kDone) return everybody_well();
+  // Without a manifest there is no job to fail: it waits for the third store.
+  return lost_ < Collection::kStores && timeline_.now() > healed_ + seconds(3 * kStoreTimeout) &&
+         !tuner_->disk().exists("state/jobs/1/manifest.cbor");
+}
+
+// Every store that is left has put the new version in force.
+bool Simulation::everybody_well() const {
+  const PublishedModel* published = tuner_->versions().in_force();
+  return std::ranges::all_of(stores_, [&](const auto& store) {
+    return store->gone() ||
+           (store->up() && published && store->version_in_force() == published->version);
+  });
+}
+
+void Simulation::look_after() {
+  timeline_.after(seconds(5), [this] { look_after(); });
+  if (!tuner_->alive()) return;
+  tuner_->turn([this] {
+    try {
+      look_at_jobs();
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const Error& e) {
+      tell(std::string("the Tuner answers: ") + e.what());
+    }
+  });
+}
+
+void Simulation::look_at_jobs() {
+  TunerService& service = tuner_->service();
+  if (service.jobs().empty()) {
+    service.submit(spec_of(tuner_->model(), allow_missing_));
+    return;
+  }
+  const JobRecord job = service.jobs().begin()->second;
+  if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
+  tell("the job has failed: " + job.message);
+  if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive
+  judged_ = job.ended;
+  if (!given_up_) service.resume(job.id);
+}
+
+// A declared failure is right for photos that are on a store that does not return. A disk that was
+// full may fail the job too, and then resuming it must help.
+void Simulation::judge_failure(const JobRecord& job) {
+  bool full = tuner_->was_full();
+  for (auto& store : stores_) full = store->was_full() || full;
+  if (lost_ < Collection::kStores &&
+      job.message.find("only on store " + Collection::name_of(lost_)) != std::string::npos) {
+    given_up_ = only_on_lost();
+    if (given_up_) return;
+  }
+  if (!full) watch_.violation("the job failed: " + job.message);
+}
+
+bool Simulation::only_on_lost() const {
+  for (size_t s = 0; s < Collection::kStores; ++s) {
+    for (const StorePhoto& p : collection_.of(s)) {
+      if (collection_.holds(lost_, p.digest) && !collection_.readable(p.digest, lost_)) return true;
+    }
+  }
+  return false;
+}
+
+void Simulation::check_result(Ending& ending) {
+  const std::vector<PublishedModel> versions = tuner_->versions().all();
+  tuner_->free_disk();
+  tuner_->die(Machine::Death::kKill, kTooLong);  // it lets go of its files
+  MemoryFs& disk = tuner_->disk();
+  if (versions.size() != 1) {
+    watch_.violation(fmt::format("one job has published {} versions", versions.size()));
+  }
+  const JobFiles files(disk, "state/jobs/1");
+  const auto kept = files.load_manifest().or_throw();
+  const auto spool =
+      SegmentStore::open(disk, timeline_.clock(), "state/jobs/1/spool", {.budget_bytes = 1 << 28})
+          .or_throw();
+  const auto groups = spool->groups();
+  if (!kept || groups.size() != 1) return watch_.violation("no manifest, or no spool");
+  uint64_t found = 0;
+  for (uint64_t n = 0; n < kept->manifest.size(); ++n) {
+    const Digest& photo = kept->manifest.entry(n).digest;
+    std::vector<std::byte> row;
+    if (!spool->get(groups[0].group, photo, row).ok()) {
+      if (collection_.readable(photo) && !allow_missing_) {
+        watch_.violation(fmt::format("photo {} is lost", n));
+      }
+      continue;
+    }
+    ++found;
+    const std::string bytes(reinterpret_cast<const char*>(row.data()), row.size());
+    if (bytes != Collection::row(photo)) {
+      watch_.violation(fmt::format("photo {} has the row of another", n));
+    }
+  }
+  ending.rows = static_cast<uint64_t>(groups[0].records);
+  if (ending.rows != found) {
+    watch_.violation(fmt::format("{} rows of {} photos", ending.rows, found));
+  }
+  ending.weights = to_hex(versions.back().content) + " " +
+                   to_hex(sha256(disk.read("state/jobs/1/run/last.safetensors").or_throw()));
+}
+
+Ending simulate(uint64_t seed, Bug bug) {
+  static std::map<uint64_t, std::string> undisturbed;
+  const uint64_t kind = seed % Collection::kKinds;
+  if (!undisturbed.contains(kind)) {
+    const Ending calm = Simulation(kind, 0).run();
+    if (!calm.done || !calm.violations.empty()) {
+      Ending ending = calm;
+      ending.violations.push_back("the undisturbed job went wrong");
+      return ending;
+    }
+    undisturbed[kind] = calm.weights;
+  }
+  Ending ending = Simulation(seed, Simulation::kFaults, bug).run();
+  if (!ending.done || !ending.violations.empty()) return ending;
+  ending.whole = ending.rows == Collection(kind).rows();
+  if (ending.whole && ending.weights != undisturbed[kind]) {
+    ending.violations.push_back("other weights than those of the undisturbed job");
+  }
+  return ending;
+}
+
+}  // namespace ndtrain::sim

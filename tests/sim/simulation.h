@@ -1,0 +1,79 @@
+// One job of a Tuner and three PipeStores, with ten faults, all from one seed.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/faults.h"
+#include "tests/sim/store_machine.h"
+#include "tests/sim/tuner_machine.h"
+
+namespace ndtrain::sim {
+
+// How a simulation ended.
+struct Ending {
+  std::vector<std::string> violations;  // empty: as it should have
+  bool done = false;                    // the job; else it failed or waits, rightly
+  bool whole = false;                   // and without a photo missing
+  bool lost_store = false;
+  std::string weights;  // of a job that is done: what decides its bytes
+  uint64_t rows = 0;    // of photos in its spool
+  uint64_t repeats = 0;
+  Time took{0};
+  Coverage coverage;
+  std::vector<std::string> story;  // the faults, and what people were told
+};
+
+class Simulation {
+ public:
+  static constexpr int kFaults = 10;
+
+  Simulation(uint64_t seed, int faults, Bug bug = Bug::kNone);
+
+  Ending run();
+
+ private:
+  bool everybody_well() const;
+  void tell(const std::string& what);
+
+  // faults
+  void strike();
+  bool apply(Fault fault, size_t store);
+  Fault draw();
+  Stage stage();
+
+  // The person in front of the Tuner.
+  void look_after();
+  void look_at_jobs();
+  void judge_failure(const JobRecord& job);
+  bool only_on_lost() const;
+
+  void check_result(Ending& ending);
+  bool over();
+
+  uint64_t seed_;
+  int faults_;
+  Bug bug_;
+  Rng rng_;
+  Collection collection_;
+  Timeline timeline_;
+  Watch watch_;
+  Network network_;
+  std::unique_ptr<TunerMachine> tuner_;
+  std::vector<std::unique_ptr<StoreMachine>> stores_;
+  Coverage coverage_;
+  std::vector<std::string> story_;
+  size_t lost_ = Collection::kStores;  // which one is
+  int corruptions_ = 0;
+  Time healed_{0};         // no fault lasts longer
+  int64_t judged_ = 0;     // when the last failure was that was looked at
+  bool given_up_ = false;  // the job has failed rightly
+  bool allow_missing_ = false;
+};
+
+// Runs `seed`, and compares with the same photos' undisturbed job.
+Ending simulate(uint64_t seed, Bug bug = Bug::kNone);
+
+}  // namespace ndtrain::sim

@@ -1,0 +1,104 @@
+#include "tests/sim/store_machine.h"
+
+namespace ndtrain::sim {
+
+class StoreMachine::Maker final : public RowMaker {
+ public:
+  Maker(Fs& fs, const Collection& collection, size_t store, Bug bug)
+      : fs_(fs), collection_(collection), store_(store), bug_(bug) {}
+
+  uint64_t photos() const override { return collection_.of(store_).size(); }
+  Result<StoreInventory> scan() override {
+    scanned_ = collection_.of(store_);
+    return StoreInventory{scanned_, 0};
+  }
+
+  Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
+                                const std::string&) override {
+    const Result<std::string> model = fs_.read(extractor);
+    if (!model.ok()) return model.status();
+    const Digest digest = sha256(*model);
+    if (job.extractor() != std::string(digest.begin(), digest.end())) {
+      throw Error("the extractor at ", extractor, " is not the one that was asked for");
+    }
+    return RowWork::RowSize{Collection::kRow};
+  }
+
+  Result<Made> make(std::span<const size_t> places) override {
+    Made made;
+    for (const size_t place : places) {
+      const Digest& photo = scanned_.at(place).digest;
+      if (Collection::bad(store_, photo) || !collection_.holds(store_, photo)) {
+        made.bad.push_back({place, "premature end"});
+      } else {
+        made.rows.push_back(Collection::row(photo));
+      }
+    }
+    if (bug_ == Bug::kNeighboursShifted && !made.bad.empty() && made.rows.size() > 1) {
+      std::swap(made.rows.front(), made.rows.back());
+    }
+    return made;
+  }
+
+ private:
+  Fs& fs_;
+  const Collection& collection_;
+  size_t store_;
+  Bug bug_;
+  std::vector<StorePhoto> scanned_;
+};
+
+StoreMachine::StoreMachine(Timeline& timeline, uint64_t seed, Network& network,
+                           const Collection& collection, size_t number, Bug bug)
+    : Machine(timeline, "store " + Collection::name_of(number), seed),
+      network_(network),
+      collection_(collection),
+      number_(number),
+      bug_(bug) {}
+StoreMachine::~StoreMachine() = default;
+
+void StoreMachine::start() {
+  make_lanes(PipeStoreService::kLanes);
+  state_ = std::make_unique<StateDirectory>(
+      StateDirectory::open(disk_, "state", "pipestore").or_throw());
+  maker_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);
+  wire::Hello hello;
+  hello.set_store(Collection::name_of(number_));
+  hello.set_incarnation(rng_.next_bits());
+  hello.set_version("1");
+  hello.set_numerics("simulated");
+  const auto dial = [this](LinkId id) { return network_.dial(number_, id); };
+  service_ = std::make_unique<PipeStoreService>(
+      PipeStoreService::Setting{disk_, timeline_.clock(), *state_, *lanes_, *maker_, dial}, hello,
+      rng_.next_bits());
+  wakes_at_ = Time(0);
+}
+
+void StoreMachine::end() {
+  service_.reset();
+  maker_.reset();
+  state_.reset();
+  network_.store_died(number_);
+}
+
+void StoreMachine::after_turn() {
+  if (!service_) return;
+  service_->tick();
+  const Time next = std::max(service_->next(), timeline_.now() + seconds(0.001));
+  if (wakes_at_ > timeline_.now() && wakes_at_ <= next) return;
+  wakes_at_ = next;
+  later(next - timeline_.now(), [] {});
+}
+
+void StoreMachine::handle(LinkEvent<wire::ToStore> event) {
+  turn([this, &event] { service_->handle(std::move(event)); });
+}
+
+void StoreMachine::stop(Time back_after) {
+  turn([this, back_after] {
+    service_->leave("it was told to stop");
+    stop_for(back_after);
+  });
+}
+
+}  // namespace ndtrain::sim

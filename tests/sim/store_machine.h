@@ -1,0 +1,41 @@
+// A PipeStore's computer: the real service, over photos that are only digests.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "ndp/pipestore/service.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/network.h"
+
+namespace ndtrain::sim {
+
+class StoreMachine final : public Machine {
+ public:
+  StoreMachine(Timeline& timeline, uint64_t seed, Network& network, const Collection& collection,
+               size_t number, Bug bug);
+  ~StoreMachine() override;
+
+  void handle(LinkEvent<wire::ToStore> event);
+  void stop(Time back_after);  // SIGTERM
+  uint64_t version_in_force() const { return service_ ? service_->in_force().version : 0; }
+
+ private:
+  class Maker;
+
+  void start() override;
+  void end() override;
+  void after_turn() override;
+  bool may_die_when_full() const override { return true; }
+
+  Network& network_;
+  const Collection& collection_;
+  size_t number_;
+  Bug bug_;
+  std::unique_ptr<StateDirectory> state_;
+  std::unique_ptr<Maker> maker_;
+  std::unique_ptr<PipeStoreService> service_;
+  Time wakes_at_{0};
+};
+
+}  // namespace ndtrain::sim

@@ -1,0 +1,113 @@
+// The faults of a simulation.
+#include "tests/sim/simulation.h"
+
+namespace ndtrain::sim {
+
+Stage Simulation::stage() {
+  if (!tuner_->alive()) return Stage::kDown;
+  const auto& jobs = tuner_->service().jobs();
+  if (!jobs.empty() && jobs.begin()->second.state == JobState::kDone) return Stage::kDone;
+  return watch_.stage;
+}
+
+Fault Simulation::draw() {
+  return static_cast<Fault>(rng_.next_below(static_cast<uint64_t>(Fault::kFaults)));
+}
+
+void Simulation::strike() {
+  const Stage where = stage();
+  const size_t store = rng_.next_below(Collection::kStores);
+  Fault fault = draw();
+  while (!apply(fault, store)) fault = draw();
+  coverage_.add(where, fault);
+  tell(std::string(name_of(fault)) + " (" + Collection::name_of(store) + "), " +
+       std::string(name_of(where)));
+  // Sometimes in a row, sometimes when the last one has healed.
+  if (--faults_ > 0) {
+    const double wait = rng_.next_below(4) == 0 ? 20 : rng_.next_below(3) == 0 ? 0.2 : 5;
+    timeline_.after(seconds(wait * rng_.next_uniform()), [this] { strike(); });
+  }
+}
+
+bool Simulation::apply(Fault fault, size_t s) {
+  StoreMachine& store = *stores_[s];
+  const Time back = seconds(0.1 + 20 * rng_.next_uniform() * rng_.next_uniform());
+  const auto calls = static_cast<int64_t>(1 + rng_.next_below(60));
+  const auto slack = static_cast<int64_t>(rng_.next_below(3000));
+  const Time until = timeline_.now() + seconds(1 + 40 * rng_.next_uniform() * rng_.next_uniform());
+  const auto lasting = [&] { healed_ = std::max(healed_, until); };
+  const auto free_later = [&](Machine& machine) {
+    machine.fill_disk(slack);
+    lasting();
+    timeline_.at(until, [&machine] { machine.free_disk(); });
+    return true;
+  };
+  switch (fault) {
+    case Fault::kBreak:
+      return network_.break_link(s);
+    case Fault::kDelay:
+      return network_.delay(s, timeline_.now() + seconds(12 * rng_.next_uniform()));
+    case Fault::kPartition:
+      lasting();
+      network_.part(s, until);
+      return true;
+    case Fault::kPartitionAll:
+      lasting();
+      for (size_t i = 0; i < Collection::kStores; ++i) network_.part(i, until);
+      return true;
+    case Fault::kReplay:
+      return network_.replay(s);
+    case Fault::kCorrupt:
+      return corruptions_ < 2 && network_.corrupt_next_rows(s) && ++corruptions_ > 0;
+    case Fault::kKillTuner:
+      if (!tuner_->up()) return false;
+      tuner_->die(Machine::Death::kKill, back);
+      return true;
+    case Fault::kTunerPower:
+      if (!tuner_->up()) return false;
+      tuner_->die(Machine::Death::kPowerCut, back);
+      return true;
+    case Fault::kTunerTorn:
+      if (!tuner_->up()) return false;
+      tuner_->die_within(calls, back);
+      return true;
+    case Fault::kStopTuner:
+      if (!tuner_->up()) return false;
+      tuner_->stop(back);
+      return true;
+    case Fault::kKillStore:
+      if (!store.up()) return false;
+      store.die(Machine::Death::kKill, back);
+      return true;
+    case Fault::kStorePower:
+      if (!store.up()) return false;
+      store.die(Machine::Death::kPowerCut, back);
+      return true;
+    case Fault::kStoreTorn:
+      if (!store.up()) return false;
+      store.die_within(calls % 6 + 1, back);
+      return true;
+    case Fault::kStopStore:
+      if (!store.up()) return false;
+      store.stop(back);
+      return true;
+    case Fault::kTunerFull:
+      if (tuner_->disk_full()) return false;
+      return free_later(*tuner_);
+    case Fault::kStoreFull:
+      if (store.disk_full()) return false;
+      return free_later(store);
+    case Fault::kPhotoGone:
+      return collection_.remove(s, rng_.next_below(Collection::kPhotos));
+    case Fault::kLostStore:
+      if (lost_ < Collection::kStores || rng_.next_below(4) > 0) return false;
+      lost_ = s;
+      store.lose();
+      return true;
+    case Fault::kFaults:
+      break;
+  }
+  return false;
+}
+
+}  // namespace ndtrain::sim

@@ -1,0 +1,78 @@
+#include "tests/sim/tuner_machine.h"
+
+namespace ndtrain::sim {
+namespace {
+
+constexpr uint64_t kWindow = 10 * Collection::kRow;
+
+// Never destroyed: backends stay loaded.
+Devices& devices() {
+  static Devices& all = *new Devices("cpu");
+  return all;
+}
+
+}  // namespace
+
+TunerMachine::TunerMachine(Timeline& timeline, uint64_t seed, Network& network, Watch& watch,
+                           Bug bug)
+    : Machine(timeline, "the Tuner", seed),
+      network_(network),
+      watch_(watch),
+      bug_(bug),
+      fs_(disk_, bug != Bug::kNoFileSync, bug != Bug::kNoDirectorySync),
+      state_fs_(fs_, bug != Bug::kTermForgotten, bug != Bug::kTermForgotten) {}
+TunerMachine::~TunerMachine() = default;
+
+void TunerMachine::start() {
+  make_lanes(TunerService::kLanes);
+  state_ = std::make_unique<StateDirectory>(
+      StateDirectory::open(state_fs_, "state", "tuner").or_throw());
+  models_ = std::make_unique<ModelStore>(fs_, state_->file("models"));
+  model_ = models_->add(tiny_model()).or_throw();
+  versions_ = std::make_unique<Versions>(fs_, state_->file("versions.json"));
+  works_ = std::make_unique<WatchedWorks>(Workshop{fs_, timeline_.clock(), devices(), *models_},
+                                          *versions_, watch_, memory_, bug_, life());
+  links_ = network_.server();
+  watch_.stage = Stage::kBefore;
+  service_ = std::make_unique<TunerService>(
+      TunerService::Setting{fs_, timeline_.clock(), *state_, *links_, *lanes_, *works_, *models_,
+                            *versions_},
+      state_->next_term(rng_.next_bits()).or_throw(), kHeartbeat, kWindow);
+  stopping_.reset();
+  wakes_at_ = Time(0);
+}
+
+void TunerMachine::end() {
+  service_.reset();
+  links_.reset();
+  works_.reset();
+  versions_.reset();
+  models_.reset();
+  state_.reset();
+  watch_.stage = Stage::kDown;
+  network_.tuner_died();
+}
+
+void TunerMachine::after_turn() {
+  if (!service_) return;
+  service_->tick();
+  if (stopping_ && service_->stopped()) return stop_for(*stopping_);
+  const Time next = std::max(service_->next(), timeline_.now() + seconds(0.001));
+  if (next > timeline_.now() + seconds(3600)) return;
+  if (wakes_at_ > timeline_.now() && wakes_at_ <= next) return;
+  wakes_at_ = next;
+  later(next - timeline_.now(), [] {});
+}
+
+void TunerMachine::handle(LinkEvent<wire::FromStore> event) {
+  turn([this, &event] { service_->handle(std::move(event)); });
+}
+
+void TunerMachine::stop(Time back_after) {
+  turn([this, back_after] {
+    stopping_ = back_after;
+    service_->stop();
+  });
+}
+
+}  // namespace ndtrain::sim

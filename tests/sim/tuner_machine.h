@@ -1,0 +1,52 @@
+// The Tuner's computer: the real service, the real work of a fine-tuning.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "framework/runtime/devices.h"
+#include "tests/sim/lazy_fs.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/network.h"
+#include "tests/sim/watched_work.h"
+#include "tuner/service.h"
+
+namespace ndtrain::sim {
+
+class TunerMachine final : public Machine {
+ public:
+  TunerMachine(Timeline& timeline, uint64_t seed, Network& network, Watch& watch, Bug bug);
+  ~TunerMachine() override;
+
+  void handle(LinkEvent<wire::FromStore> event);
+  void stop(Time back_after);  // SIGTERM
+
+  // Of a machine that is up.
+  TunerService& service() { return *service_; }
+  const Versions& versions() const { return *versions_; }
+  Digest model() const { return model_; }
+
+ private:
+  void start() override;
+  void end() override;
+  void after_turn() override;
+  // It cannot start. Once it runs, the job fails and it lives on.
+  bool may_die_when_full() const override { return !service_; }
+
+  Network& network_;
+  Watch& watch_;
+  Bug bug_;
+  LazyFs fs_, state_fs_;
+  WatchedWorks::Memory memory_;
+  Digest model_{};
+  std::unique_ptr<StateDirectory> state_;
+  std::unique_ptr<ModelStore> models_;
+  std::unique_ptr<Versions> versions_;
+  std::unique_ptr<WatchedWorks> works_;
+  std::unique_ptr<LinkServer> links_;
+  std::unique_ptr<TunerService> service_;
+  std::optional<Time> stopping_;
+  Time wakes_at_{0};
+};
+
+}  // namespace ndtrain::sim

@@ -1,0 +1,54 @@
+// What a simulation sees of the roles from outside, and what they have promised. A promise that is
+// broken is a violation: the seed has found a bug.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/core/hash.h"
+#include "ndp/wire/wire.pb.h"
+#include "tuner/manifest.h"
+
+namespace ndtrain::sim {
+
+// How far the job is.
+enum class Stage {
+  kDown,        // no Tuner
+  kBefore,      // no manifest yet
+  kValidation,  // rows of run 0 come in
+  kFirstRun,    // of run 1, nothing is trained
+  kSecondRun,   // of run 2, run 1 is trained
+  kPublishing,  // nothing is left to train
+  kDone,
+  kStages
+};
+
+class Watch {
+ public:
+  void violation(const std::string& what) {
+    if (violations_.size() < 10) violations_.push_back(what);
+  }
+  const std::vector<std::string>& violations() const { return violations_; }
+
+  // A store sends rows, on a link, and the Tuner acknowledges them.
+  void sends(uint64_t link, const wire::Rows& rows);
+  void acknowledges(uint64_t link, const wire::Ack& ack);
+
+  // The Tuner's spool.
+  void opened(const Manifest& manifest, const std::vector<uint64_t>& durable);
+  void kept(uint64_t number);
+
+  Stage stage = Stage::kBefore;
+  uint64_t repeats = 0;  // rows that were kept again
+
+ private:
+  std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> chunks_;  // link, chunk
+  std::set<uint64_t> durable_;   // as far as the spool has said
+  std::set<uint64_t> promised_;  // acknowledged to some store
+  std::vector<std::string> violations_;
+};
+
+}  // namespace ndtrain::sim

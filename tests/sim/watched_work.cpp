@@ -1,0 +1,101 @@
+#include "tests/sim/watched_work.h"
+
+#include "tuner/spool.h"
+
+namespace ndtrain::sim {
+namespace {
+
+class WatchedSink final : public RowSink {
+ public:
+  WatchedSink(RowSink& sink, Watch& watch, WatchedWorks::Memory& memory, Bug bug)
+      : sink_(sink), watch_(watch), memory_(memory), bug_(bug) {}
+
+  Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
+    manifest_ = &manifest;
+    Result<std::vector<uint64_t>> durable = sink_.open(manifest);
+    if (!durable.ok()) return durable;
+    watch_.opened(manifest, *durable);
+    if (bug_ == Bug::kReceivedIsDurable) {
+      std::set<uint64_t> all(durable->begin(), durable->end());
+      all.insert(memory_.received.begin(), memory_.received.end());
+      durable->assign(all.begin(), all.end());
+    }
+    return durable;
+  }
+
+  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+    std::vector<Intake::Rows> now(rows.begin(), rows.end());
+    if (bug_ == Bug::kReceivedIsDurable) {
+      for (const Intake::Rows& r : now) {
+        for (const auto& [number, row] : r.rows) memory_.received.insert(number);
+      }
+    }
+    if (bug_ == Bug::kAckBeforeDurable) now.swap(waiting_);
+    const auto result = sink_.keep(now);
+    if (bug_ == Bug::kFullDiskIgnored && result.status().code() == Code::kNoSpace) {
+      return std::vector<Intake::BadRow>();
+    }
+    if (!result.ok()) return result;
+    for (const Intake::Rows& r : now) {
+      for (const auto& [number, row] : r.rows) {
+        if (bug_ == Bug::kRepeatsKept && !memory_.received.insert(number).second) {
+          Digest other = manifest_->entry(number).digest;
+          other[0] ^= 1;
+          static_cast<Spool&>(sink_).put(other, std::as_bytes(std::span(row))).or_throw();
+        }
+        watch_.kept(number);
+      }
+    }
+    return result;
+  }
+
+ private:
+  RowSink& sink_;
+  Watch& watch_;
+  WatchedWorks::Memory& memory_;
+  Bug bug_;
+  const Manifest* manifest_ = nullptr;
+  std::vector<Intake::Rows> waiting_;
+};
+
+class WatchedWork final : public JobWork {
+ public:
+  WatchedWork(std::unique_ptr<JobWork> work, Watch& watch, WatchedWorks::Memory& memory, Bug bug,
+              uint64_t life)
+      : work_(std::move(work)), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
+
+  JobQuestion prepare() override {
+    JobQuestion question = work_->prepare();
+    if (bug_ == Bug::kSplitByLife) question.manifest.seed += life_;
+    sink_ = std::make_unique<WatchedSink>(work_->sink(), watch_, memory_, bug_);
+    return question;
+  }
+  RowSink& sink() override { return *sink_; }
+  void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override {
+    watch_.stage = Stage::kValidation;
+    work_->manifest(manifest, stores);
+  }
+  bool run(uint32_t run) override {
+    watch_.stage = run == 0 ? Stage::kFirstRun : run == 1 ? Stage::kSecondRun : Stage::kPublishing;
+    return work_->run(run);
+  }
+  JobOutcome finish() override { return work_->finish(); }
+
+ private:
+  std::unique_ptr<JobWork> work_;
+  Watch& watch_;
+  WatchedWorks::Memory& memory_;
+  Bug bug_;
+  uint64_t life_;
+  std::unique_ptr<WatchedSink> sink_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobWork> WatchedWorks::make(uint64_t job, const JobSpec& spec,
+                                            const std::string& directory, Progress& progress) {
+  return std::make_unique<WatchedWork>(works_.make(job, spec, directory, progress), watch_, memory_,
+                                       bug_, life_);
+}
+
+}  // namespace ndtrain::sim

@@ -1,0 +1,37 @@
+// The Tuner's real fine-tuning, seen from outside and with bugs where they are asked for.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "tests/sim/bugs.h"
+#include "tests/sim/watch.h"
+#include "tuner/works.h"
+
+namespace ndtrain::sim {
+
+class WatchedWorks final : public JobWorks {
+ public:
+  // What a buggy sink remembers over the Tuner's deaths.
+  struct Memory {
+    std::set<uint64_t> received;
+  };
+
+  // `life` counts the Tuner's. Keeps references.
+  WatchedWorks(const Workshop& shop, const Versions& versions, Watch& watch, Memory& memory,
+               Bug bug, uint64_t life)
+      : works_(shop, versions, ""), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
+
+  std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
+                                Progress& progress) override;
+
+ private:
+  Works works_;
+  Watch& watch_;
+  Memory& memory_;
+  Bug bug_;
+  uint64_t life_;
+};
+
+}  // namespace ndtrain::sim

@@ -31,6 +31,7 @@ class FinetuneWork final : public JobWork {
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t run) override;
   JobOutcome finish() override;
+  void discard() override { spool_->clear().or_throw(); }
 
  private:
   struct RunReport {

@@ -163,6 +163,13 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   }
 }
 
+void JobFiles::remove_rows() {
+  const std::string spool = file("spool");
+  const Result<std::vector<std::string>> names = fs_.list(spool);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) (void)fs_.remove(join(spool, name));
+}
+
 Status JobFiles::log(const std::string& line) {
   const auto log = fs_.open(file("log.txt"), Fs::Mode::kAppend);
   if (!log.ok()) return log.status();

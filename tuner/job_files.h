@@ -3,6 +3,7 @@
 //   manifest.cbor    the photos, once all stores have said what they hold
 //   closed.json      runs that are complete, and which photos they were closed without
 //   log.txt          what was said
+//   spool/           its rows, until it is done
 #pragma once
 
 #include <optional>
@@ -56,6 +57,8 @@ class JobFiles {
   Result<Closed> closed() const;
 
   Status log(const std::string& line);
+  // The rows of a job that is done; what cannot be removed stays.
+  void remove_rows();
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }

@@ -41,6 +41,8 @@ class JobWork {
   // interrupted; called again after a restart.
   virtual bool run(uint32_t run) = 0;
   virtual JobOutcome finish() = 0;
+  // The job is done for good: what it kept for going on may go.
+  virtual void discard() {}
 };
 
 // Makes the work of a job in its directory.

@@ -33,6 +33,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
     if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
     record.status().or_throw();
     jobs_[record->id] = *record;
+    if (record->state == JobState::kDone) files(record->id).remove_rows();  // killed before that
   }
   tick();
 }
@@ -186,6 +187,9 @@ uint64_t TunerService::submit(const JobSpec& spec) {
   }
   JobRecord record;
   record.id = jobs_.empty() ? 1 : jobs_.rbegin()->first + 1;
+  for (const PublishedModel& m : setting_.versions.all()) {  // also of jobs that were removed
+    record.id = std::max(record.id, m.job + 1);
+  }
   record.spec = spec;
   record.submitted = setting_.clock.unix_seconds();
   save(record);

@@ -161,7 +161,10 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
 void TunerService::apply(ActivePtr job, const std::string& store, Intake::Actions a) {
   if (!current(job)) return;
   for (const std::string& line : a.notes) note(job->id, line);
-  for (auto& i : a.inventories) job->inventories.push_back(std::move(i));
+  for (auto& i : a.inventories) {
+    stores_[i.store].photos = i.photos.size();
+    job->inventories.push_back(std::move(i));
+  }
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
   for (const uint32_t run : a.complete) {
     if (const Status s = close_run(job, run); !s.ok()) {
@@ -253,6 +256,14 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();
   jobs_.at(job->id).result = result.dump();
   end(job, JobState::kDone, "");
+  setting_.lanes.start(kJobLane, [job]() -> Continuation {
+    try {
+      job->work->discard();
+    } catch (const Error& e) {
+      log::warn("job {}: {}", job->id, e.what());
+    }
+    return nullptr;
+  });
 }
 
 void TunerService::end(ActivePtr job, JobState state, const std::string& message) {

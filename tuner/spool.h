@@ -25,6 +25,7 @@ class Spool final : public RowSink {
 
   Status put(const Digest& photo, std::span<const std::byte> row);
   Status flush() { return store_->flush(); }
+  Status clear() { return store_->remove_group(group_); }
   bool has(const Digest& photo) const { return store_->contains(group_, photo); }
   // Fills `to`. Throws Error when the row is gone, or of another size.
   void read(const Digest& photo, std::span<std::byte> to);

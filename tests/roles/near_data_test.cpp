@@ -86,6 +86,11 @@ TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
     s.model = to_hex(daemon.add_model(at("base.onnx")));
     (void)outcome(daemon, s);
   }
+  {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    EXPECT_TRUE(real_fs().list(at("tuner/jobs/1/spool")).or_throw().empty())
+        << "features of a job that is done take space";
+  }
   JobSpec relabel;
   relabel.kind = JobKind::kRelabel;
   relabel.stores = 2;

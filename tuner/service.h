@@ -57,7 +57,7 @@ class TunerService {
                uint64_t window = kWindow);
 
   void handle(LinkEvent<wire::FromStore> event);
-  void tick();
+  void tick();        // after each round of events, too: it begins the next job
   Time next() const;  // when tick() has something to do
 
   // What people ask. Throws Error.
@@ -138,6 +138,7 @@ class TunerService {
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
   JobReport::Counts past_;  // of jobs that have ended
+  size_t tasks_ = 0;        // on the lanes, or waiting for this thread
   bool stopping_ = false;
 };
 

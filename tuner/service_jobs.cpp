@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 void TunerService::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
   bool& busy = lane == kKeepLane ? job->keeping : job->working;
   busy = true;
+  ++tasks_;
   setting_.lanes.start(lane, [this, job, lane, f = std::move(f)]() -> Continuation {
     std::string failure;
     Continuation after;
@@ -25,6 +26,7 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
       failure = e.what();
     }
     return [this, job, lane, failure, after] {
+      --tasks_;
       (lane == kKeepLane ? job->keeping : job->working) = false;
       take_lines();
       if (stopping_ && current(job) && !job->keeping && !job->working) active_.reset();
@@ -41,9 +43,10 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
   });
 }
 
-// The one that was running when the Tuner stopped goes first.
+// The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
+// files, which it may need itself when it is resumed.
 void TunerService::start_next() {
-  if (active_ || stopping_) return;
+  if (active_ || stopping_ || tasks_ > 0) return;
   auto it = std::ranges::find(jobs_, JobState::kRunning, [](auto& e) { return e.second.state; });
   if (it == jobs_.end()) {
     it = std::ranges::find(jobs_, JobState::kQueued, [](auto& e) { return e.second.state; });
@@ -285,7 +288,6 @@ void TunerService::end(ActivePtr job, JobState state, const std::string& message
   m.mutable_job_end()->set_done(state == JobState::kDone);
   m.mutable_job_end()->set_reason(message);
   for (const std::string& store : sessions_.stores()) send(store, m);
-  start_next();
 }
 
 }  // namespace ndtrain

@@ -33,6 +33,8 @@ struct WaitingLanes final : Lanes {
 
 // Asks for rows that nobody sends here.
 struct NoWork final : JobWork, RowSink {
+  explicit NoWork(int& alive) : alive_(alive) { ++alive_; }
+  ~NoWork() override { --alive_; }
   JobQuestion prepare() override { return {.row_bytes = 4}; }
   RowSink& sink() override { return *this; }
   void manifest(const Manifest&, const std::vector<std::string>&) override {}
@@ -42,11 +44,14 @@ struct NoWork final : JobWork, RowSink {
   Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows>) override {
     return std::vector<Intake::BadRow>();
   }
+  int& alive_;
 };
 struct NoWorks final : JobWorks {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
-    return std::make_unique<NoWork>();
+    EXPECT_EQ(alive, 0);
+    return std::make_unique<NoWork>(alive);
   }
+  int alive = 0;
 };
 
 class ServiceTest : public ::testing::Test {
@@ -95,9 +100,27 @@ TEST_F(ServiceTest, AJobFailsBecauseOfWhatAStoreSaysAndTheNextOneBegins) {
   m.mutable_refused()->set_job(job);
   m.mutable_refused()->set_reason("no space");
   say(1, m);
+  service_.tick();
   EXPECT_EQ(service_.job(job).state, JobState::kFailed);
   EXPECT_THAT(service_.job(job).message, HasSubstr("no space"));
   EXPECT_EQ(service_.job(next).state, JobState::kRunning);
+}
+
+// Both would have the same files open.
+TEST_F(ServiceTest, AResumedJobBeginsWhenTheTasksOfItsFormerLifeAreOver) {
+  const uint64_t job = submit();
+  Continuation after = lanes_.tasks.front()();
+  lanes_.tasks.clear();
+  service_.cancel(job);
+  service_.resume(job);
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kQueued);
+  after();
+  after = nullptr;
+  service_.tick();
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+  EXPECT_EQ(works_.alive, 1);
 }
 
 TEST_F(ServiceTest, AFullDiskFailsTheJobAndTheTunerLivesOn) {

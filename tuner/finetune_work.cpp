@@ -9,13 +9,12 @@
 #include "framework/core/limits.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
+#include "ndp/wire/digests.h"
 
 namespace ndtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
 
 }  // namespace
 
@@ -71,7 +70,7 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
   q.ask.set_deterministic(spec_.deterministic);
   if (spec_.mode == JobMode::kNdpipe) {
     q.ask.set_rows(wire::Job::FEATURES);
-    q.ask.set_extractor(text_of(extractor_));
+    q.ask.set_extractor(bytes_of(extractor_));
     return;
   }
   here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "ndp/store/coding.h"
+#include "ndp/wire/digests.h"
 
 namespace ndtrain {
 namespace {
@@ -16,8 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kAtOnce = 10'000;  // photos in one transaction
-
-std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
 
 }  // namespace
 
@@ -118,8 +117,8 @@ LabelWork::LabelWork(const Workshop& shop, JobSpec spec, std::string directory,
 JobQuestion LabelWork::prepare() {
   JobQuestion q;
   q.ask.set_rows(wire::Job::LABELS);
-  q.ask.set_extractor(text_of(model_.extractor));
-  if (model_.head != model_.extractor) q.ask.set_head(text_of(model_.head));
+  q.ask.set_extractor(bytes_of(model_.extractor));
+  if (model_.head != model_.extractor) q.ask.set_head(bytes_of(model_.head));
   const auto k = std::min<uint32_t>(spec_.top_k, static_cast<uint32_t>(model_.classes.size()));
   q.ask.set_top_k(k);
   q.ask.set_with_paths(db_ != nullptr);

@@ -1,27 +1,12 @@
 #include "tuner/service.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/digests.h"
 
 namespace ndtrain {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
-
-std::optional<Digest> digest_of(const std::string& bytes) {
-  Digest d{};
-  if (bytes.size() != d.size()) return std::nullopt;
-  std::ranges::copy(bytes, d.begin());
-  return d;
-}
-
-}  // namespace
-
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
     : setting_(setting), sessions_(std::move(me), heartbeat, window) {
@@ -172,8 +157,8 @@ void TunerService::publish_to(const std::string& name) {
   wire::ToStore message;
   wire::Publish& p = *message.mutable_publish();
   p.set_version(model->version);
-  p.set_extractor(text_of(model->extractor));
-  if (model->head != model->extractor) p.set_head(text_of(model->head));
+  p.set_extractor(bytes_of(model->extractor));
+  if (model->head != model->extractor) p.set_head(bytes_of(model->head));
   send(name, std::move(message));
 }
 

@@ -5,21 +5,13 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/digests.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::optional<Digest> digest_of(const std::string& bytes) {
-  Digest d{};
-  if (bytes.size() != d.size()) return std::nullopt;
-  std::ranges::copy(bytes, d.begin());
-  return d;
-}
-
-std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
 
 VersionInForce read_in_force(Fs& fs, const std::string& path) {
   VersionInForce v;
@@ -166,7 +158,7 @@ bool PipeStoreService::fetch(const std::vector<Digest>& models) {
     fetching_ = model;
     asked_until_ = *offset + static_cast<int64_t>(kModelPart) * kModelParts;
     wire::FromStore m;
-    m.mutable_model_wanted()->set_sha256(text_of(model));
+    m.mutable_model_wanted()->set_sha256(bytes_of(model));
     m.mutable_model_wanted()->set_offset(static_cast<uint64_t>(*offset));
     send(std::move(m));
     return false;

@@ -47,6 +47,14 @@ class Network::Server final : public LinkServer {
 Network::Network(Timeline& timeline, uint64_t seed, Watch& watch, Bug bug)
     : timeline_(timeline), rng_(seed, "network"), watch_(watch), bug_(bug) {}
 
+// What is under way holds its link, which holds what is under way.
+Network::~Network() {
+  for (const LinkPtr& link : links_) {
+    link->up->drop();
+    link->down->drop();
+  }
+}
+
 std::unique_ptr<LinkServer> Network::server() {
   ++tuner_life_;
   return std::make_unique<Server>(*this);
@@ -58,7 +66,9 @@ std::unique_ptr<LinkClient> Network::dial(size_t store, LinkId id) {
                                                 .store_life = ends_.stores[store]->life(),
                                                 .up = std::make_shared<Pipe>(timeline_),
                                                 .down = std::make_shared<Pipe>(timeline_)});
-  std::erase_if(links_, [](const LinkPtr& l) { return !l->client_open && !l->server_open; });
+  std::erase_if(links_, [](const LinkPtr& l) {
+    return !l->client_open && !l->server_open && l->up->under_way() + l->down->under_way() == 0;
+  });
   links_.push_back(link);
   timeline_.after(a_moment(), [this, link] { reach(link); });
   return std::make_unique<Client>(*this, link);

@@ -29,6 +29,9 @@ class Network {
   };
 
   Network(Timeline& timeline, uint64_t seed, Watch& watch, Bug bug);
+  ~Network();
+  Network(const Network&) = delete;
+  Network& operator=(const Network&) = delete;
   void connect(Ends ends) { ends_ = std::move(ends); }
 
   std::unique_ptr<LinkServer> server();  // of the Tuner's life that begins

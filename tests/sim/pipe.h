@@ -31,6 +31,11 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     if (last) put(delay, std::move(last));
     cut_ = true;
   }
+  // Nothing arrives any more; lets go of what the items hold.
+  void drop() {
+    items_.clear();
+    cut_ = true;
+  }
   size_t under_way() const { return items_.size(); }
 
  private:
@@ -44,6 +49,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
     timeline_.at(when, [self = shared_from_this()] { self->arrive(); });
   }
   void arrive() {
+    if (items_.empty()) return;
     if (timeline_.now() < held_until_) return wait();
     const auto arrives = std::move(items_.front().arrives);
     items_.pop_front();

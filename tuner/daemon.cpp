@@ -37,6 +37,7 @@ struct TunerDaemon::Parts {
     lanes = std::make_unique<ThreadLanes>(TunerService::kLanes, [this] { events.wake(); });
     const TunerService::Setting setting{fs, clock, state, *server, *lanes, works, models, versions};
     service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
+    service->remove_done_rows();
     if (config.http.empty()) return;
     http =
         HttpServer::listen(

@@ -18,13 +18,18 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
     if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
     record.status().or_throw();
     jobs_[record->id] = *record;
-    if (record->state == JobState::kDone) files(record->id).remove_rows();  // killed before that
   }
   tick();
 }
 
 JobFiles TunerService::files(uint64_t job) const {
   return {setting_.fs, join(setting_.state.file("jobs"), std::to_string(job))};
+}
+
+void TunerService::remove_done_rows() {
+  for (const auto& [id, record] : jobs_) {
+    if (record.state == JobState::kDone) files(id).remove_rows();
+  }
 }
 
 void TunerService::save(const JobRecord& record) { files(record.id).save(record).or_throw(); }

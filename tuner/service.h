@@ -56,6 +56,9 @@ class TunerService {
   TunerService(const Setting& setting, TunerIdentity me, Time heartbeat = kHeartbeat,
                uint64_t window = kWindow);
 
+  // Rows of jobs that ended just before the Tuner was killed. Once, at the start.
+  void remove_done_rows();
+
   void handle(LinkEvent<wire::FromStore> event);
   void tick();        // after each round of events, too: it begins the next job
   Time next() const;  // when tick() has something to do

@@ -42,7 +42,8 @@ class Watch {
   void kept(uint64_t number);
 
   Stage stage = Stage::kBefore;
-  uint64_t repeats = 0;  // rows that were kept again
+  std::map<Digest, std::string> spool;  // what was there when all was trained
+  uint64_t repeats = 0;                 // rows that were kept again
 
  private:
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> chunks_;  // link, chunk

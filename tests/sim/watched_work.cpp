@@ -1,5 +1,6 @@
 #include "tests/sim/watched_work.h"
 
+#include "tests/sim/collection.h"
 #include "tuner/spool.h"
 
 namespace ndtrain::sim {
@@ -21,6 +22,19 @@ class WatchedSink final : public RowSink {
       durable->assign(all.begin(), all.end());
     }
     return durable;
+  }
+
+  std::map<Digest, std::string> rows() {
+    auto& spool = static_cast<Spool&>(sink_);
+    std::map<Digest, std::string> all;
+    for (uint64_t n = 0; n < manifest_->size(); ++n) {
+      const Digest& photo = manifest_->entry(n).digest;
+      if (!spool.has(photo)) continue;
+      std::string row(Collection::kRow, '\0');
+      spool.read(photo, std::as_writable_bytes(std::span(row)));
+      all[photo] = row;
+    }
+    return all;
   }
 
   Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
@@ -79,7 +93,11 @@ class WatchedWork final : public JobWork {
     watch_.stage = run == 0 ? Stage::kFirstRun : run == 1 ? Stage::kSecondRun : Stage::kPublishing;
     return work_->run(run);
   }
-  JobOutcome finish() override { return work_->finish(); }
+  JobOutcome finish() override {
+    watch_.spool = sink_->rows();
+    return work_->finish();
+  }
+  void discard() override {}  // the rows are looked at when all is over
 
  private:
   std::unique_ptr<JobWork> work_;

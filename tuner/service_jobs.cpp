@@ -219,7 +219,7 @@ void TunerService::pump_keep(const ActivePtr& job) {
 }
 
 void TunerService::pump_work(const ActivePtr& job) {
-  if (job->working || !job->introduced) return;
+  if (job->working || !job->introduced || stopping_) return;  // run 2 is not for half a run 1
   if (!job->complete.empty()) {
     const uint32_t run = job->complete.front();
     job->complete.pop_front();

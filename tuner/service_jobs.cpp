@@ -262,6 +262,8 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   setting_.lanes.start(kJobLane, [job]() -> Continuation {
     try {
       job->work->discard();
+    } catch (const FsyncFailed&) {
+      throw;
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }

@@ -151,9 +151,9 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
   loop_ = std::make_unique<TrainingLoop>(shop_.fs, *run_directory_, *trainer_, shop_.clock,
                                          progress_, fingerprint());
   (void)loop_->restore();
-  progress_.say(fmt::format("{} photos of {} classes on {} stores, {} for validation",
+  progress_.say(fmt::format("{} photos of {} classes on {} store{}, {} for validation",
                             manifest.size(), manifest.classes().size(), stores.size(),
-                            manifest.run(0).size()));
+                            stores.size() == 1 ? "" : "s", manifest.run(0).size()));
 }
 
 std::string FinetuneWork::fingerprint() const {

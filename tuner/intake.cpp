@@ -95,7 +95,8 @@ Intake::Actions Intake::message(Time now, const std::string& name, wire::FromSto
     inventory(now, store, m.inventory(), a);
     if (!a.end_session && store.ready && !manifest_) make_manifest(a);
     if (!a.end_session && store.ready && store.number) {
-      if (!ledger_->is_here(*store.number)) a.inventories.push_back({name, store.claims});
+      if (!ledger_->is_here(*store.number))
+        a.inventories.push_back({name, store.claims, store.photo_bytes});
       ledger_->arrive(*store.number);
       ask_all(a);
       report_complete(a);
@@ -136,6 +137,7 @@ void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a)
     store.claims.push_back(std::move(claim));
   }
   store.ready = m.last();
+  store.photo_bytes = m.photo_bytes();
   if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
 }
 
@@ -159,7 +161,7 @@ void Intake::make_manifest(Actions& a) {
   for (auto& [name, store] : stores_) {
     store.asked.assign(manifest_->size(), false);
     ledger_->arrive(*store.number);
-    a.inventories.push_back({name, store.claims});
+    a.inventories.push_back({name, store.claims, store.photo_bytes});
   }
   a.manifest_made = true;
   if (manifest_->unlabelled() > 0) {

@@ -45,6 +45,7 @@ class Intake {
   struct Inventory {
     std::string store;
     std::vector<PhotoClaim> photos;
+    uint64_t bytes = 0;  // of their files
   };
   // A row that is of no use after all.
   struct BadRow {
@@ -89,6 +90,7 @@ class Intake {
     std::optional<uint32_t> number;  // in the manifest
     uint64_t session = 0;            // counts its sessions; 0: none yet
     bool here = false, ready = false;
+    uint64_t photo_bytes = 0;
     std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
     std::vector<std::string> names;
     std::vector<bool> asked;                // by manifest number, in this session

@@ -26,6 +26,7 @@ void JobReport::run_done(const std::string& store, const wire::RunDone& done) {
   Extraction& e = extractions_[{store, done.run()}];
   e.photos = done.photos();
   e.busy = done.seconds();
+  if (done.has_joules()) e.joules = done.joules();
   for (const wire::Stage& s : done.stages()) e.stages[s.name()] = s.seconds();
 }
 
@@ -42,6 +43,7 @@ std::string JobReport::json() const {
     Extraction& all = stores[key.first];
     all.photos += e.photos;
     all.busy += e.busy;
+    if (e.joules) all.joules = all.joules.value_or(0) + *e.joules;
     for (const auto& [name, s] : e.stages) all.stages[name] += s;
     last_row = std::max(last_row, e.last);
   }
@@ -52,6 +54,7 @@ std::string JobReport::json() const {
     slowest = std::max(slowest, e.busy);
     photos += e.photos;
     by_store[name] = {{"photos", e.photos}, {"busy_s", e.busy}, {"stages_s", e.stages}};
+    if (e.joules) by_store[name]["joules"] = *e.joules;
   }
   Json runs = Json::array();
   for (const auto& [run, t] : complete_) runs.push_back({{"run", run}, {"complete_s", at(t)}});
@@ -61,18 +64,19 @@ std::string JobReport::json() const {
     work.push_back({{"what", s.what}, {"from_s", at(s.from)}, {"to_s", at(s.to)}});
   }
   const double overall = at(ended_);
-  const Json json = {{"overall_s", overall},
-                     {"feature_extraction_s", slowest},
-                     {"feature_extraction_photos_per_s",
-                      slowest > 0 ? static_cast<double>(photos) / slowest : 0.0},
-                     {"last_row_s", at(last_row)},
-                     {"tuner_busy_s", working},
-                     {"tuner_waiting_s", std::max(0.0, overall - working)},
-                     {"row_bytes", counts_.row_bytes},
-                     {"model_bytes", counts_.model_bytes},
-                     {"stores", by_store},
-                     {"complete", runs},
-                     {"work", work}};
+  Json json = {{"overall_s", overall},
+               {"feature_extraction_s", slowest},
+               {"feature_extraction_photos_per_s",
+                slowest > 0 ? static_cast<double>(photos) / slowest : 0.0},
+               {"last_row_s", at(last_row)},
+               {"tuner_busy_s", working},
+               {"tuner_waiting_s", std::max(0.0, overall - working)},
+               {"row_bytes", counts_.row_bytes},
+               {"model_bytes", counts_.model_bytes},
+               {"stores", by_store},
+               {"complete", runs},
+               {"work", work}};
+  if (joules_) json["tuner_joules"] = *joules_;
   return json.dump();
 }
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,11 @@ class JobReport {
   void complete(Time now, uint32_t run);
   // The job's own work on what it has: "run 1", "finish".
   void work(const std::string& what, Time from, Time to);
-  void end(Time now) { ended_ = now; }
+  // `joules`: what the Tuner's processors used, where they can be asked.
+  void end(Time now, std::optional<double> joules) {
+    ended_ = now;
+    joules_ = joules;
+  }
 
   const Counts& counts() const { return counts_; }
   // NDPipe's figures and the rest, as a JSON object: seconds from the job's begin, bytes.
@@ -48,11 +53,13 @@ class JobReport {
     Time first{0}, last{0};  // when its rows came
     uint64_t photos = 0;
     double busy = 0;  // seconds
+    std::optional<double> joules;
     std::map<std::string, double> stages;
   };
   double at(Time t) const { return std::chrono::duration<double>(t - begun_).count(); }
 
   Time begun_{0}, ended_{0};
+  std::optional<double> joules_;
   Counts counts_;
   std::map<std::pair<std::string, uint32_t>, Extraction> extractions_;  // by store and run
   std::map<uint32_t, Time> complete_;

@@ -143,8 +143,8 @@ JobQuestion LabelWork::prepare() {
 
 void LabelWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
   manifest_ = &manifest;
-  progress_.say(fmt::format("version {}: {} photos on {} stores", model_.version, manifest.size(),
-                            stores.size()));
+  progress_.say(fmt::format("version {}: {} photos on {} store{}", model_.version, manifest.size(),
+                            stores.size(), stores.size() == 1 ? "" : "s"));
 }
 
 JobOutcome LabelWork::finish() {

@@ -13,6 +13,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
+#include "ndp/engine/energy.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
@@ -88,6 +89,7 @@ class TunerService {
     uint64_t id = 0;
     JobProgress progress;
     JobReport report;
+    std::optional<EnergyMeter> energy;
     std::unique_ptr<JobWork> work;
     std::unique_ptr<Intake> intake;
     bool open = false;                           // the sink takes rows
@@ -98,6 +100,7 @@ class TunerService {
     std::vector<Intake::Rows> rows;
     std::deque<uint32_t> complete;  // runs that wait for the job lane
     uint32_t runs = 0;
+    size_t row_bytes = 0;
     bool local = false;  // no store has a part in it
   };
   using ActivePtr = std::shared_ptr<Active>;
@@ -121,6 +124,7 @@ class TunerService {
   void start_next();
   void begin_intake(const ActivePtr& job, const JobQuestion& question);
   std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
+  void compare_with_photos(const ActivePtr& job);
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
   // By value: a job that ends leaves active_, which may be what was passed.

@@ -1,4 +1,6 @@
 // The job in progress, from its start to its end.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -65,6 +67,7 @@ void TunerService::start_next() {
   active_ = std::make_shared<Active>();
   active_->id = record.id;
   active_->report.begin(now());
+  active_->energy.emplace(setting_.fs);
   note(record.id, again ? "the Tuner goes on with this job" : "begun");
   const ActivePtr job = active_;
   start(job, kJobLane, [this, job, spec = record.spec, directory = files(job->id).directory()] {
@@ -84,6 +87,7 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
   job->runs = rules.manifest.runs;
+  job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
   if (job->local) rules.store_timeout = Time::max() / 4;
   Result<std::optional<KeptManifest>> kept = files(job->id).load_manifest();
@@ -112,7 +116,27 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
   }
 }
 
+// Features are worth their way only where they are smaller than what they are made of.
+void TunerService::compare_with_photos(const ActivePtr& job) {
+  uint64_t photos = 0, bytes = 0;
+  for (const Intake::Inventory& i : job->inventories) {
+    photos += i.photos.size();
+    bytes += i.bytes;
+  }
+  const JobSpec& spec = jobs_.at(job->id).spec;
+  if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return;
+  const double row = static_cast<double>(job->row_bytes) / 1e3;
+  const double photo = static_cast<double>(bytes) / static_cast<double>(photos) / 1e3;
+  if (row <= photo) return;
+  note(job->id,
+       fmt::format("the features are larger than the photos ({:.1f} KB against {:.1f} KB): "
+                   "--head linear, a later cut (ndtrain model inspect) or --mode typical "
+                   "sends less",
+                   row, photo));
+}
+
 void TunerService::open_sink(const ActivePtr& job) {
+  compare_with_photos(job);
   if (const std::string why = numerics_differ(job); !why.empty()) {
     return end(job, JobState::kFailed, why);
   }
@@ -239,7 +263,7 @@ void TunerService::pump_work(const ActivePtr& job) {
 
 // A killed Tuner that comes back here finds the version that it has published before.
 void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
-  job->report.end(now());
+  job->report.end(now(), job->energy->take());
   Json result = Json::parse(outcome.result);
   result["report"] = Json::parse(job->report.json());
   if (outcome.model) {

@@ -68,7 +68,7 @@ struct PhotoRowMaker::Network {
 };
 
 PhotoRowMaker::PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock)
-    : config_(std::move(config)), devices_(devices), fs_(fs) {
+    : config_(std::move(config)), devices_(devices), fs_(fs), energy_(fs) {
   catalogue_ = open_catalogue(fs_, config_.cache, config_.photos);
   auto cache = SegmentStore::open(fs_, clock, join(config_.cache, "features"),
                                   {.budget_bytes = config_.cache_bytes});
@@ -171,6 +171,7 @@ Result<std::string> PhotoRowMaker::read(size_t place) const {
 
 Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
   const auto start = std::chrono::steady_clock::now();
+  (void)energy_.take();  // what was used between two calls is nobody's
   Made made;
   switch (job_.rows()) {
     case wire::Job::FEATURES:
@@ -186,6 +187,7 @@ Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
       made = crops(places, job_.rows() == wire::Job::PACKED_CROPS);
   }
   made.busy = seconds_since(start);
+  made.joules = energy_.take();
   return made;
 }
 

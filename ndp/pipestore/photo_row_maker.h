@@ -8,6 +8,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/runtime/devices.h"
+#include "ndp/engine/energy.h"
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
@@ -62,6 +63,7 @@ class PhotoRowMaker final : public RowMaker {
   std::map<std::string, std::string> csv_;  // label by path, of a CSV
   StoreInventory inventory_;
   wire::Job job_;
+  EnergyMeter energy_;
   Preprocess preprocess_;
   std::unique_ptr<Network> network_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,7 @@ class RowMaker {
     std::vector<Bad> bad;
     double busy = 0;                       // seconds
     std::map<std::string, double> stages;  // seconds by the engine's steps
+    std::optional<double> joules;          // that the machine's processors used meanwhile
   };
 
   virtual ~RowMaker() = default;

@@ -73,6 +73,7 @@ class PipeStoreService {
     std::unique_ptr<RowWork> work;
     size_t tasks = 0;                                          // on the lane
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
+    std::map<uint32_t, double> joules;                         // by run
   };
   struct Prepared {
     std::shared_ptr<const StoreInventory> inventory;

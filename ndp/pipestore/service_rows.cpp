@@ -133,8 +133,12 @@ void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
     stages[name] += seconds;
     stages_[name] += seconds;
   }
+  if (made->joules) job.joules[batch.run] += *made->joules;
   for (wire::FromStore& m : job.work->done(batch, made->rows, bad, made->busy)) {
     if (m.has_run_done()) {
+      if (const auto j = job.joules.find(batch.run); j != job.joules.end()) {
+        m.mutable_run_done()->set_joules(j->second);
+      }
       for (const auto& [name, seconds] : stages) {
         wire::Stage& s = *m.mutable_run_done()->add_stages();
         s.set_name(name);

@@ -7,6 +7,7 @@
 #include "ndp/wire/digests.h"
 
 namespace ndtrain {
+
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
     : setting_(setting), sessions_(std::move(me), heartbeat, window) {

@@ -7,7 +7,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,7 @@
 namespace ndtrain {
 
 struct StoreRecord {
-  std::string name, peer, numerics, version;  // version: of the program
+  std::string name, numerics, version;  // version: of the program
   uint64_t photos = 0;
   bool here = false, drained = false;
   uint64_t version_in_force = 0;

@@ -104,9 +104,9 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
     open_sink(job);
   } else {
     job->intake = std::make_unique<Intake>(std::move(rules));
-    if (sessions_.stores().size() < spec.stores) {
-      note(job->id, "waits for " + std::to_string(spec.stores) + " stores; " +
-                        std::to_string(sessions_.stores().size()) + " are here");
+    if (const size_t here = sessions_.stores().size(); here < spec.stores) {
+      note(job->id, fmt::format("waits for {} store{}; {} {} here", spec.stores,
+                                spec.stores == 1 ? "" : "s", here, here == 1 ? "is" : "are"));
     }
   }
   for (const std::string& store : sessions_.stores()) {
@@ -172,10 +172,12 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
   if (!closed.ok()) return end(job, JobState::kFailed, closed.status().message());
   job->open = true;
   job->report.photos(manifest.size(), durable.size());
-  start(job, kJobLane, [job, stores = job->intake->stores()]() -> Continuation {
+  start(job, kJobLane, [this, job, stores = job->intake->stores()] {
     job->work->manifest(job->intake->manifest(), stores);
-    job->introduced = true;
-    return nullptr;
+    return [this, job] {
+      job->introduced = true;
+      pump_work(job);
+    };
   });
   std::vector<uint64_t> here = durable;
   if (job->local) {  // made when its run is trained on

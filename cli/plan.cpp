@@ -86,6 +86,7 @@ DType feature_dtype(const std::string& name) {
 Profile measured(Context& context, const Args& args) {
   MeasureConfig config{.model = args.required("model")};
   config.photos = args.text("photos");
+  config.labels = args.text("labels");
   config.photo_bytes = static_cast<double>(args.bytes("photo-bytes"));
   if (config.photos.empty() && !(config.photo_bytes > 0)) {
     throw UsageError("--photos DIR, or --photo-count N and --photo-bytes BYTES, are missing");
@@ -199,6 +200,7 @@ int plan_table(Context& context, const Args& args, const Profile& profile) {
 void declare_plan(ArgsSpec& args) {
   args.flag("m,model", "the model, an ONNX file or a run directory, to be measured here", "MODEL");
   args.flag("photos", "photos to measure with, as for ndtrain train", "DIR");
+  args.flag("labels", "what they show, a CSV file,class (default: their directories)", "CSV");
   args.flag("photo-count", "how many photos there are (default: as many as in --photos)", "N");
   args.flag("photo-bytes", "mean size of a photo; without --photos such photos are drawn", "BYTES");
   args.flag("profile", "take measurements, prices and watts from this JSON file", "FILE");

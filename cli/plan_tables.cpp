@@ -125,6 +125,7 @@ Json to_json(const Prediction& p) {
                {"stores", p.stores},
                {"runs", p.runs},
                {"makespan_s", p.time.makespan_s},
+               {"publish_s", p.time.publish_s},
                {"begin_s", p.time.begin_s},
                {"first_run_s", p.time.first_run_s},
                {"bytes_up", p.time.bytes_up},

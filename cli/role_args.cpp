@@ -59,6 +59,8 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "--save-profile)",
             "PROFILE");
   args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
+  args.flag("labels", "of --mode ideal: a CSV file,class on the Tuner (default: the directories)",
+            "CSV");
   args.flag("feature-dtype", "f16 or f32: what crosses, and how the model rounds there", "TYPE",
             "f16");
   args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
@@ -134,6 +136,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
   text("freeze", "freeze");
   text("mode", "mode");
   text("photos", "photos");
+  text("labels", "labels");
   text("feature_dtype", "feature-dtype");
   number("val_split", "val-split");
   j["reset_optimizer"] = args.on("reset-optimizer");

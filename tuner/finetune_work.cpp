@@ -91,7 +91,10 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
 }
 
 std::vector<PhotoClaim> FinetuneWork::local_photos() {
-  const LabelledPhotos labelled = read_image_folder(shop_.fs, spec_.photos).or_throw();
+  const LabelledPhotos labelled =
+      (spec_.labels.empty() ? read_image_folder(shop_.fs, spec_.photos)
+                            : read_labels_csv(shop_.fs, spec_.labels, spec_.photos))
+          .or_throw();
   local_ = hash_photos(shop_.fs, *open_catalogue(shop_.fs, directory_, spec_.photos), labelled,
                        progress_);
   std::vector<PhotoClaim> claims;
@@ -167,6 +170,7 @@ std::string FinetuneWork::fingerprint() const {
   decisive.publish = plain.publish;
   decisive.mode = plain.mode;
   decisive.photos = plain.photos;
+  decisive.labels = plain.labels;
   Sha256 hash;
   hash.field(decisive.text()).field(to_hex(transfer_.extractor_id));
   for (const std::string& name : manifest_->classes()) hash.field(name);
@@ -213,7 +217,10 @@ bool FinetuneWork::run(uint32_t run) {
   begin_run(run);
   const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
   while (trainer_->epoch() < until) {
-    if (!loop_->train_epoch(*train, *val_, all)) return false;
+    // As often as one run over all photos would: after as many photos as there are in all.
+    const int64_t left = until - trainer_->epoch() - 1;
+    const bool validate = left % spec_.runs == 0;
+    if (!loop_->train_epoch(*train, validate ? val_.get() : nullptr, all)) return false;
   }
   report({.run = run,
           .photos = train->size(),
@@ -230,11 +237,12 @@ void FinetuneWork::report(const RunReport& r) {
   const double bound =
       std::sqrt(std::log(2 * static_cast<double>(trainer_->parameter_count()) / kTheta) /
                 (2 * static_cast<double>(r.photos)));
+  const EpochRow::Validation val = r.last.val.value_or(EpochRow::Validation{});
   progress_.say(fmt::format(
       "run {}/{}: {} photos, {:.2f} s of training, loss {:.4f}, val loss {:.4f}, top-1 {:.4f}, "
       "top-5 {:.4f}; bound on the difference of loss between runs {:.3f} (95 %)",
-      r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, r.last.val_loss, r.last.val_top1,
-      r.last.val_top5, bound));
+      r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, val.loss, val.top1, val.top5,
+      bound));
 }
 
 JobOutcome FinetuneWork::finish() {
@@ -251,13 +259,14 @@ JobOutcome FinetuneWork::finish() {
   Json runs = Json::array();
   int64_t photos = 0;
   for (const RunReport& r : reports_) {
+    const EpochRow::Validation val = r.last.val.value_or(EpochRow::Validation{});
     runs.push_back({{"run", r.run},
                     {"photos", r.photos},
                     {"train_s", r.train_s},
                     {"train_loss", r.last.train_loss},
-                    {"val_loss", r.last.val_loss},
-                    {"top1", r.last.val_top1},
-                    {"top5", r.last.val_top5}});
+                    {"val_loss", val.loss},
+                    {"top1", val.top1},
+                    {"top5", val.top5}});
     photos += r.photos;
   }
   const Json result = {{"model", whole.path},

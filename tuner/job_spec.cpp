@@ -117,6 +117,7 @@ std::string JobSpec::text() const {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
               {"photos", photos},
+              {"labels", labels},
               {"runs", runs},
               {"epochs", t.epochs},
               {"batch", t.batch},
@@ -158,6 +159,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("seed", s.seed);
   r.take("mode", kModes, s.mode);
   r.take("photos", s.photos);
+  r.take("labels", s.labels);
   r.take("runs", s.runs);
   r.take("epochs", t.epochs);
   r.take("batch", t.batch);

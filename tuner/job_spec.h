@@ -37,6 +37,7 @@ struct JobSpec {
   // kFinetune
   JobMode mode = JobMode::kNdpipe;
   std::string photos;  // of kIdeal: a directory on the Tuner
+  std::string labels;  // what they show: a CSV file,class; "": their directories
   uint32_t runs = 1;
   TrainerConfig trainer = {};  // of each run; `seed` is the job's
   double val_split = 0.2;

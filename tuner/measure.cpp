@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "framework/core/error.h"
@@ -99,6 +100,15 @@ class Measurement {
   }
 
   std::vector<std::string> classes() const {
+    if (!config_.labels.empty()) {
+      const LabelledPhotos labelled =
+          read_labels_csv(fs_, config_.labels, config_.photos).or_throw();
+      std::set<std::string> shown;
+      for (const LabelledPhotos::Item& i : labelled.items) {
+        shown.insert(labelled.classes[static_cast<size_t>(i.label)]);
+      }
+      return {shown.begin(), shown.end()};
+    }
     if (!config_.photos.empty()) {
       const Result<DataLayout> layout = find_layout(fs_, config_.photos);
       if (layout.ok()) {

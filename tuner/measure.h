@@ -15,6 +15,7 @@ namespace ndtrain {
 struct MeasureConfig {
   std::string model;
   std::string photos = {};  // a directory, as `ndtrain train` takes it; "": photos are drawn
+  std::string labels = {};  // what they show: a CSV file,class; "": their directories, if any
   double photo_bytes = 0;   // of drawn photos
   std::string head = "keep", freeze = "auto";
   DType feature_dtype = DType::kF16;
@@ -25,7 +26,7 @@ struct MeasureConfig {
 };
 
 // Both roles have as many cores as there are shared threads, and the speed that was measured. The
-// classes are the directories below the photos where there are any, else the model's. Throws Error.
+// classes are those that the photos show where that is known, else the model's. Throws Error.
 Profile measure_profile(const MeasureConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress);
 

@@ -1,6 +1,7 @@
 #include "tuner/timeline.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace ndtrain {
@@ -90,9 +91,11 @@ class Job {
 
   Timeline run() {
     t_.begin_s = begin();
-    double now = arrivals(extraction(t_.begin_s));
-    if (remote_) now = send_down(now, cut_.head_bytes * stores_, cut_.head_bytes);
-    t_.makespan_s = now;
+    t_.makespan_s = arrivals(extraction(t_.begin_s));
+    if (remote_) {
+      t_.publish_s =
+          send_down(t_.makespan_s, cut_.head_bytes * stores_, cut_.head_bytes) - t_.makespan_s;
+    }
     t_.tuner_s = tuner_.busy();
     t_.link_s = std::max(up_.busy(), down_.busy());
     return t_;
@@ -184,10 +187,11 @@ class Job {
     return std::max(arrived, trained);
   }
 
-  // The last run ends with the best epoch's weights, which are evaluated once more.
+  // Every run is validated as often as one run over all photos would be, and at its end; the last
+  // one ends with the best epoch's weights, which are evaluated once more.
   double training_s(int run) const {
     const double photos = photos_of(run) * (in_.all_runs ? run : 1);
-    const double evaluations = in_.epochs + (run == runs_ ? 1 : 0);
+    const double evaluations = std::ceil(in_.epochs / runs_) + (run == runs_ ? 1 : 0);
     return in_.epochs * photos * cut_.train_s + evaluations * photos_of(0) * cut_.evaluate_s;
   }
 

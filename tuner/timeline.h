@@ -13,7 +13,8 @@ inline constexpr double kWireOverhead = 1.05;  // headers of TCP, IP, Ethernet a
 inline constexpr double kEngineBatch = 32;     // photos that an engine hands on at once
 
 struct Timeline {
-  double makespan_s = 0;
+  double makespan_s = 0;   // until the model is trained
+  double publish_s = 0;    // then, until its head is at every store
   double begin_s = 0;      // when stores begin: the model and what is wanted have arrived
   double first_run_s = 0;  // when training begins
   // Busy time, of the slower half where a machine has cores and accelerators.

@@ -178,7 +178,7 @@ class Finetune {
     while (trainer_->epoch() < config_.trainer.epochs) {
       if (config_.patience > 0 && trainer_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
         break;
-      if (!loop_->train_epoch(*train_, *val_, config_.trainer.epochs)) {
+      if (!loop_->train_epoch(*train_, val_.get(), config_.trainer.epochs)) {
         result_.interrupted = true;
         break;
       }

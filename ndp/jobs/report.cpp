@@ -63,7 +63,7 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
   double low = INFINITY, high = -INFINITY;
   size_t n = 0;
   for (const Curve& c : curves) {
-    for (double y : c.y) low = std::min(low, y), high = std::max(high, y);
+    for (double y : c.y) low = std::fmin(low, y), high = std::fmax(high, y);
     n = std::max(n, c.y.size());
   }
   if (n == 0) return "";
@@ -91,11 +91,12 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
   double legend = kW - kRight;
   for (const Curve& c : curves) {
     std::string points;
-    for (size_t i = 0; i < c.y.size(); ++i)
-      points += fmt::format("{:.1f},{:.1f} ", x_of(i), y_of(c.y[i]));
+    for (size_t i = 0; i < c.y.size(); ++i) {
+      if (!std::isnan(c.y[i])) points += fmt::format("{:.1f},{:.1f} ", x_of(i), y_of(c.y[i]));
+    }
     svg += fmt::format(R"(<polyline points="{}" fill="none" stroke="{}" stroke-width="2"/>)",
                        points, c.colour);
-    for (size_t i = 0; n == 1 && i < c.y.size(); ++i) {
+    for (size_t i = 0; n == 1 && i < c.y.size() && !std::isnan(c.y[i]); ++i) {
       svg += fmt::format(R"(<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>)", x_of(i),
                          y_of(c.y[i]), c.colour);
     }
@@ -107,16 +108,22 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
 }
 
 std::string charts(const std::vector<EpochRow>& epochs) {
-  auto column = [&](double EpochRow::*member) {
+  // NaN where an epoch was not followed by a validation.
+  auto column = [&](auto value) {
     std::vector<double> y;
-    for (const EpochRow& r : epochs) y.push_back(r.*member);
+    for (const EpochRow& r : epochs) y.push_back(value(r));
     return y;
   };
+  auto validation = [&](double EpochRow::Validation::*member) {
+    return column([&](const EpochRow& r) { return r.val ? (*r.val).*member : NAN; });
+  };
   return "<div class=\"charts\">\n" +
-         chart("loss", {{"validation", "#c8553d", column(&EpochRow::val_loss)},
-                        {"training", "#2f6f9f", column(&EpochRow::train_loss)}}) +
-         chart("top-1", {{"validation", "#c8553d", column(&EpochRow::val_top1)},
-                         {"training", "#2f6f9f", column(&EpochRow::train_top1)}}) +
+         chart("loss",
+               {{"validation", "#c8553d", validation(&EpochRow::Validation::loss)},
+                {"training", "#2f6f9f", column([](const EpochRow& r) { return r.train_loss; })}}) +
+         chart("top-1",
+               {{"validation", "#c8553d", validation(&EpochRow::Validation::top1)},
+                {"training", "#2f6f9f", column([](const EpochRow& r) { return r.train_top1; })}}) +
          "</div>\n";
 }
 

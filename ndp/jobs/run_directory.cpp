@@ -22,19 +22,22 @@ constexpr const char* kCsvHeader =
     "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds\n";
 
 Json to_json(const EpochRow& r) {
-  return {{"epoch", r.epoch},
-          {"train_loss", r.train_loss},
-          {"train_top1", r.train_top1},
-          {"val_loss", r.val_loss},
-          {"val_top1", r.val_top1},
-          {"val_top5", r.val_top5},
-          {"lr", r.lr},
-          {"seconds", r.seconds}};
+  Json j = {{"epoch", r.epoch}, {"train_loss", r.train_loss}, {"train_top1", r.train_top1}};
+  if (r.val) {
+    j["val_loss"] = r.val->loss;
+    j["val_top1"] = r.val->top1;
+    j["val_top5"] = r.val->top5;
+  }
+  j["lr"] = r.lr;
+  j["seconds"] = r.seconds;
+  return j;
 }
 
 std::string to_csv(const EpochRow& r) {
-  return fmt::format("{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6f},{:.8g},{:.3f}\n", r.epoch, r.train_loss,
-                     r.train_top1, r.val_loss, r.val_top1, r.val_top5, r.lr, r.seconds);
+  const std::string val =
+      r.val ? fmt::format("{:.6f},{:.6f},{:.6f}", r.val->loss, r.val->top1, r.val->top5) : ",,";
+  return fmt::format("{},{:.6f},{:.6f},{},{:.8g},{:.3f}\n", r.epoch, r.train_loss, r.train_top1,
+                     val, r.lr, r.seconds);
 }
 
 }  // namespace
@@ -48,9 +51,17 @@ std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
     jsonl.remove_prefix(end + 1);
     if (j.is_discarded() || !j.contains("epoch")) continue;
     auto number = [&](const char* key) { return j.value(key, 0.0); };
-    rows.push_back({j.value("epoch", int64_t{0}), number("train_loss"), number("train_top1"),
-                    number("val_loss"), number("val_top1"), number("val_top5"), number("lr"),
-                    number("seconds")});
+    EpochRow row{.epoch = j.value("epoch", int64_t{0}),
+                 .train_loss = number("train_loss"),
+                 .train_top1 = number("train_top1"),
+                 .val = std::nullopt,
+                 .lr = number("lr"),
+                 .seconds = number("seconds")};
+    if (j.contains("val_loss")) {
+      row.val = {
+          .loss = number("val_loss"), .top1 = number("val_top1"), .top5 = number("val_top5")};
+    }
+    rows.push_back(row);
   }
   return rows;
 }
@@ -115,14 +126,17 @@ void RunDirectory::add_epoch(const EpochRow& row) {
     append(events_name_, tfevents_header(now));
   }
   std::string events;
-  for (const auto& [tag, value] : {std::pair{"loss/train", row.train_loss},
-                                   {"loss/val", row.val_loss},
-                                   {"top1/train", row.train_top1},
-                                   {"top1/val", row.val_top1},
-                                   {"top5/val", row.val_top5},
-                                   {"lr", row.lr}}) {
+  const auto add = [&](const char* tag, double value) {
     events += tfevents_scalar(now, row.epoch, tag, static_cast<float>(value));
+  };
+  add("loss/train", row.train_loss);
+  add("top1/train", row.train_top1);
+  if (row.val) {
+    add("loss/val", row.val->loss);
+    add("top1/val", row.val->top1);
+    add("top5/val", row.val->top5);
   }
+  add("lr", row.lr);
   append(events_name_, events);
   epochs_.push_back(row);
 }

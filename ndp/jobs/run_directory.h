@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,8 +20,12 @@ namespace ndtrain {
 
 struct EpochRow {
   int64_t epoch = 0;  // from 1, as people count
-  double train_loss = 0, train_top1 = 0, val_loss = 0, val_top1 = 0, val_top5 = 0, lr = 0,
-         seconds = 0;
+  double train_loss = 0, train_top1 = 0;
+  struct Validation {
+    double loss = 0, top1 = 0, top5 = 0;
+  };
+  std::optional<Validation> val;  // after the epochs that were followed by one
+  double lr = 0, seconds = 0;
 };
 
 class RunDirectory {

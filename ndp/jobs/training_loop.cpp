@@ -32,7 +32,7 @@ bool TrainingLoop::restore() {
   return true;
 }
 
-bool TrainingLoop::train_epoch(Dataset& train, Dataset& val, int64_t epochs) {
+bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
   const std::chrono::nanoseconds begun = clock_.monotonic();
   auto seconds = [&] { return std::chrono::duration<double>(clock_.monotonic() - begun).count(); };
   const int64_t batch = trainer_.config().batch;
@@ -48,23 +48,23 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset& val, int64_t epochs) {
     save("last.safetensors");
     return false;
   }
-  Evaluation e;
-  if (val.size() > 0) e = trainer_.evaluate(val);
-  seconds_ += seconds();
-  const EpochRow row{.epoch = epoch.epoch + 1,
-                     .train_loss = epoch.loss,
-                     .train_top1 = epoch.top1,
-                     .val_loss = e.loss,
-                     .val_top1 = e.top1,
-                     .val_top5 = e.top5,
-                     .lr = epoch.lr,
-                     .seconds = seconds()};
-  progress_.update(train.size(),
-                   fmt::format("loss {:.4f}  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}",
-                               row.train_loss, row.val_loss, row.val_top1, row.val_top5));
+  EpochRow row{.epoch = epoch.epoch + 1,
+               .train_loss = epoch.loss,
+               .train_top1 = epoch.top1,
+               .val = std::nullopt,
+               .lr = epoch.lr};
+  std::string line = fmt::format("loss {:.4f}", row.train_loss);
+  if (val && val->size() > 0) {
+    const Evaluation e = trainer_.evaluate(*val);
+    row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
+    line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
+  }
+  row.seconds = seconds();
+  seconds_ += row.seconds;
+  progress_.update(train.size(), line);
   progress_.end();
-  if (e.top1 > best_top1_ || best_epoch_ < 0 || val.size() == 0) {
-    best_top1_ = e.top1;
+  if (val && (!row.val || row.val->top1 > best_top1_ || best_epoch_ < 0)) {
+    best_top1_ = row.val ? row.val->top1 : 0;
     best_epoch_ = epoch.epoch;
     save("best.safetensors");
   }

@@ -24,9 +24,10 @@ class TrainingLoop {
   // Goes on where last.safetensors stands; false when there is none. Throws Error when it is of
   // another training.
   bool restore();
-  // The next epoch, or the rest of it, of `epochs` in all; evaluates, and keeps the best. False:
+  // The next epoch, or the rest of it, of `epochs` in all; evaluates on `val` (nullptr: not after
+  // this epoch) and keeps the best that was evaluated; with an empty `val`, the last. False:
   // interrupted, and saved in the middle.
-  bool train_epoch(Dataset& train, Dataset& val, int64_t epochs);
+  bool train_epoch(Dataset& train, Dataset* val, int64_t epochs);
   // Back to the weights of the best epoch.
   void restore_best();
 

@@ -11,8 +11,8 @@ ReportInput input() {
   return {.title = "<run> & co",
           .facts = {{"a", "<b>"}},
           .classes = {"cat", "dog \"x\""},
-          .epochs = {{.epoch = 1, .train_loss = 1, .val_loss = 2},
-                     {.epoch = 2, .train_loss = 0.5, .val_loss = 1}},
+          .epochs = {{.epoch = 1, .train_loss = 1, .val = EpochRow::Validation{.loss = 2}},
+                     {.epoch = 2, .train_loss = 0.5, .val = EpochRow::Validation{.loss = 1}}},
           .best_epoch = 2,
           .confusion = {3, 1, 0, 4},
           .photos = {{"/gone.jpg", 0, 1, 0.1F}}};

@@ -1,5 +1,6 @@
 #include "ndp/jobs/run_directory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "framework/core/memory_fs.h"
@@ -9,7 +10,9 @@ namespace ndtrain {
 namespace {
 
 EpochRow row(int64_t epoch) {
-  return {.epoch = epoch, .train_loss = 1.0 / static_cast<double>(epoch), .val_top1 = 0.5};
+  return {.epoch = epoch,
+          .train_loss = 1.0 / static_cast<double>(epoch),
+          .val = EpochRow::Validation{.top1 = 0.5}};
 }
 
 TEST(RunDirectory, ResumeKeepsEarlierRowsAndDropsATornOne) {
@@ -32,6 +35,16 @@ TEST(RunDirectory, ResumeKeepsEarlierRowsAndDropsATornOne) {
   EXPECT_EQ(fs.read("/run/metrics.jsonl").or_throw(), before);
   run.add_epoch(row(3));
   EXPECT_EQ(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).size(), 3U);
+}
+
+TEST(RunDirectory, AnEpochWithoutAValidationLeavesItsColumnsEmpty) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory run(fs, clock, "/run", false);
+  run.add_epoch({.epoch = 1, .train_loss = 0.5, .lr = 0.25});
+  EXPECT_THAT(fs.read("/run/results.csv").or_throw(),
+              testing::HasSubstr("1,0.500000,0.000000,,,,0.25,"));
+  EXPECT_FALSE(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).at(0).val);
 }
 
 // A checkpoint is written after the row of its epoch, and is durable: so must the row be.

@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 
 #include "ndp/labels/label_db.h"
+#include "tests/roles/breaking_relay.h"
 #include "tests/roles/roles_fixture.h"
 
 namespace ndtrain {
 namespace {
 
+using testing::BreakingRelay;
 using ::testing::HasSubstr;
 using testing::RolesTest;
 using testing::RunningStore;
@@ -145,6 +147,25 @@ TEST_F(NearData, AStoreThatComesBackAndATunerThatStartsAgainChangeNothing) {
   TunerDaemon daemon(tuner("disturbed"), devices_, real_fs(), system_clock());
   RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
   EXPECT_EQ(outcome(daemon, s)["model_id"], undisturbed);
+}
+
+TEST_F(NearData, AStoreLostForGoodWhosePhotosAnotherHoldsChangesNothing) {
+  const std::string undisturbed = run(spec(1, 3), "calm")["model_id"];
+  TunerConfig config = tuner("bereft");
+  config.listen = "127.0.0.1:0";
+  TunerDaemon daemon(config, devices_, real_fs(), system_clock());
+  JobSpec s = spec(2, 3);
+  s.store_timeout = 1;
+  s.model = to_hex(daemon.add_model(at("base.onnx")));
+  // b's inventory gets through, and the features of a few of its photos.
+  BreakingRelay relay(daemon.address(), {.down = {}, .up = 24'000, .connections = 1});
+  PipeStoreConfig all = store("a", 0, 1), half = store("b", 0, 2);
+  all.tuner = daemon.address();
+  half.tuner = relay.address();
+  RunningStore a(all, devices_), b(half, devices_);
+  EXPECT_EQ(outcome(daemon, s)["model_id"], undisturbed);
+  EXPECT_THAT(log_, HasSubstr("store b has left"));
+  EXPECT_THAT(log_, HasSubstr("on 2 stores"));
 }
 
 }  // namespace

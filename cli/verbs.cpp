@@ -10,6 +10,7 @@ namespace ndtrain::cli {
 VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_intake);
+VERB(bench_labels);
 VERB(bench_train);
 VERB(cache_gc);
 VERB(cache_ls);
@@ -185,6 +186,10 @@ std::span<const Verb> verbs() {
            "--state DIR [--photos N] [--row-bytes N]",
            "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
            run_bench_intake},
+      Verb{"bench labels", "how fast labels get into a database, and answers out of one",
+           "--db URL [--photos N] [--classes C]",
+           "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
+           declare_bench_labels, run_bench_labels},
       Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",

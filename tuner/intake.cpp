@@ -250,7 +250,7 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
   }
   store.received[f.run()] += numbers->size();
   const auto message = std::make_shared<const wire::Rows>(std::move(f));
-  Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message});
+  Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
   std::string_view bytes = message->rows();
   size_t row = 0;
   for (uint64_t number : *numbers) {

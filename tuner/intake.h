@@ -40,6 +40,7 @@ class Intake {
     uint32_t run = 0;
     std::vector<std::pair<uint64_t, std::string_view>> rows;  // manifest number, row
     std::shared_ptr<const wire::Rows> message;                // holds their bytes
+    std::string store;                                        // that made them
   };
   // What a store says it has, once it is counted in.
   struct Inventory {

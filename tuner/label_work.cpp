@@ -45,6 +45,7 @@ LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, con
                            .created = model.created,
                            .metrics = model.metrics};
   version_ = db_.version(task_, version).or_throw();
+  db_.put_in_force(task_, version_).or_throw();
 }
 
 // The collection has all photos of the manifest by now.
@@ -81,10 +82,19 @@ Status LabelSink::inventory(const Intake::Inventory& inventory) {
   return {};
 }
 
+Result<int64_t> LabelSink::store_id(const std::string& name) {
+  if (const auto it = stores_.find(name); it != stores_.end()) return it->second;
+  const Result<int64_t> id = db_.store(name);
+  if (id.ok()) stores_[name] = *id;
+  return id;
+}
+
 Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows> rows) {
   LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = version_};
   std::vector<Intake::BadRow> bad;
   for (const Intake::Rows& r : rows) {
+    const Result<int64_t> store = store_id(r.store);
+    if (!store.ok()) return store.status();
     for (const auto& [number, row] : r.rows) {
       const Result<std::vector<RowLabel>> top = read_label_row(row, classes_);
       if (!top.ok() || top->empty()) {
@@ -94,7 +104,8 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
       NewLabel label{.photo = photos_.at(manifest_->entry(number).digest),
                      .class_id = class_ids_[(*top)[0].class_id],
                      .score = (*top)[0].score,
-                     .time = clock_.unix_seconds()};
+                     .time = clock_.unix_seconds(),
+                     .store = *store};
       for (const RowLabel& l : *top) label.top_k.push_back({class_ids_[l.class_id], l.score});
       batch.labels.push_back(std::move(label));
     }

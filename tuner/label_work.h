@@ -23,7 +23,7 @@ inline constexpr size_t kRowLabelBytes = 8;
 Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes);
 
 // Rows into the label database; a photo that the version has labelled before is durable. Paths are
-// STORE/path.
+// STORE/path. The version is put in force: labels of others are stale from then on.
 class LabelSink final : public RowSink {
  public:
   LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec);
@@ -37,6 +37,8 @@ class LabelSink final : public RowSink {
   int64_t version() const { return version_; }
 
  private:
+  Result<int64_t> store_id(const std::string& name);
+
   LabelDb& db_;
   Clock& clock_;
   size_t classes_;
@@ -44,6 +46,7 @@ class LabelSink final : public RowSink {
   std::vector<int64_t> class_ids_;
   const Manifest* manifest_ = nullptr;
   std::map<Digest, int64_t> photos_;  // ids in the database
+  std::map<std::string, int64_t> stores_;
   int64_t labelled_ = 0, before_ = 0;
 };
 

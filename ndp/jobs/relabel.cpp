@@ -33,6 +33,7 @@ class Relabel {
     result_.labelled = static_cast<int64_t>(todo.size());
     if (config_.dry_run) return result_;
     result_.labelled = 0;
+    db_.put_in_force(task_, result_.version).or_throw();
     label(todo);
     return result_;
   }

@@ -59,6 +59,11 @@ Result<int64_t> existing_task(LabelDb& db, const std::string& name) {
   return db.task(name);
 }
 
+Result<int64_t> existing_store(LabelDb& db, const std::string& name) {
+  if (Status s = require_name("store", name, db.stores()); !s.ok()) return s;
+  return db.store(name);
+}
+
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,
                  const std::string& class_name, int64_t time) {
   Result<int64_t> photo = db.find_photo(collection, path);

@@ -1,34 +1,61 @@
 #include "ndp/labels/label_row.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace ndtrain {
 
-std::string top_k_text(const std::vector<ScoredClass>& top_k) {
-  std::string text = "[";
-  for (const ScoredClass& scored : top_k) {
-    if (!std::isfinite(scored.score)) throw Error("label: a top-k score of ", scored.score);
-    if (text.size() > 1) text += ',';
-    // Scores are computed in f32: more digits would be noise.
-    text += fmt::format("[{},{}]", scored.class_id, static_cast<float>(scored.score));
-  }
-  return text += ']';
+namespace {
+
+sql::Failure corrupt() {
+  return sql::Failure{Status(Code::kCorrupt, "the label database has a bad top_k")};
 }
 
-std::vector<ScoredClass> top_k_from(const std::string& text) {
-  const auto corrupt = [] {
-    return sql::SqliteFailure{Status(Code::kCorrupt, "the label database has a bad top_k")};
-  };
+void put_u32(std::string& to, uint32_t v) {
+  for (int i = 0; i < 4; ++i) to += static_cast<char>(v >> 8 * i);
+}
+
+uint32_t u32_at(const std::string& from, size_t at) {
+  uint32_t v = 0;
+  for (size_t i = 0; i < 4; ++i) v |= uint32_t{static_cast<uint8_t>(from[at + i])} << 8 * i;
+  return v;
+}
+
+}  // namespace
+
+std::string top_k_blob(const std::vector<ScoredClass>& top_k) {
+  std::string blob;
+  blob.reserve(8 * top_k.size());
+  for (const ScoredClass& scored : top_k) {
+    if (!std::isfinite(scored.score)) throw Error("label: a top-k score of ", scored.score);
+    const auto id = static_cast<uint32_t>(scored.class_id);
+    if (id != scored.class_id) throw Error("label: a class id of ", scored.class_id);
+    put_u32(blob, id);
+    // Scores are computed in f32: more digits would be noise.
+    put_u32(blob, std::bit_cast<uint32_t>(static_cast<float>(scored.score)));
+  }
+  return blob;
+}
+
+std::vector<ScoredClass> top_k_from(const std::string& blob) {
+  if (blob.size() % 8 != 0) throw corrupt();
+  std::vector<ScoredClass> top_k;
+  for (size_t at = 0; at < blob.size(); at += 8) {
+    top_k.push_back({u32_at(blob, at), std::bit_cast<float>(u32_at(blob, at + 4))});
+    if (!std::isfinite(top_k.back().score)) throw corrupt();
+  }
+  return top_k;
+}
+
+std::vector<ScoredClass> top_k_from_text(const std::string& text) {
   const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (!json.is_array()) throw corrupt();
   std::vector<ScoredClass> top_k;
   for (const nlohmann::json& pair : json) {
-    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_integer() ||
-        !pair[1].is_number()) {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned() ||
+        pair[0].get<uint64_t>() > UINT32_MAX || !pair[1].is_number()) {
       throw corrupt();
     }
     top_k.push_back({pair[0].get<int64_t>(), pair[1].get<float>()});
@@ -39,13 +66,13 @@ std::vector<ScoredClass> top_k_from(const std::string& text) {
 Digest digest_from(const std::string& bytes) {
   Digest digest;
   if (bytes.size() != digest.size()) {
-    throw sql::SqliteFailure{Status(Code::kCorrupt, "the label database has a bad digest")};
+    throw sql::Failure{Status(Code::kCorrupt, "the label database has a bad digest")};
   }
   std::copy(bytes.begin(), bytes.end(), digest.begin());
   return digest;
 }
 
-LabelRow label_row(const sql::Statement& row) {
+LabelRow label_row(const SqlRow& row) {
   LabelRow label{.photo = row.integer(0),
                  .digest = digest_from(row.bytes(1)),
                  .class_id = row.integer(2),
@@ -56,7 +83,19 @@ LabelRow label_row(const sql::Statement& row) {
   if (!row.is_null(5)) label.top_k = top_k_from(row.bytes(5));
   if (!row.is_null(7)) label.version = row.integer(7);
   if (!row.is_null(8)) label.version_content = digest_from(row.bytes(8));
+  label.store = row.bytes(10);
+  label.at_random = row.integer(11) != 0;
+  label.withdrawn = !row.is_null(12);
   return label;
+}
+
+HeldLabel held_label(const SqlRow& row, int first) {
+  return {.seq = row.integer(first),
+          .source = static_cast<LabelSource>(row.integer(first + 1)),
+          .version = row.is_null(first + 2) ? 0 : row.integer(first + 2),
+          .class_id = row.integer(first + 3),
+          .time = row.integer(first + 4),
+          .current = row.integer(first + 5) != 0};
 }
 
 }  // namespace ndtrain

@@ -1,5 +1,6 @@
 #include "ndp/labels/migrations.h"
 
+#include "ndp/labels/label_row.h"
 #include "ndp/labels/schema.h"
 
 namespace ndtrain {
@@ -7,24 +8,25 @@ namespace {
 
 constexpr int64_t kApplicationId = 0x4e44544c;  // "NDTL", PRAGMA application_id
 
-constexpr std::string_view kMigrations[] = {kSchema1};
+constexpr std::string_view kMigrations[] = {kSchema1, kSchema2};
 
 }  // namespace
 
 std::span<const std::string_view> label_migrations() { return kMigrations; }
 
 void migrate(sql::Database& db, std::span<const std::string_view> migrations) {
+  db.define("ndt_top_k", [](const std::string& text) { return top_k_blob(top_k_from_text(text)); });
   sql::Transaction transaction(db);
   const int64_t version = db.integer("PRAGMA user_version");
   const bool ours = db.integer("PRAGMA application_id") == kApplicationId;
   if (!ours && (version != 0 || db.integer("SELECT count(*) FROM sqlite_master") != 0)) {
-    throw sql::SqliteFailure{Status(Code::kUnsupported, "the file is not a label database")};
+    throw sql::Failure{Status(Code::kUnsupported, "the file is not a label database")};
   }
   const auto newest = static_cast<int64_t>(migrations.size());
   if (version > newest || version < 0) {
-    throw sql::SqliteFailure{Status(
-        Code::kUnsupported, "the label database has schema version " + std::to_string(version) +
-                                ", this program knows " + std::to_string(newest))};
+    throw sql::Failure{Status(Code::kUnsupported,
+                              "the label database has schema version " + std::to_string(version) +
+                                  ", this program knows " + std::to_string(newest))};
   }
   for (int64_t v = version; v < newest; ++v) {
     db.execute(std::string(migrations[static_cast<size_t>(v)]));

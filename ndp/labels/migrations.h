@@ -12,7 +12,7 @@ namespace ndtrain {
 // released.
 std::span<const std::string_view> label_migrations();
 
-// Applies what is lacking, all in one transaction. Throws SqliteFailure; kUnsupported: the file has
+// Applies what is lacking, all in one transaction. Throws Failure; kUnsupported: the file has
 // a later version than `migrations`, or is not a label database.
 void migrate(sql::Database& db, std::span<const std::string_view> migrations);
 

@@ -5,8 +5,7 @@
 
 namespace ndtrain {
 
-// Keys are integers: random 32-byte keys make every insert touch another page. Exactly one label of
-// each (task, photo) has current = 1; the partial indexes hold that and serve the queries.
+// Keys are integers: random 32-byte keys make every insert touch another page.
 inline constexpr std::string_view kSchema1 = R"sql(
 CREATE TABLE collections (
   id INTEGER PRIMARY KEY,
@@ -65,6 +64,69 @@ CREATE UNIQUE INDEX labels_once ON labels (version, photo) WHERE version IS NOT 
 CREATE UNIQUE INDEX labels_current ON labels (task, photo) WHERE current = 1;
 CREATE INDEX labels_class ON labels (task, class, photo) WHERE current = 1;
 CREATE INDEX labels_history ON labels (photo, task, source);
+)sql";
+
+// A photo's labels lie side by side, so that a new one finds the one it replaces on its own page;
+// one of each (photo, task) that is not withdrawn has current = 1, and only these are in the two
+// indexes. The id of a deleted photo is never given to another. top_k is blob now: see label_row.h.
+inline constexpr std::string_view kSchema2 = R"sql(
+DROP INDEX places_photo;
+DROP INDEX labels_once;
+DROP INDEX labels_current;
+DROP INDEX labels_class;
+DROP INDEX labels_history;
+ALTER TABLE labels RENAME TO labels_1;
+ALTER TABLE places RENAME TO places_1;
+ALTER TABLE photos RENAME TO photos_1;
+
+CREATE TABLE photos (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  sha256 BLOB NOT NULL UNIQUE CHECK (length(sha256) = 32)
+);
+INSERT INTO photos SELECT id, sha256 FROM photos_1;
+CREATE TABLE places (
+  collection INTEGER NOT NULL REFERENCES collections (id),
+  path TEXT NOT NULL,
+  photo INTEGER NOT NULL REFERENCES photos (id),
+  PRIMARY KEY (collection, path)
+) WITHOUT ROWID;
+INSERT INTO places SELECT collection, path, photo FROM places_1;
+CREATE INDEX places_photo ON places (photo, collection, path);
+
+CREATE TABLE stores (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE
+);
+ALTER TABLE versions ADD COLUMN withdrawn INTEGER;
+ALTER TABLE tasks ADD COLUMN in_force INTEGER REFERENCES versions (id);
+UPDATE tasks SET in_force =
+  (SELECT id FROM versions WHERE task = tasks.id ORDER BY created DESC, id DESC LIMIT 1);
+
+CREATE TABLE labels (
+  photo INTEGER NOT NULL REFERENCES photos (id),
+  task INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  class INTEGER NOT NULL,
+  score REAL,
+  source INTEGER NOT NULL CHECK (source BETWEEN 1 AND 4),
+  version INTEGER,
+  store INTEGER REFERENCES stores (id),
+  time INTEGER NOT NULL,
+  at_random INTEGER NOT NULL,
+  current INTEGER NOT NULL CHECK (current IN (0, 1)),
+  top_k BLOB,
+  PRIMARY KEY (photo, task, seq),
+  CHECK ((source = 1) = (version IS NOT NULL)),
+  FOREIGN KEY (task, class) REFERENCES classes (task, id),
+  FOREIGN KEY (task, version) REFERENCES versions (task, id)
+) WITHOUT ROWID;
+INSERT INTO labels SELECT photo, task, row_number() OVER (PARTITION BY photo, task ORDER BY id),
+  class, score, source, version, NULL, time, 0, current, ndt_top_k(top_k) FROM labels_1;
+CREATE INDEX labels_class ON labels (task, class, photo) WHERE current = 1;
+CREATE INDEX labels_version ON labels (task, version, photo) WHERE current = 1;
+DROP TABLE labels_1;
+DROP TABLE places_1;
+DROP TABLE photos_1;
 )sql";
 
 }  // namespace ndtrain

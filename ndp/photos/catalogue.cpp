@@ -8,12 +8,12 @@ namespace {
 
 constexpr std::string_view kFile = "catalogue.sqlite";
 
-// Runs `f` and turns SqliteFailure into the Status it holds.
+// Runs `f` and turns Failure into the Status it holds.
 template <typename F>
 auto guarded(F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const sql::SqliteFailure& failure) {
+  } catch (const sql::Failure& failure) {
     return failure.status;
   }
 }

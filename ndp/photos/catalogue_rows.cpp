@@ -35,7 +35,7 @@ bool prepare_schema(sql::Database& db) {
   const int64_t version = db.integer("PRAGMA user_version");
   if (version == kVersion) return true;
   if (version != 0) {
-    throw sql::SqliteFailure{
+    throw sql::Failure{
         Status(Code::kCorrupt, "photo catalogue: version " + std::to_string(version) + ", not " +
                                    std::to_string(kVersion) + "; remove it to scan anew")};
   }

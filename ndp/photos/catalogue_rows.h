@@ -1,4 +1,4 @@
-// The catalogue's table and its statements. All calls throw SqliteFailure.
+// The catalogue's table and its statements. All calls throw Failure.
 #pragma once
 
 #include <optional>

@@ -9,7 +9,7 @@
 
 namespace ndtrain {
 
-// One scan, from the first page to the verdict on what is gone. Throws SqliteFailure.
+// One scan, from the first page to the verdict on what is gone. Throws Failure.
 class CatalogueScan {
  public:
   CatalogueScan(CatalogueRows& rows, PhotoSource& source, ThreadPool& pool,

@@ -26,13 +26,29 @@ Code code_of(int error) {
 
 [[noreturn]] void fail(sqlite3* db, int error) {
   const char* file = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
-  throw SqliteFailure{
+  throw Failure{
       Status(code_of(error), std::string(file != nullptr ? file : "database") + ": " +
                                  (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(error)))};
 }
 
 void check(sqlite3* db, int result) {
   if (result != SQLITE_OK) fail(db, result);
+}
+
+using TextToBlob = std::function<std::string(const std::string&)>;
+
+void call(sqlite3_context* context, int, sqlite3_value** values) {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(values[0]));
+  if (text == nullptr) return;  // NULL
+  try {
+    const auto& f = *static_cast<const TextToBlob*>(sqlite3_user_data(context));
+    const std::string blob = f(text);
+    sqlite3_result_blob64(context, blob.data(), blob.size(), SQLITE_TRANSIENT);
+  } catch (const Failure& failure) {
+    sqlite3_result_error(context, failure.status.message().c_str(), -1);
+  } catch (const std::exception& e) {
+    sqlite3_result_error(context, e.what(), -1);
+  }
 }
 
 }  // namespace
@@ -55,6 +71,12 @@ Database::~Database() { sqlite3_close(db_); }
 
 void Database::execute(const std::string& sql) {
   check(db_, sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr));
+}
+
+void Database::define(const char* name, std::function<std::string(const std::string&)> f) {
+  check(db_, sqlite3_create_function_v2(db_, name, 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+                                        new TextToBlob(std::move(f)), call, nullptr, nullptr,
+                                        [](void* p) { delete static_cast<TextToBlob*>(p); }));
 }
 
 int64_t Database::integer(const std::string& sql) {

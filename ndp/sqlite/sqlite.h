@@ -1,23 +1,20 @@
-// As much of SQLite as our databases need. A failure is thrown as SqliteFailure; the folder that
+// As much of SQLite as our databases need. What goes wrong is thrown as Failure; the folder that
 // uses this catches it and returns its Status.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
-#include "framework/core/status.h"
+#include "ndp/sqlite/failure.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
 
 namespace ndtrain::sql {
-
-struct SqliteFailure {
-  Status status;
-};
 
 // A connection; one thread at a time.
 class Database {
@@ -29,6 +26,8 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   void execute(const std::string& sql);  // never with text from outside
+  // A function of SQL from text to a blob; NULL stays NULL. What `f` throws fails the statement.
+  void define(const char* name, std::function<std::string(const std::string&)> f);
   int64_t integer(const std::string& sql);
   int64_t last_id() const;
   int64_t changes() const;  // rows the last statement inserted, updated or deleted

@@ -28,7 +28,7 @@ class LabelCsvTest : public LabelsTest {
   }
 };
 
-TEST_F(LabelCsvTest, ReadsColumnsByNameOrByPlace) {
+TEST_P(LabelCsvTest, ReadsColumnsByNameOrByPlace) {
   const LabelImport named =
       import("\xef\xbb\xbftime,label,ignored,file\r\n5,cat,x,photo 0.jpg\r\n\r\n,dog,y,photo 1.jpg")
           .or_throw();
@@ -42,14 +42,14 @@ TEST_F(LabelCsvTest, ReadsColumnsByNameOrByPlace) {
   EXPECT_EQ(rows[0].source, LabelSource::kImport);
 }
 
-TEST_F(LabelCsvTest, ImportingTwiceChangesNothing) {
+TEST_P(LabelCsvTest, ImportingTwiceChangesNothing) {
   const char* csv = "path,label,time\nphoto 0.jpg,cat,5\nphoto 0.jpg,dog,3\nphoto 1.jpg,dog,5\n";
   EXPECT_EQ(import(csv).or_throw().added, 3);
   EXPECT_EQ(import(csv).or_throw().added, 0);
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=dog"));
 }
 
-TEST_F(LabelCsvTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
+TEST_P(LabelCsvTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
   const PhotoPlace odd{"with \"quotes\", commas\r\nand lines.jpg", sha256("odd")};
   const int64_t photo = db->add_photos(collection, {&odd, 1}).or_throw()[0];
   put(LabelSource::kHuman, photo, dog, 7);
@@ -68,7 +68,7 @@ TEST_F(LabelCsvTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
   EXPECT_EQ(db->query({.collection = collection, .task = copy}).or_throw().rows[0].path, odd.path);
 }
 
-TEST_F(LabelCsvTest, ExportsMoreThanOnePage) {
+TEST_P(LabelCsvTest, ExportsMoreThanOnePage) {
   const auto many = db->add_photos(collection, places(10, 2500)).or_throw();
   LabelBatch batch{.task = task, .source = LabelSource::kFolder};
   for (const int64_t photo : many) batch.labels.push_back({.photo = photo, .class_id = cat});
@@ -77,14 +77,14 @@ TEST_F(LabelCsvTest, ExportsMoreThanOnePage) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2501);
 }
 
-TEST_F(LabelCsvTest, UnknownPhotosAreListedAndTheRestGetsIn) {
+TEST_P(LabelCsvTest, UnknownPhotosAreListedAndTheRestGetsIn) {
   const LabelImport report = import("photo 0.jpg,cat\nnowhere.jpg,cat\n").or_throw();
   EXPECT_EQ(report.added, 1);
   EXPECT_EQ(report.unknown_photos, 1);
   EXPECT_THAT(report.unknown, ElementsAre("nowhere.jpg"));
 }
 
-TEST_F(LabelCsvTest, ABadRowIsNamedAndNothingGetsIn) {
+TEST_P(LabelCsvTest, ABadRowIsNamedAndNothingGetsIn) {
   const std::pair<const char*, const char*> bad[] = {
       {"path,label\nphoto 0.jpg,cat\nphoto 1.jpg\n", "line 3"},
       {"path,label,score\nphoto 0.jpg,cat,high\n", "'high'"},
@@ -102,11 +102,13 @@ TEST_F(LabelCsvTest, ABadRowIsNamedAndNothingGetsIn) {
   EXPECT_TRUE(labels().empty());
 }
 
-TEST_F(LabelCsvTest, AFileThatCannotBeWrittenIsReported) {
+TEST_P(LabelCsvTest, AFileThatCannotBeWrittenIsReported) {
   const auto full = [](std::string_view) { return Status(Code::kNoSpace, "full"); };
   const LabelQuery query{.collection = collection, .task = task};
   EXPECT_EQ(export_labels(*db, query, full).status().code(), Code::kNoSpace);
 }
+
+NDT_FOR_ALL_DATABASES(LabelCsvTest);
 
 }  // namespace
 }  // namespace ndtrain

@@ -18,13 +18,17 @@ using testing::IsEmpty;
 constexpr auto kModel = LabelSource::kModel, kFolder = LabelSource::kFolder,
                kImport = LabelSource::kImport, kHuman = LabelSource::kHuman;
 
-TEST_F(LabelsTest, ALabelComesBackAsItWasPut) {
+TEST_P(LabelsTest, ALabelComesBackAsItWasPut) {
   const int64_t v = version("model", 5);
   const std::vector<ScoredClass> top_k{{dog, 0.75f}, {cat, 0.1f}};
-  const LabelBatch batch{
-      .task = task,
-      .version = v,
-      .labels = {{.photo = photos[3], .class_id = dog, .score = 0.75, .top_k = top_k, .time = 99}}};
+  const LabelBatch batch{.task = task,
+                         .version = v,
+                         .labels = {{.photo = photos[3],
+                                     .class_id = dog,
+                                     .score = 0.75,
+                                     .top_k = top_k,
+                                     .time = 99,
+                                     .store = db->store("attic").or_throw()}}};
   EXPECT_EQ(db->put_labels(batch).or_throw().added, 1);
   const auto rows = db->query({.collection = collection, .task = task}).or_throw().rows;
   ASSERT_EQ(rows.size(), 1u);
@@ -39,9 +43,10 @@ TEST_F(LabelsTest, ALabelComesBackAsItWasPut) {
   EXPECT_EQ(rows[0].version, v);
   EXPECT_EQ(rows[0].version_content, sha256("model"));
   EXPECT_EQ(rows[0].time, 99);
+  EXPECT_EQ(rows[0].store, "attic");
 }
 
-TEST_F(LabelsTest, ClassIdsSurviveAddingAndReordering) {
+TEST_P(LabelsTest, ClassIdsSurviveAddingAndReordering) {
   const std::vector<std::string> names{"bird", "dog", "ant", "cat", "bird"};
   const auto ids = db->class_ids(task, names).or_throw();
   EXPECT_EQ(ids[1], dog);
@@ -59,7 +64,7 @@ TEST_F(LabelsTest, ClassIdsSurviveAddingAndReordering) {
   EXPECT_THAT(db->class_ids(other, red).or_throw(), ElementsAre(cat));
 }
 
-TEST_F(LabelsTest, NamesAreFoundAgain) {
+TEST_P(LabelsTest, NamesAreFoundAgain) {
   EXPECT_EQ(db->collection(kDefaultCollection).or_throw(), collection);
   EXPECT_NE(db->collection("other").or_throw(), collection);
   EXPECT_EQ(db->task(kDefaultTask).or_throw(), task);
@@ -78,7 +83,7 @@ TEST_F(LabelsTest, NamesAreFoundAgain) {
   EXPECT_EQ(versions[1].created, 1) << "what is there stays";
 }
 
-TEST_F(LabelsTest, NamesThatAreNotThereAreNotMadeByLookingForThem) {
+TEST_P(LabelsTest, NamesThatAreNotThereAreNotMadeByLookingForThem) {
   db->task("birds").or_throw();
   EXPECT_EQ(existing_task(*db, "birds").or_throw(), db->task("birds").or_throw());
   EXPECT_EQ(existing_collection(*db, "default").or_throw(), collection);
@@ -90,7 +95,7 @@ TEST_F(LabelsTest, NamesThatAreNotThereAreNotMadeByLookingForThem) {
   EXPECT_EQ(db->collections().or_throw(), std::vector<std::string>{"default"});
 }
 
-TEST_F(LabelsTest, TheHighestSourceIsCurrentInWhateverOrderTheyCome) {
+TEST_P(LabelsTest, TheHighestSourceIsCurrentInWhateverOrderTheyCome) {
   const int64_t v = version("v", 1);
   const LabelSource sources[] = {kModel, kFolder, kImport, kHuman};
   // Labels get newer as their source gets lower, so that time alone would choose the wrong one.
@@ -115,7 +120,7 @@ TEST_F(LabelsTest, TheHighestSourceIsCurrentInWhateverOrderTheyCome) {
   }
 }
 
-TEST_F(LabelsTest, AmongModelsTheNewestVersionIsCurrent) {
+TEST_P(LabelsTest, AmongModelsTheNewestVersionIsCurrent) {
   const int64_t older = version("older", 10), newer = version("newer", 20);
   put(kModel, photos[0], cat, 100, newer);
   EXPECT_EQ(put(kModel, photos[0], dog, 200, older).current, 0);
@@ -125,7 +130,7 @@ TEST_F(LabelsTest, AmongModelsTheNewestVersionIsCurrent) {
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog"));
 }
 
-TEST_F(LabelsTest, TheLastWordOfAPersonCounts) {
+TEST_P(LabelsTest, TheLastWordOfAPersonCounts) {
   put(kHuman, photos[0], cat, 1);
   put(kHuman, photos[0], dog, 2);
   EXPECT_EQ(put(kHuman, photos[0], dog, 3).added, 0) << "says nothing new";
@@ -134,7 +139,7 @@ TEST_F(LabelsTest, TheLastWordOfAPersonCounts) {
   EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 3u);
 }
 
-TEST_F(LabelsTest, AVersionLabelsAPhotoOnce) {
+TEST_P(LabelsTest, AVersionLabelsAPhotoOnce) {
   const int64_t v = version("v", 1);
   EXPECT_EQ(put(kModel, photos[0], cat, 1, v).added, 1);
   EXPECT_EQ(put(kModel, photos[0], dog, 2, v).added, 0);
@@ -149,7 +154,7 @@ TEST_F(LabelsTest, AVersionLabelsAPhotoOnce) {
   EXPECT_EQ(page[0].photo, photos[5]);
 }
 
-TEST_F(LabelsTest, ABatchGetsInWholeOrNotAtAll) {
+TEST_P(LabelsTest, ABatchGetsInWholeOrNotAtAll) {
   const int64_t v = version("v", 1);
   LabelBatch batch{.task = task, .version = v, .labels = {{.photo = photos[0], .class_id = cat}}};
   for (const NewLabel& bad :
@@ -172,7 +177,7 @@ TEST_F(LabelsTest, ABatchGetsInWholeOrNotAtAll) {
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
 }
 
-TEST_F(LabelsTest, AVersionOfAnotherTaskIsRefused) {
+TEST_P(LabelsTest, AVersionOfAnotherTaskIsRefused) {
   const int64_t other = db->task("other").or_throw();
   const int64_t v = db->version(other, {.content = sha256("v")}).or_throw();
   const LabelBatch batch{
@@ -180,7 +185,7 @@ TEST_F(LabelsTest, AVersionOfAnotherTaskIsRefused) {
   EXPECT_EQ(db->put_labels(batch).status().code(), Code::kNotFound);
 }
 
-TEST_F(LabelsTest, QueriesFilterByEverythingTogether) {
+TEST_P(LabelsTest, QueriesFilterByEverythingTogether) {
   const int64_t old_version = version("old", 1), new_version = version("new", 2);
   put(kModel, photos[0], cat, 10, old_version, 0.9);
   put(kModel, photos[1], cat, 11, new_version, 0.5);
@@ -194,12 +199,33 @@ TEST_F(LabelsTest, QueriesFilterByEverythingTogether) {
   EXPECT_THAT(labels({.since = 11, .until = 12}),
               ElementsAre("photo 1.jpg=cat", "photo 2.jpg=dog"));
   EXPECT_THAT(labels({.version = new_version}), ElementsAre("photo 1.jpg=cat", "photo 2.jpg=dog"));
-  EXPECT_THAT(labels({.stale_for = new_version}), ElementsAre("photo 0.jpg=cat"));
+  EXPECT_THAT(labels({.stale = true}), IsEmpty()) << "no version is in force yet";
+  ASSERT_TRUE(db->put_in_force(task, new_version).ok());
+  EXPECT_THAT(labels({.stale = true}), ElementsAre("photo 0.jpg=cat"));
+  EXPECT_THAT(labels({.class_id = dog, .stale = true}), IsEmpty());
+  EXPECT_THAT(labels({.sources = {kHuman}, .stale = true}), IsEmpty());
   EXPECT_THAT(labels({.class_id = cat, .max_score = 0.6, .sources = {kModel}, .since = 5}),
               ElementsAre("photo 1.jpg=cat"));
 }
 
-TEST_F(LabelsTest, PagesMakeUpTheWhole) {
+TEST_P(LabelsTest, LabelsAreFoundByTheStoreThatMadeThem) {
+  const int64_t v = version("v", 1), attic = db->store("attic").or_throw();
+  EXPECT_EQ(db->store("attic").or_throw(), attic);
+  const int64_t cellar = db->store("cellar").or_throw();
+  LabelBatch batch{.task = task, .version = v};
+  for (size_t i = 0; i < 3; ++i) {
+    batch.labels.push_back({.photo = photos[i], .class_id = cat, .store = i < 2 ? attic : cellar});
+  }
+  ASSERT_TRUE(db->put_labels(batch).ok());
+  put(kHuman, photos[4], cat, 1);
+  EXPECT_THAT(labels({.store = attic}), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=cat"));
+  EXPECT_THAT(labels({.class_id = cat, .store = cellar}), ElementsAre("photo 2.jpg=cat"));
+  EXPECT_EQ(db->stores().or_throw(), (std::vector<std::string>{"attic", "cellar"}));
+  EXPECT_EQ(existing_store(*db, "roof").status().code(), Code::kNotFound);
+  EXPECT_EQ(db->history(task, photos[4]).or_throw()[0].store, "");
+}
+
+TEST_P(LabelsTest, PagesMakeUpTheWhole) {
   // Two paths of one photo are two rows.
   const PhotoPlace copy{"a copy.jpg", sha256("photo 4.jpg")};
   EXPECT_EQ(db->add_photos(collection, {&copy, 1}).or_throw()[0], photos[4]);
@@ -220,7 +246,7 @@ TEST_F(LabelsTest, PagesMakeUpTheWhole) {
   }
 }
 
-TEST_F(LabelsTest, APathWhoseBytesChangeHoldsAnotherPhoto) {
+TEST_P(LabelsTest, APathWhoseBytesChangeHoldsAnotherPhoto) {
   put(kHuman, photos[0], cat, 1);
   const PhotoPlace changed{"photo 0.jpg", sha256("new bytes")};
   const int64_t photo = db->add_photos(collection, {&changed, 1}).or_throw()[0];
@@ -233,7 +259,7 @@ TEST_F(LabelsTest, APathWhoseBytesChangeHoldsAnotherPhoto) {
   EXPECT_EQ(db->find_photo(collection, "photo 0.jpg").status().code(), Code::kNotFound);
 }
 
-TEST_F(LabelsTest, PathsMayBeAsLongAsTheLimit) {
+TEST_P(LabelsTest, PathsMayBeAsLongAsTheLimit) {
   for (const int beyond : {-1, 0, 1}) {
     const PhotoPlace place{std::string(static_cast<size_t>(limits::kPathBytes + beyond), 'x'),
                            sha256("x")};
@@ -241,7 +267,7 @@ TEST_F(LabelsTest, PathsMayBeAsLongAsTheLimit) {
   }
 }
 
-TEST_F(LabelsTest, TextFromOutsideIsNeverSql) {
+TEST_P(LabelsTest, TextFromOutsideIsNeverSql) {
   const std::string nasty = "'); DROP TABLE labels; --\"\n\\";
   const PhotoPlace place{nasty, sha256("nasty")};
   ASSERT_TRUE(db->add_photos(collection, {&place, 1}).ok());
@@ -251,12 +277,13 @@ TEST_F(LabelsTest, TextFromOutsideIsNeverSql) {
   EXPECT_EQ(set_label(*db, collection, task, "no such path", "cat", 7).code(), Code::kNotFound);
 }
 
-TEST_F(LabelsTest, StatisticsCountPhotosOfTheCollection) {
+TEST_P(LabelsTest, StatisticsCountPhotosOfTheCollection) {
   const int64_t old_version = version("old", 1), new_version = version("new", 2);
   put(kModel, photos[0], cat, 1, old_version);
   put(kModel, photos[1], dog, 1, new_version);
   put(kModel, photos[2], dog, 1, new_version);
   put(kHuman, photos[2], cat, 1);
+  ASSERT_TRUE(db->put_in_force(task, new_version).ok());
   const LabelStats stats = db->stats(collection, task).or_throw();
   EXPECT_EQ(stats.photos, 10);
   EXPECT_EQ(stats.labelled, 3);
@@ -266,6 +293,8 @@ TEST_F(LabelsTest, StatisticsCountPhotosOfTheCollection) {
   const int64_t other = db->collection("other").or_throw();
   EXPECT_EQ(db->stats(other, task).or_throw().labelled, 0);
 }
+
+NDT_FOR_ALL_DATABASES(LabelsTest);
 
 TEST(LabelDb, RefusesOtherKindsOfDatabases) {
   for (const char* url : {"postgresql://host/db", "sqlite:", "labels.db", ""}) {

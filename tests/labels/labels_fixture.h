@@ -29,7 +29,7 @@ inline std::vector<PhotoPlace> places(int first, int count) {
 }
 
 // A database with ten photos in the default collection, classes cat and dog in the default task.
-class LabelsTest : public testing::Test {
+class LabelsTest : public testing::TestWithParam<std::string> {
  protected:
   LabelsTest() : db(file.open()) {
     collection = db->collection(kDefaultCollection).or_throw();
@@ -69,5 +69,12 @@ class LabelsTest : public testing::Test {
   int64_t collection = 0, task = 0, cat = 0, dog = 0;
   std::vector<int64_t> photos;
 };
+
+inline std::string name_of_kind(const testing::TestParamInfo<std::string>& kind) {
+  return kind.param;
+}
+
+#define NDT_FOR_ALL_DATABASES(Test) \
+  INSTANTIATE_TEST_SUITE_P(Kinds, Test, testing::Values(std::string("sqlite")), name_of_kind)
 
 }  // namespace ndtrain::testing_labels

@@ -102,7 +102,7 @@ TEST(SqliteLabels, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsRows) {
   try {
     migrate(db, std::span(both).first(1));
     FAIL() << "an older program took it";
-  } catch (const sql::SqliteFailure& failure) {
+  } catch (const sql::Failure& failure) {
     EXPECT_EQ(failure.status.code(), Code::kUnsupported);
   }
 }
@@ -112,7 +112,7 @@ TEST(SqliteLabels, AMigrationThatFailsLeavesTheOldVersion) {
   const std::string_view bad[] = {"CREATE TABLE t (a);", "CREATE TABLE u (a); SELECT nonsense;"};
   sql::Database db(file.path());
   migrate(db, std::span(bad).first(1));
-  EXPECT_THROW(migrate(db, bad), sql::SqliteFailure);
+  EXPECT_THROW(migrate(db, bad), sql::Failure);
   EXPECT_EQ(db.integer("PRAGMA user_version"), 1);
   EXPECT_EQ(db.integer("SELECT count(*) FROM sqlite_master"), 1);
 }
@@ -126,6 +126,129 @@ TEST(SqliteLabels, OurOwnMigrationsAreCompleteFromEveryVersion) {
     }
     EXPECT_TRUE(file.open()->collection("c").ok());
   }
+}
+
+// A file as the first released program wrote it.
+void write_schema_1(const std::string& path) {
+  sql::Database db(path);
+  migrate(db, label_migrations().first(1));
+  db.execute(R"sql(
+INSERT INTO collections VALUES (1, 'default');
+INSERT INTO tasks VALUES (1, 'default'), (2, 'empty');
+INSERT INTO classes VALUES (1, 0, 'cat'), (1, 1, 'dog');
+INSERT INTO photos VALUES (1, zeroblob(32)), (2, randomblob(32)), (5, randomblob(32));
+INSERT INTO places VALUES (1, 'a.jpg', 1), (1, 'b.jpg', 2), (1, 'copy of b.jpg', 2), (1, 'c.jpg', 5);
+INSERT INTO versions VALUES (1, 1, randomblob(32), NULL, 10, ''), (2, 1, randomblob(32), 1, 20, 'm');
+INSERT INTO labels VALUES
+  (1, 1, 1, 0, 0.5, '[[0,0.5],[1,0.25]]', 1, 1, 100, 0),
+  (2, 2, 1, 0, 0.75, '[]', 1, 1, 100, 1),
+  (3, 1, 1, 1, 0.875, '[[1,0.875]]', 1, 2, 200, 0),
+  (4, 1, 1, 0, NULL, NULL, 4, NULL, 300, 1),
+  (5, 5, 1, 1, 0.625, NULL, 1, 2, 200, 1);
+)sql");
+}
+
+TEST(SqliteLabels, AFileOfSchema1KeepsEveryLabelItsOrderAndItsCurrentOnes) {
+  const TemporaryDb file;
+  write_schema_1(file.path());
+  auto db = file.open();
+  const int64_t collection = db->collection("default").or_throw();
+  const int64_t task = db->task("default").or_throw();
+  const auto rows = db->query({.collection = collection, .task = task}).or_throw().rows;
+  std::vector<std::string> current;
+  for (const LabelRow& r : rows) {
+    current.push_back(r.path + " " + r.class_name + " " + std::string(name_of(r.source)));
+  }
+  EXPECT_THAT(current, testing::ElementsAre("a.jpg cat human", "b.jpg cat model",
+                                            "copy of b.jpg cat model", "c.jpg dog model"));
+  const auto history = db->history(task, 1).or_throw();
+  ASSERT_EQ(history.size(), 3u);
+  EXPECT_EQ(history[2].top_k, (std::vector<ScoredClass>{{0, 0.5}, {1, 0.25}}));
+  EXPECT_EQ(history[1].score, 0.875);
+  EXPECT_EQ(history[1].version, 2);
+  EXPECT_EQ(history[0].score, std::nullopt);
+  EXPECT_EQ(db->in_force(task).or_throw(), 2) << "the newest";
+  EXPECT_EQ(db->in_force(db->task("empty").or_throw()).or_throw(), std::nullopt);
+  const auto stale =
+      db->query({.collection = collection, .task = task, .stale = true}).or_throw().rows;
+  ASSERT_EQ(stale.size(), 2u);
+  EXPECT_EQ(stale[0].path, "b.jpg");
+  EXPECT_EQ(db->versions(task).or_throw()[0].metrics, "m");
+}
+
+TEST(SqliteLabels, ADamagedLabelOfSchema1LeavesTheFileAsItWas) {
+  const TemporaryDb file;
+  write_schema_1(file.path());
+  {
+    sql::Database db(file.path());
+    db.execute("UPDATE labels SET top_k = '[[1]]' WHERE id = 3");
+  }
+  EXPECT_THAT(SqliteLabels::open(file.path()).status().message(), testing::HasSubstr("top_k"));
+  sql::Database db(file.path());
+  EXPECT_EQ(db.integer("PRAGMA user_version"), 1);
+  EXPECT_EQ(db.integer("SELECT count(*) FROM labels WHERE current = 1"), 3);
+}
+
+// Whether the bytes are anywhere in the files of the database.
+bool files_hold(const std::string& path, std::string_view bytes) {
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
+    std::ifstream in(path + suffix, std::ios::binary);
+    const std::string all{std::istreambuf_iterator<char>(in), {}};
+    if (all.find(bytes) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(SqliteLabels, NothingOfADeletedPhotoIsFoundInTheFiles) {
+  const TemporaryDb file;
+  auto db = file.open();
+  const int64_t collection = db->collection("c").or_throw(), task = db->task("t").or_throw();
+  const std::vector<std::string> names{"a"};
+  const int64_t a = db->class_ids(task, names).or_throw()[0];
+  // Enough for pages to be split and cells to be moved, which leaves copies behind.
+  std::vector<PhotoPlace> many = places(0, 2000);
+  Rng rng(3);
+  for (size_t i = many.size(); i-- > 1;) std::swap(many[i], many[rng.next_below(i + 1)]);
+  std::vector<int64_t> ids;
+  for (size_t i = 0; i < many.size(); i += 100) {
+    const auto some = db->add_photos(collection, std::span(many).subspan(i, 100)).or_throw();
+    ids.insert(ids.end(), some.begin(), some.end());
+    LabelBatch batch{.task = task, .source = LabelSource::kFolder};
+    for (const int64_t id : some) batch.labels.push_back({.photo = id, .class_id = a});
+    ASSERT_TRUE(db->put_labels(batch).ok());
+  }
+  std::vector<int64_t> gone;
+  std::vector<std::string> traces;
+  for (const size_t i : {0, 777, 1999}) {
+    gone.push_back(ids[i]);
+    traces.emplace_back(reinterpret_cast<const char*>(many[i].digest.data()), 32);
+    traces.push_back(many[i].path);
+  }
+  for (const std::string& trace : traces) ASSERT_TRUE(files_hold(file.path(), trace));
+  EXPECT_EQ(db->remove_photos(gone).or_throw(), 3);
+  for (const std::string& trace : traces) EXPECT_FALSE(files_hold(file.path(), trace));
+  EXPECT_EQ(db->stats(collection, task).or_throw().labelled, 1997);
+  EXPECT_EQ(db->remove_photos(gone).or_throw(), 0) << "once more is harmless";
+  const auto again = db->add_photos(collection, places(5000, 1)).or_throw();
+  EXPECT_EQ(std::ranges::count(ids, again[0]), 0) << "an id is never given to another photo";
+}
+
+TEST(SqliteLabels, ADeletionThatAReaderKeepsFromBeingCompleteSaysSo) {
+  const TemporaryDb file;
+  auto db = file.open();
+  const int64_t collection = db->collection("c").or_throw();
+  const auto photos = db->add_photos(collection, places(0, 2)).or_throw();
+  {
+    sql::Database reader(file.path());
+    reader.execute("BEGIN");
+    EXPECT_EQ(reader.integer("SELECT count(*) FROM photos"), 2);
+    const Status s = db->remove_photos(std::span(photos).first(1)).status();
+    EXPECT_EQ(s.code(), Code::kIo);
+    EXPECT_THAT(s.message(), testing::HasSubstr("once more"));
+  }
+  EXPECT_EQ(db->find_photo(collection, "photo 0.jpg").status().code(), Code::kNotFound);
+  EXPECT_EQ(db->remove_photos(std::span(photos).first(1)).or_throw(), 0);
+  EXPECT_FALSE(files_hold(file.path(), "photo 0.jpg"));
 }
 
 TEST(SqliteLabels, RefusesWhatIsNotALabelDatabase) {
@@ -187,7 +310,8 @@ TEST(SqliteLabels, DamagedValuesAreReportedAsSuch) {
                               .source = LabelSource::kHuman,
                               .labels = {{.photo = photos[0], .class_id = a}}})
                   .ok());
-  for (const char* top_k : {"[", "{}", "[[1]]", "[[1,\"x\"]]", "[[0.5,1]]", "[[]]"}) {
+  const std::string not_finite = std::string(4, '\0') + "\xff\xff\xff\x7f";
+  for (const std::string& top_k : {std::string("["), std::string(9, 'x'), not_finite}) {
     {
       sql::Database raw(file.path());
       sql::Statement(raw, "UPDATE labels SET top_k = ?").bind(std::string_view(top_k)).run();

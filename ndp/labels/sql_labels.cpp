@@ -1,0 +1,157 @@
+// Names, classes, versions and photos. Labels are put in sql_put.cpp, asked for in sql_query.cpp.
+#include "ndp/labels/sql_labels.h"
+
+#include "framework/core/limits.h"
+#include "ndp/labels/label_row.h"
+
+namespace ndtrain {
+
+Result<int64_t> SqlLabels::named(const char* table, std::string_view name) {
+  return writing([&] {
+    const std::string find = std::string("SELECT id FROM ") + table + " WHERE name = ?";
+    if (const auto id = integer(find, name)) return *id;
+    run(std::string("INSERT INTO ") + table + " (name) VALUES (?)", name);
+    return *integer(find, name);
+  });
+}
+
+Result<int64_t> SqlLabels::collection(std::string_view name) { return named("collections", name); }
+Result<int64_t> SqlLabels::task(std::string_view name) { return named("tasks", name); }
+Result<int64_t> SqlLabels::store(std::string_view name) { return named("stores", name); }
+
+Result<std::vector<std::string>> SqlLabels::names(const char* table) {
+  return reading([&] {
+    std::vector<std::string> found;
+    rows([&](const SqlRow& r) { found.push_back(r.bytes(0)); },
+         std::string("SELECT name FROM ") + table + " ORDER BY name");
+    return found;
+  });
+}
+
+Result<std::vector<std::string>> SqlLabels::collections() { return names("collections"); }
+Result<std::vector<std::string>> SqlLabels::tasks() { return names("tasks"); }
+Result<std::vector<std::string>> SqlLabels::stores() { return names("stores"); }
+
+Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
+                                                  std::span<const std::string> names) {
+  return writing([&] {
+    std::map<std::string, int64_t> known;
+    int64_t next = 0;
+    rows(
+        [&](const SqlRow& r) {
+          known.emplace(r.bytes(1), r.integer(0));
+          next = r.integer(0) + 1;
+        },
+        "SELECT id, name FROM classes WHERE task = ? ORDER BY id", task);
+    std::vector<int64_t> ids;
+    for (const std::string& name : names) {
+      const auto [it, is_new] = known.emplace(name, next);
+      if (is_new) run("INSERT INTO classes (task, id, name) VALUES (?, ?, ?)", task, next++, name);
+      ids.push_back(it->second);
+    }
+    return ids;
+  });
+}
+
+Result<std::vector<ClassInfo>> SqlLabels::classes(int64_t task) {
+  return reading([&] {
+    std::vector<ClassInfo> classes;
+    rows(
+        [&](const SqlRow& r) {
+          classes.push_back({r.integer(0), r.bytes(1)});
+        },
+        "SELECT id, name FROM classes WHERE task = ? ORDER BY id", task);
+    return classes;
+  });
+}
+
+Result<int64_t> SqlLabels::version(int64_t task, const NewVersion& version) {
+  return writing([&] {
+    const std::string find = "SELECT id FROM versions WHERE task = ? AND content = ?";
+    if (const auto id = integer(find, task, version.content)) return *id;
+    const auto parent = version.parent ? integer(find, task, *version.parent) : std::nullopt;
+    run("INSERT INTO versions (task, content, parent, created, metrics) VALUES (?, ?, ?, ?, ?)",
+        task, version.content, parent, version.created, version.metrics);
+    return *integer(find, task, version.content);
+  });
+}
+
+Result<std::vector<VersionInfo>> SqlLabels::versions(int64_t task) {
+  return reading([&] { return versions_of(task); });
+}
+
+std::vector<VersionInfo> SqlLabels::versions_of(int64_t task) {
+  std::vector<VersionInfo> versions;
+  rows(
+      [&](const SqlRow& r) {
+        VersionInfo& v = versions.emplace_back();
+        v.id = r.integer(0);
+        v.content = digest_from(r.bytes(1));
+        if (!r.is_null(2)) v.parent = r.integer(2);
+        v.created = r.integer(3);
+        v.metrics = r.bytes(4);
+        if (!r.is_null(5)) v.withdrawn = r.integer(5);
+      },
+      "SELECT id, content, parent, created, metrics, withdrawn FROM versions WHERE task = ?"
+      " ORDER BY created DESC, id DESC",
+      task);
+  return versions;
+}
+
+Result<std::vector<int64_t>> SqlLabels::add_photos(int64_t collection,
+                                                   std::span<const PhotoPlace> places) {
+  for (const PhotoPlace& place : places) {
+    if (place.path.size() > static_cast<size_t>(limits::kPathBytes)) {
+      return Status(Code::kTooLarge, "labels: a path of " + std::to_string(place.path.size()) +
+                                         " bytes, at most " + std::to_string(limits::kPathBytes) +
+                                         " are accepted");
+    }
+  }
+  return writing([&] { return place_photos(collection, places); });
+}
+
+Status SqlLabels::remove_paths(int64_t collection, std::span<const std::string> paths) {
+  return writing([&] {
+           for (const std::string& path : paths) {
+             run("DELETE FROM places WHERE collection = ? AND path = ?", collection, path);
+           }
+           return true;
+         })
+      .status();
+}
+
+Result<int64_t> SqlLabels::find_photo(int64_t collection, std::string_view path) {
+  return reading([&] {
+    const auto photo =
+        integer("SELECT photo FROM places WHERE collection = ? AND path = ?", collection, path);
+    if (photo) return *photo;
+    throw sql::Failure{
+        Status(Code::kNotFound, "labels: no photo at " + std::string(path) + " in the collection")};
+  });
+}
+
+Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
+  const Result<int64_t> removed = writing([&] {
+    int64_t n = 0;
+    for (const int64_t photo : photos) {
+      if (!integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
+      ++n;
+      run("DELETE FROM labels WHERE photo = ?", photo);
+      run("DELETE FROM places WHERE photo = ?", photo);
+      run("DELETE FROM photos WHERE id = ?", photo);
+    }
+    return n;
+  });
+  if (!removed.ok() || photos.empty()) return removed;
+  const std::lock_guard lock(mutex_);
+  try {
+    scrub();
+    return removed;
+  } catch (const sql::Failure& failure) {
+    return Status(failure.status.code(),
+                  "the photos are deleted, but their bytes may still be in the database's files: " +
+                      failure.status.message() + "; delete them once more");
+  }
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,157 @@
+// How labels get in, and which of them is current.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ndp/labels/sql_labels.h"
+
+namespace ndtrain {
+namespace {
+
+void check(const LabelBatch& batch) {
+  if ((batch.source == LabelSource::kModel) != batch.version.has_value()) {
+    throw Error("put_labels: a batch of source ", name_of(batch.source),
+                batch.version ? " names a version" : " names no version",
+                "; exactly model labels have one");
+  }
+  for (const NewLabel& label : batch.labels) {
+    if (label.score && !std::isfinite(*label.score)) {
+      throw Error("label: a score of ", *label.score);
+    }
+  }
+}
+
+// Decides photo by photo what a batch changes.
+class Judge {
+ public:
+  Judge(const LabelBatch& batch, const VersionOrder& order) : batch_(batch), order_(order) {
+    by_photo_.resize(batch.labels.size());
+    std::iota(by_photo_.begin(), by_photo_.end(), 0);
+    const auto photo = [&](size_t i) { return batch.labels[i].photo; };
+    if (!std::ranges::is_sorted(by_photo_, {}, photo)) {
+      std::ranges::stable_sort(by_photo_, {}, photo);
+    }
+    for (const size_t i : by_photo_) {
+      if (photos_.empty() || photos_.back() != photo(i)) photos_.push_back(photo(i));
+    }
+    writes_.task = batch.task;
+    writes_.source = batch.source;
+    writes_.version = batch.version;
+    writes_.rows.reserve(by_photo_.size());
+  }
+
+  const std::vector<int64_t>& photos() const { return photos_; }
+
+  // Settles the photos for which their newest label is enough to know; returns the others.
+  std::vector<int64_t> quick(std::span<const std::optional<HeldLabel>> newest) {
+    std::vector<int64_t> hard;
+    size_t at = 0;
+    for (size_t p = 0; p < photos_.size(); ++p) {
+      const size_t begin = at;
+      while (at < by_photo_.size() && label(at).photo == photos_[p]) ++at;
+      const bool easy = at - begin == 1 && (!newest[p] || replaces(*newest[p], label(begin)));
+      if (!easy) {
+        hard.push_back(photos_[p]);
+        hard_.push_back({begin, at});
+        continue;
+      }
+      if (newest[p]) writes_.flags.push_back({photos_[p], newest[p]->seq, false});
+      writes_.rows.push_back({&label(begin), newest[p] ? newest[p]->seq + 1 : 1, true});
+      ++report_.added;
+      ++report_.current;
+    }
+    return hard;
+  }
+
+  void settle(std::vector<std::vector<HeldLabel>> held) {
+    for (size_t h = 0; h < hard_.size(); ++h) settle(hard_[h].first, hard_[h].second, held[h]);
+  }
+
+  const LabelWrites& writes() const { return writes_; }
+  const PutReport& report() const { return report_; }
+
+ private:
+  const NewLabel& label(size_t at) const { return batch_.labels[by_photo_[at]]; }
+  VersionOrder::Rank rank(const NewLabel& l) const {
+    return order_.rank(batch_.source, batch_.version.value_or(0), l.time);
+  }
+
+  // A current label of a lesser version: were there one of this version, it would be current.
+  bool replaces(const HeldLabel& newest, const NewLabel& l) const {
+    return batch_.version && newest.current && newest.source == LabelSource::kModel &&
+           newest.version != *batch_.version && order_.rank(newest) < rank(l);
+  }
+
+  bool says_nothing_new(std::span<const HeldLabel> held, const NewLabel& l) const {
+    const HeldLabel* last = nullptr;
+    for (const HeldLabel& h : held) {
+      if (batch_.version ? h.version == *batch_.version : h.source == batch_.source) {
+        if (batch_.version) return true;
+        // Or an import of an older state, once more.
+        if (h.class_id == l.class_id && h.time == l.time) return true;
+        if (!last || h.time >= last->time) last = &h;
+      }
+    }
+    return last && last->class_id == l.class_id;
+  }
+
+  void settle(size_t begin, size_t end, std::vector<HeldLabel>& held) {
+    const size_t before = held.size(), first_row = writes_.rows.size();
+    constexpr size_t kNone = SIZE_MAX;
+    size_t was = kNone;
+    for (size_t i = 0; i < before; ++i) {
+      if (held[i].current) was = i;
+    }
+    size_t current = was;
+    for (size_t at = begin; at < end; ++at) {
+      const NewLabel& l = label(at);
+      if (says_nothing_new(held, l)) continue;
+      ++report_.added;
+      held.push_back({.seq = held.empty() ? 1 : held.back().seq + 1,
+                      .source = batch_.source,
+                      .version = batch_.version.value_or(0),
+                      .class_id = l.class_id,
+                      .time = l.time});
+      if (current == kNone || rank(l) >= order_.rank(held[current])) {
+        ++report_.current;
+        current = held.size() - 1;
+      }
+      writes_.rows.push_back({&l, held.back().seq, false});
+    }
+    if (current == was) return;
+    if (was != kNone) writes_.flags.push_back({label(begin).photo, held[was].seq, false});
+    writes_.rows[first_row + (current - before)].current = true;
+  }
+
+  const LabelBatch& batch_;
+  const VersionOrder& order_;
+  std::vector<size_t> by_photo_;                 // indexes of labels
+  std::vector<int64_t> photos_;                  // each once
+  std::vector<std::pair<size_t, size_t>> hard_;  // ranges of by_photo_
+  LabelWrites writes_;
+  PutReport report_;
+};
+
+}  // namespace
+
+Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
+  check(batch);
+  return writing([&] {
+    const VersionOrder order = version_order(batch.task);
+    if (batch.version && !order.has(*batch.version)) {
+      throw sql::Failure{Status(
+          Code::kNotFound, "labels: the task has no version " + std::to_string(*batch.version))};
+    }
+    if (batch.version && order.withdrawn(*batch.version)) {
+      throw sql::Failure{Status(
+          Code::kCancelled, "labels: version " + std::to_string(*batch.version) + " was undone")};
+    }
+    Judge judge(batch, order);
+    const std::vector<int64_t> hard = judge.quick(newest_labels(batch.task, judge.photos()));
+    if (!hard.empty()) judge.settle(all_labels(batch.task, hard));
+    write(judge.writes());
+    return judge.report();
+  });
+}
+
+}  // namespace ndtrain

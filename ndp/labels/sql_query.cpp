@@ -1,0 +1,208 @@
+// What can be asked.
+#include <algorithm>
+#include <functional>
+
+#include "ndp/labels/label_row.h"
+#include "ndp/labels/sql_labels.h"
+
+namespace ndtrain {
+namespace {
+
+// A WHERE clause and the values of its parameters.
+class Conditions {
+ public:
+  void add(const char* condition, SqlValue value) {
+    sql_ += condition;
+    values_.push_back(value);
+  }
+  template <typename T>
+  void add_if(const char* condition, const std::optional<T>& value) {
+    if (value) add(condition, *value);
+  }
+  void add_sources(const std::vector<LabelSource>& sources) {
+    if (sources.empty()) return;
+    sql_ += " AND l.source IN (0";
+    for (const LabelSource source : sources) add(", ?", static_cast<int64_t>(source));
+    sql_ += ")";
+  }
+
+  const std::string& sql() const { return sql_; }
+  const std::vector<SqlValue>& values() const { return values_; }
+
+ private:
+  std::string sql_;
+  std::vector<SqlValue> values_;
+};
+
+Conditions conditions_of(const LabelQuery& q) {
+  Conditions where;
+  where.add_if(" AND l.class = ?", q.class_id);
+  where.add_if(" AND l.score >= ?", q.min_score);
+  where.add_if(" AND l.score <= ?", q.max_score);
+  where.add_sources(q.sources);
+  where.add_if(" AND l.time >= ?", q.since);
+  where.add_if(" AND l.time <= ?", q.until);
+  where.add_if(" AND l.version = ?", q.version);
+  where.add_if(" AND l.store = ?", q.store);
+  return where;
+}
+
+bool asks_for_models(const LabelQuery& q) {
+  return q.sources.empty() || std::ranges::count(q.sources, LabelSource::kModel) > 0;
+}
+
+void check_limit(int64_t limit) {
+  if (limit < 1) throw Error("labels: a limit of ", limit, ", at least 1 is needed");
+}
+
+using Counts = std::vector<std::pair<std::string, int64_t>>;
+
+}  // namespace
+
+Result<std::vector<int64_t>> SqlLabels::labelled_by(int64_t version,
+                                                    std::span<const int64_t> photos) {
+  return reading([&] {
+    std::vector<int64_t> labelled;
+    const auto task = integer("SELECT task FROM versions WHERE id = ?", version);
+    if (!task) return labelled;
+    std::vector<int64_t> distinct(photos.begin(), photos.end());
+    std::ranges::sort(distinct);
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    const auto held = all_labels(*task, distinct);
+    for (const int64_t photo : photos) {
+      const auto p =
+          static_cast<size_t>(std::ranges::lower_bound(distinct, photo) - distinct.begin());
+      if (std::ranges::count(held[p], version, &HeldLabel::version) > 0) labelled.push_back(photo);
+    }
+    return labelled;
+  });
+}
+
+Result<std::vector<CollectedPhoto>> SqlLabels::photos_without(int64_t version, int64_t collection,
+                                                              int64_t after, int64_t limit) {
+  check_limit(limit);
+  return reading([&] {
+    std::vector<CollectedPhoto> photos;
+    const auto task = integer("SELECT task FROM versions WHERE id = ?", version);
+    rows(
+        [&](const SqlRow& r) {
+          photos.push_back({r.integer(0), digest_from(r.bytes(1)), r.bytes(2)});
+        },
+        "SELECT ph.id, ph.sha256, (SELECT p.path FROM places p WHERE p.photo = ph.id"
+        " AND p.collection = ? ORDER BY p.path LIMIT 1) FROM photos ph WHERE ph.id > ?"
+        " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = ph.id AND p.collection = ?)"
+        " AND NOT EXISTS (SELECT 1 FROM labels l WHERE l.photo = ph.id AND l.task = ?"
+        " AND l.version = ?) ORDER BY ph.id LIMIT ?",
+        collection, after, collection, task.value_or(0), version, limit);
+    return photos;
+  });
+}
+
+std::vector<LabelRow> SqlLabels::rows_by(const LabelQuery& q, const std::string& index,
+                                         const std::string& which) {
+  const Conditions where = conditions_of(q);
+  std::vector<SqlValue> values{q.collection, q.task, q.after.photo, q.after.photo,
+                               std::string_view(q.after.path)};
+  values.insert(values.end(), where.values().begin(), where.values().end());
+  values.emplace_back(q.limit == INT64_MAX ? q.limit : q.limit + 1);
+  std::vector<LabelRow> found;
+  // CROSS JOIN and the indexes are said: labels come first, in the order of photos, so that a page
+  // costs a page. Left alone, SQLite prefers to walk all paths for each label.
+  each("SELECT " + std::string(kLabelColumns) + ", p.path FROM labels l" + index +
+           " CROSS JOIN places p" + by_index("places_photo") + std::string(kLabelJoins) +
+           " WHERE p.collection = ? AND p.photo = +l.photo AND l.task = ? AND l.current = 1" +
+           which + " AND l.photo >= ? AND (l.photo, p.path) > (?, ?)" + where.sql() +
+           " ORDER BY l.photo, p.path LIMIT ?",
+       values, [&](const SqlRow& r) {
+         found.push_back(label_row(r));
+         found.back().path = r.bytes(kLabelColumnCount);
+       });
+  return found;
+}
+
+// A page of each version that is not in force, found by the index, and of these the first rows.
+std::vector<LabelRow> SqlLabels::stale_rows(const LabelQuery& q) {
+  std::vector<LabelRow> found;
+  const auto in_force = integer("SELECT in_force FROM tasks WHERE id = ?", q.task);
+  if (!in_force || !asks_for_models(q)) return found;
+  LabelQuery of_version = q;
+  for (const VersionInfo& v : versions_of(q.task)) {
+    if (v.id == *in_force || v.withdrawn || q.version.value_or(v.id) != v.id) continue;
+    of_version.version = v.id;
+    const auto page = rows_by(of_version, by_index("labels_version"), "");
+    found.insert(found.end(), page.begin(), page.end());
+  }
+  std::ranges::sort(found, {}, [](const LabelRow& r) { return std::tie(r.photo, r.path); });
+  return found;
+}
+
+Result<LabelPage> SqlLabels::query(const LabelQuery& query) {
+  check_limit(query.limit);
+  return reading([&] {
+    LabelPage page;
+    if (query.stale) {
+      page.rows = stale_rows(query);
+    } else if (query.class_id) {
+      page.rows = rows_by(query, by_index("labels_class"), "");
+    } else if (query.version) {
+      page.rows = rows_by(query, by_index("labels_version"), "");
+    } else if (!asks_for_models(query)) {
+      page.rows = rows_by(query, by_index("labels_version"), " AND l.version IS NULL");
+    } else {
+      page.rows = rows_by(query, "", "");
+    }
+    if (static_cast<int64_t>(page.rows.size()) > query.limit) {
+      page.rows.resize(static_cast<size_t>(query.limit));
+      page.next = LabelCursor{page.rows.back().photo, page.rows.back().path};
+    }
+    return page;
+  });
+}
+
+Result<std::vector<LabelRow>> SqlLabels::history(int64_t task, int64_t photo) {
+  return reading([&] {
+    std::vector<LabelRow> found;
+    rows([&](const SqlRow& r) { found.push_back(label_row(r)); },
+         "SELECT " + std::string(kLabelColumns) + " FROM labels l" + std::string(kLabelJoins) +
+             " WHERE l.task = ? AND l.photo = ? ORDER BY l.time DESC, l.seq DESC",
+         task, photo);
+    return found;
+  });
+}
+
+Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
+  return reading([&] {
+    const std::string labelled =
+        " FROM (SELECT DISTINCT photo FROM places WHERE collection = ?) p"
+        " JOIN labels l ON l.photo = p.photo AND l.task = ? AND l.current = 1";
+    LabelStats stats;
+    stats.photos =
+        *integer("SELECT count(DISTINCT photo) FROM places WHERE collection = ?", collection);
+    std::map<int64_t, std::string> names;
+    rows([&](const SqlRow& r) { names[r.integer(0)] = r.bytes(1); },
+         "SELECT id, name FROM classes WHERE task = ?", task);
+    const auto in_force = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+    std::map<std::string, int64_t> classes, sources;
+    rows(
+        [&](const SqlRow& r) {
+          const int64_t n = r.integer(3);
+          stats.labelled += n;
+          if (in_force && !r.is_null(2) && r.integer(2) != *in_force) stats.stale += n;
+          classes[names[r.integer(0)]] += n;
+          sources[std::string(name_of(static_cast<LabelSource>(r.integer(1))))] += n;
+        },
+        "SELECT l.class, l.source, l.version, count(*)" + labelled +
+            " GROUP BY l.class, l.source, l.version",
+        collection, task);
+    const auto most_first = [](const std::map<std::string, int64_t>& counts) {
+      Counts sorted(counts.begin(), counts.end());
+      std::ranges::stable_sort(sorted, std::greater<>(), &Counts::value_type::second);
+      return sorted;
+    };
+    stats.by_class = most_first(classes);
+    stats.by_source = most_first(sources);
+    return stats;
+  });
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,192 @@
+// Which version counts, and what two of them say.
+#include "ndp/labels/label_row.h"
+#include "ndp/labels/sql_labels.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int64_t kPage = 20'000;
+
+// In a collection, of the label with this alias.
+std::string collected(const std::string& alias) {
+  return " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = " + alias +
+         ".photo AND p.collection = ?)";
+}
+
+}  // namespace
+
+int64_t SqlLabels::task_of(int64_t version) {
+  const auto task = integer("SELECT task FROM versions WHERE id = ?", version);
+  if (task) return *task;
+  throw sql::Failure{
+      Status(Code::kNotFound, "labels: there is no version " + std::to_string(version))};
+}
+
+VersionOrder SqlLabels::version_order(int64_t task) {
+  return {versions_of(task), integer("SELECT in_force FROM tasks WHERE id = ?", task)};
+}
+
+Result<std::optional<int64_t>> SqlLabels::in_force(int64_t task) {
+  return reading([&] { return integer("SELECT in_force FROM tasks WHERE id = ?", task); });
+}
+
+Status SqlLabels::put_in_force(int64_t task, int64_t version) {
+  return writing([&] {
+           if (task_of(version) != task) {
+             throw sql::Failure{
+                 Status(Code::kNotFound,
+                        "labels: version " + std::to_string(version) + " belongs to another task")};
+           }
+           const auto before = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+           if (before == version) return true;
+           run("UPDATE versions SET withdrawn = NULL WHERE id = ?", version);
+           run("UPDATE tasks SET in_force = ? WHERE id = ?", version, task);
+           judge_all_again(task);
+           return true;
+         })
+      .status();
+}
+
+void SqlLabels::judge_all_again(int64_t task) {
+  const VersionOrder order = version_order(task);
+  LabelWrites writes{.task = task};
+  std::vector<HeldLabel> held;
+  int64_t photo = 0;
+  const auto judge = [&] {
+    const std::optional<size_t> best = order.best(held);
+    for (size_t i = 0; i < held.size(); ++i) {
+      if (held[i].current && best != i) writes.flags.push_back({photo, held[i].seq, false});
+    }
+    if (best && !held[*best].current) writes.flags.push_back({photo, held[*best].seq, true});
+    held.clear();
+  };
+  for (int64_t n = kPage; n == kPage;) {
+    n = 0;
+    rows(
+        [&](const SqlRow& r) {
+          ++n;
+          if (r.integer(0) != photo) judge();
+          photo = r.integer(0);
+          held.push_back(held_label(r, 1));
+        },
+        "SELECT l.photo, " + std::string(kHeldColumns) +
+            " FROM labels l WHERE (l.photo, l.task, l.seq) > (?, ?, ?) AND l.task = ?"
+            " ORDER BY l.photo, l.task, l.seq LIMIT ?",
+        photo, task, held.empty() ? int64_t{0} : held.back().seq, task, kPage);
+  }
+  judge();
+  write(writes);
+}
+
+Result<UndoReport> SqlLabels::undo(int64_t version, int64_t time) {
+  return writing([&] {
+    const int64_t task = task_of(version);
+    UndoReport report;
+    report.in_force = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+    if (integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
+    run("UPDATE versions SET withdrawn = ? WHERE id = ?", time, version);
+    if (report.in_force == version) {
+      report.in_force = integer(
+          "SELECT id FROM versions WHERE task = ? AND withdrawn IS NULL"
+          " ORDER BY created DESC, id DESC LIMIT 1",
+          task);
+      run("UPDATE tasks SET in_force = ? WHERE id = ?", report.in_force, task);
+    }
+    const VersionOrder order = version_order(task);
+    for (bool more = true; more;) {
+      std::vector<int64_t> photos;
+      rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
+           "SELECT l.photo FROM labels l" + by_index("labels_version") +
+               " WHERE l.task = ? AND l.version = ? AND l.current = 1 ORDER BY l.photo LIMIT ?",
+           task, version, kPage);
+      more = static_cast<int64_t>(photos.size()) == kPage;
+      take_next_best(task, photos, order, report);
+    }
+    return report;
+  });
+}
+
+void SqlLabels::take_next_best(int64_t task, std::span<const int64_t> photos,
+                               const VersionOrder& order, UndoReport& report) {
+  const std::vector<std::vector<HeldLabel>> held = all_labels(task, photos);
+  LabelWrites writes{.task = task};
+  for (size_t p = 0; p < photos.size(); ++p) {
+    for (const HeldLabel& l : held[p]) {
+      if (l.current) writes.flags.push_back({photos[p], l.seq, false});
+    }
+    ++report.withdrawn;
+    if (const auto best = order.best(held[p])) {
+      ++report.restored;
+      writes.flags.push_back({photos[p], held[p][*best].seq, true});
+    }
+  }
+  write(writes);
+}
+
+Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) {
+  return reading([&] {
+    const int64_t task = task_of(from);
+    if (task_of(to) != task) {
+      throw sql::Failure{Status(Code::kNotFound, "labels: the versions are of two tasks")};
+    }
+    LabelDiff diff;
+    rows(
+        [&](const SqlRow& r) {
+          const std::string old_name = r.bytes(0), new_name = r.bytes(1);
+          (old_name == new_name ? diff.same : diff.changed) += r.integer(2);
+          if (old_name != new_name) diff.changes.push_back({old_name, new_name, r.integer(2)});
+        },
+        "SELECT ca.name, cb.name, d.n FROM"
+        " (SELECT a.class AS old, b.class AS new, count(*) AS n FROM labels a"
+        " JOIN labels b ON b.photo = a.photo AND b.task = a.task AND b.version = ?"
+        " WHERE a.task = ? AND a.version = ?" +
+            collected("a") +
+            " GROUP BY a.class, b.class) d"
+            " JOIN classes ca ON ca.task = ? AND ca.id = d.old"
+            " JOIN classes cb ON cb.task = ? AND cb.id = d.new"
+            " ORDER BY d.n DESC, ca.name, cb.name",
+        to, task, from, collection, task, task);
+    const int64_t both = diff.same + diff.changed;
+    const auto labelled = [&](int64_t version) {
+      return integer("SELECT count(*) FROM labels l WHERE l.task = ? AND l.version = ?" +
+                         collected("l"),
+                     task, version, collection)
+          .value_or(0);
+    };
+    diff.only_from = labelled(from) - both;
+    diff.only_to = labelled(to) - both;
+    return diff;
+  });
+}
+
+Result<std::vector<ChangedPhoto>> SqlLabels::changed_photos(const DiffQuery& q) {
+  if (q.limit < 1) throw Error("labels: a limit of ", q.limit, ", at least 1 is needed");
+  return reading([&] {
+    const int64_t task = task_of(q.from);
+    std::vector<ChangedPhoto> photos;
+    const int64_t any = -1;
+    rows(
+        [&](const SqlRow& r) {
+          ChangedPhoto& c = photos.emplace_back();
+          c.photo = r.integer(0);
+          c.path = r.bytes(1);
+          c.from = r.bytes(2);
+          c.to = r.bytes(3);
+          if (!r.is_null(4)) c.from_score = r.real(4);
+          if (!r.is_null(5)) c.to_score = r.real(5);
+        },
+        "SELECT a.photo, (SELECT p.path FROM places p WHERE p.photo = a.photo AND p.collection = ?"
+        " ORDER BY p.path LIMIT 1), ca.name, cb.name, a.score, b.score FROM labels a"
+        " JOIN labels b ON b.photo = a.photo AND b.task = a.task"
+        " JOIN classes ca ON ca.task = a.task AND ca.id = a.class"
+        " JOIN classes cb ON cb.task = b.task AND cb.id = b.class"
+        " WHERE a.photo > ? AND a.task = ? AND a.version = ? AND b.version = ?"
+        " AND a.class <> b.class AND ? IN (a.class, -1) AND ? IN (b.class, -1)" +
+            collected("a") + " ORDER BY a.photo LIMIT ?",
+        q.collection, q.after, task, q.from, q.to, q.from_class.value_or(any),
+        q.to_class.value_or(any), q.collection, q.limit);
+    return photos;
+  });
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,20 @@
+#include "ndp/labels/version_order.h"
+
+namespace ndtrain {
+
+VersionOrder::VersionOrder(std::vector<VersionInfo> newest_first, std::optional<int64_t> in_force) {
+  auto rank = static_cast<int64_t>(newest_first.size());
+  for (const VersionInfo& v : newest_first) ranks_[v.id] = v.withdrawn ? 0 : rank--;
+  if (in_force) ranks_[*in_force] = static_cast<int64_t>(newest_first.size()) + 1;
+}
+
+std::optional<size_t> VersionOrder::best(std::span<const HeldLabel> labels) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i].version != 0 && withdrawn(labels[i].version)) continue;
+    if (!best || rank(labels[i]) >= rank(labels[*best])) best = i;
+  }
+  return best;
+}
+
+}  // namespace ndtrain

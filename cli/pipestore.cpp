@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -28,7 +29,13 @@ void declare_store(ArgsSpec& args) {
             "what photos show: folder, the first directory on their path; none; or a "
             "CSV file,class",
             "WHAT", "folder");
-  args.flag("http", "where people and tools ask: health, metrics", "HOST:PORT");
+  args.flag("http", "where people upload photos and tools ask: health, metrics", "HOST:PORT");
+  args.flag("max-delay-ms",
+            "an uploaded photo waits this long, at most, for others to be inferred with", "MS",
+            "5");
+  args.flag("max-upload", "the largest photo that may be uploaded", "BYTES", "32M");
+  args.flag("upload-queue", "uploads in progress at a time; more are answered with 429", "N", "64");
+  args.flag("quota", "uploads per second from one address; 0: any number", "N", "0");
   args.flag("cache-bytes", "features kept on disk (default: a tenth of the volume)", "BYTES");
   args.flag("shard",
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
@@ -48,6 +55,23 @@ void read_shard(const std::string& text, PipeStoreConfig& config) {
   config.shards = n;
 }
 
+void read_uploads(const Args& args, UploadConfig& config) {
+  const auto at_least = [&](const char* flag, double value, double least) {
+    if (value < least) {
+      throw UsageError(fmt::format("--{} {}: at least {}", flag, args.text(flag), least));
+    }
+  };
+  const double delay = args.number("max-delay-ms");
+  at_least("max-delay-ms", delay, 0);
+  at_least("upload-queue", args.number("upload-queue"), 1);
+  at_least("quota", args.number("quota"), 0);
+  config.online.max_delay = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::duration<double, std::milli>(std::min(delay, 60'000.0)));
+  config.most_bytes = static_cast<int64_t>(args.bytes("max-upload"));
+  config.queue = static_cast<size_t>(args.integer("upload-queue"));
+  config.quota = args.number("quota");
+}
+
 int serve(Context& context, const Args& args, const std::string& tuner) {
   PipeStoreConfig config;
   config.tuner = tuner;
@@ -64,6 +88,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.batch = args.integer("batch");
   if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
   read_shard(args.text("shard"), config);
+  read_uploads(args, config.uploads);
   config.version = NDT_VERSION;
   config.security = security_of(context, args, LinkRole::kStore, config.tuner);
   if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();

@@ -12,6 +12,7 @@ VERB(bench_forward);
 VERB(bench_intake);
 VERB(bench_labels);
 VERB(bench_train);
+VERB(bench_upload);
 VERB(cache_gc);
 VERB(cache_ls);
 VERB(cert_init);
@@ -192,6 +193,10 @@ std::span<const Verb> verbs() {
            declare_bench_labels, run_bench_labels},
       Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
+      Verb{"bench upload", "load an upload address, and time its answers",
+           "URL --photos DIR [-c N] [--rate X]",
+           "  ndtrain bench upload http://127.0.0.1:8421 --photos flowers/val -c 32\n",
+           declare_bench_upload, run_bench_upload},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version, run_version},

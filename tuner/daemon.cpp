@@ -35,7 +35,8 @@ struct TunerDaemon::Parts {
               config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
     lanes = std::make_unique<ThreadLanes>(TunerService::kLanes, [this] { events.wake(); });
-    const TunerService::Setting setting{fs, clock, state, *server, *lanes, works, models, versions};
+    const TunerService::Setting setting{fs,    clock,  state,    *server, *lanes,
+                                        works, models, versions, &uploads};
     service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
     service->remove_done_rows();
     if (config.http.empty()) return;
@@ -106,6 +107,7 @@ struct TunerDaemon::Parts {
   ModelStore models;
   Versions versions;
   Works works;
+  UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }};
   LinkEvents<wire::FromStore> events;
   std::unique_ptr<LinkServer> server;
   std::unique_ptr<ThreadLanes> lanes;

@@ -42,7 +42,25 @@ Json to_json(const StoreRecord& s) {
           {"version_in_force", s.version_in_force},
           {"program", s.version},
           {"numerics", s.numerics},
-          {"last_seen", s.last_seen}};
+          {"last_seen", s.last_seen},
+          {"http", s.http},
+          {"free", s.free}};
+}
+
+// 307: the client sends the same request there, body and all.
+HttpResponse place_upload(TunerService& service) {
+  const std::optional<std::string> store = service.place_upload();
+  if (!store) {
+    HttpResponse r = http_error(
+        503,
+        "no PipeStore that is here takes uploads; start one with ndtrain pipestore serve --http "
+        "HOST:8421 (it says so when its disk is full, too)");
+    r.headers["Retry-After"] = "5";
+    return r;
+  }
+  HttpResponse r = answer({{"store", *store}}, 307);
+  r.headers["Location"] = "http://" + *store + "/photos";
+  return r;
 }
 
 uint64_t number(const HttpRequest& request) { return std::stoull(request.captures.at(0)); }
@@ -165,6 +183,10 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
          s.forget(r.captures.at(0));
          return answer({{"store", r.captures.at(0)}, {"forgotten", true}});
        })},
+      {"POST",
+       "/photos",
+       on([](TunerService& s, Request) { return place_upload(s); }),
+       {.read = false}},
       {"GET", "/versions", on([&versions](TunerService&, Request) {
          Json all = Json::array();
          for (const PublishedModel& m : versions.all()) all.push_back(to_json(m));

@@ -64,11 +64,13 @@ void TunerService::tick() {
   if (active_ && active_->intake) apply(active_, "", active_->intake->tick(now()));
   take_lines();
   start_next();
+  pump_uploads();
 }
 
 TunerService::Time TunerService::next() const {
   Time next = sessions_.next();
   if (active_ && active_->intake) next = std::min(next, active_->intake->next());
+  if (!uploads_.empty() && !uploading_ && !stopping_) next = std::min(next, upload_retry_);
   return next;
 }
 
@@ -112,6 +114,10 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
   } else if (message.has_in_force()) {
     stores_[name].version_in_force = message.in_force().version();
     log::info("store {} has version {} in force", name, message.in_force().version());
+  } else if (message.has_uploads()) {
+    take_uploads(name, message.uploads());
+  } else if (message.has_space()) {
+    take_space(name, message.space());
   } else if (message.has_leaving()) {
     apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
   } else if (active_ && active_->intake) {

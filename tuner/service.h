@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "tuner/job_report.h"
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
+#include "tuner/uploaded_labels.h"
 #include "tuner/versions.h"
 
 namespace ndtrain {
@@ -33,13 +35,15 @@ struct StoreRecord {
   bool here = false, drained = false;
   uint64_t version_in_force = 0;
   int64_t last_seen = 0;  // Unix seconds
+  std::string http;       // where people may upload to it; "": nowhere
+  uint64_t free = 0;      // bytes, for uploads
 };
 
 class TunerService {
  public:
   using Time = TunerSessions::Time;
   // Lanes that the service uses.
-  static constexpr size_t kKeepLane = 0, kJobLane = 1, kLanes = 2;
+  static constexpr size_t kKeepLane = 0, kJobLane = 1, kUploadLane = 2, kLanes = 3;
 
   struct Setting {
     Fs& fs;
@@ -50,6 +54,7 @@ class TunerService {
     JobWorks& works;
     ModelStore& models;
     Versions& versions;
+    UploadKeeper* uploads = nullptr;
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
@@ -69,6 +74,8 @@ class TunerService {
   void resume(uint64_t job);  // a failed or cancelled one, from where it was
   void drain(const std::string& store, bool drained);
   void forget(const std::string& store);
+  // The HTTP address of a store that is here and has the most room; nullopt when there is none.
+  std::optional<std::string> place_upload();
 
   const std::map<uint64_t, JobRecord>& jobs() const { return jobs_; }
   const JobRecord& job(uint64_t id) const;
@@ -118,6 +125,10 @@ class TunerService {
   void send(const std::string& store, wire::ToStore message);
   void send_parts(const std::string& store, const wire::ModelWanted& wanted);
   void publish_to(const std::string& store);
+  void take_uploads(const std::string& store, const wire::Uploads& message);
+  void pump_uploads();
+  void uploads_kept(const Status& status);
+  void take_space(const std::string& store, const wire::Space& space);
 
   // the job in progress
   void start_next();
@@ -146,6 +157,15 @@ class TunerService {
   JobReport::Counts past_;  // of jobs that have ended
   size_t tasks_ = 0;        // on the lanes, or waiting for this thread
   bool stopping_ = false;
+
+  struct Received {
+    std::string store;
+    LinkId link = 0;
+    std::vector<wire::Upload> lines;
+  };
+  std::deque<Received> uploads_;  // not durable yet
+  bool uploading_ = false;        // the first of them is on its lane
+  Time upload_retry_{0};          // not 0: the last attempt failed
 };
 
 }  // namespace ndtrain

@@ -21,16 +21,18 @@ std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
   if (spec.kind == JobKind::kFinetune) {
     return std::make_unique<FinetuneWork>(shop_, job, spec, directory, progress);
   }
-  LabelDb* db = nullptr;
-  if (spec.kind == JobKind::kRelabel) {
-    if (!db_) {
-      auto opened = open_label_db(labels_);
-      if (!opened.ok()) throw Error(labels_, ": ", opened.status().message());
-      db_ = std::move(*opened);
-    }
-    db = db_.get();
-  }
+  LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
   return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);
+}
+
+LabelDb& Works::labels() {
+  const std::lock_guard lock(mutex_);
+  if (!db_) {
+    auto opened = open_label_db(labels_);
+    if (!opened.ok()) throw Error(labels_, ": ", opened.status().message());
+    db_ = std::move(*opened);
+  }
+  return *db_;
 }
 
 }  // namespace ndtrain

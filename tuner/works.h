@@ -19,6 +19,8 @@ class Works final : public JobWorks {
 
   std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
                                 Progress& progress) override;
+  // The label database, opened the first time. From any thread; throws Error.
+  LabelDb& labels();
 
  private:
   PublishedModel model_of(const JobSpec& spec) const;
@@ -26,6 +28,7 @@ class Works final : public JobWorks {
   Workshop shop_;
   const Versions& versions_;
   std::string labels_;
+  std::mutex mutex_;  // of db_
   std::unique_ptr<LabelDb> db_;
 };
 

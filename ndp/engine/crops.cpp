@@ -4,6 +4,13 @@
 
 namespace ndtrain {
 
+Digest crop_group(const Preprocess& preprocess) {
+  Sha256 hash;
+  hash.field("crops").field(jpeg_decoder());
+  for (const auto& [key, value] : to_metadata(preprocess)) hash.field(key).field(value);
+  return hash.finish();
+}
+
 std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preprocess,
                                 std::span<const std::string_view> crops) {
   const int64_t side = preprocess.img_size;

@@ -60,6 +60,7 @@ Result<HttpResponse> HttpClient::ask(const std::string& method, const std::strin
   if (Asking().ask(io, request, response)) {
     answer.status = response.status;
     answer.type = response.get_header_value("Content-Type");
+    answer.headers.insert(response.headers.begin(), response.headers.end());
     return answer;
   }
   const std::string what = method + " " + path;

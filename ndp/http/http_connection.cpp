@@ -1,5 +1,6 @@
 #include "ndp/http/http_connection.h"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -16,6 +17,12 @@ constexpr std::chrono::seconds kPatience{10};  // within one
 // A client that is still sending what nobody wants would not see why when we just hung up.
 constexpr int64_t kDrained = int64_t{64} << 20;
 constexpr std::chrono::seconds kDraining{1};
+constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
+
+// Without the port.
+std::string host_of(const std::string& peer) {
+  return peer.starts_with("unix:") ? peer : peer.substr(0, peer.rfind(':'));
+}
 
 bool has_body(const httplib::Request& q) {
   return q.has_header("Transfer-Encoding") || q.get_header_value("Content-Length") != "0";
@@ -24,7 +31,8 @@ bool has_body(const httplib::Request& q) {
 // httplib speaks the protocol; which route answers, and how large a body may be, is decided here.
 class Dialogue final : private httplib::Server {
  public:
-  explicit Dialogue(const HttpRoutes& routes) : routes_(routes) {
+  Dialogue(const HttpRoutes& routes, const std::string& peer)
+      : routes_(routes), peer_(host_of(peer)) {
     const std::string any = "[\\s\\S]*";
     const Handler bare = [this](const auto& q, auto& a) { answer(q, a, nullptr); };
     const HandlerWithContentReader with_body = [this](const auto& q, auto& a, const auto& reader) {
@@ -74,6 +82,7 @@ class Dialogue final : private httplib::Server {
     }
     a.status = r.status;
     a.set_content(r.body, r.type);
+    for (const auto& [name, value] : r.headers) a.set_header(name, value);
     if (unread_) a.set_header("Connection", "close");
   }
 
@@ -91,11 +100,13 @@ class Dialogue final : private httplib::Server {
         others += (others.empty() ? "" : ", ") + entry.route.method;
         continue;
       }
-      HttpRequest request{.method = q.method, .path = q.path};
+      HttpRequest request{.method = q.method, .path = q.path, .peer = peer_};
       request.query.insert(q.params.begin(), q.params.end());
       request.captures.assign(std::next(match.begin()), match.end());
-      if (unread_ && reader != nullptr) {
-        if (const HttpResponse r = read_body(q, *reader, request.body); r.status != 200) return r;
+      std::shared_ptr<void> held;
+      if (unread_ && reader != nullptr && entry.route.body.read) {
+        const HttpResponse r = take_body(q, *reader, entry.route.body, request, held);
+        if (r.status != 200) return r;
       }
       return entry.route.handle(request);
     }
@@ -104,15 +115,17 @@ class Dialogue final : private httplib::Server {
   }
 
   // Its status is 200 when the body was read.
-  HttpResponse read_body(const httplib::Request& q, const httplib::ContentReader& reader,
-                         std::string& body) {
-    if (q.is_multipart_form_data()) {
+  HttpResponse take_body(const httplib::Request& q, const httplib::ContentReader& reader,
+                         const HttpBody& rule, HttpRequest& request, std::shared_ptr<void>& held) {
+    const bool form = q.is_multipart_form_data();
+    if (form && !rule.form) {
       return http_error(415, q.path + " takes the bytes as they are (curl --data-binary), no form");
     }
-    const auto most = static_cast<uint64_t>(routes_.max_body);
+    const auto most = static_cast<uint64_t>(rule.most < 0 ? routes_.max_body : rule.most);
     const HttpResponse too_large =
         http_error(413, "the body has more than " + std::to_string(most) + " bytes, the most " +
                             q.path + " takes");
+    uint64_t comes = most;
     if (const std::string said = q.get_header_value("Content-Length"); !said.empty()) {
       uint64_t bytes = 0;
       const char* const end = said.data() + said.size();
@@ -120,21 +133,51 @@ class Dialogue final : private httplib::Server {
       if (error == std::errc::invalid_argument || stop != end) {
         return http_error(400, "Content-Length: " + said + " is no number");
       }
-      if (error != std::errc() || bytes > most) return too_large;
+      if (error != std::errc() || bytes > most + (form ? kFormExtra : 0)) return too_large;
+      comes = std::min(bytes, most);
+    }
+    if (rule.admit) {
+      HttpAdmission admission = rule.admit(request, static_cast<int64_t>(comes));
+      if (admission.refuse) return *std::move(admission.refuse);
+      held = std::move(admission.held);
     }
     bool fits = true;
-    const bool whole = reader([&](const char* data, size_t n) {
-      fits = n <= most - body.size();
-      if (fits) body.append(data, n);
+    const auto append = [&](const char* data, size_t n) {
+      fits = n <= most - request.body.size();
+      if (fits) request.body.append(data, n);
       return fits;
-    });
+    };
+    HttpResponse r = form ? read_form(q, reader, append) : read_whole(reader, append);
     if (!fits) return too_large;
-    if (!whole) return http_error(400, "the body ended early, or is not in the form it should be");
-    unread_ = false;
-    return {};
+    if (r.status == 200) unread_ = false;
+    return r;
+  }
+
+  HttpResponse read_whole(const httplib::ContentReader& reader,
+                          const httplib::ContentReceiver& append) {
+    if (reader(append)) return {};
+    return http_error(400, "the body ended early, or is not in the form it should be");
+  }
+
+  HttpResponse read_form(const httplib::Request& q, const httplib::ContentReader& reader,
+                         const httplib::ContentReceiver& append) {
+    int files = 0;
+    bool in_file = false;
+    const bool whole = reader(
+        [&](const httplib::MultipartFormData& part) {
+          in_file = !part.filename.empty();
+          files += in_file;
+          return files <= 1;
+        },
+        [&](const char* data, size_t n) { return !in_file || append(data, n); });
+    if (files > 1) return http_error(400, q.path + " takes one file at a time");
+    if (!whole) return http_error(400, "the form ended early, or is not what its header says");
+    if (files == 1) return {};
+    return http_error(400, "the form has no file in it; curl -F photo=@x.jpg sends one");
   }
 
   const HttpRoutes& routes_;
+  const std::string peer_;
   bool unread_ = false;  // a part of the request is still to be read
 };
 
@@ -148,7 +191,7 @@ HttpResponse http_error(int status, const std::string& what) {
 
 void HttpConnection::run() {
   HttplibStream io(*stream_, kPatience);
-  Dialogue dialogue(routes_);
+  Dialogue dialogue(routes_, stream_->peer());
   while (begin_wait()) {
     const bool comes = io.wait(kIdle);
     if (!end_wait() || !comes || !dialogue.serve(io)) break;

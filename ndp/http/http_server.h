@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,14 @@ struct HttpRequest {
   std::map<std::string, std::string> query;
   std::vector<std::string> captures;  // groups of the route's pattern
   std::string body;
+  std::string peer;  // the client's host, as text; the address itself for a unix socket
 };
 
 struct HttpResponse {
   int status = 200;
   std::string body;
   std::string type = "application/json";
+  std::map<std::string, std::string> headers = {};
 };
 
 HttpResponse http_error(int status, const std::string& what);
@@ -35,12 +38,29 @@ HttpResponse http_error(int status, const std::string& what);
 // Called on any of the server's threads, several at a time. FsyncFailed ends the process.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
+// Whether a body of at most so many bytes may be read into memory.
+struct HttpAdmission {
+  std::shared_ptr<void> held;          // until the request is answered
+  std::optional<HttpResponse> refuse;  // the answer, without reading
+};
+using HttpAdmit = std::function<HttpAdmission(const HttpRequest&, int64_t bytes)>;
+
+// What a route does with bodies.
+struct HttpBody {
+  bool read = true;   // false: the handler answers without it
+  int64_t most = -1;  // bytes; -1: the server's limit
+  // multipart/form-data with one file is taken too, and the file is the body.
+  bool form = false;
+  HttpAdmit admit = {};
+};
+
 class HttpServer {
  public:
   struct Route {
     std::string method;   // "GET" answers HEAD too
     std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
     HttpHandler handle;
+    HttpBody body = {};
   };
 
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.

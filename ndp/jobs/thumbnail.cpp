@@ -27,14 +27,16 @@ std::string base64(std::string_view bytes) {
 
 }  // namespace
 
+Result<std::string> thumbnail(std::string_view file) {
+  const Result<Decoded> photo = decode(std::as_bytes(std::span(file)), {.min_shorter_side = kSide});
+  if (!photo.ok()) return photo.status();
+  return encode_jpeg(crop(photo->image, {.img_size = kSide, .resize = kSide}), kQuality);
+}
+
 std::string thumbnail_uri(Fs& fs, const std::string& path) {
   const Result<std::string> file = fs.read(path, limits::kPhotoFile);
-  if (!file.ok()) return "";
-  const Result<Decoded> photo =
-      decode(std::as_bytes(std::span(*file)), {.min_shorter_side = kSide});
-  if (!photo.ok()) return "";
-  const Image small = crop(photo->image, {.img_size = kSide, .resize = kSide});
-  return "data:image/jpeg;base64," + base64(encode_jpeg(small, kQuality));
+  const Result<std::string> small = file.ok() ? thumbnail(*file) : file.status();
+  return small.ok() ? "data:image/jpeg;base64," + base64(*small) : "";
 }
 
 }  // namespace ndtrain

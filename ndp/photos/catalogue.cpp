@@ -56,6 +56,16 @@ Result<std::optional<CatalogueEntry>> Catalogue::find(const std::string& path) {
   });
 }
 
+Result<std::vector<CatalogueEntry>> Catalogue::with_digest(const Digest& digest) {
+  return guarded([&]() -> Result<std::vector<CatalogueEntry>> {
+    std::vector<CatalogueEntry> entries;
+    for (CatalogueRow& row : state_->rows.by_digest(digest)) {
+      if (row.missed == 0) entries.push_back(entry_of(std::move(row)));
+    }
+    return entries;
+  });
+}
+
 Result<std::vector<CatalogueEntry>> Catalogue::entries_after(const std::string& path,
                                                              size_t limit) {
   return guarded([&]() -> Result<std::vector<CatalogueEntry>> {
@@ -85,6 +95,15 @@ Status Catalogue::forget(const std::string& path) {
     const std::optional<CatalogueRow> row = state_->rows.by_path(path);
     if (!row) return {Code::kNotFound, path + ": not in the catalogue"};
     state_->rows.set_missed(row->id, 2);
+    return {};
+  });
+}
+
+Status Catalogue::remove(const Digest& digest) {
+  return guarded([&]() -> Status {
+    sql::Transaction t(state_->rows.database());
+    for (const CatalogueRow& row : state_->rows.by_digest(digest)) state_->rows.remove(row.id);
+    t.commit();
     return {};
   });
 }

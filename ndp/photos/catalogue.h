@@ -73,6 +73,8 @@ class Catalogue {
   Result<ScanReport> scan(PhotoSource& source, ThreadPool& pool, const ScanOptions& options = {});
 
   Result<std::optional<CatalogueEntry>> find(const std::string& path);
+  // Those with these bytes, as of the last scan; of any state but kMissing and kDeleted.
+  Result<std::vector<CatalogueEntry>> with_digest(const Digest& digest);
   // In byte order of the path, after `path` ("" to begin), all states.
   Result<std::vector<CatalogueEntry>> entries_after(const std::string& path, size_t limit);
   Result<CatalogueCounts> counts();
@@ -81,6 +83,8 @@ class Catalogue {
   Status quarantine(const Digest& digest, const std::string& reason);
   // Deleted from now on, without waiting for a second scan. kNotFound for an unknown path.
   Status forget(const std::string& path);
+  // Photos with these bytes leave no trace, as if they had never been seen.
+  Status remove(const Digest& digest);
 
  private:
   struct State;

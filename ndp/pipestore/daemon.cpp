@@ -11,6 +11,8 @@
 #include "ndp/http/metrics.h"
 #include "ndp/pipestore/photo_row_maker.h"
 #include "ndp/pipestore/service.h"
+#include "ndp/pipestore/upload_http.h"
+#include "ndp/wire/digests.h"
 
 namespace ndtrain {
 namespace {
@@ -34,28 +36,40 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
 }  // namespace
 
 struct PipeStoreDaemon::Parts {
-  Parts(const PipeStoreConfig& config, Devices& devices, Fs& fs, Clock& clock)
-      : state(StateDirectory::open(fs, config.state, "pipestore").or_throw()) {
+  Parts(const PipeStoreConfig& config, Devices& d, Fs& f, Clock& clock)
+      : fs(f), devices(d), state(StateDirectory::open(f, config.state, "pipestore").or_throw()) {
     const Result<FileInfo> photos = fs.info(config.photos);
     if (!photos.ok() || !photos->is_directory) {
       throw Error("there is no directory of photos at ", config.photos);
     }
+    log = UploadLog::open(fs, state.file("uploads")).or_throw();
     maker = std::make_unique<PhotoRowMaker>(PhotoRowConfig{.photos = config.photos,
                                                            .labels = config.labels,
                                                            .cache = state.file("cache"),
                                                            .cache_bytes = config.cache_bytes,
                                                            .batch = config.batch,
                                                            .shard = config.shard,
-                                                           .shards = config.shards},
+                                                           .shards = config.shards,
+                                                           .uploads = log.get()},
                                             devices, fs, clock);
+    UploadConfig upload = config.uploads;
+    upload.photos = config.photos;
+    upload.online.batch = static_cast<size_t>(config.batch);
+    uploads = std::make_unique<Uploads>(upload, fs, clock, *log, maker->cache(),
+                                        open_catalogue(fs, state.file("cache"), config.photos),
+                                        [this] { events.wake(); });
     lanes = std::make_unique<ThreadLanes>(PipeStoreService::kLanes, [this] { events.wake(); });
     const uint64_t drawn = random_bits();
     const auto dial = [this, config](LinkId id) {
       return LinkClient::dial(config.tuner, config.security, id, events);
     };
     service = std::make_unique<PipeStoreService>(
-        PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial},
+        PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
+                                  [this, photos = config.photos] { return space(photos); },
+                                  [this] { put_in_force(); }},
         hello_of(config, devices, drawn), drawn);
+    batch = config.batch;
+    if (service->in_force().version > 0) put_in_force();
     show();
     if (config.http.empty()) return;
     http = HttpServer::listen(config.http, routes(), 1 << 16).or_throw();
@@ -63,11 +77,45 @@ struct PipeStoreDaemon::Parts {
   ~Parts() {
     http.reset();
     lanes.reset();  // its tasks use the service
+    uploads.reset();
     service.reset();
   }
 
+  wire::Space space(const std::string& photos) const {
+    wire::Space s;
+    if (http && !http->address().starts_with("unix:")) {
+      const std::string address = http->address();
+      const size_t port = address.rfind(':');
+      const std::string host = address.substr(0, port);
+      s.set_http(host == "0.0.0.0" || host == "[::]" ? address.substr(port) : address);
+    }
+    const Result<Space> volume = fs.space(photos);
+    const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
+    s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
+    return s;
+  }
+
+  // Its files are on the shelf.
+  void put_in_force() {
+    const VersionInForce& v = service->in_force();
+    if (!v.extractor) return uploads->put_in_force([] { return nullptr; });
+    uploads->put_in_force([this, v, extractor = service->model_path(*v.extractor),
+                           head = v.head ? service->model_path(*v.head) : ""] {
+      auto model = std::make_shared<OnlineModel>();
+      model->version = v.version;
+      model->extractor = bytes_of(*v.extractor);
+      if (v.head) model->head = bytes_of(*v.head);
+      model->network = std::make_unique<Network>(
+          load_model(fs, extractor),
+          v.head ? std::make_unique<ModelFile>(load_model(fs, head)) : nullptr, /*labels=*/true,
+          devices.get(false), batch);
+      return model;
+    });
+  }
+
   std::vector<HttpServer::Route> routes() {
-    return {
+    std::vector<HttpServer::Route> all = upload_routes(*uploads);
+    std::vector<HttpServer::Route> own = {
         {"GET", "/healthz",
          [](const HttpRequest&) { return HttpResponse{.body = "{\"status\":\"ok\"}\n"}; }},
         {"GET", "/readyz",
@@ -81,6 +129,8 @@ struct PipeStoreDaemon::Parts {
            return HttpResponse{.body = metrics, .type = kMetricsType};
          }},
     };
+    all.insert(all.end(), own.begin(), own.end());
+    return all;
   }
 
   // What HTTP's threads may see.
@@ -98,9 +148,32 @@ struct PipeStoreDaemon::Parts {
       m.counter("ndtrain_stage_seconds_total", "Time spent in the engine's steps",
                 {{"stage", name}}, seconds);
     }
+    show_uploads(m);
     ready = service->connected();
     const std::lock_guard lock(mutex);
     metrics = m.text();
+  }
+
+  void show_uploads(MetricsText& m) const {
+    const Uploads::Counts c = uploads->counts();
+    const auto gauge = [&](const char* name, const char* help, auto value) {
+      m.gauge(name, help, {}, static_cast<double>(value));
+    };
+    const auto counter = [&](const char* name, const char* help, auto value) {
+      m.counter(name, help, {}, static_cast<double>(value));
+    };
+    gauge("ndtrain_upload_version", "Version that labels uploads", uploads->version());
+    gauge("ndtrain_upload_photos", "Photos that were uploaded here", c.log.photos);
+    gauge("ndtrain_upload_unlabelled", "Those that no version has labelled", c.log.unlabelled);
+    gauge("ndtrain_upload_outbox", "Lines that the Tuner has not acknowledged",
+          c.log.unacknowledged);
+    gauge("ndtrain_uploads_in_progress", "Uploads that are not answered yet", c.in_progress);
+    counter("ndtrain_uploads_refused_total", "Uploads answered with 429", c.refused);
+    counter("ndtrain_uploads_unreadable_total", "Uploads that are no photo", c.unreadable);
+    counter("ndtrain_uploads_labelled_total", "Photos labelled as they came", c.online.photos);
+    counter("ndtrain_upload_batches_total", "Batches in which they were", c.online.batches);
+    counter("ndtrain_uploads_not_cached_total", "Whose crop and feature were not kept",
+            c.not_cached);
   }
 
   void turn() {
@@ -119,9 +192,14 @@ struct PipeStoreDaemon::Parts {
     }
   }
 
+  Fs& fs;
+  Devices& devices;
   StateDirectory state;
-  std::unique_ptr<PhotoRowMaker> maker;
   LinkEvents<wire::ToStore> events;
+  std::unique_ptr<UploadLog> log;
+  std::unique_ptr<PhotoRowMaker> maker;
+  std::unique_ptr<Uploads> uploads;
+  int64_t batch = 0;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<PipeStoreService> service;
   std::unique_ptr<HttpServer> http;

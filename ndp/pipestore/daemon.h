@@ -8,6 +8,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
+#include "ndp/pipestore/uploads.h"
 #include "ndp/wire/link_security.h"
 
 namespace ndtrain {
@@ -22,7 +23,8 @@ struct PipeStoreConfig {
   int64_t cache_bytes = 0;                // of features; 0: a tenth of the volume
   int64_t batch = 32;
   uint32_t shard = 0, shards = 1;
-  std::string version;  // of the program
+  std::string version;        // of the program
+  UploadConfig uploads = {};  // their directory and batch are those above
   LinkSecurity security = {};
 };
 

@@ -7,10 +7,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/train/step_graph.h"
-#include "ndp/engine/numerics.h"
-#include "ndp/jobs/classify.h"
-#include "ndp/jobs/features.h"
+#include "ndp/engine/crops.h"
 #include "ndp/store/coding.h"
 
 namespace ndtrain {
@@ -31,41 +28,6 @@ void add_stages(const EngineStats& stats, RowMaker::Made& made) {
 }
 
 }  // namespace
-
-struct PhotoRowMaker::Network {
-  Network(const ModelFile& e, const ModelFile* h, const Device& device, int64_t batch)
-      : extractor(e),
-        id(extractor_id(e.model, e.preprocess)),
-        numerics(numerics_tag(feature_numerics(device))),
-        plans(
-            [this, whole = h == nullptr](int64_t b) {
-              const Graph g = bind(extractor.model, b);
-              return optimize_for_inference(whole && labels ? with_plain_logits(g) : g);
-            },
-            device, batch),
-        engine(plans, e.preprocess, {.batch = batch}) {
-    const Graph g = bind(extractor.model, 1);
-    for (const ValueId v : g.outputs()) types.push_back(g.type(v));
-    for (const TensorType& t : types) row_bytes += bytes_of_row(t);
-    if (!h) return;
-    head = *h;
-    head_plans = std::make_unique<BatchPlans>(
-        [this](int64_t b) {
-          return optimize_for_inference(with_plain_logits(bind(head.model, b)));
-        },
-        device, batch);
-  }
-
-  ModelFile extractor, head;
-  Digest id;
-  uint64_t numerics;
-  bool labels = false;  // the rows are labels
-  BatchPlans plans;
-  Engine engine;
-  std::vector<TensorType> types;  // of the extractor's outputs for a batch of 1
-  size_t row_bytes = 0;
-  std::unique_ptr<BatchPlans> head_plans;
-};
 
 PhotoRowMaker::PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock)
     : config_(std::move(config)), devices_(devices), fs_(fs), energy_(fs) {
@@ -93,6 +55,7 @@ std::string PhotoRowMaker::label_of(const std::string& path) const {
     return it == csv_.end() ? "" : it->second;
   }
   std::string_view rest = path;
+  if (rest.starts_with(std::string(kUploadDirectory) + "/")) return "";
   for (size_t slash; (slash = rest.find('/')) != std::string_view::npos;) {
     const std::string_view first = rest.substr(0, slash);
     if (first != "train" && first != "val") return std::string(first);
@@ -123,12 +86,16 @@ Result<StoreInventory> PhotoRowMaker::scan() {
   StoreInventory inventory{.photos = {}, .unreadable = set.quarantined.size()};
   for (const Photo& p : set.photos) {
     if (!in_shard(p.path)) continue;
-    inventory.photos.push_back(
-        {.digest = p.digest,
-         .path = p.path,
-         .label = label_of(p.path),
-         .source = csv_.empty() ? LabelSource::kFolder : LabelSource::kImport,
-         .bytes = p.bytes});
+    const auto said = config_.uploads ? config_.uploads->said(p.digest) : UploadLog::Said();
+    if (said.removed) continue;
+    const bool human = !said.truth.empty();
+    inventory.photos.push_back({.digest = p.digest,
+                                .path = p.path,
+                                .label = human ? said.truth : label_of(p.path),
+                                .source = human          ? LabelSource::kHuman
+                                          : csv_.empty() ? LabelSource::kFolder
+                                                         : LabelSource::kImport,
+                                .bytes = p.bytes});
   }
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
   const auto twice = std::ranges::unique(inventory.photos, {}, &StorePhoto::digest);
@@ -144,13 +111,13 @@ Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::st
   job_ = job;
   if (job.rows() == wire::Job::FEATURES || job.rows() == wire::Job::LABELS) {
     if (extractor.empty()) return Status(Code::kCorrupt, "the job names no model");
-    const ModelFile e = load_model(fs_, extractor);
-    const ModelFile h = head.empty() ? ModelFile() : load_model(fs_, head);
-    network_ = std::make_unique<Network>(e, head.empty() ? nullptr : &h,
-                                         devices_.get(job.deterministic()), config_.batch);
-    network_->labels = job.rows() == wire::Job::LABELS;
-    if (network_->labels) return RowWork::RowSize{.bytes = job.top_k() * size_t{8}};
-    return RowWork::RowSize{.bytes = network_->row_bytes};
+    const bool labels = job.rows() == wire::Job::LABELS;
+    network_ = std::make_unique<Network>(
+        load_model(fs_, extractor),
+        head.empty() ? nullptr : std::make_unique<ModelFile>(load_model(fs_, head)), labels,
+        devices_.get(job.deterministic()), config_.batch);
+    if (labels) return RowWork::RowSize{.bytes = job.top_k() * size_t{8}};
+    return RowWork::RowSize{.bytes = network_->row_bytes()};
   }
   if (job.rows() == wire::Job::FILES) {
     uint64_t bytes = 1;
@@ -194,37 +161,38 @@ Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
 std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, Made& made) {
   Network& n = *network_;
   std::vector<std::string> rows(places.size());
-  const bool cached = !n.labels || n.head_plans;  // a whole model's logits are not features
+  const auto photo = [&](size_t i) -> const StorePhoto& { return inventory_.photos[places[i]]; };
   std::vector<size_t> missing;
   for (size_t i = 0; i < places.size(); ++i) {
-    if (cached) {
-      rows[i].resize(n.row_bytes);
-      const auto found = cache_->get(n.id, inventory_.photos[places[i]].digest,
-                                     std::as_writable_bytes(std::span(rows[i])));
-      if (found.ok() && found->bytes == n.row_bytes && found->meta.numerics == n.numerics) continue;
+    if (n.has_features()) {
+      rows[i].resize(n.row_bytes());
+      const auto found =
+          cache_->get(n.id(), photo(i).digest, std::as_writable_bytes(std::span(rows[i])));
+      if (found.ok() && found->bytes == n.row_bytes() && found->meta.numerics == n.numerics()) {
+        continue;
+      }
     }
     rows[i].clear();
     missing.push_back(i);
   }
+  bool keep = n.has_features();
+  const auto made_row = [&](size_t i, std::string row) {
+    rows[i] = std::move(row);
+    if (!keep) return;
+    const Status s =
+        cache_->put(n.id(), photo(i).digest, {.dtype = n.dtype(), .numerics = n.numerics()},
+                    std::as_bytes(std::span(rows[i])));
+    if (!s.ok()) log::warn("features are not kept for the next time: {}", s.message());
+    keep = s.ok();
+  };
+  extract_crops(
+      missing, [&](size_t i) { return photo(i).digest; }, made_row, made);
   if (missing.empty()) return rows;
-  const auto photo = [&](size_t i) -> const StorePhoto& { return inventory_.photos[places[i]]; };
-  bool keep = cached;
-  const EngineStats stats = n.engine.run(
+  const EngineStats stats = n.engine().run(
       missing, [&](size_t i) { return photo(i).path; }, [&](size_t i) { return read(places[i]); },
       [&](const Engine::Batch& batch) {
-        for (size_t r = 0; r < batch.items.size(); ++r) {
-          std::string& row = rows[batch.items[r]];
-          for (const Tensor& t : batch.outputs) {
-            const size_t bytes = t.bytes() / static_cast<size_t>(t.shape()[0]);
-            row.append(static_cast<const char*>(t.data()) + r * bytes, bytes);
-          }
-          if (!keep) continue;
-          const Status s = cache_->put(n.id, photo(batch.items[r]).digest,
-                                       {.dtype = n.types[0].dtype, .numerics = n.numerics},
-                                       std::as_bytes(std::span(row)));
-          if (!s.ok()) log::warn("features are not kept for the next time: {}", s.message());
-          keep = s.ok();
-        }
+        std::vector<std::string> fresh = n.rows(batch.outputs, batch.items.size());
+        for (size_t r = 0; r < fresh.size(); ++r) made_row(batch.items[r], std::move(fresh[r]));
         for (const BadPhoto& b : batch.bad) {
           made.bad.push_back({places[b.item], b.reason.message()});
         }
@@ -233,6 +201,39 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
   add_stages(stats, made);
   if (const Status s = cache_->flush(); !s.ok()) log::warn("feature cache: {}", s.message());
   return rows;
+}
+
+// Photos whose crops are kept need no decoding; they leave `missing`.
+void PhotoRowMaker::extract_crops(std::vector<size_t>& missing,
+                                  const std::function<Digest(size_t)>& digest,
+                                  const std::function<void(size_t, std::string)>& made_row,
+                                  Made& made) {
+  Network& n = *network_;
+  const Digest group = crop_group(n.preprocess());
+  std::vector<size_t> with, without;
+  for (const size_t i : missing) (cache_->contains(group, digest(i)) ? with : without).push_back(i);
+  const auto batch = static_cast<size_t>(config_.batch);
+  for (size_t begin = 0; begin < with.size(); begin += batch) {
+    const auto start = std::chrono::steady_clock::now();
+    std::vector<std::string> crops;
+    std::vector<size_t> items;
+    for (size_t k = begin; k < std::min(begin + batch, with.size()); ++k) {
+      std::string crop(n.preprocess().values(), '\0');
+      const auto found =
+          cache_->get(group, digest(with[k]), std::as_writable_bytes(std::span(crop)));
+      const bool whole = found.ok() && found->bytes == crop.size();
+      (whole ? items : without).push_back(with[k]);
+      if (whole) crops.push_back(std::move(crop));
+    }
+    if (items.empty()) continue;
+    const std::vector<std::string_view> views(crops.begin(), crops.end());
+    std::vector<std::string> rows =
+        n.rows(infer_crops(n.plans(), n.preprocess(), views), items.size());
+    for (size_t k = 0; k < items.size(); ++k) made_row(items[k], std::move(rows[k]));
+    made.stages["extract"] += seconds_since(start);
+  }
+  missing = std::move(without);
+  std::ranges::sort(missing);
 }
 
 RowMaker::Made PhotoRowMaker::features(std::span<const size_t> places) {
@@ -249,26 +250,10 @@ RowMaker::Made PhotoRowMaker::labels(std::span<const size_t> places) {
   std::erase_if(rows, [](const std::string& row) { return row.empty(); });
   if (rows.empty()) return made;
   const auto start = std::chrono::steady_clock::now();
-  Network& n = *network_;
-  const auto count = static_cast<int64_t>(rows.size());
-  std::vector<Tensor> inputs;
-  size_t offset = 0;
-  for (const TensorType& t : n.types) {
-    Tensor& input = inputs.emplace_back(TensorType{t.dtype, t.shape.with(0, count)});
-    const size_t bytes = bytes_of_row(t);
-    for (size_t r = 0; r < rows.size(); ++r) {
-      std::memcpy(static_cast<std::byte*>(input.mutable_data()) + r * bytes,
-                  rows[r].data() + offset, bytes);
-    }
-    offset += bytes;
-  }
-  const std::vector<Tensor> outputs = n.head_plans ? n.head_plans->run(inputs) : std::move(inputs);
-  const auto classes = static_cast<size_t>(outputs[0].shape().count(1, outputs[0].shape().rank()));
-  for (size_t r = 0; r < rows.size(); ++r) {
+  for (const std::vector<ClassScore>& best : network_->classify(rows, job_.top_k())) {
     std::string& row = made.rows.emplace_back(job_.top_k() * size_t{8}, '\0');
     auto* to = reinterpret_cast<std::byte*>(row.data());
-    for (const ClassScore& c :
-         best_classes(outputs[0].as<float>().subspan(r * classes, classes), job_.top_k())) {
+    for (const ClassScore& c : best) {
       store_le<uint32_t>(to, static_cast<uint32_t>(c.id));
       store_le<uint32_t>(to + 4, std::bit_cast<uint32_t>(c.score));
       to += 8;

@@ -3,16 +3,17 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "framework/core/clock.h"
 #include "framework/runtime/devices.h"
 #include "ndp/engine/energy.h"
-#include "ndp/engine/engine.h"
-#include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
+#include "ndp/pipestore/network.h"
 #include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/upload_log.h"
 #include "ndp/store/segment_store.h"
 
 namespace ndtrain {
@@ -27,6 +28,8 @@ struct PhotoRowConfig {
   int64_t batch = 32;
   // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
   uint32_t shard = 0, shards = 1;
+  // What people said of photos here, if anybody can; it counts more than `labels`.
+  const UploadLog* uploads = nullptr;
 };
 
 class PhotoRowMaker final : public RowMaker {
@@ -41,9 +44,9 @@ class PhotoRowMaker final : public RowMaker {
                                 const std::string& head) override;
   Result<Made> make(std::span<const size_t> places) override;
 
- private:
-  struct Network;  // the models of the job in progress
+  SegmentStore& cache() { return *cache_; }
 
+ private:
   std::string label_of(const std::string& path) const;
   bool in_shard(const std::string& path) const;
   Result<std::string> read(size_t place) const;
@@ -51,8 +54,11 @@ class PhotoRowMaker final : public RowMaker {
   Made labels(std::span<const size_t> places);
   Made crops(std::span<const size_t> places, bool packed);
   Made files(std::span<const size_t> places);
-  // A row of the extractor's outputs for each place, from the cache or new; empty where it is bad.
+  // A row of the extractor's outputs for each place: from the cache, from a kept crop, or from the
+  // photo; empty where it is bad.
   std::vector<std::string> extract(std::span<const size_t> places, Made& made);
+  void extract_crops(std::vector<size_t>& missing, const std::function<Digest(size_t)>& digest,
+                     const std::function<void(size_t, std::string)>& made_row, Made& made);
 
   PhotoRowConfig config_;
   Devices& devices_;
@@ -65,7 +71,7 @@ class PhotoRowMaker final : public RowMaker {
   wire::Job job_;
   EnergyMeter energy_;
   Preprocess preprocess_;
-  std::unique_ptr<Network> network_;
+  std::unique_ptr<Network> network_;  // of the job in progress
 };
 
 }  // namespace ndtrain

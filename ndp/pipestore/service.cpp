@@ -59,7 +59,10 @@ void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
 
 void PipeStoreService::tick() {
   apply(session_.tick(now()));
-  if (!session_.open() || now() < retry_at_) return;
+  if (!session_.open()) return;
+  tell_space();
+  send_uploads();
+  if (now() < retry_at_) return;
   retry_at_ = Time::max();
   advance();
 }
@@ -70,6 +73,10 @@ void PipeStoreService::apply(const StoreSession::Actions& actions) {
   if (!session_.open()) {  // what was under way belongs to a session that is over
     jobs_.clear();
     fetching_.reset();
+    uploads_sent_.clear();
+    upload_bytes_ = 0;
+    space_ = {};
+    space_at_ = Time(0);
   }
   if (actions.close && link_) link_->close();
   if (!actions.note.empty()) log::info("{}", actions.note);
@@ -121,6 +128,8 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
     if (job == jobs_.end() || !job->second.work) return;
     job->second.work->acknowledged(m.ack());
     pump(job->first);
+  } else if (m.has_uploads_kept()) {
+    uploads_kept(m.uploads_kept().sequence());
   } else if (m.has_job_end()) {
     if (jobs_.erase(m.job_end().job())) log::info("job {} has ended", m.job_end().job());
   }
@@ -218,6 +227,7 @@ void PipeStoreService::swap_in() {
   in_force_ = next;
   session_.put_in_force(next.version);
   log::info("version {} is in force", next.version);
+  if (setting_.in_force_changed) setting_.in_force_changed();
   wire::FromStore m;
   m.mutable_in_force()->set_version(next.version);
   send(std::move(m));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/row_maker.h"
 #include "ndp/pipestore/row_work.h"
+#include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/model_shelf.h"
 #include "ndp/wire/state_directory.h"
@@ -46,6 +48,10 @@ class PipeStoreService {
     Lanes& lanes;
     RowMaker& maker;
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+    // Of photos that people upload, where they may.
+    UploadLog* uploads = nullptr;
+    std::function<wire::Space()> space = {};
+    std::function<void()> in_force_changed = {};
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
@@ -60,6 +66,7 @@ class PipeStoreService {
 
   bool connected() const { return session_.open(); }
   const VersionInForce& in_force() const { return in_force_; }
+  std::string model_path(const Digest& model) const { return shelf_.path(model); }
   size_t jobs() const { return jobs_.size(); }
   uint64_t rows_made() const { return rows_made_; }
   const std::map<std::string, double>& stages() const { return stages_; }  // seconds, so far
@@ -103,6 +110,10 @@ class PipeStoreService {
   void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
   void swap_in();
 
+  void tell_space();
+  void send_uploads();
+  void uploads_kept(uint64_t sequence);
+
   Setting setting_;
   StoreSession session_;
   ModelShelf shelf_;
@@ -119,6 +130,12 @@ class PipeStoreService {
   Time retry_at_ = Time::max();  // when it could not be kept
   uint64_t rows_made_ = 0;
   std::map<std::string, double> stages_;
+
+  // Of this session.
+  std::deque<std::pair<uint64_t, size_t>> uploads_sent_;  // last line and bytes of each message
+  size_t upload_bytes_ = 0;                               // of these
+  wire::Space space_;                                     // as the Tuner knows it
+  Time space_at_{0};                                      // when to look again
 };
 
 }  // namespace ndtrain

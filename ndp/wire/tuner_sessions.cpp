@@ -156,6 +156,11 @@ std::optional<LinkId> TunerSessions::link_of(const std::string& store) const {
   return it == by_store_.end() ? std::nullopt : std::optional(it->second);
 }
 
+std::string TunerSessions::peer_of(const std::string& store) const {
+  const std::optional<LinkId> link = link_of(store);
+  return link ? sessions_.at(*link).who.peer : "";
+}
+
 std::vector<std::string> TunerSessions::stores() const {
   std::vector<std::string> names;
   for (const auto& [name, link] : by_store_) names.push_back(name);

@@ -43,6 +43,7 @@ class TunerSessions {
 
   // Nullopt when the store has no session.
   std::optional<LinkId> link_of(const std::string& store) const;
+  std::string peer_of(const std::string& store) const;  // as LinkOpened has it; "" without one
   std::vector<std::string> stores() const;  // with a session, in byte order
   // Marks a message as of this Tuner's term, about to be sent.
   void stamp(Time now, LinkId link, wire::ToStore& message);

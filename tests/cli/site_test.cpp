@@ -3,11 +3,15 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/process.h"
+#include "ndp/http/http_client.h"
+#include "ndp/labels/label_db.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -161,6 +165,86 @@ TEST_F(SiteTest, StoresWithoutASharedDirectoryGetOneEach) {
   EXPECT_TRUE(real_fs().exists(at("site/store1/photos")));
   EXPECT_THAT(
       o.out, testing::AllOf(HasSubstr("site/store1/photos/CLASS"), HasSubstr("--http 127.0.0.1:")));
+}
+
+// SIGKILL of the Tuner and of a store again and again, while people upload.
+TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
+  constexpr int kTrained = 24;
+  draw_photos(kTrained);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  Json site = up_json(1);
+  EXPECT_EQ(ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--stores",
+                       "1", "-e", "1", "--follow"})
+                .at("state"),
+            "done");
+  std::mutex mutex;
+  std::map<std::string, Json> answers;  // by id
+  std::string address = site.at("http");
+  std::atomic<bool> stop = false;
+  std::atomic<int> next = 100;
+  const auto client = [&] {
+    while (!stop) {
+      std::string to;
+      {
+        const std::lock_guard lock(mutex);
+        to = address;
+      }
+      const std::string file =
+          encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, static_cast<uint64_t>(next++)));
+      Result<HttpResponse> r = HttpClient(to).post("/photos", file, "image/jpeg");
+      if (r.ok() && r->status == 307) {
+        const std::string url = r->headers.at("Location");
+        r = HttpClient(url.substr(7, url.rfind('/') - 7)).post("/photos", file, "image/jpeg");
+      }
+      if (!r.ok() || r->status >= 300) continue;  // killed, or nobody here yet
+      const Json json = Json::parse(r->body);
+      const std::lock_guard lock(mutex);
+      answers[json.at("id")] = json;
+    }
+  };
+  std::vector<std::jthread> clients;
+  for (int i = 0; i < 3; ++i) clients.emplace_back(client);
+  for (int i = 0; i < 6; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(400));
+    const cli::ProcessId victim = process(i % 2 == 0 ? "store1" : "tuner");
+    kill(victim.pid, SIGKILL);
+    while (cli::is_running(victim)) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    site = up_json(1);
+    const std::lock_guard lock(mutex);
+    address = site.at("http");
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  stop = true;
+  clients.clear();
+  EXPECT_GT(answers.size(), 30U);
+  // The Tuner hears the rest; then all of it is there, each once.
+  const auto db =
+      open_label_db("sqlite:" + at("site/tuner/labels.db"), OpenLabelDb::kExisting).or_throw();
+  const int64_t task = existing_task(*db, "default").or_throw();
+  const auto labelled = [&] {  // how many labels each photo ever had, by path
+    std::map<std::string, size_t> all;
+    const LabelQuery query{.collection = existing_collection(*db, "default").or_throw(),
+                           .task = task,
+                           .limit = 1'000'000};
+    for (const LabelRow& row : db->query(query).or_throw().rows) {
+      all[row.path] = db->history(task, row.photo).or_throw().size();
+    }
+    return all;
+  };
+  std::map<std::string, size_t> heard;
+  for (int i = 0; i < 100; ++i) {
+    heard = labelled();
+    if (std::ranges::all_of(answers, [&](const auto& a) {
+          return heard.contains("store1/" + a.second.at("path").template get<std::string>());
+        }))
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  for (const auto& [id, json] : answers) {
+    const std::string path = json.at("path");
+    EXPECT_EQ(heard["store1/" + path], 1U) << path;
+    EXPECT_TRUE(real_fs().exists(at("photos/" + path))) << path;
+  }
 }
 
 }  // namespace

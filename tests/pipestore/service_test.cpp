@@ -33,6 +33,137 @@ struct NoPhotos final : RowMaker {
   Result<Made> make(std::span<const size_t>) override { return Made(); }
 };
 
+// A PipeStore with a log of uploads and a Tuner that is a test.
+class StoreUploads : public ::testing::Test {
+ protected:
+  void connect() {
+    service_.tick();
+    while (link_ == connected_) {
+      clock_.advance(std::chrono::seconds(1));
+      service_.tick();
+    }
+    connected_ = link_;
+    service_.handle({link_, LinkOpened{"the Tuner", ""}});
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_welcome()->set_protocol(kProtocols[0]);
+    m.mutable_welcome()->set_tuner("0123456789abcdef");
+    m.mutable_welcome()->set_heartbeat_ms(600'000);
+    m.mutable_welcome()->set_window(1 << 20);
+    sent_.clear();
+    service_.handle({link_, m});
+    service_.tick();
+  }
+  void upload(int n) {
+    for (int i = 0; i < n; ++i) {
+      wire::Upload line;
+      line.set_digest(std::string(32, static_cast<char>(i)));
+      line.set_path(std::string(500, 'x'));
+      log_->commit({line}).or_throw();
+    }
+  }
+  // The sequences that were sent since the last time.
+  std::vector<uint64_t> sent() {
+    std::vector<uint64_t> all;
+    for (const wire::FromStore& m : std::exchange(sent_, {})) {
+      EXPECT_EQ(m.term(), 1U);
+      for (const std::string& bytes : m.uploads().lines()) {
+        wire::Upload line;
+        EXPECT_TRUE(line.ParseFromString(bytes));
+        all.push_back(line.sequence());
+      }
+    }
+    return all;
+  }
+  void kept(uint64_t sequence) {
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_uploads_kept()->set_sequence(sequence);
+    service_.handle({link_, m});
+  }
+
+  MemoryFs fs_;
+  ManualClock clock_;
+  StateDirectory state_ = StateDirectory::open(fs_, "state", "pipestore").or_throw();
+  NoLanes lanes_;
+  NoPhotos maker_;
+  Sent sent_;
+  LinkId link_ = 0, connected_ = 0;
+  uint64_t free_ = 1000;
+  std::unique_ptr<UploadLog> log_ = UploadLog::open(fs_, "uploads").or_throw();
+  PipeStoreService service_{{fs_, clock_, state_, lanes_, maker_,
+                             [this](LinkId id) {
+                               link_ = id;
+                               return std::make_unique<Link>(sent_);
+                             },
+                             log_.get(),
+                             [this] {
+                               wire::Space s;
+                               s.set_http(":8421");
+                               s.set_free(free_);
+                               return s;
+                             }},
+                            {},
+                            1};
+};
+
+TEST_F(StoreUploads, AreSentInOrderAndOnceWhenTheTunerKeepsThem) {
+  upload(3);
+  connect();
+  EXPECT_EQ(sent(), (std::vector<uint64_t>{1, 2, 3}));
+  upload(1);
+  service_.tick();
+  EXPECT_EQ(sent(), (std::vector<uint64_t>{4}));
+  kept(3);
+  kept(4);
+  service_.tick();
+  EXPECT_EQ(sent(), (std::vector<uint64_t>{}));
+  EXPECT_EQ(log_->counts().unacknowledged, 0);
+}
+
+TEST_F(StoreUploads, ThatWereNotAcknowledgedAreSentToTheNextSession) {
+  upload(3);
+  connect();
+  kept(3);
+  upload(2);
+  service_.tick();
+  EXPECT_EQ(sent().size(), 5U);
+  service_.handle({link_, LinkClosed{"gone"}});
+  connect();
+  EXPECT_EQ(sent(), (std::vector<uint64_t>{4, 5}));
+}
+
+TEST_F(StoreUploads, NeverHaveMoreUnderWayThanTheWindow) {
+  upload(5000);
+  connect();
+  std::vector<uint64_t> all = sent();
+  EXPECT_LT(all.size(), 3000U);
+  EXPECT_GT(all.size(), 1900U);
+  while (all.size() < 5000) {
+    const size_t before = all.size();
+    kept(all.back());
+    const std::vector<uint64_t> more = sent();
+    all.insert(all.end(), more.begin(), more.end());
+    ASSERT_GT(all.size(), before);
+  }
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], i + 1);
+}
+
+TEST_F(StoreUploads, TheTunerHearsWhereThereIsRoomAndWhenItChanges) {
+  connect();
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_EQ(sent_[0].space().http(), ":8421");
+  EXPECT_EQ(sent_[0].space().free(), 1000U);
+  const auto look = [&](uint64_t free) {
+    free_ = free;
+    clock_.advance(std::chrono::seconds(11));
+    service_.tick();
+    return sent_.size();
+  };
+  EXPECT_EQ(look(999), 1U);
+  EXPECT_EQ(look(900), 2U);
+}
+
 TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   MemoryFs fs;
   ManualClock clock;

@@ -31,10 +31,28 @@ class RunningStore {
     stop_ = true;
     thread_.join();
   }
+  std::string http() const { return daemon_.http_address(); }
 
  private:
   std::atomic<bool> stop_ = false;
   PipeStoreDaemon daemon_;
+  std::thread thread_;
+};
+
+class RunningTuner {
+ public:
+  RunningTuner(const TunerConfig& config, Devices& devices)
+      : daemon_(config, devices, real_fs(), system_clock()),
+        thread_([this] { daemon_.run([this] { return stop_.load(); }); }) {}
+  ~RunningTuner() {
+    stop_ = true;
+    thread_.join();
+  }
+  std::string http() const { return daemon_.http_address(); }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  TunerDaemon daemon_;
   std::thread thread_;
 };
 

@@ -1,0 +1,59 @@
+// What waits to be inferred, and when it is a batch: as soon as it is full, when its first item has
+// waited long enough, or when nothing else is on its way. A pure state machine: the caller says
+// what time it is. One thread.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace ndtrain {
+
+// Items of one batch have equal `model` members.
+template <typename Item>
+class BatchQueue {
+ public:
+  using Time = std::chrono::nanoseconds;  // on a monotonic clock
+
+  BatchQueue(size_t batch, Time most_delay) : batch_(batch), most_delay_(most_delay) {}
+
+  void add(Time now, Item item) { waiting_.emplace_back(now, std::move(item)); }
+  bool empty() const { return waiting_.empty(); }
+  size_t size() const { return waiting_.size(); }
+
+  // `coming`: others will be added soon. Empty: not yet.
+  std::vector<Item> take(Time now, bool coming) {
+    std::vector<Item> items;
+    if (waiting_.empty()) return items;
+    const auto model = waiting_.front().second.model;
+    const auto same = [&](const auto& w) { return w.second.model == model; };
+    const auto n = static_cast<size_t>(std::ranges::count_if(waiting_, same));
+    // Those of the model before it are the last of their kind.
+    const bool whole = n >= batch_ || n < waiting_.size() || !coming;
+    if (!whole && now < next()) return items;
+    for (auto it = waiting_.begin(); it != waiting_.end() && items.size() < batch_;) {
+      if (!same(*it)) {
+        ++it;
+        continue;
+      }
+      items.push_back(std::move(it->second));
+      it = waiting_.erase(it);
+    }
+    return items;
+  }
+
+  // When take() gives something, whatever comes; Time::max() when nothing waits.
+  Time next() const {
+    return waiting_.empty() ? Time::max() : waiting_.front().first + most_delay_;
+  }
+
+ private:
+  size_t batch_;
+  Time most_delay_;
+  std::deque<std::pair<Time, Item>> waiting_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,59 @@
+#include "ndp/pipestore/cache_writer.h"
+
+#include "framework/core/log.h"
+#include "ndp/engine/crops.h"
+
+namespace ndtrain {
+
+CacheWriter::~CacheWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  ready_.notify_all();
+}
+
+void CacheWriter::put(const Digest& photo, std::shared_ptr<OnlineModel> model,
+                      Online::Labelled labelled) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (items_.size() >= most_) {
+      ++dropped_;
+      return;
+    }
+    items_.push_back({photo, std::move(model), std::move(labelled)});
+  }
+  ready_.notify_one();
+}
+
+int64_t CacheWriter::dropped() const {
+  const std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+void CacheWriter::run() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    ready_.wait(lock, [&] { return stopping_ || !items_.empty(); });
+    if (items_.empty()) return;
+    const Item item = std::move(items_.front());
+    items_.pop_front();
+    lock.unlock();
+    write(item);
+    lock.lock();
+  }
+}
+
+void CacheWriter::write(const Item& item) {
+  const Network& n = *item.model->network;
+  const auto put = [&](const Digest& group, const RecordMeta& meta, const std::string& bytes) {
+    if (bytes.empty()) return Status();
+    return cache_.put(group, item.photo, meta, std::as_bytes(std::span(bytes)));
+  };
+  Status s = put(n.id(), {.dtype = n.dtype(), .numerics = n.numerics()}, item.labelled.feature);
+  if (s.ok()) s = put(crop_group(n.preprocess()), {}, item.labelled.crop);
+  if (!s.ok() && !full_) log::warn("crops and features are not kept: {}", s.message());
+  full_ = !s.ok();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,70 @@
+#include "ndp/pipestore/network.h"
+
+#include <cstring>
+
+#include "framework/train/step_graph.h"
+#include "ndp/engine/numerics.h"
+#include "ndp/jobs/features.h"
+
+namespace ndtrain {
+
+Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels,
+                 const Device& device, int64_t batch)
+    : extractor_(std::move(extractor)),
+      head_(std::move(head)),
+      labels_(labels),
+      id_(extractor_id(extractor_.model, extractor_.preprocess)),
+      numerics_(numerics_tag(feature_numerics(device))),
+      plans_(
+          [this](int64_t b) {
+            const Graph g = bind(extractor_.model, b);
+            return optimize_for_inference(has_features() ? g : with_plain_logits(g));
+          },
+          device, batch),
+      engine_(plans_, extractor_.preprocess, {.batch = batch}) {
+  const Graph g = bind(extractor_.model, 1);
+  for (const ValueId v : g.outputs()) types_.push_back(g.type(v));
+  for (const TensorType& t : types_) row_bytes_ += bytes_of_row(t);
+  if (!head_) return;
+  head_plans_ = std::make_unique<BatchPlans>(
+      [this](int64_t b) {
+        return optimize_for_inference(with_plain_logits(bind(head_->model, b)));
+      },
+      device, batch);
+}
+
+std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_t n) const {
+  std::vector<std::string> rows(n);
+  for (size_t r = 0; r < n; ++r) {
+    for (const Tensor& t : outputs) {
+      const size_t bytes = bytes_of_row(t.type());
+      rows[r].append(static_cast<const char*>(t.data()) + r * bytes, bytes);
+    }
+  }
+  return rows;
+}
+
+std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::string> rows,
+                                                       int64_t k) {
+  const auto count = static_cast<int64_t>(rows.size());
+  std::vector<Tensor> inputs;
+  size_t offset = 0;
+  for (const TensorType& t : types_) {
+    Tensor& input = inputs.emplace_back(TensorType{t.dtype, t.shape.with(0, count)});
+    const size_t bytes = bytes_of_row(t);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      std::memcpy(static_cast<std::byte*>(input.mutable_data()) + r * bytes,
+                  rows[r].data() + offset, bytes);
+    }
+    offset += bytes;
+  }
+  const std::vector<Tensor> outputs = head_plans_ ? head_plans_->run(inputs) : std::move(inputs);
+  const auto classes = static_cast<size_t>(outputs[0].shape().count(1, outputs[0].shape().rank()));
+  std::vector<std::vector<ClassScore>> best;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    best.push_back(best_classes(outputs[0].as<float>().subspan(r * classes, classes), k));
+  }
+  return best;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,53 @@
+// A model as a PipeStore runs it: an extractor, whose outputs are kept as features, and perhaps the
+// head behind it. One thread at a time.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/runtime/backend.h"
+#include "ndp/engine/engine.h"
+#include "ndp/jobs/classify.h"
+#include "ndp/jobs/model_file.h"
+
+namespace ndtrain {
+
+class Network {
+ public:
+  // Without a head the extractor may be a whole model; `labels` says that it is, and that
+  // classify() will be asked.
+  Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels, const Device& device,
+          int64_t batch);
+
+  const Preprocess& preprocess() const { return extractor_.preprocess; }
+  const Digest& id() const { return id_; }         // of the extractor: keys its features
+  uint64_t numerics() const { return numerics_; }  // tag of what computes them here
+  // Whether the extractor's rows are features, rather than the logits of a whole model.
+  bool has_features() const { return !labels_ || head_; }
+  DType dtype() const { return types_[0].dtype; }
+  size_t row_bytes() const { return row_bytes_; }  // of one photo's outputs, one after the other
+  std::string class_name(int64_t i) const { return (head_ ? *head_ : extractor_).class_name(i); }
+
+  Engine& engine() { return engine_; }
+  BatchPlans& plans() { return plans_; }
+  // Rows of the extractor's outputs, as the engine and infer_crops() give them.
+  std::vector<std::string> rows(const std::vector<Tensor>& outputs, size_t n) const;
+  // The k best classes of each row.
+  std::vector<std::vector<ClassScore>> classify(std::span<const std::string> rows, int64_t k);
+
+ private:
+  ModelFile extractor_;
+  std::unique_ptr<ModelFile> head_;
+  bool labels_;
+  Digest id_;
+  uint64_t numerics_;
+  BatchPlans plans_;
+  Engine engine_;
+  std::vector<TensorType> types_;  // of the extractor's outputs for a batch of 1
+  size_t row_bytes_ = 0;
+  std::unique_ptr<BatchPlans> head_plans_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,168 @@
+// What goes on behind uploads: versions that come into force, photos that no version has labelled
+// yet, and the last traces of deleted ones.
+#include "framework/core/limits.h"
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/pipestore/uploads.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::chrono::seconds kGlance{1};
+constexpr std::chrono::seconds kBetweenTidying{60};
+constexpr size_t kAtOnce = 8;  // waiting photos in one batch: those that people upload go first
+constexpr int64_t kWorthCompacting = int64_t{16} << 20;
+
+}  // namespace
+
+// First that it is deleted, durably, then all that there is of it.
+Status Uploads::remove(const Digest& id) {
+  const Busy alone(*this, id);
+  const Result<std::vector<std::string>> paths = places(id);
+  if (!paths.ok()) return paths.status();
+  std::vector<wire::Upload> lines;
+  for (const std::string& path : *paths) {
+    lines.push_back(line_of(id, path));
+    lines.back().set_removed(true);
+  }
+  if (Status s = log_.commit(std::move(lines)); !s.ok()) return s;
+  changed_();
+  return erase(id, *paths);
+}
+
+Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    const Result<std::string> file = fs_.read(full(path), limits::kPhotoFile);
+    if (file.ok() && sha256(*file) != id) continue;  // another photo is there by now
+    const Status s = fs_.remove(full(path));
+    if (!s.ok() && s.code() != Code::kNotFound) return s;
+    if (Status d = fs_.sync_directory(parent_of(full(path)));
+        !d.ok() && d.code() != Code::kNotFound) {
+      throw FsyncFailed(d.message());
+    }
+  }
+  {
+    const std::lock_guard lock(catalogue_mutex_);
+    if (Status s = catalogue_->remove(id); !s.ok()) return s;
+  }
+  for (const GroupInfo& g : cache_.groups()) {
+    if (Status s = cache_.remove(g.group, id); !s.ok()) return s;
+  }
+  const std::lock_guard lock(mutex_);
+  erased_.insert(id);
+  return {};
+}
+
+void Uploads::chores() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    const bool version = coming_ != nullptr;
+    const bool waiting = std::exchange(unlabelled_, false);
+    lock.unlock();
+    if (version) load_version();
+    if ((version || waiting) && online_.model()) label_waiting();
+    try {
+      tidy();
+    } catch (const FsyncFailed& e) {
+      log::error("{}", e.what());
+      std::terminate();  // the promise of core/publish.h
+    } catch (const std::exception& e) {
+      log::warn("deleted photos leave traces for now: {}", e.what());
+    }
+    lock.lock();
+    woken_.wait_for(lock, kGlance, [&] { return stopping_ || coming_ != nullptr || unlabelled_; });
+  }
+}
+
+void Uploads::load_version() {
+  std::function<std::shared_ptr<OnlineModel>()> load;
+  {
+    const std::lock_guard lock(mutex_);
+    load = std::exchange(coming_, nullptr);
+  }
+  try {
+    const std::shared_ptr<OnlineModel> model = load();
+    if (model) warm_up(*model, config_.online.batch);
+    online_.put_in_force(model);
+    if (model) log::info("uploads are labelled by version {}", model->version);
+  } catch (const std::exception& e) {
+    log::error("uploads go on with version {}: the next one cannot run here: {}", version(),
+               e.what());
+  }
+}
+
+void Uploads::label_waiting() {
+  std::optional<Digest> after;
+  for (std::vector<Digest> ids; !(ids = log_.unlabelled(after, kAtOnce)).empty();) {
+    after = ids.back();
+    try {
+      if (Status s = label_some(ids); !s.ok()) return log::warn("{}", s.message());
+    } catch (const FsyncFailed& e) {
+      log::error("{}", e.what());
+      std::terminate();
+    } catch (const std::exception& e) {
+      return log::warn("waiting photos are not labelled: {}", e.what());
+    }
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+  }
+}
+
+Status Uploads::label_some(const std::vector<Digest>& ids) {
+  const std::shared_ptr<OnlineModel> model = online_.model();
+  struct Waiting {
+    Digest id;
+    std::string path;
+    std::future<Online::Labelled> label;
+    std::unique_ptr<Busy> alone;
+  };
+  std::vector<Waiting> all;
+  {
+    const Online::Coming coming(online_);
+    for (const Digest& id : ids) {
+      auto alone = std::make_unique<Busy>(*this, id);
+      const auto known = log_.find(id);
+      if (!known || !known->uploaded || known->version > 0) continue;
+      const Result<std::string> file = fs_.read(full(known->path), limits::kPhotoFile);
+      if (!file.ok()) continue;  // somebody took it away
+      Result<std::string> pixels = crop(known->path, *file, model->network->preprocess());
+      if (!pixels.ok()) continue;
+      all.push_back({id, known->path, online_.label(model, std::move(*pixels)), std::move(alone)});
+    }
+  }
+  std::vector<wire::Upload> lines;
+  for (Waiting& w : all) {
+    Online::Labelled label = w.label.get();
+    lines.push_back(line_of(w.id, w.path));
+    put_label(lines.back(), *model, label.top);
+    cache_writer_.put(w.id, model, std::move(label));
+  }
+  if (lines.empty()) return {};
+  Status s = log_.commit(std::move(lines));
+  changed_();
+  return s;
+}
+
+// A job that was at work on a photo when it was deleted may have kept something since.
+void Uploads::tidy() {
+  const auto now = clock_.monotonic();
+  std::set<Digest> erased;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!erased_.empty() && now - tidied_ >= kBetweenTidying) {
+      erased = std::exchange(erased_, {});
+      tidied_ = now;
+    }
+  }
+  const UploadLog::Counts counts = log_.counts();
+  const bool large = counts.bytes > kWorthCompacting && 2 * counts.dead_bytes > counts.bytes;
+  if (erased.empty() && !large) return;
+  log_.compact().or_throw();
+  if (erased.empty()) return;
+  for (const GroupInfo& g : cache_.groups()) {
+    for (const Digest& id : erased) cache_.remove(g.group, id).or_throw();
+  }
+  (void)cache_.compact().or_throw();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,130 @@
+#include "ndp/pipestore/upload_http.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ndp/jobs/thumbnail.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kLabelBytes = 256;
+constexpr int64_t kLabelBody = 4096;
+
+HttpResponse later(const std::string& why) {
+  HttpResponse r = http_error(429, why);
+  r.headers["Retry-After"] = "1";
+  return r;
+}
+
+HttpResponse refused(const Status& why) {
+  switch (why.code()) {
+    case Code::kCorrupt:
+    case Code::kUnsupported:
+    case Code::kTooLarge:
+      return http_error(422, "the photo cannot be read, and is not kept: " + why.message());
+    case Code::kExists:
+      return http_error(410, why.message());
+    case Code::kNotFound:
+      return http_error(404, why.message());
+    case Code::kNoSpace:
+      return http_error(507, why.message());
+    default:
+      return http_error(500, why.message());
+  }
+}
+
+// A person's word counts more than a model's.
+Json to_json(const Uploads::Photo& photo) {
+  const UploadLog::Known& k = photo.known;
+  Json json = {{"id", to_hex(photo.id)}, {"path", k.path}};
+  const bool human = !k.truth.empty(), model = k.version > 0;
+  json["label"] = human ? Json(k.truth) : model ? Json(k.top.at(0).name()) : Json();
+  json["source"] = human ? Json("human") : model ? Json("model") : Json();
+  Json scores = Json::array();
+  for (const wire::TopClass& t : k.top) {
+    scores.push_back({{"label", t.name()}, {"score", t.score()}});
+  }
+  json["scores"] = scores;
+  json["version"] = model ? Json(k.version) : Json();
+  return json;
+}
+
+HttpResponse answer(const Result<Uploads::Photo>& photo, int status = 200) {
+  if (!photo.ok()) return refused(photo.status());
+  return {.status = status, .body = to_json(*photo).dump() + "\n"};
+}
+
+HttpResponse add(Uploads& uploads, const HttpRequest& request) {
+  if (request.body.empty()) {
+    return http_error(400, "there is no photo in the request; curl -F photo=@x.jpg sends one");
+  }
+  const Result<Uploads::Photo> photo = uploads.add(request.body);
+  return answer(photo, photo.ok() && photo->known.version == 0 ? 202 : 200);
+}
+
+HttpAdmission admit(Uploads& uploads, const HttpRequest& request) {
+  if (!uploads.within_quota(request.peer)) {
+    return {.held = nullptr, .refuse = later(request.peer + " uploads more than its quota")};
+  }
+  if (std::shared_ptr<void> held = uploads.admit()) return {.held = std::move(held), .refuse = {}};
+  return {.held = nullptr, .refuse = later("the store has as many uploads as it can take")};
+}
+
+HttpResponse image(const Result<std::string>& file) {
+  if (!file.ok()) return refused(file.status());
+  const bool png = sniff(std::as_bytes(std::span(*file))) == PhotoFormat::kPng;
+  return {.body = *file, .type = png ? "image/png" : "image/jpeg"};
+}
+
+HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
+  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("label") || !json["label"].is_string()) {
+    return http_error(400, R"(say what the photo shows by {"label": "NAME"})");
+  }
+  const auto label = json["label"].get<std::string>();
+  const bool control =
+      std::ranges::any_of(label, [](char c) { return static_cast<unsigned char>(c) < ' '; });
+  if (label.empty() || label.size() > kLabelBytes || control) {
+    return http_error(400, "a label has 1 to " + std::to_string(kLabelBytes) +
+                               " bytes, and no control characters");
+  }
+  return answer(uploads.say(id, label));
+}
+
+HttpResponse remove(Uploads& uploads, const Digest& id) {
+  if (Status s = uploads.remove(id); !s.ok()) return refused(s);
+  return {.body = Json({{"id", to_hex(id)}, {"deleted", true}}).dump() + "\n"};
+}
+
+}  // namespace
+
+std::vector<HttpServer::Route> upload_routes(Uploads& u) {
+  using Request = const HttpRequest&;
+  const std::string photo = "/photos/([0-9a-f]{64})";
+  const auto id = [](Request r) { return digest_from_hex(r.captures.at(0)); };
+  return {
+      {"POST",
+       "/photos",
+       [&u](Request r) { return add(u, r); },
+       {.most = u.most_bytes(),
+        .form = true,
+        .admit = [&u](Request r, int64_t) { return admit(u, r); }}},
+      {"GET", photo, [&u, id](Request r) { return image(u.read(id(r))); }},
+      {"GET", photo + "/thumbnail",
+       [&u, id](Request r) {
+         const Result<std::string> file = u.read(id(r));
+         return image(file.ok() ? thumbnail(*file) : file.status());
+       }},
+      {"GET", photo + "/label", [&u, id](Request r) { return answer(u.find(id(r))); }},
+      {"PUT",
+       photo + "/label",
+       [&u, id](Request r) { return say(u, id(r), r.body); },
+       {.most = kLabelBody}},
+      {"DELETE", photo, [&u, id](Request r) { return remove(u, id(r)); }},
+  };
+}
+
+}  // namespace ndtrain

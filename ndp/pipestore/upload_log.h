@@ -1,0 +1,137 @@
+// What a PipeStore promised about uploads: which photos it has taken, what they were labelled, what
+// people said of them, which were deleted. An append-only file of lines, each with its checksum:
+//
+//   "NDTUPL1\n"  { u64 XXH3 of the line, u32 bytes, line }*      integers little-endian
+//
+// A line is a wire::Upload; one without a digest says up to where the Tuner has acknowledged. What
+// the Tuner has not acknowledged is the outbox. Lines of one photo replace each other: the newest
+// label, the newest truth, or the news that it was deleted.
+//
+// Thread-safe. A failing fsync throws FsyncFailed.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "framework/core/hash.h"
+#include "ndp/wire/wire.pb.h"
+
+namespace ndtrain {
+
+inline constexpr std::string_view kUploadDirectory = "uploads";  // in the photo directory
+
+class UploadLog {
+ public:
+  // What a photo's lines say together.
+  struct Known {
+    std::string path;  // below the photo directory
+    int64_t time = 0;  // of the label, or of the upload without one; Unix seconds
+    bool uploaded = false, removed = false;
+    uint64_t version = 0;  // that labelled it last; 0: none has
+    std::vector<wire::TopClass> top;
+    std::string truth;  // "": nobody said
+  };
+  struct Line {
+    uint64_t sequence = 0;
+    std::string bytes;  // a wire::Upload
+  };
+  struct Counts {
+    int64_t photos = 0, unlabelled = 0, removed = 0, unacknowledged = 0;
+    int64_t bytes = 0, dead_bytes = 0;  // of the file
+  };
+
+  // `directory` is made if absent; one process has it. What a crash left of a last commit goes.
+  static Result<std::unique_ptr<UploadLog>> open(Fs& fs, const std::string& directory);
+  ~UploadLog();
+
+  // Gives the lines their sequence; all or none, durable on return. What several threads commit at
+  // a time shares an fsync. kNoSpace, kIo: nothing of it is there.
+  Status commit(std::vector<wire::Upload> lines);
+
+  std::optional<Known> find(const Digest& photo) const;
+  // What people did about a photo, which is quick to find out where nobody did anything.
+  struct Said {
+    bool removed = false;
+    std::string truth;
+  };
+  Said said(const Digest& photo) const;
+  // Some of the photos that no version has labelled, after `after` in byte order.
+  std::vector<Digest> unlabelled(const std::optional<Digest>& after, size_t most) const;
+  std::vector<std::pair<Digest, std::string>> removed() const;  // with their paths
+  Counts counts() const;
+
+  // The outbox: lines after `sequence`, in order, about `bytes` of them and one at least, if any.
+  std::vector<Line> after(uint64_t sequence, size_t bytes) const;
+  // All lines up to this one are safe elsewhere. Remembered with the next commit.
+  void acknowledged(uint64_t sequence);
+  uint64_t acknowledged() const;
+
+  // Rewrites the file without what nobody asks for any more, deleted photos' paths included.
+  Status compact();
+
+ private:
+  struct Place {
+    int64_t at = 0;  // of the line itself
+    uint32_t bytes = 0;
+  };
+  struct Photo {
+    std::optional<Place> label, truth, removal;
+    bool labelled = false;
+  };
+  struct DigestHash {
+    size_t operator()(const Digest& d) const;
+  };
+  // A commit that waits for whoever writes.
+  struct Waiting {
+    std::vector<wire::Upload> lines;
+    bool done = false;
+    Status status = {};
+  };
+
+  UploadLog(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
+
+  Status recover();
+  Result<int64_t> scan(File& file, int64_t size);  // where the whole lines end
+  Status reopen();
+  Status write(const std::vector<Waiting*>& batch);
+  void take(const wire::Upload& line, const Place& at);
+  wire::Upload read(const Place& at) const;
+  bool alive(const wire::Upload& line, const Place& at) const;
+  Status rewrite();
+  void end_writing();  // under commit_mutex_
+  std::string mark() const;
+
+  Fs& fs_;
+  const std::string path_;
+
+  std::mutex commit_mutex_;  // of these
+  std::condition_variable committed_;
+  std::vector<Waiting*> waiting_;
+  bool writing_ = false;
+
+  // Of the one that is writing.
+  std::unique_ptr<File> file_;
+  Status broken_;  // why nothing can be written any more
+  uint64_t next_ = 1;
+
+  mutable std::mutex mutex_;  // of all below; not held while disks are waited for
+  std::shared_ptr<File> reader_;
+  std::unordered_map<Digest, Photo, DigestHash> photos_;
+  std::set<Digest> unlabelled_;
+  std::map<uint64_t, Place> outbox_;
+  uint64_t acknowledged_ = 0;
+  bool mark_due_ = false;
+  int64_t end_ = 0, dead_ = 0;
+  int64_t uploaded_ = 0, removed_ = 0;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,240 @@
+#include "ndp/pipestore/uploads.h"
+
+#include <algorithm>
+
+#include "framework/core/limits.h"
+#include "framework/core/publish.h"
+#include "ndp/wire/digests.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kCachedBehind = 128;  // photos whose crops and features wait for the disk
+
+}  // namespace
+
+Uploads::Busy::Busy(Uploads& uploads, const Digest& id) : uploads_(uploads), id_(id) {
+  std::unique_lock lock(uploads_.mutex_);
+  uploads_.freed_.wait(lock, [&] { return !uploads_.busy_.contains(id); });
+  uploads_.busy_.insert(id);
+}
+
+Uploads::Busy::~Busy() {
+  {
+    const std::lock_guard lock(uploads_.mutex_);
+    uploads_.busy_.erase(id_);
+  }
+  uploads_.freed_.notify_all();
+}
+
+Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log,
+                 SegmentStore& cache, std::unique_ptr<Catalogue> catalogue,
+                 std::function<void()> changed)
+    : config_(config),
+      fs_(fs),
+      clock_(clock),
+      log_(log),
+      cache_(cache),
+      changed_(std::move(changed)),
+      online_(config.online),
+      cache_writer_(cache, kCachedBehind),
+      decoders_(shared_threads().threads()),
+      catalogue_(std::move(catalogue)),
+      room_(DiskBudget::open(fs, config.photos, 0).or_throw()),
+      quota_(config.quota) {
+  for (const auto& [id, path] : log_.removed()) {  // a crash may have come in between
+    if (!path.empty()) erase(id, {path}).or_throw();
+  }
+  thread_ = std::jthread([this] { chores(); });
+}
+
+Uploads::~Uploads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  woken_.notify_all();
+}
+
+void Uploads::put_in_force(std::function<std::shared_ptr<OnlineModel>()> load) {
+  {
+    const std::lock_guard lock(mutex_);
+    coming_ = std::move(load);
+  }
+  woken_.notify_all();
+}
+
+uint64_t Uploads::version() const {
+  const auto model = online_.model();
+  return model ? model->version : 0;
+}
+
+std::shared_ptr<void> Uploads::admit() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (in_progress_ >= static_cast<int64_t>(config_.queue)) {
+      ++refused_;
+      return nullptr;
+    }
+    ++in_progress_;
+  }
+  return {this, [](Uploads* uploads) {
+            const std::lock_guard lock(uploads->mutex_);
+            --uploads->in_progress_;
+          }};
+}
+
+bool Uploads::within_quota(const std::string& client) {
+  const std::lock_guard lock(mutex_);
+  const bool within = quota_.take(clock_.monotonic(), client);
+  refused_ += !within;
+  return within;
+}
+
+Result<Uploads::Photo> Uploads::add(const std::string& file) {
+  const Digest id = sha256(file);
+  const std::string hex = to_hex(id);
+  const PhotoFormat format = sniff(std::as_bytes(std::span(file)));
+  const std::string path = join(join(kUploadDirectory, hex.substr(0, 2)),
+                                hex + (format == PhotoFormat::kPng ? ".png" : ".jpg"));
+  const Busy alone(*this, id);
+  const std::optional<UploadLog::Known> known = log_.find(id);
+  if (known && known->removed) {
+    return Status(Code::kExists, "photo " + hex + " was deleted here, and is not taken in again");
+  }
+  const bool here = known && known->uploaded && fs_.exists(full(known->path));
+  auto coming = std::make_unique<Online::Coming>(online_);
+  const std::shared_ptr<OnlineModel> model = online_.model();
+  if (here && (!model || known->version == model->version)) return Photo{id, *known};
+
+  Result<std::string> pixels =
+      crop(path, file, model ? model->network->preprocess() : Preprocess());
+  if (!pixels.ok()) return pixels.status();
+  std::future<Online::Labelled> labelled;
+  if (model) labelled = online_.label(model, std::move(*pixels));
+  coming.reset();
+  if (!here) {
+    if (Status s = keep(path, file); !s.ok()) return s;
+  }
+  wire::Upload line = line_of(id, path);
+  if (model) {
+    Online::Labelled label = labelled.get();
+    put_label(line, *model, label.top);
+    cache_writer_.put(id, model, std::move(label));
+  }
+  if (Status s = log_.commit({line}); !s.ok()) return s;
+  changed_();
+  if (!model && online_.model()) {  // it came meanwhile
+    const std::lock_guard lock(mutex_);
+    unlabelled_ = true;
+    woken_.notify_all();
+  }
+  return Photo{id, *log_.find(id)};
+}
+
+Result<std::string> Uploads::crop(const std::string& name, const std::string& file,
+                                  const Preprocess& preprocess) {
+  decoders_.acquire();
+  PhotoCost cost;
+  const Result<Image> image = crop_photo(name, file, preprocess, cost);
+  decoders_.release();
+  if (image.ok()) return std::string(image->rgb.begin(), image->rgb.end());
+  const std::lock_guard lock(mutex_);
+  ++unreadable_;
+  return image.status();
+}
+
+Status Uploads::keep(const std::string& path, const std::string& file) {
+  const std::string directory = parent_of(full(path));
+  bool made = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto bytes = static_cast<int64_t>(file.size());
+    const Result<int64_t> room = room_.room_on_volume(bytes);
+    if (!room.ok()) return room.status();
+    if (*room < bytes) {
+      return {Code::kNoSpace, config_.photos + ": the volume's last 5 % stay free"};
+    }
+    room_.wrote(bytes);
+    made = made_.contains(directory);
+  }
+  if (!made) {
+    if (Status s = fs_.make_directories(directory); !s.ok()) return s;
+    const std::lock_guard lock(mutex_);
+    made_.insert(directory);
+  }
+  return publish(fs_, full(path), file);
+}
+
+wire::Upload Uploads::line_of(const Digest& id, const std::string& path) const {
+  wire::Upload line;
+  line.set_digest(bytes_of(id));
+  line.set_path(path);
+  line.set_time(clock_.unix_seconds());
+  return line;
+}
+
+void Uploads::put_label(wire::Upload& line, OnlineModel& model,
+                        const std::vector<ClassScore>& top) {
+  line.set_version(model.version);
+  line.set_extractor(model.extractor);
+  line.set_head(model.head);
+  for (const ClassScore& c : top) {
+    wire::TopClass& t = *line.add_top();
+    t.set_name(model.network->class_name(c.id));
+    t.set_score(c.score);
+  }
+}
+
+Result<std::vector<std::string>> Uploads::places(const Digest& id) {
+  std::vector<std::string> paths;
+  if (const auto known = log_.find(id); known && !known->path.empty() && !known->removed) {
+    paths.push_back(known->path);
+  }
+  const std::lock_guard lock(catalogue_mutex_);
+  const Result<std::vector<CatalogueEntry>> entries = catalogue_->with_digest(id);
+  if (!entries.ok()) return entries.status();
+  for (const CatalogueEntry& e : *entries) {
+    if (std::ranges::find(paths, e.ref.path) == paths.end()) paths.push_back(e.ref.path);
+  }
+  std::erase_if(paths, [&](const std::string& path) { return !fs_.exists(full(path)); });
+  if (paths.empty()) return Status(Code::kNotFound, "there is no photo " + to_hex(id) + " here");
+  return paths;
+}
+
+Result<Uploads::Photo> Uploads::find(const Digest& id) {
+  const Result<std::vector<std::string>> paths = places(id);
+  if (!paths.ok()) return paths.status();
+  Photo photo{id, log_.find(id).value_or(UploadLog::Known())};
+  photo.known.path = paths->front();
+  return photo;
+}
+
+Result<std::string> Uploads::read(const Digest& id) {
+  const Result<std::vector<std::string>> paths = places(id);
+  if (!paths.ok()) return paths.status();
+  return fs_.read(full(paths->front()), limits::kPhotoFile);
+}
+
+Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) {
+  const Busy alone(*this, id);
+  const Result<std::vector<std::string>> paths = places(id);
+  if (!paths.ok()) return paths.status();
+  wire::Upload line = line_of(id, paths->front());
+  line.set_truth(truth);
+  if (Status s = log_.commit({line}); !s.ok()) return s;
+  changed_();
+  return Photo{id, *log_.find(id)};
+}
+
+Uploads::Counts Uploads::counts() const {
+  const std::lock_guard lock(mutex_);
+  return {.log = log_.counts(),
+          .online = online_.counts(),
+          .in_progress = in_progress_,
+          .refused = refused_,
+          .unreadable = unreadable_,
+          .not_cached = cache_writer_.dropped()};
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,130 @@
+// Photos that people upload to a PipeStore: taken, labelled at once by the version in force, looked
+// at, corrected, deleted. What is answered is durable: the photo under uploads/ in the photo
+// directory, named by its SHA-256, and the label in the log.
+//
+// Thread-safe. A failing fsync throws FsyncFailed.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <semaphore>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "framework/core/clock.h"
+#include "ndp/photos/catalogue.h"
+#include "ndp/pipestore/cache_writer.h"
+#include "ndp/pipestore/online.h"
+#include "ndp/pipestore/quota.h"
+#include "ndp/pipestore/upload_log.h"
+#include "ndp/store/disk_budget.h"
+
+namespace ndtrain {
+
+struct UploadConfig {
+  std::string photos;             // the photo directory
+  int64_t most_bytes = 32 << 20;  // of one photo
+  size_t queue = 64;              // uploads in progress at once
+  double quota = 0;               // uploads per second from one address; 0: any number
+  Online::Options online = {};
+};
+
+class Uploads {
+ public:
+  // `catalogue`: of the photo directory, for this alone. `changed`: the log has a new line. Throws
+  // Error.
+  Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log, SegmentStore& cache,
+          std::unique_ptr<Catalogue> catalogue, std::function<void()> changed);
+  ~Uploads();
+
+  // A version is in force; `load` makes it ready to run, on a thread of this. What it throws is
+  // logged, and the version before stays.
+  void put_in_force(std::function<std::shared_ptr<OnlineModel>()> load);
+  uint64_t version() const;  // that labels uploads now; 0: none
+
+  // A place for one upload, held until it is answered; null when all are taken.
+  std::shared_ptr<void> admit();
+  bool within_quota(const std::string& client);
+  int64_t most_bytes() const { return config_.most_bytes; }
+
+  struct Photo {
+    Digest id{};
+    UploadLog::Known known;
+  };
+  // kCorrupt, kUnsupported, kTooLarge: it cannot be read, and is not kept. kExists: it was deleted.
+  // kNoSpace.
+  Result<Photo> add(const std::string& file);
+
+  // All of these: kNotFound when there is no such photo here.
+  Result<Photo> find(const Digest& id);
+  Result<std::string> read(const Digest& id);
+  Result<Photo> say(const Digest& id, const std::string& truth);
+  Status remove(const Digest& id);
+
+  struct Counts {
+    UploadLog::Counts log;
+    Online::Counts online;
+    int64_t in_progress = 0, refused = 0, unreadable = 0, not_cached = 0;
+  };
+  Counts counts() const;
+
+ private:
+  // Alone with one photo, while this lives.
+  class Busy {
+   public:
+    Busy(Uploads& uploads, const Digest& id);
+    ~Busy();
+    Busy(const Busy&) = delete;
+    Busy& operator=(const Busy&) = delete;
+
+   private:
+    Uploads& uploads_;
+    const Digest id_;
+  };
+
+  std::string full(const std::string& path) const { return join(config_.photos, path); }
+  Result<std::string> crop(const std::string& name, const std::string& file,
+                           const Preprocess& preprocess);
+  Status keep(const std::string& path, const std::string& file);
+  Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
+  wire::Upload line_of(const Digest& id, const std::string& path) const;
+  static void put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);
+  Status erase(const Digest& id, const std::vector<std::string>& paths);
+
+  void chores();
+  void load_version();
+  void label_waiting();
+  Status label_some(const std::vector<Digest>& ids);
+  void tidy();
+
+  const UploadConfig config_;
+  Fs& fs_;
+  Clock& clock_;
+  UploadLog& log_;
+  SegmentStore& cache_;
+  const std::function<void()> changed_;
+  Online online_;
+  CacheWriter cache_writer_;
+  std::counting_semaphore<> decoders_;
+
+  std::mutex catalogue_mutex_;
+  const std::unique_ptr<Catalogue> catalogue_;
+
+  mutable std::mutex mutex_;  // of all below
+  std::condition_variable freed_, woken_;
+  std::set<Digest> busy_;
+  std::set<std::string> made_;  // directories
+  DiskBudget room_;
+  Quota quota_;
+  int64_t in_progress_ = 0, refused_ = 0, unreadable_ = 0;
+  std::function<std::shared_ptr<OnlineModel>()> coming_;
+  bool unlabelled_ = true, stopping_ = false;
+  std::set<Digest> erased_;  // since the last time that files were tidied up
+  std::chrono::nanoseconds tidied_{0};
+  std::jthread thread_;
+};
+
+}  // namespace ndtrain

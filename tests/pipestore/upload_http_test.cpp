@@ -1,0 +1,101 @@
+#include "ndp/pipestore/upload_http.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "ndp/http/http_client.h"
+#include "ndp/photos/decode.h"
+#include "tests/http/raw_http.h"
+#include "tests/pipestore/uploads_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using testing::model_of;
+using testing::photo_file;
+using ::testing::StartsWith;
+
+class UploadHttp : public testing::UploadsTest {
+ protected:
+  void serve(const UploadConfig& config = {}) {
+    open(config);
+    server_ = HttpServer::listen("127.0.0.1:0", upload_routes(*uploads_), 1 << 16).or_throw();
+  }
+  ~UploadHttp() override { server_.reset(); }
+  HttpClient client() const { return HttpClient(server_->address()); }
+  HttpResponse post(const std::string& file) const {
+    return client().post("/photos", file, "application/octet-stream").or_throw();
+  }
+
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
+  serve();
+  EXPECT_EQ(post(photo_file(0)).status, 202);
+  version(1);
+  const std::string file = photo_file(1);
+  const HttpResponse r = post(file);
+  ASSERT_EQ(r.status, 200) << r.body;
+  const Json json = Json::parse(r.body);
+  const std::string id = json.at("id");
+  EXPECT_EQ(id, to_hex(sha256(file)));
+  EXPECT_EQ(json.at("version"), 1);
+  EXPECT_EQ(json.at("source"), "model");
+  EXPECT_EQ(json.at("scores").size(), 3U);
+  EXPECT_EQ(json.at("label"), json.at("scores").at(0).at("label"));
+  EXPECT_EQ(Json::parse(client().get("/photos/" + id + "/label").or_throw().body), json);
+
+  const HttpResponse photo = client().get("/photos/" + id).or_throw();
+  EXPECT_EQ(photo.body, file);
+  EXPECT_EQ(photo.type, "image/jpeg");
+  const HttpResponse small = client().get("/photos/" + id + "/thumbnail").or_throw();
+  EXPECT_EQ(decode(std::as_bytes(std::span(small.body))).or_throw().image.width, 128);
+
+  const HttpResponse said =
+      client().put("/photos/" + id + "/label", R"({"label": "peony"})").or_throw();
+  EXPECT_EQ(said.status, 200) << said.body;
+  EXPECT_EQ(Json::parse(said.body).at("label"), "peony");
+  EXPECT_EQ(Json::parse(said.body).at("source"), "human");
+  EXPECT_EQ(client().put("/photos/" + id + "/label", "peony").or_throw().status, 400);
+  EXPECT_EQ(client().put("/photos/" + id + "/label", R"({"label": "a\nb"})").or_throw().status,
+            400);
+
+  EXPECT_EQ(client().remove("/photos/" + id).or_throw().status, 200);
+  EXPECT_EQ(client().get("/photos/" + id).or_throw().status, 404);
+  EXPECT_EQ(post(file).status, 410);
+}
+
+TEST_F(UploadHttp, SaysWhatIsWrongWithAnUpload) {
+  serve({.most_bytes = 5000});
+  EXPECT_EQ(post("").status, 400);
+  const HttpResponse bad = post("no photo");
+  EXPECT_EQ(bad.status, 422);
+  EXPECT_THAT(bad.body, HasSubstr("is not kept"));
+  EXPECT_EQ(post(std::string(5001, 'x')).status, 413);
+  EXPECT_EQ(client().get("/photos/" + std::string(64, 'a')).or_throw().status, 404);
+}
+
+TEST_F(UploadHttp, TellsWhomItCannotServeNowToComeBack) {
+  serve({.queue = 1});
+  const auto held = uploads_->admit();
+  support::RawHttp raw(server_->address());
+  raw.say("POST /photos HTTP/1.1\r\nContent-Length: 4000\r\n\r\n");
+  const std::string head = raw.hear("\r\n\r\n");
+  EXPECT_THAT(head, StartsWith("HTTP/1.1 429"));
+  EXPECT_THAT(head, HasSubstr("Retry-After: 1\r\n"));
+}
+
+TEST_F(UploadHttp, AClientHasAQuota) {
+  serve({.quota = 1});
+  EXPECT_EQ(post(photo_file(0)).status, 202);
+  const HttpResponse r = post(photo_file(1));
+  EXPECT_EQ(r.status, 429);
+  EXPECT_THAT(r.body, HasSubstr("127.0.0.1 uploads more than its quota"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,110 @@
+// Uploads over disks in memory, with small models.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "models/zoo.h"
+#include "ndp/jobs/transfer.h"
+#include "ndp/pipestore/uploads.h"
+#include "tests/photos/photo_factory.h"
+#include "tests/runtime/cpu_device.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ndtrain::testing {
+
+inline constexpr int kSide = 16;
+
+inline std::string photo_file(int i) { return jpeg_of(test_pattern(20 + i % 7, 24 + i)); }
+
+// Versions of other parity have another extractor as well.
+inline std::shared_ptr<OnlineModel> model_of(uint64_t version) {
+  ModelFile file{
+      .model = build_model("tinynet", {.classes = 3, .img_size = kSide, .seed = version % 2})};
+  file.preprocess.img_size = kSide;
+  file.preprocess.resize = kSide + static_cast<int>(version % 2);
+  TransferModel t =
+      prepare_transfer(file, {"rose", "tulip", "daisy"}, "linear", "auto", DType::kF16, version);
+  auto head = std::make_unique<ModelFile>(file);
+  head->model = t.head;
+  head->classes = {"rose", "tulip", "daisy"};
+  file.model = t.extractor;
+  auto model = std::make_shared<OnlineModel>();
+  model->version = version;
+  model->extractor = std::string(32, static_cast<char>('a' + version % 2));
+  model->head = std::string(32, static_cast<char>('A' + version));
+  model->network = std::make_unique<Network>(file, std::move(head), true, cpu(), 8);
+  return model;
+}
+
+// What a job says of photos: all in one go, through the engine.
+inline std::vector<std::vector<ClassScore>> labels_of(OnlineModel& model,
+                                                      const std::vector<std::string>& files) {
+  std::vector<size_t> items(files.size());
+  for (size_t i = 0; i < items.size(); ++i) items[i] = i;
+  std::vector<std::string> rows;
+  model.network->engine().run(
+      items, [](size_t) { return "x.jpg"; }, [&](size_t i) { return files[i]; },
+      [&](const Engine::Batch& batch) {
+        for (std::string& row : model.network->rows(batch.outputs, batch.items.size())) {
+          rows.push_back(std::move(row));
+        }
+        return true;
+      });
+  return model.network->classify(rows, 5);
+}
+
+inline void expect_label(const UploadLog::Known& known, const std::vector<ClassScore>& top) {
+  const char* const names[] = {"rose", "tulip", "daisy"};
+  ASSERT_EQ(known.top.size(), top.size());
+  for (size_t i = 0; i < top.size(); ++i) {
+    EXPECT_EQ(known.top[i].name(), names[top[i].id]);
+    EXPECT_EQ(known.top[i].score(), top[i].score);  // to the last bit
+  }
+}
+
+class UploadsTest : public ::testing::Test {
+ protected:
+  UploadsTest() { open_cache(); }
+
+  void open_cache() {
+    cache_.reset();
+    cache_ = SegmentStore::open(cache_fs_, clock_, "cache", {.budget_bytes = 1 << 30}).or_throw();
+  }
+  void open(UploadConfig config = {}) {
+    close();
+    fs_.make_directories(photos_).or_throw();
+    config.photos = photos_;
+    config.online.batch = 8;
+    log_ = UploadLog::open(fs_, state_).or_throw();
+    uploads_ = std::make_unique<Uploads>(
+        config, fs_, clock_, *log_, *cache_,
+        Catalogue::open(real_fs(), directory_.at("catalogue")).or_throw(), [] {});
+  }
+  void close() {
+    uploads_.reset();
+    log_.reset();
+  }
+  // Puts it in force, and waits until it is.
+  void version(uint64_t number) {
+    uploads_->put_in_force([number] { return model_of(number); });
+    await([&] { return uploads_->version() == number; });
+  }
+  static void await(const std::function<bool()>& true_soon) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!true_soon() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    ASSERT_TRUE(true_soon());
+  }
+
+  std::string photos_ = "photos", state_ = "state";
+  MemoryFs fs_, cache_fs_;
+  ManualClock clock_;
+  support::TemporaryDirectory directory_;
+  std::unique_ptr<SegmentStore> cache_;
+  std::unique_ptr<UploadLog> log_;
+  std::unique_ptr<Uploads> uploads_;
+};
+
+}  // namespace ndtrain::testing

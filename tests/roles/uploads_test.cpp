@@ -1,0 +1,200 @@
+// People upload photos: through the Tuner's address, labelled by the store they land on, heard of
+// by the Tuner once.
+#include <gmock/gmock.h>
+
+#include "ndp/http/http_client.h"
+#include "ndp/jobs/classify.h"
+#include "ndp/labels/label_db.h"
+#include "tests/roles/roles_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::json;
+using testing::RunningStore;
+using testing::RunningTuner;
+
+class RoleUploads : public testing::RolesTest {
+ protected:
+  PipeStoreConfig store_with_http(const std::string& name) const {
+    PipeStoreConfig config = store(name, 0, 1);
+    config.http = "127.0.0.1:0";
+    return config;
+  }
+  TunerConfig tuner_with_http() const {
+    TunerConfig config = tuner("tuner");
+    config.http = "127.0.0.1:0";
+    return config;
+  }
+  // Version 1, trained over one store; its run directory.
+  std::string train() {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    RunningStore a(store_with_http("a"), devices_);
+    JobSpec s;
+    s.stores = 1;
+    s.freeze = "layer1";
+    s.trainer.epochs = 2;
+    s.trainer.batch = 8;
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    return outcome(daemon, s)["model"];
+  }
+  static std::string photo(int i) {
+    return encode_jpeg(
+        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(1000 + i)));
+  }
+  static Json upload(const std::string& address, int i) {
+    const HttpResponse r = HttpClient(address).post("/photos", photo(i), "image/jpeg").or_throw();
+    EXPECT_EQ(r.status, 200) << r.body;
+    return Json::parse(r.body);
+  }
+  static void await(const std::function<bool()>& true_soon) {
+    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
+    while (!true_soon() && system_clock().monotonic() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_TRUE(true_soon());
+  }
+  static bool shows(const RunningStore& store, const std::string& line) {
+    const auto r = HttpClient(store.http()).get("/metrics");
+    return r.ok() && r->body.find("\n" + line + "\n") != std::string::npos;
+  }
+  std::vector<LabelRow> labels() const {
+    const auto db =
+        open_label_db("sqlite:" + at("tuner/labels.db"), OpenLabelDb::kExisting).or_throw();
+    return db
+        ->query({.collection = existing_collection(*db, "default").or_throw(),
+                 .task = existing_task(*db, "default").or_throw()})
+        .or_throw()
+        .rows;
+  }
+};
+
+TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThoseItMissed) {
+  const std::string model = train();
+  RunningStore a(store_with_http("a"), devices_);
+  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  std::map<std::string, Json> answers;
+  {
+    RunningTuner t(tuner_with_http(), devices_);
+    const HttpClient client(t.http());
+    HttpResponse r;
+    await([&] {
+      r = client.post("/photos", photo(0), "image/jpeg").or_throw();
+      return r.status == 307;
+    });
+    EXPECT_EQ(r.headers.at("Location"), "http://" + a.http() + "/photos");
+    for (int i = 0; i < 5; ++i) {
+      const Json json = upload(a.http(), i);
+      answers[json.at("id")] = json;
+    }
+    await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
+  }
+  for (int i = 5; i < 12; ++i) {  // the Tuner is away
+    const Json json = upload(a.http(), i);
+    answers[json.at("id")] = json;
+  }
+  EXPECT_TRUE(shows(a, "ndtrain_upload_outbox 7") || !shows(a, "ndtrain_upload_outbox 0"));
+  {
+    RunningTuner t(tuner_with_http(), devices_);
+    await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
+  }
+  // The whole model, on one machine, as `ndtrain eval` runs it.
+  const ModelFile whole = load_model(real_fs(), model);
+  PhotoSet set{.root = at("photos")};
+  std::vector<size_t> items;
+  for (const auto& [id, json] : answers) {
+    set.photos.push_back({.path = json.at("path"), .digest = digest_from_hex(id)});
+    items.push_back(items.size());
+  }
+  std::vector<Classification> expected(items.size());
+  classify(whole, devices_.get(false), real_fs(), set, items, {},
+           [&](std::span<const Classification> some, std::span<const BadPhoto> bad) {
+             EXPECT_TRUE(bad.empty());
+             for (const Classification& c : some) expected[c.photo] = c;
+             return true;
+           });
+  const std::vector<LabelRow> rows = labels();
+  ASSERT_EQ(rows.size(), answers.size());
+  for (const LabelRow& row : rows) {
+    const Json& json = answers.at(to_hex(row.digest));
+    EXPECT_EQ(row.path, "a/" + json.at("path").get<std::string>());
+    EXPECT_EQ(row.class_name, json.at("label"));
+    EXPECT_FLOAT_EQ(static_cast<float>(*row.score), json.at("scores").at(0).at("score"));
+    const auto at = std::ranges::find(set.photos, row.digest, &Photo::digest);
+    const ClassScore& top = expected[static_cast<size_t>(at - set.photos.begin())].top[0];
+    EXPECT_EQ(row.class_name, whole.class_name(top.id));
+    EXPECT_FLOAT_EQ(static_cast<float>(*row.score), top.score);
+  }
+}
+
+TEST_F(RoleUploads, WhatPeopleSayAndDeleteReachesTheTuner) {
+  (void)train();
+  RunningStore a(store_with_http("a"), devices_);
+  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  const std::string kept = upload(a.http(), 1).at("id"), gone = upload(a.http(), 2).at("id");
+  const HttpClient client(a.http());
+  EXPECT_EQ(client.put("/photos/" + kept + "/label", R"({"label": "peony"})").or_throw().status,
+            200);
+  EXPECT_EQ(client.remove("/photos/" + gone).or_throw().status, 200);
+  {
+    RunningTuner t(tuner_with_http(), devices_);
+    await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
+  }
+  const std::vector<LabelRow> rows = labels();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(to_hex(rows[0].digest), kept);
+  EXPECT_EQ(rows[0].class_name, "peony");
+  EXPECT_EQ(rows[0].source, LabelSource::kHuman);
+}
+
+TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
+  (void)train();
+  std::map<std::string, Json> answers;
+  {
+    RunningStore a(store_with_http("a"), devices_);
+    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    for (int i = 0; i < 6; ++i) {
+      const Json json = upload(a.http(), i);
+      answers[json.at("id")] = json;
+    }
+    RunningTuner t(tuner_with_http(), devices_);
+    await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
+  }
+  // From kept crops, from features, and by a store that has neither; into a new database each time.
+  for (const std::string way : {"crops", "features", "nothing"}) {
+    std::filesystem::remove(at("tuner/labels.db"));
+    PipeStoreConfig config = store_with_http("a");
+    if (way == "nothing") std::filesystem::remove_all(config.state + "/cache");
+    if (way == "crops") {  // the features of the training photos go too
+      const auto cache =
+          SegmentStore::open(real_fs(), system_clock(), config.state + "/cache/features")
+              .or_throw();
+      const auto groups = cache->groups();
+      ASSERT_EQ(groups.size(), 2U);
+      for (const GroupInfo& g : groups) {
+        if (g.records != 6) cache->remove_group(g.group).or_throw();
+      }
+      cache->close().or_throw();
+    }
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    RunningStore a(config, devices_);
+    JobSpec relabel;
+    relabel.kind = JobKind::kRelabel;
+    relabel.stores = 1;
+    relabel.seed = way.size();
+    EXPECT_EQ(outcome(daemon, relabel)["photos"], kPhotos + 6);
+    int uploaded = 0;
+    for (const LabelRow& row : labels()) {
+      const auto answer = answers.find(to_hex(row.digest));
+      if (answer == answers.end()) continue;
+      ++uploaded;
+      EXPECT_EQ(row.class_name, answer->second.at("label")) << way;
+      EXPECT_FLOAT_EQ(static_cast<float>(*row.score), answer->second.at("scores").at(0).at("score"))
+          << way;
+    }
+    EXPECT_EQ(uploaded, 6);
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,285 @@
+// What stores say of uploads: kept once, in order, acknowledged when it is durable; and where
+// people are sent to upload.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "ndp/wire/digests.h"
+#include "tests/labels/labels_fixture.h"
+#include "tuner/service.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+PublishedModel model_of(uint64_t version) {
+  const std::string v = std::to_string(version);
+  return {.version = version,
+          .content = sha256("whole " + v),
+          .extractor = sha256("extractor " + v),
+          .head = sha256("head " + v),
+          .classes = {"rose", "tulip", "daisy"},
+          .created = static_cast<int64_t>(version)};
+}
+
+wire::Upload line(uint64_t sequence, int photo) {
+  const std::string name = "photo " + std::to_string(photo);
+  wire::Upload u;
+  u.set_sequence(sequence);
+  u.set_digest(bytes_of(sha256(name)));
+  u.set_path("uploads/" + name);
+  u.set_time(1000 + static_cast<int64_t>(sequence));
+  return u;
+}
+wire::Upload labelled(uint64_t sequence, int photo, uint64_t version, const std::string& name) {
+  wire::Upload u = line(sequence, photo);
+  u.set_version(version);
+  u.set_extractor(bytes_of(model_of(version).extractor));
+  u.set_head(bytes_of(model_of(version).head));
+  for (const std::string& n : {name, std::string("daisy")}) {
+    u.add_top()->set_name(n);
+    u.mutable_top(u.top_size() - 1)->set_score(.5F);
+  }
+  return u;
+}
+wire::Upload truth(uint64_t sequence, int photo, const std::string& name) {
+  wire::Upload u = line(sequence, photo);
+  u.set_truth(name);
+  return u;
+}
+wire::Upload removed(uint64_t sequence, int photo) {
+  wire::Upload u = line(sequence, photo);
+  u.set_removed(true);
+  return u;
+}
+
+class UploadedLabelsTest : public ::testing::Test {
+ protected:
+  void keep(const std::vector<wire::Upload>& lines) {
+    uploaded_.keep("attic", lines, {{1, model_of(1)}, {2, model_of(2)}}).or_throw();
+  }
+  std::vector<LabelRow> labels() const {
+    const int64_t collection = db_->collection(kDefaultCollection).or_throw();
+    return db_->query({.collection = collection, .task = db_->task(kDefaultTask).or_throw()})
+        .or_throw()
+        .rows;
+  }
+  std::vector<LabelRow> history(int64_t photo) const {
+    return db_->history(db_->task(kDefaultTask).or_throw(), photo).or_throw();
+  }
+
+  const testing_labels::TemporaryDb file_;
+  const std::unique_ptr<LabelDb> db_ = file_.open();
+  UploadedLabels uploaded_{[this]() -> LabelDb& { return *db_; }};
+};
+
+TEST_F(UploadedLabelsTest, AreThereOnceHoweverOftenTheyCome) {
+  const std::vector<wire::Upload> lines = {labelled(1, 1, 1, "rose"), line(2, 2),
+                                           labelled(3, 2, 2, "tulip"), truth(4, 1, "peony"),
+                                           labelled(5, 1, 2, "tulip")};
+  keep(lines);
+  keep(lines);
+  keep({lines.begin() + 2, lines.end()});
+  const std::vector<LabelRow> rows = labels();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].path, "attic/uploads/photo 1");
+  EXPECT_EQ(rows[0].class_name, "peony");
+  EXPECT_EQ(rows[0].source, LabelSource::kHuman);
+  EXPECT_EQ(rows[1].class_name, "tulip");
+  EXPECT_EQ(rows[1].version_content, model_of(2).content);
+  EXPECT_EQ(rows[1].top_k.size(), 2U);
+  EXPECT_EQ(rows[1].time, 1003);
+  EXPECT_EQ(history(rows[0].photo).size(), 3U);
+  EXPECT_EQ(history(rows[1].photo).size(), 1U);
+}
+
+TEST_F(UploadedLabelsTest, ADeletedPhotoLeavesTheCollection) {
+  keep({labelled(1, 1, 1, "rose"), labelled(2, 2, 1, "rose"), removed(3, 1)});
+  const std::vector<LabelRow> rows = labels();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].path, "attic/uploads/photo 2");
+}
+
+TEST_F(UploadedLabelsTest, OfAVersionThatHadItsNumberBeforeARestoreAreLeftOut) {
+  wire::Upload other = labelled(1, 1, 1, "rose");
+  other.set_head(bytes_of(sha256("another head")));
+  keep({other, labelled(2, 2, 7, "rose"), labelled(3, 3, 1, "tulip")});
+  const std::vector<LabelRow> rows = labels();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].path, "attic/uploads/photo 3");
+  EXPECT_TRUE(
+      db_->find_photo(db_->collection(kDefaultCollection).or_throw(), "attic/uploads/photo 1")
+          .ok());
+}
+
+struct Links final : LinkServer {
+  std::string address() const override { return "here"; }
+  void send(LinkId link, wire::ToStore m) override { sent.emplace_back(link, std::move(m)); }
+  void close(LinkId link) override { closed.push_back(link); }
+  std::vector<std::pair<LinkId, wire::ToStore>> sent;
+  std::vector<LinkId> closed;
+};
+
+struct WaitingLanes final : Lanes {
+  void start(size_t, Task task) override { tasks.push_back(std::move(task)); }
+  void run() {
+    while (!tasks.empty()) {
+      const Task task = std::move(tasks.front());
+      tasks.pop_front();
+      if (const Continuation after = task()) after();
+    }
+  }
+  std::deque<Task> tasks;
+};
+
+struct NoWorks final : JobWorks {
+  std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
+    throw Error("no jobs here");
+  }
+};
+
+struct Keeper final : UploadKeeper {
+  Status keep(const std::string& store, std::span<const wire::Upload> lines,
+              const std::map<uint64_t, PublishedModel>&) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    for (const wire::Upload& u : lines) kept.push_back(store + std::to_string(u.sequence()));
+    return {};
+  }
+  bool broken = false;
+  std::vector<std::string> kept;
+};
+
+class TunerUploads : public ::testing::Test {
+ protected:
+  void greet(LinkId link, const std::string& store) {
+    service_.handle({link, LinkOpened{"10.0.0." + std::to_string(link) + ":4711", ""}});
+    wire::FromStore hello;
+    hello.mutable_hello()->add_protocols(kProtocols[0]);
+    hello.mutable_hello()->set_store(store);
+    service_.handle({link, hello});
+    links_.sent.clear();
+  }
+  void say(LinkId link, wire::FromStore m) {
+    m.set_term(me_.term);
+    service_.handle({link, std::move(m)});
+  }
+  void uploads(LinkId link, uint64_t first, uint64_t last) {
+    wire::FromStore m;
+    std::string all;
+    for (uint64_t s = first; s <= last; ++s) {
+      *m.mutable_uploads()->add_lines() = line(s, 1).SerializeAsString();
+    }
+    for (const std::string& l : m.uploads().lines()) all += l;
+    m.mutable_uploads()->set_checksum(xxh3(all.data(), all.size()));
+    say(link, m);
+  }
+  void space(LinkId link, const std::string& http, uint64_t free) {
+    wire::FromStore m;
+    m.mutable_space()->set_http(http);
+    m.mutable_space()->set_free(free);
+    say(link, m);
+  }
+  // What was acknowledged since the last time.
+  std::vector<std::pair<LinkId, uint64_t>> acks() {
+    std::vector<std::pair<LinkId, uint64_t>> all;
+    for (const auto& [link, m] : std::exchange(links_.sent, {})) {
+      if (m.has_uploads_kept()) all.emplace_back(link, m.uploads_kept().sequence());
+    }
+    return all;
+  }
+
+  MemoryFs fs_;
+  ManualClock clock_;
+  StateDirectory state_ = StateDirectory::open(fs_, "state", "tuner").or_throw();
+  Links links_;
+  WaitingLanes lanes_;
+  NoWorks works_;
+  ModelStore models_{fs_, "state/models"};
+  Versions versions_{fs_, "state/versions.json"};
+  Keeper keeper_;
+  TunerIdentity me_ = state_.next_term(1).or_throw();
+  TunerService service_{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_},
+                        me_};
+};
+
+TEST_F(TunerUploads, AreAcknowledgedWhenTheyAreDurable) {
+  greet(1, "a");
+  uploads(1, 1, 3);
+  EXPECT_THAT(acks(), IsEmpty());
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1", "a2", "a3"));
+  EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 3U)));
+}
+
+TEST_F(TunerUploads, ThatComeFastGoInTogether) {
+  greet(1, "a");
+  greet(2, "b");
+  for (uint64_t s = 1; s <= 5; ++s) uploads(1, s, s);
+  uploads(2, 1, 1);
+  EXPECT_EQ(lanes_.tasks.size(), 1U);
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1", "a2", "a3", "a4", "a5", "b1"));
+  EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 1U), std::pair(1U, 5U), std::pair(2U, 1U)));
+}
+
+TEST_F(TunerUploads, WaitForADatabaseThatIsAway) {
+  greet(1, "a");
+  keeper_.broken = true;
+  uploads(1, 1, 2);
+  lanes_.run();
+  service_.tick();
+  EXPECT_TRUE(lanes_.tasks.empty());
+  EXPECT_THAT(acks(), IsEmpty());
+  keeper_.broken = false;
+  clock_.advance(service_.next() - clock_.monotonic());
+  service_.tick();
+  lanes_.run();
+  EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 2U)));
+}
+
+TEST_F(TunerUploads, OfASessionThatIsOverAreNotAcknowledgedToTheNext) {
+  greet(1, "a");
+  uploads(1, 1, 2);
+  service_.handle({1, LinkClosed{"gone"}});
+  greet(2, "a");
+  lanes_.run();
+  EXPECT_THAT(acks(), IsEmpty());
+  uploads(2, 1, 2);
+  lanes_.run();
+  EXPECT_THAT(acks(), ElementsAre(std::pair(2U, 2U)));
+}
+
+TEST_F(TunerUploads, ThatWereDamagedOnTheWayEndTheSession) {
+  greet(1, "a");
+  wire::FromStore m;
+  m.mutable_uploads()->add_lines("nonsense");
+  say(1, m);
+  EXPECT_THAT(links_.closed, ElementsAre(1U));
+  lanes_.run();
+  EXPECT_THAT(keeper_.kept, IsEmpty());
+}
+
+TEST_F(TunerUploads, GoToTheStoreWithTheMostRoom) {
+  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  greet(1, "a");
+  greet(2, "b");
+  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  space(1, ":8421", 10 << 20);
+  space(2, "store-b:8421", 13 << 20);
+  std::map<std::string, int> placed;
+  for (int i = 0; i < 23; ++i) ++placed[service_.place_upload().value_or("nowhere")];
+  EXPECT_EQ(placed["10.0.0.1:8421"], 10);
+  EXPECT_EQ(placed["store-b:8421"], 13);
+  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  space(1, ":8421", 100 << 20);
+  space(2, "store-b:8421", 10 << 20);
+  service_.drain("a", true);
+  EXPECT_EQ(service_.place_upload(), "store-b:8421");
+  service_.handle({2, LinkClosed{"gone"}});
+  EXPECT_EQ(service_.place_upload(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,99 @@
+#include "tuner/uploaded_labels.h"
+
+#include <algorithm>
+
+#include "framework/core/fs.h"
+#include "framework/core/log.h"
+#include "ndp/wire/digests.h"
+
+namespace ndtrain {
+namespace {
+
+// What lines have in common that go in together.
+auto kind_of(const wire::Upload& line) {
+  return std::tuple(line.removed(), !line.truth().empty(), line.version());
+}
+
+// The version's labels, in the ids of the database. All its classes get ids before the first label
+// does, in the order of its outputs, as a relabel does it.
+LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
+  (void)db.class_ids(task, model.classes).or_throw();
+  const NewVersion version{.content = model.content,
+                           .parent = std::nullopt,
+                           .created = model.created,
+                           .metrics = model.metrics};
+  return {.task = task,
+          .source = LabelSource::kModel,
+          .version = db.version(task, version).or_throw(),
+          .labels = {}};
+}
+
+NewLabel label_of(LabelDb& db, int64_t task, const wire::Upload& line, int64_t photo) {
+  std::vector<std::string> names;
+  for (const wire::TopClass& t : line.top()) names.push_back(t.name());
+  if (!line.truth().empty()) names = {line.truth()};
+  const std::vector<int64_t> ids = db.class_ids(task, names).or_throw();
+  NewLabel label{
+      .photo = photo, .class_id = ids.at(0), .score = {}, .top_k = {}, .time = line.time()};
+  if (!line.truth().empty()) return label;
+  label.score = line.top(0).score();
+  for (size_t i = 0; i < ids.size(); ++i) {
+    label.top_k.push_back({ids[i], line.top(static_cast<int>(i)).score()});
+  }
+  return label;
+}
+
+}  // namespace
+
+bool is_by(const wire::Upload& line, const PublishedModel& model) {
+  return line.version() == model.version && line.extractor() == bytes_of(model.extractor) &&
+         (line.head() == bytes_of(model.head) ||
+          (line.head().empty() && model.head == model.extractor));
+}
+
+Status UploadedLabels::keep(const std::string& store, Lines lines,
+                            const std::map<uint64_t, PublishedModel>& versions) {
+  try {
+    LabelDb& db = db_();
+    while (!lines.empty()) {
+      const auto other = std::ranges::find_if(
+          lines, [&](const wire::Upload& line) { return kind_of(line) != kind_of(lines.front()); });
+      const auto n = static_cast<size_t>(other - lines.begin());
+      lines.front().removed() ? remove(db, store, lines.first(n))
+                              : add(db, store, lines.first(n), versions);
+      lines = lines.subspan(n);
+    }
+  } catch (const std::exception& e) {
+    return {Code::kIo, e.what()};
+  }
+  return {};
+}
+
+void UploadedLabels::remove(LabelDb& db, const std::string& store, Lines lines) {
+  std::vector<std::string> paths;
+  for (const wire::Upload& line : lines) paths.push_back(join(store, line.path()));
+  db.remove_paths(db.collection(kDefaultCollection).or_throw(), paths).or_throw();
+}
+
+void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,
+                         const std::map<uint64_t, PublishedModel>& versions) {
+  std::vector<PhotoPlace> places;
+  for (const wire::Upload& line : lines) {
+    places.push_back({join(store, line.path()), digest_of(line.digest()).value()});
+  }
+  const std::vector<int64_t> photos =
+      db.add_photos(db.collection(kDefaultCollection).or_throw(), places).or_throw();
+  const bool human = !lines.front().truth().empty();
+  const auto model = versions.find(lines.front().version());
+  if (!human && (lines.front().version() == 0 || model == versions.end())) return;
+  const int64_t task = db.task(kDefaultTask).or_throw();
+  LabelBatch batch = human ? LabelBatch{.task = task, .source = LabelSource::kHuman}
+                           : batch_of(db, task, model->second);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (!human && (lines[i].top().empty() || !is_by(lines[i], model->second))) continue;
+    batch.labels.push_back(label_of(db, task, lines[i], photos[i]));
+  }
+  (void)db.put_labels(batch).or_throw();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,46 @@
+// What stores say of photos that people upload to them, into the label database.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "ndp/labels/label_db.h"
+#include "ndp/wire/wire.pb.h"
+#include "tuner/versions.h"
+
+namespace ndtrain {
+
+class UploadKeeper {
+ public:
+  virtual ~UploadKeeper() = default;
+  // Lines of one store's log, in their order; `versions` are those that they name and this Tuner
+  // knows. Durable on return; lines that were kept before change nothing. One thread at a time.
+  virtual Status keep(const std::string& store, std::span<const wire::Upload> lines,
+                      const std::map<uint64_t, PublishedModel>& versions) = 0;
+};
+
+// Photos are at STORE/path in the default collection. A label of a version that this Tuner does not
+// know (it was restored from a backup, say) is left out: a relabel makes another.
+class UploadedLabels final : public UploadKeeper {
+ public:
+  // `db` opens the database, or has it; throws Error.
+  explicit UploadedLabels(std::function<LabelDb&()> db) : db_(std::move(db)) {}
+
+  Status keep(const std::string& store, std::span<const wire::Upload> lines,
+              const std::map<uint64_t, PublishedModel>& versions) override;
+
+ private:
+  using Lines = std::span<const wire::Upload>;
+  void remove(LabelDb& db, const std::string& store, Lines lines);
+  void add(LabelDb& db, const std::string& store, Lines lines,
+           const std::map<uint64_t, PublishedModel>& versions);
+
+  std::function<LabelDb&()> db_;
+};
+
+// Whether the label is by this version, and not by one that had its number before a restore.
+bool is_by(const wire::Upload& line, const PublishedModel& model);
+
+}  // namespace ndtrain

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/head_args.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
 #include "tuner/plan_profile.h"
@@ -44,10 +45,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
             "weight decay .002",
             "NAME");
-  args.flag("head",
-            "the classifier: keep, the model's own, begun anew if the classes differ; linear, "
-            "pooling and one Gemm",
-            "KIND", "keep");
+  declare_head(args);
   args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
   args.flag("mode",
             "where the work is done: ndpipe, stores extract and send features; typical, "
@@ -132,7 +130,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
               {"sched", "ndpipe"},
               {"weight_decay", 0.002}});
   }
-  text("head", "head");
+  j["head"] = head_of(args);
   text("freeze", "freeze");
   text("mode", "mode");
   text("photos", "photos");

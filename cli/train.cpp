@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/head_args.h"
 #include "cli/photo_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
@@ -24,7 +25,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.val_split = args.has("val-split") ? args.number("val-split") : -1;
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
   c.freeze = args.text("freeze");
-  c.head = args.text("head");
+  c.head = head_of(args);
   c.patience = args.integer("patience");
   c.cache_dtype = cache_dtype(args.text("cache-dtype"));
   c.cache = args.text("cache");
@@ -97,11 +98,7 @@ void declare_train(ArgsSpec& args) {
       "what stays as it is: auto, all but the classifier; NAME, up to that layer or value (see "
       "ndtrain model inspect); N, the first N layers; or none",
       "WHAT", "auto");
-  args.flag("head",
-            "the classifier: keep, the model's own, begun anew if the classes differ; linear, "
-            "pooling and "
-            "one Gemm",
-            "KIND", "keep");
+  declare_head(args);
   args.flag("e,epochs", "passes over the training photos", "N", "15");
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");

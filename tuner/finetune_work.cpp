@@ -37,7 +37,9 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
 JobQuestion FinetuneWork::prepare() {
   model_ = load_model(shop_.fs, shop_.models.path(digest_from_hex(spec_.model)));
   progress_.say(preprocess_note(model_));
-  transfer_ = transfer({"one", "other"});
+  std::vector<std::string> some = {"one", "other"};
+  if (spec_.head == "grow") some.insert(some.begin(), model_.classes.begin(), model_.classes.end());
+  transfer_ = transfer(some);
   if (transfer_.features.empty()) {
     throw Error("nothing of the model is frozen with --freeze ", spec_.freeze,
                 ", so there are no features to send; another --freeze, or ndtrain train on one "
@@ -62,7 +64,8 @@ JobQuestion FinetuneWork::prepare() {
   q.manifest = {.seed = spec_.seed,
                 .runs = spec_.runs,
                 .val_split = spec_.val_split,
-                .classes = model_.classes};
+                .classes = model_.classes,
+                .add_classes = spec_.head == "grow"};
   return q;
 }
 

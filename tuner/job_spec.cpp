@@ -90,7 +90,8 @@ void validate(const JobSpec& s) {
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
-  demand(s.head == "keep" || s.head == "linear", "head", s.head, "there are keep and linear");
+  demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
+         "there are keep, linear and grow");
   demand(s.memory >= 0, "memory", s.memory, "not negative");
   demand(s.disk >= 0, "disk", s.disk, "not negative");
   demand(s.top_k >= 1 && s.top_k <= 1000, "top_k", s.top_k, "from 1 to 1000");

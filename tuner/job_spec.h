@@ -41,7 +41,7 @@ struct JobSpec {
   uint32_t runs = 1;
   TrainerConfig trainer = {};  // of each run; `seed` is the job's
   double val_split = 0.2;
-  std::string head = "keep";  // keep | linear
+  std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
   DType feature_dtype = DType::kF16;
   bool reset_optimizer = false;  // at the beginning of each run

@@ -107,6 +107,36 @@ Model with_new_classifier(const Model& m, int64_t classes, uint64_t seed) {
   return changed;
 }
 
+// What `from` has, where it counts fewer along `dim` than `to`.
+void copy_part(const Tensor& from, int dim, Tensor& to) {
+  const Shape &small = from.shape(), &large = to.shape();
+  int64_t inner = 1;
+  for (int d = dim + 1; d < small.rank(); ++d) inner *= small[d];
+  const auto there = static_cast<size_t>(small[dim] * inner);
+  const auto stride = static_cast<size_t>(large[dim] * inner);
+  const auto values = from.as<float>();
+  auto out = to.mutable_as<float>();
+  for (size_t block = 0; block * there < values.size(); ++block) {
+    std::copy_n(&values[block * there], there, &out[block * stride]);
+  }
+}
+
+Model with_more_classes(const Model& m, int64_t classes, uint64_t seed) {
+  const Classifier c = find_classifier(m);
+  if (classes < c.classes) {
+    throw Error("the classifier has ", c.classes, " classes; it cannot grow to ", classes);
+  }
+  if (classes == c.classes) return m;
+  Model grown = with_new_classifier(m, classes, seed);
+  const int dim = class_dim(m.nodes[c.node], m.initialisers.at(c.weight).shape());
+  copy_part(m.initialisers.at(c.weight), dim, grown.initialisers.at(c.weight));
+  if (!c.bias.empty()) {
+    const Tensor& bias = m.initialisers.at(c.bias);
+    copy_part(bias, bias.shape().rank() - 1, grown.initialisers.at(c.bias));
+  }
+  return grown;
+}
+
 Model with_linear_head(const Model& m, int64_t classes, uint64_t seed) {
   if (classes < 2) throw Error("a classifier needs at least 2 classes, not ", classes);
   const Classifier c = find_classifier(m);

@@ -26,6 +26,10 @@ Classifier find_classifier(const Model& m);
 // of the model cannot take another number of classes.
 Model with_new_classifier(const Model& m, int64_t classes, uint64_t seed);
 
+// The same, but the classes that are there keep their numbers and weights: more are added behind.
+// Throws Error when `classes` are fewer than there are.
+Model with_more_classes(const Model& m, int64_t classes, uint64_t seed);
+
 // The model up to the classifier's features, averaged over space or over tokens where they have
 // any, then one Gemm: "head.weight" and "head.bias".
 Model with_linear_head(const Model& m, int64_t classes, uint64_t seed);

@@ -69,6 +69,7 @@ class Finetune {
     model_ = load_model(fs_, config_.model);
     progress_.say(preprocess_note(model_));
     model_.preprocess.fast_decode |= config_.fast_decode;
+    if (config_.head == "grow") count_in(photos_.set, with_added(model_.classes, photos_.set));
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.trainer.seed);
     trainer_ =

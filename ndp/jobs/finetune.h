@@ -23,7 +23,7 @@ struct FinetuneConfig {
   DatabaseLabelsConfig database = {};  // instead of both: labels of a label database
   double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
   std::string freeze = "auto";  // see trainable_parameters()
-  std::string head = "keep";    // keep | linear
+  std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
   int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;

@@ -1,7 +1,10 @@
 #include "ndp/jobs/photo_set.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <set>
 #include <unordered_map>
 
 #include "framework/core/csv.h"
@@ -100,6 +103,13 @@ PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progr
   PhotoSet set{.root = root};
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
   return set;
+}
+
+std::vector<std::string> with_added(std::vector<std::string> classes, const PhotoSet& set) {
+  const std::set<std::string> there(classes.begin(), classes.end());
+  std::ranges::copy_if(set.classes, std::back_inserter(classes),
+                       [&](const std::string& name) { return !there.contains(name); });
+  return classes;
 }
 
 void count_in(PhotoSet& set, const std::vector<std::string>& classes) {

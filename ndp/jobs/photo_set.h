@@ -51,6 +51,9 @@ PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progr
 // The same labels counted in other classes. Throws Error, naming it, for a label not among them.
 void count_in(PhotoSet& set, const std::vector<std::string>& classes);
 
+// These classes, then those of the set that are not among them.
+std::vector<std::string> with_added(std::vector<std::string> classes, const PhotoSet& set);
+
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos);
 
 }  // namespace ndtrain

@@ -31,7 +31,8 @@ struct RelabelResult {
 };
 
 // A human's label is never replaced. Labels are committed batch by batch, so a relabel that was
-// killed goes on where it stopped. The model's version is in force from the beginning. Throws Error.
+// killed goes on where it stopped. The model's version is in force from the beginning. Throws
+// Error.
 RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const Device& device,
                       LabelDb& db, Fs& fs, Clock& clock, Progress& progress);
 

@@ -32,7 +32,7 @@ class TrainingLoop {
   void restore_best();
 
   int64_t best_epoch() const { return best_epoch_; }  // from 0; -1: none yet
-  double seconds() const { return seconds_; }  // spent in train_epoch
+  double seconds() const { return seconds_; }         // spent in train_epoch
   // When the first step of this process was done; zero before.
   std::chrono::nanoseconds first_step() const { return first_step_; }
 

@@ -1,5 +1,8 @@
 #include "ndp/jobs/transfer.h"
 
+#include <algorithm>
+#include <ranges>
+
 namespace ndtrain {
 namespace {
 
@@ -8,7 +11,18 @@ Model with_head(const ModelFile& from, const std::vector<std::string>& classes,
   const auto n = static_cast<int64_t>(classes.size());
   const Model plain = without_rounded_features(from.model);
   if (head == "linear") return with_linear_head(plain, n, seed);
-  if (head != "keep") throw Error("--head ", head, ": there are keep and linear");
+  if (head == "grow") {
+    if (from.classes.empty()) {
+      throw Error(from.path,
+                  ": does not name its classes, so none can be added; import it with "
+                  "--classes FILE");
+    }
+    if (!std::ranges::equal(from.classes, classes | std::views::take(from.classes.size()))) {
+      throw Error(from.path, ": the new classes do not begin with those of the model");
+    }
+    return with_more_classes(plain, n, seed);
+  }
+  if (head != "keep") throw Error("--head ", head, ": there are keep, linear and grow");
   return from.classes == classes ? plain : with_new_classifier(plain, n, seed);
 }
 

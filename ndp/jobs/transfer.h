@@ -18,8 +18,9 @@ struct TransferModel {
   Digest extractor_id{};
 };
 
-// `head`: "keep" or "linear". A kept head keeps its weights too when the classes are those the
-// model has already. `cache_dtype` f16 rounds what crosses. Throws Error.
+// `head`: "keep", "linear" or "grow". A kept head keeps its weights too when the classes are those
+// the model has already; one that grows keeps those of the model's classes, which `classes` begin
+// with. `cache_dtype` f16 rounds what crosses. Throws Error.
 TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
                                const std::string& head, const std::string& freeze,
                                DType cache_dtype, uint64_t seed);

@@ -109,6 +109,33 @@ TEST_F(FinetuneTest, AFineTunedModelIsFineTunedAgainFromTheSameFeatures) {
   EXPECT_EQ(train(again).extraction.extracted, 0) << "the frozen part is the same";
 }
 
+// A class whose name sorts before the others comes behind them all the same.
+TEST_F(FinetuneTest, ClassesAreAddedBehindThoseOfTheModelAndFeaturesServeAgain) {
+  FinetuneConfig first = config("first");
+  first.freeze = "auto";
+  const FinetuneResult known = train(first);
+  for (const std::string part : {"train", "val"}) {
+    std::filesystem::create_directories(at("photos/" + part + "/a new one"));
+    for (uint64_t i = 0; i < kVal; ++i) {
+      const uint64_t seed = i + (part == "val" ? 100 : 0);
+      publish(real_fs(), at("photos/" + part + "/a new one/" + std::to_string(i) + ".jpg"),
+              encode_jpeg(cli::draw_demo_photo(kClasses, cli::Look::kDay, seed)))
+          .or_throw();
+    }
+  }
+  FinetuneConfig more = first;
+  more.out = at("more");
+  more.model = known.model;
+  more.head = "grow";
+  const FinetuneResult r = train(more);
+  EXPECT_EQ(r.extraction.extracted, 2 * kVal) << "photos of the new class alone";
+  EXPECT_EQ(bytes("more/classes.txt"), "c0\nc1\nc2\na new one\n");
+  EXPECT_EQ(load_model(real_fs(), r.model).classes.back(), "a new one");
+  more.out = at("unnamed");
+  more.model = at("base.onnx");
+  EXPECT_THROW(train(more), Error) << "its classes have no names";
+}
+
 TEST_F(FinetuneTest, TakesLabelsFromACsvFile) {
   std::string csv = "file,class\n";
   for (int i = 0; i < kTrain; ++i) {

@@ -98,6 +98,28 @@ TEST(Head, ANewClassifierChangesTheClassesAlone) {
   EXPECT_THAT(error_of([] { with_new_classifier(convolution_head(), 1, 0); }), HasSubstr("not 1"));
 }
 
+// Whatever the layout of its weights, the old classes score as before.
+TEST(Head, AClassifierThatGrowsScoresItsClassesAsBefore) {
+  Model product = flattening_model();
+  product.nodes.back() = {"MatMul", {"flat", "fc.w"}, {"product"}, {}};
+  product.nodes.push_back({"Add", {"product", "fc.b"}, {"logits"}, {}});
+  add_weight(product, "fc.w", {12, 5});
+  for (const Model& m : {convolution_head(), flattening_model(), product}) {
+    const int64_t before = find_classifier(m).classes;
+    const Model grown = with_more_classes(m, before + 3, 4);
+    const auto given = named_inputs(bind(m, 2), 2);
+    const std::vector<double> was = interpret_named(bind(m, 2), given)[0];
+    const std::vector<double> is = interpret_named(bind(grown, 2), given)[0];
+    for (int64_t row = 0; row < 2; ++row) {
+      for (int64_t c = 0; c < before; ++c) {
+        EXPECT_EQ(is.at(static_cast<size_t>(row * (before + 3) + c)),
+                  was.at(static_cast<size_t>(row * before + c)));
+      }
+    }
+    EXPECT_THAT(error_of([&] { with_more_classes(m, before - 1, 0); }), HasSubstr("cannot grow"));
+  }
+}
+
 TEST(Head, AnOpThatDoesNotDecideTheClassesIsRefused) {
   Model m = flattening_model();
   m.initialisers["fixed"] = Tensor::i64({-1, 1});

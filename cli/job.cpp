@@ -99,6 +99,7 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag("task", "relabel: what the model tells apart", "NAME", "default");
   args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
+  args.flag("candidate", "finetune: publish the model and wait for ndtrain model promote");
   declare_training(args, "r,runs");
   declare_http(args);
 }
@@ -116,6 +117,7 @@ int run_job_submit(Context& context, const Args& args) {
   if (kind == "finetune") {
     json["runs"] = args.integer("runs");
     json["publish"] = !args.on("no-publish");
+    json["promote"] = !args.on("candidate");
   } else {
     json["top_k"] = args.integer("top-k");
     json["task"] = args.text("task");

@@ -24,6 +24,11 @@ VERB(labels_import);
 VERB(labels_query);
 VERB(labels_set);
 VERB(model_build);
+VERB(model_diff);
+VERB(model_ls);
+VERB(model_promote);
+VERB(model_rm);
+VERB(model_rollback);
 VERB(model_import);
 VERB(model_inspect);
 VERB(model_split);
@@ -157,6 +162,16 @@ std::span<const Verb> verbs() {
            "FILE --data DIR [options]",
            "  ndtrain model verify model.onnx --data test_data_set_0\n", declare_model_verify,
            run_model_verify},
+      Verb{"model ls", "the versions a Tuner has published, and where each is in force",
+           "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
+      Verb{"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
+           "  ndtrain model diff 3 4\n", declare_model_diff, run_model_diff},
+      Verb{"model promote", "put a version in force on all stores", "VERSION [--candidate]",
+           "  ndtrain model promote 4\n", declare_model_promote, run_model_promote},
+      Verb{"model rollback", "put in force again what was before", "[--http HOST:PORT]",
+           "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},
+      Verb{"model rm", "remove a version that nobody needs", "VERSION", "  ndtrain model rm 2\n",
+           declare_model_rm, run_model_rm},
       Verb{"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
            "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
            "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"

@@ -171,6 +171,7 @@ std::string FinetuneWork::fingerprint() const {
   decisive.memory = plain.memory;
   decisive.disk = plain.disk;
   decisive.publish = plain.publish;
+  decisive.promote = plain.promote;
   decisive.mode = plain.mode;
   decisive.photos = plain.photos;
   decisive.labels = plain.labels;
@@ -293,7 +294,8 @@ JobOutcome FinetuneWork::finish() {
                                    .extractor = extractor_,
                                    .head = head,
                                    .classes = manifest_->classes(),
-                                   .metrics = metrics.dump()};
+                                   .metrics = metrics.dump(),
+                                   .photos = manifest_->digest()};
   }
   return outcome;
 }

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ndp/http/metrics.h"
+#include "tuner/http_versions.h"
 
 namespace ndtrain {
 namespace {
@@ -40,6 +41,7 @@ Json to_json(const StoreRecord& s) {
           {"drained", s.drained},
           {"photos", s.photos},
           {"version_in_force", s.version_in_force},
+          {"model_bytes", s.model_bytes},
           {"program", s.version},
           {"numerics", s.numerics},
           {"last_seen", s.last_seen},
@@ -125,12 +127,6 @@ HttpResponse put_model(ModelStore& models, const HttpRequest& request) {
   return answer({{"model", to_hex(digest)}}, 201);
 }
 
-Json to_json(const PublishedModel& m) {
-  return {{"version", m.version},         {"job", m.job},
-          {"created", m.created},         {"classes", m.classes.size()},
-          {"content", to_hex(m.content)}, {"metrics", Json::parse(m.metrics)}};
-}
-
 }  // namespace
 
 std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
@@ -141,7 +137,7 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
     };
   };
   using Request = const HttpRequest&;
-  return {
+  std::vector<HttpServer::Route> routes = {
       {"GET", "/healthz",
        [](Request) {
          return answer({{"status", "ok"}});
@@ -187,11 +183,6 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
        "/photos",
        on([](TunerService& s, Request) { return place_upload(s); }),
        {.read = false}},
-      {"GET", "/versions", on([&versions](TunerService&, Request) {
-         Json all = Json::array();
-         for (const PublishedModel& m : versions.all()) all.push_back(to_json(m));
-         return answer(all);
-       })},
       {"GET", "/models/([0-9a-f]{64})",
        [&models](Request r) {
          const bool here = models.has(digest_from_hex(r.captures.at(0)));
@@ -199,6 +190,10 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
        }},
       {"PUT", "/models/([0-9a-f]{64})", [&models](Request r) { return put_model(models, r); }},
   };
+  for (HttpServer::Route& route : version_routes(with, models, versions)) {
+    routes.push_back(std::move(route));
+  }
+  return routes;
 }
 
 }  // namespace ndtrain

@@ -138,7 +138,8 @@ std::string JobSpec::text() const {
               {"damp", damp},
               {"memory", memory},
               {"disk", disk},
-              {"publish", publish}});
+              {"publish", publish},
+              {"promote", promote}});
   } else {
     j.update({{"top_k", top_k}, {"task", task}, {"collection", collection}});
   }
@@ -181,6 +182,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("memory", s.memory);
   r.take("disk", s.disk);
   r.take("publish", s.publish);
+  r.take("promote", s.promote);
   r.take("top_k", s.top_k);
   r.take("task", s.task);
   r.take("collection", s.collection);

@@ -50,6 +50,7 @@ struct JobSpec {
   int64_t memory = 0;            // bytes of features held in memory; 0: half of what is free
   int64_t disk = 0;              // bytes of features on disk; 0: a tenth of the volume
   bool publish = true;
+  bool promote = true;  // at once; else it is the candidate
 
   // kRelabel, kEvaluate
   uint32_t top_k = 5;

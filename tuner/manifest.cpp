@@ -78,4 +78,13 @@ Manifest::Manifest(std::vector<Entry> entries, std::vector<std::string> classes,
   }
 }
 
+Digest Manifest::digest() const {
+  Sha256 hash;
+  for (const std::string& name : classes_) hash.field(name);
+  for (const Entry& e : entries_) {
+    hash.update(e.digest.data(), e.digest.size()).field(int64_t{e.run}).field(int64_t{e.label});
+  }
+  return hash.finish();
+}
+
 }  // namespace ndtrain

@@ -63,6 +63,7 @@ class Manifest {
   const std::vector<uint64_t>& run(uint32_t run) const { return runs_.at(run); }  // rising
   uint32_t runs() const { return static_cast<uint32_t>(runs_.size()) - 1; }
   const std::vector<std::string>& classes() const { return classes_; }
+  Digest digest() const;  // of photos, splits, runs and labels: what decides a training on them
   const std::vector<Conflict>& conflicts() const { return conflicts_; }
   uint64_t unlabelled() const { return unlabelled_; }
 

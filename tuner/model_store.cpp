@@ -31,6 +31,26 @@ Result<Digest> ModelStore::add_file(const std::string& file) {
   return add(*bytes);
 }
 
+Result<std::string> ModelStore::read_all(const Digest& model) const {
+  return fs_.read(path(model), limits::kModelFile);
+}
+
+int64_t ModelStore::size(const Digest& model) const {
+  const Result<FileInfo> info = fs_.info(path(model));
+  return info.ok() ? info->size : 0;
+}
+
+std::vector<Digest> ModelStore::list() const {
+  std::vector<Digest> all;
+  for (const std::string& name : fs_.list(directory_).or_throw()) {
+    if (is_temporary(name) || extension_of(name) != ".onnx" || name.size() != 64 + 5) continue;
+    all.push_back(digest_from_hex(std::string_view(name).substr(0, 64)));
+  }
+  return all;
+}
+
+Status ModelStore::remove(const Digest& model) { return fs_.remove(path(model)); }
+
 Result<ModelStore::Part> ModelStore::read(const Digest& model, int64_t offset, size_t limit) const {
   const Result<std::unique_ptr<File>> file = fs_.open(path(model), Fs::Mode::kRead);
   if (!file.ok()) return file.status();

@@ -1,8 +1,10 @@
-// Model files of the Tuner, by SHA-256: DIR/<hex>.onnx. Nothing here is ever changed.
+// Model files of the Tuner and the deltas between them, by SHA-256: DIR/<hex>.onnx. Nothing here is
+// ever changed.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
@@ -19,6 +21,10 @@ class ModelStore {
   // Durable on return. kTooLarge, kNoSpace, kIo.
   Result<Digest> add(std::string_view bytes);
   Result<Digest> add_file(const std::string& path);
+  Result<std::string> read_all(const Digest& model) const;  // kNotFound, kIo
+  int64_t size(const Digest& model) const;                  // 0: it is not here
+  std::vector<Digest> list() const;                         // all there are
+  Status remove(const Digest& model);
   // Up to `limit` bytes from `offset` on, and how many there are in all. kNotFound.
   struct Part {
     std::string bytes;

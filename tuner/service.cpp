@@ -4,13 +4,12 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/wire/digests.h"
 
 namespace ndtrain {
 
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
-    : setting_(setting), sessions_(std::move(me), heartbeat, window) {
+    : setting_(setting), sessions_(std::move(me), heartbeat, window), ways_(setting.models) {
   const std::string directory = setting_.state.file("jobs");
   setting_.fs.make_directories(directory).or_throw();
   for (const std::string& name : setting_.fs.list(directory).or_throw()) {
@@ -63,6 +62,7 @@ void TunerService::tick() {
   apply(sessions_.tick(now()));
   if (active_ && active_->intake) apply(active_, "", active_->intake->tick(now()));
   take_lines();
+  collect_versions();
   start_next();
   pump_uploads();
 }
@@ -110,7 +110,7 @@ void TunerService::left(const std::string& name, const std::string& reason) {
 
 void TunerService::deliver(const std::string& name, wire::FromStore message) {
   if (message.has_model_wanted()) {
-    send_parts(name, message.model_wanted());
+    model_wanted(name, message.model_wanted());
   } else if (message.has_in_force()) {
     stores_[name].version_in_force = message.in_force().version();
     log::info("store {} has version {} in force", name, message.in_force().version());
@@ -118,6 +118,7 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
     take_uploads(name, message.uploads());
   } else if (message.has_space()) {
     take_space(name, message.space());
+    publish_to(name);  // another may be by now
   } else if (message.has_leaving()) {
     apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
   } else if (active_ && active_->intake) {
@@ -134,44 +135,6 @@ void TunerService::send(const std::string& store, wire::ToStore message) {
   if (!link) return;
   sessions_.stamp(now(), *link, message);
   setting_.links.send(*link, std::move(message));
-}
-
-void TunerService::send_parts(const std::string& store, const wire::ModelWanted& wanted) {
-  const std::optional<Digest> model = digest_of(wanted.sha256());
-  auto offset = static_cast<int64_t>(wanted.offset());
-  for (int i = 0; i < kModelParts && model; ++i) {
-    Result<ModelStore::Part> part = setting_.models.read(*model, offset, kModelPart);
-    const bool whole = part.ok() && offset == part->total;  // a store that died before it knew
-    if (!part.ok() || (part->bytes.empty() && (i > 0 || !whole))) {
-      if (i == 0) {
-        apply(sessions_.refuse(now(), store,
-                               "model " + to_hex(*model).substr(0, 12) + " is not here from byte " +
-                                   std::to_string(offset) + " on"));
-      }
-      return;
-    }
-    wire::ToStore message;
-    wire::ModelPart& m = *message.mutable_model_part();
-    m.set_sha256(wanted.sha256());
-    m.set_offset(static_cast<uint64_t>(offset));
-    m.set_total(static_cast<uint64_t>(part->total));
-    m.set_checksum(xxh3(part->bytes.data(), part->bytes.size()));
-    if (active_) active_->report.model_part(part->bytes.size());
-    offset += static_cast<int64_t>(part->bytes.size());
-    m.set_bytes(std::move(part->bytes));
-    send(store, std::move(message));
-  }
-}
-
-void TunerService::publish_to(const std::string& name) {
-  const PublishedModel* model = setting_.versions.in_force();
-  if (!model || stores_[name].version_in_force == model->version) return;
-  wire::ToStore message;
-  wire::Publish& p = *message.mutable_publish();
-  p.set_version(model->version);
-  p.set_extractor(bytes_of(model->extractor));
-  if (model->head != model->extractor) p.set_head(bytes_of(model->head));
-  send(name, std::move(message));
 }
 
 uint64_t TunerService::submit(const JobSpec& spec) {

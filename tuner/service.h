@@ -24,6 +24,7 @@
 #include "tuner/job_report.h"
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
+#include "tuner/model_ways.h"
 #include "tuner/uploaded_labels.h"
 #include "tuner/versions.h"
 
@@ -34,16 +35,19 @@ struct StoreRecord {
   uint64_t photos = 0;
   bool here = false, drained = false;
   uint64_t version_in_force = 0;
-  int64_t last_seen = 0;  // Unix seconds
-  std::string http;       // where people may upload to it; "": nowhere
-  uint64_t free = 0;      // bytes, for uploads
+  uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
+  int64_t last_seen = 0;     // Unix seconds
+  std::string http;          // where people may upload to it; "": nowhere
+  uint64_t free = 0;         // bytes, for uploads
 };
 
 class TunerService {
  public:
   using Time = TunerSessions::Time;
   // Lanes that the service uses.
-  static constexpr size_t kKeepLane = 0, kJobLane = 1, kUploadLane = 2, kLanes = 3;
+  static constexpr size_t kKeepLane = 0, kJobLane = 1, kDeltaLane = 2, kUploadLane = 3, kLanes = 4;
+  // Of which the files are kept, besides those that are needed.
+  static constexpr size_t kKeptVersions = 24;
 
   struct Setting {
     Fs& fs;
@@ -76,6 +80,14 @@ class TunerService {
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
   std::optional<std::string> place_upload();
+
+  // A model becomes the next version, the candidate, and what is in force if it is to be; once for
+  // each job. Its files are in the ModelStore.
+  PublishedModel publish_version(PublishedModel model, bool production);
+  void promote(uint64_t version);  // it is in force from now on
+  void set_candidate(uint64_t version);
+  uint64_t rollback();                    // to the parent of what is in force; which that is
+  void remove_version(uint64_t version);  // not one that an alias or a store that is here needs
 
   const std::map<uint64_t, JobRecord>& jobs() const { return jobs_; }
   const JobRecord& job(uint64_t id) const;
@@ -123,12 +135,26 @@ class TunerService {
   void left(const std::string& store, const std::string& reason);
   void deliver(const std::string& store, wire::FromStore message);
   void send(const std::string& store, wire::ToStore message);
+
+  // models (service_models.cpp)
+  struct ModelAsk {
+    std::string store;  // "": nobody waits for it
+    LinkId link = 0;
+    wire::ModelWanted wanted;
+    std::optional<ModelPair> pair;  // a delta to be made before it is answered
+  };
+  void model_wanted(const std::string& store, const wire::ModelWanted& wanted);
+  void answer_asks();
+  void answer(const ModelAsk& ask);
   void send_parts(const std::string& store, const wire::ModelWanted& wanted);
+  void count_model_bytes(const std::string& store, uint64_t bytes);
   void publish_to(const std::string& store);
   void take_uploads(const std::string& store, const wire::Uploads& message);
   void pump_uploads();
   void uploads_kept(const Status& status);
   void take_space(const std::string& store, const wire::Space& space);
+  void publish_to_all();
+  void collect_versions();
 
   // the job in progress
   void start_next();
@@ -154,8 +180,12 @@ class TunerService {
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
-  JobReport::Counts past_;  // of jobs that have ended
-  size_t tasks_ = 0;        // on the lanes, or waiting for this thread
+  ModelWays ways_;
+  std::deque<ModelAsk> asks_;  // in order
+  bool making_ = false;        // the first one's delta
+  bool collect_ = false;       // versions, once no job needs any
+  JobReport::Counts past_;     // of jobs that have ended
+  size_t tasks_ = 0;           // on the lanes, or waiting for this thread
   bool stopping_ = false;
 
   struct Received {

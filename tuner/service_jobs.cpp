@@ -269,17 +269,11 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   Json result = Json::parse(outcome.result);
   result["report"] = Json::parse(job->report.json());
   if (outcome.model) {
-    const PublishedModel* published = setting_.versions.of_job(job->id);
-    if (!published) {
-      PublishedModel model = *outcome.model;
-      model.job = job->id;
-      model.created = setting_.clock.unix_seconds();
-      setting_.versions.add(std::move(model)).or_throw();
-      published = setting_.versions.of_job(job->id);
-    }
-    result["version"] = published->version;
-    note(job->id, "published as version " + std::to_string(published->version));
-    for (const std::string& store : sessions_.stores()) publish_to(store);
+    PublishedModel model = *outcome.model;
+    model.job = job->id;
+    const PublishedModel published = publish_version(model, jobs_.at(job->id).spec.promote);
+    result["version"] = published.version;
+    note(job->id, "published as version " + std::to_string(published.version));
   }
   const JobFiles kept = files(job->id);
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();

@@ -10,26 +10,36 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kFormat = 2;
+
 Json to_json(const PublishedModel& m) {
   return {{"version", m.version},
+          {"parent", m.parent},
           {"content", to_hex(m.content)},
           {"extractor", to_hex(m.extractor)},
           {"head", to_hex(m.head)},
           {"classes", m.classes},
           {"created", m.created},
           {"metrics", Json::parse(m.metrics)},
-          {"job", m.job}};
+          {"job", m.job},
+          {"photos", to_hex(m.photos)}};
 }
 
+Digest digest(const Json& j) { return digest_from_hex(j.get<std::string>()); }
+
+// Of either format; the former one has neither parents nor photos.
 PublishedModel from_json(const Json& j) {
-  return {.version = j.at("version"),
-          .content = digest_from_hex(j.at("content").get<std::string>()),
-          .extractor = digest_from_hex(j.at("extractor").get<std::string>()),
-          .head = digest_from_hex(j.at("head").get<std::string>()),
-          .classes = j.at("classes"),
-          .created = j.at("created"),
-          .metrics = j.at("metrics").dump(),
-          .job = j.at("job")};
+  PublishedModel m{.version = j.at("version"),
+                   .content = digest(j.at("content")),
+                   .extractor = digest(j.at("extractor")),
+                   .head = digest(j.at("head")),
+                   .classes = j.at("classes"),
+                   .created = j.at("created"),
+                   .metrics = j.at("metrics").dump(),
+                   .job = j.at("job")};
+  if (j.contains("parent")) m.parent = j.at("parent");
+  if (j.contains("photos")) m.photos = digest(j.at("photos"));
+  return m;
 }
 
 }  // namespace
@@ -39,30 +49,151 @@ Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
   try {
-    for (const Json& j : Json::parse(*text)) all_.push_back(from_json(j));
+    state_ = read(*text);
   } catch (const std::exception& e) {
     throw Error(path_, ": ", e.what());
   }
 }
 
-const PublishedModel* Versions::find(uint64_t version) const {
-  const auto it = std::ranges::find(all_, version, &PublishedModel::version);
-  return it == all_.end() ? nullptr : &*it;
+Versions::State Versions::read(const std::string& text) {
+  const Json json = Json::parse(text);
+  State s;
+  if (json.is_array()) {  // the former format: the newest was in force, each followed the last
+    for (const Json& j : json) {
+      s.all.push_back(from_json(j));
+      s.all.back().parent = s.all.back().version - 1;
+    }
+    if (s.all.empty()) return s;
+    s.next = s.all.back().version + 1;
+    s.aliases = {{kProduction, s.next - 1}, {kCandidate, s.next - 1}};
+    return s;
+  }
+  if (json.at("format") != kFormat) {
+    throw Error("has format ", json.at("format").dump(), "; this program reads up to ", kFormat);
+  }
+  s.next = json.at("next");
+  for (const Json& j : json.at("versions")) s.all.push_back(from_json(j));
+  for (const auto& [alias, version] : json.at("aliases").items()) {
+    s.aliases[alias] = version.get<uint64_t>();
+    if (!s.find(s.aliases[alias])) throw Error("alias ", alias, " points to no version");
+  }
+  for (const Json& j : json.at("garbage")) s.garbage.push_back(digest(j));
+  return s;
 }
 
-const PublishedModel* Versions::of_job(uint64_t job) const {
-  const auto it = std::ranges::find(all_, job, &PublishedModel::job);
-  return it == all_.end() ? nullptr : &*it;
+std::string Versions::write(const State& s) {
+  Json versions = Json::array(), garbage = Json::array();
+  for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
+  for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
+  const Json json = {{"format", kFormat},
+                     {"next", s.next},
+                     {"aliases", Json(s.aliases)},
+                     {"versions", std::move(versions)},
+                     {"garbage", std::move(garbage)}};
+  return json.dump(2) + "\n";
 }
 
-Result<PublishedModel> Versions::add(PublishedModel model) {
-  model.version = all_.empty() ? 1 : all_.back().version + 1;
-  Json json = Json::array();
-  for (const PublishedModel& m : all_) json.push_back(to_json(m));
-  json.push_back(to_json(model));
-  if (const Status s = publish(fs_, path_, json.dump(2) + "\n"); !s.ok()) return s;
-  all_.push_back(model);
+Status Versions::keep(State state) {
+  if (const Status s = publish(fs_, path_, write(state)); !s.ok()) return s;
+  state_ = std::move(state);
+  return {};
+}
+
+const PublishedModel* Versions::State::find(uint64_t version) const {
+  const auto it = std::ranges::find(all, version, &PublishedModel::version);
+  return it == all.end() ? nullptr : &*it;
+}
+
+std::vector<PublishedModel> Versions::all() const {
+  const std::lock_guard lock(mutex_);
+  return state_.all;
+}
+
+std::optional<PublishedModel> Versions::find(uint64_t version) const {
+  const std::lock_guard lock(mutex_);
+  const PublishedModel* m = state_.find(version);
+  return m ? std::optional(*m) : std::nullopt;
+}
+
+std::optional<PublishedModel> Versions::in_force() const {
+  const std::map<std::string, uint64_t> now = aliases();
+  const auto it = now.find(kProduction);
+  return it == now.end() ? std::nullopt : find(it->second);
+}
+
+std::optional<PublishedModel> Versions::of_job(uint64_t job) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = std::ranges::find(state_.all, job, &PublishedModel::job);
+  return it == state_.all.end() ? std::nullopt : std::optional(*it);
+}
+
+std::map<std::string, uint64_t> Versions::aliases() const {
+  const std::lock_guard lock(mutex_);
+  return state_.aliases;
+}
+
+std::vector<std::string> Versions::aliases_of(uint64_t version) const {
+  std::vector<std::string> names;
+  for (const auto& [alias, of] : aliases()) {
+    if (of == version) names.push_back(alias);
+  }
+  return names;
+}
+
+Result<PublishedModel> Versions::add(PublishedModel model, bool production) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  model.version = s.next++;
+  s.all.push_back(model);
+  s.aliases[kCandidate] = model.version;
+  if (production) s.aliases[kProduction] = model.version;
+  std::erase_if(s.garbage, [&](const Digest& d) { return model.has_file(d); });
+  if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
   return model;
+}
+
+Status Versions::point(const std::string& alias, uint64_t version) {
+  if (alias != kProduction && alias != kCandidate) {
+    throw Error("there is no alias '", alias, "'; there are ", kProduction, " and ", kCandidate);
+  }
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  if (!s.find(version)) throw Error("there is no version ", version);
+  s.aliases[alias] = version;
+  return keep(std::move(s));
+}
+
+Status Versions::remove(uint64_t version) {
+  for (const std::string& alias : aliases_of(version)) {
+    throw Error("version ", version, " is ", alias, "; make another one that first");
+  }
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  const PublishedModel* model = s.find(version);
+  if (!model) throw Error("there is no version ", version);
+  const PublishedModel gone = *model;
+  std::erase_if(s.all, [&](const PublishedModel& m) { return m.version == version; });
+  for (const Digest& file : {gone.extractor, gone.head}) {
+    const bool shared =
+        std::ranges::any_of(s.all, [&](const PublishedModel& m) { return m.has_file(file); });
+    if (!shared && std::ranges::find(s.garbage, file) == s.garbage.end()) {
+      s.garbage.push_back(file);
+    }
+  }
+  return keep(std::move(s));
+}
+
+std::vector<Digest> Versions::garbage() const {
+  const std::lock_guard lock(mutex_);
+  return state_.garbage;
+}
+
+Status Versions::forget_garbage(std::span<const Digest> removed) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  std::erase_if(s.garbage,
+                [&](const Digest& d) { return std::ranges::find(removed, d) != removed.end(); });
+  return s.garbage.size() == state_.garbage.size() ? Status() : keep(std::move(s));
 }
 
 }  // namespace ndtrain

@@ -1,6 +1,12 @@
-// The model versions that the Tuner has published, in STATE/versions.json. The newest is in force.
+// The model versions that the Tuner has published, in STATE/versions.json, and what aliases point
+// to: `production` is in force on the stores, `candidate` is the newest that may become it. Thread-
+// safe. What changes the file is durable on return, or did not happen.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,9 +15,13 @@
 
 namespace ndtrain {
 
+inline constexpr const char* kProduction = "production";
+inline constexpr const char* kCandidate = "candidate";
+
 // The files of a model that runs on stores, and what it tells apart.
 struct PublishedModel {
   uint64_t version = 0;  // from 1
+  uint64_t parent = 0;   // what was in force when it was published; 0: nothing
   Digest content{};      // of the whole: ModelFile::id()
   Digest extractor{};    // SHA-256 of the files
   Digest head{};         // equal to the extractor: the whole model is one file
@@ -19,24 +29,52 @@ struct PublishedModel {
   int64_t created = 0;         // Unix seconds
   std::string metrics = "{}";  // JSON
   uint64_t job = 0;            // that trained it
+  Digest photos{};             // it was trained on: Manifest::digest(); the job has the manifest
+
+  bool has_file(const Digest& file) const { return file == extractor || file == head; }
 };
 
 class Versions {
  public:
-  // Throws Error when the file cannot be read.
+  // Reads the present format and the one before, an array. Throws Error when it cannot.
   Versions(Fs& fs, std::string path);
 
-  const std::vector<PublishedModel>& all() const { return all_; }
-  const PublishedModel* in_force() const { return all_.empty() ? nullptr : &all_.back(); }
-  const PublishedModel* find(uint64_t version) const;
-  const PublishedModel* of_job(uint64_t job) const;
-  // Gives it the next number; durable on return.
-  Result<PublishedModel> add(PublishedModel model);
+  std::vector<PublishedModel> all() const;  // oldest first
+  std::optional<PublishedModel> in_force() const;
+  std::optional<PublishedModel> find(uint64_t version) const;
+  std::optional<PublishedModel> of_job(uint64_t job) const;
+  std::map<std::string, uint64_t> aliases() const;
+  std::vector<std::string> aliases_of(uint64_t version) const;
+
+  // Gives it the next number, which no other ever has, and makes it the candidate, and what is in
+  // force if it is to be.
+  Result<PublishedModel> add(PublishedModel model, bool production);
+  // Throws Error when there is no such version or alias.
+  Status point(const std::string& alias, uint64_t version);
+  // Not one that an alias points to: throws Error. Its files that no other version has become
+  // garbage.
+  Status remove(uint64_t version);
+  std::vector<Digest> garbage() const;
+  Status forget_garbage(std::span<const Digest> removed);
 
  private:
+  struct State {
+    std::vector<PublishedModel> all;
+    std::map<std::string, uint64_t> aliases;
+    uint64_t next = 1;
+    std::vector<Digest> garbage;
+
+    const PublishedModel* find(uint64_t version) const;
+  };
+
+  static State read(const std::string& text);
+  static std::string write(const State& state);
+  Status keep(State state);  // with the mutex held
+
   Fs& fs_;
   std::string path_;
-  std::vector<PublishedModel> all_;
+  mutable std::mutex mutex_;
+  State state_;
 };
 
 }  // namespace ndtrain

@@ -5,8 +5,9 @@ namespace ndtrain {
 // The version in force, or any model file as a whole.
 PublishedModel Works::model_of(const JobSpec& spec) const {
   if (spec.model.empty()) {
-    if (!versions_.in_force()) throw Error("no version is in force");
-    return *versions_.in_force();
+    const std::optional<PublishedModel> model = versions_.in_force();
+    if (!model) throw Error("no version is in force");
+    return *model;
   }
   const Digest file = digest_from_hex(spec.model);
   const ModelFile model = load_model(shop_.fs, shop_.models.path(file));

@@ -53,7 +53,9 @@ void decode(Kind kind, std::string_view before, const TensorExtent& e, Reader& v
   throw Error("a tensor of an unknown kind");
 }
 
-std::string apply(std::string_view base, Reader in) {
+}  // namespace
+
+std::string delta_format::rebuild(std::string_view base, Reader in) {
   const Anatomy from = dissect(base);
   const uint64_t limit = largest_result(base.size());
   const std::string text = read_section(in, from.frame, limit);
@@ -79,8 +81,6 @@ std::string apply(std::string_view base, Reader in) {
   if (!in.empty() || !ways.empty()) throw Error("there is more than it needs");
   return out;
 }
-
-}  // namespace
 
 const char* name_of(TensorChange::Kind kind) {
   switch (kind) {
@@ -118,7 +118,7 @@ Result<std::string> apply_delta(std::string_view base, std::string_view delta) t
     return Status(Code::kNotFound,
                   "a delta from " + short_hex(ends->base) + " does not fit on " + short_hex(here));
   }
-  std::string result = apply(base, Reader(delta.substr(kHeaderBytes)));
+  std::string result = delta_format::rebuild(base, Reader(delta.substr(kHeaderBytes)));
   if (const Digest made = sha256(result); made != ends->result) {
     return Status(Code::kCorrupt, "a delta to " + short_hex(ends->result) + " makes " +
                                       short_hex(made) + " instead");

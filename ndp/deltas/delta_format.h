@@ -50,6 +50,9 @@ struct Frame {
 // Throws when the file would be larger than `limit`.
 Frame read_frame(std::string_view frame, uint64_t limit);
 
+// The result, which is not verified, of what follows a delta's header.
+std::string rebuild(std::string_view base, Reader delta);
+
 // Bytes as themselves or by zstd, whichever is shorter; nothing at all for zeros. `prefix` is what
 // the reader has too, and the bytes may look like. Unpacking needs the number of bytes.
 std::string pack(std::string_view bytes, std::string_view prefix = {});

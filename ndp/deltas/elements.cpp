@@ -7,7 +7,7 @@
 namespace ndtrain::delta_format {
 namespace {
 
-constexpr size_t kSparseShare = 8;  // one element in so many may differ
+constexpr size_t kSparseShare = 2;  // one element in so many may differ
 
 template <typename U>
 U element_at(std::string_view bytes, size_t i) {

@@ -41,6 +41,14 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                            read_in_force(setting.fs, setting.state.file("in_force.json"))),
                setting.state.known_tuner().or_throw(), seed),
       shelf_(setting.fs, setting.state.file("models")),
+      models_({.fs = setting.fs,
+               .shelf = shelf_,
+               .lanes = setting.lanes,
+               .lane = 0,
+               .apply = setting.apply,
+               .send = [this](wire::FromStore m) { send(std::move(m)); },
+               .here = [this] { advance(); },
+               .failed = [this](const std::string& reason) { model_failed(reason); }}),
       in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"))) {}
 
 void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
@@ -72,7 +80,7 @@ void PipeStoreService::apply(const StoreSession::Actions& actions) {
   for (const wire::FromStore& m : actions.send) link_->send(m);
   if (!session_.open()) {  // what was under way belongs to a session that is over
     jobs_.clear();
-    fetching_.reset();
+    models_.session_over();
     uploads_sent_.clear();
     upload_bytes_ = 0;
     space_ = {};
@@ -111,7 +119,11 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
     jobs_[m.job().job()] = Job{.ask = m.job(), .serial = ++serials_};
     advance();
   } else if (m.has_model_part()) {
-    part(m.model_part());
+    if (models_.part(m.model_part())) return;
+    link_->close();
+    apply(session_.closed(now(), "a model part with a wrong checksum"));
+  } else if (m.has_way()) {
+    models_.way(m.way());
   } else if (m.has_publish()) {
     coming_ = VersionInForce{m.publish().version(), digest_of(m.publish().extractor()),
                              digest_of(m.publish().head())};
@@ -142,67 +154,25 @@ std::vector<Digest> PipeStoreService::models_of(const wire::Job& job) const {
   return models;
 }
 
-void PipeStoreService::advance() {
-  std::vector<uint64_t> ready;
-  for (auto& [id, job] : jobs_) {
-    if (!job.preparing && !job.work && fetch(models_of(job.ask))) ready.push_back(id);
-  }
-  for (const uint64_t id : ready) prepare(id);
-  if (!coming_) return;
+std::vector<Digest> PipeStoreService::models_of(const VersionInForce& version) {
   std::vector<Digest> models;
-  if (coming_->extractor) models.push_back(*coming_->extractor);
-  if (coming_->head) models.push_back(*coming_->head);
-  if (fetch(models)) swap_in();
+  if (version.extractor) models.push_back(*version.extractor);
+  if (version.head) models.push_back(*version.head);
+  return models;
 }
 
-bool PipeStoreService::fetch(const std::vector<Digest>& models) {
-  for (const Digest& model : models) {
-    if (shelf_.has(model)) continue;
-    if (fetching_) return false;  // one after the other
-    const Result<int64_t> offset = shelf_.offset(model);
-    if (!offset.ok()) {
-      model_failed(offset.status().message());
-      return false;
-    }
-    fetching_ = model;
-    asked_until_ = *offset + static_cast<int64_t>(kModelPart) * kModelParts;
-    wire::FromStore m;
-    m.mutable_model_wanted()->set_sha256(bytes_of(model));
-    m.mutable_model_wanted()->set_offset(static_cast<uint64_t>(*offset));
-    send(std::move(m));
-    return false;
+void PipeStoreService::advance() {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  for (const uint64_t id : ids) {  // any of which may be refused meanwhile
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end() || job->second.preparing || job->second.work) continue;
+    if (models_.fetch(models_of(job->second.ask))) prepare(id);
   }
-  return true;
-}
-
-void PipeStoreService::part(const wire::ModelPart& p) {
-  const std::optional<Digest> model = digest_of(p.sha256());
-  if (!model || model != fetching_) return;
-  if (xxh3(p.bytes().data(), p.bytes().size()) != p.checksum()) {
-    log::warn("a part of model {} has a wrong checksum", to_hex(*model).substr(0, 12));
-    link_->close();
-    return apply(session_.closed(now(), "a model part with a wrong checksum"));
-  }
-  const Result<bool> whole = shelf_.add(*model, static_cast<int64_t>(p.offset()),
-                                        static_cast<int64_t>(p.total()), p.bytes());
-  if (whole.status().code() == Code::kCancelled) return;
-  if (!whole.ok() && (whole.status().code() != Code::kCorrupt || ++corrupt_ >= kCorruptModels)) {
-    return model_failed(whole.status().message());
-  }
-  if (!whole.ok()) log::warn("{}", whole.status().message());
-  const auto here = static_cast<int64_t>(p.offset() + p.bytes().size());
-  if (whole.ok() && !*whole && here < asked_until_) return;
-  fetching_.reset();
-  if (whole.ok() && *whole) {
-    corrupt_ = 0;
-    log::info("model {} is here, {} bytes", to_hex(*model).substr(0, 12), p.total());
-  }
-  advance();
+  if (coming_ && models_.fetch(models_of(*coming_))) swap_in();
 }
 
 void PipeStoreService::model_failed(const std::string& reason) {
-  fetching_.reset();
-  corrupt_ = 0;
   if (coming_) retry_at_ = now() + kRetry;
   std::vector<uint64_t> waiting;
   for (const auto& [id, job] : jobs_) {
@@ -224,13 +194,24 @@ void PipeStoreService::swap_in() {
     retry_at_ = now() + kRetry;
     return;
   }
-  in_force_ = next;
+  sweep_models(std::exchange(in_force_, next));
   session_.put_in_force(next.version);
   log::info("version {} is in force", next.version);
   if (setting_.in_force_changed) setting_.in_force_changed();
   wire::FromStore m;
   m.mutable_in_force()->set_version(next.version);
   send(std::move(m));
+}
+
+// The version before stays, for a way back.
+void PipeStoreService::sweep_models(const VersionInForce& before) {
+  if (!models_.idle()) return;
+  std::vector<Digest> keep = models_of(in_force_);
+  for (const Digest& model : models_of(before)) keep.push_back(model);
+  for (const auto& [id, job] : jobs_) {
+    for (const Digest& model : models_of(job.ask)) keep.push_back(model);
+  }
+  shelf_.sweep(keep);
 }
 
 }  // namespace ndtrain

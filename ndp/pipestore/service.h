@@ -15,6 +15,8 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
+#include "ndp/deltas/delta.h"
+#include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_maker.h"
 #include "ndp/pipestore/row_work.h"
 #include "ndp/pipestore/upload_log.h"
@@ -35,9 +37,8 @@ class PipeStoreService {
  public:
   using Time = StoreSession::Time;
   static constexpr size_t kLanes = 1;
-  static constexpr size_t kBatch = 256;     // photos of one task, at most
-  static constexpr size_t kTasks = 2;       // that make rows, on the lane at once
-  static constexpr int kCorruptModels = 3;  // then the job is refused
+  static constexpr size_t kBatch = 256;  // photos of one task, at most
+  static constexpr size_t kTasks = 2;    // that make rows, on the lane at once
   // Between two attempts to put a version in force.
   static constexpr Time kRetry = std::chrono::seconds(30);
 
@@ -52,6 +53,7 @@ class PipeStoreService {
     UploadLog* uploads = nullptr;
     std::function<wire::Space()> space = {};
     std::function<void()> in_force_changed = {};
+    DeltaApplier apply = apply_delta;
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
@@ -99,8 +101,7 @@ class PipeStoreService {
   }
   void advance();  // whatever waits for a model, or for nothing any more
   std::vector<Digest> models_of(const wire::Job& job) const;
-  bool fetch(const std::vector<Digest>& models);  // true: all are here
-  void part(const wire::ModelPart& part);
+  static std::vector<Digest> models_of(const VersionInForce& version);
   void model_failed(const std::string& reason);
 
   void prepare(uint64_t id);
@@ -109,6 +110,7 @@ class PipeStoreService {
   void pump(uint64_t id);
   void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
   void swap_in();
+  void sweep_models(const VersionInForce& before);
 
   void tell_space();
   void send_uploads();
@@ -122,9 +124,7 @@ class PipeStoreService {
   uint64_t serials_ = 0;
   std::map<uint64_t, Job> jobs_;  // of this session
   uint64_t opened_ = 0;           // the job that the maker has open
-  std::optional<Digest> fetching_;
-  int64_t asked_until_ = 0;  // bytes of it
-  int corrupt_ = 0;
+  ModelFetch models_;
   VersionInForce in_force_;
   std::optional<VersionInForce> coming_;
   Time retry_at_ = Time::max();  // when it could not be kept

@@ -1,13 +1,16 @@
 #include "ndp/wire/model_shelf.h"
 
 #include <algorithm>
+#include <set>
 
 #include "framework/core/limits.h"
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
 
+constexpr std::string_view kWhole = ".onnx", kPart = ".part";
 constexpr int64_t kReadAtOnce = int64_t{1} << 20;
 
 Result<Digest> digest_of(File& file, int64_t bytes) {
@@ -31,13 +34,46 @@ ModelShelf::ModelShelf(Fs& fs, std::string directory) : fs_(fs), directory_(std:
 }
 
 std::string ModelShelf::path(const Digest& model) const {
-  return join(directory_, to_hex(model) + ".onnx");
+  return join(directory_, to_hex(model) + std::string(kWhole));
 }
 std::string ModelShelf::part(const Digest& model) const {
-  return join(directory_, to_hex(model) + ".part");
+  return join(directory_, to_hex(model) + std::string(kPart));
 }
 
 bool ModelShelf::has(const Digest& model) const { return fs_.exists(path(model)); }
+
+std::vector<std::string> ModelShelf::names() const {
+  const Result<std::vector<std::string>> names = fs_.list(directory_);
+  return names.ok() ? *names : std::vector<std::string>();
+}
+
+std::vector<Digest> ModelShelf::list() const {
+  std::vector<Digest> all;
+  for (const std::string& name : names()) {
+    if (name.size() == kWhole.size() + 64 && name.ends_with(kWhole) && !is_temporary(name)) {
+      all.push_back(digest_from_hex(std::string_view(name).substr(0, 64)));
+    }
+  }
+  return all;
+}
+
+void ModelShelf::sweep(std::span<const Digest> keep) {
+  std::set<std::string> kept;
+  for (const Digest& model : keep) {
+    kept.insert(std::string(name_of_path(path(model))));
+    kept.insert(std::string(name_of_path(part(model))));
+  }
+  for (const std::string& name : names()) {
+    if (kept.contains(name) || !(name.ends_with(kWhole) || name.ends_with(kPart))) continue;
+    const Status s = fs_.remove(join(directory_, name));
+    if (!s.ok()) log::warn("{}", s.message());
+  }
+}
+
+void ModelShelf::remove(const Digest& model) {
+  const Status s = fs_.remove(path(model));
+  if (!s.ok() && s.code() != Code::kNotFound) log::warn("{}", s.message());
+}
 
 Result<int64_t> ModelShelf::offset(const Digest& model) const {
   const Result<FileInfo> info = fs_.info(part(model));

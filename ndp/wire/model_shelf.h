@@ -1,5 +1,6 @@
-// Models on a PipeStore's disk, by SHA-256 of the file, and how they get there: in parts, from
-// wherever an earlier attempt stopped, and under their name only once every byte is verified.
+// Models on a PipeStore's disk (and, while they are needed, the deltas that make one of another),
+// by SHA-256 of the file, and how they get there: in parts, from wherever an earlier attempt
+// stopped, and under their name only once every byte is verified.
 //
 // DIR/<hex>.onnx    a whole model
 // DIR/<hex>.part    the first bytes of one
@@ -7,10 +8,11 @@
 // One thread, one process per directory.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
@@ -23,6 +25,10 @@ class ModelShelf {
   ModelShelf(Fs& fs, std::string directory);
 
   bool has(const Digest& model) const;
+  std::vector<Digest> list() const;  // whole ones
+  // Whole ones and the parts of others, but for `keep`. What cannot be removed stays.
+  void sweep(std::span<const Digest> keep);
+  void remove(const Digest& model);
   std::string path(const Digest& model) const;  // where it is, or will be
   // How many bytes of a model that is not here yet are.
   Result<int64_t> offset(const Digest& model) const;
@@ -34,6 +40,7 @@ class ModelShelf {
   Result<bool> add(const Digest& model, int64_t offset, int64_t total, std::string_view bytes);
 
  private:
+  std::vector<std::string> names() const;  // none when they cannot be read
   std::string part(const Digest& model) const;
   Result<bool> finish(const Digest& model);
 

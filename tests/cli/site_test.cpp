@@ -130,6 +130,53 @@ TEST_F(SiteTest, StoresFollowATunerThatWasRestoredFromBeforeTheyLastMetIt) {
   EXPECT_EQ(up_json(1).at("started"), 2);
 }
 
+TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
+  draw_photos(24);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const Json site = up_json(1);
+  const auto in_force = [&](int version) {
+    for (int i = 0; i < 600; ++i) {
+      if (ask(site, {"store", "ls"}).at(0).at("version_in_force") == version) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return false;
+  };
+  const auto refusal = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--http", site.at("http").get<std::string>()});
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 1);
+    return o.err;
+  };
+  EXPECT_THAT(refusal({"model", "rollback"}), HasSubstr("no version is in force"));
+  ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--follow"});
+  EXPECT_TRUE(in_force(1));
+  ask(site,
+      {"job", "submit", "finetune", "-m", "site/tuner/jobs/1/run", "--follow", "--candidate"});
+  Json all = ask(site, {"model", "ls"});
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].at("aliases"), Json({"production"}));
+  EXPECT_EQ(all[0].at("stores"), Json({"store1"}));
+  EXPECT_EQ(all[1].at("aliases"), Json({"candidate"}));
+  EXPECT_EQ(all[1].at("parent"), 1);
+
+  const Json diff = ask(site, {"model", "diff", "1", "2"});
+  EXPECT_EQ(diff.at("same_photos"), true);
+  ASSERT_EQ(diff.at("files").size(), 2U);
+  EXPECT_GT(diff.at("files")[1].at("delta_bytes"), 0);
+  EXPECT_LT(diff.at("files")[1].at("delta_bytes"), diff.at("files")[1].at("to_bytes"));
+
+  ask(site, {"model", "promote", "2"});
+  EXPECT_TRUE(in_force(2));
+  EXPECT_THAT(refusal({"model", "rm", "2"}), HasSubstr("store1 has version 2 in force"));
+  EXPECT_EQ(ask(site, {"model", "rollback"}).at("version"), 1);
+  EXPECT_TRUE(in_force(1));
+  EXPECT_THAT(refusal({"model", "rm", "2"}), HasSubstr("version 2 is candidate"));
+  EXPECT_THAT(refusal({"model", "promote", "7"}), HasSubstr("there is no version 7"));
+  ask(site, {"model", "promote", "1", "--candidate"});
+  EXPECT_EQ(ask(site, {"model", "rm", "2"}).at("removed"), true);
+  EXPECT_EQ(ask(site, {"model", "ls"}).size(), 1U);
+}
+
 TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   draw_photos(4);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);

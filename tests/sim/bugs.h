@@ -19,6 +19,7 @@ enum class Bug {
   kMessageLost,        // one message vanishes from a stream that goes on
   kTermForgotten,      // a Tuner that comes back has its old term again
   kSplitByLife,        // the split follows from when the Tuner was started
+  kDeltaUnverified,    // a store takes what a delta makes, of whatever base
 };
 
 }  // namespace ndtrain::sim

@@ -111,6 +111,7 @@ void Network::tell_store(const LinkPtr& link,
 void Network::from_store(const LinkPtr& link, wire::FromStore message) {
   if (!link->client_open || !ends_.stores[link->store]->alive()) return;
   remember(up_[link->store], message);
+  watch_.failures += message.has_model_wanted() && !message.model_wanted().failure().empty();
   if (message.has_rows()) {
     wire::Rows& rows = *message.mutable_rows();
     watch_.sends(link->server, rows);
@@ -131,6 +132,11 @@ void Network::from_tuner(LinkId id, wire::ToStore message) {
   if (it == links_.end() || !(*it)->server_open || !ends_.tuner->alive()) return;
   const LinkPtr link = *it;
   newest_term_ = std::max(newest_term_, message.term());
+  if (message.has_model_part()) {
+    watch_.model_bytes[link->store] += message.model_part().bytes().size();
+  }
+  watch_.ways += message.has_way();
+  watch_.chains += message.has_way() && message.way().steps_size() > 1;
   if (message.has_ack()) watch_.acknowledges(id, message.ack());
   if (message.has_refusal() && message.refusal().reason() == wire::Refusal::BAD_MESSAGE &&
       message.refusal().text().find("checksum") == std::string::npos &&

@@ -1,6 +1,18 @@
 #include "tests/sim/store_machine.h"
 
+#include "ndp/deltas/delta_format.h"
+
 namespace ndtrain::sim {
+namespace {
+
+Result<std::string> apply_unverified(std::string_view base, std::string_view delta) try {
+  return delta_format::rebuild(base,
+                               delta_format::Reader(delta.substr(delta_format::kHeaderBytes)));
+} catch (const Error& e) {
+  return Status(Code::kCorrupt, e.what());
+}
+
+}  // namespace
 
 class StoreMachine::Maker final : public RowMaker {
  public:
@@ -69,8 +81,9 @@ void StoreMachine::start() {
   hello.set_numerics("simulated");
   const auto dial = [this](LinkId id) { return network_.dial(number_, id); };
   service_ = std::make_unique<PipeStoreService>(
-      PipeStoreService::Setting{disk_, timeline_.clock(), *state_, *lanes_, *maker_, dial}, hello,
-      rng_.next_bits());
+      PipeStoreService::Setting{disk_, timeline_.clock(), *state_, *lanes_, *maker_, dial,
+                                bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta},
+      hello, rng_.next_bits());
   wakes_at_ = Time(0);
 }
 

@@ -24,6 +24,7 @@ class TunerMachine final : public Machine {
   // Of a machine that is up.
   TunerService& service() { return *service_; }
   const Versions& versions() const { return *versions_; }
+  ModelStore& models() { return *models_; }
   Digest model() const { return model_; }
 
  private:

@@ -44,6 +44,11 @@ class Watch {
   Stage stage = Stage::kBefore;
   std::map<Digest, std::string> spool;  // what was there when all was trained
   uint64_t repeats = 0;                 // rows that were kept again
+  // To each store, on whatever session.
+  std::map<size_t, uint64_t> model_bytes;
+  uint64_t ways = 0;      // by deltas, that stores were given
+  uint64_t chains = 0;    // of them, of more than one
+  uint64_t failures = 0;  // of them
 
  private:
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> chunks_;  // link, chunk

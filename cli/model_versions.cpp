@@ -1,0 +1,123 @@
+// What a Tuner has published, and what is in force.
+#include <fmt/format.h>
+
+#include "cli/tuner_client.h"
+#include "cli/verb.h"
+
+namespace ndtrain::cli {
+namespace {
+
+uint64_t version_in(const Args& args, const char* name) {
+  const std::string text = args.required(name);
+  if (text.empty() || text.size() > 18 ||
+      text.find_first_not_of("0123456789") != std::string::npos) {
+    throw UsageError(fmt::format("{} {}: a number, see ndtrain model ls", name, text));
+  }
+  return std::stoull(text);
+}
+
+std::string joined(const Json& names) {
+  std::string text;
+  for (const Json& name : names) text += (text.empty() ? "" : ", ") + name.get<std::string>();
+  return text;
+}
+
+std::string top1(const Json& metrics) {
+  return metrics.contains("top1") ? fmt::format("{:.4f}", metrics["top1"].get<double>()) : "-";
+}
+
+std::string in_force_line(const Json& version) {
+  return fmt::format("version {} is in force; stores that are away get it when they are back\n",
+                     version["version"].get<uint64_t>());
+}
+
+}  // namespace
+
+void declare_model_ls(ArgsSpec& args) { declare_http(args); }
+int run_model_ls(Context& context, const Args& args) {
+  const Json versions = TunerClient(args).get("/versions");
+  std::string text =
+      fmt::format("{:>7}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version", "parent",
+                  "job", "classes", "top-1", "bytes", "alias", "in force on");
+  for (const Json& v : versions) {
+    text += fmt::format("{:>7}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n",
+                        v["version"].get<uint64_t>(),
+                        v["parent"] == 0 ? "-" : std::to_string(v["parent"].get<uint64_t>()),
+                        v["job"].get<uint64_t>(), v["classes"].get<uint64_t>(), top1(v["metrics"]),
+                        v["bytes"].get<int64_t>(), joined(v["aliases"]), joined(v["stores"]));
+  }
+  context.print(versions, text);
+  return kOk;
+}
+
+void declare_model_diff(ArgsSpec& args) {
+  args.positional("FROM", "a version's number");
+  args.positional("TO", "another's");
+  declare_http(args);
+}
+int run_model_diff(Context& context, const Args& args) {
+  const Json d = TunerClient(args).get(
+      fmt::format("/versions/{}/diff/{}", version_in(args, "FROM"), version_in(args, "TO")));
+  std::string text =
+      fmt::format("top-1 {} -> {}\n", top1(d["metrics_from"]), top1(d["metrics_to"]));
+  if (!d["classes_added"].empty()) text += "classes added: " + joined(d["classes_added"]) + "\n";
+  if (!d["classes_removed"].empty()) {
+    text += "classes removed: " + joined(d["classes_removed"]) + "\n";
+  }
+  for (const Json& f : d["files"]) {
+    const std::string name = f["file"];
+    if (f["same"]) {
+      text += fmt::format("{}: the same file, {} bytes\n", name, f["to_bytes"].get<int64_t>());
+      continue;
+    }
+    text += fmt::format("{}: {} bytes -> {} bytes, ", name, f["from_bytes"].get<int64_t>(),
+                        f["to_bytes"].get<int64_t>());
+    if (f.contains("no_delta")) {
+      text += "no delta: " + f["no_delta"].get<std::string>() + "\n";
+      continue;
+    }
+    text += fmt::format("as a delta {}\n", f["delta_bytes"].get<int64_t>());
+    for (const Json& t : f["changed"]) {
+      text += fmt::format("  {:<40} {:<10} {:>10} bytes, {:>10} in the delta\n",
+                          t["tensor"].get<std::string>(), t["change"].get<std::string>(),
+                          t["bytes"].get<int64_t>(), t["delta_bytes"].get<int64_t>());
+    }
+  }
+  context.print(d, text);
+  return kOk;
+}
+
+void declare_model_promote(ArgsSpec& args) {
+  args.positional("VERSION", "its number");
+  args.flag("candidate", "make it the candidate, and leave what is in force");
+  declare_http(args);
+}
+int run_model_promote(Context& context, const Args& args) {
+  const bool candidate = args.on("candidate");
+  const Json version = TunerClient(args).post(fmt::format(
+      "/versions/{}/{}", version_in(args, "VERSION"), candidate ? "candidate" : "production"));
+  context.print(version, candidate ? fmt::format("version {} is the candidate\n",
+                                                 version["version"].get<uint64_t>())
+                                   : in_force_line(version));
+  return kOk;
+}
+
+void declare_model_rollback(ArgsSpec& args) { declare_http(args); }
+int run_model_rollback(Context& context, const Args& args) {
+  const Json version = TunerClient(args).post("/versions/rollback");
+  context.print(version, in_force_line(version));
+  return kOk;
+}
+
+void declare_model_rm(ArgsSpec& args) {
+  args.positional("VERSION", "its number");
+  declare_http(args);
+}
+int run_model_rm(Context& context, const Args& args) {
+  const Json json =
+      TunerClient(args).remove(fmt::format("/versions/{}", version_in(args, "VERSION")));
+  context.print(json, table(json));
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

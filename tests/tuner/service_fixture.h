@@ -1,0 +1,83 @@
+// A TunerService with nothing around it: links that remember, lanes that wait.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "tuner/service.h"
+
+namespace ndtrain::testing {
+
+struct Links final : LinkServer {
+  std::string address() const override { return "here"; }
+  void send(LinkId link, wire::ToStore m) override { sent.emplace_back(link, std::move(m)); }
+  void close(LinkId) override {}
+
+  std::vector<std::pair<LinkId, wire::ToStore>> sent;
+};
+
+// Tasks wait until run().
+struct WaitingLanes final : Lanes {
+  void start(size_t, Task task) override { tasks.push_back(std::move(task)); }
+  void run() {
+    while (!tasks.empty()) {
+      const Task task = std::move(tasks.front());
+      tasks.pop_front();
+      if (const Continuation after = task()) after();
+    }
+  }
+  std::deque<Task> tasks;
+};
+
+// Asks for rows that nobody sends here.
+struct NoWork final : JobWork, RowSink {
+  explicit NoWork(int& alive) : alive_(alive) { ++alive_; }
+  ~NoWork() override { --alive_; }
+  JobQuestion prepare() override { return {.row_bytes = 4}; }
+  RowSink& sink() override { return *this; }
+  void manifest(const Manifest&, const std::vector<std::string>&) override {}
+  bool run(uint32_t) override { return true; }
+  JobOutcome finish() override { return {}; }
+  Result<std::vector<uint64_t>> open(const Manifest&) override { return std::vector<uint64_t>(); }
+  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows>) override {
+    return std::vector<Intake::BadRow>();
+  }
+  int& alive_;
+};
+struct NoWorks final : JobWorks {
+  std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
+    EXPECT_EQ(alive, 0);
+    return std::make_unique<NoWork>(alive);
+  }
+  int alive = 0;
+};
+
+class ServiceTest : public ::testing::Test {
+ protected:
+  void greet(LinkId link, const std::string& store) {
+    service_.handle({link, LinkOpened{"a host", ""}});
+    wire::FromStore hello;
+    hello.mutable_hello()->add_protocols(kProtocols[0]);
+    hello.mutable_hello()->set_store(store);
+    service_.handle({link, hello});
+  }
+  void say(LinkId link, wire::FromStore m) {
+    m.set_term(me_.term);
+    service_.handle({link, std::move(m)});
+  }
+  uint64_t submit() { return service_.submit({.model = to_hex(model_), .stores = 1}); }
+
+  MemoryFs fs_;
+  ManualClock clock_;
+  StateDirectory state_ = StateDirectory::open(fs_, "state", "tuner").or_throw();
+  Links links_;
+  WaitingLanes lanes_;
+  NoWorks works_;
+  ModelStore models_{fs_, "state/models"};
+  Versions versions_{fs_, "state/versions.json"};
+  Digest model_ = models_.add("a model").or_throw();
+  TunerIdentity me_ = state_.next_term(1).or_throw();
+  TunerService service_{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_}, me_};
+};
+
+}  // namespace ndtrain::testing

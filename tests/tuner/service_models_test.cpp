@@ -1,0 +1,165 @@
+// Versions and how they get to stores, as the Tuner sees it.
+#include <gmock/gmock.h>
+
+#include "ndp/wire/digests.h"
+#include "tests/deltas/some_model.h"
+#include "tests/tuner/service_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::drawn;
+using testing::some_model;
+
+class ServiceModelsTest : public testing::ServiceTest {
+ protected:
+  PublishedModel publish(uint64_t seed, bool production = true) {
+    Model m = some_model();
+    m.initialisers["fc.w"] = drawn(DType::kF32, {10, 32}, Rng(seed, "fc"));
+    const Digest head = models_.add(export_model(m)).or_throw();
+    const PublishedModel v =
+        service_.publish_version({.extractor = model_, .head = head}, production);
+    lanes_.run();
+    return v;
+  }
+  // What a store that comes is told to have.
+  uint64_t told(LinkId link, const std::string& store) {
+    const size_t before = links_.sent.size();
+    greet(link, store);
+    for (size_t i = before; i < links_.sent.size(); ++i) {
+      if (links_.sent[i].second.has_publish()) return links_.sent[i].second.publish().version();
+    }
+    return 0;
+  }
+  void in_force(LinkId link, uint64_t version) {
+    wire::FromStore m;
+    m.mutable_in_force()->set_version(version);
+    say(link, m);
+  }
+  const wire::ToStore& ask(LinkId link, const Digest& model, const std::vector<Digest>& held,
+                           const std::string& failure = "") {
+    wire::FromStore m;
+    m.mutable_model_wanted()->set_sha256(bytes_of(model));
+    for (const Digest& d : held) m.mutable_model_wanted()->add_held(bytes_of(d));
+    m.mutable_model_wanted()->set_failure(failure);
+    say(link, m);
+    lanes_.run();
+    return links_.sent.back().second;
+  }
+};
+
+TEST_F(ServiceModelsTest, AStoreGetsWhatIsInForceAndNotTheCandidate) {
+  publish(1);
+  publish(2, /*production=*/false);
+  EXPECT_EQ(told(1, "a"), 1U);
+  service_.promote(2);
+  EXPECT_EQ(links_.sent.back().second.publish().version(), 2U);
+  EXPECT_EQ(versions_.find(2)->parent, 1U);
+}
+
+TEST_F(ServiceModelsTest, RollbackPublishesWhatWasInForceBefore) {
+  EXPECT_THROW(service_.rollback(), Error);
+  publish(1);
+  publish(2);
+  greet(1, "a");
+  in_force(1, 2);
+  EXPECT_EQ(service_.rollback(), 1U);
+  EXPECT_EQ(links_.sent.back().second.publish().version(), 1U);
+  EXPECT_THROW(service_.rollback(), Error) << "nothing was before version 1";
+  publish(3);
+  EXPECT_EQ(versions_.find(3)->parent, 1U) << "what it took the place of";
+}
+
+// It was on its way to the version that is no longer wanted.
+TEST_F(ServiceModelsTest, AStoreThatEndsElsewhereIsToldAgain) {
+  publish(1);
+  greet(1, "a");
+  in_force(1, 1);
+  publish(2);
+  service_.rollback();
+  const size_t before = links_.sent.size();
+  in_force(1, 2);
+  ASSERT_EQ(links_.sent.size(), before + 1);
+  EXPECT_EQ(links_.sent.back().second.publish().version(), 1U);
+}
+
+TEST_F(ServiceModelsTest, AStoreIsGivenDeltasFromWhatItHolds) {
+  const PublishedModel a = publish(1), b = publish(2), c = publish(3);
+  greet(1, "a");
+  const wire::ToStore& one = ask(1, c.head, {b.head, model_});
+  ASSERT_TRUE(one.has_way());
+  ASSERT_EQ(one.way().steps_size(), 1);
+  EXPECT_EQ(one.way().steps(0).base(), bytes_of(b.head));
+  EXPECT_EQ(one.way().steps(0).result(), bytes_of(c.head));
+  const wire::ToStore& direct = ask(1, c.head, {a.head});
+  ASSERT_EQ(direct.way().steps_size(), 1) << "one delta is less than two of these";
+  EXPECT_EQ(direct.way().steps(0).base(), bytes_of(a.head));
+  const std::string delta = direct.way().steps(0).delta();
+  const wire::ToStore& part = ask(1, *digest_of(delta), {});
+  EXPECT_EQ(sha256(part.model_part().bytes()), *digest_of(delta));
+}
+
+TEST_F(ServiceModelsTest, AStoreThatHoldsNothingOrCouldNotUseADeltaGetsTheFile) {
+  const PublishedModel a = publish(1), b = publish(2);
+  greet(1, "a");
+  EXPECT_TRUE(ask(1, b.head, {}).has_model_part());
+  EXPECT_TRUE(ask(1, b.head, {sha256("foreign")}).has_model_part());
+  EXPECT_TRUE(ask(1, b.head, {a.head}, "a damaged delta").has_model_part());
+  EXPECT_TRUE(ask(1, b.head, {a.head}).has_way());
+}
+
+TEST_F(ServiceModelsTest, AStoreThatLeftIsNotAnswered) {
+  const PublishedModel a = publish(1);
+  greet(1, "a");
+  wire::FromStore m;
+  m.mutable_model_wanted()->set_sha256(bytes_of(a.head));
+  m.mutable_model_wanted()->add_held(bytes_of(model_));
+  say(1, m);
+  const PublishedModel b = publish(2);
+  m.mutable_model_wanted()->set_sha256(bytes_of(b.head));
+  m.mutable_model_wanted()->add_held(bytes_of(a.head));
+  fs_.remove(models_.path(versions_.find(2)->head)).or_throw();
+  service_.handle({1, LinkClosed{"gone"}});
+  const size_t before = links_.sent.size();
+  lanes_.run();
+  EXPECT_EQ(links_.sent.size(), before);
+}
+
+TEST_F(ServiceModelsTest, AVersionThatSomebodyNeedsIsNotRemoved) {
+  publish(1);
+  publish(2);
+  publish(3);
+  greet(1, "a");
+  in_force(1, 1);
+  EXPECT_THROW(service_.remove_version(1), Error);
+  EXPECT_THROW(service_.remove_version(3), Error);
+  EXPECT_THROW(service_.remove_version(9), Error);
+  const Digest head = versions_.find(2)->head;
+  service_.remove_version(2);
+  service_.tick();
+  EXPECT_FALSE(models_.has(head));
+  EXPECT_TRUE(models_.has(model_)) << "others have this extractor";
+}
+
+TEST_F(ServiceModelsTest, OldVersionsGoButWhatStoresHold) {
+  greet(1, "a");
+  const Digest first = publish(1).head;
+  in_force(1, 1);
+  const Digest second = publish(2).head;
+  for (uint64_t seed = 3; seed <= TunerService::kKeptVersions + 5; ++seed) publish(seed);
+  service_.tick();
+  EXPECT_TRUE(versions_.find(1));
+  EXPECT_TRUE(models_.has(first));
+  EXPECT_FALSE(versions_.find(2));
+  EXPECT_FALSE(models_.has(second));
+  EXPECT_EQ(versions_.all().size(), TunerService::kKeptVersions + 1);
+  for (const Digest& file : models_.list()) {
+    const auto part = models_.read(file, 0, 8).or_throw();
+    if (part.bytes != "NDTDELTA") continue;
+    const std::string bytes = models_.read_all(file).or_throw();
+    EXPECT_NE(bytes.substr(9, 32), bytes_of(second)) << "a delta from what is gone";
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,141 @@
+#include "tuner/versions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "tests/support/files.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+PublishedModel model(const std::string& head, uint64_t job = 0) {
+  return {.content = sha256("content of " + head),
+          .extractor = sha256("extractor"),
+          .head = sha256(head),
+          .classes = {"cat", "dog"},
+          .created = 5,
+          .metrics = R"({"top1":0.5})",
+          .job = job,
+          .photos = sha256("photos")};
+}
+
+class VersionsTest : public ::testing::Test {
+ protected:
+  Versions open() { return Versions(fs_, "versions.json"); }
+  std::string refusal() {
+    try {
+      open();
+      return "";
+    } catch (const Error& e) {
+      return e.what();
+    }
+  }
+  MemoryFs fs_;
+};
+
+TEST_F(VersionsTest, ComeBackAsTheyWere) {
+  Versions v(fs_, "versions.json");
+  PublishedModel first = model("a", 3);
+  v.add(first, true).or_throw();
+  PublishedModel second = model("b", 4);
+  second.parent = 1;
+  v.add(second, false).or_throw();
+  Versions again(fs_, "versions.json");
+  ASSERT_EQ(again.all().size(), 2U);
+  const PublishedModel b = *again.find(2);
+  EXPECT_EQ(b.parent, 1U);
+  EXPECT_EQ(b.head, sha256("b"));
+  EXPECT_EQ(b.photos, sha256("photos"));
+  EXPECT_EQ(b.metrics, R"({"top1":0.5})");
+  EXPECT_EQ(b.classes, second.classes);
+  EXPECT_EQ(again.of_job(4)->version, 2U);
+  EXPECT_EQ(again.in_force()->version, 1U) << "the second one is a candidate only";
+  EXPECT_EQ(again.aliases().at(kCandidate), 2U);
+}
+
+// As the program before wrote it.
+TEST_F(VersionsTest, OfTheFormerFormatTheNewestIsInForce) {
+  const auto entry = [](int version) {
+    return R"({"version":)" + std::to_string(version) + R"(,"content":")" +
+           to_hex(sha256("content")) + R"(","extractor":")" + to_hex(sha256("extractor")) +
+           R"(","head":")" + to_hex(sha256("head" + std::to_string(version))) +
+           R"(","classes":["cat"],"created":7,"metrics":{"top1":0.25},"job":)" +
+           std::to_string(version) + "}";
+  };
+  support::write_file(fs_, "versions.json", "[" + entry(1) + "," + entry(2) + "]\n");
+  Versions v(fs_, "versions.json");
+  EXPECT_EQ(v.in_force()->version, 2U);
+  EXPECT_EQ(v.in_force()->parent, 1U);
+  EXPECT_EQ(v.find(1)->parent, 0U);
+  EXPECT_EQ(v.find(2)->metrics, R"({"top1":0.25})");
+  EXPECT_EQ(v.add(model("c"), true).or_throw().version, 3U);
+  EXPECT_EQ(Versions(fs_, "versions.json").find(2)->head, sha256("head2"));
+
+  support::write_file(fs_, "versions.json", "[]\n");
+  Versions none(fs_, "versions.json");
+  EXPECT_FALSE(none.in_force());
+  EXPECT_EQ(none.add(model("a"), true).or_throw().version, 1U);
+}
+
+TEST_F(VersionsTest, FilesThatAreNotOursAreNamed) {
+  support::write_file(fs_, "versions.json", R"({"format":3})");
+  EXPECT_THAT(refusal(), HasSubstr("versions.json: has format 3; this program reads up to 2"));
+  support::write_file(fs_, "versions.json", "{");
+  EXPECT_THAT(refusal(), HasSubstr("versions.json"));
+  support::write_file(
+      fs_, "versions.json",
+      R"({"format":2,"next":2,"aliases":{"production":1},"versions":[],"garbage":[]})");
+  EXPECT_THAT(refusal(), HasSubstr("alias production points to no version"));
+}
+
+TEST_F(VersionsTest, ANumberIsNeverGivenTwice) {
+  Versions v(fs_, "versions.json");
+  v.add(model("a"), true).or_throw();
+  v.add(model("b"), false).or_throw();
+  v.point(kCandidate, 1).or_throw();
+  v.remove(2).or_throw();
+  EXPECT_EQ(Versions(fs_, "versions.json").add(model("c"), false).or_throw().version, 3U);
+}
+
+TEST_F(VersionsTest, WhatAnAliasPointsToStays) {
+  Versions v(fs_, "versions.json");
+  v.add(model("a"), true).or_throw();
+  EXPECT_THROW((void)v.remove(1), Error);
+  EXPECT_THROW((void)v.remove(2), Error);
+  EXPECT_THROW((void)v.point(kProduction, 2), Error);
+  EXPECT_THROW((void)v.point("favourite", 1), Error);
+  EXPECT_EQ(v.all().size(), 1U);
+}
+
+TEST_F(VersionsTest, AFileThatAnotherVersionHasIsNoGarbage) {
+  Versions v(fs_, "versions.json");
+  v.add(model("a"), true).or_throw();
+  v.add(model("b"), true).or_throw();
+  v.remove(1).or_throw();
+  EXPECT_THAT(v.garbage(), ElementsAre(sha256("a")));
+  EXPECT_THAT(Versions(fs_, "versions.json").garbage(), ElementsAre(sha256("a")));
+  v.add(model("a"), false).or_throw();  // trained again, to the same bytes
+  EXPECT_TRUE(v.garbage().empty());
+  v.point(kCandidate, 2).or_throw();
+  v.remove(3).or_throw();
+  v.forget_garbage(v.garbage()).or_throw();
+  EXPECT_TRUE(Versions(fs_, "versions.json").garbage().empty());
+}
+
+TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
+  Versions v(fs_, "versions.json");
+  v.add(model("a"), true).or_throw();
+  v.add(model("b"), false).or_throw();
+  fs_.set_capacity(0);
+  EXPECT_FALSE(v.point(kProduction, 2).ok());
+  EXPECT_FALSE(v.add(model("c"), true).ok());
+  EXPECT_EQ(v.in_force()->version, 1U);
+  EXPECT_EQ(v.all().size(), 2U);
+}
+
+}  // namespace
+}  // namespace ndtrain

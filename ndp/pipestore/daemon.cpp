@@ -125,8 +125,9 @@ struct PipeStoreDaemon::Parts {
          }},
         {"GET", "/metrics",
          [this](const HttpRequest&) {
+           const std::string uploaded = upload_metrics();
            const std::lock_guard lock(mutex);
-           return HttpResponse{.body = metrics, .type = kMetricsType};
+           return HttpResponse{.body = metrics + uploaded, .type = kMetricsType};
          }},
     };
     all.insert(all.end(), own.begin(), own.end());
@@ -148,13 +149,13 @@ struct PipeStoreDaemon::Parts {
       m.counter("ndtrain_stage_seconds_total", "Time spent in the engine's steps",
                 {{"stage", name}}, seconds);
     }
-    show_uploads(m);
     ready = service->connected();
     const std::lock_guard lock(mutex);
     metrics = m.text();
   }
 
-  void show_uploads(MetricsText& m) const {
+  std::string upload_metrics() const {
+    MetricsText m;
     const Uploads::Counts c = uploads->counts();
     const auto gauge = [&](const char* name, const char* help, auto value) {
       m.gauge(name, help, {}, static_cast<double>(value));
@@ -174,6 +175,7 @@ struct PipeStoreDaemon::Parts {
     counter("ndtrain_upload_batches_total", "Batches in which they were", c.online.batches);
     counter("ndtrain_uploads_not_cached_total", "Whose crop and feature were not kept",
             c.not_cached);
+    return m.text();
   }
 
   void turn() {

@@ -143,26 +143,31 @@ Status Uploads::label_some(const std::vector<Digest>& ids) {
   return s;
 }
 
-// A job that was at work on a photo when it was deleted may have kept something since.
 void Uploads::tidy() {
   const auto now = clock_.monotonic();
+  if (now - tidied_ < kBetweenTidying) return;
+  const UploadLog::Counts counts = log_.counts();
   std::set<Digest> erased;
   {
     const std::lock_guard lock(mutex_);
-    if (!erased_.empty() && now - tidied_ >= kBetweenTidying) {
-      erased = std::exchange(erased_, {});
-      tidied_ = now;
-    }
+    erased = erased_;
   }
-  const UploadLog::Counts counts = log_.counts();
-  const bool large = counts.bytes > kWorthCompacting && 2 * counts.dead_bytes > counts.bytes;
-  if (erased.empty() && !large) return;
-  log_.compact().or_throw();
-  if (erased.empty()) return;
+  if (!erased.empty() ||
+      (counts.bytes > kWorthCompacting && 2 * counts.dead_bytes > counts.bytes)) {
+    tidied_ = now;
+    log_.compact().or_throw();
+  }
+  if (!erased.empty()) forget_traces(erased);
+}
+
+// A job that was at work on a photo when it was deleted may have kept something since.
+void Uploads::forget_traces(const std::set<Digest>& erased) {
   for (const GroupInfo& g : cache_.groups()) {
     for (const Digest& id : erased) cache_.remove(g.group, id).or_throw();
   }
   (void)cache_.compact().or_throw();
+  const std::lock_guard lock(mutex_);
+  for (const Digest& id : erased) erased_.erase(id);
 }
 
 }  // namespace ndtrain

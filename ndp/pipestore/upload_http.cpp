@@ -65,11 +65,12 @@ HttpResponse add(Uploads& uploads, const HttpRequest& request) {
   return answer(photo, photo.ok() && photo->known.version == 0 ? 202 : 200);
 }
 
-HttpAdmission admit(Uploads& uploads, const HttpRequest& request) {
+HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes) {
   if (!uploads.within_quota(request.peer)) {
     return {.held = nullptr, .refuse = later(request.peer + " uploads more than its quota")};
   }
-  if (std::shared_ptr<void> held = uploads.admit()) return {.held = std::move(held), .refuse = {}};
+  if (std::shared_ptr<void> held = uploads.admit(bytes))
+    return {.held = std::move(held), .refuse = {}};
   return {.held = nullptr, .refuse = later("the store has as many uploads as it can take")};
 }
 
@@ -111,7 +112,7 @@ std::vector<HttpServer::Route> upload_routes(Uploads& u) {
        [&u](Request r) { return add(u, r); },
        {.most = u.most_bytes(),
         .form = true,
-        .admit = [&u](Request r, int64_t) { return admit(u, r); }}},
+        .admit = [&u](Request r, int64_t bytes) { return admit(u, r, bytes); }}},
       {"GET", photo, [&u, id](Request r) { return image(u.read(id(r))); }},
       {"GET", photo + "/thumbnail",
        [&u, id](Request r) {

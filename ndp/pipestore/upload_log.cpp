@@ -263,6 +263,7 @@ std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
     known.path = line.path();
     known.time = line.time();
     known.version = line.version();
+    known.files = line.extractor() + line.head();
     known.top.assign(line.top().begin(), line.top().end());
   }
   return known;

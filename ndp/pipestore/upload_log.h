@@ -37,6 +37,7 @@ class UploadLog {
     int64_t time = 0;  // of the label, or of the upload without one; Unix seconds
     bool uploaded = false, removed = false;
     uint64_t version = 0;  // that labelled it last; 0: none has
+    std::string files;     // of that version: the digests of its extractor and head
     std::vector<wire::TopClass> top;
     std::string truth;  // "": nobody said
   };

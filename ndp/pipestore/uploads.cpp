@@ -10,6 +10,7 @@ namespace ndtrain {
 namespace {
 
 constexpr size_t kCachedBehind = 128;  // photos whose crops and features wait for the disk
+constexpr int64_t kHeldBytes = int64_t{256} << 20;  // of files that are being uploaded
 
 }  // namespace
 
@@ -69,18 +70,20 @@ uint64_t Uploads::version() const {
   return model ? model->version : 0;
 }
 
-std::shared_ptr<void> Uploads::admit() {
+std::shared_ptr<void> Uploads::admit(int64_t bytes) {
   {
     const std::lock_guard lock(mutex_);
-    if (in_progress_ >= static_cast<int64_t>(config_.queue)) {
-      ++refused_;
-      return nullptr;
-    }
+    const bool full = in_progress_ >= static_cast<int64_t>(config_.queue) ||
+                      (in_progress_ > 0 && held_bytes_ + bytes > kHeldBytes);
+    refused_ += full;
+    if (full) return nullptr;
     ++in_progress_;
+    held_bytes_ += bytes;
   }
-  return {this, [](Uploads* uploads) {
+  return {this, [bytes](Uploads* uploads) {
             const std::lock_guard lock(uploads->mutex_);
             --uploads->in_progress_;
+            uploads->held_bytes_ -= bytes;
           }};
 }
 
@@ -105,7 +108,9 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const bool here = known && known->uploaded && fs_.exists(full(known->path));
   auto coming = std::make_unique<Online::Coming>(online_);
   const std::shared_ptr<OnlineModel> model = online_.model();
-  if (here && (!model || known->version == model->version)) return Photo{id, *known};
+  const bool same = model && known && known->version == model->version &&
+                    known->files == model->extractor + model->head;
+  if (here && (!model || same)) return Photo{id, *known};
 
   Result<std::string> pixels =
       crop(path, file, model ? model->network->preprocess() : Preprocess());
@@ -135,9 +140,10 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
 Result<std::string> Uploads::crop(const std::string& name, const std::string& file,
                                   const Preprocess& preprocess) {
   decoders_.acquire();
+  const std::unique_ptr<std::counting_semaphore<>, void (*)(std::counting_semaphore<>*)> slot(
+      &decoders_, [](std::counting_semaphore<>* s) { s->release(); });
   PhotoCost cost;
   const Result<Image> image = crop_photo(name, file, preprocess, cost);
-  decoders_.release();
   if (image.ok()) return std::string(image->rgb.begin(), image->rgb.end());
   const std::lock_guard lock(mutex_);
   ++unreadable_;

@@ -45,8 +45,9 @@ class Uploads {
   void put_in_force(std::function<std::shared_ptr<OnlineModel>()> load);
   uint64_t version() const;  // that labels uploads now; 0: none
 
-  // A place for one upload, held until it is answered; null when all are taken.
-  std::shared_ptr<void> admit();
+  // A place for one upload of at most so many bytes, held until it is answered; null when all are
+  // taken.
+  std::shared_ptr<void> admit(int64_t bytes);
   bool within_quota(const std::string& client);
   int64_t most_bytes() const { return config_.most_bytes; }
 
@@ -99,6 +100,7 @@ class Uploads {
   void label_waiting();
   Status label_some(const std::vector<Digest>& ids);
   void tidy();
+  void forget_traces(const std::set<Digest>& erased);
 
   const UploadConfig config_;
   Fs& fs_;
@@ -119,11 +121,12 @@ class Uploads {
   std::set<std::string> made_;  // directories
   DiskBudget room_;
   Quota quota_;
-  int64_t in_progress_ = 0, refused_ = 0, unreadable_ = 0;
+  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0;
   std::function<std::shared_ptr<OnlineModel>()> coming_;
   bool unlabelled_ = true, stopping_ = false;
   std::set<Digest> erased_;  // since the last time that files were tidied up
-  std::chrono::nanoseconds tidied_{0};
+
+  std::chrono::nanoseconds tidied_{0};  // of the thread
   std::jthread thread_;
 };
 

@@ -81,7 +81,7 @@ TEST_F(UploadHttp, SaysWhatIsWrongWithAnUpload) {
 
 TEST_F(UploadHttp, TellsWhomItCannotServeNowToComeBack) {
   serve({.queue = 1});
-  const auto held = uploads_->admit();
+  const auto held = uploads_->admit(1000);
   support::RawHttp raw(server_->address());
   raw.say("POST /photos HTTP/1.1\r\nContent-Length: 4000\r\n\r\n");
   const std::string head = raw.hear("\r\n\r\n");

@@ -149,14 +149,19 @@ TEST_F(UploadsTest, AVersionThatCannotRunLeavesTheOneBefore) {
 
 TEST_F(UploadsTest, TakesOnlySoManyAtATimeAndOfOneClient) {
   open({.queue = 2, .quota = 1});
-  auto one = uploads_->admit(), two = uploads_->admit();
+  auto one = uploads_->admit(1000), two = uploads_->admit(1000);
   EXPECT_TRUE(one && two);
-  EXPECT_FALSE(uploads_->admit());
+  EXPECT_FALSE(uploads_->admit(1000));
   one.reset();
-  EXPECT_TRUE(uploads_->admit());
+  EXPECT_TRUE(uploads_->admit(1000));
+  two.reset();
+  one = uploads_->admit(200 << 20);
+  EXPECT_FALSE(uploads_->admit(100 << 20));
+  one.reset();
+  EXPECT_TRUE(uploads_->admit(100 << 20));
   EXPECT_TRUE(uploads_->within_quota("10.0.0.1"));
   EXPECT_FALSE(uploads_->within_quota("10.0.0.1"));
-  EXPECT_EQ(uploads_->counts().refused, 2);
+  EXPECT_EQ(uploads_->counts().refused, 3);
 }
 
 TEST_F(UploadsTest, AFullDiskRefusesAndPromisesNothing) {

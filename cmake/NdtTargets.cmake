@@ -25,9 +25,10 @@ function(ndt_compile_options target)
   ndt_sanitize(${target})
 endfunction()
 
-# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit]): one executable, one ctest entry per TEST.
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern]): one executable, one
+# ctest entry per TEST, but one for all that match the pattern, because they share a costly fixture.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -39,7 +40,12 @@ function(ndt_tests area)
   target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   target_compile_definitions(${area}_test PRIVATE
     NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120
-    PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-               ENVIRONMENT "NDTRAIN_BACKEND_PATH=${NDT_PLUGIN_OUTPUT_DIRECTORY}")
+  set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
+                 ENVIRONMENT "NDTRAIN_BACKEND_PATH=${NDT_PLUGIN_OUTPUT_DIRECTORY}")
+  if(ARG_TOGETHER)
+    add_test(NAME ${area}_together COMMAND ${area}_test --gtest_filter=${ARG_TOGETHER})
+    set_tests_properties(${area}_together PROPERTIES ${properties})
+    set(filter TEST_FILTER "-${ARG_TOGETHER}")
+  endif()
+  gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120 ${filter} PROPERTIES ${properties})
 endfunction()

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/fs.h"
+#include "ndp/labels/postgres_labels.h"
 #include "ndp/labels/sqlite_labels.h"
 
 namespace ndtrain {
@@ -45,8 +46,12 @@ Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url, OpenLabelDb
     }
     return SqliteLabels::open(path);
   }
-  return Status(Code::kUnsupported, "label database '" + std::string(url) +
-                                        "': give it as sqlite:FILE, there is no other kind yet");
+  if (url.starts_with("postgresql://") || url.starts_with("postgres://")) {
+    return PostgresLabels::open(std::string(url), mode);
+  }
+  return Status(Code::kUnsupported,
+                "label database '" + std::string(url) +
+                    "': give it as sqlite:FILE or postgresql://USER@HOST/DATABASE");
 }
 
 Result<int64_t> existing_collection(LabelDb& db, const std::string& name) {

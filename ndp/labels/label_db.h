@@ -90,8 +90,9 @@ class LabelDb {
 
 enum class OpenLabelDb { kMake, kExisting };
 
-// "sqlite:FILE". An absent file is made, or kNotFound with kExisting. kUnsupported: another kind of
-// database, or one that a newer program or somebody else made.
+// "sqlite:FILE", or "postgresql://…" for a database that is there. What is absent in it is made, or
+// kNotFound with kExisting. kUnsupported: another kind of database, or one that a newer program or
+// somebody else made.
 Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url,
                                                OpenLabelDb mode = OpenLabelDb::kMake);
 

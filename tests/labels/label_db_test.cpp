@@ -297,7 +297,7 @@ TEST_P(LabelsTest, StatisticsCountPhotosOfTheCollection) {
 NDT_FOR_ALL_DATABASES(LabelsTest);
 
 TEST(LabelDb, RefusesOtherKindsOfDatabases) {
-  for (const char* url : {"postgresql://host/db", "sqlite:", "labels.db", ""}) {
+  for (const char* url : {"mysql://host/db", "sqlite:", "labels.db", ""}) {
     EXPECT_EQ(open_label_db(url).status().code(), Code::kUnsupported) << url;
   }
   EXPECT_EQ(open_label_db("sqlite:/no/such/directory/x.db").status().code(), Code::kIo);

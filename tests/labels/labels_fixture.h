@@ -6,17 +6,24 @@
 #include <string>
 
 #include "ndp/labels/label_db.h"
+#include "tests/support/postgres_server.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_labels {
 
+// An empty database of this kind: "sqlite" or "postgresql".
 class TemporaryDb {
  public:
+  explicit TemporaryDb(const std::string& kind = "sqlite") {
+    url_ = kind == "sqlite" ? "sqlite:" + path() : support::PostgresServer::shared().new_database();
+  }
   std::string path() const { return directory_.at("labels.sqlite"); }
-  std::unique_ptr<LabelDb> open() const { return open_label_db("sqlite:" + path()).or_throw(); }
+  const std::string& url() const { return url_; }
+  std::unique_ptr<LabelDb> open() const { return open_label_db(url_).or_throw(); }
 
  private:
   const support::TemporaryDirectory directory_;
+  std::string url_;
 };
 
 inline std::vector<PhotoPlace> places(int first, int count) {
@@ -31,7 +38,12 @@ inline std::vector<PhotoPlace> places(int first, int count) {
 // A database with ten photos in the default collection, classes cat and dog in the default task.
 class LabelsTest : public testing::TestWithParam<std::string> {
  protected:
-  LabelsTest() : db(file.open()) {
+  void SetUp() override {
+    if (GetParam() == "postgresql" && !support::PostgresServer::lacking().empty()) {
+      GTEST_SKIP() << support::PostgresServer::lacking();
+    }
+    file.emplace(GetParam());
+    db = file->open();
     collection = db->collection(kDefaultCollection).or_throw();
     task = db->task(kDefaultTask).or_throw();
     const std::vector<std::string> names{"cat", "dog"};
@@ -64,7 +76,7 @@ class LabelsTest : public testing::TestWithParam<std::string> {
     return found;
   }
 
-  TemporaryDb file;
+  std::optional<TemporaryDb> file;
   std::unique_ptr<LabelDb> db;
   int64_t collection = 0, task = 0, cat = 0, dog = 0;
   std::vector<int64_t> photos;
@@ -74,7 +86,8 @@ inline std::string name_of_kind(const testing::TestParamInfo<std::string>& kind)
   return kind.param;
 }
 
-#define NDT_FOR_ALL_DATABASES(Test) \
-  INSTANTIATE_TEST_SUITE_P(Kinds, Test, testing::Values(std::string("sqlite")), name_of_kind)
+#define NDT_FOR_ALL_DATABASES(Test)                                                           \
+  INSTANTIATE_TEST_SUITE_P(Kinds, Test, testing::Values(std::string("sqlite"), "postgresql"), \
+                           name_of_kind)
 
 }  // namespace ndtrain::testing_labels

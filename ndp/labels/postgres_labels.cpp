@@ -1,0 +1,231 @@
+#include "ndp/labels/postgres_labels.h"
+
+#include "ndp/labels/label_row.h"
+#include "ndp/labels/postgres_schema.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::string_view kMigrations[] = {kPostgresSchema1};
+
+// What is copied into before it is looked at; each connection has its own.
+constexpr const char* kSetUp = R"sql(
+SET client_min_messages = warning; SET random_page_cost = 1.1;
+CREATE TEMP TABLE new_places (n BIGINT, path BYTEA, sha256 BYTEA) ON COMMIT DELETE ROWS;
+CREATE TEMP TABLE new_flags (photo BIGINT, seq BIGINT, current BIGINT) ON COMMIT DELETE ROWS;
+CREATE TEMP TABLE new_labels (photo BIGINT, seq BIGINT, class BIGINT, score DOUBLE PRECISION,
+  store BIGINT, time BIGINT, at_random BIGINT, current BIGINT, top_k BYTEA)
+  ON COMMIT DELETE ROWS;
+)sql";
+
+// One writer at a time. What a writer does are point accesses, which the planner, that knows
+// nothing of the tables above, might take for whole scans.
+constexpr const char* kBeginToWrite =
+    "BEGIN; SELECT pg_advisory_xact_lock(1313100876);"
+    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+constexpr const char* kBeginToRead = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
+class Row final : public SqlRow {
+ public:
+  Row(const postgres::Answer& answer, int row) : answer_(answer), row_(row) {}
+  int64_t integer(int column) const override { return answer_.integer(row_, column); }
+  double real(int column) const override { return answer_.real(row_, column); }
+  std::string bytes(int column) const override { return answer_.bytes(row_, column); }
+  bool is_null(int column) const override { return answer_.is_null(row_, column); }
+
+ private:
+  const postgres::Answer& answer_;
+  int row_;
+};
+
+std::string_view text_of(const Digest& digest) {
+  return {reinterpret_cast<const char*>(digest.data()), digest.size()};
+}
+
+}  // namespace
+
+PostgresLabels::PostgresLabels(const std::string& url) : db_(url, kSetUp) {}
+
+Result<std::unique_ptr<LabelDb>> PostgresLabels::open(const std::string& url, OpenLabelDb mode) {
+  try {
+    std::unique_ptr<PostgresLabels> labels(new PostgresLabels(url));
+    labels->migrate(mode);
+    return std::unique_ptr<LabelDb>(std::move(labels));
+  } catch (const sql::Failure& failure) {
+    return Status(failure.status.code(), "label database: " + failure.status.message());
+  }
+}
+
+void PostgresLabels::migrate(OpenLabelDb mode) {
+  db_.start(kBeginToWrite);
+  const auto has = [&](std::string_view name) {
+    const postgres::Value v[] = {name};
+    return !db_.query("SELECT to_regclass(convert_from(?, 'UTF8'))", v).is_null(0, 0);
+  };
+  int64_t version = 0;
+  if (has("ndtrain_labels")) {
+    version = db_.query("SELECT schema_version FROM ndtrain_labels", {}).integer(0, 0);
+  } else if (has("labels") || has("photos") || has("collections")) {
+    throw sql::Failure{Status(Code::kUnsupported, "the database has tables of somebody else's")};
+  } else if (mode == OpenLabelDb::kExisting) {
+    throw sql::Failure{Status(Code::kNotFound,
+                              "there are no labels in this database; ndtrain relabel makes them")};
+  }
+  const auto newest = static_cast<int64_t>(std::size(kMigrations));
+  if (version > newest || version < 0) {
+    throw sql::Failure{Status(Code::kUnsupported,
+                              "the label database has schema version " + std::to_string(version) +
+                                  ", this program knows " + std::to_string(newest))};
+  }
+  for (int64_t v = version; v < newest; ++v) {
+    db_.execute(std::string(kMigrations[static_cast<size_t>(v)]));
+  }
+  if (version == 0) db_.execute("CREATE TABLE ndtrain_labels AS SELECT 0::bigint schema_version");
+  if (version < newest) {
+    db_.execute("UPDATE ndtrain_labels SET schema_version = " + std::to_string(newest));
+  }
+  db_.execute("COMMIT");
+}
+
+void PostgresLabels::begin(bool to_write) { db_.start(to_write ? kBeginToWrite : kBeginToRead); }
+void PostgresLabels::commit() { db_.execute("COMMIT"); }
+void PostgresLabels::rollback() noexcept { db_.rollback(); }
+
+void PostgresLabels::each(const std::string& sql, std::span<const SqlValue> values,
+                          const RowFn& row) {
+  std::vector<postgres::Value> converted;
+  for (const SqlValue& v : values) {
+    std::visit([&](const auto& x) { converted.emplace_back(x); }, v);
+  }
+  const postgres::Answer answer = db_.query(sql, converted);
+  for (int i = 0; i < answer.rows(); ++i) row(Row(answer, i));
+}
+
+std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
+                                                  std::span<const PhotoPlace> places) {
+  postgres::CopyRows rows(3);
+  int64_t n = 0;
+  for (const PhotoPlace& place : places) {
+    rows.begin_row();
+    rows.integer(n++);
+    rows.bytes(place.path);
+    rows.bytes(text_of(place.digest));
+  }
+  db_.copy("COPY new_places", rows.finish());
+  db_.execute(
+      "INSERT INTO photos (sha256) SELECT n.sha256 FROM new_places n WHERE NOT EXISTS"
+      " (SELECT 1 FROM photos ph WHERE ph.sha256 = n.sha256) GROUP BY n.sha256 ORDER BY min(n.n)");
+  const postgres::Value into[] = {collection};
+  db_.query(
+      "INSERT INTO places (collection, path, photo)"
+      " SELECT DISTINCT ON (n.path) ?, n.path, ph.id FROM new_places n"
+      " JOIN photos ph ON ph.sha256 = n.sha256 ORDER BY n.path, n.n DESC"
+      " ON CONFLICT (collection, path) DO UPDATE SET photo = excluded.photo"
+      " WHERE places.photo <> excluded.photo",
+      into);
+  const postgres::Answer found = db_.query(
+      "SELECT ph.id FROM new_places n JOIN photos ph ON ph.sha256 = n.sha256 ORDER BY n.n", {});
+  std::vector<int64_t> ids;
+  for (int i = 0; i < found.rows(); ++i) ids.push_back(found.integer(i, 0));
+  return ids;
+}
+
+std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
+    int64_t task, std::span<const int64_t> photos) {
+  static const std::string kSql =
+      "SELECT u.n, l.* FROM unnest(?) WITH ORDINALITY u (photo, n) CROSS JOIN LATERAL (SELECT " +
+      std::string(kHeldColumns) +
+      " FROM labels l WHERE l.photo = u.photo AND l.task = ? ORDER BY l.seq DESC LIMIT 1) l";
+  const postgres::Value values[] = {photos, task};
+  const postgres::Answer answer = db_.query(kSql, values);
+  std::vector<std::optional<HeldLabel>> found(photos.size());
+  for (int i = 0; i < answer.rows(); ++i) {
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(Row(answer, i), 1);
+  }
+  return found;
+}
+
+std::vector<std::vector<HeldLabel>> PostgresLabels::all_labels(int64_t task,
+                                                               std::span<const int64_t> photos) {
+  static const std::string kSql = "SELECT u.n, " + std::string(kHeldColumns) +
+                                  " FROM unnest(?) WITH ORDINALITY u (photo, n)"
+                                  " JOIN labels l ON l.photo = u.photo AND l.task = ?"
+                                  " ORDER BY u.n, l.seq";
+  const postgres::Value values[] = {photos, task};
+  const postgres::Answer answer = db_.query(kSql, values);
+  std::vector<std::vector<HeldLabel>> found(photos.size());
+  for (int i = 0; i < answer.rows(); ++i) {
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(held_label(Row(answer, i), 1));
+  }
+  return found;
+}
+
+void PostgresLabels::write(const LabelWrites& writes) {
+  if (!writes.flags.empty()) flag(writes);
+  if (!writes.rows.empty()) insert(writes);
+}
+
+void PostgresLabels::flag(const LabelWrites& writes) {
+  postgres::CopyRows rows(3);
+  for (const LabelWrites::Flag& f : writes.flags) {
+    rows.begin_row();
+    rows.integer(f.photo);
+    rows.integer(f.seq);
+    rows.integer(f.current);
+  }
+  db_.copy("COPY new_flags", rows.finish());
+  const postgres::Value task[] = {writes.task};
+  db_.query(
+      "UPDATE labels l SET current = n.current FROM new_flags n"
+      " WHERE l.photo = n.photo AND l.task = ? AND l.seq = n.seq",
+      task);
+  db_.execute("TRUNCATE new_flags");
+}
+
+void PostgresLabels::insert(const LabelWrites& w) {
+  postgres::CopyRows rows(9);
+  for (const LabelWrites::Row& r : w.rows) {
+    const NewLabel& l = *r.label;
+    rows.begin_row();
+    rows.integer(l.photo);
+    rows.integer(r.seq);
+    rows.integer(l.class_id);
+    l.score ? rows.real(*l.score) : rows.null();
+    l.store ? rows.integer(*l.store) : rows.null();
+    rows.integer(l.time);
+    rows.integer(l.at_random);
+    rows.integer(r.current);
+    l.top_k.empty() ? rows.null() : rows.bytes(top_k_blob(l.top_k));
+  }
+  db_.copy("COPY new_labels", rows.finish());
+  const postgres::Value task[] = {w.task};
+  const postgres::Answer strangers = db_.query(
+      "SELECT count(*) FROM new_labels n WHERE"
+      " NOT EXISTS (SELECT 1 FROM photos WHERE id = n.photo) OR"
+      " NOT EXISTS (SELECT 1 FROM classes WHERE task = ? AND id = n.class) OR"
+      " n.store IS NOT NULL AND NOT EXISTS (SELECT 1 FROM stores WHERE id = n.store)",
+      task);
+  if (const int64_t n = strangers.integer(0, 0); n > 0) {
+    throw sql::Failure{Status(Code::kNotFound, "labels: " + std::to_string(n) +
+                                                   " of them name a photo, class or store that is"
+                                                   " not there")};
+  }
+  const postgres::Value values[] = {w.task, static_cast<int64_t>(w.source),
+                                    w.version ? postgres::Value(*w.version) : postgres::Value()};
+  db_.query(
+      "INSERT INTO labels (photo, task, seq, class, score, source, version, store, time, at_random,"
+      " current, top_k) SELECT n.photo, ?, n.seq, n.class, n.score, ?, ?::bigint, n.store, n.time,"
+      " n.at_random, n.current, n.top_k FROM new_labels n ORDER BY n.photo, n.seq",
+      values);
+}
+
+void PostgresLabels::scrub() {
+  // The rewritten files hold what is there and no more, the statistics are made from them.
+  db_.start("SET lock_timeout = '10s'");
+  for (const char* table : {"labels", "places", "photos"}) {
+    db_.execute(std::string("VACUUM (FULL, ANALYZE) ") + table);
+  }
+  db_.execute("RESET lock_timeout");
+}
+
+}  // namespace ndtrain

@@ -55,6 +55,7 @@ JobQuestion FinetuneWork::prepare() {
   ModelFile part = model_;
   part.model = transfer_.extractor;
   part.classes = {};
+  part.model.metadata = {};  // what it was cut from: the same extractor is the same file
   const std::string file = join(directory_, "extractor.onnx");
   save_model(shop_.fs, file, part);
   extractor_ = shop_.models.add_file(file).or_throw();

@@ -1,5 +1,8 @@
-# Time against bandwidth, both on logarithmic axes, a line for each mode through the medians.
+# Time against bandwidth (-v xlabel, -v ylabel: something else), both on logarithmic axes, a line for
+# each mode through the medians. Columns: mode, x, whatever, y.
 BEGIN {
+  if (xlabel == "") xlabel = "bandwidth of the Tuner's link, Mbit/s"
+  if (ylabel == "") ylabel = "time of the job, s"
   FS = ","; W = 720; H = 440; L = 60; R = 110; T = 30; B = 50
   split("#2f6f9f #c8553d #4f8a54 #8a5fa8 #6b6b76", colour, " ")
 }
@@ -32,10 +35,12 @@ END {
     printf "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"%s\"/>\n", L, W - R, y(s * k), y(s * k), k == 1 ? "#ccccd4" : "#f0f0f4"
     if (k == 1 || k == 2 || k == 5) printf "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\" fill=\"#6b6b76\">%g</text>\n", L - 8, y(s * k) + 4, s * k
   }
-  for (i = 1; i <= rates; ++i)
+  for (i = 1; i <= rates; ++i) if (i == 1 || x(rate[i]) - label_x > 24) {
+    label_x = x(rate[i])
     printf "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\" fill=\"#6b6b76\">%g</text>\n", x(rate[i]), H - B + 20, rate[i]
-  printf "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">bandwidth of the Tuner's link, Mbit/s</text>\n", (L + W - R) / 2, H - 8
-  printf "<text x=\"%d\" y=\"18\">time of the job, s</text>\n", 8
+  }
+  printf "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", (L + W - R) / 2, H - 8, xlabel
+  printf "<text x=\"%d\" y=\"18\">%s</text>\n", 8, ylabel
   for (m = 1; m <= modes; ++m) {
     d = ""; last = 0
     for (i = 1; i <= rates; ++i) {

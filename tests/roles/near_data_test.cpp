@@ -4,6 +4,7 @@
 #include "ndp/labels/label_db.h"
 #include "tests/roles/breaking_relay.h"
 #include "tests/roles/roles_fixture.h"
+#include "tuner/versions.h"
 
 namespace ndtrain {
 namespace {
@@ -78,6 +79,26 @@ TEST_F(NearData, ThePublishedVersionLabelsPhotosWhereTheyAre) {
   const auto trained = outcome(daemon, s);
   EXPECT_EQ(trained["version"], 1);
   EXPECT_THAT(real_fs().read(at("state-a/in_force.json")).or_throw(), HasSubstr("\"version\":1"));
+}
+
+// So a store that has one version fetches the head of the next alone, as a delta.
+TEST_F(NearData, AFineTuningOfAVersionKeepsItsExtractorsFile) {
+  (void)run(spec(1, 1), "t");
+  const Versions before(real_fs(), at("t/versions.json"));
+  JobSpec more = spec(1, 1);
+  more.seed = more.trainer.seed = 2;
+  {
+    TunerDaemon daemon(tuner("t"), devices_, real_fs(), system_clock());
+    more.model = to_hex(daemon.add_model(at("t/jobs/1/run/model.onnx")));
+    const RunningStore store_again(store("t0", 0, 1), devices_);
+    (void)outcome(daemon, more);
+  }
+  const Versions after(real_fs(), at("t/versions.json"));
+  ASSERT_EQ(after.all().size(), 2U);
+  EXPECT_EQ(after.find(2)->parent, 1U);
+  EXPECT_EQ(after.find(2)->extractor, before.find(1)->extractor);
+  EXPECT_NE(after.find(2)->head, before.find(1)->head);
+  EXPECT_EQ(after.find(2)->photos, before.find(1)->photos);
 }
 
 TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {

@@ -51,8 +51,8 @@ void TunerService::pump_uploads() {
   uploading_ = true;
   std::map<uint64_t, PublishedModel> versions;
   for (const wire::Upload& line : uploads_.front().lines) {
-    const PublishedModel* model = setting_.versions.find(line.version());
-    if (model) versions.emplace(line.version(), *model);
+    if (const auto model = setting_.versions.find(line.version()))
+      versions.emplace(line.version(), *model);
   }
   setting_.lanes.start(
       kUploadLane, [this, r = uploads_.front(), versions = std::move(versions)]() -> Continuation {

@@ -81,8 +81,14 @@ void StoreMachine::start() {
   hello.set_numerics("simulated");
   const auto dial = [this](LinkId id) { return network_.dial(number_, id); };
   service_ = std::make_unique<PipeStoreService>(
-      PipeStoreService::Setting{disk_, timeline_.clock(), *state_, *lanes_, *maker_, dial,
-                                bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta},
+      PipeStoreService::Setting{
+          .fs = disk_,
+          .clock = timeline_.clock(),
+          .state = *state_,
+          .lanes = *lanes_,
+          .maker = *maker_,
+          .dial = dial,
+          .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta},
       hello, rng_.next_bits());
   wakes_at_ = Time(0);
 }

@@ -114,11 +114,11 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
   } else if (message.has_in_force()) {
     stores_[name].version_in_force = message.in_force().version();
     log::info("store {} has version {} in force", name, message.in_force().version());
+    publish_to(name);  // another may be by now
   } else if (message.has_uploads()) {
     take_uploads(name, message.uploads());
   } else if (message.has_space()) {
     take_space(name, message.space());
-    publish_to(name);  // another may be by now
   } else if (message.has_leaving()) {
     apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
   } else if (active_ && active_->intake) {

@@ -96,6 +96,15 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag("stores", "how many stores the job waits for", "N", "1");
   args.flag("follow", "print what happens until the job has ended");
   args.flag("k,top-k", "relabel: the N best classes of each photo are kept", "N", "5");
+  args.flag(
+      "only",
+      "relabel: all photos; stale, those that another version has labelled; or missing, those "
+      "without any label",
+      "WHICH", "all");
+  args.flag(
+      "dry-run",
+      "relabel: only say how many photos, how long, and, from a sample, how many labels would "
+      "change");
   args.flag("task", "relabel: what the model tells apart", "NAME", "default");
   args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
@@ -120,6 +129,8 @@ int run_job_submit(Context& context, const Args& args) {
     json["promote"] = !args.on("candidate");
   } else {
     json["top_k"] = args.integer("top-k");
+    json["only"] = args.text("only");
+    json["dry_run"] = args.on("dry-run");
     json["task"] = args.text("task");
     json["collection"] = args.text("collection");
   }

@@ -17,6 +17,9 @@ using Names = std::array<std::pair<E, std::string_view>, N>;
 constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
                                        {JobKind::kRelabel, "relabel"},
                                        {JobKind::kEvaluate, "eval"}}};
+constexpr Names<RelabelOnly, 3> kOnly = {{{RelabelOnly::kAll, "all"},
+                                          {RelabelOnly::kStale, "stale"},
+                                          {RelabelOnly::kMissing, "missing"}}};
 constexpr Names<JobMode, 5> kModes = {{{JobMode::kNdpipe, "ndpipe"},
                                        {JobMode::kTypical, "typical"},
                                        {JobMode::kSrvP, "srv-p"},
@@ -141,7 +144,11 @@ std::string JobSpec::text() const {
               {"publish", publish},
               {"promote", promote}});
   } else {
-    j.update({{"top_k", top_k}, {"task", task}, {"collection", collection}});
+    j.update({{"top_k", top_k},
+              {"only", name_in(kOnly, only)},
+              {"dry_run", dry_run},
+              {"task", task},
+              {"collection", collection}});
   }
   return j.dump(2);
 }
@@ -184,6 +191,8 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("publish", s.publish);
   r.take("promote", s.promote);
   r.take("top_k", s.top_k);
+  r.take("only", kOnly, s.only);
+  r.take("dry_run", s.dry_run);
   r.take("task", s.task);
   r.take("collection", s.collection);
   r.finish();

@@ -22,6 +22,9 @@ enum class JobMode {
   kIdeal,    // the Tuner has the photos itself: `photos`
 };
 
+// Which photos a relabelling is for: see CurrentLabels.
+enum class RelabelOnly { kAll, kStale, kMissing };
+
 std::string_view name_of(JobKind kind);
 std::string_view name_of(JobMode mode);
 
@@ -54,6 +57,8 @@ struct JobSpec {
 
   // kRelabel, kEvaluate
   uint32_t top_k = 5;
+  RelabelOnly only = RelabelOnly::kAll;
+  bool dry_run = false;  // of a relabelling: only what it would do, from a sample
   std::string task = "default", collection = "default";
 
   std::string text() const;  // JSON

@@ -10,6 +10,7 @@
 
 #include "ndp/store/coding.h"
 #include "ndp/wire/digests.h"
+#include "tuner/relabel_preview.h"
 
 namespace ndtrain {
 namespace {
@@ -36,7 +37,7 @@ Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classe
 }
 
 LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec)
-    : db_(db), clock_(clock), classes_(model.classes.size()) {
+    : db_(db), clock_(clock), classes_(model.classes.size()), spec_(spec), content_(model.content) {
   collection_ = db_.collection(spec.collection).or_throw();
   task_ = db_.task(spec.task).or_throw();
   class_ids_ = db_.class_ids(task_, model.classes).or_throw();
@@ -59,11 +60,22 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
     if (page->size() < kAtOnce) break;
     after = page->back().photo;
   }
+  CurrentLabels current;
+  if (spec_.only != RelabelOnly::kAll) {
+    Result<CurrentLabels> read = CurrentLabels::read(db_, spec_.collection, spec_.task);
+    if (!read.ok()) return read.status();
+    current = std::move(*read);
+  }
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
-    if (!lacking.contains(manifest.entry(n).digest)) durable.push_back(n);
+    const Digest& photo = manifest.entry(n).digest;
+    const bool labelled = !lacking.contains(photo);
+    const bool wanted =
+        spec_.only == RelabelOnly::kAll || current.wanted(photo, content_, spec_.only);
+    if (labelled || !wanted) durable.push_back(n);
+    before_ += labelled;
+    left_out_ += !labelled && !wanted;
   }
-  before_ = static_cast<int64_t>(durable.size());
   return durable;
 }
 
@@ -125,6 +137,8 @@ LabelWork::LabelWork(const Workshop& shop, JobSpec spec, std::string directory,
       db_(db),
       progress_(progress) {}
 
+LabelWork::~LabelWork() = default;
+
 JobQuestion LabelWork::prepare() {
   JobQuestion q;
   q.ask.set_rows(wire::Job::LABELS);
@@ -136,7 +150,12 @@ JobQuestion LabelWork::prepare() {
   q.ask.set_deterministic(spec_.deterministic);
   row_bytes_ = q.row_bytes = k * kRowLabelBytes;
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
-  if (db_) {
+  if (db_ && spec_.dry_run) {
+    q.manifest.only_labelled = false;
+    auto preview = std::make_unique<PreviewSink>(*db_, shop_.clock, model_, spec_);
+    preview_ = preview.get();
+    sink_ = std::move(preview);
+  } else if (db_) {
     q.manifest.only_labelled = false;
     auto labels = std::make_unique<LabelSink>(*db_, shop_.clock, model_, spec_);
     labels_ = labels.get();
@@ -160,10 +179,12 @@ void LabelWork::manifest(const Manifest& manifest, const std::vector<std::string
 
 JobOutcome LabelWork::finish() {
   if (spool_) return evaluation();
+  if (preview_) return {.result = preview_->report(), .model = std::nullopt};
   const Json result = {{"version", labels_->version()},
                        {"photos", manifest_->size()},
                        {"labelled", labels_->labelled()},
-                       {"already_labelled", labels_->before()}};
+                       {"already_labelled", labels_->before()},
+                       {"left_out", labels_->left_out()}};
   return {.result = result.dump(), .model = std::nullopt};
 }
 

@@ -22,8 +22,9 @@ inline constexpr size_t kRowLabelBytes = 8;
 // kCorrupt when a class is not below `classes` or a score is not a number.
 Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes);
 
-// Rows into the label database; a photo that the version has labelled before is durable. Paths are
-// STORE/path. The version is put in force: labels of others are stale from then on.
+// Rows into the label database; a photo that the version has labelled before, or that the job is
+// not for, is durable. Keeps references. Paths are STORE/path. The version is put in force: labels
+// of others are stale from then on.
 class LabelSink final : public RowSink {
  public:
   LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec);
@@ -33,7 +34,8 @@ class LabelSink final : public RowSink {
   Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
 
   int64_t labelled() const { return labelled_; }
-  int64_t before() const { return before_; }  // photos that were labelled when the job began
+  int64_t before() const { return before_; }      // photos that were labelled when the job began
+  int64_t left_out() const { return left_out_; }  // that the job is not for (RelabelOnly)
   int64_t version() const { return version_; }
 
  private:
@@ -47,14 +49,19 @@ class LabelSink final : public RowSink {
   const Manifest* manifest_ = nullptr;
   std::map<Digest, int64_t> photos_;  // ids in the database
   std::map<std::string, int64_t> stores_;
-  int64_t labelled_ = 0, before_ = 0;
+  const JobSpec& spec_;
+  Digest content_;
+  int64_t labelled_ = 0, before_ = 0, left_out_ = 0;
 };
+
+class PreviewSink;
 
 class LabelWork final : public JobWork {
  public:
   // `db`: the label database of a relabel.
   LabelWork(const Workshop& shop, JobSpec spec, std::string directory, PublishedModel model,
             LabelDb* db, Progress& progress);
+  ~LabelWork() override;
 
   JobQuestion prepare() override;
   RowSink& sink() override { return *sink_; }
@@ -75,8 +82,9 @@ class LabelWork final : public JobWork {
   LabelDb* db_;
   Progress& progress_;
   std::unique_ptr<RowSink> sink_;
-  LabelSink* labels_ = nullptr;  // of a relabel
-  Spool* spool_ = nullptr;       // of an evaluation
+  LabelSink* labels_ = nullptr;     // of a relabel
+  PreviewSink* preview_ = nullptr;  // of one that only says what it would do
+  Spool* spool_ = nullptr;          // of an evaluation
   const Manifest* manifest_ = nullptr;
   size_t row_bytes_ = 0;
 };

@@ -135,6 +135,37 @@ TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
     EXPECT_TRUE(row.path.starts_with("a/c") || row.path.starts_with("b/c")) << row.path;
     right += row.path.substr(2, 2) == row.class_name;
   }
+  {
+    // Nothing is stale or missing; and a preview of another version's labels changes nothing.
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    for (const RelabelOnly only : {RelabelOnly::kStale, RelabelOnly::kMissing}) {
+      JobSpec some = relabel;
+      some.only = only;
+      some.model = to_hex(daemon.add_model(at("base.onnx")));
+      some.dry_run = true;
+      some.seed += static_cast<uint64_t>(only) + 10;
+      const auto result = outcome(daemon, some);
+      EXPECT_EQ(result["to_label"], only == RelabelOnly::kStale ? kPhotos : 0);
+      if (only == RelabelOnly::kStale) {
+        EXPECT_EQ(result["sample"], kPhotos);
+        EXPECT_EQ(result["changed"], 1) << "it has classes of other names";
+        EXPECT_GT(result["about_s"], 0);
+      }
+      some.dry_run = false;
+      some.seed += 10;
+      if (only == RelabelOnly::kMissing) {
+        const auto done = outcome(daemon, some);
+        EXPECT_EQ(done["labelled"], 0);
+        EXPECT_EQ(done["left_out"], kPhotos);
+      }
+    }
+    EXPECT_EQ(db->query({.collection = existing_collection(*db, "default").or_throw(),
+                         .task = existing_task(*db, "default").or_throw()})
+                  .or_throw()
+                  .rows.at(0)
+                  .version,
+              page.rows[0].version);
+  }
   JobSpec eval = relabel;
   eval.kind = JobKind::kEvaluate;
   TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());

@@ -14,6 +14,16 @@ auto kind_of(const wire::Upload& line) {
   return std::tuple(line.removed(), !line.truth().empty(), line.version());
 }
 
+// Their ids in the database, where they are from now on.
+std::vector<int64_t> photos_of(LabelDb& db, const std::string& store,
+                               std::span<const wire::Upload> lines) {
+  std::vector<PhotoPlace> places;
+  for (const wire::Upload& line : lines) {
+    places.push_back({join(store, line.path()), digest_of(line.digest()).value()});
+  }
+  return db.add_photos(db.collection(kDefaultCollection).or_throw(), places).or_throw();
+}
+
 // The version's labels, in the ids of the database. All its classes get ids before the first label
 // does, in the order of its outputs, as a relabel does it.
 LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
@@ -22,10 +32,9 @@ LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
-  return {.task = task,
-          .source = LabelSource::kModel,
-          .version = db.version(task, version).or_throw(),
-          .labels = {}};
+  const int64_t id = db.version(task, version).or_throw();
+  if (!db.in_force(task).or_throw()) db.put_in_force(task, id).or_throw();
+  return {.task = task, .source = LabelSource::kModel, .version = id, .labels = {}};
 }
 
 NewLabel label_of(LabelDb& db, int64_t task, const wire::Upload& line, int64_t photo) {
@@ -69,31 +78,29 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
   return {};
 }
 
+// By its bytes: something else may lie at the path by now.
 void UploadedLabels::remove(LabelDb& db, const std::string& store, Lines lines) {
-  std::vector<std::string> paths;
-  for (const wire::Upload& line : lines) paths.push_back(join(store, line.path()));
-  db.remove_paths(db.collection(kDefaultCollection).or_throw(), paths).or_throw();
+  (void)db.remove_photos(photos_of(db, store, lines)).or_throw();
 }
 
 void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,
                          const std::map<uint64_t, PublishedModel>& versions) {
-  std::vector<PhotoPlace> places;
-  for (const wire::Upload& line : lines) {
-    places.push_back({join(store, line.path()), digest_of(line.digest()).value()});
-  }
-  const std::vector<int64_t> photos =
-      db.add_photos(db.collection(kDefaultCollection).or_throw(), places).or_throw();
+  const std::vector<int64_t> photos = photos_of(db, store, lines);
   const bool human = !lines.front().truth().empty();
   const auto model = versions.find(lines.front().version());
   if (!human && (lines.front().version() == 0 || model == versions.end())) return;
   const int64_t task = db.task(kDefaultTask).or_throw();
   LabelBatch batch = human ? LabelBatch{.task = task, .source = LabelSource::kHuman}
                            : batch_of(db, task, model->second);
+  const int64_t store_id = db.store(store).or_throw();
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!human && (lines[i].top().empty() || !is_by(lines[i], model->second))) continue;
     batch.labels.push_back(label_of(db, task, lines[i], photos[i]));
+    batch.labels.back().store = store_id;
   }
-  (void)db.put_labels(batch).or_throw();
+  const Result<PutReport> put = db.put_labels(batch);
+  if (put.status().code() == Code::kCancelled) return;  // nobody wants that version's labels
+  put.status().or_throw();
 }
 
 }  // namespace ndtrain

@@ -17,6 +17,7 @@ constexpr std::chrono::seconds kPatience{10};  // within one
 // A client that is still sending what nobody wants would not see why when we just hung up.
 constexpr int64_t kDrained = int64_t{64} << 20;
 constexpr std::chrono::seconds kDraining{1};
+constexpr std::chrono::seconds kGrace{2};  // for a first request, where connections are short
 constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
 
 // Without the port.
@@ -199,6 +200,14 @@ void HttpConnection::run() {
   stream_->close();
 }
 
+void HttpConnection::make_way() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!served_ && std::chrono::steady_clock::now() - begun_ < kGrace) return;
+  }
+  stop();
+}
+
 void HttpConnection::stop() {
   const std::lock_guard lock(mutex_);
   stopping_ = true;
@@ -214,6 +223,7 @@ bool HttpConnection::begin_wait() {
 bool HttpConnection::end_wait() {
   const std::lock_guard lock(mutex_);
   idle_ = false;
+  served_ = true;
   return !stopping_;
 }
 

@@ -1,6 +1,7 @@
 // One connection of an HttpServer, from its first request to its end.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <regex>
@@ -29,6 +30,8 @@ class HttpConnection {
   void run();
   // From any thread: ends the connection, after the answer to the request underway.
   void stop();
+  // The same, but for one that has just begun: its first request is on the way.
+  void make_way();
   // From any thread: also when the other side does not take the answer.
   void abandon() { stream_->close(); }
 
@@ -39,7 +42,8 @@ class HttpConnection {
   const HttpRoutes& routes_;
   const std::unique_ptr<Stream> stream_;
   std::mutex mutex_;  // of all below
-  bool idle_ = false, stopping_ = false;
+  bool idle_ = false, stopping_ = false, served_ = false;
+  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace ndtrain

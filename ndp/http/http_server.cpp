@@ -82,9 +82,11 @@ class HttpServer::Running {
   }
 
   void make_room(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
-    if (open() < limits::kHttpConnections) return;
-    for (Session& s : sessions_) s.connection.stop();
-    changed_.wait(lock, [&] { return stop.stop_requested() || open() < limits::kHttpConnections; });
+    const auto room = [&] { return stop.stop_requested() || open() < limits::kHttpConnections; };
+    while (!room()) {
+      for (Session& s : sessions_) s.connection.make_way();
+      changed_.wait_for(lock, kGlance, room);
+    }
   }
 
   const std::unique_ptr<Listener> listener_;

@@ -1,9 +1,13 @@
 // What waits to be inferred, and when it is a batch: as soon as it is full, when its first item has
 // waited long enough, or when nothing else is on its way. A pure state machine: the caller says
 // what time it is. One thread.
+//
+// A batch has a power of two of items: plans exist for these, and would pad any other number. The
+// rest is the next batch, at once.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -34,7 +38,8 @@ class BatchQueue {
     // Those of the model before it are the last of their kind.
     const bool whole = n >= batch_ || n < waiting_.size() || !coming;
     if (!whole && now < next()) return items;
-    for (auto it = waiting_.begin(); it != waiting_.end() && items.size() < batch_;) {
+    const size_t most = std::bit_floor(std::min(n, batch_));
+    for (auto it = waiting_.begin(); it != waiting_.end() && items.size() < most;) {
       if (!same(*it)) {
         ++it;
         continue;

@@ -50,14 +50,15 @@ struct PipeStoreDaemon::Parts {
                                                            .batch = config.batch,
                                                            .shard = config.shard,
                                                            .shards = config.shards,
-                                                           .uploads = log.get()},
+                                                           .uploads = log.get(),
+                                                           .courtesy = &courtesy},
                                             devices, fs, clock);
     UploadConfig upload = config.uploads;
     upload.photos = config.photos;
     upload.online.batch = static_cast<size_t>(config.batch);
     uploads = std::make_unique<Uploads>(upload, fs, clock, *log, maker->cache(),
                                         open_catalogue(fs, state.file("cache"), config.photos),
-                                        [this] { events.wake(); });
+                                        courtesy, [this] { events.wake(); });
     lanes = std::make_unique<ThreadLanes>(PipeStoreService::kLanes, [this] { events.wake(); });
     const uint64_t drawn = random_bits();
     const auto dial = [this, config](LinkId id) {
@@ -199,6 +200,7 @@ struct PipeStoreDaemon::Parts {
   StateDirectory state;
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<UploadLog> log;
+  Courtesy courtesy;
   std::unique_ptr<PhotoRowMaker> maker;
   std::unique_ptr<Uploads> uploads;
   int64_t batch = 0;

@@ -158,6 +158,11 @@ Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
   return made;
 }
 
+size_t PhotoRowMaker::next_piece(size_t n) const {
+  const bool small = config_.courtesy && config_.courtesy->give_way();
+  return small ? std::min(n, Courtesy::kSmallPiece) : n;
+}
+
 std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, Made& made) {
   Network& n = *network_;
   std::vector<std::string> rows(places.size());
@@ -188,17 +193,24 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
   extract_crops(
       missing, [&](size_t i) { return photo(i).digest; }, made_row, made);
   if (missing.empty()) return rows;
-  const EngineStats stats = n.engine().run(
-      missing, [&](size_t i) { return photo(i).path; }, [&](size_t i) { return read(places[i]); },
-      [&](const Engine::Batch& batch) {
-        std::vector<std::string> fresh = n.rows(batch.outputs, batch.items.size());
-        for (size_t r = 0; r < fresh.size(); ++r) made_row(batch.items[r], std::move(fresh[r]));
-        for (const BadPhoto& b : batch.bad) {
-          made.bad.push_back({places[b.item], b.reason.message()});
-        }
-        return true;
-      });
-  add_stages(stats, made);
+  for (std::span<const size_t> rest = missing; !rest.empty();) {
+    const size_t piece = next_piece(rest.size());
+    size_t done = 0;
+    const EngineStats stats = n.engine().run(
+        rest.first(piece), [&](size_t i) { return photo(i).path; },
+        [&](size_t i) { return read(places[i]); },
+        [&](const Engine::Batch& batch) {
+          std::vector<std::string> fresh = n.rows(batch.outputs, batch.items.size());
+          for (size_t r = 0; r < fresh.size(); ++r) made_row(batch.items[r], std::move(fresh[r]));
+          for (const BadPhoto& b : batch.bad) {
+            made.bad.push_back({places[b.item], b.reason.message()});
+          }
+          done += batch.items.size() + batch.bad.size();
+          return !config_.courtesy || !config_.courtesy->busy();
+        });
+    add_stages(stats, made);
+    rest = rest.subspan(done);
+  }
   if (const Status s = cache_->flush(); !s.ok()) log::warn("feature cache: {}", s.message());
   return rows;
 }
@@ -212,12 +224,12 @@ void PhotoRowMaker::extract_crops(std::vector<size_t>& missing,
   const Digest group = crop_group(n.preprocess());
   std::vector<size_t> with, without;
   for (const size_t i : missing) (cache_->contains(group, digest(i)) ? with : without).push_back(i);
-  const auto batch = static_cast<size_t>(config_.batch);
-  for (size_t begin = 0; begin < with.size(); begin += batch) {
+  for (size_t begin = 0, piece = 0; begin < with.size(); begin += piece) {
+    piece = next_piece(std::min(static_cast<size_t>(config_.batch), with.size() - begin));
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::string> crops;
     std::vector<size_t> items;
-    for (size_t k = begin; k < std::min(begin + batch, with.size()); ++k) {
+    for (size_t k = begin; k < begin + piece; ++k) {
       std::string crop(n.preprocess().values(), '\0');
       const auto found =
           cache_->get(group, digest(with[k]), std::as_writable_bytes(std::span(crop)));

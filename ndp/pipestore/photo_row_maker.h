@@ -11,6 +11,7 @@
 #include "framework/runtime/devices.h"
 #include "ndp/engine/energy.h"
 #include "ndp/jobs/photo_set.h"
+#include "ndp/pipestore/courtesy.h"
 #include "ndp/pipestore/network.h"
 #include "ndp/pipestore/row_maker.h"
 #include "ndp/pipestore/upload_log.h"
@@ -30,6 +31,7 @@ struct PhotoRowConfig {
   uint32_t shard = 0, shards = 1;
   // What people said of photos here, if anybody can; it counts more than `labels`.
   const UploadLog* uploads = nullptr;
+  Courtesy* courtesy = nullptr;  // to those who upload
 };
 
 class PhotoRowMaker final : public RowMaker {
@@ -47,6 +49,8 @@ class PhotoRowMaker final : public RowMaker {
   SegmentStore& cache() { return *cache_; }
 
  private:
+  // How many of `n` photos the next piece of work has.
+  size_t next_piece(size_t n) const;
   std::string label_of(const std::string& path) const;
   bool in_shard(const std::string& path) const;
   Result<std::string> read(size_t place) const;

@@ -29,13 +29,14 @@ Uploads::Busy::~Busy() {
 }
 
 Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log,
-                 SegmentStore& cache, std::unique_ptr<Catalogue> catalogue,
+                 SegmentStore& cache, std::unique_ptr<Catalogue> catalogue, Courtesy& courtesy,
                  std::function<void()> changed)
     : config_(config),
       fs_(fs),
       clock_(clock),
       log_(log),
       cache_(cache),
+      courtesy_(courtesy),
       changed_(std::move(changed)),
       online_(config.online),
       cache_writer_(cache, kCachedBehind),
@@ -80,7 +81,9 @@ std::shared_ptr<void> Uploads::admit(int64_t bytes) {
     ++in_progress_;
     held_bytes_ += bytes;
   }
+  courtesy_.upload_begins();
   return {this, [bytes](Uploads* uploads) {
+            uploads->courtesy_.upload_ends();
             const std::lock_guard lock(uploads->mutex_);
             --uploads->in_progress_;
             uploads->held_bytes_ -= bytes;

@@ -17,6 +17,7 @@
 #include "framework/core/clock.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/pipestore/cache_writer.h"
+#include "ndp/pipestore/courtesy.h"
 #include "ndp/pipestore/online.h"
 #include "ndp/pipestore/quota.h"
 #include "ndp/pipestore/upload_log.h"
@@ -37,7 +38,7 @@ class Uploads {
   // `catalogue`: of the photo directory, for this alone. `changed`: the log has a new line. Throws
   // Error.
   Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log, SegmentStore& cache,
-          std::unique_ptr<Catalogue> catalogue, std::function<void()> changed);
+          std::unique_ptr<Catalogue> catalogue, Courtesy& courtesy, std::function<void()> changed);
   ~Uploads();
 
   // A version is in force; `load` makes it ready to run, on a thread of this. What it throws is
@@ -107,6 +108,7 @@ class Uploads {
   Clock& clock_;
   UploadLog& log_;
   SegmentStore& cache_;
+  Courtesy& courtesy_;
   const std::function<void()> changed_;
   Online online_;
   CacheWriter cache_writer_;

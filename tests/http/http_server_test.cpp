@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <future>
 #include <list>
 #include <thread>
@@ -211,6 +212,22 @@ TEST(HttpServer, DropsIdleConnectionsWhenThereAreTooMany) {
   idle.front().hear_all();
   EXPECT_FALSE(answers(idle.front()));
   EXPECT_EQ(HttpClient(server->address()).get("/healthz").or_throw().status, 200);
+}
+
+TEST(HttpServer, AnswersMoreClientsThanItHasConnectionsFor) {
+  const auto server = serve();
+  std::atomic<int> answered = 0;
+  std::vector<std::jthread> clients;
+  for (int c = 0; c < 2 * limits::kHttpConnections; ++c) {
+    clients.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) {
+        const auto r = HttpClient(server->address()).get("/healthz");
+        answered += r.ok() && r->status == 200;
+      }
+    });
+  }
+  clients.clear();
+  EXPECT_EQ(answered, 2 * limits::kHttpConnections * 10);
 }
 
 }  // namespace

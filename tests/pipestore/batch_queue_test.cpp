@@ -41,6 +41,14 @@ TEST(BatchQueue, DoesNotWaitWhenItIsFullOrNothingComes) {
   EXPECT_THAT(numbers(queue.take(milliseconds(0), false)), ElementsAre(3));
 }
 
+TEST(BatchQueue, ABatchIsAPowerOfTwoAndTheRestFollowsAtOnce) {
+  BatchQueue<Item> queue(32, milliseconds(5));
+  for (int i = 1; i <= 7; ++i) queue.add(milliseconds(0), {1, i});
+  EXPECT_THAT(numbers(queue.take(milliseconds(5), true)), ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(numbers(queue.take(milliseconds(5), true)), ElementsAre(5, 6));
+  EXPECT_THAT(numbers(queue.take(milliseconds(5), true)), ElementsAre(7));
+}
+
 TEST(BatchQueue, ABatchIsOfOneModelAndTheOldOnesLastDoNotWait) {
   BatchQueue<Item> queue(4, milliseconds(5));
   queue.add(milliseconds(0), {1, 1});

@@ -37,6 +37,7 @@ Simulation::Simulation(uint64_t seed, int faults, Bug bug)
       faults_(faults),
       bug_(bug),
       rng_(seed, "simulation"),
+      upload_rng_(seed, "uploads"),
       collection_(seed % Collection::kKinds),
       network_(timeline_, seed, watch_, bug) {
   allow_missing_ = faults > 0 && rng_.next_below(8) == 0;
@@ -67,6 +68,7 @@ Ending Simulation::run() {
     timeline_.after(seconds(3 * rng_.next_uniform()), [&store] { store->boot(); });
   }
   timeline_.after(seconds(1), [this] { look_after(); });
+  timeline_.after(seconds(2), [this] { upload(); });
   if (faults_ > 0) timeline_.after(seconds(20 * rng_.next_uniform()), [this] { strike(); });
   Ending ending;
   while (!over() && timeline_.step()) {
@@ -87,6 +89,7 @@ Ending Simulation::run() {
     }
   }
   if (ending.done) check_result(ending);
+  if (ending.done) check_uploads();
   ending.violations = watch_.violations();
   ending.repeats = watch_.repeats;
   ending.lost_store = lost_ < Collection::kStores;
@@ -103,7 +106,7 @@ bool Simulation::over() {
   if (jobs.empty()) return false;
   const JobRecord& job = jobs.begin()->second;
   if (job.state == JobState::kFailed) return given_up_;
-  if (job.state == JobState::kDone) return everybody_well();
+  if (job.state == JobState::kDone) return everybody_well() && uploads_heard();
   // Without a manifest there is no job to fail: it waits for the third store.
   return lost_ < Collection::kStores && timeline_.now() > healed_ + seconds(3 * kStoreTimeout) &&
          !tuner_->disk().exists("state/jobs/1/manifest.cbor");
@@ -116,6 +119,38 @@ bool Simulation::everybody_well() const {
     return store->gone() ||
            (store->up() && published && store->version_in_force() == published->version);
   });
+}
+
+// A new photo, or another word about an earlier one; a promise is what the store has answered.
+void Simulation::upload() {
+  const bool done = tuner_->up() && !tuner_->service().jobs().empty() &&
+                    !tuner_->service().jobs().begin()->second.open();
+  if (!done) timeline_.after(seconds(4 * upload_rng_.next_uniform()), [this] { upload(); });
+  const size_t store = upload_rng_.next_below(Collection::kStores);
+  const uint64_t photo = upload_rng_.next_below(20), n = ++uploads_;
+  if (!stores_[store]->up()) return;
+  stores_[store]->upload(photo, n, [&] { uploaded_[{store, photo}] = n; });
+}
+
+bool Simulation::uploads_heard() const {
+  return std::ranges::all_of(
+      stores_, [](const auto& s) { return s->gone() || (s->up() && s->outbox_empty()); });
+}
+
+// One that died before it could answer may have kept what it was told.
+void Simulation::check_uploads() {
+  const KeptUploads::Said said = KeptUploads::on(tuner_->disk());
+  for (const auto& [which, n] : uploaded_) {
+    const auto& [store, photo] = which;
+    if (stores_[store]->gone()) continue;
+    const auto at = said.find(to_hex(StoreMachine::uploaded(store, photo)));
+    if (at == said.end()) {
+      watch_.violation(fmt::format("upload {} of store {} is lost", photo, store));
+    } else if (std::stoull(at->second) < n) {
+      watch_.violation(fmt::format("upload {} of store {} is {}, and was answered with {}", photo,
+                                   store, at->second, n));
+    }
+  }
 }
 
 void Simulation::look_after() {

@@ -1,6 +1,7 @@
 // One job of a Tuner and three PipeStores, with ten faults, all from one seed.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,6 +45,11 @@ class Simulation {
   Fault draw();
   Stage stage();
 
+  // People at the stores, until the job is done.
+  void upload();
+  bool uploads_heard() const;
+  void check_uploads();
+
   // The person in front of the Tuner.
   void look_after();
   void look_at_jobs();
@@ -56,13 +62,16 @@ class Simulation {
   uint64_t seed_;
   int faults_;
   Bug bug_;
-  Rng rng_;
+  Rng rng_, upload_rng_;
   Collection collection_;
   Timeline timeline_;
   Watch watch_;
   Network network_;
   std::unique_ptr<TunerMachine> tuner_;
   std::vector<std::unique_ptr<StoreMachine>> stores_;
+  // What was answered: store and photo -> what was said last.
+  std::map<std::pair<size_t, uint64_t>, uint64_t> uploaded_;
+  uint64_t uploads_ = 0;
   Coverage coverage_;
   std::vector<std::string> story_;
   size_t lost_ = Collection::kStores;  // which one is

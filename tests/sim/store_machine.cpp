@@ -74,6 +74,7 @@ void StoreMachine::start() {
   state_ = std::make_unique<StateDirectory>(
       StateDirectory::open(disk_, "state", "pipestore").or_throw());
   maker_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);
+  log_ = UploadLog::open(disk_, "uploads").or_throw();
   wire::Hello hello;
   hello.set_store(Collection::name_of(number_));
   hello.set_incarnation(rng_.next_bits());
@@ -88,6 +89,7 @@ void StoreMachine::start() {
           .lanes = *lanes_,
           .maker = *maker_,
           .dial = dial,
+          .uploads = log_.get(),
           .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta},
       hello, rng_.next_bits());
   wakes_at_ = Time(0);
@@ -95,6 +97,7 @@ void StoreMachine::start() {
 
 void StoreMachine::end() {
   service_.reset();
+  log_.reset();
   maker_.reset();
   state_.reset();
   network_.store_died(number_);
@@ -111,6 +114,17 @@ void StoreMachine::after_turn() {
 
 void StoreMachine::handle(LinkEvent<wire::ToStore> event) {
   turn([this, &event] { service_->handle(std::move(event)); });
+}
+
+void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()>& promised) {
+  turn([&] {
+    const Digest id = uploaded(number_, photo);
+    wire::Upload line;
+    line.set_digest(id.data(), id.size());
+    line.set_path("uploads/" + to_hex(id));
+    line.set_truth(std::to_string(n));
+    if (log_->commit({line}).ok()) promised();
+  });
 }
 
 void StoreMachine::stop(Time back_after) {

@@ -1,6 +1,7 @@
 // A PipeStore's computer: the real service, over photos that are only digests.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,13 @@ class StoreMachine final : public Machine {
 
   void handle(LinkEvent<wire::ToStore> event);
   void stop(Time back_after);  // SIGTERM
+  // A person uploads a photo, or says for the n-th time what it shows. What is answered is told to
+  // `promised`.
+  void upload(uint64_t photo, uint64_t n, const std::function<void()>& promised);
+  bool outbox_empty() const { return log_ && log_->counts().unacknowledged == 0; }
+  static Digest uploaded(size_t store, uint64_t photo) {
+    return sha256("upload " + std::to_string(store) + " " + std::to_string(photo));
+  }
   uint64_t version_in_force() const { return service_ ? service_->in_force().version : 0; }
 
  private:
@@ -34,6 +42,7 @@ class StoreMachine final : public Machine {
   Bug bug_;
   std::unique_ptr<StateDirectory> state_;
   std::unique_ptr<Maker> maker_;
+  std::unique_ptr<UploadLog> log_;
   std::unique_ptr<PipeStoreService> service_;
   Time wakes_at_{0};
 };

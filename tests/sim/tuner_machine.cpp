@@ -33,10 +33,11 @@ void TunerMachine::start() {
   works_ = std::make_unique<WatchedWorks>(Workshop{fs_, timeline_.clock(), devices(), *models_},
                                           *versions_, watch_, memory_, bug_, life());
   links_ = network_.server();
+  uploads_ = std::make_unique<KeptUploads>(fs_);
   watch_.stage = Stage::kBefore;
   service_ = std::make_unique<TunerService>(
       TunerService::Setting{fs_, timeline_.clock(), *state_, *links_, *lanes_, *works_, *models_,
-                            *versions_},
+                            *versions_, uploads_.get()},
       state_->next_term(rng_.next_bits()).or_throw(), kHeartbeat, kWindow);
   stopping_.reset();
   wakes_at_ = Time(0);
@@ -44,6 +45,7 @@ void TunerMachine::start() {
 
 void TunerMachine::end() {
   service_.reset();
+  uploads_.reset();
   links_.reset();
   works_.reset();
   versions_.reset();

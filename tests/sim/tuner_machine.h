@@ -5,6 +5,7 @@
 #include <string>
 
 #include "framework/runtime/devices.h"
+#include "tests/sim/kept_uploads.h"
 #include "tests/sim/lazy_fs.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/network.h"
@@ -45,6 +46,7 @@ class TunerMachine final : public Machine {
   std::unique_ptr<Versions> versions_;
   std::unique_ptr<WatchedWorks> works_;
   std::unique_ptr<LinkServer> links_;
+  std::unique_ptr<KeptUploads> uploads_;
   std::unique_ptr<TunerService> service_;
   std::optional<Time> stopping_;
   Time wakes_at_{0};

@@ -100,6 +100,16 @@ TEST_F(UploadedLabelsTest, ADeletedPhotoLeavesTheCollection) {
   const std::vector<LabelRow> rows = labels();
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].path, "attic/uploads/photo 2");
+  const int64_t collection = db_->collection(kDefaultCollection).or_throw();
+  EXPECT_EQ(db_->find_photo(collection, "attic/uploads/photo 1").status().code(), Code::kNotFound);
+}
+
+TEST_F(UploadedLabelsTest, OfAVersionThatWasUndoneAreLeftOutAndTheOthersGoOn) {
+  keep({labelled(1, 1, 1, "rose")});
+  const int64_t task = db_->task(kDefaultTask).or_throw();
+  (void)db_->undo(db_->versions(task).or_throw().at(0).id, 5).or_throw();
+  keep({labelled(2, 2, 1, "rose"), labelled(3, 3, 2, "tulip"), truth(4, 4, "peony")});
+  EXPECT_EQ(labels().size(), 2U);
 }
 
 TEST_F(UploadedLabelsTest, OfAVersionThatHadItsNumberBeforeARestoreAreLeftOut) {

@@ -1,0 +1,55 @@
+// Where the simulated Tuner keeps what stores say of uploads: in place of a label database, a file
+// on its disk. A photo has what was said of it last.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "framework/core/publish.h"
+#include "tuner/uploaded_labels.h"
+
+namespace ndtrain::sim {
+
+class KeptUploads final : public UploadKeeper {
+ public:
+  explicit KeptUploads(Fs& fs) : fs_(fs), said_(on(fs)) {}
+
+  // By digest; as a file on `fs` has it.
+  using Said = std::map<std::string, std::string>;
+  static Said on(Fs& fs) {
+    const Result<std::string> text = fs.read(kFile);
+    return text.ok() ? parse(*text) : Said();
+  }
+
+  Status keep(const std::string&, std::span<const wire::Upload> lines,
+              const std::map<uint64_t, PublishedModel>&) override {
+    Said next = said_;
+    for (const wire::Upload& line : lines) next[hex_of(line.digest())] = line.truth();
+    std::string text;
+    for (const auto& [photo, truth] : next) text += photo + " " + truth + "\n";
+    if (Status s = publish(fs_, kFile, text); !s.ok()) return s;
+    said_ = std::move(next);
+    return {};
+  }
+
+  static std::string hex_of(const std::string& digest) {
+    return to_hex({reinterpret_cast<const uint8_t*>(digest.data()), digest.size()});
+  }
+
+ private:
+  static constexpr char kFile[] = "state/uploads.txt";
+
+  static Said parse(const std::string& text) {
+    Said said;
+    for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+      const std::string line = text.substr(at, end - at);
+      said[line.substr(0, line.find(' '))] = line.substr(line.find(' ') + 1);
+    }
+    return said;
+  }
+
+  Fs& fs_;
+  Said said_;
+};
+
+}  // namespace ndtrain::sim

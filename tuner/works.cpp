@@ -23,11 +23,8 @@ std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
   }
   LabelDb* db = nullptr;
   if (spec.kind == JobKind::kRelabel) {
-    if (!db_) {
-      auto opened = open_label_db(labels_);
-      if (!opened.ok()) throw Error(labels_, ": ", opened.status().message());
-      db_ = std::move(*opened);
-    }
+    // What goes wrong names the database, without the password that its URL may have.
+    if (!db_) db_ = open_label_db(labels_).or_throw();
     db = db_.get();
   }
   return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);

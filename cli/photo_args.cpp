@@ -32,7 +32,7 @@ PhotoSet photos_in_database(Context& context, const Args& args, const ModelFile&
 
 void declare_label_flags(ArgsSpec& args) {
   args.flag("labels", "a CSV file with the columns file,class says what the photos show", "CSV");
-  args.flag("db", "a label database says it, as relabel and labels set fill it", "sqlite:FILE");
+  args.flag("db", "a label database says it, as relabel and labels set fill it", "URL");
   args.flag("collection", "collection of photos in the database", "NAME",
             std::string(kDefaultCollection));
   args.flag("task", "task of the database; its classes are the model's", "NAME",

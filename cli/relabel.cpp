@@ -9,7 +9,8 @@ namespace ndtrain::cli {
 void declare_relabel(ArgsSpec& args) {
   args.positional("DIR", "the photos");
   args.flag("m,model", "a run directory or an ONNX file (required)", "MODEL");
-  args.flag("db", "the label database; made if absent (required)", "sqlite:FILE");
+  args.flag("db", "the label database, sqlite:FILE or postgresql://…; made if absent (required)",
+            "URL");
   args.flag("collection", "collection the photos belong to", "NAME",
             std::string(kDefaultCollection));
   args.flag("task", "what the model tells apart: a task has classes of its own", "NAME",

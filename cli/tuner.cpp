@@ -14,7 +14,7 @@ void declare_tuner_serve(ArgsSpec& args) {
   args.flag("http", "where people and tools ask: jobs, health, metrics; \"none\" for none",
             "HOST:PORT", "127.0.0.1:8420");
   args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
-  args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "sqlite:FILE");
+  args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "URL");
   declare_security(args);
 }
 

@@ -19,10 +19,17 @@ VERB(cert_init);
 VERB(demo);
 VERB(doctor);
 VERB(eval);
+VERB(labels_accuracy);
+VERB(labels_diff);
 VERB(labels_export);
+VERB(labels_history);
 VERB(labels_import);
 VERB(labels_query);
+VERB(labels_review);
+VERB(labels_rm);
 VERB(labels_set);
+VERB(labels_stats);
+VERB(labels_undo);
 VERB(model_build);
 VERB(model_diff);
 VERB(model_ls);
@@ -77,26 +84,54 @@ std::span<const Verb> verbs() {
            "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
            "  ndtrain predict model.onnx photos --format json\n",
            declare_predict, run_predict},
-      Verb{"relabel", "label all photos of a directory into a database",
-           "DIR -m MODEL --db sqlite:FILE",
+      Verb{"relabel", "label all photos of a directory into a database", "DIR -m MODEL --db URL",
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
            declare_relabel, run_relabel},
       Verb{
-          "labels query", "find labels", "--db sqlite:FILE [options]",
+          "labels query", "find labels", "--db URL [options]",
           "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
+          "  ndtrain labels query --db sqlite:labels.db --stale --store attic\n"
           "  ndtrain labels query --db sqlite:labels.db --source human --since $(date -d yesterday "
           "+%s)\n",
           declare_labels_query, run_labels_query},
-      Verb{"labels set", "label one photo by hand", "PHOTO CLASS --db sqlite:FILE",
+      Verb{"labels set", "label one photo by hand", "PHOTO CLASS --db URL",
            "  ndtrain labels set july/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
            run_labels_set},
-      Verb{"labels import", "take labels from a CSV file", "CSV --db sqlite:FILE",
-           "  ndtrain labels import truth.csv --db sqlite:labels.db\n", declare_labels_import,
-           run_labels_import},
-      Verb{"labels export", "write current labels as CSV", "--db sqlite:FILE [-o FILE]",
-           "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n", declare_labels_export,
-           run_labels_export},
+      Verb{"labels history", "every label a photo ever had", "PHOTO --db URL",
+           "  ndtrain labels history july/1.jpg --db sqlite:labels.db\n", declare_labels_history,
+           run_labels_history},
+      Verb{"labels diff", "what one version says otherwise than another",
+           "--from V --to V --db URL [options]",
+           "  ndtrain labels diff --from 1 --to in-force --db sqlite:labels.db\n"
+           "  ndtrain labels diff --from 1 --to 2 --photos --was rose --is tulip --db "
+           "sqlite:labels.db\n",
+           declare_labels_diff, run_labels_diff},
+      Verb{"labels undo", "withdraw a version's labels; those before it count again",
+           "VERSION --db URL", "  ndtrain labels undo in-force --db sqlite:labels.db\n",
+           declare_labels_undo, run_labels_undo},
+      Verb{"labels review", "photos for a person to look at", "--db URL [-n N] [options]",
+           "  ndtrain labels review -n 100 --db sqlite:labels.db > answers.csv\n"
+           "  ndtrain labels review --answers answers.csv --db sqlite:labels.db\n"
+           "  ndtrain labels review -n 20 --ask --db sqlite:labels.db\n",
+           declare_labels_review, run_labels_review},
+      Verb{"labels accuracy", "how often a version agrees with people and imports",
+           "--db URL [--version V]", "  ndtrain labels accuracy --db sqlite:labels.db\n",
+           declare_labels_accuracy, run_labels_accuracy},
+      Verb{"labels stats", "how many labels there are, by whom", "--db URL",
+           "  ndtrain labels stats --db postgresql://ann@db.example.org/labels\n",
+           declare_labels_stats, run_labels_stats},
+      Verb{"labels import", "take labels from a CSV or JSONL file", "FILE --db URL",
+           "  ndtrain labels import truth.csv --db sqlite:labels.db\n"
+           "  ndtrain labels import people.jsonl --as truth --db sqlite:labels.db\n",
+           declare_labels_import, run_labels_import},
+      Verb{"labels export", "write current labels as CSV or JSONL", "--db URL [-o FILE]",
+           "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n"
+           "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
+           declare_labels_export, run_labels_export},
+      Verb{"labels rm", "forget a photo and all its labels", "PHOTO --db URL",
+           "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm,
+           run_labels_rm},
       Verb{"finetune", "fine-tune over PipeStores: a Tuner for one job",
            "-m MODEL -o OUT [-n STORES] [-r RUNS] [options]",
            "  ndtrain finetune -m squeezenet.onnx -n 2 -r 3 -o out --head linear\n"

@@ -11,7 +11,7 @@ install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
 install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-install(FILES docs/operations.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The services: systemd looks for both below /usr and /usr/local.
 install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-pipestore@.service
         DESTINATION lib/systemd/system)

@@ -28,11 +28,8 @@ std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
 
 LabelDb& Works::labels() {
   const std::lock_guard lock(mutex_);
-  if (!db_) {
-    auto opened = open_label_db(labels_);
-    if (!opened.ok()) throw Error(labels_, ": ", opened.status().message());
-    db_ = std::move(*opened);
-  }
+  // What goes wrong names the database, without the password that its URL may have.
+  if (!db_) db_ = open_label_db(labels_).or_throw();
   return *db_;
 }
 

@@ -16,6 +16,9 @@ pid_t ProgramTest::start(const std::vector<std::string>& words) const {
   setenv("NDTRAIN_CACHE", cache.c_str(), 1);
   const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const std::string in = at("in");
+  const int i = open(in.c_str(), O_RDONLY);
+  if (i >= 0) dup2(i, STDIN_FILENO);
   dup2(o, STDOUT_FILENO);
   dup2(e, STDERR_FILENO);
   if (chdir(root_.c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));

@@ -31,7 +31,8 @@ class ProgramTest : public testing::Test {
 
   std::string at(const std::string& name) const { return join(root_, name); }
 
-  // Starts the program in the test's directory, its output into files there.
+  // Starts the program in the test's directory, its output into files there; a file `in` is its
+  // input.
   pid_t start(const std::vector<std::string>& words) const;
 
   Outcome run(const std::vector<std::string>& words) const {

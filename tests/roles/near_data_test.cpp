@@ -133,8 +133,11 @@ TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
   int right = 0;
   for (const LabelRow& row : page.rows) {
     EXPECT_TRUE(row.path.starts_with("a/c") || row.path.starts_with("b/c")) << row.path;
+    EXPECT_EQ(row.store, row.path.substr(0, 1));
     right += row.path.substr(2, 2) == row.class_name;
   }
+  EXPECT_EQ(db->in_force(existing_task(*db, "default").or_throw()).or_throw(),
+            page.rows[0].version);
   {
     // Nothing is stale or missing; and a preview of another version's labels changes nothing.
     TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());

@@ -1,0 +1,103 @@
+#include "cli/labels_args.h"
+
+#include <fmt/format.h>
+
+namespace ndtrain::cli {
+
+void declare_database(ArgsSpec& args) {
+  args.flag("db", "the label database, as relabel makes it (required)", "URL");
+  args.flag("collection", "collection of photos", "NAME", std::string(kDefaultCollection));
+  args.flag("task", "which classifier's labels", "NAME", std::string(kDefaultTask));
+}
+
+OpenLabels open_labels(const Args& args, bool to_read) {
+  OpenLabels o{open_label_db(args.required("db"), OpenLabelDb::kExisting).or_throw(), 0, 0};
+  o.collection = existing_collection(*o.db, args.required("collection")).or_throw();
+  const std::string task = args.required("task");
+  o.task = (to_read ? existing_task(*o.db, task) : o.db->task(task)).or_throw();
+  return o;
+}
+
+void declare_conditions(ArgsSpec& args) {
+  args.flag("label", "only this class", "NAME");
+  args.flag("min-score", "only scores of at least this", "X");
+  args.flag("max-score", "only scores of at most this", "X");
+  args.flag("source", "only labels by human, import, folder or model", "NAME");
+  args.flag("store", "only labels that this PipeStore made", "NAME");
+  args.flag("version", "only labels by this version: its number, content or in-force", "V");
+  args.flag("stale", "only labels by another version than the one in force");
+  args.flag("since", "only labels from this time on, in Unix seconds", "T");
+  args.flag("until", "only labels up to this time, in Unix seconds", "T");
+}
+
+LabelQuery query_of(const OpenLabels& o, const Args& args) {
+  LabelQuery q{.collection = o.collection, .task = o.task};
+  if (args.has("label")) q.class_id = class_named(o, args.text("label"));
+  if (args.has("min-score")) q.min_score = args.number("min-score");
+  if (args.has("max-score")) q.max_score = args.number("max-score");
+  if (args.has("store")) q.store = existing_store(*o.db, args.text("store")).or_throw();
+  if (args.has("version")) q.version = version_named(o, args.text("version"));
+  if (args.has("since")) q.since = args.integer("since");
+  if (args.has("until")) q.until = args.integer("until");
+  q.stale = args.on("stale");
+  if (args.has("source")) {
+    const auto source = label_source_named(args.text("source"));
+    if (!source) {
+      throw UsageError("--source " + args.text("source") +
+                       ": there are human, import, folder and model");
+    }
+    q.sources = {*source};
+  }
+  return q;
+}
+
+int64_t class_named(const OpenLabels& o, const std::string& name) {
+  for (const ClassInfo& c : o.db->classes(o.task).or_throw()) {
+    if (c.name == name) return c.id;
+  }
+  throw Error("no class of this task is called '", name, "'");
+}
+
+int64_t version_named(const OpenLabels& o, const std::string& name) {
+  if (name == "in-force") {
+    const auto version = o.db->in_force(o.task).or_throw();
+    if (!version) throw Error("no version of this task is in force");
+    return *version;
+  }
+  std::vector<int64_t> found;
+  std::string there;
+  for (const VersionInfo& v : o.db->versions(o.task).or_throw()) {
+    const std::string content = to_hex(v.content);
+    if (std::to_string(v.id) == name) return v.id;
+    if (name.size() >= 4 && content.starts_with(name)) found.push_back(v.id);
+    there += fmt::format("{}{} ({})", there.empty() ? "" : ", ", v.id, content.substr(0, 12));
+  }
+  if (found.size() == 1) return found[0];
+  throw Error(found.empty() ? "no" : "more than one", " version of this task is '", name,
+              there.empty() ? "'; there are none" : "'; there are " + there);
+}
+
+int64_t photo_named(const OpenLabels& o, const std::string& path) {
+  const Result<int64_t> photo = o.db->find_photo(o.collection, path);
+  if (!photo.ok() && photo.status().code() == Code::kNotFound) {
+    throw Error("the collection has no photo '", path,
+                "'; relabel its directory first, and give the path below it");
+  }
+  return Result<int64_t>(photo).or_throw();
+}
+
+Json to_json(const LabelRow& r) {
+  Json j;
+  if (!r.path.empty()) j["path"] = r.path;
+  j["label"] = r.class_name;
+  if (r.score) j["score"] = *r.score;
+  j["source"] = name_of(r.source);
+  if (r.version) j["version"] = *r.version;
+  j["time"] = r.time;
+  if (!r.store.empty()) j["store"] = r.store;
+  if (r.at_random) j["at_random"] = true;
+  if (r.withdrawn) j["withdrawn"] = true;
+  return j;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,29 @@
+// What the verbs of the label database share.
+#pragma once
+
+#include "cli/verb.h"
+#include "ndp/labels/label_db.h"
+
+namespace ndtrain::cli {
+
+struct OpenLabels {
+  std::unique_ptr<LabelDb> db;
+  int64_t collection, task;
+};
+
+void declare_database(ArgsSpec& args);
+// A new task begins with the first label that somebody gives; to read, it must be there.
+OpenLabels open_labels(const Args& args, bool to_read);
+
+void declare_conditions(ArgsSpec& args);
+LabelQuery query_of(const OpenLabels& o, const Args& args);
+
+// Throws Error with what there is.
+int64_t class_named(const OpenLabels& o, const std::string& name);
+// A version by its number, the beginning of its content in hex, or "in-force".
+int64_t version_named(const OpenLabels& o, const std::string& name);
+int64_t photo_named(const OpenLabels& o, const std::string& path);
+
+Json to_json(const LabelRow& row);
+
+}  // namespace ndtrain::cli

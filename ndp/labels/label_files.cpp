@@ -1,0 +1,231 @@
+#include "ndp/labels/label_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/csv.h"
+
+namespace ndtrain {
+namespace {
+
+// What a file says of a label, in this order.
+enum Field { kPath, kLabel, kScore, kSource, kTime, kAtRandom, kFields };
+constexpr std::string_view kFieldNames[] = {"path",   "label", "score",
+                                            "source", "time",  "at_random"};
+using Said = std::array<std::string, kFields>;
+
+// Which column of a CSV each field is in.
+using Columns = std::array<size_t, kFields>;
+constexpr size_t kNoColumn = SIZE_MAX;
+constexpr Columns kNoHeader = {0, 1, kNoColumn, kNoColumn, kNoColumn, kNoColumn};
+
+// None if the record does not look like a header.
+std::optional<Columns> header_of(const std::vector<std::string>& names) {
+  Columns columns;
+  for (size_t f = 0; f < kFields; ++f) {
+    const std::string_view other = f == kPath ? "file" : f == kLabel ? "class" : kFieldNames[f];
+    const auto at = std::ranges::find_if(
+        names, [&](const auto& name) { return name == kFieldNames[f] || name == other; });
+    columns[f] = at == names.end() ? kNoColumn : static_cast<size_t>(at - names.begin());
+  }
+  if (columns[kPath] == kNoColumn || columns[kLabel] == kNoColumn) return {};
+  return columns;
+}
+
+template <typename T>
+bool parse(const std::string& text, T& to) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), to);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+struct Row {
+  std::string path, label;
+  std::optional<double> score;
+  int64_t time = 0;
+  bool at_random = false;
+};
+
+class Importer {
+ public:
+  Importer(LabelDb& db, int64_t collection, int64_t task, int64_t now)
+      : db_(db), collection_(collection), task_(task), now_(now) {}
+
+  Status read_csv(std::string_view csv) {
+    CsvReader reader(csv);
+    Columns columns = kNoHeader;
+    for (bool first = true;; first = false) {
+      const std::optional<std::vector<std::string>> fields = reader.next();
+      if (!fields && reader.broken()) return bad_line(reader.line(), "a quote is never closed");
+      if (!fields) return {};
+      if (fields->size() == 1 && fields->front().empty()) continue;
+      if (const auto header = first ? header_of(*fields) : std::nullopt) {
+        columns = *header;
+        continue;
+      }
+      Said said;
+      for (size_t f = 0; f < kFields; ++f) {
+        if (columns[f] < fields->size()) said[f] = (*fields)[columns[f]];
+      }
+      if (Status s = take(said); !s.ok()) return bad_line(reader.line(), s.message());
+    }
+  }
+
+  Status read_json_lines(std::string_view text) {
+    for (int64_t line = 1; !text.empty(); ++line) {
+      const size_t end = std::min(text.find('\n'), text.size());
+      const std::string_view one = text.substr(0, end);
+      text.remove_prefix(std::min(end + 1, text.size()));
+      if (one.find_first_not_of(" \t\r") == one.npos) continue;
+      const nlohmann::json json = nlohmann::json::parse(one, nullptr, false);
+      if (!json.is_object()) return bad_line(line, "no JSON object");
+      Said said;
+      for (size_t f = 0; f < kFields; ++f) {
+        const auto it = json.find(kFieldNames[f]);
+        if (it == json.end() || it->is_null()) continue;
+        said[f] = it->is_string() ? it->get<std::string>() : it->dump();
+      }
+      if (Status s = take(said); !s.ok()) return bad_line(line, s.message());
+    }
+    return {};
+  }
+
+  Result<LabelImport> write(LabelSource source) {
+    std::vector<std::string> names;
+    for (const Row& row : rows_) names.push_back(row.label);
+    Result<std::vector<int64_t>> ids = db_.class_ids(task_, names);
+    if (!ids.ok()) return ids.status();
+    LabelBatch batch{.task = task_, .source = source};
+    for (size_t i = 0; i < rows_.size(); ++i) {
+      batch.labels.push_back({.photo = photos_[i],
+                              .class_id = (*ids)[i],
+                              .score = rows_[i].score,
+                              .time = rows_[i].time,
+                              .at_random = rows_[i].at_random});
+    }
+    Result<PutReport> put = db_.put_labels(batch);
+    if (!put.ok()) return put.status();
+    report_.added = put->added;
+    return std::move(report_);
+  }
+
+ private:
+  static Status bad_line(int64_t line, const std::string& why) {
+    return {Code::kCorrupt, "line " + std::to_string(line) + ": " + why};
+  }
+
+  Status take(const Said& said) {
+    ++report_.rows;
+    Row row{.path = said[kPath], .label = said[kLabel], .time = now_};
+    if (row.path.empty() || row.label.empty()) return {Code::kCorrupt, "no path or no label"};
+    if (const std::string& score = said[kScore]; !score.empty()) {
+      if (!parse(score, row.score.emplace()) || !std::isfinite(*row.score)) {
+        return {Code::kCorrupt, "'" + score + "' is no score"};
+      }
+    }
+    if (!said[kTime].empty() && !parse(said[kTime], row.time)) {
+      return {Code::kCorrupt, "'" + said[kTime] + "' is no time in Unix seconds"};
+    }
+    if (const std::string& drawn = said[kAtRandom]; !drawn.empty()) {
+      row.at_random = drawn == "1" || drawn == "true";
+      if (!row.at_random && drawn != "0" && drawn != "false") {
+        return {Code::kCorrupt, "at_random is '" + drawn + "', neither 1 nor 0"};
+      }
+    }
+    if (const std::string& source = said[kSource]; !source.empty()) {
+      const std::optional<LabelSource> named = label_source_named(source);
+      if (!named) return {Code::kCorrupt, "'" + source + "' is no source"};
+      if (*named == LabelSource::kModel) {
+        ++report_.model_rows;
+        return {};
+      }
+    }
+    Result<int64_t> photo = db_.find_photo(collection_, row.path);
+    if (photo.ok()) {
+      photos_.push_back(*photo);
+      rows_.push_back(std::move(row));
+      return {};
+    }
+    if (photo.status().code() != Code::kNotFound) return photo.status();
+    ++report_.unknown_photos;
+    if (report_.unknown.size() < 10) report_.unknown.push_back(row.path);
+    return {};
+  }
+
+  LabelDb& db_;
+  const int64_t collection_, task_, now_;
+  std::vector<Row> rows_;
+  std::vector<int64_t> photos_;  // beside rows_
+  LabelImport report_;
+};
+
+std::string csv_line(const LabelRow& row) {
+  return csv_row({row.path, row.class_name, row.score ? fmt::format("{}", *row.score) : "",
+                  std::string(name_of(row.source)),
+                  row.version_content ? to_hex(*row.version_content) : "", std::to_string(row.time),
+                  row.store, row.at_random ? "1" : ""});
+}
+
+std::string json_line(const LabelRow& row) {
+  nlohmann::ordered_json json = {{"path", row.path}, {"label", row.class_name}};
+  if (row.score) json["score"] = *row.score;
+  json["source"] = name_of(row.source);
+  if (row.version_content) json["version"] = to_hex(*row.version_content);
+  json["time"] = row.time;
+  if (!row.store.empty()) json["store"] = row.store;
+  if (row.at_random) json["at_random"] = true;
+  return json.dump() + "\n";
+}
+
+Result<std::string> lines_of(const LabelPage& page, LabelFormat format) {
+  std::string text;
+  for (const LabelRow& row : page.rows) {
+    try {
+      text += format == LabelFormat::kCsv ? csv_line(row) : json_line(row);
+    } catch (const nlohmann::json::type_error&) {
+      return Status(Code::kCorrupt, "'" + row.path + "' or its label is not UTF-8, which JSON" +
+                                        " cannot say; export as CSV");
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<LabelImport> import_labels(LabelDb& db, int64_t collection, int64_t task,
+                                  std::string_view text, int64_t now, LabelSource source,
+                                  LabelFormat format) {
+  if (source == LabelSource::kModel) throw Error("import_labels: a file cannot speak for a model");
+  Importer importer(db, collection, task, now);
+  Status s = format == LabelFormat::kCsv ? importer.read_csv(text) : importer.read_json_lines(text);
+  if (!s.ok()) return s;
+  return importer.write(source);
+}
+
+Result<int64_t> export_labels(LabelDb& db, LabelQuery query,
+                              const std::function<Status(std::string_view)>& write,
+                              LabelFormat format) {
+  query.limit = 1000;
+  int64_t rows = 0;
+  if (format == LabelFormat::kCsv) {
+    const Status s = write(
+        csv_row({"path", "label", "score", "source", "version", "time", "store", "at_random"}));
+    if (!s.ok()) return s;
+  }
+  for (;;) {
+    Result<LabelPage> page = db.query(query);
+    if (!page.ok()) return page.status();
+    const Result<std::string> text = lines_of(*page, format);
+    if (!text.ok()) return text.status();
+    if (Status s = write(*text); !s.ok()) return s;
+    rows += static_cast<int64_t>(page->rows.size());
+    if (!page->next) return rows;
+    query.after = *page->next;
+  }
+}
+
+}  // namespace ndtrain

@@ -69,6 +69,11 @@ void show(Context& context, const Json& job) {
     }
   }
   if (job["result"].contains("report")) {
+    std::string from;
+    for (const auto& [what, rows] : job["result"]["report"].value("made_from", Json()).items()) {
+      from += fmt::format("{}{} {}", from.empty() ? "" : ", ", what, rows.get<uint64_t>());
+    }
+    if (!from.empty()) text += fmt::format("{:<32} {}\n", "made from", from);
     for (const auto& [key, value] : job["result"]["report"].items()) {
       if (value.is_number()) text += fmt::format("{:<32} {:.6g}\n", key, value.get<double>());
     }

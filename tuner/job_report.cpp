@@ -28,6 +28,7 @@ void JobReport::run_done(const std::string& store, const wire::RunDone& done) {
   e.busy = done.seconds();
   if (done.has_joules()) e.joules = done.joules();
   for (const wire::Stage& s : done.stages()) e.stages[s.name()] = s.seconds();
+  e.made_from = {done.made_from().begin(), done.made_from().end()};
 }
 
 void JobReport::complete(Time now, uint32_t run) { complete_.emplace(run, now); }
@@ -45,15 +46,21 @@ std::string JobReport::json() const {
     all.busy += e.busy;
     if (e.joules) all.joules = all.joules.value_or(0) + *e.joules;
     for (const auto& [name, s] : e.stages) all.stages[name] += s;
+    for (const auto& [what, rows] : e.made_from) all.made_from[what] += rows;
     last_row = std::max(last_row, e.last);
   }
   double slowest = 0, working = 0;
   uint64_t photos = 0;
+  std::map<std::string, uint64_t> made_from;
   Json by_store = Json::object();
   for (const auto& [name, e] : stores) {
     slowest = std::max(slowest, e.busy);
     photos += e.photos;
-    by_store[name] = {{"photos", e.photos}, {"busy_s", e.busy}, {"stages_s", e.stages}};
+    for (const auto& [what, rows] : e.made_from) made_from[what] += rows;
+    by_store[name] = {{"photos", e.photos},
+                      {"busy_s", e.busy},
+                      {"stages_s", e.stages},
+                      {"made_from", e.made_from}};
     if (e.joules) by_store[name]["joules"] = *e.joules;
   }
   Json runs = Json::array();
@@ -71,6 +78,7 @@ std::string JobReport::json() const {
                {"last_row_s", at(last_row)},
                {"tuner_busy_s", working},
                {"tuner_waiting_s", std::max(0.0, overall - working)},
+               {"made_from", made_from},
                {"row_bytes", counts_.row_bytes},
                {"model_bytes", counts_.model_bytes},
                {"stores", by_store},

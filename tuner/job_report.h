@@ -55,6 +55,7 @@ class JobReport {
     double busy = 0;  // seconds
     std::optional<double> joules;
     std::map<std::string, double> stages;
+    std::map<std::string, uint64_t> made_from;
   };
   double at(Time t) const { return std::chrono::duration<double>(t - begun_).count(); }
 

@@ -190,8 +190,11 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
     if (!s.ok()) log::warn("features are not kept for the next time: {}", s.message());
     keep = s.ok();
   };
+  const size_t without_features = missing.size();
+  made.made_from["features"] += places.size() - without_features;
   extract_crops(
       missing, [&](size_t i) { return photo(i).digest; }, made_row, made);
+  made.made_from["crops"] += without_features - missing.size();
   if (missing.empty()) return rows;
   for (std::span<const size_t> rest = missing; !rest.empty();) {
     const size_t piece = next_piece(rest.size());
@@ -202,6 +205,7 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
         [&](const Engine::Batch& batch) {
           std::vector<std::string> fresh = n.rows(batch.outputs, batch.items.size());
           for (size_t r = 0; r < fresh.size(); ++r) made_row(batch.items[r], std::move(fresh[r]));
+          made.made_from["photos"] += fresh.size();
           for (const BadPhoto& b : batch.bad) {
             made.bad.push_back({places[b.item], b.reason.message()});
           }

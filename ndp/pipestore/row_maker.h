@@ -37,7 +37,9 @@ class RowMaker {
     std::vector<Bad> bad;
     double busy = 0;                       // seconds
     std::map<std::string, double> stages;  // seconds by the engine's steps
-    std::optional<double> joules;          // that the machine's processors used meanwhile
+    // Rows of features and labels by what was at hand: "features", "crops", "photos".
+    std::map<std::string, uint64_t> made_from;
+    std::optional<double> joules;  // that the machine's processors used meanwhile
   };
 
   virtual ~RowMaker() = default;

@@ -82,7 +82,8 @@ class PipeStoreService {
     std::unique_ptr<RowWork> work;
     size_t tasks = 0;                                          // on the lane
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
-    std::map<uint32_t, double> joules;                         // by run
+    std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
+    std::map<uint32_t, double> joules;  // by run
   };
   struct Prepared {
     std::shared_ptr<const StoreInventory> inventory;

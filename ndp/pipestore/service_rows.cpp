@@ -133,6 +133,8 @@ void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
     stages[name] += seconds;
     stages_[name] += seconds;
   }
+  auto& made_from = job.made_from[batch.run];
+  for (const auto& [what, rows] : made->made_from) made_from[what] += rows;
   if (made->joules) job.joules[batch.run] += *made->joules;
   for (wire::FromStore& m : job.work->done(batch, made->rows, bad, made->busy)) {
     if (m.has_run_done()) {
@@ -144,6 +146,7 @@ void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
         s.set_name(name);
         s.set_seconds(seconds);
       }
+      m.mutable_run_done()->mutable_made_from()->insert(made_from.begin(), made_from.end());
     }
     send(std::move(m));
   }

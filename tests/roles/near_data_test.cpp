@@ -117,13 +117,17 @@ TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
   JobSpec relabel;
   relabel.kind = JobKind::kRelabel;
   relabel.stores = 2;
+  nlohmann::json made_from;
   for (const int64_t labelled : {kPhotos, 0}) {
     TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
     relabel.seed += 1;  // another job
     const auto result = outcome(daemon, relabel);
     EXPECT_EQ(result["labelled"], labelled);
+    if (labelled > 0) made_from = result["report"]["made_from"];
     EXPECT_EQ(result["already_labelled"], kPhotos - labelled);
   }
+  EXPECT_EQ(made_from["features"], kPhotos) << "the head alone has run: " << made_from;
+  EXPECT_EQ(made_from["photos"], 0);
   const auto db =
       open_label_db("sqlite:" + at("tuner/labels.db"), OpenLabelDb::kExisting).or_throw();
   const auto page = db->query({.collection = existing_collection(*db, "default").or_throw(),

@@ -19,6 +19,10 @@ std::string host_of(const std::string& peer) {
   return peer.starts_with("unix:") ? "127.0.0.1" : peer.substr(0, peer.rfind(':'));
 }
 
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host.starts_with("localhost") || host.starts_with("[::1]");
+}
+
 }  // namespace
 
 void TunerService::take_uploads(const std::string& store, const wire::Uploads& message) {
@@ -83,7 +87,9 @@ void TunerService::uploads_kept(const Status& status) {
 void TunerService::take_space(const std::string& store, const wire::Space& space) {
   StoreRecord& s = stores_[store];
   s.http = space.http();
-  if (s.http.starts_with(':')) s.http = host_of(sessions_.peer_of(store)) + s.http;
+  const std::string host = host_of(sessions_.peer_of(store));
+  if (s.http.starts_with(':')) s.http = host + s.http;
+  if (is_loopback(s.http) && !is_loopback(host)) s.http.clear();  // of another machine
   s.free = space.free();
 }
 

@@ -276,6 +276,8 @@ TEST_F(TunerUploads, GoToTheStoreWithTheMostRoom) {
   greet(1, "a");
   greet(2, "b");
   EXPECT_EQ(service_.place_upload(), std::nullopt);
+  space(1, "127.0.0.1:8421", 10 << 20);
+  EXPECT_EQ(service_.place_upload(), std::nullopt);  // nobody there reaches it
   space(1, ":8421", 10 << 20);
   space(2, "store-b:8421", 13 << 20);
   std::map<std::string, int> placed;

@@ -66,6 +66,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
     if (!read.ok()) return read.status();
     current = std::move(*read);
   }
+  before_ = left_out_ = 0;
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     const Digest& photo = manifest.entry(n).digest;

@@ -90,6 +90,20 @@ uint64_t job_number(const Args& args) {
   return std::stoull(text);
 }
 
+// As a job's spec has it.
+Json promotion_of(const Args& args) {
+  const std::string when = args.text("promote");
+  if (when != "always" && when != "rule") {
+    throw UsageError("--promote " + when + ": there are always and rule");
+  }
+  if (when == "always") return !args.on("candidate");
+  for (const char* other : {"candidate", "no-publish"}) {
+    if (args.on(other))
+      throw UsageError(std::string("--promote rule and --") + other + ": give one");
+  }
+  return when;
+}
+
 }  // namespace
 
 void declare_job_submit(ArgsSpec& args) {
@@ -113,6 +127,10 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag("task", "relabel: what the model tells apart", "NAME", "default");
   args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
+  args.flag("promote",
+            "finetune: always, put the new version in force; rule, only when it is at least as "
+            "good as the one that is, on the same validation photos, else it is the candidate",
+            "WHEN", "always");
   args.flag("candidate", "finetune: publish the model and wait for ndtrain model promote");
   declare_training(args, "r,runs");
   declare_http(args);
@@ -131,7 +149,7 @@ int run_job_submit(Context& context, const Args& args) {
   if (kind == "finetune") {
     json["runs"] = args.integer("runs");
     json["publish"] = !args.on("no-publish");
-    json["promote"] = !args.on("candidate");
+    json["promote"] = promotion_of(args);
   } else {
     json["top_k"] = args.integer("top-k");
     json["only"] = args.text("only");

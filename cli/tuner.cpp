@@ -15,6 +15,11 @@ void declare_tuner_serve(ArgsSpec& args) {
             "HOST:PORT", "127.0.0.1:8420");
   args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
   args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "URL");
+  args.flag(
+      "watch",
+      "fine-tune by itself, by this rule, when there are enough new labels by people or drift "
+      "is seen, and relabel what a new version makes stale",
+      "RULE.toml");
   declare_security(args);
 }
 
@@ -24,6 +29,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.http = args.text("http") == "none" ? "" : args.text("http");
   config.state = args.required("state");
   config.db = args.text("db");
+  if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
   if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();
   Devices devices(context.device_name());

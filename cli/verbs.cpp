@@ -142,7 +142,8 @@ std::span<const Verb> verbs() {
           "tuner serve", "train on what PipeStores send, job after job", "--state DIR [options]",
           "  ndtrain tuner serve --state /var/lib/ndtrain/tuner\n"
           "  ndtrain tuner serve --listen 0.0.0.0:25258 --state tuner --ca ca.crt --cert tuner.crt "
-          "--key tuner.key\n",
+          "--key tuner.key\n"
+          "  ndtrain tuner serve --state tuner --watch rule.toml\n",
           declare_tuner_serve, run_tuner_serve},
       Verb{"pipestore serve", "features and labels next to the photos",
            "--photos DIR --tuner HOST:PORT --state DIR [options]",

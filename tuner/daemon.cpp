@@ -7,11 +7,13 @@
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "tuner/http_api.h"
+#include "tuner/watcher.h"
 #include "tuner/works.h"
 
 namespace ndtrain {
 namespace {
 
+constexpr size_t kWatchLane = TunerService::kLanes;
 constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
 
 uint64_t random_bits() {
@@ -31,20 +33,32 @@ struct TunerDaemon::Parts {
         state(open_state(fs, config.state)),
         models(fs, state.file("models")),
         versions(fs, state.file("versions.json")),
-        works({fs, clock, devices, models}, versions,
-              config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db) {
+        labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
+        works({fs, clock, devices, models}, versions, labels) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
-    lanes = std::make_unique<ThreadLanes>(TunerService::kLanes, [this] { events.wake(); });
+    lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
     const TunerService::Setting setting{fs,    clock,  state,    *server, *lanes,
                                         works, models, versions, &uploads};
     service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
     service->remove_done_rows();
+    if (config.watch) {
+      const Watcher::Setting sees{.fs = fs,
+                                  .clock = clock,
+                                  .lanes = *lanes,
+                                  .lane = kWatchLane,
+                                  .service = *service,
+                                  .versions = versions,
+                                  .models = models,
+                                  .jobs = state.file("jobs"),
+                                  .labels = labels};
+      watcher = std::make_unique<Watcher>(sees, *config.watch);
+    }
     if (config.http.empty()) return;
-    http =
-        HttpServer::listen(
-            config.http, tuner_routes([this](const auto& g) { return call(g); }, models, versions),
-            limits::kModelFile)
-            .or_throw();
+    auto routes = tuner_routes([this](const auto& g) { return call(g); }, models, versions);
+    routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
+                        return call([this](TunerService&) { return watched(); });
+                      }});
+    http = HttpServer::listen(config.http, std::move(routes), limits::kModelFile).or_throw();
   }
 
   ~Parts() {
@@ -79,6 +93,11 @@ struct TunerDaemon::Parts {
     return call->done ? call->response : http_error(503, "the Tuner stops");
   }
 
+  HttpResponse watched() const {
+    if (!watcher) return http_error(404, "this Tuner watches nothing: tuner serve --watch RULE");
+    return {.body = watcher->json() + "\n"};
+  }
+
   void turn() {
     const auto wait = std::clamp<std::chrono::nanoseconds>(
         service->next() - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
@@ -95,9 +114,11 @@ struct TunerDaemon::Parts {
     for (const auto& f : now) f();
     if (!now.empty()) called.notify_all();
     service->tick();
+    if (watcher && !finishing) watcher->tick();
   }
 
   void finish() {
+    finishing = true;
     service->stop();
     while (!service->stopped()) turn();
   }
@@ -106,17 +127,19 @@ struct TunerDaemon::Parts {
   StateDirectory state;
   ModelStore models;
   Versions versions;
+  std::string labels;  // url
   Works works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }};
   LinkEvents<wire::FromStore> events;
   std::unique_ptr<LinkServer> server;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
+  std::unique_ptr<Watcher> watcher;
   std::unique_ptr<HttpServer> http;
   std::mutex mutex;
   std::condition_variable called;
   std::vector<std::function<void()>> calls;
-  bool over = false;
+  bool over = false, finishing = false;
 };
 
 TunerDaemon::TunerDaemon(const TunerConfig& config, Devices& devices, Fs& fs, Clock& clock)

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -10,6 +11,7 @@
 #include "framework/runtime/devices.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/job_spec.h"
+#include "tuner/watch_rule.h"
 
 namespace ndtrain {
 
@@ -19,6 +21,7 @@ struct TunerConfig {
   std::string state;                       // directory
   std::string db;                          // labels; "": sqlite:STATE/labels.db
   LinkSecurity security = {};
+  std::optional<WatchRule> watch = {};  // fine-tunings and relabellings by themselves
 };
 
 class TunerDaemon {

@@ -18,9 +18,10 @@ using Json = nlohmann::ordered_json;
 
 }  // namespace
 
-FinetuneWork::FinetuneWork(const Workshop& shop, uint64_t job, JobSpec spec, std::string directory,
-                           Progress& progress)
+FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
+                           JobSpec spec, std::string directory, Progress& progress)
     : shop_(shop),
+      versions_(versions),
       job_(job),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
@@ -274,20 +275,28 @@ JobOutcome FinetuneWork::finish() {
                     {"top5", val.top5}});
     photos += r.photos;
   }
-  const Json result = {{"model", whole.path},
-                       {"model_id", to_hex(whole.id())},
-                       {"top1", e.top1},
-                       {"top5", e.top5},
-                       {"val_loss", e.loss},
-                       {"best_epoch", loop_->best_epoch() + 1},
-                       {"epochs", epochs},
-                       {"classes", manifest_->classes().size()},
-                       {"train_photos", photos},
-                       {"val_photos", val_->size()},
-                       {"stores", stores_},
-                       {"train_s", loop_->seconds()},
-                       {"runs", runs}};
-  JobOutcome outcome{.result = result.dump()};
+  Json result = {{"model", whole.path},
+                 {"model_id", to_hex(whole.id())},
+                 {"top1", e.top1},
+                 {"top5", e.top5},
+                 {"val_loss", e.loss},
+                 {"best_epoch", loop_->best_epoch() + 1},
+                 {"epochs", epochs},
+                 {"classes", manifest_->classes().size()},
+                 {"train_photos", photos},
+                 {"val_photos", val_->size()},
+                 {"stores", stores_},
+                 {"train_s", loop_->seconds()},
+                 {"runs", runs}};
+  JobOutcome outcome;
+  if (spec_.promote == Promote::kRule) {
+    const Promotion p = by_rule(e);
+    outcome.instead_of = p.instead_of;
+    result["rule"] = p.why;
+    if (p.production) result["production_top1"] = *p.production;
+    progress_.say("promotion by rule: " + p.why);
+  }
+  outcome.result = result.dump();
   if (spec_.publish) {
     const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
     const Json metrics = {{"top1", e.top1}, {"top5", e.top5}, {"val_photos", val_->size()}};
@@ -299,6 +308,22 @@ JobOutcome FinetuneWork::finish() {
                                    .photos = manifest_->digest()};
   }
   return outcome;
+}
+
+// A Tuner that was killed when it had published this job's version compares it with what was in
+// force before, again.
+Promotion FinetuneWork::by_rule(const Evaluation& e) {
+  std::optional<PublishedModel> production = versions_.in_force();
+  if (production && production->job == job_) production = versions_.find(production->parent);
+  const ValidationRows on{.rows = *val_,
+                          .classes = manifest_->classes(),
+                          .row_types = row_types_,
+                          .extractor = extractor_,
+                          .fs = shop_.fs,
+                          .models = shop_.models,
+                          .device = shop_.devices.get(spec_.deterministic),
+                          .batch = spec_.trainer.batch};
+  return judge(production, std::llround(e.top1 * static_cast<double>(e.rows)), on);
 }
 
 void FinetuneWork::write_report(const Evaluation& e) {

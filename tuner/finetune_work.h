@@ -9,6 +9,7 @@
 #include "tuner/extracting_sink.h"
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
+#include "tuner/promotion.h"
 #include "tuner/spool.h"
 
 namespace ndtrain {
@@ -23,8 +24,8 @@ struct Workshop {
 
 class FinetuneWork final : public JobWork {
  public:
-  FinetuneWork(const Workshop& shop, uint64_t job, JobSpec spec, std::string directory,
-               Progress& progress);
+  FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
+               std::string directory, Progress& progress);
 
   JobQuestion prepare() override;
   RowSink& sink() override { return sink_ ? *sink_ : static_cast<RowSink&>(*spool_); }
@@ -50,8 +51,10 @@ class FinetuneWork final : public JobWork {
   void begin_run(uint32_t run);
   void report(const RunReport& r);
   void write_report(const Evaluation& e);
+  Promotion by_rule(const Evaluation& e);
 
   Workshop shop_;
+  const Versions& versions_;
   uint64_t job_;
   JobSpec spec_;
   std::string directory_;

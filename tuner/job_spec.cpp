@@ -72,6 +72,15 @@ class Reader {
     }
     throw Error("job: ", key, " '", text, "': there are ", known);
   }
+  // true, false or "rule".
+  void take(const char* key, Promote& to) {
+    Json value = to == Promote::kRule ? Json("rule") : Json(to == Promote::kAlways);
+    take(key, value);
+    if (value != "rule" && !value.is_boolean()) {
+      throw Error("job: ", key, " ", value.dump(), ": there are true, false and \"rule\"");
+    }
+    to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
+  }
   void finish() const {
     if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
   }
@@ -93,6 +102,10 @@ void validate(const JobSpec& s) {
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
+  demand(s.promote != Promote::kRule || s.val_split > 0, "val_split", s.val_split,
+         "promotion by rule needs photos for validation");
+  demand(s.promote != Promote::kRule || s.publish, "publish", s.publish,
+         "promotion by rule is for versions that are published");
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
   demand(s.memory >= 0, "memory", s.memory, "not negative");
@@ -142,7 +155,8 @@ std::string JobSpec::text() const {
               {"memory", memory},
               {"disk", disk},
               {"publish", publish},
-              {"promote", promote}});
+              {"promote",
+               promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},

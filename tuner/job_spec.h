@@ -22,6 +22,13 @@ enum class JobMode {
   kIdeal,    // the Tuner has the photos itself: `photos`
 };
 
+// When a new version is put in force. One that is not waits as the candidate.
+enum class Promote {
+  kAlways,
+  kNever,
+  kRule,  // when it is at least as good as what is in force: see promotion.h
+};
+
 // Which photos a relabelling is for: see CurrentLabels.
 enum class RelabelOnly { kAll, kStale, kMissing };
 
@@ -53,7 +60,7 @@ struct JobSpec {
   int64_t memory = 0;            // bytes of features held in memory; 0: half of what is free
   int64_t disk = 0;              // bytes of features on disk; 0: a tenth of the volume
   bool publish = true;
-  bool promote = true;  // at once; else it is the candidate
+  Promote promote = Promote::kAlways;
 
   // kRelabel, kEvaluate
   uint32_t top_k = 5;

@@ -19,6 +19,8 @@ namespace ndtrain {
 struct JobOutcome {
   std::string result = "{}";            // JSON, for people
   std::optional<PublishedModel> model;  // to publish; its version is not known yet
+  // Promotion by rule: it is put in force if this version is (0: none); nullopt: it waits.
+  std::optional<uint64_t> instead_of = {};
 };
 
 // What a job asks of the stores; the rest of IntakeRules is the spec's.

@@ -176,6 +176,7 @@ class TunerService {
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
+  bool to_be_in_force(uint64_t job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
   // Runs `f` on a lane; what it throws fails the job, but for an fsync, which ends the process.
   void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f);

@@ -306,6 +306,16 @@ void TunerService::pump_work(const ActivePtr& job) {
   }
 }
 
+// A rule's word counts for what it compared with, which somebody may have replaced meanwhile.
+bool TunerService::to_be_in_force(uint64_t job, const JobOutcome& outcome) {
+  const Promote promote = jobs_.at(job).spec.promote;
+  if (promote != Promote::kRule || !outcome.instead_of) return promote == Promote::kAlways;
+  const std::optional<PublishedModel> now = setting_.versions.in_force();
+  if ((now ? now->version : 0) == *outcome.instead_of) return true;
+  if (!now || now->job != job) note(job, "another version was put in force meanwhile");
+  return false;
+}
+
 // A killed Tuner that comes back here finds the version that it has published before.
 void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   job->report.end(now(), job->energy->take());
@@ -314,9 +324,14 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   if (outcome.model) {
     PublishedModel model = *outcome.model;
     model.job = job->id;
-    const PublishedModel published = publish_version(model, jobs_.at(job->id).spec.promote);
+    const PublishedModel published = publish_version(model, to_be_in_force(job->id, outcome));
+    const std::optional<PublishedModel> in_force = setting_.versions.in_force();
+    const bool candidate = !in_force || in_force->version != published.version;
     result["version"] = published.version;
-    note(job->id, "published as version " + std::to_string(published.version));
+    result["in_force"] = !candidate;
+    note(job->id,
+         fmt::format("published as version {}{}", published.version,
+                     candidate ? ", a candidate: ndtrain model promote puts it in force" : ""));
   }
   const JobFiles kept = files(job->id);
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();

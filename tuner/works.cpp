@@ -20,7 +20,7 @@ PublishedModel Works::model_of(const JobSpec& spec) const {
 std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
                                      const std::string& directory, Progress& progress) {
   if (spec.kind == JobKind::kFinetune) {
-    return std::make_unique<FinetuneWork>(shop_, job, spec, directory, progress);
+    return std::make_unique<FinetuneWork>(shop_, versions_, job, spec, directory, progress);
   }
   LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
   return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);

@@ -1,0 +1,110 @@
+// A new version takes the place of the one in force only when it is at least as good.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+
+#include "tests/roles/roles_fixture.h"
+#include "tuner/versions.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RolesTest;
+using testing::RunningStore;
+
+class PromotionByRule : public RolesTest {
+ protected:
+  JobSpec spec() const {
+    JobSpec s;
+    s.deterministic = true;
+    s.trainer.epochs = 12;
+    s.trainer.batch = 8;
+    s.trainer.schedule.lr = 5e-3;
+    s.freeze = "layer1";
+    s.promote = Promote::kRule;
+    return s;
+  }
+  // What hardly learns anything.
+  JobSpec poor() const {
+    JobSpec s = spec();
+    s.trainer.epochs = 1;
+    s.trainer.schedule.lr = 1e-9;
+    return s;
+  }
+  nlohmann::json train(JobSpec s, const std::string& model) {
+    log_.clear();
+    TunerDaemon daemon(tuner("t"), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at(model)));
+    const RunningStore one(store("a", 0, 1), devices_);
+    return outcome(daemon, s);
+  }
+  uint64_t in_force() const {
+    return Versions(real_fs(), at("t/versions.json")).in_force()->version;
+  }
+};
+
+TEST_F(PromotionByRule, AWorseOneWaitsAndAnEquallyGoodOneTakesItsPlace) {
+  const auto first = train(poor(), "base.onnx");
+  EXPECT_EQ(first["in_force"], true);
+  EXPECT_FALSE(first.contains("production_top1"));
+  EXPECT_THAT(log_, HasSubstr("nothing is in force yet"));
+
+  const auto good = train(spec(), "base.onnx");
+  EXPECT_EQ(good["in_force"], true);
+  EXPECT_EQ(good["production_top1"], first["top1"]) << "of the same head on the same photos";
+  ASSERT_GT(good["top1"], first["top1"]) << "or this test says nothing";
+  EXPECT_EQ(in_force(), 2U);
+
+  const auto worse = train(poor(), "base.onnx");
+  EXPECT_EQ(worse["in_force"], false);
+  EXPECT_EQ(worse["version"], 3);
+  EXPECT_EQ(worse["production_top1"], good["top1"]);
+  EXPECT_EQ(in_force(), 2U);
+  const Versions versions(real_fs(), at("t/versions.json"));
+  EXPECT_EQ(versions.aliases().at(kCandidate), 3U);
+  EXPECT_THAT(log_,
+              HasSubstr(fmt::format("top-1 {:.4f} on {} validation photos, against {:.4f} of "
+                                    "version 2",
+                                    worse["top1"].get<double>(), worse["val_photos"].get<int64_t>(),
+                                    good["top1"].get<double>())));
+  EXPECT_THAT(log_, HasSubstr("published as version 3, a candidate"));
+
+  const auto again = train(spec(), "base.onnx");
+  EXPECT_EQ(again["top1"], good["top1"]);
+  EXPECT_EQ(in_force(), 4U);
+}
+
+TEST_F(PromotionByRule, FeaturesOfAnotherExtractorSayNothingSoItWaits) {
+  (void)train(poor(), "base.onnx");
+  JobSpec later = spec();
+  later.freeze = "layer2";
+  const auto result = train(later, "base.onnx");
+  EXPECT_EQ(result["in_force"], false);
+  EXPECT_FALSE(result.contains("production_top1"));
+  EXPECT_EQ(in_force(), 1U);
+  EXPECT_THAT(log_, HasSubstr("the rule cannot be applied, as version 1"));
+}
+
+// Otherwise a new class would only ever be held against the version that knows it.
+TEST_F(PromotionByRule, PhotosOfAClassThatProductionDoesNotKnowAreItsMistakes) {
+  (void)train(spec(), "base.onnx");
+  const int old_val = train(spec(), "t/jobs/1/run/model.onnx")["val_photos"];
+  const std::string folder = at("photos/new");
+  std::filesystem::create_directories(folder);
+  for (int i = 0; i < kPhotos; ++i) {
+    const Image photo = cli::draw_demo_photo(4, cli::Look::kDay, static_cast<uint64_t>(i + 1000));
+    publish(real_fs(), folder + "/" + std::to_string(i) + ".jpg", encode_jpeg(photo)).or_throw();
+  }
+  JobSpec grown = spec();
+  grown.head = "grow";
+  const auto result = train(grown, "t/jobs/2/run/model.onnx");
+  EXPECT_EQ(result["classes"], 4);
+  const double val = result["val_photos"];
+  ASSERT_GT(val, old_val);
+  EXPECT_LE(result["production_top1"].get<double>() * val, old_val);
+  EXPECT_GT(result["production_top1"], 0);
+  EXPECT_EQ(in_force(), 3U);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -85,8 +85,11 @@ void declare_labels_rm(ArgsSpec& args) {
 int run_labels_rm(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const std::string path = args.required("PHOTO");
-  const int64_t photo = photo_named(o, path);
+  // Also for one that is not there: an earlier deletion may have been cut off before its end.
+  const Result<int64_t> found = o.db->find_photo(o.collection, path);
+  const int64_t photo = found.ok() ? *found : 0;
   o.db->remove_photos({&photo, 1}).or_throw();
+  if (!found.ok()) photo_named(o, path);  // says what is wrong
   context.print(
       Json{{"removed", path}},
       path + ": the database holds nothing of it any more; the file itself is untouched\n");

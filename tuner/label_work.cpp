@@ -66,6 +66,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
     if (!read.ok()) return read.status();
     current = std::move(*read);
   }
+  before_ = left_out_ = 0;
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     const Digest& photo = manifest.entry(n).digest;
@@ -104,6 +105,7 @@ Result<int64_t> LabelSink::store_id(const std::string& name) {
 Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows> rows) {
   LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = version_};
   std::vector<Intake::BadRow> bad;
+  std::vector<uint64_t> numbers;  // of the batch
   for (const Intake::Rows& r : rows) {
     const Result<int64_t> store = store_id(r.store);
     if (!store.ok()) return store.status();
@@ -120,11 +122,28 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
                      .store = *store};
       for (const RowLabel& l : *top) label.top_k.push_back({class_ids_[l.class_id], l.score});
       batch.labels.push_back(std::move(label));
+      numbers.push_back(number);
     }
   }
-  const Result<PutReport> put = db_.put_labels(batch);
-  if (!put.ok()) return put.status();
-  labelled_ += put->added;
+  Result<PutReport> put = db_.put_labels(batch);
+  if (put.ok()) {
+    labelled_ += put->added;
+    return bad;
+  }
+  if (put.status().code() != Code::kNotFound) return put.status();
+  // Somebody has deleted a photo meanwhile: the others' labels are kept.
+  const std::vector<NewLabel> all = std::exchange(batch.labels, {});
+  for (size_t i = 0; i < all.size(); ++i) {
+    batch.labels.assign(1, all[i]);
+    put = db_.put_labels(batch);
+    if (put.ok()) {
+      labelled_ += put->added;
+    } else if (put.status().code() == Code::kNotFound) {
+      bad.push_back({numbers[i], "it was deleted"});
+    } else {
+      return put.status();
+    }
+  }
   return bad;
 }
 

@@ -63,6 +63,7 @@ void TunerService::tick() {
   if (active_ && active_->intake) apply(active_, "", active_->intake->tick(now()));
   take_lines();
   collect_versions();
+  ask_again();
   start_next();
   pump_uploads();
 }
@@ -70,6 +71,7 @@ void TunerService::tick() {
 TunerService::Time TunerService::next() const {
   Time next = sessions_.next();
   if (active_ && active_->intake) next = std::min(next, active_->intake->next());
+  if (active_ && active_->again) next = std::min(next, active_->again_at);
   if (!uploads_.empty() && !uploading_ && !stopping_) next = std::min(next, upload_retry_);
   return next;
 }
@@ -232,6 +234,7 @@ void TunerService::stop() {
   stopping_ = true;
   if (!active_) return;
   active_->progress.interrupt();
+  if (std::exchange(active_->again, nullptr)) active_->keeping = false;
   if (!active_->working && !active_->keeping) active_.reset();
 }
 

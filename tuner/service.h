@@ -110,9 +110,12 @@ class TunerService {
     std::optional<EnergyMeter> energy;
     std::unique_ptr<JobWork> work;
     std::unique_ptr<Intake> intake;
-    bool open = false;                           // the sink takes rows
-    bool keeping = false;                        // a task of the keep lane is out
-    bool working = false;                        // one of the job lane
+    bool open = false;     // the sink takes rows
+    bool keeping = false;  // a task of the keep lane is out
+    bool working = false;  // one of the job lane
+    bool away = false;     // where rows are kept; then, to be made again:
+    std::function<Continuation()> again = {};
+    Time again_at{0};
     bool introduced = false;                     // the work has the manifest
     std::vector<Intake::Inventory> inventories;  // for the sink
     std::vector<Intake::Rows> rows;
@@ -168,6 +171,9 @@ class TunerService {
   Status close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
+  void sink_away(const ActivePtr& job, const std::function<Continuation()>& f,
+                 const std::string& why);
+  void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool to_be_in_force(uint64_t job, const JobOutcome& outcome);

@@ -13,6 +13,23 @@ namespace ndtrain {
 
 using Json = nlohmann::ordered_json;
 
+namespace {
+
+constexpr TunerService::Time kAskAgain = std::chrono::seconds(2);
+
+// Thrown by a task that may be made again: where rows are kept is away, as a database that
+// restarts.
+struct SinkAway {
+  std::string why;
+};
+
+void demand(const Status& s) {
+  if (s.code() == Code::kIo) throw SinkAway{s.message()};
+  s.or_throw();
+}
+
+}  // namespace
+
 void TunerService::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
   bool& busy = lane == kKeepLane ? job->keeping : job->working;
   busy = true;
@@ -24,12 +41,15 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
       after = f();
     } catch (const FsyncFailed&) {
       throw;
+    } catch (const SinkAway& away) {
+      return [this, job, f, why = away.why] { sink_away(job, f, why); };
     } catch (const std::exception& e) {
       failure = e.what();
     }
     return [this, job, lane, failure, after] {
       --tasks_;
       (lane == kKeepLane ? job->keeping : job->working) = false;
+      job->away = job->away && lane != kKeepLane;
       take_lines();
       if (stopping_ && current(job) && !job->keeping && !job->working) active_.reset();
       if (!current(job)) return;
@@ -43,6 +63,26 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
       }
     };
   });
+}
+
+// The keep lane stays busy for the job until the task is made again.
+void TunerService::sink_away(const ActivePtr& job, const std::function<Continuation()>& f,
+                             const std::string& why) {
+  --tasks_;
+  take_lines();
+  if (stopping_) {
+    job->keeping = false;
+    if (current(job) && !job->working) active_.reset();
+  }
+  if (!current(job) || stopping_) return;
+  if (!std::exchange(job->away, true)) note(job->id, "waits: " + why);
+  job->again = f;
+  job->again_at = now() + kAskAgain;
+}
+
+void TunerService::ask_again() {
+  if (!active_ || !active_->again || now() < active_->again_at) return;
+  start(active_, kKeepLane, std::exchange(active_->again, nullptr));
 }
 
 // The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
@@ -141,9 +181,10 @@ void TunerService::open_sink(const ActivePtr& job) {
     return end(job, JobState::kFailed, why);
   }
   start(job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
-    for (const Intake::Inventory& i : inventories) job->work->sink().inventory(i).or_throw();
-    auto durable = job->work->sink().open(job->intake->manifest()).or_throw();
-    return [this, job, durable = std::move(durable)] { sink_opened(job, durable); };
+    for (const Intake::Inventory& i : inventories) demand(job->work->sink().inventory(i));
+    auto durable = job->work->sink().open(job->intake->manifest());
+    demand(durable.status());
+    return [this, job, durable = std::move(*durable)] { sink_opened(job, durable); };
   });
 }
 
@@ -223,8 +264,10 @@ void TunerService::pump_keep(const ActivePtr& job) {
   start(job, kKeepLane,
         [this, job, inventories = std::exchange(job->inventories, {}),
          rows = std::exchange(job->rows, {})]() -> Continuation {
-          for (const Intake::Inventory& i : inventories) job->work->sink().inventory(i).or_throw();
-          auto bad = job->work->sink().keep(rows).or_throw();
+          for (const Intake::Inventory& i : inventories) demand(job->work->sink().inventory(i));
+          const auto kept_now = job->work->sink().keep(rows);
+          demand(kept_now.status());
+          const std::vector<Intake::BadRow>& bad = *kept_now;
           std::vector<std::pair<uint64_t, std::vector<Intake::BadRow>>> kept;
           uint64_t n = 0;
           for (const Intake::Rows& r : rows) {
@@ -319,6 +362,7 @@ void TunerService::end(ActivePtr job, JobState state, const std::string& message
   }
   note(job->id, std::string(name_of(state)) + (message.empty() ? "" : ": " + message));
   past_ = total_counts();
+  job->again = nullptr;  // it holds the job
   active_.reset();
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);

@@ -32,8 +32,10 @@ LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
+  // Only the very first: one that was undone would come back.
+  const bool first = db.versions(task).or_throw().empty();
   const int64_t id = db.version(task, version).or_throw();
-  if (!db.in_force(task).or_throw()) db.put_in_force(task, id).or_throw();
+  if (first) db.put_in_force(task, id).or_throw();
   return {.task = task, .source = LabelSource::kModel, .version = id, .labels = {}};
 }
 

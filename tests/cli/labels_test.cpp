@@ -145,6 +145,7 @@ TEST_F(LabelsVerbsTest, ARemovedPhotoIsGoneAndItsFileIsNot) {
   publish(real_fs(), at("p3.jpg"), "bytes").or_throw();
   EXPECT_EQ(ask({"rm", "p3.jpg"}).at("removed"), "p3.jpg");
   EXPECT_THAT(refusal({"history", "p3.jpg"}), HasSubstr("no photo 'p3.jpg'"));
+  EXPECT_THAT(refusal({"rm", "p3.jpg"}), HasSubstr("no photo 'p3.jpg'"));
   EXPECT_EQ(ask({"stats"}).at("photos"), 11);
   EXPECT_TRUE(real_fs().exists(at("p3.jpg")));
   EXPECT_THAT(real_fs().read(at("labels.db")).or_throw(), testing::Not(HasSubstr("p3.jpg")));

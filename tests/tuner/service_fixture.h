@@ -31,25 +31,32 @@ struct WaitingLanes final : Lanes {
 
 // Asks for rows that nobody sends here.
 struct NoWork final : JobWork, RowSink {
-  explicit NoWork(int& alive) : alive_(alive) { ++alive_; }
+  NoWork(int& alive, int& away) : alive_(alive), away_(away) { ++alive_; }
   ~NoWork() override { --alive_; }
   JobQuestion prepare() override { return {.row_bytes = 4}; }
   RowSink& sink() override { return *this; }
   void manifest(const Manifest&, const std::vector<std::string>&) override {}
   bool run(uint32_t) override { return true; }
   JobOutcome finish() override { return {}; }
-  Result<std::vector<uint64_t>> open(const Manifest&) override { return std::vector<uint64_t>(); }
+  Result<std::vector<uint64_t>> open(const Manifest&) override {
+    if (away_ > 0) {
+      --away_;
+      return Status(Code::kIo, "the database restarts");
+    }
+    return std::vector<uint64_t>();
+  }
   Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows>) override {
     return std::vector<Intake::BadRow>();
   }
-  int& alive_;
+  int &alive_, &away_;
 };
 struct NoWorks final : JobWorks {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     EXPECT_EQ(alive, 0);
-    return std::make_unique<NoWork>(alive);
+    return std::make_unique<NoWork>(alive, away);
   }
   int alive = 0;
+  int away = 0;  // so often the sink cannot be reached
 };
 
 class ServiceTest : public ::testing::Test {

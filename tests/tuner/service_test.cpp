@@ -53,6 +53,61 @@ TEST_F(ServiceTest, AResumedJobBeginsWhenTheTasksOfItsFormerLifeAreOver) {
   EXPECT_EQ(works_.alive, 1);
 }
 
+TEST_F(ServiceTest, AJobWaitsWhileWhatKeepsItsRowsIsAway) {
+  works_.away = 2;
+  const uint64_t job = submit();
+  lanes_.run();
+  greet(1, "a");
+  wire::FromStore inventory;
+  inventory.mutable_inventory()->set_job(job);
+  inventory.mutable_inventory()->set_digests(std::string(32, 'x'));
+  inventory.mutable_inventory()->add_labels(1);
+  inventory.mutable_inventory()->add_names("cat");
+  inventory.mutable_inventory()->set_sources(std::string(1, '\2'));
+  inventory.mutable_inventory()->set_last(true);
+  say(1, inventory);
+  lanes_.run();
+  const auto said = [&] {
+    return std::ranges::count(service_.log(job), "waits: the database restarts");
+  };
+  EXPECT_EQ(said(), 1);
+  for (int tries = 1; tries >= 0; --tries) {
+    EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+    const bool early = links_.sent.back().second.has_wanted();
+    EXPECT_FALSE(early) << "nothing is asked for before it can be kept";
+    service_.tick();
+    lanes_.run();
+    EXPECT_EQ(works_.away, tries) << "asked again at once";
+    clock_.advance(std::chrono::seconds(3));
+    service_.tick();
+    lanes_.run();
+  }
+  EXPECT_EQ(said(), 1) << "once is enough";
+  EXPECT_TRUE(std::ranges::any_of(links_.sent, [](auto& m) { return m.second.has_wanted(); }));
+}
+
+TEST_F(ServiceTest, AJobThatWaitsCanBeCancelledAndTheTunerStopped) {
+  for (const bool stop : {false, true}) {
+    works_.away = 1;
+    const uint64_t job = submit();
+    lanes_.run();
+    if (!stop) greet(1, "a");
+    wire::FromStore inventory;
+    inventory.mutable_inventory()->set_job(job);
+    inventory.mutable_inventory()->set_last(true);
+    say(1, inventory);
+    lanes_.run();
+    if (stop) {
+      service_.stop();
+      EXPECT_TRUE(service_.stopped());
+    } else {
+      service_.cancel(job);
+      EXPECT_EQ(service_.job(job).state, JobState::kCancelled);
+    }
+    EXPECT_EQ(works_.alive, 0) << "something holds the job";
+  }
+}
+
 TEST_F(ServiceTest, AFullDiskFailsTheJobAndTheTunerLivesOn) {
   const uint64_t job = submit();
   lanes_.run();

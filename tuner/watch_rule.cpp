@@ -97,13 +97,12 @@ std::string WatchRule::text() const {
 }
 
 WatchRule load_watch_rule(Fs& fs, const std::string& path) {
-  const Result<std::string> text = fs.read(path, limits::kMessage);
-  if (!text.ok()) throw Error(path, ": ", text.status().message());
+  const std::string text = fs.read(path, limits::kMessage).or_throw();
   try {
-    if (path.ends_with(".json")) return parse_watch_rule(*text);
+    if (path.ends_with(".json")) return parse_watch_rule(text);
     if (!path.ends_with(".toml")) throw Error("a rule is a .toml or a .json file");
     std::ostringstream json;
-    json << toml::json_formatter(toml::parse(*text));
+    json << toml::json_formatter(toml::parse(text));
     return parse_watch_rule(json.str());
   } catch (const toml::parse_error& e) {
     throw Error(path, ":", e.source().begin.line, ": ", e.description());

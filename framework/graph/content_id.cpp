@@ -1,4 +1,5 @@
 #include "framework/graph/model.h"
+#include "framework/graph/op.h"
 
 namespace ndtrain {
 namespace {
@@ -49,15 +50,29 @@ class ContentHash {
     for (const std::string& name : n.inputs) use(name);
     hash_.field(static_cast<int64_t>(n.outputs.size()));
     for (const std::string& name : n.outputs) define(name);
-    hash_.field(static_cast<int64_t>(n.attrs.size()));
-    for (const auto& [name, attr] : n.attrs) {
+    const Attrs attrs = with_defaults(n);
+    hash_.field(static_cast<int64_t>(attrs.size()));
+    for (const auto& [name, attr] : attrs) {
       hash_.field(name).field(static_cast<int64_t>(attr.index()));
       std::visit([&](const auto& v) { value(v); }, attr);
     }
   }
 
+  // As a file would bring them back: an import states what was left out.
+  static Attrs with_defaults(const ModelNode& n) {
+    Attrs attrs = n.attrs;
+    const OpDef* def = try_find_op(n.op);
+    for (const AttrSpec& s : def ? def->attrs : std::vector<AttrSpec>()) {
+      if (s.fallback && !attrs.has(s.name)) attrs.set(std::string(s.name), *s.fallback);
+    }
+    return attrs;
+  }
+
   void value(int64_t v) { hash_.field(v); }
-  void value(double v) { hash_.update(&v, sizeof v); }
+  void value(double v) {
+    v = static_cast<float>(v);  // what ONNX keeps of it
+    hash_.update(&v, sizeof v);
+  }
   void value(const std::string& v) { hash_.field(v); }
   void value(const Tensor& v) { tensor(v); }
   template <typename T>

@@ -53,7 +53,7 @@ TEST(ContentId, StructureCounts) {
   const Model m = flattening_model();
   std::vector<Model> others(9, m);
   others[0].nodes[1].op = "Sigmoid";
-  others[1].nodes[0].attrs.set("group", int64_t{1});
+  others[1].nodes[0].attrs.set("group", int64_t{2});
   others[2].nodes[0].attrs.set("pads", Ints{1, 1, 1, 1});
   others[3].nodes[7].inputs.pop_back();
   others[4].inputs[0].dims[0] = 1;
@@ -64,6 +64,13 @@ TEST(ContentId, StructureCounts) {
   std::set<Digest> ids = {content_id(m)};
   for (const Model& other : others) ids.insert(content_id(other));
   EXPECT_EQ(ids.size(), others.size() + 1);
+}
+
+TEST(ContentId, ADefaultThatIsStatedDoesNot) {
+  Model m = flattening_model();
+  m.nodes[0].attrs.set("group", int64_t{1});
+  m.nodes[7].attrs.set("alpha", 1.0);
+  EXPECT_EQ(content_id(m), content_id(flattening_model()));
 }
 
 TEST(ContentId, WiringCounts) {

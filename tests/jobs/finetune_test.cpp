@@ -94,6 +94,8 @@ TEST_F(FinetuneTest, ExportedModelGivesTheAccuracyOfTheRun) {
     const FinetuneResult r = train(c);
     const ModelFile model = load_model(real_fs(), r.model);
     EXPECT_EQ(model.classes, (std::vector<std::string>{"c0", "c1", "c2"}));
+    save_model(real_fs(), at("again.onnx"), model);
+    EXPECT_EQ(load_model(real_fs(), at("again.onnx")).id(), model.id());
     NoProgress quiet;
     const LabelledPhotos val = read_image_folder(real_fs(), at("photos/val")).or_throw();
     const PhotoSet set =

@@ -78,6 +78,8 @@ TEST_F(NearData, ThePublishedVersionLabelsPhotosWhereTheyAre) {
   s.trainer.epochs = 8;
   const auto trained = outcome(daemon, s);
   EXPECT_EQ(trained["version"], 1);
+  EXPECT_EQ(trained["model_id"], to_hex(load_model(real_fs(), trained["model"]).id()))
+      << "labels would be by another version, made here or there";
   EXPECT_THAT(real_fs().read(at("state-a/in_force.json")).or_throw(), HasSubstr("\"version\":1"));
 }
 

@@ -5,6 +5,9 @@
 
 #include <cmath>
 
+#include "framework/core/memory_fs.h"
+#include "framework/onnx/export.h"
+#include "framework/onnx/import.h"
 #include "tests/graph/model_builder.h"
 
 namespace ndtrain {
@@ -127,6 +130,17 @@ TEST(Head, AnOpThatDoesNotDecideTheClassesIsRefused) {
   m.outputs = {"column"};
   EXPECT_THAT(error_of([&] { with_new_classifier(m, 9, 0); }),
               AllOf(HasSubstr("'fc.w'"), HasSubstr("--head linear")));
+}
+
+// What is trained in memory is the same model when it is loaded from its file.
+TEST(Head, AChangedModelKeepsItsIdThroughAFile) {
+  MemoryFs fs;
+  for (const Model& m :
+       {with_linear_head(convolution_head(), 5, 1), with_new_classifier(flattening_model(), 9, 1),
+        with_rounded_features(convolution_head(), {"f4"})}) {
+    export_model(fs, "m.onnx", m).or_throw();
+    EXPECT_EQ(content_id(import_model(fs, "m.onnx")), content_id(m));
+  }
 }
 
 TEST(Head, ALinearHeadReadsThePooledFeatures) {

@@ -19,13 +19,14 @@ using Json = nlohmann::ordered_json;
 }  // namespace
 
 FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
-                           JobSpec spec, std::string directory, Progress& progress)
+                           JobSpec spec, std::string directory, Progress& progress, Truths truths)
     : shop_(shop),
       versions_(versions),
       job_(job),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
-      progress_(progress) {
+      progress_(progress),
+      truths_(std::move(truths)) {
   if (spec_.memory == 0) spec_.memory = half_of_free_memory();
 }
 
@@ -67,7 +68,8 @@ JobQuestion FinetuneWork::prepare() {
                 .runs = spec_.runs,
                 .val_split = spec_.val_split,
                 .classes = model_.classes,
-                .add_classes = spec_.head == "grow"};
+                .add_classes = spec_.head == "grow",
+                .truths = truths_()};
   return q;
 }
 

@@ -24,8 +24,11 @@ struct Workshop {
 
 class FinetuneWork final : public JobWork {
  public:
+  // What people say of photos elsewhere than at the stores; called once, on the job's lane.
+  using Truths = std::function<std::vector<PhotoClaim>()>;
+
   FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
-               std::string directory, Progress& progress);
+               std::string directory, Progress& progress, Truths truths);
 
   JobQuestion prepare() override;
   RowSink& sink() override { return sink_ ? *sink_ : static_cast<RowSink&>(*spool_); }
@@ -59,6 +62,7 @@ class FinetuneWork final : public JobWork {
   JobSpec spec_;
   std::string directory_;
   Progress& progress_;
+  Truths truths_;
   ModelFile model_;
   TransferModel transfer_;
   std::vector<TensorType> row_types_;

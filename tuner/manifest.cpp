@@ -36,6 +36,12 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
       names.insert(claim.label);
     }
   }
+  for (const PhotoClaim& truth : rules.truths) {
+    const auto photo = photos.find(truth.digest);
+    if (photo == photos.end()) continue;
+    photo->second.labels.emplace(-static_cast<int>(truth.source), truth.label);
+    names.insert(truth.label);
+  }
   std::set<std::string> unknown = names;
   for (const std::string& name : rules.classes) unknown.erase(name);
   if (rules.add_classes || unknown.empty()) {

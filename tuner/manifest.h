@@ -14,6 +14,14 @@
 
 namespace ndtrain {
 
+// What one store says of one of its photos.
+struct PhotoClaim {
+  Digest digest{};
+  std::string label;  // "": none
+  LabelSource source = LabelSource::kFolder;
+  std::string path = {};  // below the store's photo directory, where the job asks for it
+};
+
 struct ManifestRules {
   uint64_t seed = 0;
   uint32_t runs = 1;       // of training photos, numbered from 1; run 0 is validation
@@ -23,18 +31,12 @@ struct ManifestRules {
   // when every label is one of them.
   bool add_classes = false;
   bool only_labelled = true;  // leaves out photos without a label
+  // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
+  std::vector<PhotoClaim> truths = {};
 };
 
 // Run of a photo: 0 for validation, else 1 to rules.runs.
 uint32_t run_of(const Digest& photo, const ManifestRules& rules);
-
-// What one store says of one of its photos.
-struct PhotoClaim {
-  Digest digest{};
-  std::string label;  // "": none
-  LabelSource source = LabelSource::kFolder;
-  std::string path = {};  // below the store's photo directory, where the job asks for it
-};
 
 class Manifest {
  public:

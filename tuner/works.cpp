@@ -20,10 +20,37 @@ PublishedModel Works::model_of(const JobSpec& spec) const {
 std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
                                      const std::string& directory, Progress& progress) {
   if (spec.kind == JobKind::kFinetune) {
-    return std::make_unique<FinetuneWork>(shop_, versions_, job, spec, directory, progress);
+    return std::make_unique<FinetuneWork>(shop_, versions_, job, spec, directory, progress,
+                                          [this] { return truths(); });
   }
   LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
   return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);
+}
+
+std::vector<PhotoClaim> Works::truths() const {
+  const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
+  if (db.status().code() == Code::kNotFound) return {};
+  db.status().or_throw();
+  LabelQuery query{.sources = {LabelSource::kHuman, LabelSource::kImport}, .limit = 10'000};
+  const auto collection = existing_collection(**db, std::string(kDefaultCollection));
+  const auto task = existing_task(**db, std::string(kDefaultTask));
+  for (const Status& s : {collection.status(), task.status()}) {
+    if (s.code() == Code::kNotFound) return {};
+    s.or_throw();
+  }
+  query.collection = *collection;
+  query.task = *task;
+  std::vector<PhotoClaim> claims;
+  for (bool more = true; more;) {
+    LabelPage page = (*db)->query(query).or_throw();
+    for (LabelRow& row : page.rows) {
+      claims.push_back(
+          {.digest = row.digest, .label = std::move(row.class_name), .source = row.source});
+    }
+    more = page.next.has_value();
+    if (more) query.after = *page.next;
+  }
+  return claims;
 }
 
 LabelDb& Works::labels() {

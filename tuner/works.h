@@ -21,6 +21,9 @@ class Works final : public JobWorks {
                                 Progress& progress) override;
   // The label database, opened the first time. From any thread; throws Error.
   LabelDb& labels();
+  // What people have said of photos of the default collection and task, if the database is there.
+  // From any thread; throws Error.
+  std::vector<PhotoClaim> truths() const;
 
  private:
   PublishedModel model_of(const JobSpec& spec) const;

@@ -173,6 +173,27 @@ TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
   EXPECT_NEAR(result["top1"], static_cast<double>(right) / kPhotos, 1e-9);
 }
 
+TEST_F(NearData, LabelsThatPeopleSetInTheDatabaseAreTrainedOn) {
+  const nlohmann::json before = run(spec(1, 1), "tuner");
+  const auto db = open_label_db("sqlite:" + at("tuner/labels.db")).or_throw();
+  const int64_t collection = db->collection("default").or_throw();
+  const int64_t task = db->task("default").or_throw();
+  std::vector<PhotoPlace> places;
+  for (const char* name : {"c0/0.jpg", "c1/1.jpg", "c2/2.jpg"}) {
+    places.push_back({name, sha256(real_fs().read(at("photos/") + name).or_throw())});
+  }
+  (void)db->add_photos(collection, places).or_throw();
+  for (const PhotoPlace& p : places) {
+    set_label(*db, collection, task, p.path, "odd one", 1).or_throw();
+  }
+  JobSpec again = spec(1, 1);
+  again.head = "linear";
+  again.seed = 1;
+  const nlohmann::json after = run(again, "tuner");
+  EXPECT_EQ(before["classes"], kClasses);
+  EXPECT_EQ(after["classes"], kClasses + 1);
+}
+
 TEST_F(NearData, AStoreThatComesBackAndATunerThatStartsAgainChangeNothing) {
   const std::string undisturbed = run(spec(2, 3), "calm")["model_id"];
   JobSpec s = spec(2, 3);

@@ -51,6 +51,23 @@ TEST(Manifest, NumbersPhotosByDigestAndEveryPhotoIsInOneRun) {
   for (uint64_t n = 1; n < m.size(); ++n) EXPECT_LT(m.entry(n - 1).digest, m.entry(n).digest);
 }
 
+TEST(Manifest, WhatPeopleSayElsewhereCountsForPhotosThatAreHeld) {
+  const Inventories photos{{claim(1, "cat"), claim(2, ""), claim(3, "dog", LabelSource::kHuman)}};
+  const Manifest m(
+      photos,
+      {.truths = {claim(1, "lion", LabelSource::kHuman), claim(2, "dog", LabelSource::kImport),
+                  claim(3, "wolf", LabelSource::kImport), claim(4, "bird", LabelSource::kHuman)}});
+  ASSERT_EQ(m.size(), 3u);
+  std::map<Digest, std::string> labels;
+  for (uint64_t n = 0; n < m.size(); ++n) {
+    labels[m.entry(n).digest] = m.classes().at(static_cast<size_t>(m.entry(n).label));
+  }
+  EXPECT_EQ(labels.at(claim(1, "").digest), "lion");
+  EXPECT_EQ(labels.at(claim(2, "").digest), "dog");
+  EXPECT_EQ(labels.at(claim(3, "").digest), "dog") << "an import does not outrank a person";
+  EXPECT_EQ(std::ranges::count(m.classes(), "bird"), 0) << "nobody holds that photo";
+}
+
 TEST(Manifest, TheSeedDealsTrainingPhotosToRunsAndNeverMovesTheSplit) {
   const Inventories photos{claims(0, 200)};
   const Manifest a(photos, {.seed = 1, .runs = 2}), b(photos, {.seed = 2, .runs = 2});

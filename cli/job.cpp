@@ -70,7 +70,8 @@ void show(Context& context, const Json& job) {
   }
   if (job["result"].contains("report")) {
     std::string from;
-    for (const auto& [what, rows] : job["result"]["report"].value("made_from", Json()).items()) {
+    const Json made_from = job["result"]["report"].value("made_from", Json::object());
+    for (const auto& [what, rows] : made_from.items()) {
       from += fmt::format("{}{} {}", from.empty() ? "" : ", ", what, rows.get<uint64_t>());
     }
     if (!from.empty()) text += fmt::format("{:<32} {}\n", "made from", from);

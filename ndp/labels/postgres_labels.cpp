@@ -22,11 +22,12 @@ CREATE TEMP TABLE new_labels (photo BIGINT, seq BIGINT, class BIGINT, score DOUB
 // nothing of the tables above, might take for whole scans.
 constexpr const char* kBeginToWrite =
     "BEGIN; SELECT pg_advisory_xact_lock(1313100876);"
-    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+    "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL jit = off";
 // Pages come in the order of an index; where the planner expects few rows, it would read all that
-// match and sort them.
+// match and sort them. What is off counts as very dear, and so dear a plan would be compiled first.
 constexpr const char* kBeginToRead =
-    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL enable_sort = off";
+    "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
+    "SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
 class Row final : public SqlRow {
  public:

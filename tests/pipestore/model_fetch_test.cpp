@@ -10,25 +10,15 @@
 #include "ndp/deltas/delta.h"
 #include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"
+#include "tests/support/waiting_lanes.h"
 
 namespace ndtrain {
 namespace {
 
+using support::WaitingLanes;
 using testing::drawn;
 using ::testing::HasSubstr;
 using testing::some_model;
-
-struct WaitingLanes final : Lanes {
-  void start(size_t, Task task) override { tasks.push_back(std::move(task)); }
-  void run() {
-    while (!tasks.empty()) {
-      const Task task = std::move(tasks.front());
-      tasks.pop_front();
-      if (const Continuation after = task()) after();
-    }
-  }
-  std::deque<Task> tasks;
-};
 
 std::string version(uint64_t seed) {
   Model m = some_model();

@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/memory_fs.h"
+#include "tests/support/waiting_lanes.h"
 #include "tuner/service.h"
 
 namespace ndtrain::testing {
+
+using support::WaitingLanes;
 
 struct Links final : LinkServer {
   std::string address() const override { return "here"; }
@@ -14,19 +17,6 @@ struct Links final : LinkServer {
   void close(LinkId) override {}
 
   std::vector<std::pair<LinkId, wire::ToStore>> sent;
-};
-
-// Tasks wait until run().
-struct WaitingLanes final : Lanes {
-  void start(size_t, Task task) override { tasks.push_back(std::move(task)); }
-  void run() {
-    while (!tasks.empty()) {
-      const Task task = std::move(tasks.front());
-      tasks.pop_front();
-      if (const Continuation after = task()) after();
-    }
-  }
-  std::deque<Task> tasks;
 };
 
 // Asks for rows that nobody sends here.

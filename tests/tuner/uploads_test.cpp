@@ -6,11 +6,13 @@
 #include "framework/core/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/labels/labels_fixture.h"
+#include "tests/support/waiting_lanes.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
 namespace {
 
+using support::WaitingLanes;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
@@ -130,18 +132,6 @@ struct Links final : LinkServer {
   void close(LinkId link) override { closed.push_back(link); }
   std::vector<std::pair<LinkId, wire::ToStore>> sent;
   std::vector<LinkId> closed;
-};
-
-struct WaitingLanes final : Lanes {
-  void start(size_t, Task task) override { tasks.push_back(std::move(task)); }
-  void run() {
-    while (!tasks.empty()) {
-      const Task task = std::move(tasks.front());
-      tasks.pop_front();
-      if (const Continuation after = task()) after();
-    }
-  }
-  std::deque<Task> tasks;
 };
 
 struct NoWorks final : JobWorks {

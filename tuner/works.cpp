@@ -28,6 +28,7 @@ std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
 }
 
 std::vector<PhotoClaim> Works::truths() const {
+  if (labels_.empty()) return {};
   const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
   if (db.status().code() == Code::kNotFound) return {};
   db.status().or_throw();

@@ -13,7 +13,7 @@ namespace ndtrain {
 
 class Works final : public JobWorks {
  public:
-  // `labels`: the url of the label database, opened when a relabel first needs it.
+  // `labels`: the url of the label database, opened when a relabel first needs it; "": none.
   Works(const Workshop& shop, const Versions& versions, std::string labels)
       : shop_(shop), versions_(versions), labels_(std::move(labels)) {}
 

@@ -40,17 +40,24 @@ void Watcher::tick() {
   if (working_ || !watch_.wants_to_look()) return;
   drop_model();
   const std::optional<PublishedModel> in_force = setting_.versions.in_force();
-  WatchQuestion question{.enough = watch_.rule().labels, .times = watch_.times()};
+  WatchQuestion question{
+      .trained = trained(), .enough = watch_.rule().labels, .times = watch_.times()};
   if (in_force) question.in_force = in_force->content;
-  for (const auto& [id, job] : setting_.service.jobs()) {
-    if (trains(job) && job.state == JobState::kDone) {
-      question.trained = std::max(question.trained, job.submitted);
-    }
-  }
   start([this, in_force, question] {
     const WatchSight sight = see(question).or_throw();
-    return [this, in_force, sight] { looked(sight, in_force); };
+    return [this, in_force, sight, question] {
+      if (trained() != question.trained) return;  // its truths are trained on by now: look again
+      looked(sight, in_force);
+    };
   });
+}
+
+int64_t Watcher::trained() const {
+  int64_t newest = 0;
+  for (const auto& [id, job] : setting_.service.jobs()) {
+    if (trains(job) && job.state == JobState::kDone) newest = std::max(newest, job.submitted);
+  }
+  return newest;
 }
 
 Result<WatchSight> Watcher::see(const WatchQuestion& question) {

@@ -32,6 +32,7 @@ class Watcher {
   std::string json() const { return watch_.json(); }
 
  private:
+  int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
   Result<WatchSight> see(const WatchQuestion& question);  // on the lane
   Digest whole_model(const std::optional<PublishedModel>& in_force);
   void start(std::function<Continuation()> f);

@@ -1,38 +1,16 @@
 // What becomes of a job's version.
 #include <gmock/gmock.h>
 
+#include "tests/tuner/given_work.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain {
 namespace {
 
+using testing::GivenWorks;
 using ::testing::HasSubstr;
 using testing::Links;
 using testing::WaitingLanes;
-
-// Gives what the test says, from one photo that the Tuner has itself.
-struct GivenWork final : JobWork, RowSink {
-  explicit GivenWork(const std::function<JobOutcome()>& f) : finish_(f) {}
-  JobQuestion prepare() override {
-    const PhotoClaim photo{.digest = sha256("a photo"), .label = "rose"};
-    return {.row_bytes = 4, .local = std::vector{photo}};
-  }
-  RowSink& sink() override { return *this; }
-  void manifest(const Manifest&, const std::vector<std::string>&) override {}
-  bool run(uint32_t) override { return true; }
-  JobOutcome finish() override { return finish_(); }
-  Result<std::vector<uint64_t>> open(const Manifest&) override { return std::vector<uint64_t>(); }
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows>) override {
-    return std::vector<Intake::BadRow>();
-  }
-  const std::function<JobOutcome()>& finish_;
-};
-struct GivenWorks final : JobWorks {
-  std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
-    return std::make_unique<GivenWork>(finish);
-  }
-  std::function<JobOutcome()> finish;
-};
 
 class ServicePromotionTest : public ::testing::Test {
  protected:

@@ -110,6 +110,7 @@ class LabelsBench {
       json[fmt::format("{}_query_ms", name)] = median(times);
       json[fmt::format("{}_query_slowest_ms", name)] = times.back();
     };
+    json["settle_s"] = seconds_of([&] { db_.settle().or_throw(); });
     timed_query("by_label", {.class_id = 0});
     timed_query("no_stale", {.stale = true});
     const int64_t third = db_.version(task_, {.content = sha256("third"), .created = 3}).or_throw();

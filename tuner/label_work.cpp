@@ -18,6 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kAtOnce = 10'000;  // photos in one transaction
+constexpr int64_t kMany = 10'000;   // labels that are worth tidying up after
 
 }  // namespace
 
@@ -199,6 +200,9 @@ void LabelWork::manifest(const Manifest& manifest, const std::vector<std::string
 JobOutcome LabelWork::finish() {
   if (spool_) return evaluation();
   if (preview_) return {.result = preview_->report(), .model = std::nullopt};
+  if (labels_->labelled() >= kMany) {
+    if (const Status s = db_->settle(); !s.ok()) progress_.say("labels: " + s.message());
+  }
   const Json result = {{"version", labels_->version()},
                        {"photos", manifest_->size()},
                        {"labelled", labels_->labelled()},

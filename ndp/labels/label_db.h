@@ -76,6 +76,10 @@ class LabelDb {
   virtual Result<std::vector<CollectedPhoto>> photos_without(int64_t version, int64_t collection,
                                                              int64_t after, int64_t limit) = 0;
 
+  // When many labels have been replaced: queries need not pass over those that were, from now on.
+  // Others read and write meanwhile.
+  virtual Status settle() = 0;
+
   virtual Result<LabelPage> query(const LabelQuery& query) = 0;
   // All labels a photo ever had, newest first; `path` is empty.
   virtual Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) = 0;

@@ -232,4 +232,7 @@ void PostgresLabels::scrub() {
   db_.execute("RESET lock_timeout");
 }
 
+// Its own daemon does so too, but up to a minute later, and the first query until then pays.
+void PostgresLabels::sweep() { db_.start("VACUUM labels"); }
+
 }  // namespace ndtrain

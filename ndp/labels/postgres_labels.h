@@ -27,6 +27,7 @@ class PostgresLabels final : public SqlLabels {
                                                  std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
+  void sweep() override;
 
  private:
   explicit PostgresLabels(const std::string& url);

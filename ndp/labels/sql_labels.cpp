@@ -130,6 +130,16 @@ Result<int64_t> SqlLabels::find_photo(int64_t collection, std::string_view path)
   });
 }
 
+Status SqlLabels::settle() {
+  const std::lock_guard lock(mutex_);
+  try {
+    sweep();
+    return {};
+  } catch (const sql::Failure& failure) {
+    return failure.status;
+  }
+}
+
 Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
   const Result<int64_t> removed = writing([&] {
     int64_t n = 0;

@@ -54,6 +54,7 @@ class SqlLabels : public LabelDb {
                                            std::span<const int64_t> photos) override;
   Result<std::vector<CollectedPhoto>> photos_without(int64_t version, int64_t collection,
                                                      int64_t after, int64_t limit) override;
+  Status settle() override;
   Result<LabelPage> query(const LabelQuery& query) override;
   Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) override;
   Result<LabelStats> stats(int64_t collection, int64_t task) override;
@@ -80,6 +81,8 @@ class SqlLabels : public LabelDb {
   virtual void write(const LabelWrites& writes) = 0;
   // Outside of transactions: makes the files forget what was deleted.
   virtual void scrub() = 0;
+  // Outside of transactions: drops what was replaced from tables and indexes.
+  virtual void sweep() = 0;
 
  private:
   template <typename F>

@@ -28,6 +28,7 @@ class SqliteLabels final : public SqlLabels {
                                                  std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
+  void sweep() override {}  // SQLite has dropped it with each transaction
 
  private:
   explicit SqliteLabels(const std::string& path) : db_(path) {}

@@ -64,6 +64,21 @@ TEST_P(LabelsTest, ClassIdsSurviveAddingAndReordering) {
   EXPECT_THAT(db->class_ids(other, red).or_throw(), ElementsAre(cat));
 }
 
+TEST_P(LabelsTest, SettlingChangesNothingThatIsAsked) {
+  const auto all = [&] {
+    return db->query({.collection = collection, .task = task}).or_throw().rows;
+  };
+  for (const char* name : {"first", "second"}) {
+    LabelBatch batch{.task = task, .version = version(name, 1)};
+    for (const int64_t photo : photos) batch.labels.push_back({.photo = photo, .class_id = dog});
+    EXPECT_EQ(db->put_labels(batch).or_throw().added, std::ssize(photos));
+  }
+  const auto before = all();
+  db->settle().or_throw();
+  EXPECT_EQ(all().size(), before.size());
+  EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 2u);
+}
+
 TEST_P(LabelsTest, NamesAreFoundAgain) {
   EXPECT_EQ(db->collection(kDefaultCollection).or_throw(), collection);
   EXPECT_NE(db->collection("other").or_throw(), collection);

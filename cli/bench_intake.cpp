@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <thread>
 
+#include "cli/bench_roles.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
-#include "ndp/pipestore/service.h"
 #include "tuner/service.h"
 #include "tuner/spool.h"
 
@@ -77,28 +76,6 @@ class IntakeWorks final : public JobWorks {
   Context& context_;
   size_t row_bytes_;
 };
-
-// One turn of a role: its next event, and what its lanes have finished.
-template <typename Service, typename Message>
-void turn(Service& service, LinkEvents<Message>& events, ThreadLanes& lanes) {
-  auto event = events.take(std::chrono::milliseconds(20));
-  for (; event; event = events.take(std::chrono::nanoseconds(0))) service.handle(std::move(*event));
-  for (const Continuation& after : lanes.take_finished()) after();
-  service.tick();
-}
-
-void run_store(Context& context, const std::string& state_path, const std::string& address,
-               RowMaker& maker, const std::atomic<bool>& stop) {
-  StateDirectory state = StateDirectory::open(context.fs(), state_path, "pipestore").or_throw();
-  LinkEvents<wire::ToStore> events;
-  ThreadLanes lanes(PipeStoreService::kLanes, [&] { events.wake(); });
-  wire::Hello hello;
-  hello.set_store("memory");
-  PipeStoreService service({context.fs(), context.clock(), state, lanes, maker,
-                            [&](LinkId id) { return LinkClient::dial(address, {}, id, events); }},
-                           hello, 1);
-  while (!stop) turn(service, events, lanes);
-}
 
 }  // namespace
 

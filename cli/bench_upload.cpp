@@ -6,9 +6,9 @@
 #include <mutex>
 #include <thread>
 
+#include "cli/upload_client.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
-#include "ndp/http/http_client.h"
 #include "ndp/photos/photo_source.h"
 
 namespace ndtrain::cli {
@@ -17,15 +17,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
-
-// The address of http://HOST:PORT/…, or of HOST:PORT.
-std::string address_of(std::string url) {
-  constexpr std::string_view kHttp = "http://";
-  if (url.starts_with(kHttp)) url.erase(0, kHttp.size());
-  url.erase(std::min(url.find('/'), url.size()));
-  if (url.find(':') == std::string::npos) throw UsageError("URL: http://HOST:PORT is needed");
-  return url;
-}
 
 // The same picture as another file: with a comment behind its first two bytes. Only JPEG files.
 std::string with_comment(const std::string& file, const std::string& text) {
@@ -82,17 +73,11 @@ class Load {
     const auto n = static_cast<int64_t>(files_.size());
     const std::string& file = files_[static_cast<size_t>(i % n)];
     const std::string bytes = with_comment(file, mark_ + std::to_string(i));
-    Result<HttpResponse> r = post(address_, bytes);
-    if (r.ok() && r->status == 307 && r->headers.contains("Location")) {
-      r = post(address_of(r->headers.at("Location")), bytes);
-    }
+    const Result<UploadAnswer> r = upload_photo(address_, bytes);
     const double took = seconds(Clock::now() - due);
     const std::lock_guard lock(mutex_);
-    ++statuses_[r.ok() ? std::to_string(r->status) : "none"];
-    if (r.ok() && r->status < 300) times_.push_back(took);
-  }
-  static Result<HttpResponse> post(const std::string& address, const std::string& bytes) {
-    return HttpClient(address, std::chrono::seconds(60)).post("/photos", bytes, "image/jpeg");
+    ++statuses_[r.ok() ? std::to_string(r->response.status) : "none"];
+    if (r.ok() && r->response.status < 300) times_.push_back(took);
   }
 
   const std::vector<std::string> files_;
@@ -120,7 +105,7 @@ void declare_bench_upload(ArgsSpec& args) {
 }
 
 int run_bench_upload(Context& context, const Args& args) {
-  const std::string address = address_of(args.required("URL"));
+  const std::string address = http_address(args.required("URL"));
   DirectorySource source(context.fs(), args.required("photos"));
   std::vector<std::string> files;
   for (const PhotoRef& p : source.list("", 1024).or_throw().photos) {

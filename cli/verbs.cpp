@@ -11,6 +11,7 @@ VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_intake);
 VERB(bench_labels);
+VERB(bench_relabel);
 VERB(bench_train);
 VERB(bench_upload);
 VERB(cache_gc);
@@ -238,6 +239,11 @@ std::span<const Verb> verbs() {
            "--state DIR [--photos N] [--row-bytes N]",
            "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
            run_bench_intake},
+      Verb{"bench relabel", "how fast a new head labels photos whose features are kept",
+           "--state DIR [options]",
+           "  ndtrain bench relabel --state /tmp/relabel\n"
+           "  ndtrain bench relabel --state /tmp/relabel --db postgresql://me@/bench\n",
+           declare_bench_relabel, run_bench_relabel},
       Verb{"bench labels", "how fast labels get into a database, and answers out of one",
            "--db URL [--photos N] [--classes C]",
            "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",

@@ -100,9 +100,13 @@ Result<StoreInventory> PhotoRowMaker::scan() {
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
   const auto twice = std::ranges::unique(inventory.photos, {}, &StorePhoto::digest);
   inventory.photos.erase(twice.begin(), twice.end());
-  known_ = inventory.photos.size();
-  inventory_ = inventory;
+  take(inventory);
   return inventory;
+}
+
+void PhotoRowMaker::take(StoreInventory inventory) {
+  known_ = inventory.photos.size();
+  inventory_ = std::move(inventory);
 }
 
 Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::string& extractor,

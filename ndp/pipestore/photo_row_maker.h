@@ -34,7 +34,7 @@ struct PhotoRowConfig {
   Courtesy* courtesy = nullptr;  // to those who upload
 };
 
-class PhotoRowMaker final : public RowMaker {
+class PhotoRowMaker : public RowMaker {
  public:
   // Throws Error when the catalogue or the cache cannot be had.
   PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock);
@@ -47,6 +47,10 @@ class PhotoRowMaker final : public RowMaker {
   Result<Made> make(std::span<const size_t> places) override;
 
   SegmentStore& cache() { return *cache_; }
+
+ protected:
+  // What there is, when it is not a directory that says so.
+  void take(StoreInventory inventory);
 
  private:
   // How many of `n` photos the next piece of work has.

@@ -208,6 +208,7 @@ std::string report_html(Fs& fs, const ReportInput& r) {
   out += fmt::format("<p>The weights are those of epoch {}.</p>\n", r.best_epoch);
   out += "<h2>Confusion</h2>\n";
   out += r.classes.size() <= kMatrixClasses ? matrix(r) : confused_pairs(r);
+  if (r.photos.empty()) return out;  // they are elsewhere
   return out +
          "<h2>The worst photos</h2>\n<p>Validation photos whose true class got the least "
          "probability.</p>\n" +

@@ -69,7 +69,7 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
     save("best.safetensors");
   }
   run_.add_epoch(row);
-  save("last.safetensors");
+  if (val) save("last.safetensors");
   return true;
 }
 

@@ -1,5 +1,6 @@
-// Epochs of a training, with a checkpoint and a row in the run directory after each, and the models
-// it leaves behind. Used by the fine-tuning on one machine and by the Tuner.
+// Epochs of a training, with a row in the run directory after each and a checkpoint after those
+// that are evaluated, and the models it leaves behind. Used by the fine-tuning on one machine and
+// by the Tuner.
 #pragma once
 
 #include <chrono>
@@ -25,8 +26,8 @@ class TrainingLoop {
   // another training.
   bool restore();
   // The next epoch, or the rest of it, of `epochs` in all; evaluates on `val` (nullptr: not after
-  // this epoch) and keeps the best that was evaluated; with an empty `val`, the last. False:
-  // interrupted, and saved in the middle.
+  // this epoch, which is trained again after a crash) and keeps the best that was evaluated; with
+  // an empty `val`, the last. False: interrupted, and saved in the middle.
   bool train_epoch(Dataset& train, Dataset* val, int64_t epochs);
   // Back to the weights of the best epoch.
   void restore_best();

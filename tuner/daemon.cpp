@@ -1,5 +1,6 @@
 #include "tuner/daemon.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <random>
 #include <thread>
@@ -7,6 +8,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "tuner/http_api.h"
+#include "tuner/http_labels.h"
 #include "tuner/watcher.h"
 #include "tuner/works.h"
 
@@ -55,6 +57,7 @@ struct TunerDaemon::Parts {
     }
     if (config.http.empty()) return;
     auto routes = tuner_routes([this](const auto& g) { return call(g); }, models, versions);
+    for (HttpServer::Route& r : http_labels.routes()) routes.push_back(std::move(r));
     routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
@@ -135,6 +138,7 @@ struct TunerDaemon::Parts {
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::unique_ptr<Watcher> watcher;
+  HttpLabels http_labels{labels, versions, system_clock()};
   std::unique_ptr<HttpServer> http;
   std::mutex mutex;
   std::condition_variable called;

@@ -102,15 +102,12 @@ int run_labels_stats(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const LabelStats stats = o.db->stats(o.collection, o.task).or_throw();
   const auto in_force = o.db->in_force(o.task).or_throw();
-  Json json = {{"photos", stats.photos}, {"labelled", stats.labelled}, {"stale", stats.stale}};
-  std::string text = table(json);
+  Json json = to_json(stats);
+  std::string text =
+      table({{"photos", stats.photos}, {"labelled", stats.labelled}, {"stale", stats.stale}});
   const auto counts = [&](const char* title, const auto& by_name) {
-    json[title] = Json::object();
     text += fmt::format("\n{}\n", title);
-    for (const auto& [name, n] : by_name) {
-      json[title][name] = n;
-      text += fmt::format("  {:<24} {}\n", name, n);
-    }
+    for (const auto& [name, n] : by_name) text += fmt::format("  {:<24} {}\n", name, n);
   };
   counts("by_source", stats.by_source);
   counts("by_class", stats.by_class);

@@ -1,7 +1,5 @@
 #include "cli/labels_args.h"
 
-#include <fmt/format.h>
-
 namespace ndtrain::cli {
 
 void declare_database(ArgsSpec& args) {
@@ -52,29 +50,11 @@ LabelQuery query_of(const OpenLabels& o, const Args& args) {
 }
 
 int64_t class_named(const OpenLabels& o, const std::string& name) {
-  for (const ClassInfo& c : o.db->classes(o.task).or_throw()) {
-    if (c.name == name) return c.id;
-  }
-  throw Error("no class of this task is called '", name, "'");
+  return existing_class(*o.db, o.task, name).or_throw();
 }
 
 int64_t version_named(const OpenLabels& o, const std::string& name) {
-  if (name == "in-force") {
-    const auto version = o.db->in_force(o.task).or_throw();
-    if (!version) throw Error("no version of this task is in force");
-    return *version;
-  }
-  std::vector<int64_t> found;
-  std::string there;
-  for (const VersionInfo& v : o.db->versions(o.task).or_throw()) {
-    const std::string content = to_hex(v.content);
-    if (std::to_string(v.id) == name) return v.id;
-    if (name.size() >= 4 && content.starts_with(name)) found.push_back(v.id);
-    there += fmt::format("{}{} ({})", there.empty() ? "" : ", ", v.id, content.substr(0, 12));
-  }
-  if (found.size() == 1) return found[0];
-  throw Error(found.empty() ? "no" : "more than one", " version of this task is '", name,
-              there.empty() ? "'; there are none" : "'; there are " + there);
+  return existing_version(*o.db, o.task, name).or_throw();
 }
 
 int64_t photo_named(const OpenLabels& o, const std::string& path) {
@@ -84,20 +64,6 @@ int64_t photo_named(const OpenLabels& o, const std::string& path) {
                 "'; relabel its directory first, and give the path below it");
   }
   return Result<int64_t>(photo).or_throw();
-}
-
-Json to_json(const LabelRow& r) {
-  Json j;
-  if (!r.path.empty()) j["path"] = r.path;
-  j["label"] = r.class_name;
-  if (r.score) j["score"] = *r.score;
-  j["source"] = name_of(r.source);
-  if (r.version) j["version"] = *r.version;
-  j["time"] = r.time;
-  if (!r.store.empty()) j["store"] = r.store;
-  if (r.at_random) j["at_random"] = true;
-  if (r.withdrawn) j["withdrawn"] = true;
-  return j;
 }
 
 }  // namespace ndtrain::cli

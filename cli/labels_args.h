@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/verb.h"
-#include "ndp/labels/label_db.h"
+#include "ndp/labels/label_json.h"
 
 namespace ndtrain::cli {
 
@@ -23,7 +23,5 @@ int64_t class_named(const OpenLabels& o, const std::string& name);
 // A version by its number, the beginning of its content in hex, or "in-force".
 int64_t version_named(const OpenLabels& o, const std::string& name);
 int64_t photo_named(const OpenLabels& o, const std::string& path);
-
-Json to_json(const LabelRow& row);
 
 }  // namespace ndtrain::cli

@@ -24,16 +24,6 @@ std::vector<ChangedPhoto> changed_photos(const OpenLabels& o, DiffQuery q, int64
   return all;
 }
 
-Json to_json(const Agreement& a) {
-  Json json = {{"photos", a.photos}, {"agree", a.agree}};
-  if (a.photos == 0) return json;
-  const Interval i = wilson_interval(a);
-  json["accuracy"] = static_cast<double>(a.agree) / static_cast<double>(a.photos);
-  json["low"] = i.low;
-  json["high"] = i.high;
-  return json;
-}
-
 std::string text_of(const Agreement& a) {
   if (a.photos == 0) return "no photos\n";
   const Interval i = wilson_interval(a);
@@ -75,17 +65,13 @@ int run_labels_diff(Context& context, const Args& args) {
     return kOk;
   }
   const LabelDiff diff = o.db->diff(o.collection, from, to).or_throw();
-  Json json = {{"from", from},
-               {"to", to},
-               {"same", diff.same},
-               {"changed", diff.changed},
-               {"only_from", diff.only_from},
-               {"only_to", diff.only_to}};
-  std::string text = table(json);
-  json["changes"] = Json::array();
+  Json json = {{"from", from}, {"to", to}};
+  json.update(to_json(diff));
+  Json counts = json;
+  counts.erase("changes");
+  std::string text = table(counts);
   if (!diff.changes.empty()) text += "\n";
   for (const LabelChange& c : diff.changes) {
-    json["changes"].push_back({{"from", c.from}, {"to", c.to}, {"photos", c.photos}});
     text += fmt::format("{:>10}  {} -> {}\n", c.photos, c.from, c.to);
   }
   context.print(json, text);
@@ -119,10 +105,8 @@ int run_labels_accuracy(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const int64_t version = version_named(o, args.text("version"));
   const FieldAccuracy a = o.db->accuracy(o.collection, version).or_throw();
-  const Json json = {{"version", version},
-                     {"truths", a.truths},
-                     {"at_random", to_json(a.at_random)},
-                     {"all", to_json(a.all)}};
+  Json json = {{"version", version}};
+  json.update(to_json(a));
   context.print(json, fmt::format("version {}, {} photos that people or imports have labelled\n"
                                   "drawn at random  {}all              {}",
                                   version, a.truths, text_of(a.at_random), text_of(a.all)));

@@ -1,12 +1,15 @@
 #include "tuner/daemon.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <random>
 #include <thread>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "tuner/http_api.h"
+#include "tuner/http_dashboard.h"
+#include "tuner/http_labels.h"
+#include "tuner/http_photos.h"
 #include "tuner/watcher.h"
 #include "tuner/works.h"
 
@@ -14,6 +17,7 @@ namespace ndtrain {
 namespace {
 
 constexpr size_t kWatchLane = TunerService::kLanes;
+constexpr std::chrono::milliseconds kTelling{500};      // between looks at what followers hear of
 constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
 
 uint64_t random_bits() {
@@ -54,7 +58,14 @@ struct TunerDaemon::Parts {
       watcher = std::make_unique<Watcher>(sees, *config.watch);
     }
     if (config.http.empty()) return;
-    auto routes = tuner_routes([this](const auto& g) { return call(g); }, models, versions);
+    const WithService with = [this](const auto& g) { return call(g); };
+    auto routes = tuner_routes(with, models, versions);
+    const auto add = [&routes](std::vector<HttpServer::Route> more) {
+      std::ranges::move(more, std::back_inserter(routes));
+    };
+    add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
+    add(photo_routes(with));
+    add(http_labels.routes());
     routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
@@ -115,6 +126,11 @@ struct TunerDaemon::Parts {
     if (!now.empty()) called.notify_all();
     service->tick();
     if (watcher && !finishing) watcher->tick();
+    const auto time = system_clock().monotonic();
+    if (feed.followed() && time - told >= kTelling) {
+      told = time;
+      put_events(feed, *service, versions);
+    }
   }
 
   void finish() {
@@ -135,6 +151,9 @@ struct TunerDaemon::Parts {
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::unique_ptr<Watcher> watcher;
+  EventFeed feed{system_clock()};
+  std::chrono::nanoseconds told{0};  // when the feed was last looked after
+  HttpLabels http_labels{labels, versions, system_clock()};
   std::unique_ptr<HttpServer> http;
   std::mutex mutex;
   std::condition_variable called;

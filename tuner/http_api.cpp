@@ -15,16 +15,12 @@ HttpResponse answer(const Json& json, int status = 200) {
   return {.status = status, .body = json.dump() + "\n"};
 }
 
-Json to_json(const JobRecord& r, const TunerService& service) {
-  Json json = {{"job", r.id},
-               {"kind", name_of(r.spec.kind)},
-               {"state", name_of(r.state)},
-               {"message", r.message},
-               {"submitted", r.submitted},
-               {"started", r.started},
-               {"ended", r.ended},
-               {"spec", Json::parse(r.spec.text())},
-               {"result", Json::parse(r.result)}};
+}  // namespace
+
+Json progress_json(const JobRecord& r, const TunerService& service) {
+  Json json = {{"job", r.id},          {"kind", name_of(r.spec.kind)}, {"state", name_of(r.state)},
+               {"message", r.message}, {"submitted", r.submitted},     {"started", r.started},
+               {"ended", r.ended}};
   if (r.state == JobState::kRunning) {
     const JobReport::Counts counts = service.counts();
     json["doing"] = service.doing();
@@ -47,6 +43,15 @@ Json to_json(const StoreRecord& s) {
           {"last_seen", s.last_seen},
           {"http", s.http},
           {"free", s.free}};
+}
+
+namespace {
+
+Json to_json(const JobRecord& r, const TunerService& service) {
+  Json json = progress_json(r, service);
+  json["spec"] = Json::parse(r.spec.text());
+  json["result"] = Json::parse(r.result);
+  return json;
 }
 
 // 307: the client sends the same request there, body and all.

@@ -51,8 +51,8 @@ class Dialogue final : private httplib::Server {
     });
   }
 
-  // Answers one request; false when none can follow it.
-  bool serve(HttplibStream& io) {
+  // Answers one request, in pieces until `stopping`; false when none can follow it.
+  bool serve(HttplibStream& io, const std::function<bool()>& stopping) {
     bool closed = false;
     unread_ = true;
     io.allow(limits::kHttpHead);
@@ -64,11 +64,24 @@ class Dialogue final : private httplib::Server {
       // Matching a regular expression takes stack for each character.
       if (q.path.size() > static_cast<size_t>(limits::kHttpPath)) q.path.clear();
     });
+    if (answered && pieces_) send_pieces(io, stopping);
     if (answered && unread_) io.drain(kDrained, kDraining);
-    return answered && !closed && !unread_ && io.trouble().ok();
+    return answered && !closed && !unread_ && !pieces_ && io.trouble().ok();
   }
 
  private:
+  void send_pieces(HttplibStream& io, const std::function<bool()>& stopping) {
+    try {
+      while (!stopping() && !io.hung_up()) {
+        const std::optional<std::string> piece = pieces_();
+        if (!piece) break;
+        if (!piece->empty() && static_cast<httplib::Stream&>(io).write(*piece) < 0) break;
+      }
+    } catch (const std::exception& e) {
+      log::warn("an answer ends early: {}", e.what());
+    }
+  }
+
   void answer(const httplib::Request& q, httplib::Response& a,
               const httplib::ContentReader* reader) {
     HttpResponse r;
@@ -82,9 +95,18 @@ class Dialogue final : private httplib::Server {
       r = http_error(500, e.what());
     }
     a.status = r.status;
-    a.set_content(r.body, r.type);
+    if (r.pieces) {
+      // httplib writes the head: without a length, the body ends where the connection does.
+      a.set_content_provider(r.type, [](size_t, httplib::DataSink& sink) {
+        sink.done();
+        return true;
+      });
+      if (q.method != "HEAD") pieces_ = std::move(r.pieces);
+    } else {
+      a.set_content(r.body, r.type);
+    }
     for (const auto& [name, value] : r.headers) a.set_header(name, value);
-    if (unread_) a.set_header("Connection", "close");
+    if (unread_ || pieces_) a.set_header("Connection", "close");
   }
 
   HttpResponse respond(const httplib::Request& q, const httplib::ContentReader* reader) {
@@ -179,7 +201,8 @@ class Dialogue final : private httplib::Server {
 
   const HttpRoutes& routes_;
   const std::string peer_;
-  bool unread_ = false;  // a part of the request is still to be read
+  bool unread_ = false;                                 // a part of the request is still to be read
+  std::function<std::optional<std::string>()> pieces_;  // of the answer, to be sent
 };
 
 }  // namespace
@@ -193,9 +216,13 @@ HttpResponse http_error(int status, const std::string& what) {
 void HttpConnection::run() {
   HttplibStream io(*stream_, kPatience);
   Dialogue dialogue(routes_, stream_->peer());
+  const auto stopping = [this] {
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  };
   while (begin_wait()) {
     const bool comes = io.wait(kIdle);
-    if (!end_wait() || !comes || !dialogue.serve(io)) break;
+    if (!end_wait() || !comes || !dialogue.serve(io, stopping)) break;
   }
   stream_->close();
 }

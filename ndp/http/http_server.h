@@ -31,6 +31,11 @@ struct HttpResponse {
   std::string body;
   std::string type = "application/json";
   std::map<std::string, std::string> headers = {};
+  // Not empty: the body is what this gives, piece by piece, until it gives nothing, and `body` is
+  // not used; the connection ends with it. Called on the connection's thread. It waits a second at
+  // most, and then gives an empty piece; when the client has gone, connections run short or the
+  // server ends, it is not called again.
+  std::function<std::optional<std::string>()> pieces = {};
 };
 
 HttpResponse http_error(int status, const std::string& what);

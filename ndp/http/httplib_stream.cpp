@@ -20,6 +20,13 @@ bool HttplibStream::wait(std::chrono::milliseconds timeout) {
   return !ended_;
 }
 
+bool HttplibStream::hung_up() {
+  if (at_ < end_) return false;
+  if (wait(std::chrono::milliseconds(0))) return false;
+  if (trouble_.code() == Code::kCancelled) trouble_ = {};  // it is only silent
+  return ended_ || !trouble_.ok();
+}
+
 ssize_t HttplibStream::read(char* to, size_t size) {
   if (allowed_ <= 0) return -1;
   if (!wait(patience_)) return ended_ ? 0 : -1;

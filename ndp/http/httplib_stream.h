@@ -22,6 +22,8 @@ class HttplibStream final : public httplib::Stream {
 
   // Whether there is something to read, before `timeout` has passed.
   bool wait(std::chrono::milliseconds timeout);
+  // Whether the other side has gone. Waits for nothing.
+  bool hung_up();
   // Reads fail after this many more bytes.
   void allow(int64_t bytes) { allowed_ = bytes; }
   // Reads and drops what comes, up to the end, a silence of `patience` or so many bytes.

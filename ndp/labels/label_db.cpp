@@ -69,6 +69,47 @@ Result<int64_t> existing_store(LabelDb& db, const std::string& name) {
   return db.store(name);
 }
 
+Result<int64_t> existing_class(LabelDb& db, int64_t task, const std::string& name) {
+  const Result<std::vector<ClassInfo>> classes = db.classes(task);
+  if (!classes.ok()) return classes.status();
+  for (const ClassInfo& c : *classes) {
+    if (c.name == name) return c.id;
+  }
+  return Status(Code::kNotFound, "no class of this task is called '" + name + "'");
+}
+
+Result<int64_t> existing_version(LabelDb& db, int64_t task, const std::string& name) {
+  if (name == "in-force") {
+    const Result<std::optional<int64_t>> version = db.in_force(task);
+    if (!version.ok()) return version.status();
+    if (*version) return **version;
+    return Status(Code::kNotFound, "no version of this task is in force");
+  }
+  const Result<std::vector<VersionInfo>> versions = db.versions(task);
+  if (!versions.ok()) return versions.status();
+  std::vector<int64_t> found;
+  std::string there;
+  for (const VersionInfo& v : *versions) {
+    const std::string content = to_hex(v.content), number = std::to_string(v.id);
+    if (number == name) return v.id;
+    if (name.size() >= 4 && content.starts_with(name)) found.push_back(v.id);
+    there += (there.empty() ? "" : ", ") + number + " (" + content.substr(0, 12) + ")";
+  }
+  if (found.size() == 1) return found[0];
+  return Status(Code::kNotFound,
+                (found.empty() ? "no" : "more than one") + (" version of this task is '" + name) +
+                    (there.empty() ? "'; there are none" : "'; there are ") + there);
+}
+
+Status check_class_name(std::string_view name) {
+  constexpr size_t kMost = 256;
+  const bool control =
+      std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < ' '; });
+  if (!name.empty() && name.size() <= kMost && !control) return {};
+  return {Code::kUnsupported,
+          "a label has 1 to " + std::to_string(kMost) + " bytes, and no control characters"};
+}
+
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,
                  const std::string& class_name, int64_t time) {
   Result<int64_t> photo = db.find_photo(collection, path);

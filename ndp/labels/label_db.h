@@ -104,6 +104,12 @@ Result<std::unique_ptr<LabelDb>> open_label_db(std::string_view url,
 Result<int64_t> existing_collection(LabelDb& db, const std::string& name);
 Result<int64_t> existing_task(LabelDb& db, const std::string& name);
 Result<int64_t> existing_store(LabelDb& db, const std::string& name);
+Result<int64_t> existing_class(LabelDb& db, int64_t task, const std::string& name);
+// A version by its number, the beginning of its content in hex, or "in-force".
+Result<int64_t> existing_version(LabelDb& db, int64_t task, const std::string& name);
+
+// Whether a person may call a class this: 1 to 256 bytes, no control characters.
+Status check_class_name(std::string_view name);
 
 // What a person says: the photo at `path` shows `class_name` (made if new).
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,

@@ -1,16 +1,15 @@
 #include "ndp/pipestore/upload_http.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "ndp/jobs/thumbnail.h"
+#include "ndp/labels/label_db.h"
 
 namespace ndtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kLabelBytes = 256;
 constexpr int64_t kLabelBody = 4096;
 
 HttpResponse later(const std::string& why) {
@@ -86,12 +85,7 @@ HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
     return http_error(400, R"(say what the photo shows by {"label": "NAME"})");
   }
   const auto label = json["label"].get<std::string>();
-  const bool control =
-      std::ranges::any_of(label, [](char c) { return static_cast<unsigned char>(c) < ' '; });
-  if (label.empty() || label.size() > kLabelBytes || control) {
-    return http_error(400, "a label has 1 to " + std::to_string(kLabelBytes) +
-                               " bytes, and no control characters");
-  }
+  if (const Status s = check_class_name(label); !s.ok()) return http_error(400, s.message());
   return answer(uploads.say(id, label));
 }
 

@@ -1,0 +1,293 @@
+// The Tuner's page: what it is served from, and the page itself in a browser, over a Tuner and a
+// PipeStore that work. NDT_SCREENSHOTS=DIR keeps pictures of it there.
+#include <gmock/gmock.h>
+
+#include <regex>
+
+#include "ndp/http/http_client.h"
+#include "tests/http/raw_http.h"
+#include "tests/roles/roles_fixture.h"
+#include "tests/support/browser.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::json;
+using support::Browser;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::RunningStore;
+using testing::RunningTuner;
+
+class RoleDashboard : public testing::RolesTest {
+ protected:
+  void SetUp() override {
+    RolesTest::SetUp();
+    for (int i = 0; i < kClasses; ++i) {
+      std::filesystem::rename(at("photos/c" + std::to_string(i)), at("photos/" + name(i)));
+    }
+    std::filesystem::rename(at("photos/" + name(0) + "/57.jpg"), at("photos/" + name(0) + kMarkup));
+    TunerConfig config = tuner("tuner");
+    config.http = "127.0.0.1:0";
+    tuner_.emplace(config, devices_);
+    client_.emplace(tuner_->http());
+  }
+  static std::string name(int i) {
+    return std::string(cli::demo_classes()[static_cast<size_t>(i)]);
+  }
+  void start_store() {
+    PipeStoreConfig config = store("attic", 0, 1);
+    config.http = "127.0.0.1:0";
+    store_.emplace(config, devices_);
+    await([&] {
+      const Json stores = get("/stores");
+      return !stores.empty() && stores[0]["here"] == true && stores[0]["http"] != "";
+    });
+  }
+  Json get(const std::string& path) const {
+    const HttpResponse r = client_->get(path).or_throw();
+    EXPECT_EQ(r.status, 200) << path << ": " << r.body;
+    return Json::parse(r.body);
+  }
+  std::pair<int, std::string> refusal(const std::string& path) const {
+    const HttpResponse r = client_->get(path).or_throw();
+    return {r.status, Json::parse(r.body).value("error", "")};
+  }
+  static void await(const std::function<bool()>& true_soon) {
+    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
+    while (!true_soon() && system_clock().monotonic() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_TRUE(true_soon());
+  }
+  void work(const JobSpec& spec) const {
+    const HttpResponse r = client_->post("/jobs", spec.text()).or_throw();
+    ASSERT_EQ(r.status, 201) << r.body;
+    const std::string job = "/jobs/" + Json::parse(r.body)["job"].dump();
+    Json now;
+    await([&] { return (now = get(job))["state"] == "done" || now["state"] == "failed"; });
+    ASSERT_EQ(now["state"], "done") << now["message"];
+  }
+  // A version that has labelled all photos.
+  void train_and_relabel(uint64_t seed) const {
+    const std::string model = real_fs().read(at("base.onnx")).or_throw();
+    JobSpec spec{.model = to_hex(sha256(model)), .seed = seed, .head = "linear"};
+    ASSERT_LT(client_->put("/models/" + spec.model, model)->status, 300);
+    spec.freeze = "layer1";
+    spec.trainer.epochs = static_cast<int>(seed);
+    spec.trainer.batch = 8;
+    spec.trainer.schedule.lr = 0.02;
+    work(spec);
+    work({.kind = JobKind::kRelabel, .seed = seed});
+  }
+  static void keep(Browser& browser, const std::string& picture) {
+    if (const char* directory = std::getenv("NDT_SCREENSHOTS")) {
+      publish(real_fs(), join(directory, picture), browser.screenshot()).or_throw();
+    }
+  }
+
+  static constexpr const char* kMarkup = "/<img src=x>.jpg";
+  std::optional<RunningTuner> tuner_;
+  std::optional<HttpClient> client_;
+  std::optional<RunningStore> store_;
+};
+
+TEST_F(RoleDashboard, IsAllServedByTheTunerAndMayLoadNothingElse) {
+  const HttpResponse page = client_->get("/").or_throw();
+  EXPECT_EQ(page.status, 200);
+  EXPECT_THAT(page.type, HasSubstr("text/html"));
+  EXPECT_THAT(page.headers.at("Content-Security-Policy"), HasSubstr("default-src 'none'"));
+  std::set<std::string> files;
+  const auto look = [&](const std::string& text, const std::string& pattern) {
+    const std::regex mentions(pattern);
+    for (std::sregex_iterator it(text.begin(), text.end(), mentions), end; it != end; ++it) {
+      files.insert((*it)[1]);
+    }
+  };
+  look(page.body, "/dashboard/([^\"]+)");
+  EXPECT_TRUE(files.contains("main.js"));
+  for (auto it = files.begin(); it != files.end(); it = files.upper_bound(*it)) {
+    const HttpResponse file = client_->get("/dashboard/" + *it).or_throw();
+    EXPECT_EQ(file.status, 200) << *it;
+    EXPECT_EQ(file.body, real_fs().read(NDT_SOURCE_DIR "/tuner/dashboard/" + *it).or_throw());
+    EXPECT_THAT(file.body,
+                ::testing::Not(::testing::ContainsRegex("innerHTML|insertAdjacentHTML")));
+    look(file.body, "from \"./([^\"]+)\"");
+  }
+  EXPECT_GT(files.size(), 8U);
+  EXPECT_EQ(client_->get("/dashboard/nothing.js")->status, 404);
+}
+
+TEST_F(RoleDashboard, FollowsStoresAsTheyComeAndGo) {
+  support::RawHttp raw(tuner_->http());
+  raw.say("GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(raw.hear("event: stores\ndata: []\n\n"), HasSubstr("text/event-stream"));
+  start_store();
+  EXPECT_THAT(raw.hear("\"here\":true"), HasSubstr("\"store\":\"attic\""));
+  store_.reset();
+  EXPECT_THAT(raw.hear("\"here\":false"), HasSubstr("\"store\":\"attic\""));
+  tuner_.reset();
+  EXPECT_THAT(raw.hear_all(), ::testing::Not(HasSubstr("\"here\":true"))) << "ends with the Tuner";
+}
+
+TEST_F(RoleDashboard, ShowsPhotosOfStoresThatOnlyTheTunerCanReach) {
+  const std::string photo = encode_jpeg(cli::draw_demo_photo(1, cli::Look::kDay, 1000));
+  const std::string path = "photos/" + to_hex(sha256(photo)), attic = "/stores/attic/";
+  EXPECT_EQ(refusal(attic + path).first, 404);
+  start_store();
+  const HttpClient store(store_->http());
+  ASSERT_LT(store.post("/photos", photo, "image/jpeg")->status, 300);
+  const HttpResponse r = client_->get(attic + path).or_throw();
+  EXPECT_EQ(r.status, 200);
+  EXPECT_EQ(r.type, "image/jpeg");
+  EXPECT_TRUE(r.body == photo);
+  const HttpResponse small = client_->get(attic + path + "/thumbnail").or_throw();
+  EXPECT_EQ(small.status, 200);
+  EXPECT_TRUE(small.body == store.get("/" + path + "/thumbnail")->body && small.body != photo);
+  EXPECT_EQ(refusal(attic + "photos/" + to_hex(sha256("none"))).first, 404);
+  EXPECT_EQ(refusal(attic + "photos/../jobs").first, 404);
+  EXPECT_EQ(refusal("/stores/cellar/" + path).first, 404);
+  store_.reset();
+  await([&] { return get("/stores")[0]["here"] == false; });
+  EXPECT_THAT(refusal(attic + path), ::testing::Pair(503, HasSubstr("'attic' is away")));
+}
+
+TEST_F(RoleDashboard, HasTheTraceOfAJobThatIsDone) {
+  start_store();
+  EXPECT_THAT(refusal("/jobs/1/trace"), ::testing::Pair(404, HasSubstr("no trace")));
+  train_and_relabel(1);
+  std::set<std::string> who;
+  const Json trace = get("/jobs/1/trace");
+  for (const Json& e : trace.at("traceEvents")) {
+    if (e["ph"] == "M") who.insert(e["args"]["name"]);
+  }
+  EXPECT_EQ(who, (std::set<std::string>{"attic", "tuner"}));
+}
+
+TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
+  if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
+  Browser b;
+  b.open("http://" + tuner_->http() + "/");
+  EXPECT_TRUE(b.await("document.querySelector('#stores')?.textContent.includes('No PipeStore')"));
+  EXPECT_TRUE(b.await("document.querySelector('#live').textContent === 'live'"));
+  const auto jobs = [&](const std::string& expression) {
+    return b.value("import('/dashboard/jobs.js').then(m => " + expression + ")");
+  };
+  const std::string rows = "{photos: 1000, rows: 250, row_bytes: 9}";
+  EXPECT_EQ(jobs("m.progress_of(" + rows + ").done"), 250);
+  const std::string epoch = "{photos: 9, rows: 9, doing: 'epoch 3/4: 50 of 100 photos'}";
+  EXPECT_EQ(jobs("m.progress_of(" + epoch + ").done"), 2.5);
+  EXPECT_EQ(jobs("m.progress_of(" + epoch + ").total"), 4);
+  EXPECT_EQ(jobs("m.left('a', {done: 100, total: 1000}, 10)"), Json());
+  EXPECT_EQ(jobs("m.left('a', {done: 300, total: 1000}, 14)"), 14);
+  EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), Json()) << "another stage";
+
+  b.value(R"js({
+    const asked = fetch;
+    window.fetch = (path, o) => o?.headers?.Authorization === "Bearer secret"
+      ? asked(path, o) : Promise.resolve(new Response("{}", {status: 401}));
+    location.hash = "versions";
+  })js");
+  EXPECT_TRUE(b.await("document.querySelector('#token').open"));
+  b.type("wrong");
+  b.press("Enter");
+  EXPECT_TRUE(b.await("document.querySelector('#token_why').textContent.includes('refused')"));
+  EXPECT_TRUE(b.await("document.querySelector('#token').open"));
+  b.type("secret");
+  b.press("Enter");
+  EXPECT_TRUE(
+      b.await("document.querySelector('#versions').textContent.includes('No version yet')"));
+  EXPECT_EQ(b.value("document.querySelector('#token').open"), false);
+  EXPECT_THAT(b.complaints(), IsEmpty());
+}
+
+TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
+  if (!Browser::lacking().empty()) GTEST_SKIP() << Browser::lacking();
+  start_store();
+  train_and_relabel(2);
+  train_and_relabel(6);
+  Browser b;
+  b.dark(false);
+  const std::string base = "http://" + tuner_->http();
+
+  b.open(base + "/");
+  EXPECT_TRUE(b.await("document.querySelector('#stores td')?.textContent.includes('attic here')"));
+  EXPECT_TRUE(b.await("document.querySelectorAll('#jobs tbody tr').length === 4"));
+  EXPECT_TRUE(b.await("document.querySelectorAll('#trace rect').length > 0"));
+  EXPECT_TRUE(b.await("document.querySelector('#figures').textContent.includes('0 stale')"));
+  EXPECT_EQ(b.value("document.querySelector('#live').textContent"), "live");
+  b.value("[...document.querySelectorAll('#jobs button')].at(-1).click()");
+  EXPECT_TRUE(b.await("document.querySelector('#trace_title').textContent === 'Trace of job 1'"));
+  EXPECT_TRUE(b.await("document.querySelectorAll('#trace .tuner').length > 0"));
+  b.value("scrollTo(0, 0)");
+  keep(b, "dashboard_overview.png");
+
+  b.value("location.hash = 'labels'");
+  EXPECT_TRUE(b.await("document.querySelectorAll('#results figure').length === 60"));
+  EXPECT_TRUE(
+      b.await("document.querySelector('#results').textContent.includes('<img src=x>.jpg')"));
+  const std::string label = get("/labels/stats")["by_class"].begin().key();
+  const size_t labelled = get("/labels?label=" + label)["rows"].size();
+  b.value("{const f = document.forms.search; f.label.value = '" + label + "'; f.requestSubmit()}");
+  EXPECT_TRUE(b.await("document.querySelectorAll('#results figure').length === " +
+                      std::to_string(labelled)));
+  EXPECT_TRUE(
+      b.await("document.querySelectorAll('#results img').length === " + std::to_string(labelled)));
+  EXPECT_EQ(b.value("document.querySelector('#results img').naturalWidth"), 128);
+  EXPECT_TRUE(
+      b.await("[...document.querySelectorAll('#results strong')].every(n => "
+              "n.textContent === '" +
+              label + "')"));
+  keep(b, "dashboard_labels.png");
+
+  b.dark(true);
+  b.value("location.hash = 'review'");
+  EXPECT_TRUE(b.await("document.querySelector('#review_photo img')"));
+  const std::string guess = b.value("document.querySelector('#review_guess').textContent");
+  b.press("Enter");
+  EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 2')"));
+  const std::string other =
+      b.value("document.querySelector('#review_choices button').textContent.slice(1)");
+  EXPECT_NE(other, b.value("document.querySelector('#review_guess').textContent"));
+  b.press("1");
+  EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 3')"));
+  EXPECT_TRUE(b.await("document.querySelector('#review_photo img')"));
+  EXPECT_TRUE(b.await("document.querySelector('#review_accuracy').textContent.includes('1 of 2')"));
+  keep(b, "dashboard_review.png");
+  b.press("s");
+  EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 4')"));
+  b.press("/");
+  b.type("<img src=y>");
+  EXPECT_TRUE(
+      b.await("document.querySelector('#review_choices').textContent.includes('new class')"));
+  b.press("Enter");
+  EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 5')"));
+
+  std::vector<std::string> said;
+  const Json human = get("/labels?source=human");
+  for (const Json& row : human["rows"]) said.push_back(row["label"]);
+  EXPECT_THAT(said, ::testing::UnorderedElementsAre(guess, other, "<img src=y>"));
+  EXPECT_EQ(get("/labels/accuracy")["at_random"]["photos"], 3) << "these are the first of a sample";
+  EXPECT_EQ(get("/labels/accuracy")["at_random"]["agree"], 1);
+
+  b.dark(false);
+  b.value("location.hash = 'versions'");
+  EXPECT_TRUE(b.await("document.querySelectorAll('#version_list article').length === 2"));
+  const Json diff = get("/labels/diff?from=1&to=2");
+  EXPECT_TRUE(b.await("document.querySelector('#version_list').textContent.includes('" +
+                      diff["changed"].dump() + " of 60 labels changed against version 1')"));
+  EXPECT_TRUE(
+      b.await("document.querySelector('#version_list article').textContent.includes("
+              "'33.3 % (6.1 % to 79.2 %), 1 of 3 photos')"));
+  keep(b, "dashboard_versions.png");
+
+  b.value("location.hash = 'overview'");
+  store_.reset();
+  EXPECT_TRUE(b.await("document.querySelector('#stores td').textContent.includes('attic away')"))
+      << "without asking again";
+  EXPECT_EQ(b.value("document.querySelectorAll('img[src=\"x\"], img[src=\"y\"]').length"), 0);
+  EXPECT_THAT(b.complaints(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ndtrain

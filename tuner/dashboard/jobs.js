@@ -1,0 +1,83 @@
+import {find_one} from "./api.js";
+import {badge, bar, bytes, count, duration, el, empty, find, table, when} from "./dom.js";
+import {show_trace} from "./trace.js";
+
+const kHeads = [
+  {name: "Job"}, {name: "Kind"}, {name: "State"}, {name: "Began"},
+  {name: "Took", number: true}, {name: ""}];
+const kKinds = {running: "busy", done: "good", failed: "bad", cancelled: "warn"};
+const kWindow = 60;  // seconds over which speed is measured
+
+let stage = "", samples = [];  // [seconds, done] of the stage in progress
+
+// How far a job is: rows while they come, then what it does with them.
+export function progress_of(job) {
+  const doing = /^(.*): (\d+) of (\d+) (\S+)$/.exec(job.doing || "");
+  const epoch = doing && /^epoch (\d+)\/(\d+)$/.exec(doing[1]);
+  if (job.photos > 0 && job.rows < job.photos) {
+    return {stage: "rows", done: job.rows, total: job.photos,
+      text: `${count(job.rows)} of ${count(job.photos)} photos, ${bytes(job.row_bytes)} received`};
+  }
+  if (epoch) {
+    const done = Number(epoch[1]) - 1 + Number(doing[2]) / Math.max(1, Number(doing[3]));
+    return {stage: "training", done, total: Number(epoch[2]), text: job.doing};
+  }
+  if (doing && Number(doing[3]) > 0) {
+    return {stage: doing[1], done: Number(doing[2]), total: Number(doing[3]), text: job.doing};
+  }
+  return {stage: "", text: job.doing || (job.photos > 0 ? `has all ${count(job.photos)} photos` : "")};
+}
+
+// Seconds, or undefined while nobody can say.
+export function left(name, progress, now) {
+  if (stage !== name) [stage, samples] = [name, []];
+  samples = samples.filter(([t]) => now - t <= kWindow);
+  samples.push([now, progress.done]);
+  const [t, done] = samples[0];
+  if (now - t < 2 || progress.done <= done) return undefined;
+  return (progress.total - progress.done) * (now - t) / (progress.done - done);
+}
+
+function show_running(job) {
+  if (!job) return find("running").replaceChildren();
+  const progress = progress_of(job), now = performance.now() / 1000;
+  const rest = progress.stage ? left(`${job.job} ${progress.stage}`, progress, now) : undefined;
+  find("running").replaceChildren(el("div", {class: "running"},
+    el("strong", {}, `Job ${job.job}: ${job.kind}`),
+    bar(progress.stage ? progress.done / progress.total : undefined, "progress"),
+    el("span", {}, progress.text || "waits for its stores"),
+    el("span", {class: "muted"}, rest === undefined ? "" : `about ${duration(rest)} left of this step`)));
+}
+
+const took = (job) =>
+  !job.started ? "" : duration((job.ended || Date.now() / 1000) - job.started);
+
+let traced = 0, chosen = false;
+
+async function trace(job) {
+  traced = job;
+  const found = await find_one(`/jobs/${job}/trace`).catch(() => null);
+  if (traced === job) show_trace(job, found);
+}
+
+function cells(job) {
+  const failed = job.state === "failed" && job.message;
+  return [String(job.job), job.kind,
+    [badge(job.state, kKinds[job.state]), failed ? el("span", {class: "why"}, job.message) : null],
+    when(job.started), took(job),
+    job.state !== "done" ? "" : el("button", {class: "small", click: () => {
+      chosen = true;
+      trace(job.job);
+      find("trace_title").scrollIntoView({behavior: "smooth"});
+    }}, "Trace")];
+}
+
+export function show_jobs(jobs) {
+  show_running(jobs.find((j) => j.state === "running"));
+  find("jobs").replaceChildren(jobs.length === 0
+    ? empty("No job yet. Begin with ", el("code", {}, "ndtrain job submit"), ".")
+    : table(kHeads, jobs.map(cells)));
+  const last = jobs.find((j) => j.state === "done")?.job ?? 0;
+  if (last === 0 && traced === 0) show_trace(0, null);
+  if (last !== 0 && last !== traced && !chosen) trace(last);
+}

@@ -55,7 +55,7 @@ struct TunerDaemon::Parts {
     }
     if (config.http.empty()) return;
     auto routes = tuner_routes([this](const auto& g) { return call(g); }, models, versions);
-    routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
+    routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
     http = HttpServer::listen(config.http, std::move(routes), limits::kModelFile).or_throw();

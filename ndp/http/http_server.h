@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "ndp/http/role.h"
 
 namespace ndtrain {
 
@@ -54,13 +55,22 @@ struct HttpBody {
   HttpAdmit admit = {};
 };
 
+// What a route changes, as the audit log says it.
+struct HttpAudit {
+  std::string what = {};  // "label"; "": nothing that is recorded
+  // What was, before the handler changes it; may be absent.
+  std::function<std::string(const HttpRequest&)> before = {};
+};
+
 class HttpServer {
  public:
   struct Route {
     std::string method;   // "GET" answers HEAD too
     std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
+    HttpNeed need;        // who may ask
     HttpHandler handle;
     HttpBody body = {};
+    HttpAudit audit = {};
   };
 
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.

@@ -117,14 +117,14 @@ struct PipeStoreDaemon::Parts {
   std::vector<HttpServer::Route> routes() {
     std::vector<HttpServer::Route> all = upload_routes(*uploads);
     std::vector<HttpServer::Route> own = {
-        {"GET", "/healthz",
+        {"GET", "/healthz", Role::kAnyone,
          [](const HttpRequest&) { return HttpResponse{.body = "{\"status\":\"ok\"}\n"}; }},
-        {"GET", "/readyz",
+        {"GET", "/readyz", Role::kViewer,
          [this](const HttpRequest&) {
            return ready ? HttpResponse{.body = "{\"status\":\"ready\"}\n"}
                         : http_error(503, "no session with the Tuner");
          }},
-        {"GET", "/metrics",
+        {"GET", "/metrics", Role::kViewer,
          [this](const HttpRequest&) {
            const std::string uploaded = upload_metrics();
            const std::lock_guard lock(mutex);

@@ -24,7 +24,9 @@ struct HttpRequest {
   std::map<std::string, std::string> query;
   std::vector<std::string> captures;  // groups of the route's pattern
   std::string body;
-  std::string peer;  // the client's host, as text; the address itself for a unix socket
+  std::string who;    // whose token came with it; "" where none is needed
+  std::string token;  // itself, to ask a store in their name
+  std::string peer;   // the client's host, as text; the address itself for a unix socket
 };
 
 struct HttpResponse {
@@ -33,6 +35,10 @@ struct HttpResponse {
   std::string type = "application/json";
   std::map<std::string, std::string> headers = {};
 };
+
+class Access;
+class AuditLog;
+class TlsServer;
 
 HttpResponse http_error(int status, const std::string& what);
 
@@ -55,6 +61,14 @@ struct HttpBody {
   HttpAdmit admit = {};
 };
 
+// What keeps strangers out. What is absent keeps nobody: anybody may ask for everything, nothing is
+// recorded, and it goes in the clear.
+struct HttpProtection {
+  Access* access = nullptr;   // must outlive the server, as the next
+  AuditLog* audit = nullptr;  // 500 or 507, and no change, where it cannot be written
+  std::shared_ptr<const TlsServer> tls = {};
+};
+
 // What a route changes, as the audit log says it.
 struct HttpAudit {
   std::string what = {};  // "label"; "": nothing that is recorded
@@ -74,15 +88,20 @@ class HttpServer {
   };
 
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.
-  // The first route that fits answers. Bodies have at most `max_body` bytes.
+  // The first route that fits answers. Bodies have at most `max_body` bytes. Who has no token that
+  // does gets 401, who may not do it 403, before a body is read; so does a change that another
+  // site's page asks for (403).
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& address,
-                                                    std::vector<Route> routes, int64_t max_body);
+                                                    std::vector<Route> routes, int64_t max_body,
+                                                    HttpProtection protection = {});
   // Takes no more requests, and waits for the handlers: who makes one wait must end that first.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::string address() const;  // with the port the system chose
+  // Of each route what it needs and records: "PUT /jobs/([0-9]+): operator, recorded as job".
+  std::vector<std::string> needs() const;
 
  private:
   class Running;

@@ -3,9 +3,11 @@
 #include <condition_variable>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/labels/label_db.h"
 #include "tuner/http_api.h"
 #include "tuner/watcher.h"
 #include "tuner/works.h"
@@ -33,6 +35,7 @@ struct TunerDaemon::Parts {
         state(open_state(fs, config.state)),
         models(fs, state.file("models")),
         versions(fs, state.file("versions.json")),
+        guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         works({fs, clock, devices, models}, versions, labels) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
@@ -58,7 +61,10 @@ struct TunerDaemon::Parts {
     routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
-    http = HttpServer::listen(config.http, std::move(routes), limits::kModelFile).or_throw();
+    routes.push_back(guard.audit_route());
+    http =
+        HttpServer::listen(config.http, std::move(routes), limits::kModelFile, guard.protection())
+            .or_throw();
   }
 
   ~Parts() {
@@ -113,6 +119,9 @@ struct TunerDaemon::Parts {
     }
     for (const auto& f : now) f();
     if (!now.empty()) called.notify_all();
+    if (const uint64_t list = guard.access().number(); std::exchange(tokens, list) != list) {
+      service->set_tokens(guard.access().text());
+    }
     service->tick();
     if (watcher && !finishing) watcher->tick();
   }
@@ -127,7 +136,9 @@ struct TunerDaemon::Parts {
   StateDirectory state;
   ModelStore models;
   Versions versions;
-  std::string labels;  // url
+  HttpGuard guard;
+  uint64_t tokens = 0;  // the list that the service has
+  std::string labels;   // url
   Works works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }};
   LinkEvents<wire::FromStore> events;
@@ -149,6 +160,9 @@ TunerDaemon::~TunerDaemon() = default;
 std::string TunerDaemon::address() const { return parts_->server->address(); }
 std::string TunerDaemon::http_address() const {
   return parts_->http ? parts_->http->address() : "";
+}
+std::vector<std::string> TunerDaemon::http_needs() const {
+  return parts_->http ? parts_->http->needs() : std::vector<std::string>();
 }
 Digest TunerDaemon::add_model(const std::string& path) {
   const Result<Digest> model = parts_->models.add_file(path);

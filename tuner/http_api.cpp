@@ -61,7 +61,7 @@ HttpResponse place_upload(TunerService& service) {
     return r;
   }
   HttpResponse r = answer({{"store", *store}}, 307);
-  r.headers["Location"] = "http://" + *store + "/photos";
+  r.headers["Location"] = (store->starts_with("https://") ? "" : "http://") + *store + "/photos";
   return r;
 }
 

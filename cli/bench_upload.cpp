@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "cli/tuner_client.h"
 #include "cli/upload_client.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
@@ -28,9 +29,11 @@ std::string with_comment(const std::string& file, const std::string& text) {
 
 class Load {
  public:
-  Load(std::vector<std::string> files, std::string address, double rate, std::string mark)
+  Load(std::vector<std::string> files, std::string address, HttpTrust trust, double rate,
+       std::string mark)
       : files_(std::move(files)),
         address_(std::move(address)),
+        trust_(std::move(trust)),
         rate_(rate),
         mark_(std::move(mark)) {}
 
@@ -73,7 +76,7 @@ class Load {
     const auto n = static_cast<int64_t>(files_.size());
     const std::string& file = files_[static_cast<size_t>(i % n)];
     const std::string bytes = with_comment(file, mark_ + std::to_string(i));
-    const Result<UploadAnswer> r = upload_photo(address_, bytes);
+    const Result<UploadAnswer> r = upload_photo(address_, bytes, trust_);
     const double took = seconds(Clock::now() - due);
     const std::lock_guard lock(mutex_);
     ++statuses_[r.ok() ? std::to_string(r->response.status) : "none"];
@@ -82,6 +85,7 @@ class Load {
 
   const std::vector<std::string> files_;
   const std::string address_;
+  const HttpTrust trust_;
   const double rate_;
   const std::string mark_;
   Clock::time_point start_;
@@ -102,6 +106,7 @@ void declare_bench_upload(ArgsSpec& args) {
   args.flag("rate", "uploads per second; 0: each client goes on as soon as it is answered", "X",
             "0");
   args.flag("seconds", "run for so long", "S", "10");
+  declare_http_trust(args);
 }
 
 int run_bench_upload(Context& context, const Args& args) {
@@ -115,7 +120,8 @@ int run_bench_upload(Context& context, const Args& args) {
   if (args.integer("clients") < 1) throw UsageError("--clients: at least 1");
   const int64_t now =
       context.clock().unix_seconds() * 1000 + Clock::now().time_since_epoch().count() % 1000;
-  Load load(std::move(files), address, args.number("rate"), fmt::format("bench {} ", now));
+  Load load(std::move(files), address, http_trust_of(args), args.number("rate"),
+            fmt::format("bench {} ", now));
   load.run(args.integer("clients"), args.number("seconds"));
   const Json json = load.json();
   context.print(json, table(json));

@@ -99,21 +99,27 @@ void declare_cert_init(ArgsSpec& args) {
             "loopback",
             "HOST[,HOST...]");
   args.flag("store", "PipeStores to make a certificate for", "NAME[,NAME...]");
+  args.flag("web",
+            "hosts to make a certificate for by which a PipeStore's HTTP, or any other, has TLS",
+            "HOST[,HOST...]");
   args.flag("days", "how long the new certificates are valid", "N", "825");
   args.flag("force",
-            "replace what --host (the Tuner's) and --store ask for; never the authority's");
+            "replace what --host (the Tuner's), --store and --web ask for; never the authority's");
 }
 
 int run_cert_init(Context& context, const Args& args) {
   const std::string path = args.required("DIR");
   const std::vector<std::string> named = split(args.list("host")),
-                                 stores = split(args.list("store"));
+                                 stores = split(args.list("store")), web = split(args.list("web"));
   const int64_t days = args.integer("days");
   if (days < 1 || days > kAuthorityDays) {
     throw UsageError(fmt::format("--days {}: 1 to {}", days, kAuthorityDays));
   }
   for (const std::string& host : named) {
     if (!is_host(host)) throw UsageError("--host '" + host + "': no DNS name and no IP address");
+  }
+  for (const std::string& host : web) {
+    if (!is_host(host)) throw UsageError("--web '" + host + "': no DNS name and no IP address");
   }
   for (const std::string& store : stores) {
     if (!is_store_name(store) || store == "ca" || store == "tuner") {
@@ -123,12 +129,13 @@ int run_cert_init(Context& context, const Args& args) {
                       store, kStoreNameBytes));
     }
   }
-  if (args.on("force") && named.empty() && stores.empty()) {
-    throw UsageError("--force replaces what --host or --store asks for, and there is neither");
+  if (args.on("force") && named.empty() && stores.empty() && web.empty()) {
+    throw UsageError("--force replaces what --host, --store or --web asks for, and there is none");
   }
   CertificateDirectory directory(context, path);
   std::vector<std::string> asked = stores;
   if (!named.empty()) asked.push_back("tuner");
+  asked.insert(asked.end(), web.begin(), web.end());
   for (const std::string& name : asked) {
     if (directory.has(name) && !args.on("force")) {
       throw Error(directory.certificate(name), " exists; --force replaces it");
@@ -150,6 +157,7 @@ int run_cert_init(Context& context, const Args& args) {
     make(LinkRole::kTuner, "tuner", hosts);
   }
   for (const std::string& store : stores) make(LinkRole::kStore, store, {});
+  for (const std::string& host : web) make(LinkRole::kTuner, host, {host});
 
   Json commands = Json::array();
   commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +

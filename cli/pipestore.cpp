@@ -43,6 +43,7 @@ void declare_store(ArgsSpec& args) {
             "I/N", "0/1");
   args.flag("b,batch", "photos at a time", "N", "32");
   declare_security(args);
+  declare_http_security(args);
 }
 
 void read_shard(const std::string& text, PipeStoreConfig& config) {
@@ -91,11 +92,14 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   read_uploads(args, config.uploads);
   config.version = NDT_VERSION;
   config.security = security_of(context, args, LinkRole::kStore, config.tuner);
-  if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();
+  config.http_security = http_security_of(context, args, config.http, {});
   Devices devices(context.device_name());
   PipeStoreDaemon store(config, devices, context.fs(), context.clock());
-  log::info("PipeStore {} dials {}{}", config.name, config.tuner,
-            store.http_address().empty() ? "" : ", HTTP on " + store.http_address());
+  log::info(
+      "PipeStore {} dials {}{}", config.name, config.tuner,
+      store.http_address().empty()
+          ? ""
+          : (config.http_security.tls() ? ", HTTPS on " : ", HTTP on ") + store.http_address());
   store.run(told_to_stop);
   log::info("stopped");
   return kOk;

@@ -5,6 +5,7 @@
 #include "cli/head_args.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
+#include "framework/core/limits.h"
 #include "tuner/plan_profile.h"
 #include "tuner/planner.h"
 
@@ -27,6 +28,34 @@ LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                        .or_throw();
   check_exposure(address, s.on(), args.on("insecure")).or_throw();
   return s;
+}
+
+void declare_http_security(ArgsSpec& args) {
+  args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
+            "FILE");
+  args.flag("http-key", "its key", "FILE");
+}
+
+HttpSecurity http_security_of(Context& context, const Args& args, const std::string& address,
+                              const LinkSecurity& own) {
+  if (address.empty()) return {};
+  if (args.has("http-cert") != args.has("http-key")) {
+    throw UsageError("--http-cert and --http-key go together");
+  }
+  const bool exposed = !check_exposure(address, false, false).ok();
+  HttpSecurity s{.authority = own.authority, .demanded = exposed && !args.on("insecure")};
+  if (args.has("http-cert")) {
+    s.certificate = context.fs().read(args.text("http-cert"), limits::kPemFile).or_throw();
+    s.key = context.fs().read(args.text("http-key"), limits::kPemFile).or_throw();
+  } else if (s.demanded) {
+    s.certificate = own.certificate;
+    s.key = own.key;
+  }
+  if (!s.demanded || s.tls()) return s;
+  throw Error(address,
+              " can be reached by other machines: give it TLS with --http-cert and --http-key "
+              "(`ndtrain cert init DIR --web HOST` makes them), or serve it in the clear with "
+              "--insecure");
 }
 
 void declare_training(ArgsSpec& args, const std::string& runs_flag) {

@@ -5,6 +5,7 @@
 
 #include "cli/args.h"
 #include "cli/context.h"
+#include "ndp/http/guard.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/job_spec.h"
 
@@ -15,6 +16,13 @@ void declare_security(ArgsSpec& args);
 // The certificates they name; `address` is where this process listens or dials. Throws Error.
 LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
                          const std::string& address);
+
+// The flags --http-cert and --http-key.
+void declare_http_security(ArgsSpec& args);
+// What protects HTTP on `address`, which must have TLS where other machines reach it; `own` serves
+// where no other certificate is given. Throws Error.
+HttpSecurity http_security_of(Context& context, const Args& args, const std::string& address,
+                              const LinkSecurity& own);
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);

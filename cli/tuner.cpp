@@ -21,6 +21,7 @@ void declare_tuner_serve(ArgsSpec& args) {
       "is seen, and relabel what a new version makes stale",
       "RULE.toml");
   declare_security(args);
+  declare_http_security(args);
 }
 
 int run_tuner_serve(Context& context, const Args& args) {
@@ -31,12 +32,15 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.db = args.text("db");
   if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
-  if (!config.http.empty()) check_exposure(config.http, false, args.on("insecure")).or_throw();
+  config.http_security = http_security_of(context, args, config.http, config.security);
   Devices devices(context.device_name());
   (void)devices.get(false);  // says now what is wrong with the backend
   TunerDaemon tuner(config, devices, context.fs(), context.clock());
-  log::info("the Tuner listens on {}{}", tuner.address(),
-            tuner.http_address().empty() ? "" : ", HTTP on " + tuner.http_address());
+  log::info(
+      "the Tuner listens on {}{}", tuner.address(),
+      tuner.http_address().empty()
+          ? ""
+          : (config.http_security.tls() ? ", HTTPS on " : ", HTTP on ") + tuner.http_address());
   tuner.run(told_to_stop);
   log::info("stopped");
   return kOk;

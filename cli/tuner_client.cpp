@@ -1,17 +1,47 @@
 #include "cli/tuner_client.h"
 
+#include <cstdlib>
+
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain::cli {
 
 void declare_http(ArgsSpec& args) {
-  args.flag("http", "the Tuner to ask", "HOST:PORT", "127.0.0.1:8420");
+  args.flag("http", "the Tuner to ask; https:// before it where it has TLS", "HOST:PORT",
+            "127.0.0.1:8420");
+  declare_http_trust(args);
 }
 
-TunerClient::TunerClient(const Args& args) : TunerClient(args.required("http")) {}
-TunerClient::TunerClient(std::string address)
-    : address_(std::move(address)), client_(address_, std::chrono::minutes(5)) {}
+void declare_http_trust(ArgsSpec& args) {
+  args.flag("token",
+            "what lets you in (ndtrain token new); others of this machine do not see it "
+            "in $NDTRAIN_TOKEN",
+            "TOKEN");
+  args.flag("http-ca", "of https://: the authority of its certificate (default: the system's)",
+            "FILE");
+}
+
+HttpTrust http_trust_of(const Args& args) {
+  HttpTrust trust{.token = args.text("token")};
+  if (!args.has("http-ca")) return trust;
+  const std::string path = args.text("http-ca");
+  Result<std::shared_ptr<const TlsClient>> tls =
+      TlsClient::make(real_fs().read(path, limits::kPemFile).or_throw());
+  if (!tls.ok()) throw Error(path, ": ", tls.status().message());
+  trust.tls = std::move(*tls);
+  return trust;
+}
+
+TunerClient::TunerClient(const Args& args)
+    : TunerClient(args.required("http"), http_trust_of(args)) {}
+TunerClient::TunerClient(const std::string& address)
+    : TunerClient(address, [] {
+        const char* const token = std::getenv("NDTRAIN_TOKEN");
+        return HttpTrust{.token = token ? token : ""};
+      }()) {}
+TunerClient::TunerClient(const std::string& address, HttpTrust trust)
+    : address_(address), client_(address, std::chrono::minutes(5), std::move(trust)) {}
 
 Json TunerClient::json_of(const Result<HttpResponse>& answer) const {
   if (!answer.ok()) {

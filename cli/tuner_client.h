@@ -7,12 +7,15 @@
 
 namespace ndtrain::cli {
 
-void declare_http(ArgsSpec& args);  // --http
+void declare_http(ArgsSpec& args);          // --http, and those of declare_http_trust
+void declare_http_trust(ArgsSpec& args);    // --token, --http-ca
+HttpTrust http_trust_of(const Args& args);  // throws Error
 
 class TunerClient {
  public:
   explicit TunerClient(const Args& args);
-  explicit TunerClient(std::string address);
+  TunerClient(const std::string& address, HttpTrust trust);
+  explicit TunerClient(const std::string& address);  // with $NDTRAIN_TOKEN
 
   // The answer's JSON. Throws Error with what the Tuner says, or that there is none.
   Json get(const std::string& path) const;

@@ -7,8 +7,12 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
 
-Result<UploadAnswer> post(const std::string& address, const std::string& bytes) {
-  Result<HttpResponse> r = HttpClient(address, kPatience).post("/photos", bytes, "image/jpeg");
+bool is_secret(const std::string& address) { return address.starts_with("https://"); }
+
+Result<UploadAnswer> post(const std::string& address, const std::string& bytes,
+                          const HttpTrust& trust) {
+  Result<HttpResponse> r =
+      HttpClient(address, kPatience, trust).post("/photos", bytes, "image/jpeg");
   if (!r.ok()) return r.status();
   return UploadAnswer{.response = std::move(*r), .store = address};
 }
@@ -16,19 +20,22 @@ Result<UploadAnswer> post(const std::string& address, const std::string& bytes) 
 }  // namespace
 
 std::string http_address(std::string url) {
-  constexpr std::string_view kHttp = "http://";
-  if (url.starts_with(kHttp)) url.erase(0, kHttp.size());
-  url.erase(std::min(url.find('/'), url.size()));
-  if (url.find(':') == std::string::npos) throw UsageError("URL: http://HOST:PORT is needed");
+  const size_t scheme = url.find("://"), host = scheme == std::string::npos ? 0 : scheme + 3;
+  url.erase(std::min(url.find('/', host), url.size()));
+  if (url.find(':', host) == std::string::npos) {
+    throw UsageError("URL: http://HOST:PORT or https://HOST:PORT is needed");
+  }
   return url;
 }
 
-Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes) {
-  Result<UploadAnswer> first = post(address, bytes);
+Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes,
+                                  const HttpTrust& trust) {
+  Result<UploadAnswer> first = post(address, bytes, trust);
   if (!first.ok() || first->response.status != 307) return first;
   const auto location = first->response.headers.find("Location");
   if (location == first->response.headers.end()) return first;
-  return post(http_address(location->second), bytes);
+  const std::string store = http_address(location->second);
+  return post(store, bytes, is_secret(address) && !is_secret(store) ? HttpTrust() : trust);
 }
 
 }  // namespace ndtrain::cli

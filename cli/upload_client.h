@@ -8,7 +8,7 @@
 
 namespace ndtrain::cli {
 
-// The address in http://HOST:PORT/…, or HOST:PORT itself. Throws UsageError without a port.
+// Without the path; HOST:PORT may stand alone. Throws UsageError without a port.
 std::string http_address(std::string url);
 
 struct UploadAnswer {
@@ -16,7 +16,9 @@ struct UploadAnswer {
   std::string store;  // the address that gave it
 };
 
-// Follows one redirection. The Status says who gave no answer.
-Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes);
+// Follows one redirection; a token that is told in secret is not told in the clear after it. The
+// Status says who gave no answer.
+Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes,
+                                  const HttpTrust& trust = {});
 
 }  // namespace ndtrain::cli

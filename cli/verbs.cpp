@@ -57,6 +57,9 @@ VERB(pipestore_serve);
 VERB(store_drain);
 VERB(store_forget);
 VERB(store_ls);
+VERB(token_ls);
+VERB(token_new);
+VERB(token_revoke);
 VERB(tuner_serve);
 VERB(up);
 VERB(down);
@@ -224,8 +227,19 @@ std::span<const Verb> verbs() {
       Verb{"cert init", "certificates for links between machines", "DIR [options]",
            "  ndtrain cert init certs --host tuner.example.org,10.0.0.5 --store store-1,store-2\n"
            "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
-           "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n",
+           "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n"
+           "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n",
            declare_cert_init, run_cert_init},
+      Verb{"token new", "let somebody in over HTTP; prints the token, once",
+           "NAME --state DIR [--role ROLE]",
+           "  ndtrain token new ann --role labeller --state /var/lib/ndtrain/tuner\n"
+           "  ndtrain token new camera-7 --role uploader --expires 90d --state tuner\n",
+           declare_token_new, run_token_new},
+      Verb{"token ls", "who has a token, and for what", "--state DIR",
+           "  ndtrain token ls --state /var/lib/ndtrain/tuner\n", declare_token_ls, run_token_ls},
+      Verb{"token revoke", "let somebody in no more", "NAME --state DIR",
+           "  ndtrain token revoke ann --state /var/lib/ndtrain/tuner\n", declare_token_revoke,
+           run_token_revoke},
       Verb{"backup", "the state of a stopped Tuner or PipeStore in one file", "STATE -o FILE",
            "  ndtrain backup /var/lib/ndtrain/tuner -o tuner-$(date +%F).tar.zst\n", declare_backup,
            run_backup},

@@ -4,9 +4,12 @@
 #include <condition_variable>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/labels/label_db.h"
+#include "tuner/http_api.h"
 #include "tuner/http_dashboard.h"
 #include "tuner/http_labels.h"
 #include "tuner/http_photos.h"
@@ -37,6 +40,7 @@ struct TunerDaemon::Parts {
         state(open_state(fs, config.state)),
         models(fs, state.file("models")),
         versions(fs, state.file("versions.json")),
+        guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         works({fs, clock, devices, models}, versions, labels) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
@@ -64,12 +68,15 @@ struct TunerDaemon::Parts {
       std::ranges::move(more, std::back_inserter(routes));
     };
     add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
-    add(photo_routes(with));
+    add(photo_routes(with, [this](const HttpRequest& r) { return guard.trust(r); }));
     add(http_labels.routes());
-    routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
+    routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
-    http = HttpServer::listen(config.http, std::move(routes), limits::kModelFile).or_throw();
+    routes.push_back(guard.audit_route());
+    http =
+        HttpServer::listen(config.http, std::move(routes), limits::kModelFile, guard.protection())
+            .or_throw();
   }
 
   ~Parts() {
@@ -124,6 +131,9 @@ struct TunerDaemon::Parts {
     }
     for (const auto& f : now) f();
     if (!now.empty()) called.notify_all();
+    if (const uint64_t list = guard.access().number(); std::exchange(tokens, list) != list) {
+      service->set_tokens(guard.access().text());
+    }
     service->tick();
     if (watcher && !finishing) watcher->tick();
     const auto time = system_clock().monotonic();
@@ -143,7 +153,9 @@ struct TunerDaemon::Parts {
   StateDirectory state;
   ModelStore models;
   Versions versions;
-  std::string labels;  // url
+  HttpGuard guard;
+  uint64_t tokens = 0;  // the list that the service has
+  std::string labels;   // url
   Works works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }};
   LinkEvents<wire::FromStore> events;
@@ -168,6 +180,9 @@ TunerDaemon::~TunerDaemon() = default;
 std::string TunerDaemon::address() const { return parts_->server->address(); }
 std::string TunerDaemon::http_address() const {
   return parts_->http ? parts_->http->address() : "";
+}
+std::vector<std::string> TunerDaemon::http_needs() const {
+  return parts_->http ? parts_->http->needs() : std::vector<std::string>();
 }
 Digest TunerDaemon::add_model(const std::string& path) {
   const Result<Digest> model = parts_->models.add_file(path);

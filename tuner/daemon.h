@@ -9,6 +9,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
+#include "ndp/http/guard.h"
 #include "ndp/wire/link_security.h"
 #include "tuner/job_spec.h"
 #include "tuner/watch_rule.h"
@@ -21,6 +22,7 @@ struct TunerConfig {
   std::string state;                       // directory
   std::string db;                          // labels; "": sqlite:STATE/labels.db
   LinkSecurity security = {};
+  HttpSecurity http_security = {};
   std::optional<WatchRule> watch = {};  // fine-tunings and relabellings by themselves
 };
 
@@ -32,7 +34,8 @@ class TunerDaemon {
 
   std::string address() const;  // of its links, with the port the system chose
   std::string http_address() const;
-  Digest add_model(const std::string& path);  // throws Error
+  std::vector<std::string> http_needs() const;  // of its routes: see HttpServer
+  Digest add_model(const std::string& path);    // throws Error
 
   // Serves until `stop` is true and the job in progress has reached a place to go on from. Throws
   // FsyncFailed, and Error when the state directory cannot be written any more.

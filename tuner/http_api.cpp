@@ -66,7 +66,7 @@ HttpResponse place_upload(TunerService& service) {
     return r;
   }
   HttpResponse r = answer({{"store", *store}}, 307);
-  r.headers["Location"] = "http://" + *store + "/photos";
+  r.headers["Location"] = (store->starts_with("https://") ? "" : "http://") + *store + "/photos";
   return r;
 }
 
@@ -143,57 +143,79 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
   };
   using Request = const HttpRequest&;
   std::vector<HttpServer::Route> routes = {
-      {"GET", "/healthz",
+      {"GET", "/healthz", Role::kAnyone,
        [](Request) {
          return answer({{"status", "ok"}});
        }},
-      {"GET", "/readyz", on([](TunerService& s, Request) {
+      {"GET", "/readyz", Role::kViewer, on([](TunerService& s, Request) {
          return answer({{"status", "ready"}, {"stores", s.stores().size()}});
        })},
-      {"GET", "/metrics", on([](TunerService& s, Request) { return metrics(s); })},
-      {"GET", "/jobs", on([](TunerService& s, Request) {
+      {"GET", "/metrics", Role::kViewer, on([](TunerService& s, Request) { return metrics(s); })},
+      {"GET", "/jobs", Role::kViewer, on([](TunerService& s, Request) {
          Json all = Json::array();
          for (const auto& [id, r] : s.jobs()) all.push_back(to_json(r, s));
          return answer(all);
        })},
-      {"POST", "/jobs", on([](TunerService& s, Request r) {
+      {"POST",
+       "/jobs",
+       Role::kOperator,
+       on([](TunerService& s, Request r) {
          return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
-       })},
-      {"GET", "/jobs/([0-9]{1,18})",
+       }),
+       {},
+       {"job"}},
+      {"GET", "/jobs/([0-9]{1,18})", Role::kViewer,
        on([](TunerService& s, Request r) { return answer(to_json(s.job(number(r)), s)); })},
-      {"GET", "/jobs/([0-9]{1,18})/log", on([](TunerService& s, Request r) {
+      {"GET", "/jobs/([0-9]{1,18})/log", Role::kViewer, on([](TunerService& s, Request r) {
          const auto from = r.query.find("from");
          const bool given = from != r.query.end() && !from->second.empty() &&
                             from->second.find_first_not_of("0123456789") == std::string::npos;
          return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
        })},
-      {"POST", "/jobs/([0-9]{1,18})/(cancel|resume)", on([](TunerService& s, Request r) {
+      {"POST",
+       "/jobs/([0-9]{1,18})/(cancel|resume)",
+       Role::kOperator,
+       on([](TunerService& s, Request r) {
          r.captures.at(1) == "cancel" ? s.cancel(number(r)) : s.resume(number(r));
          return answer(to_json(s.job(number(r)), s));
-       })},
-      {"GET", "/stores", on([](TunerService& s, Request) {
+       }),
+       {},
+       {"job"}},
+      {"GET", "/stores", Role::kViewer, on([](TunerService& s, Request) {
          Json all = Json::array();
          for (const StoreRecord& r : s.stores()) all.push_back(to_json(r));
          return answer(all);
        })},
-      {"POST", "/stores/([^/]+)/(drain|undrain)", on([](TunerService& s, Request r) {
+      {"POST",
+       "/stores/([^/]+)/(drain|undrain)",
+       Role::kOperator,
+       on([](TunerService& s, Request r) {
          s.drain(r.captures.at(0), r.captures.at(1) == "drain");
          return answer({{"store", r.captures.at(0)}, {"drained", r.captures.at(1) == "drain"}});
-       })},
-      {"DELETE", "/stores/([^/]+)", on([](TunerService& s, Request r) {
+       }),
+       {},
+       {"store"}},
+      {"DELETE",
+       "/stores/([^/]+)",
+       Role::kOperator,
+       on([](TunerService& s, Request r) {
          s.forget(r.captures.at(0));
          return answer({{"store", r.captures.at(0)}, {"forgotten", true}});
-       })},
+       }),
+       {},
+       {"store"}},
       {"POST",
        "/photos",
+       {Role::kUploader, HttpScope::kPhotos},
        on([](TunerService& s, Request) { return place_upload(s); }),
        {.read = false}},
-      {"GET", "/models/([0-9a-f]{64})",
+      {"GET", "/models/([0-9a-f]{64})", Role::kOperator,
        [&models](Request r) {
          const bool here = models.has(digest_from_hex(r.captures.at(0)));
          return here ? answer({{"model", r.captures.at(0)}}) : http_error(404, "no such model");
        }},
-      {"PUT", "/models/([0-9a-f]{64})", [&models](Request r) { return put_model(models, r); }},
+      {"PUT", "/models/([0-9a-f]{64})", Role::kOperator,
+       [&models](Request r) { return put_model(models, r); }},
   };
   for (HttpServer::Route& route : version_routes(with, models, versions)) {
     routes.push_back(std::move(route));

@@ -66,10 +66,12 @@ std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
                                                 const std::string& jobs, EventFeed& feed,
                                                 const Versions& versions) {
   using Request = const HttpRequest&;
+  // The page itself says nothing; what it asks for needs the reader's token.
   return {
-      {"GET", "/", [](Request) { return page("index.html"); }},
-      {"GET", "/dashboard/([a-z_.]+)", [](Request r) { return page(r.captures.at(0)); }},
-      {"GET", "/events",
+      {"GET", "/", Role::kAnyone, [](Request) { return page("index.html"); }},
+      {"GET", "/dashboard/([a-z_.]+)", Role::kAnyone,
+       [](Request r) { return page(r.captures.at(0)); }},
+      {"GET", "/events", Role::kViewer,
        [with, &feed, &versions](Request) {
          HttpResponse now = with([&](TunerService& s) {
            put_events(feed, s, versions);
@@ -77,7 +79,7 @@ std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
          });
          return now.status == 200 ? feed.follow() : now;
        }},
-      {"GET", "/jobs/([0-9]{1,18})/trace",
+      {"GET", "/jobs/([0-9]{1,18})/trace", Role::kViewer,
        [&fs, jobs](Request r) { return trace(fs, jobs, r.captures.at(0)); }},
   };
 }

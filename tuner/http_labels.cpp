@@ -115,18 +115,22 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
+  const HttpNeed see = {Role::kViewer, HttpScope::kPhotos};
   return {
-      {"GET", "/labels", on([this](const Open& o, Request r) { return query(o, r); })},
-      {"GET", "/labels/stats", on([this](const Open& o, Request) { return stats(o); })},
-      {"GET", "/labels/review", on([this](const Open& o, Request r) { return review(o, r); })},
-      {"GET", "/labels/accuracy", on([this](const Open& o, Request r) { return accuracy(o, r); })},
-      {"GET", "/labels/diff", on([this](const Open& o, Request r) { return diff(o, r); })},
-      {"GET", "/labels/([0-9]{1,18})",
+      {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
+      {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},
+      {"GET", "/labels/review", see, on([this](const Open& o, Request r) { return review(o, r); })},
+      {"GET", "/labels/accuracy", see,
+       on([this](const Open& o, Request r) { return accuracy(o, r); })},
+      {"GET", "/labels/diff", see, on([this](const Open& o, Request r) { return diff(o, r); })},
+      {"GET", "/labels/([0-9]{1,18})", see,
        on([this](const Open& o, Request r) { return history(o, r); })},
       {"PUT",
        "/labels/([0-9]{1,18})",
+       {Role::kLabeller, HttpScope::kPhotos},
        on([this](const Open& o, Request r) { return set(o, r); }),
-       {.most = kLabelBody}},
+       {.most = kLabelBody},
+       {"label", [this](Request r) { return label_of(r); }}},
   };
 }
 
@@ -230,6 +234,17 @@ HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const 
   Json json = Json::array();
   for (const LabelRow& row : rows) json.push_back(row_json(o, row));
   return json;
+}
+
+std::string HttpLabels::label_of(const HttpRequest& r) {
+  const HttpResponse page = on([&](const Open& o, const HttpRequest& q) {
+    LabelQuery query{.collection = o.collection, .task = o.task, .limit = 1};
+    query.after.photo = number<int64_t>("photo", q.captures.at(0));
+    const LabelPage found = got(o.db.query(query));
+    const bool there = !found.rows.empty() && found.rows[0].photo == query.after.photo;
+    return Json(there ? found.rows[0].class_name : "");
+  })(r);
+  return page.status == 200 ? Json::parse(page.body).get<std::string>() : "";
 }
 
 HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {

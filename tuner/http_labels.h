@@ -39,6 +39,7 @@ class HttpLabels {
   Json diff(const Open& o, const HttpRequest& request) const;
   Json history(const Open& o, const HttpRequest& request) const;
   Json set(const Open& o, const HttpRequest& request) const;
+  std::string label_of(const HttpRequest& request);  // current, for the audit log; "": none
   static Json row_json(const Open& o, const LabelRow& row);
   int64_t version_named(const Open& o, const std::string& name) const;
 

@@ -4,8 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <semaphore>
 
-#include "ndp/http/http_client.h"
-
 namespace ndtrain {
 namespace {
 
@@ -16,8 +14,8 @@ constexpr int kFresh = 600;  // seconds; it may be deleted meanwhile
 
 using Turns = std::counting_semaphore<kAtOnce>;
 
-HttpResponse fetch(const std::string& address, const std::string& path) {
-  Result<HttpResponse> got = HttpClient(address, kPatience).get(path);
+HttpResponse fetch(const std::string& address, const std::string& path, HttpTrust trust) {
+  Result<HttpResponse> got = HttpClient(address, kPatience, std::move(trust)).get(path);
   if (!got.ok()) return http_error(502, got.status().message());
   // Whatever answers there: nothing but a picture is handed on as if it were the Tuner's own.
   const bool picture = got->type == "image/jpeg" || got->type == "image/png";
@@ -49,9 +47,9 @@ HttpResponse locate(const TunerService& service, const std::string& name) {
 
 }  // namespace
 
-std::vector<HttpServer::Route> photo_routes(const WithService& with) {
+std::vector<HttpServer::Route> photo_routes(const WithService& with, const TrustOf& trust) {
   const auto turns = std::make_shared<Turns>(kAtOnce);
-  const HttpHandler show = [with, turns](const HttpRequest& r) {
+  const HttpHandler show = [with, trust, turns](const HttpRequest& r) {
     const std::string name = r.captures.at(0), photo = "/photos/" + r.captures.at(1);
     const HttpResponse where = with([&](TunerService& s) { return locate(s, name); });
     if (where.status != 200) return where;
@@ -62,9 +60,12 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with) {
     }
     const std::unique_ptr<Turns, void (*)(Turns*)> turn(turns.get(),
                                                         [](Turns* t) { t->release(); });
-    return fetch(where.body, photo);
+    return fetch(where.body, photo, trust(r));
   };
-  return {{"GET", "/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)", show}};
+  return {{"GET",
+           "/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",
+           {Role::kViewer, HttpScope::kPhotos},
+           show}};
 }
 
 }  // namespace ndtrain

@@ -134,20 +134,26 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
     };
   };
   using Request = const HttpRequest&;
+  const HttpAudit promotion = {"promotion", [&versions](Request) {
+                                 const std::optional<PublishedModel> m = versions.in_force();
+                                 return m ? "version " + std::to_string(m->version) : "no version";
+                               }};
   return {
-      {"GET", "/versions",
+      {"GET", "/versions", Role::kViewer,
        on([&](TunerService& s, Request) { return all_versions(s, models, versions); })},
-      {"GET", "/versions/([0-9]{1,18})", on([&](TunerService& s, Request r) {
+      {"GET", "/versions/([0-9]{1,18})", Role::kViewer, on([&](TunerService& s, Request r) {
          return to_json(existing(versions, number(r)), models, versions, s);
        })},
       // Deltas are made for it, so not on the service's thread.
-      {"GET", "/versions/([0-9]{1,18})/diff/([0-9]{1,18})",
+      {"GET", "/versions/([0-9]{1,18})/diff/([0-9]{1,18})", Role::kViewer,
        [&](Request r) {
          return asked([&] {
            return diff(models, existing(versions, number(r)), existing(versions, number(r, 1)));
          });
        }},
-      {"POST", "/versions/([0-9]{1,18})/(production|candidate)",
+      {"POST",
+       "/versions/([0-9]{1,18})/(production|candidate)",
+       Role::kOperator,
        on([&](TunerService& s, Request r) {
          if (r.captures.at(1) == kProduction) {
            s.promote(number(r));
@@ -155,14 +161,26 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
            s.set_candidate(number(r));
          }
          return to_json(existing(versions, number(r)), models, versions, s);
-       })},
-      {"POST", "/versions/rollback", on([&](TunerService& s, Request) {
+       }),
+       {},
+       promotion},
+      {"POST",
+       "/versions/rollback",
+       Role::kOperator,
+       on([&](TunerService& s, Request) {
          return to_json(existing(versions, s.rollback()), models, versions, s);
-       })},
-      {"DELETE", "/versions/([0-9]{1,18})", on([](TunerService& s, Request r) {
+       }),
+       {},
+       promotion},
+      {"DELETE",
+       "/versions/([0-9]{1,18})",
+       Role::kOperator,
+       on([](TunerService& s, Request r) {
          s.remove_version(number(r));
          return Json{{"version", number(r)}, {"removed", true}};
-       })},
+       }),
+       {},
+       {"removal"}},
   };
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 
@@ -93,10 +94,25 @@ void TunerService::arrived(const wire::Hello& hello) {
   store.here = true;
   store.last_seen = setting_.clock.unix_seconds();
   log::info("store {} is here", store.name);
+  store.takes_tokens = hello.takes_tokens();
+  send_tokens(store);
   publish_to(store.name);
   if (active_ && active_->intake && !active_->local && !store.drained) {
     apply(active_, store.name, active_->intake->arrive(now(), store.name));
   }
+}
+
+void TunerService::set_tokens(const std::string& json) {
+  tokens_ = json;
+  for (const auto& [name, store] : stores_) send_tokens(store);
+}
+
+void TunerService::send_tokens(const StoreRecord& store) {
+  if (tokens_.empty() || !store.here || !store.takes_tokens) return;
+  wire::ToStore m;
+  m.mutable_tokens()->set_json(tokens_);
+  m.mutable_tokens()->set_checksum(xxh3(tokens_.data(), tokens_.size()));
+  send(store.name, std::move(m));
 }
 
 void TunerService::left(const std::string& name, const std::string& reason) {

@@ -37,8 +37,9 @@ struct StoreRecord {
   uint64_t version_in_force = 0;
   uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
   int64_t last_seen = 0;     // Unix seconds
-  std::string http;          // where people may upload to it; "": nowhere
-  uint64_t free = 0;         // bytes, for uploads
+  bool takes_tokens = false;
+  std::string http;   // where people may upload to it; "": nowhere
+  uint64_t free = 0;  // bytes, for uploads
 };
 
 class TunerService {
@@ -80,6 +81,9 @@ class TunerService {
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
   std::optional<std::string> place_upload();
+
+  // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.
+  void set_tokens(const std::string& json);
 
   // A model becomes the next version, the candidate, and what is in force if it is to be; once for
   // each job. Its files are in the ModelStore.
@@ -135,6 +139,7 @@ class TunerService {
   // sessions
   void apply(TunerSessions::Actions actions);
   void arrived(const wire::Hello& hello);
+  void send_tokens(const StoreRecord& store);
   void left(const std::string& store, const std::string& reason);
   void deliver(const std::string& store, wire::FromStore message);
   void send(const std::string& store, wire::ToStore message);
@@ -194,6 +199,7 @@ class TunerService {
   JobReport::Counts past_;     // of jobs that have ended
   size_t tasks_ = 0;           // on the lanes, or waiting for this thread
   bool stopping_ = false;
+  std::string tokens_;  // "": none were made
 
   struct Received {
     std::string store;

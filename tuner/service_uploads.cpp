@@ -15,6 +15,8 @@ constexpr uint64_t kUploadTakes = uint64_t{1} << 20;
 constexpr size_t kMostLines = 1 << 16;  // that wait, of one store; far more than its window holds
 constexpr size_t kAtOnce = 4096;        // lines in one go
 
+constexpr std::string_view kHttps = "https://";
+
 std::string host_of(const std::string& peer) {
   return peer.starts_with("unix:") ? "127.0.0.1" : peer.substr(0, peer.rfind(':'));
 }
@@ -86,10 +88,12 @@ void TunerService::uploads_kept(const Status& status) {
 
 void TunerService::take_space(const std::string& store, const wire::Space& space) {
   StoreRecord& s = stores_[store];
-  s.http = space.http();
+  const bool secure = space.http().starts_with(kHttps);
+  s.http = space.http().substr(secure ? kHttps.size() : 0);
   const std::string host = host_of(sessions_.peer_of(store));
   if (s.http.starts_with(':')) s.http = host + s.http;
   if (is_loopback(s.http) && !is_loopback(host)) s.http.clear();  // of another machine
+  if (secure && !s.http.empty()) s.http.insert(0, kHttps);
   s.free = space.free();
 }
 

@@ -18,7 +18,35 @@ class Asking final : private httplib::ClientImpl {
   }
 };
 
+constexpr std::string_view kHttp = "http://", kHttps = "https://";
+
+std::string without_scheme(const std::string& address) {
+  if (address.starts_with(kHttp)) return address.substr(kHttp.size());
+  return address.starts_with(kHttps) ? address.substr(kHttps.size()) : address;
+}
+
+// Without port and brackets.
+std::string host_of(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
 }  // namespace
+
+HttpClient::HttpClient(const std::string& address, std::chrono::milliseconds patience,
+                       HttpTrust trust)
+    : secure_(address.starts_with(kHttps)),
+      address_(without_scheme(address)),
+      patience_(patience),
+      trust_(std::move(trust)) {
+  if (secure_ && !trust_.tls) trust_.tls = TlsClient::make("").or_throw();
+}
+
+Result<std::unique_ptr<Stream>> HttpClient::connect() const {
+  Result<std::unique_ptr<Stream>> stream = real_net().dial(address_);
+  if (!stream.ok() || !secure_) return stream;
+  return trust_.tls->wrap(std::move(*stream), host_of(address_), patience_);
+}
 
 Result<HttpResponse> HttpClient::get(const std::string& path) const {
   return ask("GET", path, "", "");
@@ -39,7 +67,7 @@ Result<HttpResponse> HttpClient::remove(const std::string& path) const {
 
 Result<HttpResponse> HttpClient::ask(const std::string& method, const std::string& path,
                                      const std::string& body, const std::string& type) const {
-  const Result<std::unique_ptr<Stream>> stream = real_net().dial(address_);
+  const Result<std::unique_ptr<Stream>> stream = connect();
   if (!stream.ok()) return stream.status();
   HttplibStream io(**stream, patience_);
 
@@ -50,6 +78,7 @@ Result<HttpResponse> HttpClient::ask(const std::string& method, const std::strin
   request.path = path;
   request.body = body;
   if (!type.empty()) request.set_header("Content-Type", type);
+  if (!trust_.token.empty()) request.set_header("Authorization", "Bearer " + trust_.token);
   request.set_header("Host", address_.starts_with("unix:") ? "localhost" : address_);
   request.content_receiver = [&](const char* data, size_t n, uint64_t, uint64_t) {
     fits = n <= static_cast<size_t>(limits::kHttpAnswer) - answer.body.size();

@@ -5,17 +5,26 @@
 #include <chrono>
 #include <string>
 
+#include "framework/core/net.h"
 #include "ndp/http/http_server.h"
+#include "ndp/http/tls.h"
 
 namespace ndtrain {
 
+// What a client shows of itself, and whom it believes.
+struct HttpTrust {
+  std::string token = {};                     // "": none
+  std::shared_ptr<const TlsClient> tls = {};  // null: the system's authorities
+};
+
 class HttpClient {
  public:
-  // `address` is "host:port" or "unix:/path". A server may be silent for `patience`, which for a
-  // long poll must be longer than the poll.
-  explicit HttpClient(std::string address,
-                      std::chrono::milliseconds patience = std::chrono::seconds(10))
-      : address_(std::move(address)), patience_(patience) {}
+  // `address` is "https://host:port", "http://host:port", the same without http:// or
+  // "unix:/path". A server may be silent for `patience`, which for a long poll must be longer than
+  // the poll.
+  explicit HttpClient(const std::string& address,
+                      std::chrono::milliseconds patience = std::chrono::seconds(10),
+                      HttpTrust trust = {});
 
   // `path` may hold a query; its special characters are encoded already. Any answer of the server
   // is a value, whatever its status. The Status says who gave none, and why: kCancelled after
@@ -29,9 +38,12 @@ class HttpClient {
  private:
   Result<HttpResponse> ask(const std::string& method, const std::string& path,
                            const std::string& body, const std::string& type) const;
+  Result<std::unique_ptr<Stream>> connect() const;
 
-  const std::string address_;
+  const bool secure_;
+  const std::string address_;  // without http:// or https://
   const std::chrono::milliseconds patience_;
+  HttpTrust trust_;
 };
 
 }  // namespace ndtrain

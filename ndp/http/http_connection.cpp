@@ -7,6 +7,8 @@
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/http/access.h"
+#include "ndp/http/audit.h"
 #include "ndp/http/httplib_stream.h"
 
 namespace ndtrain {
@@ -23,6 +25,19 @@ constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have aro
 // Without the port.
 std::string host_of(const std::string& peer) {
   return peer.starts_with("unix:") ? peer : peer.substr(0, peer.rfind(':'));
+}
+
+// A page of another site that a browser shows may ask us too, from loopback for example; whoever
+// looks at it did not mean that.
+bool is_of_another_site(const httplib::Request& q) {
+  if (q.method == "GET" || q.method == "HEAD") return false;
+  if (const std::string from = q.get_header_value("Sec-Fetch-Site"); !from.empty()) {
+    return from != "same-origin" && from != "none";
+  }
+  const std::string origin = q.get_header_value("Origin");
+  const size_t host = origin.find("://");
+  return !origin.empty() &&
+         (host == std::string::npos || origin.substr(host + 3) != q.get_header_value("Host"));
 }
 
 bool has_body(const httplib::Request& q) {
@@ -115,6 +130,8 @@ class Dialogue final : private httplib::Server {
       return http_error(414, "the path is empty, or has more than " +
                                  std::to_string(limits::kHttpPath) + " bytes");
     }
+    HttpRequest request{.method = q.method, .path = q.path, .peer = peer_};
+    request.query.insert(q.params.begin(), q.params.end());
     std::string others;
     for (const HttpRoutes::Entry& entry : routes_.entries) {
       std::smatch match;
@@ -123,18 +140,62 @@ class Dialogue final : private httplib::Server {
         others += (others.empty() ? "" : ", ") + entry.route.method;
         continue;
       }
-      HttpRequest request{.method = q.method, .path = q.path, .peer = peer_};
-      request.query.insert(q.params.begin(), q.params.end());
+      if (auto no = objection(q, &entry.route.need, request)) return *std::move(no);
       request.captures.assign(std::next(match.begin()), match.end());
       std::shared_ptr<void> held;
       if (unread_ && reader != nullptr && entry.route.body.read) {
         const HttpResponse r = take_body(q, *reader, entry.route.body, request, held);
         if (r.status != 200) return r;
       }
-      return entry.route.handle(request);
+      return entry.route.audit.what.empty() ? entry.route.handle(request)
+                                            : recorded(entry.route, request);
     }
+    if (auto no = objection(q, nullptr, request)) return *std::move(no);
     if (others.empty()) return http_error(404, "there is no " + q.path + " here");
     return http_error(405, q.path + " takes " + others + ", not " + q.method);
+  }
+
+  // `need` is null where there is nothing of this path.
+  std::optional<HttpResponse> objection(const httplib::Request& q, const HttpNeed* need,
+                                        HttpRequest& request) const {
+    if (Access* const access = routes_.protection.access) {
+      Access::Verdict v = access->check(request, q.get_header_value("Authorization"), need);
+      if (v.refuse) return std::move(v.refuse);
+      request.who = std::move(v.who);
+      request.token = std::move(v.token);
+    }
+    if (!is_of_another_site(q)) return std::nullopt;
+    return http_error(403, "a page of " + q.get_header_value("Origin") +
+                               " asks for it, which is another site than this");
+  }
+
+  HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const {
+    AuditLog* const audit = routes_.protection.audit;
+    if (!audit) return route.handle(request);
+    AuditLine line{.who = request.who,
+                   .address = request.peer,
+                   .what = route.audit.what,
+                   .request = request.method + " " + request.path,
+                   .asked = request.body,
+                   .before = route.audit.before ? route.audit.before(request) : ""};
+    if (const Status s = audit->add(line); !s.ok()) {
+      return http_error(s.code() == Code::kNoSpace ? 507 : 500,
+                        "who asks for it cannot be recorded, so it was not done: " + s.message());
+    }
+    const auto failed = [&](int status) {
+      line.failed = status;
+      if (const Status s = audit->add(line); !s.ok()) log::error("{}", s.message());
+    };
+    try {
+      HttpResponse r = route.handle(request);
+      if (r.status >= 400) failed(r.status);
+      return r;
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const std::exception&) {
+      failed(500);
+      throw;
+    }
   }
 
   // Its status is 200 when the body was read.

@@ -19,6 +19,7 @@ struct HttpRoutes {
   };
   std::vector<Entry> entries;
   int64_t max_body = 0;
+  HttpProtection protection = {};
 };
 
 class HttpConnection {

@@ -8,6 +8,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/http/http_connection.h"
+#include "ndp/http/tls.h"
 
 namespace ndtrain {
 namespace {
@@ -44,6 +45,7 @@ class HttpServer::Running {
   }
 
   std::string address() const { return listener_->address(); }
+  const HttpRoutes& routes() const { return routes_; }
 
  private:
   struct Session {
@@ -62,7 +64,8 @@ class HttpServer::Running {
       std::unique_lock lock(mutex_);
       sessions_.remove_if([](const Session& s) { return s.over; });
       if (stream.ok()) {
-        add(std::move(*stream));
+        const TlsServer* const tls = routes_.protection.tls.get();
+        add(tls ? tls->wrap(std::move(*stream)) : std::move(*stream));
         make_room(lock, stop);
       } else if (stream.status().code() != Code::kCancelled) {
         log::warn("{}", stream.status().message());
@@ -102,10 +105,22 @@ HttpServer::~HttpServer() = default;
 
 std::string HttpServer::address() const { return running_->address(); }
 
+std::vector<std::string> HttpServer::needs() const {
+  std::vector<std::string> all;
+  for (const HttpRoutes::Entry& e : running_->routes().entries) {
+    std::string line =
+        e.route.method + " " + e.route.pattern + ": " + std::string(name_of(e.route.need.role));
+    if (e.route.need.scope == HttpScope::kPhotos) line += ", of photos";
+    if (!e.route.audit.what.empty()) line += ", recorded as " + e.route.audit.what;
+    all.push_back(std::move(line));
+  }
+  return all;
+}
+
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& address,
-                                                       std::vector<Route> routes,
-                                                       int64_t max_body) {
-  HttpRoutes compiled{.max_body = max_body};
+                                                       std::vector<Route> routes, int64_t max_body,
+                                                       HttpProtection protection) {
+  HttpRoutes compiled{.max_body = max_body, .protection = std::move(protection)};
   for (Route& route : routes) {
     std::regex pattern(route.pattern);
     compiled.entries.push_back({std::move(route), std::move(pattern)});

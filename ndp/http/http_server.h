@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "ndp/http/role.h"
 
 namespace ndtrain {
 
@@ -23,7 +24,9 @@ struct HttpRequest {
   std::map<std::string, std::string> query;
   std::vector<std::string> captures;  // groups of the route's pattern
   std::string body;
-  std::string peer;  // the client's host, as text; the address itself for a unix socket
+  std::string who;    // whose token came with it; "" where none is needed
+  std::string token;  // itself, to ask a store in their name
+  std::string peer;   // the client's host, as text; the address itself for a unix socket
 };
 
 struct HttpResponse {
@@ -37,6 +40,10 @@ struct HttpResponse {
   // server ends, it is not called again.
   std::function<std::optional<std::string>()> pieces = {};
 };
+
+class Access;
+class AuditLog;
+class TlsServer;
 
 HttpResponse http_error(int status, const std::string& what);
 
@@ -59,25 +66,47 @@ struct HttpBody {
   HttpAdmit admit = {};
 };
 
+// What keeps strangers out. What is absent keeps nobody: anybody may ask for everything, nothing is
+// recorded, and it goes in the clear.
+struct HttpProtection {
+  Access* access = nullptr;   // must outlive the server, as the next
+  AuditLog* audit = nullptr;  // 500 or 507, and no change, where it cannot be written
+  std::shared_ptr<const TlsServer> tls = {};
+};
+
+// What a route changes, as the audit log says it.
+struct HttpAudit {
+  std::string what = {};  // "label"; "": nothing that is recorded
+  // What was, before the handler changes it; may be absent.
+  std::function<std::string(const HttpRequest&)> before = {};
+};
+
 class HttpServer {
  public:
   struct Route {
     std::string method;   // "GET" answers HEAD too
     std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
+    HttpNeed need;        // who may ask
     HttpHandler handle;
     HttpBody body = {};
+    HttpAudit audit = {};
   };
 
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.
-  // The first route that fits answers. Bodies have at most `max_body` bytes.
+  // The first route that fits answers. Bodies have at most `max_body` bytes. Who has no token that
+  // does gets 401, who may not do it 403, before a body is read; so does a change that another
+  // site's page asks for (403).
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& address,
-                                                    std::vector<Route> routes, int64_t max_body);
+                                                    std::vector<Route> routes, int64_t max_body,
+                                                    HttpProtection protection = {});
   // Takes no more requests, and waits for the handlers: who makes one wait must end that first.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
   std::string address() const;  // with the port the system chose
+  // Of each route what it needs and records: "PUT /jobs/([0-9]+): operator, recorded as job".
+  std::vector<std::string> needs() const;
 
  private:
   class Running;

@@ -6,9 +6,12 @@
 #include <random>
 #include <thread>
 
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/http/http_server.h"
 #include "ndp/http/metrics.h"
+#include "ndp/labels/label_db.h"
 #include "ndp/pipestore/photo_row_maker.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/upload_http.h"
@@ -27,17 +30,24 @@ uint64_t random_bits() {
 wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t incarnation) {
   wire::Hello hello;
   hello.set_store(config.name);
+  hello.set_takes_tokens(true);
   hello.set_incarnation(incarnation);
   hello.set_version(config.version);
   hello.set_numerics(feature_numerics(devices.get(false)));
   return hello;
 }
 
+std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
 }  // namespace
 
 struct PipeStoreDaemon::Parts {
   Parts(const PipeStoreConfig& config, Devices& d, Fs& f, Clock& clock)
-      : fs(f), devices(d), state(StateDirectory::open(f, config.state, "pipestore").or_throw()) {
+      : fs(f),
+        devices(d),
+        state(StateDirectory::open(f, config.state, "pipestore").or_throw()),
+        guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
+        upload_host(config.http_security.tls() ? host_of(config.http) : "") {
     const Result<FileInfo> photos = fs.info(config.photos);
     if (!photos.ok() || !photos->is_directory) {
       throw Error("there is no directory of photos at ", config.photos);
@@ -67,13 +77,14 @@ struct PipeStoreDaemon::Parts {
     service = std::make_unique<PipeStoreService>(
         PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
                                   [this, photos = config.photos] { return space(photos); },
-                                  [this] { put_in_force(); }},
+                                  [this] { put_in_force(); }, apply_delta,
+                                  [this](const std::string& json) { keep_tokens(json); }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;
     if (service->in_force().version > 0) put_in_force();
     show();
     if (config.http.empty()) return;
-    http = HttpServer::listen(config.http, routes(), 1 << 16).or_throw();
+    http = HttpServer::listen(config.http, routes(), 1 << 16, guard.protection()).or_throw();
   }
   ~Parts() {
     http.reset();
@@ -87,13 +98,27 @@ struct PipeStoreDaemon::Parts {
     if (http && !http->address().starts_with("unix:")) {
       const std::string address = http->address();
       const size_t port = address.rfind(':');
-      const std::string host = address.substr(0, port);
-      s.set_http(host == "0.0.0.0" || host == "[::]" ? address.substr(port) : address);
+      const std::string host = host_of(address);
+      const bool any = host == "0.0.0.0" || host == "[::]";
+      // A certificate is for a name, so that is what people are told.
+      s.set_http(any ? address.substr(port)
+                     : (upload_host.empty() ? host : upload_host) + address.substr(port));
+      if (!upload_host.empty()) s.set_http("https://" + s.http());
     }
     const Result<Space> volume = fs.space(photos);
     const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
     s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
     return s;
+  }
+
+  // What the Tuner says of tokens: Access sees the file.
+  void keep_tokens(const std::string& json) {
+    if (json == guard.access().text()) return;
+    const Result<std::vector<Token>> tokens = parse_tokens(json);
+    Status s =
+        tokens.ok() ? guard.audit().add({.who = "the Tuner", .what = "tokens"}) : tokens.status();
+    if (s.ok()) s = publish(fs, state.file(std::string(kTokensFile)), json);
+    if (!s.ok()) log::error("the Tuner's tokens are not in force here: {}", s.message());
   }
 
   // Its files are on the shelf.
@@ -117,14 +142,14 @@ struct PipeStoreDaemon::Parts {
   std::vector<HttpServer::Route> routes() {
     std::vector<HttpServer::Route> all = upload_routes(*uploads);
     std::vector<HttpServer::Route> own = {
-        {"GET", "/healthz",
+        {"GET", "/healthz", Role::kAnyone,
          [](const HttpRequest&) { return HttpResponse{.body = "{\"status\":\"ok\"}\n"}; }},
-        {"GET", "/readyz",
+        {"GET", "/readyz", Role::kViewer,
          [this](const HttpRequest&) {
            return ready ? HttpResponse{.body = "{\"status\":\"ready\"}\n"}
                         : http_error(503, "no session with the Tuner");
          }},
-        {"GET", "/metrics",
+        {"GET", "/metrics", Role::kViewer,
          [this](const HttpRequest&) {
            const std::string uploaded = upload_metrics();
            const std::lock_guard lock(mutex);
@@ -132,6 +157,7 @@ struct PipeStoreDaemon::Parts {
          }},
     };
     all.insert(all.end(), own.begin(), own.end());
+    all.push_back(guard.audit_route());
     return all;
   }
 
@@ -198,6 +224,8 @@ struct PipeStoreDaemon::Parts {
   Fs& fs;
   Devices& devices;
   StateDirectory state;
+  HttpGuard guard;
+  const std::string upload_host;  // that the certificate is for; "": in the clear
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<UploadLog> log;
   Courtesy courtesy;
@@ -220,6 +248,10 @@ PipeStoreDaemon::~PipeStoreDaemon() = default;
 
 std::string PipeStoreDaemon::http_address() const {
   return parts_->http ? parts_->http->address() : "";
+}
+
+std::vector<std::string> PipeStoreDaemon::http_needs() const {
+  return parts_->http ? parts_->http->needs() : std::vector<std::string>();
 }
 
 void PipeStoreDaemon::run(const std::function<bool()>& stop) {

@@ -8,6 +8,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
+#include "ndp/http/guard.h"
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/link_security.h"
 
@@ -26,6 +27,7 @@ struct PipeStoreConfig {
   std::string version;        // of the program
   UploadConfig uploads = {};  // their directory and batch are those above
   LinkSecurity security = {};
+  HttpSecurity http_security = {};
 };
 
 class PipeStoreDaemon {
@@ -35,6 +37,7 @@ class PipeStoreDaemon {
   ~PipeStoreDaemon();
 
   std::string http_address() const;
+  std::vector<std::string> http_needs() const;  // of its routes: see HttpServer
 
   // Serves until `stop` is true, then says goodbye. Throws FsyncFailed, and Error when the state
   // directory cannot be written any more.

@@ -140,6 +140,14 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
     if (job == jobs_.end() || !job->second.work) return;
     job->second.work->acknowledged(m.ack());
     pump(job->first);
+  } else if (m.has_tokens()) {
+    const std::string& json = m.tokens().json();
+    if (xxh3(json.data(), json.size()) == m.tokens().checksum()) {
+      if (setting_.tokens) setting_.tokens(json);
+      return;
+    }
+    link_->close();
+    apply(session_.closed(now(), "tokens with a wrong checksum"));
   } else if (m.has_uploads_kept()) {
     uploads_kept(m.uploads_kept().sequence());
   } else if (m.has_job_end()) {

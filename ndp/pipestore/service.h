@@ -54,6 +54,7 @@ class PipeStoreService {
     std::function<wire::Space()> space = {};
     std::function<void()> in_force_changed = {};
     DeltaApplier apply = apply_delta;
+    std::function<void(const std::string&)> tokens = {};  // the Tuner's list, for this store's HTTP
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.

@@ -89,6 +89,12 @@ HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
   return answer(uploads.say(id, label));
 }
 
+std::string label_of(const Result<Uploads::Photo>& photo) {
+  if (!photo.ok()) return "";
+  const UploadLog::Known& k = photo->known;
+  return !k.truth.empty() ? k.truth : k.version > 0 ? k.top.at(0).name() : "";
+}
+
 HttpResponse remove(Uploads& uploads, const Digest& id) {
   if (Status s = uploads.remove(id); !s.ok()) return refused(s);
   return {.body = Json({{"id", to_hex(id)}, {"deleted", true}}).dump() + "\n"};
@@ -99,26 +105,35 @@ HttpResponse remove(Uploads& uploads, const Digest& id) {
 std::vector<HttpServer::Route> upload_routes(Uploads& u) {
   using Request = const HttpRequest&;
   const std::string photo = "/photos/([0-9a-f]{64})";
+  const HttpNeed see = {Role::kViewer, HttpScope::kPhotos};
   const auto id = [](Request r) { return digest_from_hex(r.captures.at(0)); };
   return {
       {"POST",
        "/photos",
+       {Role::kUploader, HttpScope::kPhotos},
        [&u](Request r) { return add(u, r); },
        {.most = u.most_bytes(),
         .form = true,
         .admit = [&u](Request r, int64_t bytes) { return admit(u, r, bytes); }}},
-      {"GET", photo, [&u, id](Request r) { return image(u.read(id(r))); }},
-      {"GET", photo + "/thumbnail",
+      {"GET", photo, see, [&u, id](Request r) { return image(u.read(id(r))); }},
+      {"GET", photo + "/thumbnail", see,
        [&u, id](Request r) {
          const Result<std::string> file = u.read(id(r));
          return image(file.ok() ? thumbnail(*file) : file.status());
        }},
-      {"GET", photo + "/label", [&u, id](Request r) { return answer(u.find(id(r))); }},
+      {"GET", photo + "/label", see, [&u, id](Request r) { return answer(u.find(id(r))); }},
       {"PUT",
        photo + "/label",
+       {Role::kLabeller, HttpScope::kPhotos},
        [&u, id](Request r) { return say(u, id(r), r.body); },
-       {.most = kLabelBody}},
-      {"DELETE", photo, [&u, id](Request r) { return remove(u, id(r)); }},
+       {.most = kLabelBody},
+       {"label", [&u, id](Request r) { return label_of(u.find(id(r))); }}},
+      {"DELETE",
+       photo,
+       {Role::kOperator, HttpScope::kPhotos},
+       [&u, id](Request r) { return remove(u, id(r)); },
+       {},
+       {"deletion"}},
   };
 }
 

@@ -44,6 +44,7 @@ class HttpBodies : public ::testing::Test {
           "127.0.0.1:0",
           {{"POST",
             "/photos",
+            Role::kAnyone,
             [this](const HttpRequest& q) {
               EXPECT_EQ(held_, 1);
               return echo(q);
@@ -51,7 +52,7 @@ class HttpBodies : public ::testing::Test {
             {.most = kMost,
              .form = true,
              .admit = [this](const HttpRequest&, int64_t bytes) { return admit(bytes); }}},
-           {"POST", "/elsewhere", echo, {.read = false}}},
+           {"POST", "/elsewhere", Role::kAnyone, echo, {.read = false}}},
           int64_t{1} << 20)
           .or_throw();
   const HttpClient client_{server_->address()};

@@ -38,15 +38,16 @@ class HttpRefusal : public ::testing::Test {
 
   std::atomic<int> calls_ = 0;
   const std::unique_ptr<HttpServer> server_ =
-      HttpServer::listen("127.0.0.1:0",
-                         {{"POST", "/jobs", [this](const HttpRequest& q) { return count(q); }},
-                          {"GET", "/jobs", [this](const HttpRequest& q) { return count(q); }},
-                          {"GET", "/long/(.*)", [this](const HttpRequest& q) { return count(q); }},
-                          {"GET", "/bug",
-                           [](const HttpRequest&) -> HttpResponse {
-                             throw Error("job 7 has \"no\" photos \xff");
-                           }}},
-                         kMost)
+      HttpServer::listen(
+          "127.0.0.1:0",
+          {{"POST", "/jobs", Role::kAnyone, [this](const HttpRequest& q) { return count(q); }},
+           {"GET", "/jobs", Role::kAnyone, [this](const HttpRequest& q) { return count(q); }},
+           {"GET", "/long/(.*)", Role::kAnyone, [this](const HttpRequest& q) { return count(q); }},
+           {"GET", "/bug", Role::kAnyone,
+            [](const HttpRequest&) -> HttpResponse {
+              throw Error("job 7 has \"no\" photos \xff");
+            }}},
+          kMost)
           .or_throw();
   const HttpClient client_{server_->address()};
 };

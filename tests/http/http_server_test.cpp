@@ -30,9 +30,12 @@ HttpResponse echo(const HttpRequest& q) {
 }
 
 std::vector<HttpServer::Route> echoes() {
-  return {{"GET", "/healthz", echo},       {"GET", "/jobs/([0-9]+)/(show|log)", echo},
-          {"GET", "/any/(.*)", echo},      {"POST", "/jobs", echo},
-          {"PUT", "/files/([^/]+)", echo}, {"DELETE", "/jobs/([0-9]+)", echo}};
+  return {{"GET", "/healthz", Role::kAnyone, echo},
+          {"GET", "/jobs/([0-9]+)/(show|log)", Role::kAnyone, echo},
+          {"GET", "/any/(.*)", Role::kAnyone, echo},
+          {"POST", "/jobs", Role::kAnyone, echo},
+          {"PUT", "/files/([^/]+)", Role::kAnyone, echo},
+          {"DELETE", "/jobs/([0-9]+)", Role::kAnyone, echo}};
 }
 
 std::unique_ptr<HttpServer> serve(std::vector<HttpServer::Route> routes = echoes(),
@@ -63,7 +66,7 @@ TEST(HttpServer, HandsOnCapturesAndQuery) {
 
 TEST(HttpServer, PassesOnTheHandlersStatusAndBytes) {
   const std::string bytes("\0\xff{\r\n\r\n", 7);
-  const auto server = serve({{"GET", "/x", [&](const HttpRequest&) {
+  const auto server = serve({{"GET", "/x", Role::kAnyone, [&](const HttpRequest&) {
                                 return HttpResponse{503, bytes, "application/octet-stream"};
                               }}});
   const HttpResponse r = HttpClient(server->address()).get("/x").or_throw();
@@ -73,8 +76,8 @@ TEST(HttpServer, PassesOnTheHandlersStatusAndBytes) {
 }
 
 TEST(HttpServer, AddsNothingToAnAnswerWithoutABody) {
-  const auto server =
-      serve({{"GET", "/readyz", [](const HttpRequest&) { return HttpResponse{.status = 503}; }}});
+  const auto server = serve({{"GET", "/readyz", Role::kAnyone,
+                              [](const HttpRequest&) { return HttpResponse{.status = 503}; }}});
   const HttpResponse r = HttpClient(server->address()).get("/readyz").or_throw();
   EXPECT_EQ(r.status, 503);
   EXPECT_EQ(r.body, "");
@@ -141,7 +144,7 @@ TEST(HttpServer, AnswersOthersWhileAHandlerWaits) {
   std::promise<void> go;
   const std::shared_future<void> gone = go.get_future().share();
   auto routes = echoes();
-  routes.push_back({"GET", "/wait", [gone](const HttpRequest&) {
+  routes.push_back({"GET", "/wait", Role::kAnyone, [gone](const HttpRequest&) {
                       gone.wait();
                       return HttpResponse{.body = "waited"};
                     }});
@@ -166,7 +169,7 @@ TEST(HttpServer, EndsAtOnceWithIdleConnections) {
 
 TEST(HttpServer, EndsAfterTheAnswerUnderway) {
   std::promise<void> begun, go;
-  auto server = serve({{"GET", "/wait", [&](const HttpRequest&) {
+  auto server = serve({{"GET", "/wait", Role::kAnyone, [&](const HttpRequest&) {
                           begun.set_value();
                           go.get_future().wait();
                           return HttpResponse{.body = "waited"};
@@ -182,7 +185,7 @@ TEST(HttpServer, EndsAfterTheAnswerUnderway) {
 }
 
 TEST(HttpServer, EndsThoughAClientDoesNotTakeItsAnswer) {
-  auto server = serve({{"GET", "/much", [](const HttpRequest&) {
+  auto server = serve({{"GET", "/much", Role::kAnyone, [](const HttpRequest&) {
                           return HttpResponse{.body = std::string(size_t{64} << 20, 'x')};
                         }}});
   RawHttp raw(server->address());

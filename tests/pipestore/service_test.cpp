@@ -198,5 +198,39 @@ TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   EXPECT_TRUE(sent.back().has_in_force());
 }
 
+TEST(PipeStoreService, TakesTheTunersTokensWholeOrNotAtAll) {
+  MemoryFs fs;
+  ManualClock clock;
+  StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
+  NoLanes lanes;
+  NoPhotos maker;
+  Sent sent;
+  LinkId link = 0;
+  std::vector<std::string> lists;
+  PipeStoreService::Setting setting{fs, clock, state, lanes, maker, [&](LinkId id) {
+                                      link = id;
+                                      return std::make_unique<Link>(sent);
+                                    }};
+  setting.tokens = [&](const std::string& json) { lists.push_back(json); };
+  PipeStoreService service(setting, {}, 1);
+  service.tick();
+  service.handle({link, LinkOpened{"the Tuner", ""}});
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_welcome()->set_protocol(kProtocols[0]);
+  m.mutable_welcome()->set_tuner("0123456789abcdef");
+  m.mutable_welcome()->set_heartbeat_ms(600'000);
+  service.handle({link, m});
+
+  m.mutable_tokens()->set_json("list");
+  m.mutable_tokens()->set_checksum(xxh3("list", 4));
+  service.handle({link, m});
+  EXPECT_EQ(lists, std::vector<std::string>{"list"});
+  m.mutable_tokens()->set_json("lost");
+  service.handle({link, m});
+  EXPECT_EQ(lists.size(), 1U);
+  EXPECT_FALSE(service.connected());
+}
+
 }  // namespace
 }  // namespace ndtrain

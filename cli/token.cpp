@@ -1,0 +1,145 @@
+// Tokens of a role: made, listed and taken back in its state directory, while it runs or not.
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdlib>
+
+#include "cli/verb.h"
+#include "framework/core/limits.h"
+#include "ndp/http/audit.h"
+#include "ndp/http/tokens.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr size_t kCollectionBytes = 256;
+
+std::string day(int64_t seconds) {
+  return seconds == 0 ? "-" : fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(seconds));
+}
+
+// "90d", "12h", "2w" in seconds.
+int64_t duration_in(const std::string& text) {
+  int64_t n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, n);
+  const std::string unit(stop, end);
+  const int64_t seconds = unit == "h" ? 3600 : unit == "d" ? 86400 : unit == "w" ? 604800 : 0;
+  if (error != std::errc() || n < 1 || n > 100'000 || seconds == 0) {
+    throw UsageError("--expires " + text + ": a number of hours, days or weeks, as 12h, 90d or 4w");
+  }
+  return n * seconds;
+}
+
+Role role_in(const std::string& text) {
+  const std::optional<Role> role = role_of(text);
+  if (role) return *role;
+  throw UsageError("--role '" + text +
+                   "': there are viewer, uploader, labeller, operator and admin, of which each "
+                   "may do all that those before it may");
+}
+
+std::string state_of(int64_t now, const Token& t) {
+  if (t.revoked != 0) return "revoked " + day(t.revoked);
+  return t.expires != 0 && now >= t.expires ? "expired" : "valid";
+}
+
+// In the name of who is at the keyboard, before it is done.
+void record(Context& context, const std::string& state, const std::string& request) {
+  const passwd* const user = getpwuid(getuid());
+  std::string who = user ? user->pw_name : std::to_string(getuid());
+  if (const char* const asked = std::getenv("SUDO_USER")) who = std::string(asked) + " as " + who;
+  AuditLog(context.fs(), context.clock(), state)
+      .add({.who = "user " + who, .what = "token", .request = request})
+      .or_throw();
+}
+
+void declare_state(ArgsSpec& args) {
+  args.flag("state", "the state directory of the Tuner, or of one PipeStore alone (required)",
+            "DIR");
+}
+
+void declare_name(ArgsSpec& args) {
+  args.positional("NAME", "whom or what it is for");
+  declare_state(args);
+}
+
+}  // namespace
+
+void declare_token_new(ArgsSpec& args) {
+  declare_name(args);
+  args.flag("role", "viewer, uploader, labeller, operator or admin: what it lets its owner do",
+            "ROLE", "viewer");
+  args.flag("collection", "only for the photos and labels of this collection", "NAME");
+  args.flag("expires", "how long it is good for, as 12h, 90d or 4w (default: for ever)", "TIME");
+}
+
+int run_token_new(Context& context, const Args& args) {
+  const std::string state = args.required("state"), name = args.required("NAME");
+  if (!is_token_name(name)) {
+    throw UsageError("NAME '" + name + "': letters, digits, '.', '_', '-' and '@', at most 64");
+  }
+  if (args.text("collection").size() > kCollectionBytes) {
+    throw UsageError(fmt::format("--collection: at most {} bytes", kCollectionBytes));
+  }
+  Token token{.name = name,
+              .role = role_in(args.text("role")),
+              .collection = args.text("collection"),
+              .created = context.clock().unix_seconds()};
+  if (args.has("expires")) token.expires = token.created + duration_in(args.text("expires"));
+  TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
+  const bool first = tokens.all().empty();
+  record(context, state,
+         fmt::format("token new {} --role {}{}", name, name_of(token.role),
+                     token.collection.empty() ? "" : " --collection " + token.collection));
+  const std::string secret = tokens.add(token).or_throw();
+  if (first) {
+    context.progress().say("from now on, HTTP of this role answers nobody without a token");
+  }
+  context.progress().say("this is the only time that it is shown; keep it where nobody else reads");
+  context.print({{"name", name},
+                 {"role", name_of(token.role)},
+                 {"collection", token.collection},
+                 {"expires", token.expires},
+                 {"token", secret}},
+                secret + "\n");
+  return kOk;
+}
+
+void declare_token_ls(ArgsSpec& args) { declare_state(args); }
+int run_token_ls(Context& context, const Args& args) {
+  const TokensFile tokens = TokensFile::open(context.fs(), args.required("state")).or_throw();
+  const int64_t now = context.clock().unix_seconds();
+  Json json = Json::array();
+  std::string text = fmt::format("{:<24} {:<9} {:<16} {:<17} {:<17} {}\n", "name", "role",
+                                 "collection", "made", "expires", "state");
+  for (const Token& t : tokens.all()) {
+    json.push_back({{"name", t.name},
+                    {"role", name_of(t.role)},
+                    {"collection", t.collection},
+                    {"created", t.created},
+                    {"expires", t.expires},
+                    {"revoked", t.revoked}});
+    text += fmt::format("{:<24} {:<9} {:<16} {:<17} {:<17} {}\n", t.name, name_of(t.role),
+                        t.collection.empty() ? "all" : t.collection, day(t.created), day(t.expires),
+                        state_of(now, t));
+  }
+  context.print(json, text);
+  return kOk;
+}
+
+void declare_token_revoke(ArgsSpec& args) { declare_name(args); }
+int run_token_revoke(Context& context, const Args& args) {
+  const std::string state = args.required("state"), name = args.required("NAME");
+  TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
+  record(context, state, "token revoke " + name.substr(0, 64));
+  tokens.revoke(name, context.clock().unix_seconds()).or_throw();
+  context.print({{"name", name}, {"revoked", true}},
+                "the token of " + name + " is good for nothing any more\n");
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

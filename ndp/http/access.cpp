@@ -1,0 +1,140 @@
+#include "ndp/http/access.h"
+
+#include <fmt/chrono.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "framework/core/log.h"
+
+namespace ndtrain {
+namespace {
+
+// "" where there is none.
+std::string token_in(const std::string& authorization) {
+  constexpr std::string_view kBearer = "bearer ";
+  const bool bearer = authorization.size() > kBearer.size() &&
+                      std::equal(kBearer.begin(), kBearer.end(), authorization.begin(),
+                                 [](char a, unsigned char b) { return a == std::tolower(b); });
+  return bearer ? authorization.substr(kBearer.size()) : "";
+}
+
+std::string utc(int64_t seconds) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+}  // namespace
+
+Access::Access(Fs& fs, const Clock& clock, Setting setting)
+    : fs_(fs),
+      clock_(clock),
+      setting_(std::move(setting)),
+      path_(join(setting_.directory, kTokensFile)),
+      on_(setting_.demanded) {
+  const std::lock_guard lock(mutex_);
+  refresh();
+  if (number_ == 0 && fs_.exists(path_)) {
+    throw Error(path_, ": cannot be read as a list of tokens, and who may come in is not known");
+  }
+}
+
+// What cannot be read changes nothing: who had a token has it still, and nobody else has one.
+void Access::refresh() {
+  const Result<FileInfo> info = fs_.info(path_);
+  if (!info.ok()) return;
+  if (seen_ && seen_->mtime_ns == info->mtime_ns && seen_->inode == info->inode &&
+      seen_->size == info->size) {
+    return;
+  }
+  on_ = true;
+  const Result<std::string> text = fs_.read(path_, kTokensBytes);
+  const Result<std::vector<Token>> tokens = text.ok() ? parse_tokens(*text) : text.status();
+  if (!tokens.ok()) {
+    log::error("{}: {}", path_, tokens.status().message());
+    return;
+  }
+  seen_ = *info;
+  tokens_ = *tokens;
+  text_ = *text;
+  ++number_;
+}
+
+bool Access::on() {
+  const std::lock_guard lock(mutex_);
+  refresh();
+  return on_;
+}
+
+uint64_t Access::number() {
+  const std::lock_guard lock(mutex_);
+  refresh();
+  return number_;
+}
+
+std::string Access::text() {
+  const std::lock_guard lock(mutex_);
+  return text_;
+}
+
+Access::Verdict Access::check(const HttpRequest& request, const std::string& authorization,
+                              const HttpNeed* need) {
+  const std::lock_guard lock(mutex_);
+  refresh();
+  if (!on_ || (need && need->role == Role::kAnyone)) return {};
+  const std::string secret = token_in(authorization);
+  std::string why;
+  const Token* const token = find(secret, &why);
+  if (!token) {
+    HttpResponse r = http_error(401, why);
+    r.headers["WWW-Authenticate"] = "Bearer realm=\"ndtrain\"";
+    return {.who = "", .token = "", .refuse = std::move(r)};
+  }
+  if (need) why = objection(*token, *need, request);
+  if (!why.empty()) return {.who = "", .token = "", .refuse = http_error(403, why)};
+  return {.who = token->name, .token = secret, .refuse = {}};
+}
+
+const Token* Access::find(const std::string& secret, std::string* why) const {
+  if (secret.empty()) {
+    *why = "a token is needed: Authorization: Bearer TOKEN; `ndtrain token new` makes one";
+    if (tokens_.empty()) *why += ", and nobody has made any yet";
+    return nullptr;
+  }
+  const Digest digest = sha256(secret);
+  const Token* token = nullptr;
+  for (const Token& t : tokens_) {
+    if (CRYPTO_memcmp(t.digest.data(), digest.data(), digest.size()) == 0) token = &t;
+  }
+  if (!token) {
+    *why = "this token is not known here";
+  } else if (token->revoked != 0) {
+    *why = "the token of " + token->name + " was revoked";
+  } else if (token->expires != 0 && clock_.unix_seconds() >= token->expires) {
+    *why = "the token of " + token->name + " expired on " + utc(token->expires);
+  }
+  return why->empty() ? token : nullptr;
+}
+
+std::string Access::objection(const Token& token, const HttpNeed& need,
+                              const HttpRequest& request) const {
+  const std::string what = request.method + " " + request.path;
+  if (token.role < need.role) {
+    return fmt::format("{} needs the role {}; the token of {} has {}", what, name_of(need.role),
+                       token.name, name_of(token.role));
+  }
+  if (token.collection.empty()) return "";
+  if (need.scope == HttpScope::kSite) {
+    return fmt::format(
+        "the token of {} is for photos of the collection {}; {} is of the whole site", token.name,
+        token.collection, what);
+  }
+  const auto asked = request.query.find("collection");
+  const std::string& collection =
+      asked == request.query.end() ? setting_.collection : asked->second;
+  if (token.collection == collection) return "";
+  return fmt::format("the token of {} is for the collection {}; {} is of {}", token.name,
+                     token.collection, what, collection);
+}
+
+}  // namespace ndtrain

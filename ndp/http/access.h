@@ -1,0 +1,62 @@
+// Whether somebody may ask for something: what a server knows of tokens. Follows the file as it is
+// changed, from one request to the next.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "ndp/http/http_server.h"
+#include "ndp/http/tokens.h"
+
+namespace ndtrain {
+
+// Thread-safe.
+class Access {
+ public:
+  struct Setting {
+    std::string directory;   // of tokens.json, which may be absent
+    std::string collection;  // whose photos are served where the query names no `collection`
+    // A token is needed though there is none yet. Otherwise anybody may do anything until there is
+    // one; from then on, tokens are needed as long as this lives.
+    bool demanded = false;
+  };
+  struct Verdict {
+    std::string who;                     // the token's name; "" for nobody in particular
+    std::string token;                   // itself
+    std::optional<HttpResponse> refuse;  // 401: no token that does; 403: it may not do this
+  };
+
+  // Throws Error when there is a file that cannot be read.
+  Access(Fs& fs, const Clock& clock, Setting setting);
+
+  // Of `request`, method, path and query count. `authorization`: the header's value, "Bearer
+  // TOKEN"; `need`: null for what there is not, which only those may know who have a token.
+  Verdict check(const HttpRequest& request, const std::string& authorization, const HttpNeed* need);
+
+  bool on();           // whether tokens are needed
+  uint64_t number();   // of the list; rises when it changes; 0: there is none yet
+  std::string text();  // the list, to be known elsewhere too; "" without one
+
+ private:
+  // All under mutex_.
+  void refresh();
+  const Token* find(const std::string& secret, std::string* why) const;  // null: why it does not do
+  std::string objection(const Token& token, const HttpNeed& need, const HttpRequest& request) const;
+
+  Fs& fs_;
+  const Clock& clock_;
+  const Setting setting_;
+  const std::string path_;
+  std::mutex mutex_;  // of all below
+  bool on_;
+  std::optional<FileInfo> seen_;
+  std::string text_;
+  uint64_t number_ = 0;
+  std::vector<Token> tokens_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,123 @@
+#include "ndp/http/audit.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kPause{5};
+constexpr int kAttempts = 400;  // another process has the file for an fsync or two
+constexpr size_t kAsked = 4096;
+
+std::string text_of(const AuditLine& line, int64_t now) {
+  Json json = {{"time", now},
+               {"who", line.who},
+               {"address", line.address},
+               {"what", line.what},
+               {"request", line.request}};
+  if (!line.asked.empty() && line.asked.size() <= kAsked) {
+    Json asked = Json::parse(line.asked, nullptr, /*allow_exceptions=*/false);
+    if (!asked.is_discarded()) json["asked"] = std::move(asked);
+  }
+  if (!line.before.empty()) json["before"] = line.before;
+  if (line.failed != 0) json["failed"] = line.failed;
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// Up to and with the last line feed.
+Result<int64_t> whole_lines(File& file, int64_t size) {
+  std::string part(4096, '\0');
+  while (size > 0) {
+    const int64_t from = std::max<int64_t>(0, size - static_cast<int64_t>(part.size()));
+    const auto n = static_cast<size_t>(size - from);
+    const Result<size_t> got = file.read_at(from, std::as_writable_bytes(std::span(part).first(n)));
+    if (!got.ok()) return got.status();
+    const size_t at = part.rfind('\n', n - 1);
+    if (at != std::string::npos && at < n) return from + static_cast<int64_t>(at) + 1;
+    size = from;
+  }
+  return int64_t{0};
+}
+
+}  // namespace
+
+std::string AuditLog::path(int i) const {
+  return join(directory_, i == 0 ? "audit.jsonl" : "audit." + std::to_string(i) + ".jsonl");
+}
+
+Result<std::unique_ptr<FileLock>> AuditLog::lock() {
+  for (int i = 0;; ++i) {
+    Result<std::unique_ptr<FileLock>> held = fs_.lock(join(directory_, "audit.lock"));
+    if (held.ok() || held.status().code() != Code::kExists || i == kAttempts) return held;
+    clock_.sleep(kPause);
+  }
+}
+
+Status AuditLog::add(const AuditLine& line) {
+  const std::lock_guard guard(mutex_);
+  const Result<std::unique_ptr<FileLock>> held = lock();
+  if (!held.ok()) return held.status();
+  return append(text_of(line, clock_.unix_seconds()));
+}
+
+Status AuditLog::rotate() {
+  for (int i = kAuditFiles - 1; i > 0; --i) {
+    if (!fs_.exists(path(i - 1))) continue;
+    if (Status s = fs_.rename(path(i - 1), path(i)); !s.ok()) return s;
+  }
+  return {};
+}
+
+Status AuditLog::append(const std::string& text) {
+  Result<std::unique_ptr<File>> file = fs_.open(path(0), Fs::Mode::kAppend);
+  if (!file.ok()) return file.status();
+  Result<int64_t> size = (*file)->size();
+  if (!size.ok()) return size.status();
+  const Result<int64_t> whole = whole_lines(**file, *size);
+  if (!whole.ok()) return whole.status();
+  if (*whole < *size) {  // a crash in the middle of a line that nobody was answered for
+    if (Status s = (*file)->truncate(*whole); !s.ok()) return s;
+  }
+  int64_t end = *whole;
+  if (end > 0 && end + static_cast<int64_t>(text.size()) > kAuditBytes) {
+    if (Status s = rotate(); !s.ok()) return s;
+    file = fs_.open(path(0), Fs::Mode::kAppend);
+    if (!file.ok()) return file.status();
+    end = 0;
+  }
+  if (Status s = (*file)->append(std::as_bytes(std::span(text))); !s.ok()) {
+    static_cast<void>((*file)->truncate(end).ok());  // or the next line drops what is left of it
+    return s;
+  }
+  sync_or_throw(**file, path(0));
+  if (end == 0) {
+    if (Status s = fs_.sync_directory(directory_); !s.ok()) throw FsyncFailed(s.message());
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> AuditLog::last(size_t most) const {
+  const std::lock_guard guard(mutex_);
+  std::vector<std::string> lines;  // newest first
+  for (int i = 0; i < kAuditFiles && lines.size() < most; ++i) {
+    const Result<std::string> text = fs_.read(path(i), 2 * kAuditBytes);
+    if (text.status().code() == Code::kNotFound) continue;
+    if (!text.ok()) return text.status();
+    size_t end = text->rfind('\n');
+    while (end != std::string::npos && end > 0 && lines.size() < most) {
+      const size_t before = text->rfind('\n', end - 1);
+      const size_t begin = before == std::string::npos ? 0 : before + 1;
+      lines.push_back(text->substr(begin, end - begin));
+      end = before;
+    }
+  }
+  std::ranges::reverse(lines);
+  return lines;
+}
+
+}  // namespace ndtrain

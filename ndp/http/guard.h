@@ -1,0 +1,42 @@
+// What a role protects its HTTP with: the tokens and the audit log of its state directory, and a
+// certificate.
+#pragma once
+
+#include <string>
+
+#include "ndp/http/access.h"
+#include "ndp/http/audit.h"
+#include "ndp/http/http_client.h"
+#include "ndp/http/tls.h"
+
+namespace ndtrain {
+
+struct HttpSecurity {
+  std::string certificate, key;  // PEM; empty: in the clear
+  std::string authority;         // PEM, of others that this asks; empty: the system's
+  bool demanded = false;         // see Access::Setting
+  bool tls() const { return !certificate.empty(); }
+};
+
+class HttpGuard {
+ public:
+  // Throws Error when the tokens cannot be read, or certificate and key do not do.
+  HttpGuard(Fs& fs, Clock& clock, const std::string& directory, const std::string& collection,
+            const HttpSecurity& security);
+
+  Access& access() { return access_; }
+  AuditLog& audit() { return audit_; }
+  // Both of what this guards, which must outlive the server.
+  HttpProtection protection() { return {&access_, &audit_, tls_}; }
+  HttpServer::Route audit_route();  // GET /audit
+  // To ask another role for who asks here.
+  HttpTrust trust(const HttpRequest& request) const { return {request.token, authority_}; }
+
+ private:
+  Access access_;
+  AuditLog audit_;
+  std::shared_ptr<const TlsServer> tls_;
+  std::shared_ptr<const TlsClient> authority_;
+};
+
+}  // namespace ndtrain

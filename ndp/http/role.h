@@ -1,0 +1,24 @@
+// What somebody may do. Each role may do all that those before it may.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace ndtrain {
+
+enum class Role { kAnyone, kViewer, kUploader, kLabeller, kOperator, kAdmin };
+
+std::string_view name_of(Role role);
+std::optional<Role> role_of(std::string_view name);  // that a token can have: any but kAnyone
+
+// A token may be for one collection: for its photos and labels, and for nothing of the whole site.
+enum class HttpScope { kSite, kPhotos };
+
+// Who may ask for something over HTTP. There is none that nobody thought of: no default.
+struct HttpNeed {
+  HttpNeed(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
+  Role role;                                                               // the least
+  HttpScope scope;
+};
+
+}  // namespace ndtrain

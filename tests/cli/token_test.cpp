@@ -1,0 +1,120 @@
+// Tokens and TLS, as people set them up.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <thread>
+
+#include "ndp/http/http_client.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class TokenVerbs : public testing_cli::ProgramTest {
+ protected:
+  Outcome token(std::vector<std::string> words) const {
+    words.insert(words.begin(), "token");
+    words.insert(words.end(), {"--state", "state"});
+    return run(words);
+  }
+};
+
+TEST_F(TokenVerbs, MakeListAndRevoke) {
+  EXPECT_THAT(token({"new", "ann"}).err, HasSubstr("there is no state directory state"));
+  real_fs().make_directories(at("state")).or_throw();
+  const Outcome made = token({"new", "ann", "--role", "labeller", "--expires", "90d"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_THAT(made.out, StartsWith("ndt_"));
+  EXPECT_THAT(made.err, HasSubstr("without a token"));
+  EXPECT_THAT(token({"new", "ann"}).err, HasSubstr("there is a token ann already"));
+  const Outcome bob = token({"new", "bob", "--collection", "attic", "--json"});
+  EXPECT_EQ(Json::parse(bob.out).at("collection"), "attic");
+  EXPECT_THAT(bob.err, Not(HasSubstr("from now on")));
+
+  EXPECT_EQ(token({"revoke", "bob"}).code, 0);
+  EXPECT_THAT(token({"revoke", "bob"}).err, HasSubstr("there is no token 'bob'"));
+  const Json all = Json::parse(token({"ls", "--json"}).out);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].at("role"), "labeller");
+  EXPECT_EQ(all[0].at("expires").get<int64_t>() - all[0].at("created").get<int64_t>(), 90 * 86400);
+  EXPECT_GT(all[1].at("revoked"), 0);
+  EXPECT_THAT(token({"ls"}).out, AllOf(HasSubstr("valid"), HasSubstr("revoked 2")));
+
+  const std::string secret = made.out.substr(4, 64),
+                    files = real_fs().read(at("state/tokens.json")).or_throw() +
+                            real_fs().read(at("state/audit.jsonl")).or_throw();
+  EXPECT_THAT(files, AllOf(Not(HasSubstr(secret)), HasSubstr("token new ann --role labeller"),
+                           HasSubstr("token revoke bob")));
+}
+
+TEST_F(TokenVerbs, SayWhatIsWrong) {
+  real_fs().make_directories(at("state")).or_throw();
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"new", "a b"},
+                                                {"new", "ann", "--role", "king"},
+                                                {"new", "ann", "--expires", "soon"},
+                                                {"new", "ann", "--expires", "0d"},
+                                                {"new"}}) {
+    const Outcome o = token(words);
+    EXPECT_EQ(o.code, 2) << o.err;
+  }
+  EXPECT_FALSE(real_fs().exists(at("state/tokens.json")));
+  EXPECT_EQ(run({"token", "ls"}).code, 2);
+}
+
+TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {
+  const Outcome o = run({"tuner", "serve", "--state", "state", "--http", "0.0.0.0:0"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("0.0.0.0:0 can be reached by other machines"),
+                           HasSubstr("--http-cert"), HasSubstr("cert init DIR --web HOST")));
+}
+
+TEST_F(TokenVerbs, LetPeopleInToATunerWithTls) {
+  const Outcome certs = run({"cert", "init", "certs", "--web", "127.0.0.1"});
+  ASSERT_EQ(certs.code, 0) << certs.err;
+  const pid_t tuner =
+      start({"tuner", "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--http-cert",
+             "certs/127.0.0.1.crt", "--http-key", "certs/127.0.0.1.key", "--state", "state"});
+  std::smatch port;
+  std::string said;
+  for (int i = 0; i < 600; ++i) {
+    said = real_fs().read(at("err")).or_throw();
+    if (std::regex_search(said, port, std::regex("HTTPS on 0.0.0.0:([0-9]+)\n"))) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  ASSERT_FALSE(port.empty()) << said;
+  EXPECT_THAT(said, HasSubstr("nobody has a token yet"));
+  const std::vector<std::string> ls = {
+      "job",       "ls",          "--json", "--http", "https://127.0.0.1:" + port[1].str(),
+      "--http-ca", "certs/ca.crt"};
+  EXPECT_THAT(run(ls).err, HasSubstr("a token is needed"));
+  std::string secret = token({"new", "ann"}).out;
+  secret.pop_back();
+  std::vector<std::string> with = ls;
+  with.insert(with.end(), {"--token", secret});
+  EXPECT_EQ(run(with).out, "[]\n");
+  setenv("NDTRAIN_TOKEN", secret.c_str(), 1);
+  EXPECT_EQ(run(ls).out, "[]\n");
+  EXPECT_THAT(run({"model", "rollback", "--http", "https://127.0.0.1:" + port[1].str(), "--http-ca",
+                   "certs/ca.crt"})
+                  .err,
+              HasSubstr("needs the role operator; the token of ann has viewer"));
+  unsetenv("NDTRAIN_TOKEN");
+  EXPECT_THAT(run({"job", "ls", "--http", "https://127.0.0.1:" + port[1].str()}).err,
+              HasSubstr("certificate does not do"));
+  kill(tuner, SIGTERM);
+  int status = 0;
+  waitpid(tuner, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+}  // namespace
+}  // namespace ndtrain

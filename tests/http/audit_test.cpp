@@ -1,0 +1,178 @@
+// What is recorded of changes.
+#include "ndp/http/audit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/core/memory_fs.h"
+#include "framework/core/publish.h"
+#include "ndp/http/http_client.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+class Audit : public ::testing::Test {
+ protected:
+  void SetUp() override { fs_.make_directories("state").or_throw(); }
+  AuditLog log() { return AuditLog(fs_, clock_, "state"); }
+  std::vector<Json> lines() {
+    std::vector<Json> all;
+    for (const std::string& line : log().last(1000).or_throw()) all.push_back(Json::parse(line));
+    return all;
+  }
+  std::vector<std::string> requests() {
+    std::vector<std::string> all;
+    for (const Json& line : lines()) all.push_back(line.at("request"));
+    return all;
+  }
+
+  MemoryFs fs_;
+  ManualClock clock_;
+};
+
+TEST_F(Audit, SaysWhoChangedWhatFromWhatToWhat) {
+  log()
+      .add({.who = "ann",
+            .address = "10.0.0.7",
+            .what = "label",
+            .request = "PUT /photos/5f/label",
+            .asked = R"({"label": "rose"})",
+            .before = "tulip"})
+      .or_throw();
+  EXPECT_EQ(lines().at(0), Json({{"time", clock_.unix_seconds()},
+                                 {"who", "ann"},
+                                 {"address", "10.0.0.7"},
+                                 {"what", "label"},
+                                 {"request", "PUT /photos/5f/label"},
+                                 {"asked", {{"label", "rose"}}},
+                                 {"before", "tulip"}}));
+}
+
+TEST_F(Audit, ALineIsOneLineWhateverIsInIt) {
+  log().add({.who = "a\nb\xff", .request = "\"\n", .asked = "no JSON\n"}).or_throw();
+  log().add({.request = "r", .asked = "\"" + std::string(5000, 'x') + "\""}).or_throw();
+  ASSERT_EQ(lines().size(), 2U);
+  EXPECT_FALSE(lines()[0].contains("asked"));
+  EXPECT_FALSE(lines()[1].contains("asked"));
+}
+
+// Power fails in every call that a line takes, before which another was made; what is acknowledged
+// is there afterwards, and what comes next too.
+TEST_F(Audit, ALineThatWasAcknowledgedSurvivesACrashAnywhere) {
+  bool died = true;
+  for (int64_t call = 1; died; ++call) {
+    died = false;
+    for (uint64_t seed = 0; seed < 20; ++seed) {
+      MemoryFs fs;
+      fs.make_directories("state").or_throw();
+      AuditLog(fs, clock_, "state").add({.request = "first"}).or_throw();
+      fs.die_in_call(call);
+      bool acknowledged = false;
+      try {
+        acknowledged = AuditLog(fs, clock_, "state").add({.request = "second"}).ok();
+      } catch (const FsyncFailed&) {
+      }
+      died = died || !acknowledged;
+      Rng rng(seed, "crash");
+      fs.crash(rng);
+      AuditLog log(fs, clock_, "state");
+      log.add({.request = "third"}).or_throw();
+      std::vector<std::string> found;
+      for (const std::string& line : log.last(10).or_throw()) {
+        found.push_back(Json::parse(line).at("request"));
+      }
+      ASSERT_GE(found.size(), acknowledged ? 3U : 2U) << call << " " << seed;
+      ASSERT_LE(call, 20);
+      EXPECT_EQ(found.front(), "first") << call << " " << seed;
+      EXPECT_EQ(found.back(), "third") << call << " " << seed;
+    }
+  }
+}
+
+TEST_F(Audit, TheFirstLineSurvivesACrashThatLosesWhatWasNotSynced) {
+  log().add({.request = "first"}).or_throw();
+  fs_.crash(MemoryFs::Survives::kNothing);
+  EXPECT_THAT(requests(), ::testing::ElementsAre("first"));
+}
+
+TEST_F(Audit, OldFilesMakeWayAndTheNewestLinesStay) {
+  const std::string filler(static_cast<size_t>(kAuditBytes) - 10, 'x');
+  for (int i = 0; i < AuditLog::kAuditFiles + 2; ++i) {
+    log().add({.request = "line " + std::to_string(i)}).or_throw();
+    const std::string text = fs_.read("state/audit.jsonl").or_throw();
+    publish(fs_, "state/audit.jsonl",
+            text + "\"" + filler.substr(0, filler.size() - text.size()) + "\"\n")
+        .or_throw();
+  }
+  std::vector<std::string> found;
+  for (const std::string& line : log().last(100).or_throw()) {
+    const Json json = Json::parse(line);
+    if (json.is_object()) found.push_back(json.at("request"));
+  }
+  EXPECT_THAT(found, ::testing::ElementsAre("line 2", "line 3", "line 4", "line 5"));
+  EXPECT_FALSE(fs_.exists("state/audit.4.jsonl"));
+  EXPECT_EQ(log().last(2).or_throw().size(), 2U);
+}
+
+class AuditedServer : public Audit {
+ protected:
+  void SetUp() override {
+    Audit::SetUp();
+    const auto change = [this](const HttpRequest& q) {
+      ++changes_;
+      EXPECT_EQ(lines().back().at("request"), "PUT " + q.path);  // before it is done
+      return q.captures[0] == "gone" ? http_error(404, "no") : HttpResponse{};
+    };
+    const auto before = [](const HttpRequest& q) { return "was " + q.captures[0]; };
+    server_ = HttpServer::listen("127.0.0.1:0",
+                                 {{"PUT", "/x/(.*)", Role::kAnyone, change, {}, {"x", before}},
+                                  {"PUT",
+                                   "/bug",
+                                   Role::kAnyone,
+                                   [](const HttpRequest&) -> HttpResponse { throw Error("bug"); },
+                                   {},
+                                   {"bug"}}},
+                                 1000, {.audit = &audit_})
+                  .or_throw();
+  }
+  int put(const std::string& path, const std::string& body = "{}") const {
+    return HttpClient(server_->address()).put(path, body).or_throw().status;
+  }
+
+  std::atomic<int> changes_ = 0;
+  AuditLog audit_{fs_, clock_, "state"};
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(AuditedServer, RecordsAChangeBeforeItIsDoneAndThatItFailed) {
+  EXPECT_EQ(put("/x/a", R"({"to": 1})"), 200);
+  EXPECT_EQ(put("/x/gone"), 404);
+  EXPECT_EQ(put("/bug"), 500);
+  const std::vector<Json> all = lines();
+  ASSERT_EQ(all.size(), 5U);
+  EXPECT_EQ(all[0].at("before"), "was a");
+  EXPECT_EQ(all[0].at("asked"), Json({{"to", 1}}));
+  EXPECT_EQ(all[0].at("address"), "127.0.0.1");
+  EXPECT_FALSE(all[1].contains("failed"));
+  EXPECT_EQ(all[2].at("failed"), 404);
+  EXPECT_EQ(all[4].at("failed"), 500);
+}
+
+TEST_F(AuditedServer, ChangesNothingThatItCannotRecord) {
+  EXPECT_EQ(put("/x/a"), 200);
+  fs_.set_capacity(0);
+  EXPECT_EQ(put("/x/a"), 507);
+  EXPECT_EQ(changes_, 1);
+  fs_.set_capacity(1 << 20);
+  EXPECT_EQ(put("/x/a"), 200);
+  EXPECT_EQ(changes_, 2);
+  EXPECT_EQ(lines().size(), 2U);
+}
+
+}  // namespace
+}  // namespace ndtrain

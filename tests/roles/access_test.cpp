@@ -1,0 +1,187 @@
+// Who may ask a Tuner and its PipeStores for what, over HTTP.
+#include <gmock/gmock.h>
+
+#include "ndp/http/http_client.h"
+#include "tests/roles/roles_fixture.h"
+#include "tests/wire/authority.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RunningStore;
+using testing::RunningTuner;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+constexpr char kPhoto[] = "/photos/([0-9a-f]{64})";
+
+class RoleAccess : public testing::RolesTest {
+ protected:
+  PipeStoreConfig store_config() const {
+    PipeStoreConfig config = store("a", 0, 1);
+    config.http = "127.0.0.1:0";
+    return config;
+  }
+  TunerConfig tuner_config() const {
+    TunerConfig config = tuner("tuner");
+    config.http = "127.0.0.1:0";
+    return config;
+  }
+  std::string token(const std::string& name, Role role) const {
+    return TokensFile::open(real_fs(), at("tuner"))
+        .or_throw()
+        .add({.name = name, .role = role})
+        .or_throw();
+  }
+  void revoke(const std::string& name) const {
+    TokensFile::open(real_fs(), at("tuner")).or_throw().revoke(name, 1).or_throw();
+  }
+  static HttpClient client(const std::string& address, const std::string& token) {
+    return HttpClient(address, std::chrono::seconds(10), {.token = token});
+  }
+  static int ready(const std::string& address, const std::string& token) {
+    return client(address, token).get("/readyz").or_throw().status;
+  }
+  static void await(const std::function<bool()>& true_soon) {
+    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
+    while (!true_soon() && system_clock().monotonic() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_TRUE(true_soon());
+  }
+  std::string photo_file() const {
+    return encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 1000));
+  }
+};
+
+// Whoever adds a route says here who may ask for it, and what is recorded.
+TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
+  TunerDaemon daemon(tuner_config(), devices_, real_fs(), system_clock());
+  const std::string job = "/jobs/([0-9]{1,18})", version = "/versions/([0-9]{1,18})";
+  EXPECT_THAT(
+      daemon.http_needs(),
+      UnorderedElementsAre(
+          "GET /healthz: anyone", "GET /readyz: viewer", "GET /metrics: viewer",
+          "GET /jobs: viewer", "POST /jobs: operator, recorded as job", "GET " + job + ": viewer",
+          "GET " + job + "/log: viewer",
+          "POST " + job + "/(cancel|resume): operator, recorded as job", "GET /stores: viewer",
+          "POST /stores/([^/]+)/(drain|undrain): operator, recorded as store",
+          "DELETE /stores/([^/]+): operator, recorded as store",
+          "POST /photos: uploader, of photos", "GET /models/([0-9a-f]{64}): operator",
+          "PUT /models/([0-9a-f]{64}): operator", "GET /versions: viewer",
+          "GET " + version + ": viewer", "GET " + version + "/diff/([0-9]{1,18}): viewer",
+          "POST " + version + "/(production|candidate): operator, recorded as promotion",
+          "POST /versions/rollback: operator, recorded as promotion",
+          "DELETE " + version + ": operator, recorded as removal", "GET /watch: viewer",
+          "GET /: anyone", "GET /dashboard/([a-z_.]+): anyone", "GET /events: viewer",
+          "GET " + job + "/trace: viewer",
+          "GET /stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?): viewer, of photos",
+          "GET /labels: viewer, of photos", "GET /labels/stats: viewer, of photos",
+          "GET /labels/review: viewer, of photos", "GET /labels/accuracy: viewer, of photos",
+          "GET /labels/diff: viewer, of photos", "GET /labels/([0-9]{1,18}): viewer, of photos",
+          "PUT /labels/([0-9]{1,18}): labeller, of photos, recorded as label",
+          "GET /audit: admin"));
+}
+
+TEST_F(RoleAccess, EveryRouteOfAPipeStoreNeedsARole) {
+  PipeStoreDaemon daemon(store_config(), devices_, real_fs(), system_clock());
+  const std::string photo = kPhoto;
+  EXPECT_THAT(
+      daemon.http_needs(),
+      UnorderedElementsAre(
+          "GET /healthz: anyone", "GET /readyz: viewer", "GET /metrics: viewer",
+          "POST /photos: uploader, of photos", "GET " + photo + ": viewer, of photos",
+          "GET " + photo + "/thumbnail: viewer, of photos",
+          "GET " + photo + "/label: viewer, of photos",
+          "PUT " + photo + "/label: labeller, of photos, recorded as label",
+          "DELETE " + photo + ": operator, of photos, recorded as deletion", "GET /audit: admin"));
+}
+
+TEST_F(RoleAccess, TheTunersTokensHoldAtItsStoresAlsoWhileItIsAway) {
+  real_fs().make_directories(at("tuner")).or_throw();
+  const std::string ann = token("ann", Role::kOperator), bob = token("bob", Role::kViewer);
+  auto a = std::make_unique<RunningStore>(store_config(), devices_);
+  EXPECT_EQ(ready(a->http(), ""), 503);  // it knows of none yet
+  {
+    RunningTuner t(tuner_config(), devices_);
+    await([&] { return ready(a->http(), "") == 401; });
+    await([&] { return ready(a->http(), ann) == 200 && ready(a->http(), bob) == 200; });
+    EXPECT_EQ(ready(t.http(), ""), 401);
+    EXPECT_EQ(ready(t.http(), bob), 200);
+    revoke("bob");
+    EXPECT_EQ(ready(t.http(), bob), 401);
+    await([&] { return ready(a->http(), bob) == 401; });
+  }
+  a.reset();  // and when it is started again meanwhile
+  a = std::make_unique<RunningStore>(store_config(), devices_);
+  EXPECT_EQ(ready(a->http(), ""), 401);
+  EXPECT_EQ(ready(a->http(), bob), 401);
+  EXPECT_EQ(ready(a->http(), ann), 503);
+
+  const HttpResponse uploaded =
+      client(a->http(), ann).post("/photos", photo_file(), "image/jpeg").or_throw();
+  ASSERT_EQ(uploaded.status, 202) << uploaded.body;
+  const std::string photo = "/photos/" + to_hex(sha256(photo_file()));
+  EXPECT_EQ(client(a->http(), ann).put(photo + "/label", R"({"label": "rose"})").or_throw().status,
+            200);
+  EXPECT_EQ(client(a->http(), ann).put(photo + "/label", R"({"label": "tulip"})").or_throw().status,
+            200);
+  EXPECT_EQ(client(a->http(), ann).remove(photo).or_throw().status, 200);
+  EXPECT_EQ(client(a->http(), ann).get("/audit").or_throw().status, 403);
+  const std::string audit = real_fs().read(at("state-a/audit.jsonl")).or_throw();
+  std::vector<nlohmann::json> lines;
+  for (size_t i = 0; i < audit.size(); i = audit.find('\n', i) + 1) {
+    lines.push_back(nlohmann::json::parse(audit.substr(i, audit.find('\n', i) - i)));
+  }
+  ASSERT_GE(lines.size(), 5U) << audit;  // two lists of the Tuner
+  const auto& last = lines.back();
+  EXPECT_EQ(last.at("what"), "deletion");
+  EXPECT_EQ(last.at("who"), "ann");
+  EXPECT_EQ(last.at("request"), "DELETE " + photo);
+  const auto& label = lines[lines.size() - 2];
+  EXPECT_EQ(label.at("asked").at("label"), "tulip");
+  EXPECT_EQ(label.at("before"), "rose");
+}
+
+TEST_F(RoleAccess, OverTlsTheTunerSendsUploadsToTheStoreByTheNameOfItsCertificate) {
+  const support::Authority authority;
+  const Credentials c =
+      authority.credentials("web", LinkRole::kTuner, support::around(authority.now));
+  const HttpSecurity secure{.certificate = c.certificate, .key = c.key, .demanded = true};
+  PipeStoreConfig store = store_config();
+  store.http = "localhost:0";
+  store.http_security = secure;
+  TunerConfig tuner = tuner_config();
+  tuner.http_security = secure;
+  RunningStore a(store, devices_);
+  RunningTuner t(tuner, devices_);
+  const auto tls = TlsClient::make(authority.own.certificate).or_throw();
+  const HttpTrust trust{.token = token("camera", Role::kUploader), .tls = tls};
+  EXPECT_EQ(HttpClient("https://" + t.http(), std::chrono::seconds(10), {.tls = tls})
+                .get("/jobs")
+                .or_throw()
+                .status,
+            401);
+  const HttpClient client("https://" + t.http(), std::chrono::seconds(10), trust);
+  HttpResponse r;
+  await([&] {
+    r = client.post("/photos", photo_file(), "image/jpeg").or_throw();
+    return r.status == 307;
+  });
+  const std::string url = r.headers.at("Location");
+  EXPECT_THAT(url, StartsWith("https://localhost:"));
+  const HttpClient at_store(url.substr(0, url.rfind('/')), std::chrono::seconds(10), trust);
+  await([&] { return at_store.get("/readyz").or_throw().status == 200; });
+  EXPECT_EQ(at_store.post("/photos", photo_file(), "image/jpeg").or_throw().status, 202);
+  EXPECT_EQ(at_store.remove("/photos/" + std::string(64, 'a')).or_throw().status, 403);
+}
+
+TEST_F(RoleAccess, AStoreTakesNoListThatIsNone) {
+  real_fs().make_directories(at("state-a")).or_throw();
+  publish(real_fs(), at("state-a/tokens.json"), "nonsense").or_throw();
+  EXPECT_THROW(PipeStoreDaemon(store_config(), devices_, real_fs(), system_clock()), Error);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -39,12 +39,13 @@ std::string next_commands(const Site& site) {
   const std::string http = site.http() == kHttp ? "" : " --http " + site.http();
   std::string text = fmt::format(
       "\nNow for example:\n"
+      "  http://{3}/ in a browser\n"
       "  ndtrain store ls{0}\n"
       "  ndtrain job submit finetune -m MODEL.onnx --head linear --stores {1} --follow{0}\n"
       "  ndtrain job submit relabel --stores {1} --follow{0}\n"
       "  ndtrain labels query --db sqlite:{2}/tuner/labels.db\n"
       "  ndtrain down {2}\n",
-      http, site.settings().stores, site.path());
+      http, site.settings().stores, site.path(), site.http());
   return text;
 }
 

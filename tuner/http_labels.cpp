@@ -225,14 +225,21 @@ HttpLabels::Json HttpLabels::diff(const Open& o, const HttpRequest& r) const {
   return json;
 }
 
-HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const {
+// Who may see one collection does not see the others' photos by their numbers.
+LabelRow HttpLabels::current(const Open& o, const HttpRequest& r) const {
   const int64_t photo = number<int64_t>("photo", r.captures.at(0));
-  const auto rows = got(o.db.history(o.task, photo));
-  if (rows.empty()) {
-    throw Refused{{Code::kNotFound, "nobody has labelled photo " + r.captures[0] + " yet"}};
-  }
+  const LabelQuery q{
+      .collection = o.collection, .task = o.task, .after = {.photo = photo}, .limit = 1};
+  LabelPage page = got(o.db.query(q));
+  if (!page.rows.empty() && page.rows[0].photo == photo) return std::move(page.rows[0]);
+  throw Refused{{Code::kNotFound, "there is no photo " + r.captures[0] +
+                                      " with a label in this collection and task"}};
+}
+
+HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const {
+  const LabelRow now = current(o, r);
   Json json = Json::array();
-  for (const LabelRow& row : rows) json.push_back(row_json(o, row));
+  for (const LabelRow& row : got(o.db.history(o.task, now.photo))) json.push_back(row_json(o, row));
   return json;
 }
 
@@ -248,7 +255,7 @@ std::string HttpLabels::label_of(const HttpRequest& r) {
 }
 
 HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
-  (void)history(o, r);  // the photo is there
+  const LabelRow now = current(o, r);
   const Json body = Json::parse(r.body, nullptr, /*allow_exceptions=*/false);
   if (!body.is_object() || !body.contains("label") || !body["label"].is_string() ||
       !body.value("at_random", Json(false)).is_boolean()) {
@@ -258,7 +265,7 @@ HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   const auto label = body["label"].get<std::string>();
   if (const Status s = check_class_name(label); !s.ok()) throw Error(s.message());
   const auto classes = got(o.db.class_ids(o.task, std::vector{label}));
-  const NewLabel said{.photo = number<int64_t>("photo", r.captures[0]),
+  const NewLabel said{.photo = now.photo,
                       .class_id = classes.at(0),
                       .time = clock_.unix_seconds(),
                       .at_random = body.value("at_random", false)};

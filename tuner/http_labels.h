@@ -37,6 +37,7 @@ class HttpLabels {
   Json review(const Open& o, const HttpRequest& request) const;
   Json accuracy(const Open& o, const HttpRequest& request) const;
   Json diff(const Open& o, const HttpRequest& request) const;
+  LabelRow current(const Open& o, const HttpRequest& request) const;  // of the photo named
   Json history(const Open& o, const HttpRequest& request) const;
   Json set(const Open& o, const HttpRequest& request) const;
   std::string label_of(const HttpRequest& request);  // current, for the audit log; "": none

@@ -202,6 +202,16 @@ TEST_F(HttpLabelsTest, ThatCannotBeAreRefused) {
   EXPECT_EQ(get("/labels/stats")["classes"], (Json{"cat", "dog"}));
 }
 
+TEST_F(HttpLabelsTest, OfAPhotoBelongToTheCollectionsThatHaveIt) {
+  label_all();
+  const std::string path = "/labels/" + std::to_string(photos_[0]);
+  (void)db_->collection("holidays").or_throw();
+  EXPECT_EQ(get(path + "?collection=default").size(), 2);
+  EXPECT_THAT(refusal(path + "?collection=holidays", 404), HasSubstr("no photo"));
+  EXPECT_EQ(client_->put(path + "?collection=holidays", R"({"label": "dog"})")->status, 404);
+  EXPECT_EQ(get("/labels?source=human")["rows"].size(), 0);
+}
+
 TEST_F(HttpLabelsTest, OfAPathThatIsNoTextAreAnsweredAllTheSame) {
   label_all();
   const int64_t collection = db_->collection(kDefaultCollection).or_throw();

@@ -85,6 +85,9 @@ Credentials authority_of(CertificateDirectory& directory, Fs& fs) {
   return authority;
 }
 
+// A host may have the name of its store.
+std::string web_file(const std::string& host) { return "web-" + host; }
+
 std::string flags(const CertificateDirectory& directory, const std::string& name) {
   return fmt::format("--ca {} --cert {} --key {}", directory.certificate("ca"),
                      directory.certificate(name), directory.key(name));
@@ -99,9 +102,11 @@ void declare_cert_init(ArgsSpec& args) {
             "loopback",
             "HOST[,HOST...]");
   args.flag("store", "PipeStores to make a certificate for", "NAME[,NAME...]");
-  args.flag("web",
-            "hosts to make a certificate for by which a PipeStore's HTTP, or any other, has TLS",
-            "HOST[,HOST...]");
+  args.flag(
+      "web",
+      "hosts to make a certificate for, web-HOST.crt, by which the HTTP of a PipeStore or of the "
+      "Tuner has TLS",
+      "HOST[,HOST...]");
   args.flag("days", "how long the new certificates are valid", "N", "825");
   args.flag("force",
             "replace what --host (the Tuner's), --store and --web ask for; never the authority's");
@@ -135,7 +140,7 @@ int run_cert_init(Context& context, const Args& args) {
   CertificateDirectory directory(context, path);
   std::vector<std::string> asked = stores;
   if (!named.empty()) asked.push_back("tuner");
-  asked.insert(asked.end(), web.begin(), web.end());
+  for (const std::string& host : web) asked.push_back(web_file(host));
   for (const std::string& name : asked) {
     if (directory.has(name) && !args.on("force")) {
       throw Error(directory.certificate(name), " exists; --force replaces it");
@@ -143,21 +148,22 @@ int run_cert_init(Context& context, const Args& args) {
   }
 
   const Credentials authority = authority_of(directory, context.fs());
-  const auto make = [&](LinkRole role, const std::string& name, std::vector<std::string> hosts) {
-    const Subject subject = {.role = role, .name = name, .hosts = std::move(hosts)};
+  const auto make = [&](const std::string& file, const Subject& subject) {
     const Result<Credentials> made = issue(authority, subject, directory.days(days));
     if (!made.ok()) throw Error(directory.certificate("ca"), ": ", made.status().message());
-    directory.write(name, *made);
+    directory.write(file, *made);
   };
   if (named.empty() && directory.has("tuner")) {
     directory.keep("tuner");
   } else {
     std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
     hosts.insert(hosts.end(), named.begin(), named.end());
-    make(LinkRole::kTuner, "tuner", hosts);
+    make("tuner", {.role = LinkRole::kTuner, .name = "tuner", .hosts = hosts});
   }
-  for (const std::string& store : stores) make(LinkRole::kStore, store, {});
-  for (const std::string& host : web) make(LinkRole::kTuner, host, {host});
+  for (const std::string& store : stores) make(store, {.role = LinkRole::kStore, .name = store});
+  for (const std::string& host : web) {
+    make(web_file(host), {.role = LinkRole::kTuner, .name = "web", .hosts = {host}});
+  }
 
   Json commands = Json::array();
   commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +

@@ -257,7 +257,8 @@ TEST_F(ProgramTest, CertInitNamesWhatCannotBe) {
   EXPECT_THAT(refused({"--store", "tuner"}), HasSubstr("--store 'tuner'"));
   EXPECT_THAT(refused({"--days", "0"}), HasSubstr("--days 0"));
   EXPECT_THAT(refused({"--days", "3651"}), HasSubstr("--days 3651"));
-  EXPECT_THAT(refused({"--force"}), HasSubstr("--host or --store"));
+  EXPECT_THAT(refused({"--force"}), HasSubstr("--host, --store or --web"));
+  EXPECT_THAT(refused({"--web", "a,b:1"}), HasSubstr("--web 'b:1'"));
 }
 
 }  // namespace

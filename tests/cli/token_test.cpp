@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "ndp/http/http_client.h"
@@ -70,6 +71,23 @@ TEST_F(TokenVerbs, SayWhatIsWrong) {
   EXPECT_EQ(run({"token", "ls"}).code, 2);
 }
 
+TEST_F(TokenVerbs, CertificatesOfHostsReplaceNoOthers) {
+  const std::string longest = std::string(60, 'a') + "." + std::string(60, 'b');
+  const Outcome o =
+      run({"cert", "init", "certs", "--store", "attic", "--web", "attic,ca,tuner,::1," + longest});
+  ASSERT_EQ(o.code, 0) << o.err;
+  std::set<std::string> texts;
+  for (const std::string name :
+       {"ca", "tuner", "attic", "web-attic", "web-ca", "web-tuner", "web-::1"}) {
+    texts.insert(real_fs().read(at("certs/" + name + ".crt")).or_throw());
+  }
+  texts.insert(real_fs().read(at("certs/web-" + longest + ".crt")).or_throw());
+  EXPECT_EQ(texts.size(), 8U);
+  EXPECT_THAT(run({"cert", "init", "certs", "--web", "attic"}).err, HasSubstr("exists; --force"));
+  EXPECT_EQ(run({"cert", "init", "certs", "--web", "attic", "--force"}).code, 0);
+  EXPECT_TRUE(texts.contains(real_fs().read(at("certs/attic.crt")).or_throw()));
+}
+
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {
   const Outcome o = run({"tuner", "serve", "--state", "state", "--http", "0.0.0.0:0"});
   EXPECT_EQ(o.code, 1);
@@ -80,9 +98,9 @@ TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {
 TEST_F(TokenVerbs, LetPeopleInToATunerWithTls) {
   const Outcome certs = run({"cert", "init", "certs", "--web", "127.0.0.1"});
   ASSERT_EQ(certs.code, 0) << certs.err;
-  const pid_t tuner =
-      start({"tuner", "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0", "--http-cert",
-             "certs/127.0.0.1.crt", "--http-key", "certs/127.0.0.1.key", "--state", "state"});
+  const pid_t tuner = start({"tuner", "serve", "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0",
+                             "--http-cert", "certs/web-127.0.0.1.crt", "--http-key",
+                             "certs/web-127.0.0.1.key", "--state", "state"});
   std::smatch port;
   std::string said;
   for (int i = 0; i < 600; ++i) {

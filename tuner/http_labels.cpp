@@ -244,14 +244,9 @@ HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const 
 }
 
 std::string HttpLabels::label_of(const HttpRequest& r) {
-  const HttpResponse page = on([&](const Open& o, const HttpRequest& q) {
-    LabelQuery query{.collection = o.collection, .task = o.task, .limit = 1};
-    query.after.photo = number<int64_t>("photo", q.captures.at(0));
-    const LabelPage found = got(o.db.query(query));
-    const bool there = !found.rows.empty() && found.rows[0].photo == query.after.photo;
-    return Json(there ? found.rows[0].class_name : "");
-  })(r);
-  return page.status == 200 ? Json::parse(page.body).get<std::string>() : "";
+  const HttpResponse found =
+      on([&](const Open& o, const HttpRequest& q) { return Json(current(o, q).class_name); })(r);
+  return found.status == 200 ? Json::parse(found.body).get<std::string>() : "";
 }
 
 HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {

@@ -100,7 +100,8 @@ TEST_F(RoleAccess, EveryRouteOfAPipeStoreNeedsARole) {
 
 TEST_F(RoleAccess, TheTunersTokensHoldAtItsStoresAlsoWhileItIsAway) {
   real_fs().make_directories(at("tuner")).or_throw();
-  const std::string ann = token("ann", Role::kOperator), bob = token("bob", Role::kViewer);
+  const std::string ann = token("ann", Role::kOperator), bob = token("bob", Role::kViewer),
+                    root = token("root", Role::kAdmin);
   auto a = std::make_unique<RunningStore>(store_config(), devices_);
   EXPECT_EQ(ready(a->http(), ""), 503);  // it knows of none yet
   {
@@ -129,7 +130,11 @@ TEST_F(RoleAccess, TheTunersTokensHoldAtItsStoresAlsoWhileItIsAway) {
             200);
   EXPECT_EQ(client(a->http(), ann).remove(photo).or_throw().status, 200);
   EXPECT_EQ(client(a->http(), ann).get("/audit").or_throw().status, 403);
-  const std::string audit = real_fs().read(at("state-a/audit.jsonl")).or_throw();
+  EXPECT_EQ(client(a->http(), root).get("/audit?n=some").or_throw().status, 400);
+  EXPECT_EQ(client(a->http(), root).get("/audit?n=1").or_throw().body.find('\n'),
+            client(a->http(), root).get("/audit?n=1").or_throw().body.size() - 1);
+  const std::string audit = client(a->http(), root).get("/audit").or_throw().body;
+  EXPECT_EQ(audit, real_fs().read(at("state-a/audit.jsonl")).or_throw());
   std::vector<nlohmann::json> lines;
   for (size_t i = 0; i < audit.size(); i = audit.find('\n', i) + 1) {
     lines.push_back(nlohmann::json::parse(audit.substr(i, audit.find('\n', i) - i)));

@@ -49,6 +49,7 @@ VERB(finetune);
 VERB(job_cancel);
 VERB(job_ls);
 VERB(job_resume);
+VERB(job_pause);
 VERB(job_show);
 VERB(job_submit);
 VERB(pipestore);
@@ -173,7 +174,9 @@ std::span<const Verb> verbs() {
            "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
       Verb{"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
            declare_job_cancel, run_job_cancel},
-      Verb{"job resume", "go on with a job that failed or was cancelled", "JOB",
+      Verb{"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
+           "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
+      Verb{"job resume", "go on with a job that was paused or cancelled, or failed", "JOB",
            "  ndtrain job resume 3\n", declare_job_resume, run_job_resume},
       Verb{"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
            declare_store_ls, run_store_ls},

@@ -172,6 +172,7 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
   size_t said = 0;
   auto turn = [&] {
     parts_->turn();
+  if (service.job(id).state == JobState::kPaused) service.resume(id);
     for (const auto& lines = service.log(id); said < lines.size(); ++said) say(lines[said]);
   };
   while (service.job(id).open() && !stop()) turn();

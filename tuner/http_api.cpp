@@ -80,7 +80,7 @@ HttpResponse metrics(const TunerService& service) {
   MetricsText m;
   std::map<std::string_view, double> by_state;
   for (const JobState s : {JobState::kQueued, JobState::kRunning, JobState::kDone,
-                           JobState::kFailed, JobState::kCancelled}) {
+                           JobState::kFailed, JobState::kCancelled, JobState::kPaused}) {
     by_state[name_of(s)] = 0;
   }
   for (const auto& [id, r] : service.jobs()) by_state[name_of(r.state)] += 1;
@@ -162,8 +162,11 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
                             from->second.find_first_not_of("0123456789") == std::string::npos;
          return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
        })},
-      {"POST", "/jobs/([0-9]{1,18})/(cancel|resume)", on([](TunerService& s, Request r) {
-         r.captures.at(1) == "cancel" ? s.cancel(number(r)) : s.resume(number(r));
+      {"POST", "/jobs/([0-9]{1,18})/(cancel|pause|resume)", on([](TunerService& s, Request r) {
+         const std::string& what = r.captures.at(1);
+         what == "cancel"  ? s.cancel(number(r))
+         : what == "pause" ? s.pause(number(r))
+                           : s.resume(number(r));
          return answer(to_json(s.job(number(r)), s));
        })},
       {"GET", "/stores", on([](TunerService& s, Request) {

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 5> kStates = {"queued", "running", "done", "failed",
-                                                     "cancelled"};
+constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
+                                                     "failed", "cancelled", "paused"};
 
 Result<Json> parse(const std::string& path, const std::string& text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -17,7 +17,7 @@
 
 namespace ndtrain {
 
-enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled };
+enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled, kPaused };
 std::string_view name_of(JobState state);
 
 struct JobRecord {
@@ -28,7 +28,10 @@ struct JobRecord {
   std::string result = "{}";                      // JSON
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
 
-  bool open() const { return state == JobState::kQueued || state == JobState::kRunning; }
+  // Not over: a paused one waits for a person.
+  bool open() const {
+    return state == JobState::kQueued || state == JobState::kRunning || state == JobState::kPaused;
+  }
 };
 
 struct KeptManifest {

@@ -38,15 +38,15 @@ Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classe
 
 LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec)
     : db_(db), clock_(clock), classes_(model.classes.size()), spec_(spec), content_(model.content) {
-  collection_ = db_.collection(spec.collection).or_throw();
-  task_ = db_.task(spec.task).or_throw();
-  class_ids_ = db_.class_ids(task_, model.classes).or_throw();
+  collection_ = demand(db_.collection(spec.collection));
+  task_ = demand(db_.task(spec.task));
+  class_ids_ = demand(db_.class_ids(task_, model.classes));
   const NewVersion version{.content = model.content,
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
-  version_ = db_.version(task_, version).or_throw();
-  db_.put_in_force(task_, version_).or_throw();
+  version_ = demand(db_.version(task_, version));
+  demand(db_.put_in_force(task_, version_));
 }
 
 // The collection has all photos of the manifest by now.

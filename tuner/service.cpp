@@ -166,28 +166,36 @@ const JobRecord& TunerService::job(uint64_t id) const {
   return it->second;
 }
 
-void TunerService::cancel(uint64_t id) {
-  if (!job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
-  if (active_ && active_->id == id) return end(active_, JobState::kCancelled, "on request");
+void TunerService::cancel(uint64_t id) { put_away(id, JobState::kCancelled); }
+void TunerService::pause(uint64_t id) { put_away(id, JobState::kPaused); }
+
+void TunerService::put_away(uint64_t id, JobState state) {
   JobRecord record = job(id);
-  record.state = JobState::kCancelled;
-  record.ended = setting_.clock.unix_seconds();
+  if (!record.open() || record.state == state) {
+    throw Error("job ", id, " is ", name_of(record.state), " already");
+  }
+  if (active_ && active_->id == id) return end(active_, state, "on request");
+  record.state = state;
+  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
   save(record);
   jobs_[id] = record;
 }
 
 void TunerService::resume(uint64_t id) {
-  if (job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
-  if (job(id).state == JobState::kDone) throw Error("job ", id, " is done");
   JobRecord record = job(id);
   record.state = JobState::kQueued;
   record.message.clear();
+  note(id, std::string(name_of(state)) + ": on request");
   record.ended = 0;
   save(record);
   jobs_[id] = record;
   note(id, "resumed");
   start_next();
 }
+  if (record.open() && record.state != JobState::kPaused) {
+    throw Error("job ", id, " is ", name_of(record.state), " already");
+  }
+  if (record.state == JobState::kDone) throw Error("job ", id, " is done");
 
 void TunerService::drain(const std::string& name, bool drained) {
   const auto it = stores_.find(name);
@@ -234,7 +242,7 @@ void TunerService::stop() {
   stopping_ = true;
   if (!active_) return;
   active_->progress.interrupt();
-  if (std::exchange(active_->again, nullptr)) active_->keeping = false;
+  if (std::exchange(active_->again, nullptr)) active_->busy(active_->again_lane) = false;
   if (!active_->working && !active_->keeping) active_.reset();
 }
 

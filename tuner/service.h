@@ -75,7 +75,9 @@ class TunerService {
   // What people ask. Throws Error.
   uint64_t submit(const JobSpec& spec);
   void cancel(uint64_t job);
-  void resume(uint64_t job);  // a failed or cancelled one, from where it was
+  // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
+  void pause(uint64_t job);
+  void resume(uint64_t job);  // a paused, failed or cancelled one, from where it was
   void drain(const std::string& store, bool drained);
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
@@ -113,7 +115,8 @@ class TunerService {
     bool open = false;     // the sink takes rows
     bool keeping = false;  // a task of the keep lane is out
     bool working = false;  // one of the job lane
-    bool away = false;     // where rows are kept; then, to be made again:
+    bool& busy(size_t lane) { return lane == kKeepLane ? keeping : working; }
+    bool away = false;  // where rows are kept; then, to be made again:
     std::function<Continuation()> again = {};
     Time again_at{0};
     bool introduced = false;                     // the work has the manifest
@@ -125,6 +128,7 @@ class TunerService {
     bool local = false;  // no store has a part in it
   };
   using ActivePtr = std::shared_ptr<Active>;
+    size_t again_lane = kKeepLane;
 
   Time now() const { return setting_.clock.monotonic(); }
   JobFiles files(uint64_t job) const;
@@ -171,7 +175,7 @@ class TunerService {
   Status close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
-  void sink_away(const ActivePtr& job, const std::function<Continuation()>& f,
+  void sink_away(const ActivePtr& job, size_t lane, const std::function<Continuation()>& f,
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
@@ -197,6 +201,7 @@ class TunerService {
 
   struct Received {
     std::string store;
+  void put_away(uint64_t job, JobState state);
     LinkId link = 0;
     std::vector<wire::Upload> lines;
   };

@@ -143,7 +143,7 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
   } else if (m.has_uploads_kept()) {
     uploads_kept(m.uploads_kept().sequence());
   } else if (m.has_job_end()) {
-    if (jobs_.erase(m.job_end().job())) log::info("job {} has ended", m.job_end().job());
+    job_ended(m.job_end());
   }
 }
 
@@ -160,6 +160,18 @@ std::vector<Digest> PipeStoreService::models_of(const VersionInForce& version) {
   if (version.head) models.push_back(*version.head);
   return models;
 }
+void PipeStoreService::job_ended(const wire::JobEnd& end) {
+  if (!jobs_.erase(end.job())) return;
+  log::info("job {} has ended{}{}", end.job(), end.reason().empty() ? "" : ": ", end.reason());
+  setting_.maker.give_up(end.job());
+  if (opened_ != end.job()) return;
+  opened_ = 0;
+  setting_.lanes.start(0, [this]() -> Continuation {
+    setting_.maker.close();
+    return nullptr;
+  });
+}
+
 
 void PipeStoreService::advance() {
   std::vector<uint64_t> ids;

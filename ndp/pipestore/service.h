@@ -97,6 +97,7 @@ class PipeStoreService {
   void refuse(uint64_t job, const std::string& reason);
 
   bool is_current(uint64_t job, uint64_t serial) const {
+  void job_ended(const wire::JobEnd& end);
     const auto it = jobs_.find(job);
     return it != jobs_.end() && it->second.serial == serial;
   }

@@ -4,6 +4,7 @@
 
 #include "framework/core/memory_fs.h"
 #include "ndp/wire/protocol.h"
+#include "tests/support/waiting_lanes.h"
 
 namespace ndtrain {
 namespace {
@@ -20,10 +21,6 @@ class Link final : public LinkClient {
   Sent& sent_;
 };
 
-struct NoLanes final : Lanes {
-  void start(size_t, Task) override {}
-};
-
 struct NoPhotos final : RowMaker {
   uint64_t photos() const override { return 0; }
   Result<StoreInventory> scan() override { return StoreInventory(); }
@@ -31,6 +28,10 @@ struct NoPhotos final : RowMaker {
     return RowWork::RowSize{1};
   }
   Result<Made> make(std::span<const size_t>) override { return Made(); }
+  void give_up(uint64_t job) override { given_up = job; }
+  void close() override { ++closed; }
+  uint64_t given_up = 0;
+  int closed = 0;
 };
 
 // A PipeStore with a log of uploads and a Tuner that is a test.
@@ -85,7 +86,7 @@ class StoreUploads : public ::testing::Test {
   MemoryFs fs_;
   ManualClock clock_;
   StateDirectory state_ = StateDirectory::open(fs_, "state", "pipestore").or_throw();
-  NoLanes lanes_;
+  support::WaitingLanes lanes_;
   NoPhotos maker_;
   Sent sent_;
   LinkId link_ = 0, connected_ = 0;
@@ -168,7 +169,7 @@ TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   MemoryFs fs;
   ManualClock clock;
   StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
-  NoLanes lanes;
+  support::WaitingLanes lanes;
   NoPhotos maker;
   Sent sent;
   LinkId link = 0;

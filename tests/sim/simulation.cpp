@@ -205,6 +205,7 @@ bool Simulation::only_on_lost() const {
 
 void Simulation::check_result(Ending& ending) {
   const std::vector<PublishedModel> versions = tuner_->versions().all();
+  if (job.state == JobState::kPaused && timeline_.now() > paused_until_) service.resume(job.id);
   tuner_->free_disk();
   tuner_->die(Machine::Death::kKill, kTooLong);  // it lets go of its files
   MemoryFs& disk = tuner_->disk();

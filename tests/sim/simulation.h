@@ -42,6 +42,7 @@ class Simulation {
   // faults
   void strike();
   bool apply(Fault fault, size_t store);
+  bool pause(Time until);
   Fault draw();
   Stage stage();
 
@@ -80,6 +81,7 @@ class Simulation {
   int64_t judged_ = 0;     // when the last failure was that was looked at
   bool given_up_ = false;  // the job has failed rightly
   bool allow_missing_ = false;
+  Time paused_until_{0};   // the job, if it is
 };
 
 // Runs `seed`, and compares with the same photos' undisturbed job.

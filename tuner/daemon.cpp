@@ -7,6 +7,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "tuner/http_api.h"
+#include "tuner/http_photos.h"
 #include "tuner/watcher.h"
 #include "tuner/works.h"
 
@@ -55,6 +56,8 @@ struct TunerDaemon::Parts {
     }
     if (config.http.empty()) return;
     auto routes = tuner_routes([this](const auto& g) { return call(g); }, models, versions);
+    routes.push_back(photo_deletion([this](const auto& g) { return call(g); },
+                                    [this]() -> LabelDb& { return works.labels(); }));
     routes.push_back({"GET", "/watch", [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
@@ -169,10 +172,10 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
     if (record.open() && record.spec.text() == spec.text()) id = open;
   }
   if (id == 0) id = service.submit(spec);
+  if (service.job(id).state == JobState::kPaused) service.resume(id);
   size_t said = 0;
   auto turn = [&] {
     parts_->turn();
-  if (service.job(id).state == JobState::kPaused) service.resume(id);
     for (const auto& lines = service.log(id); said < lines.size(); ++said) say(lines[said]);
   };
   while (service.job(id).open() && !stop()) turn();

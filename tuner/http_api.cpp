@@ -46,7 +46,8 @@ Json to_json(const StoreRecord& s) {
           {"numerics", s.numerics},
           {"last_seen", s.last_seen},
           {"http", s.http},
-          {"free", s.free}};
+          {"free", s.free},
+          {"deletions_due", s.deletions_due}};
 }
 
 // 307: the client sends the same request there, body and all.

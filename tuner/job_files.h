@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -60,11 +61,15 @@ class JobFiles {
   Result<Closed> closed() const;
 
   Status log(const std::string& line);
+  // Photos leave the files of a job that is not in progress. One that is not done, and was about
+  // some of them, begins anew.
+  Status forget(const std::set<Digest>& photos, bool done);
   // The rows of a job that is done; what cannot be removed stays.
   void remove_rows();
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }
+  Status remove_all(const char* name);  // a file, or those of a directory
 
   Fs& fs_;
   std::string directory_;

@@ -115,7 +115,12 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;
       }
-      NewLabel label{.photo = photos_.at(manifest_->entry(number).digest),
+      const auto photo = photos_.find(manifest_->entry(number).digest);
+      if (photo == photos_.end()) {
+        bad.push_back({number, "it was deleted"});
+        continue;
+      }
+      NewLabel label{.photo = photo->second,
                      .class_id = class_ids_[(*top)[0].class_id],
                      .score = (*top)[0].score,
                      .time = clock_.unix_seconds(),

@@ -25,6 +25,7 @@
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
 #include "tuner/model_ways.h"
+#include "tuner/tombstones.h"
 #include "tuner/uploaded_labels.h"
 #include "tuner/versions.h"
 
@@ -39,6 +40,8 @@ struct StoreRecord {
   int64_t last_seen = 0;     // Unix seconds
   std::string http;          // where people may upload to it; "": nowhere
   uint64_t free = 0;         // bytes, for uploads
+  uint64_t deletions = 0;    // photos it has let go of; `deletions_due`: still has to
+  uint64_t deletions_due = 0;
 };
 
 class TunerService {
@@ -83,6 +86,13 @@ class TunerService {
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
   std::optional<std::string> place_upload();
 
+  // Photos are removed wherever they are, with all that was made of them, and not taken in again;
+  // by stores that are away when they are back. Durable on return; the rest follows.
+  struct Deletion {
+    std::vector<std::string> told, away;  // stores
+  };
+  Deletion delete_photos(std::span<const Digest> photos);
+
   // A model becomes the next version, the candidate, and what is in force if it is to be; once for
   // each job. Its files are in the ModelStore.
   PublishedModel publish_version(PublishedModel model, bool production);
@@ -118,6 +128,7 @@ class TunerService {
     bool& busy(size_t lane) { return lane == kKeepLane ? keeping : working; }
     bool away = false;  // where rows are kept; then, to be made again:
     std::function<Continuation()> again = {};
+    size_t again_lane = kKeepLane;
     Time again_at{0};
     bool introduced = false;                     // the work has the manifest
     std::vector<Intake::Inventory> inventories;  // for the sink
@@ -128,7 +139,6 @@ class TunerService {
     bool local = false;  // no store has a part in it
   };
   using ActivePtr = std::shared_ptr<Active>;
-    size_t again_lane = kKeepLane;
 
   Time now() const { return setting_.clock.monotonic(); }
   JobFiles files(uint64_t job) const;
@@ -160,6 +170,18 @@ class TunerService {
   void pump_uploads();
   void uploads_kept(const Status& status);
   void take_space(const std::string& store, const wire::Space& space);
+
+  // deletions (service_deletions.cpp)
+  struct Told {
+    uint64_t count = 0;
+    bool understands = false;
+  };
+  Status bury(std::span<const Digest> photos);
+  void greet_with_deletions(const wire::Hello& hello);
+  void tell_deletions(const std::string& store);
+  void pump_deletions();
+  void forgotten(uint64_t count, bool whole, Status status);
+
   void publish_to_all();
   void collect_versions();
 
@@ -179,6 +201,7 @@ class TunerService {
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
+  void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool to_be_in_force(uint64_t job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
@@ -201,13 +224,18 @@ class TunerService {
 
   struct Received {
     std::string store;
-  void put_away(uint64_t job, JobState state);
     LinkId link = 0;
     std::vector<wire::Upload> lines;
   };
   std::deque<Received> uploads_;  // not durable yet
   bool uploading_ = false;        // the first of them is on its lane
   Time upload_retry_{0};          // not 0: the last attempt failed
+
+  Tombstones deletions_;
+  std::map<std::string, Told> told_;  // of the stores' sessions
+  uint64_t labels_forgotten_ = 0;     // of deletions_; by this process
+  bool forgetting_ = false;           // a task is out
+  Time forget_at_{0};                 // not 0: the last attempt failed
 };
 
 }  // namespace ndtrain

@@ -77,7 +77,7 @@ void TunerService::ask_again() {
 // The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
 // files, which it may need itself when it is resumed.
 void TunerService::start_next() {
-  if (active_ || stopping_ || tasks_ > 0) return;
+  if (active_ || stopping_ || tasks_ > 0 || forgetting_) return;
   auto it = std::ranges::find(jobs_, JobState::kRunning, [](auto& e) { return e.second.state; });
   if (it == jobs_.end()) {
     it = std::ranges::find(jobs_, JobState::kQueued, [](auto& e) { return e.second.state; });
@@ -115,6 +115,7 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                         std::chrono::duration<double>(spec.store_timeout)),
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
+  rules.manifest.leave_out = [this](const Digest& photo) { return deletions_.has(photo); };
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
@@ -222,6 +223,7 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) {
     stores_[i.store].photos = i.photos.size();
+    std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));
   }
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));

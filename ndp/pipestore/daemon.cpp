@@ -67,7 +67,8 @@ struct PipeStoreDaemon::Parts {
     service = std::make_unique<PipeStoreService>(
         PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
                                   [this, photos = config.photos] { return space(photos); },
-                                  [this] { put_in_force(); }},
+                                  [this] { put_in_force(); }, apply_delta,
+                                  [this](auto deleted) { return uploads->forget(deleted); }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;
     if (service->in_force().version > 0) put_in_force();

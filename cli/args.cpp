@@ -124,6 +124,12 @@ void ArgsSpec::positional(const std::string& name, const std::string& help) {
   options_->add_options("arguments")(name, help, cxxopts::value<std::string>()->default_value(""));
 }
 
+void ArgsSpec::positionals(const std::string& name, const std::string& help) {
+  positionals_.push_back(name);
+  positional_help_.push_back(help);
+  options_->add_options("arguments")(name, help, cxxopts::value<std::vector<std::string>>());
+}
+
 std::string Args::help(ArgsSpec& spec) {
   std::string out;
   size_t width = 0;

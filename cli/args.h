@@ -34,6 +34,7 @@ class ArgsSpec {
             const std::string& fallback = "");
   // Arguments without a flag, in order.
   void positional(const std::string& name, const std::string& help);
+  void positionals(const std::string& name, const std::string& help);  // all that follow: list()
 
  private:
   friend class Args;

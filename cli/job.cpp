@@ -48,7 +48,7 @@ Json follow(Context& context, const TunerClient& tuner, uint64_t id) {
     for (const Json& line : log["lines"]) context.progress().say(line.get<std::string>());
     next = log["next"];
     const std::string state = log["job"]["state"];
-    if (state != "queued" && state != "running") return log["job"];
+    if (state != "queued" && state != "running" && state != "paused") return log["job"];
     if (told_to_stop()) return log["job"];
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
@@ -212,6 +212,12 @@ void declare_job_cancel(ArgsSpec& args) {
 }
 int run_job_cancel(Context& context, const Args& args) {
   show(context, TunerClient(args).post(fmt::format("/jobs/{}/cancel", job_number(args))));
+  return kOk;
+}
+
+void declare_job_pause(ArgsSpec& args) { declare_job_cancel(args); }
+int run_job_pause(Context& context, const Args& args) {
+  show(context, TunerClient(args).post(fmt::format("/jobs/{}/pause", job_number(args))));
   return kOk;
 }
 

@@ -41,6 +41,7 @@ VERB(model_import);
 VERB(model_inspect);
 VERB(model_split);
 VERB(model_verify);
+VERB(photos_rm);
 VERB(plan);
 VERB(predict);
 VERB(relabel);
@@ -49,6 +50,7 @@ VERB(version);
 VERB(finetune);
 VERB(job_cancel);
 VERB(job_ls);
+VERB(job_pause);
 VERB(job_resume);
 VERB(job_show);
 VERB(job_submit);
@@ -177,8 +179,15 @@ std::span<const Verb> verbs() {
            "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
       Verb{"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
            declare_job_cancel, run_job_cancel},
-      Verb{"job resume", "go on with a job that failed or was cancelled", "JOB",
+      Verb{"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
+           "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
+      Verb{"job resume", "go on with a job that was paused or cancelled, or failed", "JOB",
            "  ndtrain job resume 3\n", declare_job_resume, run_job_resume},
+      Verb{"photos rm", "remove photos, and all that was made of them, from all machines",
+           "PHOTO... [--http HOST:PORT]",
+           "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
+           "  ndtrain photos rm $(sha256sum 1.jpg | cut -c-64)\n",
+           declare_photos_rm, run_photos_rm},
       Verb{"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
            declare_store_ls, run_store_ls},
       Verb{"store drain", "give a PipeStore no more work", "STORE [--undo]",

@@ -11,6 +11,7 @@
 #include "ndp/labels/label_db.h"
 #include "tuner/http_api.h"
 #include "tuner/http_dashboard.h"
+#include "tuner/http_deletions.h"
 #include "tuner/http_labels.h"
 #include "tuner/http_photos.h"
 #include "tuner/watcher.h"
@@ -70,6 +71,7 @@ struct TunerDaemon::Parts {
     add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
     add(photo_routes(with, [this](const HttpRequest& r) { return guard.trust(r); }));
     add(http_labels.routes());
+    routes.push_back(photo_deletion(with, [this]() -> LabelDb& { return works.labels(); }));
     routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
@@ -203,6 +205,7 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
     if (record.open() && record.spec.text() == spec.text()) id = open;
   }
   if (id == 0) id = service.submit(spec);
+  if (service.job(id).state == JobState::kPaused) service.resume(id);
   size_t said = 0;
   auto turn = [&] {
     parts_->turn();

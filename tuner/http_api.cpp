@@ -42,7 +42,8 @@ Json to_json(const StoreRecord& s) {
           {"numerics", s.numerics},
           {"last_seen", s.last_seen},
           {"http", s.http},
-          {"free", s.free}};
+          {"free", s.free},
+          {"deletions_due", s.deletions_due}};
 }
 
 namespace {
@@ -85,7 +86,7 @@ HttpResponse metrics(const TunerService& service) {
   MetricsText m;
   std::map<std::string_view, double> by_state;
   for (const JobState s : {JobState::kQueued, JobState::kRunning, JobState::kDone,
-                           JobState::kFailed, JobState::kCancelled}) {
+                           JobState::kFailed, JobState::kCancelled, JobState::kPaused}) {
     by_state[name_of(s)] = 0;
   }
   for (const auto& [id, r] : service.jobs()) by_state[name_of(r.state)] += 1;
@@ -173,10 +174,13 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
          return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
        })},
       {"POST",
-       "/jobs/([0-9]{1,18})/(cancel|resume)",
+       "/jobs/([0-9]{1,18})/(cancel|pause|resume)",
        Role::kOperator,
        on([](TunerService& s, Request r) {
-         r.captures.at(1) == "cancel" ? s.cancel(number(r)) : s.resume(number(r));
+         const std::string& what = r.captures.at(1);
+         what == "cancel"  ? s.cancel(number(r))
+         : what == "pause" ? s.pause(number(r))
+                           : s.resume(number(r));
          return answer(to_json(s.job(number(r)), s));
        }),
        {},

@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 5> kStates = {"queued", "running", "done", "failed",
-                                                     "cancelled"};
+constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
+                                                     "failed", "cancelled", "paused"};
 
 Result<Json> parse(const std::string& path, const std::string& text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -163,11 +163,48 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   }
 }
 
-void JobFiles::remove_rows() {
-  const std::string spool = file("spool");
-  const Result<std::vector<std::string>> names = fs_.list(spool);
-  if (!names.ok()) return;
-  for (const std::string& name : *names) (void)fs_.remove(join(spool, name));
+void JobFiles::remove_rows() { static_cast<void>(remove_all("spool").ok()); }
+
+Status JobFiles::remove_all(const char* name) {
+  const std::string path = file(name);
+  const Result<FileInfo> info = fs_.info(path);
+  if (info.status().code() == Code::kNotFound) return {};
+  if (!info.ok()) return info.status();
+  std::vector<std::string> files{path};
+  if (info->is_directory) {
+    const Result<std::vector<std::string>> names = fs_.list(path);
+    if (!names.ok()) return names.status();
+    files.clear();
+    for (const std::string& n : *names) files.push_back(join(path, n));
+  }
+  Status first;
+  for (const std::string& f : files) {
+    const Status s = fs_.remove(f);
+    if (first.ok() && s.code() != Code::kNotFound) first = s;
+  }
+  const Status synced = fs_.sync_directory(info->is_directory ? path : directory_);
+  return first.ok() ? synced : first;
+}
+
+Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
+  const Result<std::optional<KeptManifest>> kept = load_manifest();
+  if (!kept.ok()) return kept.status();
+  if (!*kept) return {};
+  const Manifest& before = (*kept)->manifest;
+  std::vector<Manifest::Entry> rest;
+  for (uint64_t n = 0; n < before.size(); ++n) {
+    if (!photos.contains(before.entry(n).digest)) rest.push_back(before.entry(n));
+  }
+  if (rest.size() == before.size()) return {};
+  if (done) {
+    const Manifest after(std::move(rest), before.classes(), before.runs());
+    if (const Status s = remove_all("spool"); !s.ok()) return s;
+    return save_manifest(after, (*kept)->stores);
+  }
+  for (const char* name : {"spool", "run", "closed.json", "manifest.cbor"}) {
+    if (const Status s = remove_all(name); !s.ok()) return s;
+  }
+  return log("begins anew: some of its photos were deleted");
 }
 
 Status JobFiles::log(const std::string& line) {

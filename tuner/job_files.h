@@ -7,6 +7,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@
 
 namespace ndtrain {
 
-enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled };
+enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled, kPaused };
 std::string_view name_of(JobState state);
 
 struct JobRecord {
@@ -28,7 +29,10 @@ struct JobRecord {
   std::string result = "{}";                      // JSON
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
 
-  bool open() const { return state == JobState::kQueued || state == JobState::kRunning; }
+  // Not over: a paused one waits for a person.
+  bool open() const {
+    return state == JobState::kQueued || state == JobState::kRunning || state == JobState::kPaused;
+  }
 };
 
 struct KeptManifest {
@@ -57,11 +61,15 @@ class JobFiles {
   Result<Closed> closed() const;
 
   Status log(const std::string& line);
+  // Photos leave the files of a job that is not in progress. One that is not done, and was about
+  // some of them, begins anew.
+  Status forget(const std::set<Digest>& photos, bool done);
   // The rows of a job that is done; what cannot be removed stays.
   void remove_rows();
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }
+  Status remove_all(const char* name);  // a file, or those of a directory
 
   Fs& fs_;
   std::string directory_;

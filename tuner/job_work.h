@@ -36,8 +36,8 @@ class JobWork {
  public:
   virtual ~JobWork() = default;
 
-  virtual JobQuestion prepare() = 0;
-  virtual RowSink& sink() = 0;  // after prepare
+  virtual JobQuestion prepare() = 0;  // throws SinkAway, too
+  virtual RowSink& sink() = 0;        // after prepare
   virtual void manifest(const Manifest& manifest, const std::vector<std::string>& stores) = 0;
   // All rows of a run are in the sink, but those of photos that nobody could deliver. False:
   // interrupted; called again after a restart.
@@ -51,7 +51,7 @@ class JobWork {
 class JobWorks {
  public:
   virtual ~JobWorks() = default;
-  // Throws Error.
+  // Throws Error; SinkAway: again later.
   virtual std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec,
                                         const std::string& directory, Progress& progress) = 0;
 };

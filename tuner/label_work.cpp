@@ -39,15 +39,15 @@ Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classe
 
 LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec)
     : db_(db), clock_(clock), classes_(model.classes.size()), spec_(spec), content_(model.content) {
-  collection_ = db_.collection(spec.collection).or_throw();
-  task_ = db_.task(spec.task).or_throw();
-  class_ids_ = db_.class_ids(task_, model.classes).or_throw();
+  collection_ = demand(db_.collection(spec.collection));
+  task_ = demand(db_.task(spec.task));
+  class_ids_ = demand(db_.class_ids(task_, model.classes));
   const NewVersion version{.content = model.content,
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
-  version_ = db_.version(task_, version).or_throw();
-  db_.put_in_force(task_, version_).or_throw();
+  version_ = demand(db_.version(task_, version));
+  demand(db_.put_in_force(task_, version_));
 }
 
 // The collection has all photos of the manifest by now.
@@ -116,7 +116,12 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;
       }
-      NewLabel label{.photo = photos_.at(manifest_->entry(number).digest),
+      const auto photo = photos_.find(manifest_->entry(number).digest);
+      if (photo == photos_.end()) {
+        bad.push_back({number, "it was deleted"});
+        continue;
+      }
+      NewLabel label{.photo = photo->second,
                      .class_id = class_ids_[(*top)[0].class_id],
                      .score = (*top)[0].score,
                      .time = clock_.unix_seconds(),

@@ -24,7 +24,7 @@ Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classe
 
 // Rows into the label database; a photo that the version has labelled before, or that the job is
 // not for, is durable. Keeps references. Paths are STORE/path. The version is put in force: labels
-// of others are stale from then on.
+// of others are stale from then on. Throws SinkAway when the database is.
 class LabelSink final : public RowSink {
  public:
   LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec);

@@ -29,6 +29,7 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
   std::set<std::string> names;
   for (uint32_t store = 0; store < inventories.size(); ++store) {
     for (const PhotoClaim& claim : inventories[store]) {
+      if (rules.leave_out && rules.leave_out(claim.digest)) continue;
       Said& said = photos[claim.digest];
       said.holders.insert(store);
       if (claim.label.empty()) continue;

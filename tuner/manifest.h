@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -33,6 +34,7 @@ struct ManifestRules {
   bool only_labelled = true;  // leaves out photos without a label
   // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
   std::vector<PhotoClaim> truths = {};
+  std::function<bool(const Digest&)> leave_out = {};  // photos that were deleted
 };
 
 // Run of a photo: 0 for validation, else 1 to rules.runs.

@@ -8,6 +8,24 @@
 
 namespace ndtrain {
 
+// Where rows are kept is away for now, as a database that restarts; what threw it is done again
+// later.
+class SinkAway : public Error {
+ public:
+  using Error::Error;
+};
+
+// Throws what went wrong; SinkAway for kIo.
+inline void demand(const Status& s) {
+  if (s.code() == Code::kIo) throw SinkAway(s.message());
+  s.or_throw();
+}
+template <typename T>
+T demand(Result<T> result) {
+  demand(result.status());
+  return std::move(result).or_throw();
+}
+
 class RowSink {
  public:
   virtual ~RowSink() = default;

@@ -10,7 +10,10 @@ namespace ndtrain {
 
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
-    : setting_(setting), sessions_(std::move(me), heartbeat, window), ways_(setting.models) {
+    : setting_(setting),
+      sessions_(std::move(me), heartbeat, window),
+      ways_(setting.models),
+      deletions_(setting.fs, setting.state.path()) {
   const std::string directory = setting_.state.file("jobs");
   setting_.fs.make_directories(directory).or_throw();
   for (const std::string& name : setting_.fs.list(directory).or_throw()) {
@@ -65,6 +68,7 @@ void TunerService::tick() {
   take_lines();
   collect_versions();
   ask_again();
+  pump_deletions();  // before another job begins
   start_next();
   pump_uploads();
 }
@@ -74,6 +78,7 @@ TunerService::Time TunerService::next() const {
   if (active_ && active_->intake) next = std::min(next, active_->intake->next());
   if (active_ && active_->again) next = std::min(next, active_->again_at);
   if (!uploads_.empty() && !uploading_ && !stopping_) next = std::min(next, upload_retry_);
+  if (forget_at_ > Time(0) && !forgetting_ && !stopping_) next = std::min(next, forget_at_);
   return next;
 }
 
@@ -96,6 +101,7 @@ void TunerService::arrived(const wire::Hello& hello) {
   log::info("store {} is here", store.name);
   store.takes_tokens = hello.takes_tokens();
   send_tokens(store);
+  greet_with_deletions(hello);  // before it is asked what it holds
   publish_to(store.name);
   if (active_ && active_->intake && !active_->local && !store.drained) {
     apply(active_, store.name, active_->intake->arrive(now(), store.name));
@@ -137,6 +143,8 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
     take_uploads(name, message.uploads());
   } else if (message.has_space()) {
     take_space(name, message.space());
+  } else if (message.has_deleted()) {
+    stores_[name].deletions = std::min(message.deleted().count(), deletions_.size());
   } else if (message.has_leaving()) {
     apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
   } else if (active_ && active_->intake) {
@@ -182,20 +190,28 @@ const JobRecord& TunerService::job(uint64_t id) const {
   return it->second;
 }
 
-void TunerService::cancel(uint64_t id) {
-  if (!job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
-  if (active_ && active_->id == id) return end(active_, JobState::kCancelled, "on request");
+void TunerService::cancel(uint64_t id) { put_away(id, JobState::kCancelled); }
+void TunerService::pause(uint64_t id) { put_away(id, JobState::kPaused); }
+
+void TunerService::put_away(uint64_t id, JobState state) {
   JobRecord record = job(id);
-  record.state = JobState::kCancelled;
-  record.ended = setting_.clock.unix_seconds();
+  if (!record.open() || record.state == state) {
+    throw Error("job ", id, " is ", name_of(record.state), " already");
+  }
+  if (active_ && active_->id == id) return end(active_, state, "on request");
+  record.state = state;
+  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
   save(record);
   jobs_[id] = record;
+  note(id, std::string(name_of(state)) + ": on request");
 }
 
 void TunerService::resume(uint64_t id) {
-  if (job(id).open()) throw Error("job ", id, " is ", name_of(job(id).state), " already");
-  if (job(id).state == JobState::kDone) throw Error("job ", id, " is done");
   JobRecord record = job(id);
+  if (record.open() && record.state != JobState::kPaused) {
+    throw Error("job ", id, " is ", name_of(record.state), " already");
+  }
+  if (record.state == JobState::kDone) throw Error("job ", id, " is done");
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;
@@ -242,7 +258,10 @@ JobReport::Counts TunerService::total_counts() const {
 
 std::vector<StoreRecord> TunerService::stores() const {
   std::vector<StoreRecord> all;
-  for (const auto& [name, store] : stores_) all.push_back(store);
+  for (const auto& [name, store] : stores_) {
+    all.push_back(store);
+    all.back().deletions_due = deletions_.size() - store.deletions;
+  }
   return all;
 }
 
@@ -250,7 +269,7 @@ void TunerService::stop() {
   stopping_ = true;
   if (!active_) return;
   active_->progress.interrupt();
-  if (std::exchange(active_->again, nullptr)) active_->keeping = false;
+  if (std::exchange(active_->again, nullptr)) active_->busy(active_->again_lane) = false;
   if (!active_->working && !active_->keeping) active_.reset();
 }
 

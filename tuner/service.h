@@ -25,6 +25,7 @@
 #include "tuner/job_work.h"
 #include "tuner/model_store.h"
 #include "tuner/model_ways.h"
+#include "tuner/tombstones.h"
 #include "tuner/uploaded_labels.h"
 #include "tuner/versions.h"
 
@@ -38,8 +39,10 @@ struct StoreRecord {
   uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
   int64_t last_seen = 0;     // Unix seconds
   bool takes_tokens = false;
-  std::string http;   // where people may upload to it; "": nowhere
-  uint64_t free = 0;  // bytes, for uploads
+  std::string http;        // where people may upload to it; "": nowhere
+  uint64_t free = 0;       // bytes, for uploads
+  uint64_t deletions = 0;  // photos it has let go of; `deletions_due`: still has to
+  uint64_t deletions_due = 0;
 };
 
 class TunerService {
@@ -76,7 +79,9 @@ class TunerService {
   // What people ask. Throws Error.
   uint64_t submit(const JobSpec& spec);
   void cancel(uint64_t job);
-  void resume(uint64_t job);  // a failed or cancelled one, from where it was
+  // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
+  void pause(uint64_t job);
+  void resume(uint64_t job);  // a paused, failed or cancelled one, from where it was
   void drain(const std::string& store, bool drained);
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
@@ -84,6 +89,13 @@ class TunerService {
 
   // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.
   void set_tokens(const std::string& json);
+
+  // Photos are removed wherever they are, with all that was made of them, and not taken in again;
+  // by stores that are away when they are back. Durable on return; the rest follows.
+  struct Deletion {
+    std::vector<std::string> told, away;  // stores
+  };
+  Deletion delete_photos(std::span<const Digest> photos);
 
   // A model becomes the next version, the candidate, and what is in force if it is to be; once for
   // each job. Its files are in the ModelStore.
@@ -117,8 +129,10 @@ class TunerService {
     bool open = false;     // the sink takes rows
     bool keeping = false;  // a task of the keep lane is out
     bool working = false;  // one of the job lane
-    bool away = false;     // where rows are kept; then, to be made again:
+    bool& busy(size_t lane) { return lane == kKeepLane ? keeping : working; }
+    bool away = false;  // where rows are kept; then, to be made again:
     std::function<Continuation()> again = {};
+    size_t again_lane = kKeepLane;
     Time again_at{0};
     bool introduced = false;                     // the work has the manifest
     std::vector<Intake::Inventory> inventories;  // for the sink
@@ -161,6 +175,18 @@ class TunerService {
   void pump_uploads();
   void uploads_kept(const Status& status);
   void take_space(const std::string& store, const wire::Space& space);
+
+  // deletions (service_deletions.cpp)
+  struct Told {
+    uint64_t count = 0;
+    bool understands = false;
+  };
+  Status bury(std::span<const Digest> photos);
+  void greet_with_deletions(const wire::Hello& hello);
+  void tell_deletions(const std::string& store);
+  void pump_deletions();
+  void forgotten(uint64_t count, bool whole, Status status);
+
   void publish_to_all();
   void collect_versions();
 
@@ -176,10 +202,11 @@ class TunerService {
   Status close_run(const ActivePtr& job, uint32_t run);
   void pump_keep(const ActivePtr& job);
   void pump_work(const ActivePtr& job);
-  void sink_away(const ActivePtr& job, const std::function<Continuation()>& f,
+  void sink_away(const ActivePtr& job, size_t lane, const std::function<Continuation()>& f,
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
+  void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool to_be_in_force(uint64_t job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
@@ -209,6 +236,12 @@ class TunerService {
   std::deque<Received> uploads_;  // not durable yet
   bool uploading_ = false;        // the first of them is on its lane
   Time upload_retry_{0};          // not 0: the last attempt failed
+
+  Tombstones deletions_;
+  std::map<std::string, Told> told_;  // of the stores' sessions
+  uint64_t labels_forgotten_ = 0;     // of deletions_; by this process
+  bool forgetting_ = false;           // a task is out
+  Time forget_at_{0};                 // not 0: the last attempt failed
 };
 
 }  // namespace ndtrain

@@ -17,22 +17,10 @@ namespace {
 
 constexpr TunerService::Time kAskAgain = std::chrono::seconds(2);
 
-// Thrown by a task that may be made again: where rows are kept is away, as a database that
-// restarts.
-struct SinkAway {
-  std::string why;
-};
-
-void demand(const Status& s) {
-  if (s.code() == Code::kIo) throw SinkAway{s.message()};
-  s.or_throw();
-}
-
 }  // namespace
 
 void TunerService::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
-  bool& busy = lane == kKeepLane ? job->keeping : job->working;
-  busy = true;
+  job->busy(lane) = true;
   ++tasks_;
   setting_.lanes.start(lane, [this, job, lane, f = std::move(f)]() -> Continuation {
     std::string failure;
@@ -42,14 +30,14 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
     } catch (const FsyncFailed&) {
       throw;
     } catch (const SinkAway& away) {
-      return [this, job, f, why = away.why] { sink_away(job, f, why); };
+      return [this, job, lane, f, why = std::string(away.what())] { sink_away(job, lane, f, why); };
     } catch (const std::exception& e) {
       failure = e.what();
     }
     return [this, job, lane, failure, after] {
       --tasks_;
-      (lane == kKeepLane ? job->keeping : job->working) = false;
-      job->away = job->away && lane != kKeepLane;
+      job->busy(lane) = false;
+      job->away = job->away && lane != job->again_lane;
       take_lines();
       if (stopping_ && current(job) && !job->keeping && !job->working) active_.reset();
       if (!current(job)) return;
@@ -65,30 +53,31 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
   });
 }
 
-// The keep lane stays busy for the job until the task is made again.
-void TunerService::sink_away(const ActivePtr& job, const std::function<Continuation()>& f,
-                             const std::string& why) {
+// The lane stays busy for the job until the task is made again.
+void TunerService::sink_away(const ActivePtr& job, size_t lane,
+                             const std::function<Continuation()>& f, const std::string& why) {
   --tasks_;
   take_lines();
   if (stopping_) {
-    job->keeping = false;
-    if (current(job) && !job->working) active_.reset();
+    job->busy(lane) = false;
+    if (current(job) && !job->keeping && !job->working) active_.reset();
   }
   if (!current(job) || stopping_) return;
   if (!std::exchange(job->away, true)) note(job->id, "waits: " + why);
   job->again = f;
+  job->again_lane = lane;
   job->again_at = now() + kAskAgain;
 }
 
 void TunerService::ask_again() {
   if (!active_ || !active_->again || now() < active_->again_at) return;
-  start(active_, kKeepLane, std::exchange(active_->again, nullptr));
+  start(active_, active_->again_lane, std::exchange(active_->again, nullptr));
 }
 
 // The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
 // files, which it may need itself when it is resumed.
 void TunerService::start_next() {
-  if (active_ || stopping_ || tasks_ > 0) return;
+  if (active_ || stopping_ || tasks_ > 0 || forgetting_) return;
   auto it = std::ranges::find(jobs_, JobState::kRunning, [](auto& e) { return e.second.state; });
   if (it == jobs_.end()) {
     it = std::ranges::find(jobs_, JobState::kQueued, [](auto& e) { return e.second.state; });
@@ -126,6 +115,7 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                         std::chrono::duration<double>(spec.store_timeout)),
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
+  rules.manifest.leave_out = [this](const Digest& photo) { return deletions_.has(photo); };
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
@@ -233,6 +223,7 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) {
     stores_[i.store].photos = i.photos.size();
+    std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));
   }
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
@@ -356,7 +347,7 @@ void TunerService::end(ActivePtr job, JobState state, const std::string& message
   JobRecord& record = jobs_.at(job->id);
   record.state = state;
   record.message = message;
-  record.ended = setting_.clock.unix_seconds();
+  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
   if (const Status s = files(job->id).save(record); !s.ok()) {  // the next Tuner goes on with it
     log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
   }

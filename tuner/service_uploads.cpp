@@ -38,7 +38,8 @@ void TunerService::take_uploads(const std::string& store, const wire::Uploads& m
                waiting < kMostLines;
   for (const std::string& line : message.lines()) {
     wire::Upload& u = received.lines.emplace_back();
-    whole = whole && u.ParseFromString(line) && digest_of(u.digest()) && !u.path().empty();
+    whole = whole && u.ParseFromString(line) && digest_of(u.digest()) &&
+            (u.removed() || !u.path().empty());
   }
   if (!whole) return apply(sessions_.refuse(now(), store, "uploads that are not what was sent"));
   // The one that is under way stays as it is.
@@ -54,14 +55,23 @@ void TunerService::take_uploads(const std::string& store, const wire::Uploads& m
 // In the order in which they came; a database that is away is asked again.
 void TunerService::pump_uploads() {
   if (uploading_ || uploads_.empty() || stopping_ || now() < upload_retry_) return;
+  std::vector<Digest> deleted;
+  for (const wire::Upload& line : uploads_.front().lines) {
+    if (line.removed()) deleted.push_back(*digest_of(line.digest()));
+  }
+  if (const Status s = bury(deleted); !s.ok()) return uploads_kept(s);
   uploading_ = true;
+  Received received{.store = uploads_.front().store, .link = 0, .lines = {}};
   std::map<uint64_t, PublishedModel> versions;
   for (const wire::Upload& line : uploads_.front().lines) {
+    if (deletions_.has(*digest_of(line.digest()))) continue;
+    received.lines.push_back(line);
     if (const auto model = setting_.versions.find(line.version()))
       versions.emplace(line.version(), *model);
   }
   setting_.lanes.start(
-      kUploadLane, [this, r = uploads_.front(), versions = std::move(versions)]() -> Continuation {
+      kUploadLane,
+      [this, r = std::move(received), versions = std::move(versions)]() -> Continuation {
         const Status s = setting_.uploads->keep(r.store, r.lines, versions);
         return [this, s] { uploads_kept(s); };
       });

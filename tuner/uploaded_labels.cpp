@@ -10,9 +10,7 @@ namespace ndtrain {
 namespace {
 
 // What lines have in common that go in together.
-auto kind_of(const wire::Upload& line) {
-  return std::tuple(line.removed(), !line.truth().empty(), line.version());
-}
+auto kind_of(const wire::Upload& line) { return std::pair(!line.truth().empty(), line.version()); }
 
 // Their ids in the database, where they are from now on.
 std::vector<int64_t> photos_of(LabelDb& db, const std::string& store,
@@ -70,8 +68,7 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
       const auto other = std::ranges::find_if(
           lines, [&](const wire::Upload& line) { return kind_of(line) != kind_of(lines.front()); });
       const auto n = static_cast<size_t>(other - lines.begin());
-      lines.front().removed() ? remove(db, store, lines.first(n))
-                              : add(db, store, lines.first(n), versions);
+      add(db, store, lines.first(n), versions);
       lines = lines.subspan(n);
     }
   } catch (const std::exception& e) {
@@ -80,9 +77,16 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
   return {};
 }
 
-// By its bytes: something else may lie at the path by now.
-void UploadedLabels::remove(LabelDb& db, const std::string& store, Lines lines) {
-  (void)db.remove_photos(photos_of(db, store, lines)).or_throw();
+// Also when the database has none of them: an earlier attempt may have been cut off before its end.
+Status UploadedLabels::forget(const std::vector<Digest>& photos) {
+  try {
+    LabelDb& db = db_();
+    std::vector<int64_t> ids = db.photos_with(photos).or_throw();
+    if (ids.empty()) ids.push_back(0);
+    return db.remove_photos(ids).status();
+  } catch (const std::exception& e) {
+    return {Code::kIo, e.what()};
+  }
 }
 
 void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,

@@ -15,10 +15,13 @@ namespace ndtrain {
 class UploadKeeper {
  public:
   virtual ~UploadKeeper() = default;
-  // Lines of one store's log, in their order; `versions` are those that they name and this Tuner
-  // knows. Durable on return; lines that were kept before change nothing. One thread at a time.
+  // Lines of one store's log, in their order, of photos that are not deleted; `versions` are those
+  // that they name and this Tuner knows. Durable on return; lines that were kept before change
+  // nothing. One thread at a time.
   virtual Status keep(const std::string& store, std::span<const wire::Upload> lines,
                       const std::map<uint64_t, PublishedModel>& versions) = 0;
+  // Photos that were deleted: nothing of them is left on return.
+  virtual Status forget(const std::vector<Digest>& photos) = 0;
 };
 
 // Photos are at STORE/path in the default collection. A label of a version that this Tuner does not
@@ -30,10 +33,10 @@ class UploadedLabels final : public UploadKeeper {
 
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>& versions) override;
+  Status forget(const std::vector<Digest>& photos) override;
 
  private:
   using Lines = std::span<const wire::Upload>;
-  void remove(LabelDb& db, const std::string& store, Lines lines);
   void add(LabelDb& db, const std::string& store, Lines lines,
            const std::map<uint64_t, PublishedModel>& versions);
 

@@ -31,19 +31,19 @@ std::vector<PhotoClaim> Works::truths() const {
   if (labels_.empty()) return {};
   const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
   if (db.status().code() == Code::kNotFound) return {};
-  db.status().or_throw();
+  demand(db.status());
   LabelQuery query{.sources = {LabelSource::kHuman, LabelSource::kImport}, .limit = 10'000};
   const auto collection = existing_collection(**db, std::string(kDefaultCollection));
   const auto task = existing_task(**db, std::string(kDefaultTask));
   for (const Status& s : {collection.status(), task.status()}) {
     if (s.code() == Code::kNotFound) return {};
-    s.or_throw();
+    demand(s);
   }
   query.collection = *collection;
   query.task = *task;
   std::vector<PhotoClaim> claims;
   for (bool more = true; more;) {
-    LabelPage page = (*db)->query(query).or_throw();
+    LabelPage page = demand((*db)->query(query));
     for (LabelRow& row : page.rows) {
       claims.push_back(
           {.digest = row.digest, .label = std::move(row.class_name), .source = row.source});
@@ -57,7 +57,7 @@ std::vector<PhotoClaim> Works::truths() const {
 LabelDb& Works::labels() {
   const std::lock_guard lock(mutex_);
   // What goes wrong names the database, without the password that its URL may have.
-  if (!db_) db_ = open_label_db(labels_).or_throw();
+  if (!db_) db_ = demand(open_label_db(labels_));
   return *db_;
 }
 

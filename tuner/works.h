@@ -19,10 +19,10 @@ class Works final : public JobWorks {
 
   std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
                                 Progress& progress) override;
-  // The label database, opened the first time. From any thread; throws Error.
+  // The label database, opened the first time. From any thread; throws Error, SinkAway.
   LabelDb& labels();
-  // What people have said of photos of the default collection and task, if the database is there.
-  // From any thread; throws Error.
+  // What people have said of photos of the default collection and task, if there is a database.
+  // From any thread; throws Error, SinkAway.
   std::vector<PhotoClaim> truths() const;
 
  private:

@@ -61,6 +61,9 @@ class LabelDb {
   // Takes paths out of the collection; photos and labels stay.
   virtual Status remove_paths(int64_t collection, std::span<const std::string> paths) = 0;
   virtual Result<int64_t> find_photo(int64_t collection, std::string_view path) = 0;
+  virtual Result<Digest> digest_of(int64_t photo) = 0;
+  // The ids of those that are there.
+  virtual Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) = 0;
   // Photos, their paths and all their labels, for good: the database's files hold nothing of them
   // any more. Costs a rewriting of the files, so many at once are better than one by one. Those
   // that are not there are not counted; once more is harmless.

@@ -1,6 +1,8 @@
 // Names, classes, versions and photos. Labels are put in sql_put.cpp, asked for in sql_query.cpp.
 #include "ndp/labels/sql_labels.h"
 
+#include <algorithm>
+
 #include "framework/core/limits.h"
 #include "ndp/labels/label_row.h"
 
@@ -138,6 +140,32 @@ Status SqlLabels::settle() {
   } catch (const sql::Failure& failure) {
     return failure.status;
   }
+}
+
+Result<Digest> SqlLabels::digest_of(int64_t photo) {
+  return reading([&] {
+    std::string bytes;
+    rows([&](const SqlRow& r) { bytes = r.bytes(0); }, "SELECT sha256 FROM photos WHERE id = ?",
+         photo);
+    Digest digest{};
+    if (bytes.size() != digest.size()) {
+      throw sql::Failure{Status(Code::kNotFound, "labels: no photo " + std::to_string(photo))};
+    }
+    std::ranges::copy(bytes, digest.begin());
+    return digest;
+  });
+}
+
+Result<std::vector<int64_t>> SqlLabels::photos_with(std::span<const Digest> digests) {
+  return reading([&] {
+    std::vector<int64_t> found;
+    for (const Digest& digest : digests) {
+      if (const auto id = integer("SELECT id FROM photos WHERE sha256 = ?", digest)) {
+        found.push_back(*id);
+      }
+    }
+    return found;
+  });
 }
 
 Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {

@@ -48,6 +48,8 @@ class SqlLabels : public LabelDb {
                                           std::span<const PhotoPlace> places) override;
   Status remove_paths(int64_t collection, std::span<const std::string> paths) override;
   Result<int64_t> find_photo(int64_t collection, std::string_view path) override;
+  Result<Digest> digest_of(int64_t photo) override;
+  Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) override;
   Result<int64_t> remove_photos(std::span<const int64_t> photos) override;
   Result<PutReport> put_labels(const LabelBatch& batch) override;
   Result<std::vector<int64_t>> labelled_by(int64_t version,

@@ -103,8 +103,19 @@ Status Catalogue::remove(const Digest& digest) {
   return guarded([&]() -> Status {
     sql::Transaction t(state_->rows.database());
     for (const CatalogueRow& row : state_->rows.by_digest(digest)) state_->rows.remove(row.id);
+    state_->rows.remove_bad(digest);
     t.commit();
     return {};
+  });
+}
+
+Status Catalogue::scrub() {
+  return guarded([&]() -> Status {
+    sql::Database& db = state_->rows.database();
+    db.execute("VACUUM");
+    // 0: the log is all in the file, and empty.
+    if (db.integer("PRAGMA wal_checkpoint(TRUNCATE)") == 0) return {};
+    return {Code::kIo, "somebody else reads the list of photos at the moment"};
   });
 }
 

@@ -85,6 +85,8 @@ class Catalogue {
   Status forget(const std::string& path);
   // Photos with these bytes leave no trace, as if they had never been seen.
   Status remove(const Digest& digest);
+  // Rewrites the file, so that it holds nothing of what was removed. kIo while somebody reads it.
+  Status scrub();
 
  private:
   struct State;

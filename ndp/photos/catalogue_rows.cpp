@@ -102,7 +102,8 @@ CatalogueRows::CatalogueRows(const std::string& path)
       remove_(db_, "DELETE FROM photo WHERE id = ?"),
       add_bad_(db_, "INSERT OR REPLACE INTO bad(digest, reason) VALUES(?, ?)"),
       quarantine_(db_, "UPDATE photo SET state = ?, reason = ? WHERE digest = ?"),
-      bad_(db_, "SELECT reason FROM bad WHERE digest = ?") {}
+      bad_(db_, "SELECT reason FROM bad WHERE digest = ?"),
+      remove_bad_(db_, "DELETE FROM bad WHERE digest = ?") {}
 
 std::vector<CatalogueRow> CatalogueRows::read(sql::Statement& s) {
   std::vector<CatalogueRow> rows;
@@ -175,6 +176,8 @@ CatalogueCounts CatalogueRows::counts() {
   }
   return c;
 }
+
+void CatalogueRows::remove_bad(const Digest& digest) { remove_bad_.bind(blob(digest)).run(); }
 
 void CatalogueRows::add_bad(const Digest& digest, const std::string& reason) {
   add_bad_.bind(blob(digest), blob(reason)).run();

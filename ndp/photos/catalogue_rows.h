@@ -42,6 +42,7 @@ class CatalogueRows {
   // What decoders said of contents.
   void add_bad(const Digest& digest, const std::string& reason);
   std::optional<std::string> bad(const Digest& digest);
+  void remove_bad(const Digest& digest);
 
  private:
   std::vector<CatalogueRow> read(sql::Statement& s);
@@ -50,7 +51,7 @@ class CatalogueRows {
   sql::Database db_;
   bool ready_;  // made before the statements are prepared
   sql::Statement by_path_, same_file_, by_digest_, after_path_, after_id_, fresh_after_id_;
-  sql::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_;
+  sql::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_, remove_bad_;
 };
 
 }  // namespace ndtrain

@@ -78,6 +78,7 @@ struct PipeStoreDaemon::Parts {
         PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
                                   [this, photos = config.photos] { return space(photos); },
                                   [this] { put_in_force(); }, apply_delta,
+                                  [this](auto deleted) { return uploads->forget(deleted); },
                                   [this](const std::string& json) { keep_tokens(json); }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;

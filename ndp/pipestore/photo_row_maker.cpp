@@ -111,8 +111,9 @@ void PhotoRowMaker::take(StoreInventory inventory) {
 
 Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::string& extractor,
                                              const std::string& head) {
-  network_.reset();
+  close();
   job_ = job;
+  given_up_ = UINT64_MAX;
   if (job.rows() == wire::Job::FEATURES || job.rows() == wire::Job::LABELS) {
     if (extractor.empty()) return Status(Code::kCorrupt, "the job names no model");
     const bool labels = job.rows() == wire::Job::LABELS;
@@ -135,6 +136,8 @@ Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::st
   return RowWork::RowSize{.bytes = preprocess_.values(),
                           .varies = job.rows() == wire::Job::PACKED_CROPS};
 }
+
+void PhotoRowMaker::close() { network_.reset(); }
 
 Result<std::string> PhotoRowMaker::read(size_t place) const {
   return fs_.read(join(config_.photos, inventory_.photos[place].path), limits::kPhotoFile);
@@ -200,7 +203,7 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
       missing, [&](size_t i) { return photo(i).digest; }, made_row, made);
   made.made_from["crops"] += without_features - missing.size();
   if (missing.empty()) return rows;
-  for (std::span<const size_t> rest = missing; !rest.empty();) {
+  for (std::span<const size_t> rest = missing; !rest.empty() && !given_up();) {
     const size_t piece = next_piece(rest.size());
     size_t done = 0;
     const EngineStats stats = n.engine().run(
@@ -214,7 +217,7 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
             made.bad.push_back({places[b.item], b.reason.message()});
           }
           done += batch.items.size() + batch.bad.size();
-          return !config_.courtesy || !config_.courtesy->busy();
+          return !given_up() && (!config_.courtesy || !config_.courtesy->busy());
         });
     add_stages(stats, made);
     rest = rest.subspan(done);
@@ -232,7 +235,7 @@ void PhotoRowMaker::extract_crops(std::vector<size_t>& missing,
   const Digest group = crop_group(n.preprocess());
   std::vector<size_t> with, without;
   for (const size_t i : missing) (cache_->contains(group, digest(i)) ? with : without).push_back(i);
-  for (size_t begin = 0, piece = 0; begin < with.size(); begin += piece) {
+  for (size_t begin = 0, piece = 0; begin < with.size() && !given_up(); begin += piece) {
     piece = next_piece(std::min(static_cast<size_t>(config_.batch), with.size() - begin));
     const auto start = std::chrono::steady_clock::now();
     std::vector<std::string> crops;

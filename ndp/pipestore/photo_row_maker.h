@@ -45,6 +45,8 @@ class PhotoRowMaker : public RowMaker {
   Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
                                 const std::string& head) override;
   Result<Made> make(std::span<const size_t> places) override;
+  void give_up(uint64_t job) override { given_up_ = job; }
+  void close() override;
 
   SegmentStore& cache() { return *cache_; }
 
@@ -55,6 +57,7 @@ class PhotoRowMaker : public RowMaker {
  private:
   // How many of `n` photos the next piece of work has.
   size_t next_piece(size_t n) const;
+  bool given_up() const { return given_up_ == job_.job(); }
   std::string label_of(const std::string& path) const;
   bool in_shard(const std::string& path) const;
   Result<std::string> read(size_t place) const;
@@ -74,7 +77,8 @@ class PhotoRowMaker : public RowMaker {
   std::unique_ptr<Catalogue> catalogue_;
   std::unique_ptr<SegmentStore> cache_;
   std::atomic<uint64_t> known_ = 0;
-  std::map<std::string, std::string> csv_;  // label by path, of a CSV
+  std::atomic<uint64_t> given_up_ = UINT64_MAX;  // a job
+  std::map<std::string, std::string> csv_;       // label by path, of a CSV
   StoreInventory inventory_;
   wire::Job job_;
   EnergyMeter energy_;

@@ -25,7 +25,7 @@ struct StoreInventory {
   uint64_t unreadable = 0;         // files that are no whole photos
 };
 
-// One thread at a time, but for photos().
+// One thread at a time, but for photos() and give_up().
 class RowMaker {
  public:
   struct Bad {
@@ -53,6 +53,11 @@ class RowMaker {
                                         const std::string& head) = 0;
   // Rows of the job that was opened last, for photos of the inventory that was scanned last.
   virtual Result<Made> make(std::span<const size_t> places) = 0;
+  // From any thread: what make() gives for this job is of no use any more, until open() begins it
+  // again; it returns soon.
+  virtual void give_up(uint64_t /*job*/) {}
+  // Nobody wants rows now: what open() made ready may go.
+  virtual void close() {}
 };
 
 }  // namespace ndtrain

@@ -27,6 +27,14 @@ VersionInForce read_in_force(Fs& fs, const std::string& path) {
   return v;
 }
 
+// How many of the Tuner's deletions were heard of, and the mark of that list. None: all come again.
+std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
+  const Result<std::string> text = fs.read(path);
+  const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  if (!json.is_object()) return {};
+  return {json.value("count", uint64_t{0}), json.value("mark", uint64_t{0})};
+}
+
 wire::Hello with_photos(wire::Hello hello, const RowMaker& maker, const VersionInForce& version) {
   hello.set_photos(maker.photos());
   hello.set_version_in_force(version.version);
@@ -49,7 +57,10 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                .send = [this](wire::FromStore m) { send(std::move(m)); },
                .here = [this] { advance(); },
                .failed = [this](const std::string& reason) { model_failed(reason); }}),
-      in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"))) {}
+      in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"))) {
+  const auto [count, mark] = read_deletions(setting.fs, setting.state.file("deletions.json"));
+  session_.put_deletions(count, mark);
+}
 
 void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
   if (event.link != link_id_) return;  // of a link that was given up
@@ -148,11 +159,25 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
     }
     link_->close();
     apply(session_.closed(now(), "tokens with a wrong checksum"));
+  } else if (m.has_deletions()) {
+    deletions(m.deletions());
   } else if (m.has_uploads_kept()) {
     uploads_kept(m.uploads_kept().sequence());
   } else if (m.has_job_end()) {
-    if (jobs_.erase(m.job_end().job())) log::info("job {} has ended", m.job_end().job());
+    job_ended(m.job_end());
   }
+}
+
+void PipeStoreService::job_ended(const wire::JobEnd& end) {
+  if (!jobs_.erase(end.job())) return;
+  log::info("job {} has ended{}{}", end.job(), end.reason().empty() ? "" : ": ", end.reason());
+  setting_.maker.give_up(end.job());
+  if (opened_ != end.job()) return;
+  opened_ = 0;
+  setting_.lanes.start(0, [this]() -> Continuation {
+    setting_.maker.close();
+    return nullptr;
+  });
 }
 
 std::vector<Digest> PipeStoreService::models_of(const wire::Job& job) const {

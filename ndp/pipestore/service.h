@@ -54,6 +54,8 @@ class PipeStoreService {
     std::function<wire::Space()> space = {};
     std::function<void()> in_force_changed = {};
     DeltaApplier apply = apply_delta;
+    // Photos that were deleted elsewhere; durable on return. On a lane.
+    std::function<Status(std::span<const Digest>)> forget = {};
     std::function<void(const std::string&)> tokens = {};  // the Tuner's list, for this store's HTTP
   };
 
@@ -96,6 +98,7 @@ class PipeStoreService {
   void deliver(const wire::ToStore& message);
   void send(wire::FromStore message);
   void refuse(uint64_t job, const std::string& reason);
+  void job_ended(const wire::JobEnd& end);
 
   bool is_current(uint64_t job, uint64_t serial) const {
     const auto it = jobs_.find(job);
@@ -117,6 +120,8 @@ class PipeStoreService {
   void tell_space();
   void send_uploads();
   void uploads_kept(uint64_t sequence);
+  void deletions(const wire::Deletions& message);
+  void deleted(LinkId link, const wire::Deletions& message, const Status& status);
 
   Setting setting_;
   StoreSession session_;

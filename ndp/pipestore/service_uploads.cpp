@@ -1,6 +1,10 @@
-// What the Tuner hears of uploads, and of the room for them.
+// What the Tuner hears of uploads, and of the room for them; what it tells of deletions.
 #include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
 
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
 #include "ndp/pipestore/service.h"
 
 namespace ndtrain {
@@ -47,6 +51,41 @@ void PipeStoreService::send_uploads() {
     upload_bytes_ += bytes;
     send(std::move(m));
   }
+}
+
+// On the lane where rows are made: inventories after it are without them.
+void PipeStoreService::deletions(const wire::Deletions& m) {
+  if (!setting_.forget) return;
+  setting_.lanes.start(0, [this, m, link = link_id_]() -> Continuation {
+    std::vector<Digest> photos(m.photos().size() / sizeof(Digest));
+    std::memcpy(photos.data(), m.photos().data(), photos.size() * sizeof(Digest));
+    Status status;
+    try {
+      status = setting_.forget(photos);
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const std::exception& e) {
+      status = {Code::kIo, e.what()};
+    }
+    return [this, m, link, status] { deleted(link, m, status); };
+  });
+}
+
+// What could not be deleted, and what came after it, comes again in the next session.
+void PipeStoreService::deleted(LinkId link, const wire::Deletions& m, const Status& status) {
+  if (link != link_id_ || !session_.open()) return;
+  const nlohmann::json json = {{"count", m.count()}, {"mark", m.mark()}};
+  const std::string path = setting_.state.file("deletions.json");
+  const Status kept = status.ok() ? publish(setting_.fs, path, json.dump() + "\n") : status;
+  if (!kept.ok()) {
+    log::error("deleted photos are still here: {}", kept.message());
+    link_->close();
+    return apply(session_.closed(now(), "deleted photos are still here"));
+  }
+  session_.put_deletions(m.count(), m.mark());
+  wire::FromStore done;
+  done.mutable_deleted()->set_count(m.count());
+  send(std::move(done));
 }
 
 void PipeStoreService::uploads_kept(uint64_t sequence) {

@@ -30,6 +30,23 @@ Status Uploads::remove(const Digest& id) {
   return erase(id, *paths);
 }
 
+Status Uploads::forget(std::span<const Digest> photos) {
+  for (const Digest& id : photos) {
+    const Busy alone(*this, id);
+    const Result<std::vector<std::string>> here = places(id);
+    if (!here.ok() && here.status().code() != Code::kNotFound) return here.status();
+    const std::vector<std::string> paths = here.ok() ? *here : std::vector<std::string>();
+    if (!log_.said(id).removed) {
+      wire::Upload line = line_of(id, paths.empty() ? "" : paths.front());
+      line.set_removed(true);
+      if (Status s = log_.commit({line}); !s.ok()) return s;
+    }
+    if (Status s = erase(id, paths); !s.ok()) return s;
+  }
+  changed_();
+  return {};
+}
+
 Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     const Result<std::string> file = fs_.read(full(path), limits::kPhotoFile);
@@ -166,6 +183,10 @@ void Uploads::forget_traces(const std::set<Digest>& erased) {
     for (const Digest& id : erased) cache_.remove(g.group, id).or_throw();
   }
   (void)cache_.compact().or_throw();
+  {
+    const std::lock_guard lock(catalogue_mutex_);
+    catalogue_->scrub().or_throw();
+  }
   const std::lock_guard lock(mutex_);
   for (const Digest& id : erased) erased_.erase(id);
 }

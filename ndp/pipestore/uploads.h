@@ -11,6 +11,7 @@
 #include <mutex>
 #include <semaphore>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -65,6 +66,9 @@ class Uploads {
   Result<std::string> read(const Digest& id);
   Result<Photo> say(const Digest& id, const std::string& truth);
   Status remove(const Digest& id);
+  // Deleted elsewhere: gone from here if they are here, and not taken in again. Once more is
+  // harmless.
+  Status forget(std::span<const Digest> photos);
 
   struct Counts {
     UploadLog::Counts log;

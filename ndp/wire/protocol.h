@@ -7,8 +7,8 @@
 
 namespace ndtrain {
 
-// What this program speaks, newest first.
-inline constexpr uint32_t kProtocols[] = {1};
+// What this program speaks, newest first. 2: deletions.
+inline constexpr uint32_t kProtocols[] = {2, 1};
 
 inline constexpr std::chrono::milliseconds kHeartbeat{5000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged

@@ -47,6 +47,10 @@ class StoreSession {
 
   bool open() const { return state_ == State::kOpen; }
   void put_in_force(uint64_t version) { hello_.set_version_in_force(version); }
+  void put_deletions(uint64_t count, uint64_t mark) {
+    hello_.set_deletions(count);
+    hello_.set_deletions_mark(mark);
+  }
   // Marks a message as of this session, about to be sent.
   void stamp(Time now, wire::FromStore& message);
   Time next() const;  // when tick() has something to do

@@ -4,6 +4,7 @@
 
 #include "framework/core/memory_fs.h"
 #include "ndp/wire/protocol.h"
+#include "tests/support/waiting_lanes.h"
 
 namespace ndtrain {
 namespace {
@@ -20,10 +21,6 @@ class Link final : public LinkClient {
   Sent& sent_;
 };
 
-struct NoLanes final : Lanes {
-  void start(size_t, Task) override {}
-};
-
 struct NoPhotos final : RowMaker {
   uint64_t photos() const override { return 0; }
   Result<StoreInventory> scan() override { return StoreInventory(); }
@@ -31,6 +28,10 @@ struct NoPhotos final : RowMaker {
     return RowWork::RowSize{1};
   }
   Result<Made> make(std::span<const size_t>) override { return Made(); }
+  void give_up(uint64_t job) override { given_up = job; }
+  void close() override { ++closed; }
+  uint64_t given_up = 0;
+  int closed = 0;
 };
 
 // A PipeStore with a log of uploads and a Tuner that is a test.
@@ -82,16 +83,44 @@ class StoreUploads : public ::testing::Test {
     service_.handle({link_, m});
   }
 
+  wire::ToStore deletions(int from, int to) {
+    wire::ToStore m;
+    m.set_term(1);
+    for (int i = from; i < to; ++i) {
+      m.mutable_deletions()->mutable_photos()->append(std::string(32, static_cast<char>(i)));
+    }
+    m.mutable_deletions()->set_count(static_cast<uint64_t>(to));
+    m.mutable_deletions()->set_mark(static_cast<uint64_t>(100 + to));
+    return m;
+  }
+  // Of the Hello with which it would begin its next session.
+  std::pair<uint64_t, uint64_t> known_deletions() {
+    service_.handle({link_, LinkClosed{"gone"}});
+    sent_.clear();
+    while (link_ == connected_) {
+      clock_.advance(std::chrono::seconds(1));
+      service_.tick();
+    }
+    service_.handle({link_, LinkOpened{"the Tuner", ""}});
+    const wire::Hello hello = sent_.at(0).hello();
+    service_.handle({link_, LinkClosed{"gone"}});
+    return {hello.deletions(), hello.deletions_mark()};
+  }
+
   MemoryFs fs_;
   ManualClock clock_;
   StateDirectory state_ = StateDirectory::open(fs_, "state", "pipestore").or_throw();
-  NoLanes lanes_;
+  support::WaitingLanes lanes_;
   NoPhotos maker_;
   Sent sent_;
   LinkId link_ = 0, connected_ = 0;
   uint64_t free_ = 1000;
   std::unique_ptr<UploadLog> log_ = UploadLog::open(fs_, "uploads").or_throw();
-  PipeStoreService service_{{fs_, clock_, state_, lanes_, maker_,
+  PipeStoreService service_{{fs_,
+                             clock_,
+                             state_,
+                             lanes_,
+                             maker_,
                              [this](LinkId id) {
                                link_ = id;
                                return std::make_unique<Link>(sent_);
@@ -102,9 +131,18 @@ class StoreUploads : public ::testing::Test {
                                s.set_http(":8421");
                                s.set_free(free_);
                                return s;
+                             },
+                             {},
+                             apply_delta,
+                             [this](std::span<const Digest> photos) {
+                               if (full_) return Status(Code::kNoSpace, "full");
+                               forgotten_.insert(forgotten_.end(), photos.begin(), photos.end());
+                               return Status();
                              }},
                             {},
                             1};
+  bool full_ = false;
+  std::vector<Digest> forgotten_;
 };
 
 TEST_F(StoreUploads, AreSentInOrderAndOnceWhenTheTunerKeepsThem) {
@@ -168,7 +206,7 @@ TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   MemoryFs fs;
   ManualClock clock;
   StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
-  NoLanes lanes;
+  support::WaitingLanes lanes;
   NoPhotos maker;
   Sent sent;
   LinkId link = 0;
@@ -230,6 +268,59 @@ TEST(PipeStoreService, TakesTheTunersTokensWholeOrNotAtAll) {
   service.handle({link, m});
   EXPECT_EQ(lists.size(), 1U);
   EXPECT_FALSE(service.connected());
+}
+
+// It was cancelled, or paused: the machine is wanted for something else.
+TEST_F(StoreUploads, WhatWasMadeReadyForAJobGoesWhenItEnds) {
+  connect();
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_job()->set_job(7);
+  service_.handle({link_, m});
+  lanes_.run();
+  EXPECT_EQ(service_.jobs(), 1U);
+  m.mutable_job_end()->set_job(7);
+  service_.handle({link_, m});
+  EXPECT_EQ(service_.jobs(), 0U);
+  EXPECT_EQ(maker_.given_up, 7U) << "what is under way goes on";
+  lanes_.run();
+  EXPECT_EQ(maker_.closed, 1);
+  service_.handle({link_, m});
+  m.mutable_job()->set_job(7);
+  service_.handle({link_, m});
+  m.mutable_job()->set_job(8);
+  service_.handle({link_, m});
+  m.mutable_job_end()->set_job(7);
+  service_.handle({link_, m});
+  lanes_.run();
+  EXPECT_EQ(maker_.closed, 1) << "another job has begun";
+}
+
+TEST_F(StoreUploads, DeletionsAreAnsweredWhenNothingIsLeftAndNotHeardOfTwice) {
+  connect();
+  sent_.clear();
+  service_.handle({link_, deletions(0, 3)});
+  service_.handle({link_, deletions(3, 4)});
+  EXPECT_TRUE(sent_.empty());
+  lanes_.run();
+  EXPECT_EQ(forgotten_.size(), 4U);
+  ASSERT_EQ(sent_.size(), 2U);
+  EXPECT_EQ(sent_[1].deleted().count(), 4U);
+  EXPECT_EQ(known_deletions(), std::pair(uint64_t{4}, uint64_t{104}));
+  EXPECT_EQ(fs_.read("state/deletions.json").or_throw(), "{\"count\":4,\"mark\":104}\n");
+}
+
+TEST_F(StoreUploads, DeletionsThatFailAreHeardOfAgainAndWhatCameAfterThemToo) {
+  connect();
+  full_ = true;
+  service_.handle({link_, deletions(0, 3)});
+  service_.handle({link_, deletions(3, 4)});
+  lanes_.tasks.front()()();
+  full_ = false;
+  lanes_.tasks.pop_front();
+  lanes_.run();
+  EXPECT_FALSE(service_.connected()) << "the Tuner is to say it again";
+  EXPECT_EQ(known_deletions(), std::pair(uint64_t{0}, uint64_t{0}));
 }
 
 }  // namespace

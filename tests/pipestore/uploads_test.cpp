@@ -225,6 +225,25 @@ TEST_F(UploadsTest, OfADeletedPhotoNothingIsFoundOnAnyDisk) {
   EXPECT_EQ(uploads_->add(file).status().code(), Code::kExists);
 }
 
+TEST_F(UploadsTest, WhatWasDeletedElsewhereGoesAndIsNotTakenInAgain) {
+  open();
+  version(1);
+  const Digest here = uploads_->add(photo_file(1)).or_throw().id, never = sha256(photo_file(2)),
+               other = uploads_->add(photo_file(3)).or_throw().id;
+  const std::string path = "photos/" + log_->find(here)->path;
+  const std::vector<Digest> gone = {here, never};
+  uploads_->forget(gone).or_throw();
+  const int64_t lines = log_->counts().unacknowledged;
+  uploads_->forget(gone).or_throw();
+  EXPECT_EQ(log_->counts().unacknowledged, lines) << "said twice";
+  EXPECT_FALSE(fs_.exists(path));
+  open();
+  for (const int i : {1, 2}) {
+    EXPECT_EQ(uploads_->add(photo_file(i)).status().code(), Code::kExists);
+  }
+  EXPECT_TRUE(uploads_->find(other).ok());
+}
+
 TEST_F(UploadsTest, APhotoThatTookTheDeletedOnesPlaceStays) {
   open();
   version(1);

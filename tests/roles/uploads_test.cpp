@@ -58,6 +58,26 @@ class RoleUploads : public testing::RolesTest {
     const auto r = HttpClient(store.http()).get("/metrics");
     return r.ok() && r->body.find("\n" + line + "\n") != std::string::npos;
   }
+  // Files of the roles with something of the photo, but for those that say that it was deleted.
+  std::string traces(const std::string& photo) const {
+    const Digest id = sha256(photo);
+    const std::string needles[] = {photo.substr(photo.size() / 2, 64), to_hex(id),
+                                   std::string(id.begin(), id.end())};
+    std::string found;
+    for (const char* state : {"tuner", "state-a", "state-b"}) {
+      if (!real_fs().exists(at(state))) continue;
+      for (const auto& e : std::filesystem::recursive_directory_iterator(at(state))) {
+        const std::string path = e.path();
+        const bool says_so = path.ends_with("tuner/deletions") || path.ends_with("/uploads/log");
+        const auto bytes = e.is_regular_file() ? real_fs().read(path) : Result<std::string>("");
+        if (!bytes.ok() || says_so) continue;
+        for (const std::string& needle : needles) {
+          if (bytes->find(needle) != std::string::npos) found += path + "\n";
+        }
+      }
+    }
+    return found;
+  }
   std::vector<LabelRow> labels() const {
     const auto db =
         open_label_db("sqlite:" + at("tuner/labels.db"), OpenLabelDb::kExisting).or_throw();
@@ -145,6 +165,51 @@ TEST_F(RoleUploads, WhatPeopleSayAndDeleteReachesTheTuner) {
   EXPECT_EQ(to_hex(rows[0].digest), kept);
   EXPECT_EQ(rows[0].class_name, "peony");
   EXPECT_EQ(rows[0].source, LabelSource::kHuman);
+}
+
+TEST_F(RoleUploads, AndAllPhotosAreFoundNowhereWhenTheyAreDeletedAtTheTunerAndAStoreWasAway) {
+  std::filesystem::create_directories(at("photos-b"));
+  std::filesystem::copy(at("photos/c0"), at("photos-b/c0"));
+  PipeStoreConfig other = store_with_http("b");
+  other.photos = at("photos-b");
+  (void)train();
+  {
+    TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+    RunningStore a(store_with_http("a"), devices_), b(other, devices_);
+    JobSpec relabel;
+    relabel.kind = JobKind::kRelabel;
+    relabel.stores = 2;
+    (void)outcome(daemon, relabel);
+  }
+  const std::string copied = real_fs().read(at("photos/c0/0.jpg")).or_throw();
+  RunningTuner t(tuner_with_http(), devices_);
+  RunningStore a(store_with_http("a"), devices_);
+  await([&] { return shows(a, "ndtrain_upload_version 1"); });
+  const std::string uploaded = upload(a.http(), 1).at("id");
+  await([&] { return shows(a, "ndtrain_upload_outbox 0"); });
+  EXPECT_FALSE(traces(copied).empty());
+  EXPECT_FALSE(traces(photo(1)).empty());
+
+  const HttpClient client(t.http());
+  EXPECT_EQ(client.remove("/photos/a/c0/none.jpg").or_throw().status, 404);
+  const HttpResponse answer = client.remove("/photos/a/c0/0.jpg").or_throw();
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(Json::parse(answer.body).at("id"), to_hex(sha256(copied)));
+  EXPECT_EQ(client.remove("/photos/" + uploaded).or_throw().status, 200);
+  RunningStore b(other, devices_);
+  await([&] {
+    const Json stores = Json::parse(client.get("/stores").or_throw().body);
+    return stores.size() == 2 &&
+           std::ranges::all_of(stores, [](const Json& s) { return s.at("deletions_due") == 0; });
+  });
+  for (const char* path : {"photos/c0/0.jpg", "photos-b/c0/0.jpg"}) {
+    EXPECT_FALSE(real_fs().exists(at(path))) << path;
+  }
+  EXPECT_EQ(HttpClient(b.http()).post("/photos", photo(1), "image/jpeg").or_throw().status, 410);
+  for (const std::string& file : {copied, photo(1)}) {
+    await([&] { return traces(file).empty(); });
+    EXPECT_EQ(traces(file), "");
+  }
 }
 
 TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {

@@ -29,6 +29,7 @@ enum class Fault {
   kStoreFull,
   kPhotoGone,  // of a store, where another has a copy
   kLostStore,  // for ever
+  kPause,      // a person pauses the job, and resumes it later
   kFaults
 };
 

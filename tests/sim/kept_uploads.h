@@ -25,11 +25,13 @@ class KeptUploads final : public UploadKeeper {
               const std::map<uint64_t, PublishedModel>&) override {
     Said next = said_;
     for (const wire::Upload& line : lines) next[hex_of(line.digest())] = line.truth();
-    std::string text;
-    for (const auto& [photo, truth] : next) text += photo + " " + truth + "\n";
-    if (Status s = publish(fs_, kFile, text); !s.ok()) return s;
-    said_ = std::move(next);
-    return {};
+    return save(std::move(next));
+  }
+
+  Status forget(const std::vector<Digest>& photos) override {
+    Said next = said_;
+    for (const Digest& photo : photos) next.erase(to_hex(photo));
+    return save(std::move(next));
   }
 
   static std::string hex_of(const std::string& digest) {
@@ -39,6 +41,13 @@ class KeptUploads final : public UploadKeeper {
  private:
   static constexpr char kFile[] = "state/uploads.txt";
 
+  Status save(Said next) {
+    std::string text;
+    for (const auto& [photo, truth] : next) text += photo + " " + truth + "\n";
+    if (Status s = publish(fs_, kFile, text); !s.ok()) return s;
+    said_ = std::move(next);
+    return {};
+  }
   static Said parse(const std::string& text) {
     Said said;
     for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {

@@ -106,7 +106,7 @@ bool Simulation::over() {
   if (jobs.empty()) return false;
   const JobRecord& job = jobs.begin()->second;
   if (job.state == JobState::kFailed) return given_up_;
-  if (job.state == JobState::kDone) return everybody_well() && uploads_heard();
+  if (job.state == JobState::kDone) return everybody_well() && uploads_heard() && deletions_heard();
   // Without a manifest there is no job to fail: it waits for the third store.
   return lost_ < Collection::kStores && timeline_.now() > healed_ + seconds(3 * kStoreTimeout) &&
          !tuner_->disk().exists("state/jobs/1/manifest.cbor");
@@ -128,8 +128,38 @@ void Simulation::upload() {
   if (!done) timeline_.after(seconds(4 * upload_rng_.next_uniform()), [this] { upload(); });
   const size_t store = upload_rng_.next_below(Collection::kStores);
   const uint64_t photo = upload_rng_.next_below(20), n = ++uploads_;
+  if (upload_rng_.next_below(10) == 0) return remove_upload(store, photo);
   if (!stores_[store]->up()) return;
   stores_[store]->upload(photo, n, [&] { uploaded_[{store, photo}] = n; });
+}
+
+// Asked of the Tuner, which may die over it.
+void Simulation::remove_upload(size_t store, uint64_t photo) {
+  if (!tuner_->alive()) return;
+  tuner_->turn([&] {
+    const Digest id = StoreMachine::uploaded(store, photo);
+    bool& answered = deleted_[id];
+    try {
+      (void)tuner_->service().delete_photos({&id, 1});
+      answered = true;
+    } catch (const FsyncFailed&) {
+      throw;
+    } catch (const Error&) {  // its disk is full
+    }
+  });
+}
+
+// By every store, and the Tuner has let go of them.
+bool Simulation::deletions_heard() const {
+  const KeptUploads::Said said = KeptUploads::on(tuner_->disk());
+  return std::ranges::all_of(deleted_, [&](const auto& d) {
+    const auto& [id, answered] = d;
+    if (!answered) return true;
+    return !said.contains(to_hex(id)) &&
+           std::ranges::all_of(stores_, [&, photo = id](const auto& s) {
+             return s->gone() || (s->up() && s->was_deleted(photo));
+           });
+  });
 }
 
 bool Simulation::uploads_heard() const {
@@ -142,8 +172,9 @@ void Simulation::check_uploads() {
   const KeptUploads::Said said = KeptUploads::on(tuner_->disk());
   for (const auto& [which, n] : uploaded_) {
     const auto& [store, photo] = which;
-    if (stores_[store]->gone()) continue;
-    const auto at = said.find(to_hex(StoreMachine::uploaded(store, photo)));
+    const Digest id = StoreMachine::uploaded(store, photo);
+    if (stores_[store]->gone() || deleted_.contains(id)) continue;
+    const auto at = said.find(to_hex(id));
     if (at == said.end()) {
       watch_.violation(fmt::format("upload {} of store {} is lost", photo, store));
     } else if (std::stoull(at->second) < n) {
@@ -174,6 +205,7 @@ void Simulation::look_at_jobs() {
     return;
   }
   const JobRecord job = service.jobs().begin()->second;
+  if (job.state == JobState::kPaused && timeline_.now() > paused_until_) service.resume(job.id);
   if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
   tell("the job has failed: " + job.message);
   if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive

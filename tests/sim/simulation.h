@@ -42,12 +42,15 @@ class Simulation {
   // faults
   void strike();
   bool apply(Fault fault, size_t store);
+  bool pause(Time until);
   Fault draw();
   Stage stage();
 
   // People at the stores, until the job is done.
   void upload();
+  void remove_upload(size_t store, uint64_t photo);
   bool uploads_heard() const;
+  bool deletions_heard() const;
   void check_uploads();
 
   // The person in front of the Tuner.
@@ -71,12 +74,14 @@ class Simulation {
   std::vector<std::unique_ptr<StoreMachine>> stores_;
   // What was answered: store and photo -> what was said last.
   std::map<std::pair<size_t, uint64_t>, uint64_t> uploaded_;
+  std::map<Digest, bool> deleted_;  // whether the Tuner has answered
   uint64_t uploads_ = 0;
   Coverage coverage_;
   std::vector<std::string> story_;
   size_t lost_ = Collection::kStores;  // which one is
   int corruptions_ = 0;
   Time healed_{0};         // no fault lasts longer
+  Time paused_until_{0};   // the job, if it is
   int64_t judged_ = 0;     // when the last failure was that was looked at
   bool given_up_ = false;  // the job has failed rightly
   bool allow_missing_ = false;

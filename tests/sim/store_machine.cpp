@@ -90,7 +90,8 @@ void StoreMachine::start() {
           .maker = *maker_,
           .dial = dial,
           .uploads = log_.get(),
-          .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta},
+          .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta,
+          .forget = [this](std::span<const Digest> photos) { return forget(photos); }},
       hello, rng_.next_bits());
   wakes_at_ = Time(0);
 }
@@ -119,12 +120,28 @@ void StoreMachine::handle(LinkEvent<wire::ToStore> event) {
 void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()>& promised) {
   turn([&] {
     const Digest id = uploaded(number_, photo);
+    if (log_->said(id).removed) return;
     wire::Upload line;
     line.set_digest(id.data(), id.size());
     line.set_path("uploads/" + to_hex(id));
     line.set_truth(std::to_string(n));
     if (log_->commit({line}).ok()) promised();
   });
+}
+
+// As Uploads does it, of which there are no files here.
+Status StoreMachine::forget(std::span<const Digest> photos) {
+  std::vector<wire::Upload> lines;
+  for (const Digest& id : photos) {
+    if (log_->said(id).removed) continue;
+    lines.emplace_back().set_digest(id.data(), id.size());
+    lines.back().set_removed(true);
+  }
+  return lines.empty() ? Status() : log_->commit(std::move(lines));
+}
+
+bool StoreMachine::was_deleted(const Digest& photo) const {
+  return log_ && log_->said(photo).removed;
 }
 
 void StoreMachine::stop(Time back_after) {

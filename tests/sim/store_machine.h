@@ -22,6 +22,7 @@ class StoreMachine final : public Machine {
   // A person uploads a photo, or says for the n-th time what it shows. What is answered is told to
   // `promised`.
   void upload(uint64_t photo, uint64_t n, const std::function<void()>& promised);
+  bool was_deleted(const Digest& photo) const;
   bool outbox_empty() const { return log_ && log_->counts().unacknowledged == 0; }
   static Digest uploaded(size_t store, uint64_t photo) {
     return sha256("upload " + std::to_string(store) + " " + std::to_string(photo));
@@ -30,6 +31,8 @@ class StoreMachine final : public Machine {
 
  private:
   class Maker;
+
+  Status forget(std::span<const Digest> photos);
 
   void start() override;
   void end() override;

@@ -104,10 +104,26 @@ bool Simulation::apply(Fault fault, size_t s) {
       lost_ = s;
       store.lose();
       return true;
+    case Fault::kPause:
+      return pause(until);
     case Fault::kFaults:
       break;
   }
   return false;
+}
+
+bool Simulation::pause(Time until) {
+  bool paused = false;
+  if (!tuner_->alive()) return false;
+  tuner_->turn([&] {
+    TunerService& service = tuner_->service();
+    if (service.jobs().empty() || service.jobs().begin()->second.state != JobState::kRunning)
+      return;
+    service.pause(service.jobs().begin()->first);
+    paused = true;
+  });
+  if (paused) paused_until_ = until;
+  return paused;
 }
 
 }  // namespace ndtrain::sim

@@ -43,10 +43,15 @@ struct NoWork final : JobWork, RowSink {
 struct NoWorks final : JobWorks {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     EXPECT_EQ(alive, 0);
+    if (makers_away > 0) {
+      --makers_away;
+      throw SinkAway("the database restarts");
+    }
     return std::make_unique<NoWork>(alive, away);
   }
   int alive = 0;
-  int away = 0;  // so often the sink cannot be reached
+  int away = 0;         // so often the sink cannot be reached
+  int makers_away = 0;  // and so often what a job needs to begin
 };
 
 class ServiceTest : public ::testing::Test {

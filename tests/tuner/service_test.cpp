@@ -86,6 +86,83 @@ TEST_F(ServiceTest, AJobWaitsWhileWhatKeepsItsRowsIsAway) {
   EXPECT_TRUE(std::ranges::any_of(links_.sent, [](auto& m) { return m.second.has_wanted(); }));
 }
 
+TEST_F(ServiceTest, AJobThatBeginsWhileTheLabelDatabaseIsAwayWaits) {
+  works_.makers_away = 2;
+  const uint64_t job = submit();
+  for (int tries = 1; tries >= 0; --tries) {
+    lanes_.run();
+    EXPECT_EQ(works_.makers_away, tries);
+    EXPECT_EQ(service_.job(job).state, JobState::kRunning) << service_.job(job).message;
+    EXPECT_EQ(service_.log(job).back(), "waits: the database restarts");
+    clock_.advance(std::chrono::seconds(3));
+    service_.tick();
+  }
+  lanes_.run();
+  EXPECT_EQ(works_.alive, 1);
+  EXPECT_EQ(service_.log(job).back(), "waits for 1 store; 0 are here");
+  service_.stop();
+  EXPECT_TRUE(service_.stopped());
+}
+
+TEST_F(ServiceTest, ATunerStopsWhileAJobWaitsToBegin) {
+  works_.makers_away = 1;
+  submit();
+  lanes_.run();
+  service_.stop();
+  EXPECT_TRUE(service_.stopped());
+}
+
+// Whoever pauses a job wants the machines for something else.
+TEST_F(ServiceTest, APausedJobHoldsNothingAndOthersGoBeforeItUntilItIsResumed) {
+  const uint64_t job = submit(), next = submit();
+  lanes_.run();
+  greet(1, "a");
+  service_.pause(job);
+  ASSERT_TRUE(links_.sent.back().second.has_job_end()) << "the store goes on with it";
+  EXPECT_EQ(links_.sent.back().second.job_end().job(), job);
+  EXPECT_FALSE(links_.sent.back().second.job_end().done());
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused);
+  EXPECT_EQ(service_.job(job).ended, 0);
+  EXPECT_EQ(works_.alive, 0);
+  EXPECT_THROW(service_.pause(job), Error);
+  service_.tick();
+  lanes_.run();
+  EXPECT_EQ(service_.job(next).state, JobState::kRunning);
+  service_.cancel(next);
+  service_.tick();
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused) << "it waits for a person";
+  service_.resume(job);
+  service_.tick();
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+  ASSERT_TRUE(links_.sent.back().second.has_job());
+  EXPECT_EQ(links_.sent.back().second.job().job(), job);
+  EXPECT_THROW(service_.pause(next), Error);
+}
+
+TEST_F(ServiceTest, AJobIsPausedBeforeItBeginsAndStaysSoWhenTheTunerStartsAgain) {
+  const uint64_t job = submit(), next = submit();
+  lanes_.run();
+  service_.pause(next);
+  service_.pause(job);
+  lanes_.run();
+  service_.tick();
+  lanes_.run();
+  EXPECT_EQ(works_.alive, 0);
+  TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                     state_.next_term(1).or_throw());
+  lanes_.run();
+  for (const uint64_t j : {job, next}) EXPECT_EQ(again.job(j).state, JobState::kPaused);
+  again.resume(next);
+  lanes_.run();
+  EXPECT_EQ(again.job(next).state, JobState::kRunning);
+  again.cancel(job);
+  EXPECT_EQ(again.job(job).state, JobState::kCancelled);
+  again.stop();
+  lanes_.run();
+}
+
 TEST_F(ServiceTest, AJobThatWaitsCanBeCancelledAndTheTunerStopped) {
   for (const bool stop : {false, true}) {
     works_.away = 1;

@@ -51,11 +51,6 @@ wire::Upload truth(uint64_t sequence, int photo, const std::string& name) {
   u.set_truth(name);
   return u;
 }
-wire::Upload removed(uint64_t sequence, int photo) {
-  wire::Upload u = line(sequence, photo);
-  u.set_removed(true);
-  return u;
-}
 
 class UploadedLabelsTest : public ::testing::Test {
  protected:
@@ -98,7 +93,8 @@ TEST_F(UploadedLabelsTest, AreThereOnceHoweverOftenTheyCome) {
 }
 
 TEST_F(UploadedLabelsTest, ADeletedPhotoLeavesTheCollection) {
-  keep({labelled(1, 1, 1, "rose"), labelled(2, 2, 1, "rose"), removed(3, 1)});
+  keep({labelled(1, 1, 1, "rose"), labelled(2, 2, 1, "rose")});
+  for (int i = 0; i < 2; ++i) uploaded_.forget({sha256("photo 1"), sha256("photo 9")}).or_throw();
   const std::vector<LabelRow> rows = labels();
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows[0].path, "attic/uploads/photo 2");
@@ -147,6 +143,12 @@ struct Keeper final : UploadKeeper {
     for (const wire::Upload& u : lines) kept.push_back(store + std::to_string(u.sequence()));
     return {};
   }
+  Status forget(const std::vector<Digest>& photos) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    forgotten.insert(forgotten.end(), photos.begin(), photos.end());
+    return {};
+  }
+  std::vector<Digest> forgotten;
   bool broken = false;
   std::vector<std::string> kept;
 };

@@ -1,0 +1,257 @@
+// Photos are deleted at the Tuner: the stores hear of each, and the Tuner lets go of what it has.
+#include <gmock/gmock.h>
+
+#include "ndp/wire/digests.h"
+#include "tests/tuner/service_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
+
+struct Keeper final : UploadKeeper {
+  Status keep(const std::string&, std::span<const wire::Upload> lines,
+              const std::map<uint64_t, PublishedModel>&) override {
+    for (const wire::Upload& u : lines) kept.push_back(*digest_of(u.digest()));
+    return {};
+  }
+  Status forget(const std::vector<Digest>& photos) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    forgotten.insert(forgotten.end(), photos.begin(), photos.end());
+    return {};
+  }
+  bool broken = false;
+  std::vector<Digest> kept, forgotten;
+};
+
+class Deletions : public testing::ServiceTest {
+ protected:
+  void greet(LinkId link, const std::string& store, uint64_t count = 0, uint64_t mark = 0) {
+    tuner_.handle({link, LinkOpened{"a host", ""}});
+    wire::FromStore hello;
+    for (const uint32_t p : speaks_) hello.mutable_hello()->add_protocols(p);
+    hello.mutable_hello()->set_store(store);
+    hello.mutable_hello()->set_deletions(count);
+    hello.mutable_hello()->set_deletions_mark(mark);
+    tuner_.handle({link, hello});
+  }
+  void say(LinkId link, wire::FromStore m) {
+    m.set_term(again_.term);
+    tuner_.handle({link, std::move(m)});
+  }
+  void remove(int i) {
+    const Digest id = photo(i);
+    (void)tuner_.delete_photos({&id, 1});
+  }
+  // What was told on a link since the last time.
+  std::vector<Digest> told(LinkId link) {
+    std::vector<Digest> all;
+    for (const auto& [to, m] : links_.sent) {
+      if (to != link || !m.has_deletions()) continue;
+      last_ = m.deletions();
+      for (size_t at = 0; at < last_.photos().size(); at += 32) {
+        all.push_back(*digest_of(last_.photos().substr(at, 32)));
+      }
+    }
+    links_.sent.clear();
+    return all;
+  }
+  wire::FromStore inventory(uint64_t job, const std::vector<int>& photos) {
+    std::set<Digest> digests;
+    for (const int i : photos) digests.insert(photo(i));
+    wire::FromStore m;
+    wire::Inventory& i = *m.mutable_inventory();
+    i.set_job(job);
+    i.add_names("cat");
+    for (const Digest& d : digests) {
+      i.mutable_digests()->append(bytes_of(d));
+      i.mutable_sources()->push_back('\2');
+      i.add_labels(1);
+    }
+    i.set_last(true);
+    return m;
+  }
+  std::vector<Digest> manifest(uint64_t job) {
+    const JobFiles files(fs_, "state/jobs/" + std::to_string(job));
+    const auto kept = files.load_manifest().or_throw();
+    std::vector<Digest> all;
+    for (uint64_t n = 0; kept && n < kept->manifest.size(); ++n) {
+      all.push_back(kept->manifest.entry(n).digest);
+    }
+    return all;
+  }
+  static std::vector<Digest> sorted(std::vector<Digest> photos) {
+    std::ranges::sort(photos);
+    return photos;
+  }
+  TunerService::Setting setting() {
+    return {fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_};
+  }
+
+  std::vector<uint32_t> speaks_{std::begin(kProtocols), std::end(kProtocols)};
+  Keeper keeper_;
+  wire::Deletions last_;
+  TunerIdentity again_ = state_.next_term(1).or_throw();
+  TunerService tuner_{setting(), again_};
+};
+
+TEST_F(Deletions, AreToldToStoresThatAreHereAndToOthersWhenTheyComeBack) {
+  greet(1, "a");
+  remove(1);
+  remove(2);
+  remove(2);
+  EXPECT_THAT(told(1), ElementsAre(photo(1), photo(2)));
+  greet(2, "b");
+  EXPECT_THAT(told(2), ElementsAre(photo(1), photo(2)));
+  EXPECT_EQ(last_.count(), 2U);
+  wire::FromStore done;
+  done.mutable_deleted()->set_count(2);
+  say(1, done);
+  EXPECT_EQ(tuner_.stores()[0].deletions_due, 0U);
+  EXPECT_EQ(tuner_.stores()[1].deletions_due, 2U);
+  tuner_.handle({1, LinkClosed{"gone"}});
+  remove(3);
+  greet(3, "a", last_.count(), last_.mark());
+  EXPECT_THAT(told(3), ElementsAre(photo(3)));
+}
+
+TEST_F(Deletions, OfAnotherListAreAllToldAgain) {
+  remove(1);
+  remove(2);
+  greet(1, "a", 1, 4711);
+  EXPECT_THAT(told(1), ElementsAre(photo(1), photo(2)));
+  greet(2, "b", 7, last_.mark());
+  EXPECT_THAT(told(2), ElementsAre(photo(1), photo(2)));
+}
+
+TEST_F(Deletions, AreNotToldToAStoreThatDoesNotKnowTheMessage) {
+  speaks_ = {1};
+  greet(1, "a");
+  remove(1);
+  EXPECT_THAT(told(1), IsEmpty());
+}
+
+TEST_F(Deletions, TravelInMessagesThatAreNotTooLong) {
+  std::vector<Digest> many;
+  for (int i = 0; i < 10'000; ++i) many.push_back(photo(i));
+  (void)tuner_.delete_photos(many);
+  greet(1, "a");
+  EXPECT_EQ(std::ranges::count_if(links_.sent, [](auto& m) { return m.second.has_deletions(); }),
+            3);
+  EXPECT_EQ(told(1), many);
+}
+
+TEST_F(Deletions, RemoveLabelsEvenIfTheDatabaseIsAwayAtFirstAndAfterARestart) {
+  keeper_.broken = true;
+  remove(1);
+  lanes_.run();
+  tuner_.tick();
+  EXPECT_TRUE(lanes_.tasks.empty()) << "asked again at once";
+  keeper_.broken = false;
+  clock_.advance(std::chrono::seconds(3));
+  tuner_.tick();
+  lanes_.run();
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1)));
+  tuner_.tick();
+  EXPECT_TRUE(lanes_.tasks.empty());
+  keeper_.broken = true;
+  remove(2);
+  lanes_.run();
+  keeper_.broken = false;
+  TunerService restarted(setting(), state_.next_term(1).or_throw());
+  lanes_.run();
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1), photo(2)));
+}
+
+TEST_F(Deletions, ThatPeopleAskAStoreForReachTheOthersToo) {
+  greet(1, "a");
+  greet(2, "b");
+  wire::Upload line, other;
+  line.set_digest(bytes_of(photo(1)));
+  line.set_removed(true);
+  line.set_sequence(1);
+  other.set_digest(bytes_of(photo(2)));
+  other.set_path("x");
+  other.set_sequence(2);
+  wire::FromStore m;
+  *m.mutable_uploads()->add_lines() = line.SerializeAsString();
+  *m.mutable_uploads()->add_lines() = other.SerializeAsString();
+  const std::string all = m.uploads().lines(0) + m.uploads().lines(1);
+  m.mutable_uploads()->set_checksum(xxh3(all.data(), all.size()));
+  say(1, m);
+  lanes_.run();
+  EXPECT_TRUE(links_.sent.back().second.has_uploads_kept());
+  EXPECT_EQ(links_.sent.back().second.uploads_kept().sequence(), 2U);
+  EXPECT_THAT(told(2), ElementsAre(photo(1)));
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1)));
+  EXPECT_THAT(keeper_.kept, ElementsAre(photo(2)));
+  // b had it, and says so only now.
+  wire::FromStore late;
+  line.clear_removed();
+  line.set_path("x");
+  *late.mutable_uploads()->add_lines() = line.SerializeAsString();
+  late.mutable_uploads()->set_checksum(
+      xxh3(late.uploads().lines(0).data(), late.uploads().lines(0).size()));
+  say(2, late);
+  lanes_.run();
+  EXPECT_TRUE(links_.sent.back().second.has_uploads_kept());
+  EXPECT_THAT(keeper_.kept, ElementsAre(photo(2)));
+}
+
+TEST_F(Deletions, LeaveAJobThatBeginsLaterWithoutThem) {
+  remove(1);
+  lanes_.run();
+  const uint64_t job = tuner_.submit({.model = to_hex(model_), .stores = 1});
+  lanes_.run();
+  greet(1, "a");
+  say(1, inventory(job, {1, 2, 3}));
+  lanes_.run();
+  EXPECT_EQ(manifest(job), sorted({photo(2), photo(3)}));
+}
+
+TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
+  const uint64_t job = tuner_.submit({.model = to_hex(model_), .stores = 1});
+  lanes_.run();
+  greet(1, "a");
+  say(1, inventory(job, {1, 2}));
+  lanes_.run();
+  for (const char* d : {"spool", "run"}) {
+    fs_.make_directories(std::string("state/jobs/1/") + d).or_throw();
+    publish(fs_, std::string("state/jobs/1/") + d + "/of-photos", "").or_throw();
+  }
+  remove(1);
+  lanes_.run();
+  EXPECT_THAT(keeper_.forgotten, ElementsAre(photo(1))) << "labels go at once";
+  EXPECT_EQ(manifest(job).size(), 2U);
+  tuner_.pause(job);
+  tuner_.tick();
+  lanes_.run();
+  EXPECT_THAT(manifest(job), IsEmpty());
+  EXPECT_FALSE(fs_.exists("state/jobs/1/spool/of-photos"));
+  EXPECT_FALSE(fs_.exists("state/jobs/1/run/of-photos"));
+  tuner_.resume(job);  // and begins anew
+  lanes_.run();
+  say(1, inventory(job, {1, 2}));
+  lanes_.run();
+  EXPECT_EQ(manifest(job), sorted({photo(2)}));
+}
+
+TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
+  JobFiles files(fs_, "state/jobs/9");
+  const JobRecord record{.id = 9, .spec = {.model = to_hex(model_)}, .state = JobState::kDone};
+  files.save(record).or_throw();
+  const auto claim = [](int i) { return PhotoClaim{.digest = photo(i), .label = "cat"}; };
+  const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}, {claim(2), claim(3)}};
+  files.save_manifest(Manifest(photos, {}), {"a", "b"}).or_throw();
+  TunerService tuner(setting(), state_.next_term(1).or_throw());
+  const std::vector<Digest> gone = {photo(2), photo(7)};
+  (void)tuner.delete_photos(gone);
+  lanes_.run();
+  EXPECT_EQ(manifest(9), sorted({photo(1), photo(3)}));
+}
+
+}  // namespace
+}  // namespace ndtrain

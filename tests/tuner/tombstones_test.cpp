@@ -1,0 +1,96 @@
+#include "tuner/tombstones.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+std::vector<Digest> photos(int from, int to) {
+  std::vector<Digest> all;
+  for (int i = from; i < to; ++i) all.push_back(sha256("photo " + std::to_string(i)));
+  return all;
+}
+
+TEST(Tombstones, AreKeptInOrderAndOnce) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  {
+    Tombstones t(fs, "state");
+    EXPECT_EQ(t.mark(0), 0U);
+    t.add(photos(0, 3)).or_throw();
+    t.add(photos(1, 5)).or_throw();
+    t.forget_first(2).or_throw();
+  }
+  Tombstones t(fs, "state");
+  ASSERT_EQ(t.size(), 5U);
+  EXPECT_EQ(t.forgotten(), 2U);
+  const std::vector<Digest> all = photos(0, 5);
+  EXPECT_TRUE(std::ranges::equal(t.from(0), all));
+  EXPECT_TRUE(t.has(all[4]));
+  EXPECT_FALSE(t.has(photos(5, 6)[0]));
+}
+
+TEST(Tombstones, AMarkNamesTheListUpToThere) {
+  MemoryFs fs;
+  for (const char* d : {"a", "b"}) fs.make_directories(d).or_throw();
+  Tombstones a(fs, "a"), b(fs, "b");
+  a.add(photos(0, 3)).or_throw();
+  b.add(photos(0, 1)).or_throw();
+  b.add(photos(2, 3)).or_throw();
+  b.add(photos(1, 2)).or_throw();
+  EXPECT_EQ(a.mark(1), b.mark(1));
+  EXPECT_NE(a.mark(2), b.mark(2));
+  EXPECT_NE(a.mark(3), b.mark(3));
+}
+
+TEST(Tombstones, AnotherFileOfThatNameIsNamed) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  publish(fs, "state/deletions", "something else").or_throw();
+  EXPECT_THROW(Tombstones(fs, "state"), Error);
+}
+
+// What add() has answered is there, whatever call to the disk the power fails in, and what comes
+// after is added to it.
+TEST(Tombstones, OutliveAPowerCutInEachCall) {
+  bool ended = false;
+  for (int64_t n = 1; !ended; ++n) {
+    MemoryFs fs;
+    fs.make_directories("state").or_throw();
+    int kept = 0;
+    try {
+      Tombstones t(fs, "state");
+      fs.die_in_call(n);
+      for (; kept < 3; ++kept) t.add(photos(10 * kept, 10 * kept + 10)).or_throw();
+      ended = true;
+    } catch (const Error&) {
+    }
+    Rng rng(static_cast<uint64_t>(n), "crash");
+    n % 2 == 0 ? fs.crash() : fs.crash(rng);
+    Tombstones after(fs, "state");
+    ASSERT_GE(after.size(), static_cast<uint64_t>(10 * kept)) << "call " << n;
+    after.add(photos(0, 30)).or_throw();
+    const Tombstones again(fs, "state");
+    EXPECT_EQ(again.size(), 30U) << "call " << n;
+    ASSERT_LT(n, 100);
+  }
+}
+
+TEST(Tombstones, AFullDiskAddsNothing) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  Tombstones t(fs, "state");
+  t.add(photos(0, 1)).or_throw();
+  fs.set_capacity(60);
+  EXPECT_EQ(t.add(photos(1, 3)).code(), Code::kNoSpace);
+  EXPECT_EQ(t.size(), 1U);
+  fs.set_capacity(1 << 20);
+  t.add(photos(2, 3)).or_throw();
+  EXPECT_EQ(Tombstones(fs, "state").size(), 2U);
+}
+
+}  // namespace
+}  // namespace ndtrain

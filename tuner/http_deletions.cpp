@@ -1,0 +1,61 @@
+#include "tuner/http_deletions.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+bool is_digest(const std::string& text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
+
+Result<Digest> at_path(LabelDb& db, const std::string& path) {
+  const Result<int64_t> collection = db.collection(kDefaultCollection);
+  if (!collection.ok()) return collection.status();
+  const Result<int64_t> photo = db.find_photo(*collection, path);
+  if (photo.ok()) return db.digest_of(*photo);
+  if (photo.status().code() != Code::kNotFound) return photo.status();
+  return Status(Code::kNotFound, "no photo is known at " + path +
+                                     "; name it by its SHA-256, or as STORE/path, as ndtrain "
+                                     "labels query shows it");
+}
+
+HttpResponse remove(TunerService& service, const Digest& photo) {
+  try {
+    const TunerService::Deletion d = service.delete_photos({&photo, 1});
+    const Json json = {
+        {"id", to_hex(photo)}, {"deleted", true}, {"told", d.told}, {"away", d.away}};
+    return {.body = json.dump() + "\n"};
+  } catch (const Error& e) {
+    return http_error(507, e.what());
+  }
+}
+
+}  // namespace
+
+HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> labels) {
+  return {"DELETE",
+          "/photos/(.+)",
+          {Role::kOperator, HttpScope::kPhotos},
+          [with, labels](const HttpRequest& request) {
+            const std::string& name = request.captures.at(0);
+            Result<Digest> photo = Status(Code::kIo, "");
+            try {
+              photo = is_digest(name) ? digest_from_hex(name) : at_path(labels(), name);
+            } catch (const Error& e) {
+              photo = Status(Code::kIo, e.what());
+            }
+            if (!photo.ok()) {
+              return http_error(photo.status().code() == Code::kNotFound ? 404 : 503,
+                                photo.status().message());
+            }
+            return with([&](TunerService& s) { return remove(s, *photo); });
+          },
+          {},
+          {"deletion"}};
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,95 @@
+#include "tuner/tombstones.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/store/coding.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::string_view kMagic = "NDTDEL1\n";
+constexpr size_t kRecord = sizeof(Digest) + 8;
+
+uint64_t next_mark(uint64_t mark, const Digest& photo) {
+  return xxh3(photo.data(), photo.size(), mark);
+}
+
+}  // namespace
+
+Tombstones::Tombstones(Fs& fs, const std::string& directory)
+    : fs_(fs),
+      path_(join(directory, "deletions")),
+      forgotten_path_(join(directory, "forgotten.json")) {
+  const Result<std::string> bytes = fs_.read(path_);
+  if (bytes.status().code() == Code::kNotFound) return;
+  bytes.status().or_throw();
+  const bool begun = bytes->find_first_not_of('\0') != std::string::npos;  // or it never came
+  if (begun && !std::string_view(kMagic).starts_with(bytes->substr(0, kMagic.size()))) {
+    throw Error(path_, ": is no list of deleted photos");
+  }
+  size_t at = kMagic.size();
+  for (; at + kRecord <= bytes->size(); at += kRecord) {
+    Digest photo;
+    std::copy_n(bytes->data() + at, photo.size(), photo.begin());
+    const auto* mark = reinterpret_cast<const std::byte*>(bytes->data()) + at + photo.size();
+    if (load_le<uint64_t>(mark) != next_mark(this->mark(size()), photo)) break;
+    take(photo);
+  }
+  if (at < bytes->size()) {
+    log::warn("{}: {} bytes of an unfinished addition are dropped", path_, bytes->size() - at);
+  }
+  const Result<std::string> text = fs_.read(forgotten_path_);
+  if (!text.ok()) return;
+  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) forgotten_ = std::min<uint64_t>(json.value("deletions", 0), size());
+}
+
+void Tombstones::take(const Digest& photo) {
+  marks_.push_back(next_mark(mark(size()), photo));
+  photos_.push_back(photo);
+  known_.insert(photo);
+}
+
+Status Tombstones::add(std::span<const Digest> photos) {
+  std::vector<Digest> fresh;
+  std::set<Digest> seen;
+  for (const Digest& photo : photos) {
+    if (!has(photo) && seen.insert(photo).second) fresh.push_back(photo);
+  }
+  if (fresh.empty()) return {};
+  const auto whole = static_cast<int64_t>(kMagic.size() + size() * kRecord);
+  std::string bytes;
+  uint64_t mark = this->mark(size());
+  for (const Digest& photo : fresh) {
+    mark = next_mark(mark, photo);
+    std::byte le[8];
+    store_le<uint64_t>(le, mark);
+    bytes.append(reinterpret_cast<const char*>(photo.data()), photo.size());
+    bytes.append(reinterpret_cast<const char*>(le), sizeof(le));
+  }
+  const Result<std::unique_ptr<File>> file = fs_.open(path_, Fs::Mode::kAppend);
+  if (!file.ok()) return file.status();
+  const bool begins = size() == 0;
+  if (begins) bytes.insert(0, kMagic);
+  // What an addition that failed has left, here or before a crash.
+  if (Status s = (*file)->truncate(begins ? 0 : whole); !s.ok()) return s;
+  if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) return s;
+  sync_or_throw(**file, path_);
+  if (begins) {
+    if (Status s = fs_.sync_directory(parent_of(path_)); !s.ok()) throw FsyncFailed(s.message());
+  }
+  for (const Digest& photo : fresh) take(photo);
+  return {};
+}
+
+Status Tombstones::forget_first(uint64_t n) {
+  const nlohmann::json json = {{"deletions", n}};
+  if (Status s = publish(fs_, forgotten_path_, json.dump() + "\n"); !s.ok()) return s;
+  forgotten_ = n;
+  return {};
+}
+
+}  // namespace ndtrain

@@ -182,6 +182,16 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   EXPECT_EQ(jobs("m.left('a', {done: 300, total: 1000}, 14)"), 14);
   EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), Json()) << "another stage";
 
+  const auto running = [](const std::string& doing) {
+    return "m.show_jobs([{job: 7, kind: 'finetune', state: 'running', photos: 9, rows: 9, doing: "
+           "'" +
+           doing + "'}])";
+  };
+  EXPECT_EQ(jobs("(" + running("epoch 3/4: 50 of 100 photos") + ", " + running("") +
+                 ", document.querySelector('#running progress').value)"),
+            0.625)
+      << "nothing is said between two epochs";
+
   b.value(R"js({
     const asked = fetch;
     window.fetch = (path, o) => o?.headers?.Authorization === "Bearer secret"

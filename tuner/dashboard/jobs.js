@@ -9,6 +9,7 @@ const kKinds = {running: "busy", done: "good", failed: "bad", cancelled: "warn"}
 const kWindow = 60;  // seconds over which speed is measured
 
 let stage = "", samples = [];  // [seconds, done] of the stage in progress
+let last = {job: 0, progress: null};
 
 // How far a job is: rows while they come, then what it does with them.
 export function progress_of(job) {
@@ -16,7 +17,8 @@ export function progress_of(job) {
   const epoch = doing && /^epoch (\d+)\/(\d+)$/.exec(doing[1]);
   if (job.photos > 0 && job.rows < job.photos) {
     return {stage: "rows", done: job.rows, total: job.photos,
-      text: `${count(job.rows)} of ${count(job.photos)} photos, ${bytes(job.row_bytes)} received`};
+      text: `${count(job.rows)} of ${count(job.photos)} photos, ${bytes(job.row_bytes)} received` +
+        (job.doing ? `; ${job.doing}` : "")};
   }
   if (epoch) {
     const done = Number(epoch[1]) - 1 + Number(doing[2]) / Math.max(1, Number(doing[3]));
@@ -40,7 +42,10 @@ export function left(name, progress, now) {
 
 function show_running(job) {
   if (!job) return find("running").replaceChildren();
-  const progress = progress_of(job), now = performance.now() / 1000;
+  const now = performance.now() / 1000, said = progress_of(job);
+  // Between two epochs nothing is said; what was said last still holds.
+  if (said.stage || last.job !== job.job) last = {job: job.job, progress: said};
+  const progress = last.progress;
   const rest = progress.stage ? left(`${job.job} ${progress.stage}`, progress, now) : undefined;
   find("running").replaceChildren(el("div", {class: "running"},
     el("strong", {}, `Job ${job.job}: ${job.kind}`),
@@ -77,7 +82,7 @@ export function show_jobs(jobs) {
   find("jobs").replaceChildren(jobs.length === 0
     ? empty("No job yet. Begin with ", el("code", {}, "ndtrain job submit"), ".")
     : table(kHeads, jobs.map(cells)));
-  const last = jobs.find((j) => j.state === "done")?.job ?? 0;
-  if (last === 0 && traced === 0) show_trace(0, null);
-  if (last !== 0 && last !== traced && !chosen) trace(last);
+  const newest = jobs.find((j) => j.state === "done")?.job ?? 0;
+  if (newest === 0 && traced === 0) show_trace(0, null);
+  if (newest !== 0 && newest !== traced && !chosen) trace(newest);
 }

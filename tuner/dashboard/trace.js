@@ -3,7 +3,9 @@ import {el, empty, find, svg} from "./dom.js";
 
 const kLane = 26, kGap = 8, kLeft = 130, kRight = 16, kAxis = 26;
 
-// [{who, lanes: [[span]]}]: what overlaps goes into lanes of its own.
+const end_of = (spans) => Math.max(...spans.map((s) => s.to), 1e-3);
+
+// [{who, lanes: [[span]]}]: what overlaps by more than can be seen goes into lanes of its own.
 export function lanes_of(trace) {
   const names = new Map(), spans = new Map();
   for (const e of trace.traceEvents) {
@@ -12,10 +14,11 @@ export function lanes_of(trace) {
     if (!spans.has(e.tid)) spans.set(e.tid, []);
     spans.get(e.tid).push({what: e.name, from: e.ts / 1e6, to: (e.ts + e.dur) / 1e6});
   }
+  const slack = end_of([...spans.values()].flat()) / 400;
   return [...spans].sort(([a], [b]) => a - b).map(([tid, all]) => {
     const lanes = [];
     for (const span of all.sort((a, b) => a.from - b.from)) {
-      const free = lanes.find((lane) => lane.at(-1).to <= span.from);
+      const free = lanes.find((lane) => lane.at(-1).to <= span.from + slack);
       if (free) free.push(span);
       else lanes.push([span]);
     }
@@ -32,7 +35,7 @@ export function step_of(length, most) {
 const seconds = (s, step) => `${s.toFixed(Math.max(0, -Math.floor(Math.log10(step))))} s`;
 
 function draw(groups, width) {
-  const end = Math.max(...groups.flatMap((g) => g.lanes.flat().map((s) => s.to)), 1e-3);
+  const end = end_of(groups.flatMap((g) => g.lanes.flat()));
   const x = (t) => kLeft + (t / end) * (width - kLeft - kRight);
   const marks = [], boxes = [];
   let y = 4;

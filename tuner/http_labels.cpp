@@ -115,7 +115,7 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
-  const HttpNeed see = {Role::kViewer, HttpScope::kPhotos};
+  const HttpNeed see = {Role::kViewer, HttpScope::kCollection};
   return {
       {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
       {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},
@@ -127,7 +127,7 @@ std::vector<HttpServer::Route> HttpLabels::routes() {
        on([this](const Open& o, Request r) { return history(o, r); })},
       {"PUT",
        "/labels/([0-9]{1,18})",
-       {Role::kLabeller, HttpScope::kPhotos},
+       {Role::kLabeller, HttpScope::kCollection},
        on([this](const Open& o, Request r) { return set(o, r); }),
        {.most = kLabelBody},
        {"label", [this](Request r) { return label_of(r); }}},

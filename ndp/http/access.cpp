@@ -130,8 +130,8 @@ std::string Access::objection(const Token& token, const HttpNeed& need,
         token.collection, what);
   }
   const auto asked = request.query.find("collection");
-  const std::string& collection =
-      asked == request.query.end() ? setting_.collection : asked->second;
+  const bool named = need.scope == HttpScope::kCollection && asked != request.query.end();
+  const std::string& collection = named ? asked->second : setting_.collection;
   if (token.collection == collection) return "";
   return fmt::format("the token of {} is for the collection {}; {} is of {}", token.name,
                      token.collection, what, collection);

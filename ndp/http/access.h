@@ -19,7 +19,7 @@ class Access {
  public:
   struct Setting {
     std::string directory;   // of tokens.json, which may be absent
-    std::string collection;  // whose photos are served where the query names no `collection`
+    std::string collection;  // whose photos are served where no other is asked for
     // A token is needed though there is none yet. Otherwise anybody may do anything until there is
     // one; from then on, tokens are needed as long as this lives.
     bool demanded = false;

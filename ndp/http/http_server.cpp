@@ -111,6 +111,7 @@ std::vector<std::string> HttpServer::needs() const {
     std::string line =
         e.route.method + " " + e.route.pattern + ": " + std::string(name_of(e.route.need.role));
     if (e.route.need.scope == HttpScope::kPhotos) line += ", of photos";
+    if (e.route.need.scope == HttpScope::kCollection) line += ", of a collection";
     if (!e.route.audit.what.empty()) line += ", recorded as " + e.route.audit.what;
     all.push_back(std::move(line));
   }

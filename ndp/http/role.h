@@ -12,7 +12,11 @@ std::string_view name_of(Role role);
 std::optional<Role> role_of(std::string_view name);  // that a token can have: any but kAnyone
 
 // A token may be for one collection: for its photos and labels, and for nothing of the whole site.
-enum class HttpScope { kSite, kPhotos };
+enum class HttpScope {
+  kSite,
+  kPhotos,      // of the collection that the server has, whatever is asked for
+  kCollection,  // of the one that the query's `collection` names, by which the handler goes too
+};
 
 // Who may ask for something over HTTP. There is none that nobody thought of: no default.
 struct HttpNeed {

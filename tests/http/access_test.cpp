@@ -100,7 +100,7 @@ TEST_F(AccessTest, WhatIsNoTokenIsRefused) {
     EXPECT_THAT(why_, HasSubstr("not known here"));
   }
   for (const std::string& bad : {std::string("Bearer"), std::string("Bearer "), token,
-                                "Digest " + token, "Bearer" + token}) {
+                                 "Digest " + token, "Bearer" + token}) {
     EXPECT_EQ(status(bad, Role::kViewer), 401) << bad;
   }
   EXPECT_EQ(status("bearer " + token, Role::kAdmin), 200);
@@ -140,9 +140,25 @@ TEST_F(AccessTest, ATokenOfACollectionIsForItsPhotosAlone) {
   EXPECT_THAT(why_, HasSubstr("is of the whole site"));
   EXPECT_EQ(status(others, photos), 403);
   EXPECT_THAT(why_, HasSubstr("for the collection there; GET /x is of here"));
+}
+
+TEST_F(AccessTest, ATokenOfACollectionGetsItWhereItCanBeAskedForAndNoOther) {
+  guard();
+  const std::string ours = bearer(add({.name = "ann", .role = Role::kAdmin, .collection = "here"}));
+  const std::string others =
+      bearer(add({.name = "bob", .role = Role::kAdmin, .collection = "there"}));
+  const HttpNeed photos = {Role::kViewer, HttpScope::kPhotos},
+                 labels = {Role::kViewer, HttpScope::kCollection};
+  EXPECT_EQ(status(ours, labels), 200);
+  EXPECT_EQ(status(others, labels), 403);
   request_.query["collection"] = "there";
-  EXPECT_EQ(status(ours, photos), 403);
-  EXPECT_EQ(status(others, photos), 200);
+  EXPECT_EQ(status(ours, labels), 403);
+  EXPECT_EQ(status(others, labels), 200);
+  // Where the photos are those of the server, saying so does not make them another's.
+  EXPECT_EQ(status(ours, photos), 200);
+  EXPECT_EQ(status(others, photos), 403);
+  request_.query["collection"] = "";
+  EXPECT_EQ(status(ours, labels), 403);
 }
 
 TEST_F(AccessTest, AListThatCannotBeReadLetsNobodyElseIn) {

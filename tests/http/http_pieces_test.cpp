@@ -34,7 +34,8 @@ struct Pieces {
                             return i < first.size() ? std::optional(first[i++]) : more();
                           }};
     };
-    return HttpServer::listen("127.0.0.1:0", {{"GET", "/pieces", answer}}, 1000).or_throw();
+    return HttpServer::listen("127.0.0.1:0", {{"GET", "/pieces", Role::kAnyone, answer}}, 1000)
+        .or_throw();
   }
   bool closed_within(std::chrono::seconds time) const {
     const auto until = steady_clock::now() + time;

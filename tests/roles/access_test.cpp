@@ -80,10 +80,12 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "GET /: anyone", "GET /dashboard/([a-z_.]+): anyone", "GET /events: viewer",
           "GET " + job + "/trace: viewer",
           "GET /stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?): viewer, of photos",
-          "GET /labels: viewer, of photos", "GET /labels/stats: viewer, of photos",
-          "GET /labels/review: viewer, of photos", "GET /labels/accuracy: viewer, of photos",
-          "GET /labels/diff: viewer, of photos", "GET /labels/([0-9]{1,18}): viewer, of photos",
-          "PUT /labels/([0-9]{1,18}): labeller, of photos, recorded as label",
+          "GET /labels: viewer, of a collection", "GET /labels/stats: viewer, of a collection",
+          "GET /labels/review: viewer, of a collection",
+          "GET /labels/accuracy: viewer, of a collection",
+          "GET /labels/diff: viewer, of a collection",
+          "GET /labels/([0-9]{1,18}): viewer, of a collection",
+          "PUT /labels/([0-9]{1,18}): labeller, of a collection, recorded as label",
           "GET /audit: admin"));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/publish.h"
 #include "ndp/http/metrics.h"
 #include "tuner/http_versions.h"
 
@@ -12,7 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 HttpResponse answer(const Json& json, int status = 200) {
-  return {.status = status, .body = json.dump() + "\n"};
+  // A store's message may be no UTF-8.
+  return {.status = status,
+          .body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
 }
 
 }  // namespace
@@ -77,6 +80,8 @@ uint64_t number(const HttpRequest& request) { return std::stoull(request.capture
 HttpResponse asked(const std::function<HttpResponse()>& f) {
   try {
     return f();
+  } catch (const FsyncFailed&) {
+    throw;  // it ends the process
   } catch (const Error& e) {
     return http_error(400, e.what());
   }

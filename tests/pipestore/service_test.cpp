@@ -115,6 +115,7 @@ class StoreUploads : public ::testing::Test {
   Sent sent_;
   LinkId link_ = 0, connected_ = 0;
   uint64_t free_ = 1000;
+  std::vector<std::string> tokens_;
   std::unique_ptr<UploadLog> log_ = UploadLog::open(fs_, "uploads").or_throw();
   PipeStoreService service_{{fs_,
                              clock_,
@@ -138,7 +139,8 @@ class StoreUploads : public ::testing::Test {
                                if (full_) return Status(Code::kNoSpace, "full");
                                forgotten_.insert(forgotten_.end(), photos.begin(), photos.end());
                                return Status();
-                             }},
+                             },
+                             [this](const std::string& json) { tokens_.push_back(json); }},
                             {},
                             1};
   bool full_ = false;
@@ -236,38 +238,18 @@ TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   EXPECT_TRUE(sent.back().has_in_force());
 }
 
-TEST(PipeStoreService, TakesTheTunersTokensWholeOrNotAtAll) {
-  MemoryFs fs;
-  ManualClock clock;
-  StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
-  NoLanes lanes;
-  NoPhotos maker;
-  Sent sent;
-  LinkId link = 0;
-  std::vector<std::string> lists;
-  PipeStoreService::Setting setting{fs, clock, state, lanes, maker, [&](LinkId id) {
-                                      link = id;
-                                      return std::make_unique<Link>(sent);
-                                    }};
-  setting.tokens = [&](const std::string& json) { lists.push_back(json); };
-  PipeStoreService service(setting, {}, 1);
-  service.tick();
-  service.handle({link, LinkOpened{"the Tuner", ""}});
+TEST_F(StoreUploads, TheTunersTokensAreTakenWholeOrNotAtAll) {
+  connect();
   wire::ToStore m;
   m.set_term(1);
-  m.mutable_welcome()->set_protocol(kProtocols[0]);
-  m.mutable_welcome()->set_tuner("0123456789abcdef");
-  m.mutable_welcome()->set_heartbeat_ms(600'000);
-  service.handle({link, m});
-
   m.mutable_tokens()->set_json("list");
   m.mutable_tokens()->set_checksum(xxh3("list", 4));
-  service.handle({link, m});
-  EXPECT_EQ(lists, std::vector<std::string>{"list"});
+  service_.handle({link_, m});
+  EXPECT_EQ(tokens_, std::vector<std::string>{"list"});
   m.mutable_tokens()->set_json("lost");
-  service.handle({link, m});
-  EXPECT_EQ(lists.size(), 1U);
-  EXPECT_FALSE(service.connected());
+  service_.handle({link_, m});
+  EXPECT_EQ(tokens_.size(), 1U);
+  EXPECT_FALSE(service_.connected());
 }
 
 // It was cancelled, or paused: the machine is wanted for something else.

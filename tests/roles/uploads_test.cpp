@@ -58,7 +58,8 @@ class RoleUploads : public testing::RolesTest {
     const auto r = HttpClient(store.http()).get("/metrics");
     return r.ok() && r->body.find("\n" + line + "\n") != std::string::npos;
   }
-  // Files of the roles with something of the photo, but for those that say that it was deleted.
+  // Files of the roles with something of the photo. Those that say that it was deleted may have its
+  // name, which is its digest, and no more of it.
   std::string traces(const std::string& photo) const {
     const Digest id = sha256(photo);
     const std::string needles[] = {photo.substr(photo.size() / 2, 64), to_hex(id),
@@ -68,10 +69,12 @@ class RoleUploads : public testing::RolesTest {
       if (!real_fs().exists(at(state))) continue;
       for (const auto& e : std::filesystem::recursive_directory_iterator(at(state))) {
         const std::string path = e.path();
-        const bool says_so = path.ends_with("tuner/deletions") || path.ends_with("/uploads/log");
+        const bool says_so = path.ends_with("tuner/deletions") || path.ends_with("/uploads/log") ||
+                             path.ends_with("/audit.jsonl");
         const auto bytes = e.is_regular_file() ? real_fs().read(path) : Result<std::string>("");
-        if (!bytes.ok() || says_so) continue;
+        if (!bytes.ok()) continue;
         for (const std::string& needle : needles) {
+          if (says_so && needle != needles[0]) continue;
           if (bytes->find(needle) != std::string::npos) found += path + "\n";
         }
       }

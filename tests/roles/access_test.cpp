@@ -43,13 +43,6 @@ class RoleAccess : public testing::RolesTest {
   static int ready(const std::string& address, const std::string& token) {
     return client(address, token).get("/readyz").or_throw().status;
   }
-  static void await(const std::function<bool()>& true_soon) {
-    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ASSERT_TRUE(true_soon());
-  }
   std::string photo_file() const {
     return encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 1000));
   }

@@ -53,13 +53,6 @@ class RoleDashboard : public testing::RolesTest {
     const HttpResponse r = client_->get(path).or_throw();
     return {r.status, Json::parse(r.body).value("error", "")};
   }
-  static void await(const std::function<bool()>& true_soon) {
-    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ASSERT_TRUE(true_soon());
-  }
   void work(const JobSpec& spec) const {
     const HttpResponse r = client_->post("/jobs", spec.text()).or_throw();
     ASSERT_EQ(r.status, 201) << r.body;

@@ -40,13 +40,6 @@ class RoleRelabel : public testing::RolesTest {
   static std::vector<std::string> said(const HttpClient& tuner, uint64_t id) {
     return ask(tuner.get("/jobs/" + std::to_string(id) + "/log")).at("lines");
   }
-  static void await(const std::function<bool()>& true_soon) {
-    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    ASSERT_TRUE(true_soon());
-  }
   static void await_done(const HttpClient& tuner, uint64_t id) {
     await([&] {
       const std::string state = job(tuner, id).at("state");

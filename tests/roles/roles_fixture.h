@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -58,6 +59,15 @@ class RunningTuner {
 
 class RolesTest : public ::testing::Test {
  protected:
+  // A minute at most; asked often, as it is of this process.
+  static void await(const std::function<bool()>& true_soon) {
+    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
+    while (!true_soon() && system_clock().monotonic() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    ASSERT_TRUE(true_soon());
+  }
+
   static constexpr int kClasses = 3, kPhotos = 60, kSide = 32;
 
   void SetUp() override {

@@ -47,13 +47,6 @@ class RoleUploads : public testing::RolesTest {
     EXPECT_EQ(r.status, 200) << r.body;
     return Json::parse(r.body);
   }
-  static void await(const std::function<bool()>& true_soon) {
-    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ASSERT_TRUE(true_soon());
-  }
   static bool shows(const RunningStore& store, const std::string& line) {
     const auto r = HttpClient(store.http()).get("/metrics");
     return r.ok() && r->body.find("\n" + line + "\n") != std::string::npos;

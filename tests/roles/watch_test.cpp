@@ -19,13 +19,6 @@ class RoleWatch : public testing::RolesTest {
     EXPECT_EQ(r.status, 200) << r.body;
     return Json::parse(r.body);
   }
-  static void await(const std::function<bool()>& true_soon) {
-    const auto until = system_clock().monotonic() + std::chrono::minutes(1);
-    while (!true_soon() && system_clock().monotonic() < until) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    ASSERT_TRUE(true_soon());
-  }
   // Photos `from` to `from + n` are uploaded, and a person says what they show.
   static void label_photos(const std::string& address, int from, int n) {
     const HttpClient client(address);

@@ -107,6 +107,9 @@ std::vector<OpDef> rounding_and_sign() {
           {"Round", infer_float, kFloatDTypes, -3, 3})),
       row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
           {"Identity", infer_any, {DType::kF32, DType::kF16, DType::kI64, DType::kBool}}),
+      // The same values lying otherwise; the layouts are the plan's.
+      row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
+          {"Reorder", infer_any, {DType::kF32, DType::kBF16, DType::kU8}}),
       row<[](double x) { return x == 0 ? 1.0 : 0.0; }>({"Not", infer_bool, {DType::kBool}}),
       row<[](double x) { return std::isnan(x) ? 1.0 : 0.0; }>(
           {"IsNaN", infer_predicate, kFloatDTypes}),

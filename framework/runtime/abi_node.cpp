@@ -20,10 +20,9 @@ struct ToAbi {
 
 }  // namespace
 
-AbiNode::AbiNode(const Graph& g, const Node& n) {
-  for (ValueId v : n.inputs)
-    inputs_.push_back(v == kNone ? ndt_tensor_type{} : abi_type(g.type(v)));
-  for (ValueId v : n.outputs) outputs_.push_back(abi_type(g.type(v)));
+AbiNode::AbiNode(const Node& n, std::span<const ndt_tensor_type> types) {
+  for (ValueId v : n.inputs) inputs_.push_back(v == kNone ? ndt_tensor_type{} : types[index(v)]);
+  for (ValueId v : n.outputs) outputs_.push_back(types[index(v)]);
   for (const auto& [name, attr] : n.attrs) std::visit(ToAbi{name.c_str(), attrs_}, attr);
   constants_.resize(n.inputs.size());
   ids_.resize(n.inputs.size());

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <span>
 #include <vector>
 
 #include "framework/graph/graph.h"
@@ -11,7 +13,8 @@ namespace ndtrain {
 // must outlive it.
 class AbiNode {
  public:
-  AbiNode(const Graph& g, const Node& n);
+  // `types`: how the values of its graph lie.
+  AbiNode(const Node& n, std::span<const ndt_tensor_type> types);
   AbiNode(const AbiNode&) = delete;
   AbiNode& operator=(const AbiNode&) = delete;
 
@@ -19,8 +22,10 @@ class AbiNode {
     constants_[input] = data;
     ids_[input] = id;
   }
-  // Output 0's dim 0 steps over `elements`, more than the other dims fill.
-  void set_outer_stride(int64_t elements) { outputs_[0].strides[0] = elements; }
+  // Output 0 lies inside `whole`, of which it is a part.
+  void set_output_within(const ndt_tensor_type& whole) {
+    std::copy_n(whole.strides, whole.rank, outputs_[0].strides);
+  }
   const ndt_node& get() const { return node_; }
 
  private:

@@ -44,6 +44,7 @@ struct DeviceOptions {
   int32_t index = 0;
   bool deterministic = false;
   std::string tuning_file = {};
+  bool fallback = true;  // see Device::fallback()
 };
 
 // One device of a backend, opened. Thread-safe.
@@ -57,7 +58,11 @@ class Device {
   const Backend& backend() const { return backend_; }
   const ndt_backend& abi() const { return backend_.abi(); }
   ndt_device* handle() const { return handle_; }
-  std::string numerics() const;  // plugin, version, instruction set: stored beside each feature
+  // Plugin, version, instruction set, of the fallback too: stored beside each feature.
+  std::string numerics() const;
+  // Where nodes go that this device's backend refuses: the cpu backend, or null when this is it, or
+  // its memory is not the host's. Work on either is done when run() returns.
+  const Device* fallback() const { return fallback_.get(); }
   // Algorithms and the order of sums follow a fixed rule.
   bool deterministic() const { return deterministic_; }
 
@@ -65,6 +70,7 @@ class Device {
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
   bool deterministic_ = false;
+  std::unique_ptr<Device> fallback_;
 };
 
 // Device memory. Freed with the object.

@@ -3,6 +3,11 @@
 #include "framework/runtime/backend.h"
 
 namespace ndtrain {
+namespace {
+
+constexpr const char* kFallback = "cpu";  // supports every op
+
+}  // namespace
 
 Device::Device(const Backend& backend, const DeviceOptions& options)
     : backend_(backend), deterministic_(options.deterministic) {
@@ -11,12 +16,17 @@ Device::Device(const Backend& backend, const DeviceOptions& options)
       .deterministic = options.deterministic,
       .allow_tf32 = 0,
       .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str()};
+  if (options.fallback && abi().prefer && abi().shares_host_memory && backend.name() != kFallback) {
+    fallback_ = std::make_unique<Device>(Backend::find(kFallback), options);
+  }
   backend.check(abi().open(options.index, &abi_options, &handle_), "open a device");
 }
 
 Device::~Device() { abi().close(handle_); }
 
-std::string Device::numerics() const { return abi().numerics; }
+std::string Device::numerics() const {
+  return fallback_ ? abi().numerics + (" + " + fallback_->numerics()) : abi().numerics;
+}
 
 DeviceBuffer::DeviceBuffer(const Device& device, size_t bytes) : device_(&device), bytes_(bytes) {
   device.backend().check(device.abi().alloc(device.handle(), bytes, &data_),

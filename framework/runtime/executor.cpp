@@ -14,7 +14,8 @@ struct Executor::State {
         arena(p.device, std::max<size_t>(p.arena_bytes, 1)),
         workspace(p.device, std::max<size_t>(p.workspace_bytes, 1)),
         seconds(p.steps.size()) {
-    p.device.backend().check(p.device.abi().stream_create(p.device.handle(), &stream), "stream");
+    stream = stream_of(p.device);
+    if (p.device.fallback()) fallback_stream = stream_of(*p.device.fallback());
     size_t in = 0, out = 0;
     for (const Step& s : p.steps) {
       in = std::max(in, s.inputs.size());
@@ -23,7 +24,16 @@ struct Executor::State {
     inputs.resize(in);
     step_outputs.resize(out);
   }
-  ~State() { p.device.abi().stream_destroy(stream); }
+  ~State() {
+    if (fallback_stream) p.device.fallback()->abi().stream_destroy(fallback_stream);
+    p.device.abi().stream_destroy(stream);
+  }
+
+  static ndt_stream* stream_of(const Device& d) {
+    ndt_stream* made = nullptr;
+    d.backend().check(d.abi().stream_create(d.handle(), &made), "stream");
+    return made;
+  }
 
   void* address(const Place& place) const {
     void* const base = base_of(place);
@@ -50,14 +60,17 @@ struct Executor::State {
   void run_step(const Step& s) {
     for (size_t k = 0; k < s.inputs.size(); ++k) inputs[k] = address(s.inputs[k]);
     for (size_t k = 0; k < s.outputs.size(); ++k) step_outputs[k] = address(s.outputs[k]);
+    const Device& d = s.kernel.device();
+    ndt_stream* on = &d == &p.device ? stream : fallback_stream;
     const ndt_status status =
-        p.device.abi().run(s.kernel, stream, inputs.data(), step_outputs.data(), workspace.data());
-    if (status != NDT_OK) p.device.backend().check(status, s.op + " computing '" + s.name + "'");
+        d.abi().run(s.kernel.get(), on, inputs.data(), step_outputs.data(), workspace.data());
+    if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
   }
 
   const Plan::Program& p;
   DeviceBuffer arena, workspace;
-  ndt_stream* stream = nullptr;
+  // Both work in the calling thread's time: backends with a fallback share the host's memory.
+  ndt_stream *stream = nullptr, *fallback_stream = nullptr;
   std::span<const void* const> bindings;
   std::span<void* const> outputs;
   std::vector<const void*> inputs;

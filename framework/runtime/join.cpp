@@ -1,5 +1,7 @@
 #include "framework/runtime/join.h"
 
+#include <algorithm>
+
 #include "framework/runtime/storage.h"
 
 namespace ndtrain {
@@ -35,12 +37,16 @@ std::vector<size_t> Joins::part_producers(const Node& n) const {
   return producers;
 }
 
-size_t part_offset(const Graph& g, const Node& n, size_t k) {
-  const Shape& whole = g.type(n.outputs[0]).shape;
+std::optional<size_t> part_offset(std::span<const ndt_tensor_type> types, const Node& n, size_t k) {
+  const ndt_tensor_type& whole = types[index(n.outputs[0])];
+  const int64_t lanes = std::max(whole.channel_block, 1);
   int64_t channels = 0;
-  for (size_t i = 0; i < k; ++i) channels += g.type(n.inputs[i]).shape[kChannels];
-  return static_cast<size_t>(channels * whole.count(kChannels + 1, whole.rank())) *
-         size_of(g.type(n.outputs[0]).dtype);
+  for (size_t i = 0; i < k; ++i) channels += types[index(n.inputs[i])].dims[kChannels];
+  const ndt_tensor_type& part = types[index(n.inputs[k])];
+  if (part.channel_block != whole.channel_block) return {};
+  if (channels % lanes != 0 || part.dims[kChannels] % lanes != 0) return {};
+  return static_cast<size_t>(channels / lanes * whole.strides[kChannels]) *
+         size_of(static_cast<DType>(whole.dtype));
 }
 
 }  // namespace ndtrain

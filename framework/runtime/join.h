@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "framework/graph/graph.h"
+#include "framework/runtime/backend_abi.h"
 
 namespace ndtrain {
 
@@ -25,7 +27,8 @@ class Joins {
   std::vector<std::optional<size_t>> producer_;  // by value: the node that computes it alone
 };
 
-// Where part k of Concat `n` begins in it, in bytes.
-size_t part_offset(const Graph& g, const Node& n, size_t k);
+// Where part k of Concat `n` begins in it, in bytes; nullopt when it begins or ends inside a block
+// of channels. `types`: how the values lie.
+std::optional<size_t> part_offset(std::span<const ndt_tensor_type> types, const Node& n, size_t k);
 
 }  // namespace ndtrain

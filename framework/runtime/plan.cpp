@@ -9,6 +9,7 @@
 #include "framework/graph/passes.h"
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/join.h"
+#include "framework/runtime/layout.h"
 #include "framework/runtime/program.h"
 
 namespace ndtrain {
@@ -23,19 +24,15 @@ uint64_t constant_id(const Tensor& t) {
 // Asks the backend about every node, and gathers what it says.
 class Preparation {
  public:
-  Preparation(const Graph& g, const Device& device, const std::set<ValueId>& bound)
+  Preparation(const Graph& g, std::span<const ndt_tensor_type> types, const Device& device,
+              const std::set<ValueId>& bound)
       : g_(g),
+        types_(types),
         device_(device),
         bound_(bound),
         kernels_(g.nodes().size()),
         plans_(g.nodes().size()),
-        outer_stride_(g.nodes().size(), 0) {}
-
-  ~Preparation() {
-    for (ndt_kernel* k : kernels_) {
-      if (k) device_.abi().release(k);
-    }
-  }
+        whole_(g.nodes().size(), kNone) {}
 
   // Concats that need no copy: see join.h. Asks for the kernels of their parts.
   void join() {
@@ -43,14 +40,13 @@ class Preparation {
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
       const std::vector<size_t> producers = joins.part_producers(n);
-      if (producers.empty()) continue;
-      const int64_t stride = g_.type(n.outputs[0]).shape.strides()[0];
-      for (size_t p : producers) outer_stride_[p] = stride;
+      if (producers.empty() || !part_offset(types_, n, producers.size() - 1)) continue;
+      for (size_t p : producers) whole_[p] = n.outputs[0];
       plans_[i].is_join = std::ranges::all_of(producers, [&](size_t p) { return ask(p).empty(); });
       for (size_t p : producers) {
         if (plans_[i].is_join) continue;
-        outer_stride_[p] = 0;
-        if (kernels_[p]) device_.abi().release(take(p));
+        whole_[p] = kNone;
+        kernels_[p] = {};
       }
     }
   }
@@ -65,7 +61,7 @@ class Preparation {
         reads(n.inputs[0]);
         continue;
       }
-      if (plans_[i].is_join || kernels_[i]) continue;
+      if (plans_[i].is_join || kernels_[i].get()) continue;
       const std::string refusal = ask(i);
       if (refusal.empty()) continue;
       ++refused;
@@ -78,7 +74,7 @@ class Preparation {
   }
 
   std::span<const NodePlan> plans() const { return plans_; }
-  ndt_kernel* take(size_t node) { return std::exchange(kernels_[node], nullptr); }
+  PreparedKernel take(size_t node) { return std::move(kernels_[node]); }
   const std::set<ValueId>& unpacked() const { return unpacked_; }
   size_t workspace() const { return workspace_; }
 
@@ -96,21 +92,34 @@ class Preparation {
     return it->second;
   }
 
-  // Empty when the backend takes the node, else its reason.
+  // Empty when a backend takes the node, else the reasons why none does.
   std::string ask(size_t i) {
+    std::string refusal = ask(i, device_);
+    const Device* fallback = device_.fallback();
+    if (refusal.empty() || !fallback) return refusal;
     const Node& n = g_.nodes()[i];
-    AbiNode node(g_, n);
+    const auto plain = [&](ValueId v) { return v == kNone || is_row_major(types_[index(v)]); };
+    if (!std::ranges::all_of(n.inputs, plain) || !std::ranges::all_of(n.outputs, plain)) {
+      return refusal;
+    }
+    const std::string second = ask(i, *fallback);
+    return second.empty() ? second : refusal + "; " + fallback->backend().name() + ": " + second;
+  }
+
+  std::string ask(size_t i, const Device& device) {
+    const Node& n = g_.nodes()[i];
+    AbiNode node(n, types_);
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const ValueId v = n.inputs[k];
       if (is_constant(v)) node.set_constant(k, g_.value(v).data.data(), id(v));
     }
-    if (outer_stride_[i] > 0) node.set_outer_stride(outer_stride_[i]);
+    if (whole_[i] != kNone) node.set_output_within(types_[index(whole_[i])]);
     ndt_prepared prepared{};
     prepared.struct_size = sizeof prepared;
-    const ndt_status s = device_.abi().prepare(device_.handle(), &node.get(), &prepared);
-    if (s == NDT_UNSUPPORTED) return device_.abi().last_error();
-    device_.backend().check(s, "prepare " + n.op);
-    kernels_[i] = prepared.kernel;
+    const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
+    if (s == NDT_UNSUPPORTED) return device.abi().last_error();
+    device.backend().check(s, "prepare " + n.op);
+    kernels_[i] = PreparedKernel(device, prepared.kernel);
     plans_[i].in_place_inputs = prepared.in_place_inputs;
     workspace_ = std::max(workspace_, prepared.workspace);
     for (size_t k = 0; k < n.inputs.size(); ++k) {
@@ -120,12 +129,13 @@ class Preparation {
   }
 
   const Graph& g_;
+  std::span<const ndt_tensor_type> types_;
   const Device& device_;
   const std::set<ValueId>& bound_;
-  std::vector<ndt_kernel*> kernels_;
+  std::vector<PreparedKernel> kernels_;
   std::vector<NodePlan> plans_;
-  std::vector<int64_t> outer_stride_;  // of a node's output inside a joined one; 0: its own
-  std::set<ValueId> unpacked_;         // constants that a run reads as they are
+  std::vector<ValueId> whole_;  // the joined value in which a node's output lies, or kNone
+  std::set<ValueId> unpacked_;  // constants that a run reads as they are
   std::map<ValueId, uint64_t> ids_;
   size_t workspace_ = 0;
 };
@@ -174,9 +184,10 @@ void order_outputs(Plan::Program& p, const Graph& g, const std::vector<int>& ste
 
 }  // namespace
 
-Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
-    : program_(std::make_unique<Program>(device)) {
-  Program& p = *program_;
+namespace {
+
+// What the caller sees of a graph: its values' numbers, before anything is laid out otherwise.
+void declare(Plan::Program& p, const Graph& g, const PlanOptions& options) {
   p.bindings.assign(g.inputs().begin(), g.inputs().end());
   for (ValueId v : options.bound_params) {
     if (v == kNone || g.value(v).kind != ValueKind::kParam) {
@@ -185,19 +196,36 @@ Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
     p.bindings.push_back(v);
   }
   p.outputs.assign(g.outputs().begin(), g.outputs().end());
-  const std::set<ValueId> bound(p.bindings.begin(), p.bindings.end());
   for (ValueId v : g.params()) {
-    if (!g.value(v).data.defined() && !bound.contains(v)) {
+    if (!g.value(v).data.defined() && std::ranges::find(p.bindings, v) == p.bindings.end()) {
       throw Error("plan: parameter '", g.value(v).name, "' has neither data nor a binding");
     }
   }
   for (size_t i = 0; i < g.value_count(); ++i) p.types.push_back(g.type(static_cast<ValueId>(i)));
+}
 
-  Preparation preparation(g, device, bound);
+std::vector<ValueId> translated(std::span<const ValueId> values, const LaidOut& laid) {
+  std::vector<ValueId> now;
+  for (ValueId v : values) now.push_back(laid.now[index(v)]);
+  return now;
+}
+
+}  // namespace
+
+Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
+    : program_(std::make_unique<Program>(device)) {
+  Program& p = *program_;
+  declare(p, given, options);
+  const LaidOut laid = lay_out(given, device, {p.bindings.begin(), p.bindings.end()});
+  const Graph& g = laid.graph;
+  const std::vector<ValueId> bindings = translated(p.bindings, laid);
+  const std::set<ValueId> bound(bindings.begin(), bindings.end());
+
+  Preparation preparation(g, laid.types, device, bound);
   if (options.reuse_memory) preparation.join();
   preparation.ask_all();
   const Placement placement =
-      place_values(g, preparation.plans(), p.bindings, options.reuse_memory);
+      place_values(g, laid.types, preparation.plans(), bindings, options.reuse_memory);
   auto place = [&](ValueId v) { return v == kNone ? Place{} : placement.places[index(v)]; };
 
   std::vector<int> step_of_value(g.value_count(), -1);
@@ -226,7 +254,7 @@ Plan::Plan(const Graph& g, const Device& device, PlanOptions options)
   p.arena_bytes = placement.arena_bytes;
   p.workspace_bytes = preparation.workspace();
   p.copied_outputs = placement.copied_outputs;
-  for (ValueId v : p.outputs) p.output_places.push_back(place(v));
+  for (ValueId v : g.outputs()) p.output_places.push_back(place(v));
 
   std::set<ValueId> needed = preparation.unpacked();
   for (int k : p.copied_outputs) {

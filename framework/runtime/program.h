@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "framework/runtime/plan.h"
@@ -10,8 +11,31 @@
 
 namespace ndtrain {
 
+// A kernel and the device that made it, to which it goes back.
+class PreparedKernel {
+ public:
+  PreparedKernel() = default;
+  PreparedKernel(const Device& device, ndt_kernel* kernel) : device_(&device), kernel_(kernel) {}
+  PreparedKernel(PreparedKernel&& o) noexcept { *this = std::move(o); }
+  PreparedKernel& operator=(PreparedKernel&& o) noexcept {
+    std::swap(device_, o.device_);
+    std::swap(kernel_, o.kernel_);
+    return *this;
+  }
+  ~PreparedKernel() {
+    if (kernel_) device_->abi().release(kernel_);
+  }
+
+  const ndt_kernel* get() const { return kernel_; }
+  const Device& device() const { return *device_; }
+
+ private:
+  const Device* device_ = nullptr;
+  ndt_kernel* kernel_ = nullptr;
+};
+
 struct Step {
-  ndt_kernel* kernel = nullptr;
+  PreparedKernel kernel;
   std::vector<Place> inputs, outputs;
   std::string op, name;
   std::vector<int> completes;  // outputs of the plan that are ready after it
@@ -19,9 +43,6 @@ struct Step {
 
 struct Plan::Program {
   explicit Program(const Device& d) : device(d) {}
-  ~Program() {
-    for (const Step& s : steps) device.abi().release(s.kernel);
-  }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 

@@ -6,6 +6,7 @@
 
 #include "framework/runtime/arena.h"
 #include "framework/runtime/join.h"
+#include "framework/runtime/layout.h"
 
 namespace ndtrain {
 namespace {
@@ -13,8 +14,10 @@ namespace {
 // Values that share one storage, by their common root.
 class Storages {
  public:
-  Storages(const Graph& g, std::span<const NodePlan> nodes, bool reuse)
+  Storages(const Graph& g, std::span<const ndt_tensor_type> types, std::span<const NodePlan> nodes,
+           bool reuse)
       : g_(g),
+        types_(types),
         root_(g.value_count()),
         offset_(g.value_count(), 0),
         last_(g.value_count(), -1),
@@ -51,7 +54,7 @@ class Storages {
     const ValueId whole = n.outputs[0];
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       join(n.inputs[k], whole);
-      offset_[index(n.inputs[k])] = part_offset(g_, n, k);
+      offset_[index(n.inputs[k])] = part_offset(types_, n, k).value();
       first_[index(whole)] = std::min(first_[index(whole)], first_[index(n.inputs[k])]);
     }
   }
@@ -77,12 +80,13 @@ class Storages {
   bool may_write_over(const Node& n, ValueId v, ValueId y, int node) const {
     const ValueId x = root(v);
     return g_.value(x).kind == ValueKind::kComputed && !fixed_.contains(x) && last(x) == node &&
-           g_.type(x).bytes() == g_.type(y).bytes() &&
+           extent_bytes(types_[index(x)]) == extent_bytes(types_[index(y)]) &&
            std::ranges::count_if(n.inputs, [&](ValueId o) { return o != kNone && root(o) == x; }) ==
                1;
   }
 
   const Graph& g_;
+  std::span<const ndt_tensor_type> types_;
   std::vector<ValueId> root_;
   std::vector<size_t> offset_;
   std::vector<int> last_, first_;  // by root: the steps between which it is needed
@@ -98,9 +102,10 @@ bool is_view(const Node& n) {
   return false;
 }
 
-Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
-                       std::span<const ValueId> bindings, bool reuse) {
-  const Storages storages(g, nodes, reuse);
+Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
+                       std::span<const NodePlan> nodes, std::span<const ValueId> bindings,
+                       bool reuse) {
+  const Storages storages(g, types, nodes, reuse);
   Placement p;
   p.places.resize(g.value_count());
   for (size_t i = 0; i < g.value_count(); ++i) {
@@ -126,7 +131,7 @@ Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
     if (storages.root(v) != v || storages.first(v) < 0) continue;
     if (p.places[i].kind != Place::Kind::kAbsent) continue;
     const int forever = static_cast<int>(g.nodes().size());
-    blocks.push_back({.bytes = g.type(v).bytes(),
+    blocks.push_back({.bytes = extent_bytes(types[i]),
                       .first = reuse ? storages.first(v) : 0,
                       .last = reuse ? storages.last(v) : forever});
     owner.push_back(v);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/graph/graph.h"
+#include "framework/runtime/backend_abi.h"
 
 namespace ndtrain {
 
@@ -38,8 +39,10 @@ struct Placement {
 // True for ops that only reshape.
 bool is_view(const Node& n);
 
-// `bindings` are given by the caller at every run. `reuse`: values may share bytes at all.
-Placement place_values(const Graph& g, std::span<const NodePlan> nodes,
-                       std::span<const ValueId> bindings, bool reuse);
+// `types`: how the values lie. `bindings` are given by the caller at every run. `reuse`: values may
+// share bytes at all.
+Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
+                       std::span<const NodePlan> nodes, std::span<const ValueId> bindings,
+                       bool reuse);
 
 }  // namespace ndtrain

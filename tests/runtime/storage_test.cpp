@@ -6,6 +6,7 @@
 #include <map>
 
 #include "framework/core/rng.h"
+#include "framework/runtime/layout.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -131,8 +132,8 @@ TEST(Storage, SharedMemoryIsNeverReadAfterItIsOverwritten) {
     const std::vector<NodePlan> plans = random_plans(g, seed);
     std::vector<ValueId> bindings(g.inputs().begin(), g.inputs().end());
     if (seed % 3 == 0) bindings.push_back(g.params()[0]);
-    const Placement shared = place_values(g, plans, bindings, true);
-    const Placement apart = place_values(g, plans, bindings, false);
+    const Placement shared = place_values(g, row_major_types(g), plans, bindings, true);
+    const Placement apart = place_values(g, row_major_types(g), plans, bindings, false);
     EXPECT_EQ(first_corruption(g, plans, shared), "") << "seed " << seed;
     EXPECT_EQ(first_corruption(g, plans, apart), "") << "seed " << seed;
     EXPECT_LE(shared.arena_bytes, apart.arena_bytes);
@@ -147,7 +148,7 @@ TEST(Storage, AChainOfElementwiseNodesWorksInPlace) {
   for (int i = 0; i < 10; ++i) v = g.add1("Relu", {v});
   g.mark_output(g.add1("Neg", {v}));
   std::vector<NodePlan> plans(g.nodes().size(), NodePlan{.in_place_inputs = 1});
-  EXPECT_EQ(place_values(g, plans, g.inputs(), true).arena_bytes, 4096U);
+  EXPECT_EQ(place_values(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 4096U);
 }
 
 TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {
@@ -158,7 +159,7 @@ TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {
   g.mark_output(y);
   g.mark_output(x);
   const std::vector<NodePlan> plans = {{.in_place_inputs = 1}, {.is_view = true}};
-  const Placement p = place_values(g, plans, g.inputs(), true);
+  const Placement p = place_values(g, row_major_types(g), plans, g.inputs(), true);
   EXPECT_EQ(p.arena_bytes, 0U);
   EXPECT_EQ(p.places[index(y)], (Place{Place::Kind::kOutput, 0}));
   EXPECT_EQ(p.copied_outputs, (std::vector<int>{1, 2}));

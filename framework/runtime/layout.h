@@ -1,0 +1,32 @@
+// How values lie in memory while a plan runs: row-major, unless the backend would rather have them
+// otherwise (channels in blocks, channels last). The pass asks the backend about every node in
+// order and puts a Reorder wherever a value lies otherwise than its reader wants it, once for each
+// value and layout. Inputs, outputs and constants of a graph stay row-major.
+#pragma once
+
+#include <set>
+#include <vector>
+
+#include "framework/runtime/backend.h"
+
+namespace ndtrain {
+
+struct LaidOut {
+  Graph graph;                         // the original's nodes, and Reorders
+  std::vector<ndt_tensor_type> types;  // by value of `graph`
+  std::vector<ValueId> now;            // by value of the original: what it is in `graph`, or kNone
+};
+
+// `bound` are the values that the caller gives at every run.
+LaidOut lay_out(const Graph& g, const Device& device, const std::set<ValueId>& bound);
+
+// Of every value, row-major.
+std::vector<ndt_tensor_type> row_major_types(const Graph& g);
+
+bool is_row_major(const ndt_tensor_type& t);
+// The same bytes in the same order: dims of one element do not matter.
+bool lie_alike(const ndt_tensor_type& a, const ndt_tensor_type& b);
+// From the first element to the last, both included, with gaps and padding lanes.
+size_t extent_bytes(const ndt_tensor_type& t);
+
+}  // namespace ndtrain

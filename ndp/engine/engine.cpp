@@ -23,10 +23,19 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+Status normalize_timed(const Image& crop, const Preprocess& preprocess, float* to,
+                       PhotoCost& cost) {
+  const Stopwatch watch;
+  normalize(crop, preprocess, to);
+  cost.normalise_s += watch.seconds();
+  return {};
+}
+
 // One buffer of the ring: owned by exactly one stage at a time.
 struct Slot {
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
+  std::vector<Image> crops;  // by place; empty where there was none and the file was read
   std::vector<Status> status;
   std::vector<PhotoCost> costs;
   std::vector<size_t> good;  // items whose rows are in `input`, in order
@@ -38,8 +47,9 @@ using SlotPtr = std::unique_ptr<Slot>;
 class Pipeline {
  public:
   Pipeline(const Preprocess& preprocess, const EngineOptions& options,
-           const std::function<std::string(size_t)>& name, const Engine::Open& open)
-      : preprocess_(preprocess), options_(options), name_(name), open_(open) {
+           const std::function<std::string(size_t)>& name, const Engine::Open& open,
+           const Engine::Crops* crops)
+      : preprocess_(preprocess), options_(options), name_(name), open_(open), crops_(crops) {
     for (int i = 0; i < options.ring; ++i) free_.push(std::make_unique<Slot>());
   }
 
@@ -65,7 +75,7 @@ class Pipeline {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  // load_s and bytes are the loader's, preprocess_s the second stage's, until stop().
+  // load_s, bytes and crops are the loader's, preprocess_s the second stage's, until stop().
   EngineStats stats;
 
  private:
@@ -91,13 +101,26 @@ class Pipeline {
       Slot& s = **slot;
       s.items.assign(part.begin(), part.end());
       s.files.clear();
-      for (size_t item : part) {
-        s.files.push_back(open_(item));
-        if (s.files.back().ok()) stats.bytes += static_cast<int64_t>(s.files.back()->size());
-      }
+      s.crops.resize(part.size());
+      for (size_t i = 0; i < part.size(); ++i) load_photo(s, i);
       stats.load_s += watch.seconds();
       loaded_.push(std::move(*slot));
     }
+  }
+
+  void load_photo(Slot& s, size_t i) {
+    if (crops_) {
+      Image& crop = s.crops[i];
+      if (crop.rgb.empty()) crop = Image(preprocess_.img_size, preprocess_.img_size);
+      if (crops_->find(s.items[i], crop.rgb)) {
+        ++stats.crops;
+        s.files.emplace_back(std::string());
+        return;
+      }
+      crop = {};
+    }
+    s.files.push_back(open_(s.items[i]));
+    if (s.files.back().ok()) stats.bytes += static_cast<int64_t>(s.files.back()->size());
   }
 
   void preprocess_all() {
@@ -119,9 +142,7 @@ class Pipeline {
     float* rows = s.input.mutable_as<float>().data();
     shared_threads().parallel_for(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        s.status[i] = s.files[i].ok() ? preprocess_photo(name_(s.items[i]), *s.files[i],
-                                                         preprocess_, rows + i * values, s.costs[i])
-                                      : s.files[i].status();
+        s.status[i] = preprocess_one(s, i, rows + i * values);
       }
     });
     s.good.clear();
@@ -136,6 +157,17 @@ class Pipeline {
     }
   }
 
+  Status preprocess_one(Slot& s, size_t i, float* to) {
+    PhotoCost& cost = s.costs[i];
+    if (crops_ && !s.crops[i].rgb.empty())
+      return normalize_timed(s.crops[i], preprocess_, to, cost);
+    if (!s.files[i].ok()) return s.files[i].status();
+    const Result<Image> crop = crop_photo(name_(s.items[i]), *s.files[i], preprocess_, cost);
+    if (!crop.ok()) return crop.status();
+    if (crops_) crops_->keep(s.items[i], *crop);
+    return normalize_timed(*crop, preprocess_, to, cost);
+  }
+
   Shape input_shape(int64_t n) const {
     const int64_t side = preprocess_.img_size;
     return preprocess_.layout == Layout::kNchw ? Shape{n, 3, side, side} : Shape{n, side, side, 3};
@@ -145,6 +177,7 @@ class Pipeline {
   const EngineOptions& options_;
   const std::function<std::string(size_t)>& name_;
   const Engine::Open& open_;
+  const Engine::Crops* crops_;
   HandOff<SlotPtr> free_, loaded_, ready_;
   std::mutex mutex_;
   std::exception_ptr failure_;
@@ -182,11 +215,7 @@ Result<Image> crop_photo(const std::string& name, std::string_view file,
 Status preprocess_photo(const std::string& name, std::string_view file,
                         const Preprocess& preprocess, float* out, PhotoCost& cost) {
   const Result<Image> image = crop_photo(name, file, preprocess, cost);
-  if (!image.ok()) return image.status();
-  const Stopwatch normalising;
-  normalize(*image, preprocess, out);
-  cost.normalise_s += normalising.seconds();
-  return {};
+  return image.ok() ? normalize_timed(*image, preprocess, out, cost) : image.status();
 }
 
 Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
@@ -200,12 +229,12 @@ Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions optio
 
 EngineStats Engine::run(std::span<const size_t> items,
                         const std::function<std::string(size_t)>& name, const Open& open,
-                        const OnBatch& on_batch) {
+                        const OnBatch& on_batch, const Crops* crops) {
   const Stopwatch wall;
   EngineStats stats;
   double infer_s = 0;
   {
-    Pipeline pipeline(preprocess_, options_, name, open);
+    Pipeline pipeline(preprocess_, options_, name, open, crops);
     pipeline.start(items);
     while (std::optional<SlotPtr> slot = pipeline.next()) {
       Slot& s = **slot;
@@ -232,6 +261,7 @@ EngineStats Engine::run(std::span<const size_t> items,
     pipeline.stop();
     pipeline.rethrow();
     stats.bytes = pipeline.stats.bytes;
+    stats.crops = pipeline.stats.crops;
     stats.load_s = pipeline.stats.load_s;
     stats.preprocess_s = pipeline.stats.preprocess_s;
   }

@@ -1,6 +1,7 @@
 // The engine runs photos through an extractor: load | decode and preprocess | infer, each stage on
 // its own thread over a ring of buffers with ownership hand-off, so that disk and processor stay
-// busy. Decoding and inference share the process's thread pool.
+// busy. Decoding and inference share the process's thread pool. Photos whose crops were kept are
+// not read or decoded again.
 #pragma once
 
 #include <functional>
@@ -25,6 +26,7 @@ struct EngineStats {
   int64_t skipped = 0;      // whole, but in a format we do not read
   int64_t warnings = 0;     // harmless decoder warnings
   int64_t bytes = 0;        // of photo files read
+  int64_t crops = 0;        // photos that came from kept crops
   double load_s = 0, preprocess_s = 0, infer_s = 0;  // busy time of each stage
   // What the second stage's threads spent on its steps, added up.
   double decode_s = 0, resize_s = 0, normalise_s = 0;
@@ -41,6 +43,14 @@ class Engine {
  public:
   // Reads photo number `item`; called on the loading thread.
   using Open = std::function<Result<std::string>(size_t item)>;
+  // Crops (ndp/engine/crops.h) that are kept from run to run.
+  struct Crops {
+    // Called on the loading thread: copies the crop of `item` to preprocess.values() bytes, if
+    // there.
+    std::function<bool(size_t item, std::span<uint8_t> to)> find;
+    // Called on the threads that decode, for each photo that was decoded.
+    std::function<void(size_t item, const Image& crop)> keep;
+  };
   // Called on the caller's thread, batches in order. `items` are the photos that came out,
   // `outputs` the extractor's outputs with one row each (empty when none came out). Returning
   // false stops the run.
@@ -57,7 +67,7 @@ class Engine {
   // Runs `items`; `name(item)` is the file's name, against which its content is checked. Throws
   // what a stage throws; bad photos are reported and never stop the run.
   EngineStats run(std::span<const size_t> items, const std::function<std::string(size_t)>& name,
-                  const Open& open, const OnBatch& on_batch);
+                  const Open& open, const OnBatch& on_batch, const Crops* crops = nullptr);
 
  private:
   BatchPlans& extractor_;

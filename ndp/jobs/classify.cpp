@@ -68,7 +68,11 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
   auto open = [&](size_t i) {
     return fs.read(join(set.root, set.photos[i].path), limits::kPhotoFile);
   };
-  return engine.run(photos, name, open, [&](const Engine::Batch& batch) {
+  const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
+    return set.photos[i].digest;
+  };
+  const Engine::Crops crops = options.crops ? options.crops->with(digest) : Engine::Crops();
+  const auto classify_batch = [&](const Engine::Batch& batch) {
     std::vector<Classification> results;
     for (size_t row = 0; row < batch.items.size(); ++row) {
       const Tensor& logits = batch.outputs[0];
@@ -78,7 +82,8 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
                                        set.photos[photo].label, options.k));
     }
     return on_classified(results, batch.bad);
-  });
+  };
+  return engine.run(photos, name, open, classify_batch, options.crops ? &crops : nullptr);
 }
 
 }  // namespace ndtrain

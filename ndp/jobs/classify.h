@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ndp/engine/engine.h"
+#include "ndp/engine/crops.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
 
@@ -29,6 +29,7 @@ struct Classification {
 struct ClassifyOptions {
   int64_t k = 5;
   int64_t batch = 32;
+  CropCache* crops = nullptr;  // where crops are kept, if they are
 };
 
 // Called batch by batch on the caller's thread; returning false stops.

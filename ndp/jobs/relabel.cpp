@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace ndtrain {
@@ -17,11 +18,11 @@ class Relabel {
         db_(db),
         fs_(fs),
         clock_(clock),
-        progress_(progress) {}
+        progress_(progress),
+        cache_(config.cache.empty() ? default_cache_directory() : config.cache) {}
 
   RelabelResult run() {
-    const std::string cache = config_.cache.empty() ? default_cache_directory() : config_.cache;
-    const auto catalogue = open_catalogue(fs_, cache, config_.photos);
+    const auto catalogue = open_catalogue(fs_, cache_, config_.photos);
     set_ = all_photos(fs_, *catalogue, config_.photos, progress_);
     if (set_.photos.empty() && set_.quarantined.empty())
       throw Error(config_.photos, ": there are no photos");
@@ -67,9 +68,16 @@ class Relabel {
 
   void label(const std::vector<size_t>& todo) {
     int64_t done = 0;
+    std::unique_ptr<SegmentStore> store;
+    std::optional<CropCache> crops;
+    if (config_.keep_crops) {
+      store = SegmentStore::open(fs_, clock_, join(cache_, "features")).or_throw();
+      crops.emplace(*store, model_.preprocess);
+    }
     progress_.begin("labelling", static_cast<int64_t>(todo.size()), "photos");
     result_.engine = classify(
-        model_, device_, fs_, set_, todo, {.k = config_.k, .batch = config_.batch},
+        model_, device_, fs_, set_, todo,
+        {.k = config_.k, .batch = config_.batch, .crops = crops ? &*crops : nullptr},
         [&](std::span<const Classification> results, std::span<const BadPhoto> bad) {
           put(results);
           for (const BadPhoto& b : bad) {
@@ -85,6 +93,7 @@ class Relabel {
           return !result_.interrupted;
         });
     progress_.end();
+    if (store) store->close().or_throw();
   }
 
   void put(std::span<const Classification> results) {
@@ -108,6 +117,7 @@ class Relabel {
   Fs& fs_;
   Clock& clock_;
   Progress& progress_;
+  const std::string cache_;
   PhotoSet set_;
   std::vector<int64_t> ids_;        // of each photo in the database
   std::vector<int64_t> class_ids_;  // of each output of the model

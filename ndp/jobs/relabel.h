@@ -16,7 +16,8 @@ struct RelabelConfig {
   std::string collection = std::string(kDefaultCollection), task = std::string(kDefaultTask);
   std::string cache = {};  // "": default_cache_directory()
   int64_t k = 5, batch = 32;
-  bool dry_run = false;  // only counts
+  bool keep_crops = false;  // in the cache, so that the next version needs no decoding
+  bool dry_run = false;     // only counts
 };
 
 struct RelabelResult {

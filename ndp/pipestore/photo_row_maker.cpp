@@ -197,12 +197,13 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
     if (!s.ok()) log::warn("features are not kept for the next time: {}", s.message());
     keep = s.ok();
   };
-  const size_t without_features = missing.size();
-  made.made_from["features"] += places.size() - without_features;
-  extract_crops(
-      missing, [&](size_t i) { return photo(i).digest; }, made_row, made);
-  made.made_from["crops"] += without_features - missing.size();
+  made.made_from["features"] += places.size() - missing.size();
   if (missing.empty()) return rows;
+  CropCache kept(*cache_, n.preprocess());
+  const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
+    return photo(i).digest;
+  };
+  const Engine::Crops crops = kept.with(digest);
   for (std::span<const size_t> rest = missing; !rest.empty() && !given_up();) {
     const size_t piece = next_piece(rest.size());
     size_t done = 0;
@@ -212,51 +213,21 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
         [&](const Engine::Batch& batch) {
           std::vector<std::string> fresh = n.rows(batch.outputs, batch.items.size());
           for (size_t r = 0; r < fresh.size(); ++r) made_row(batch.items[r], std::move(fresh[r]));
-          made.made_from["photos"] += fresh.size();
           for (const BadPhoto& b : batch.bad) {
             made.bad.push_back({places[b.item], b.reason.message()});
           }
           done += batch.items.size() + batch.bad.size();
           return !given_up() && (!config_.courtesy || !config_.courtesy->busy());
-        });
+        },
+        &crops);
     add_stages(stats, made);
+    const auto from_crops = static_cast<uint64_t>(std::min(stats.crops, stats.photos));
+    made.made_from["crops"] += from_crops;
+    made.made_from["photos"] += static_cast<uint64_t>(stats.photos) - from_crops;
     rest = rest.subspan(done);
   }
   if (const Status s = cache_->flush(); !s.ok()) log::warn("feature cache: {}", s.message());
   return rows;
-}
-
-// Photos whose crops are kept need no decoding; they leave `missing`.
-void PhotoRowMaker::extract_crops(std::vector<size_t>& missing,
-                                  const std::function<Digest(size_t)>& digest,
-                                  const std::function<void(size_t, std::string)>& made_row,
-                                  Made& made) {
-  Network& n = *network_;
-  const Digest group = crop_group(n.preprocess());
-  std::vector<size_t> with, without;
-  for (const size_t i : missing) (cache_->contains(group, digest(i)) ? with : without).push_back(i);
-  for (size_t begin = 0, piece = 0; begin < with.size() && !given_up(); begin += piece) {
-    piece = next_piece(std::min(static_cast<size_t>(config_.batch), with.size() - begin));
-    const auto start = std::chrono::steady_clock::now();
-    std::vector<std::string> crops;
-    std::vector<size_t> items;
-    for (size_t k = begin; k < begin + piece; ++k) {
-      std::string crop(n.preprocess().values(), '\0');
-      const auto found =
-          cache_->get(group, digest(with[k]), std::as_writable_bytes(std::span(crop)));
-      const bool whole = found.ok() && found->bytes == crop.size();
-      (whole ? items : without).push_back(with[k]);
-      if (whole) crops.push_back(std::move(crop));
-    }
-    if (items.empty()) continue;
-    const std::vector<std::string_view> views(crops.begin(), crops.end());
-    std::vector<std::string> rows =
-        n.rows(infer_crops(n.plans(), n.preprocess(), views), items.size());
-    for (size_t k = 0; k < items.size(); ++k) made_row(items[k], std::move(rows[k]));
-    made.stages["extract"] += seconds_since(start);
-  }
-  missing = std::move(without);
-  std::ranges::sort(missing);
 }
 
 RowMaker::Made PhotoRowMaker::features(std::span<const size_t> places) {
@@ -291,13 +262,20 @@ RowMaker::Made PhotoRowMaker::crops(std::span<const size_t> places, bool packed)
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
   std::vector<PhotoCost> costs(places.size());
+  CropCache kept(*cache_, preprocess_);
   shared_threads().parallel_for(
       static_cast<int64_t>(places.size()), 1, [&](int64_t from, int64_t to) {
         for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
-          const Result<std::string> file = read(places[i]);
-          const Result<Image> image = file.ok() ? crop_photo(inventory_.photos[places[i]].path,
-                                                             *file, preprocess_, costs[i])
-                                                : Result<Image>(file.status());
+          const StorePhoto& photo = inventory_.photos[places[i]];
+          const auto image = [&]() -> Result<Image> {
+            Image crop(preprocess_.img_size, preprocess_.img_size);
+            if (kept.get(photo.digest, crop.rgb)) return crop;
+            const Result<std::string> file = read(places[i]);
+            if (!file.ok()) return file.status();
+            Result<Image> made_now = crop_photo(photo.path, *file, preprocess_, costs[i]);
+            if (made_now.ok()) kept.put(photo.digest, *made_now);
+            return made_now;
+          }();
           if (!image.ok()) {
             reasons[i] = image.status().message();
             continue;

@@ -25,7 +25,7 @@ struct PhotoRowConfig {
   // there are such); "none"; or a CSV file,class.
   std::string labels = "folder";
   std::string cache;        // where the catalogue and the features are kept
-  int64_t cache_bytes = 0;  // of features; 0: a tenth of the volume
+  int64_t cache_bytes = 0;  // of features and crops; 0: a tenth of the volume
   int64_t batch = 32;
   // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
   uint32_t shard = 0, shards = 1;
@@ -68,8 +68,6 @@ class PhotoRowMaker : public RowMaker {
   // A row of the extractor's outputs for each place: from the cache, from a kept crop, or from the
   // photo; empty where it is bad.
   std::vector<std::string> extract(std::span<const size_t> places, Made& made);
-  void extract_crops(std::vector<size_t>& missing, const std::function<Digest(size_t)>& digest,
-                     const std::function<void(size_t, std::string)>& made_row, Made& made);
 
   PhotoRowConfig config_;
   Devices& devices_;

@@ -7,7 +7,10 @@
 #include <cstring>
 #include <map>
 
+#include "framework/core/clock.h"
+#include "framework/core/memory_fs.h"
 #include "framework/graph/passes.h"
+#include "ndp/engine/crops.h"
 #include "tests/graph/model_builder.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
@@ -79,7 +82,8 @@ struct Outcome {
 };
 
 Outcome run(const std::vector<File>& files, const std::vector<size_t>& items,
-            EngineOptions options = {.batch = 8}, const Preprocess& preprocess = kPreprocess) {
+            EngineOptions options = {.batch = 8}, const Preprocess& preprocess = kPreprocess,
+            const Engine::Crops* crops = nullptr) {
   BatchPlans plans = extractor(options.batch, preprocess.layout);
   Engine engine(plans, preprocess, options);
   Outcome o;
@@ -100,7 +104,8 @@ Outcome run(const std::vector<File>& files, const std::vector<size_t>& items,
         for (const BadPhoto& bad : b.bad) o.bad[bad.item] = bad.reason.code();
         o.batches.push_back(b.items.size() + b.bad.size());
         return true;
-      });
+      },
+      crops);
   return o;
 }
 
@@ -124,6 +129,55 @@ TEST(Engine, AFeatureDependsOnItsPhotoAlone) {
               (decltype(together.rows){{i, together.rows.at(i)}}))
         << files[i].name;
   }
+}
+
+class KeptCrops : public ::testing::Test {
+ protected:
+  explicit KeptCrops() {
+    for (const File& f : files_) digests_.push_back(sha256(f.bytes));
+  }
+  std::unique_ptr<SegmentStore> store(int64_t budget) {
+    return SegmentStore::open(fs_, clock_, "cache", {.budget_bytes = budget}).or_throw();
+  }
+  Outcome run_with(SegmentStore& store, const std::vector<File>& files) {
+    CropCache cache(store, kPreprocess);
+    const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
+      return digests_[i];
+    };
+    const Engine::Crops crops = cache.with(digest);
+    return run(files, all_of(files), {.batch = 8}, kPreprocess, &crops);
+  }
+
+  MemoryFs fs_;
+  ManualClock clock_;
+  const std::vector<File> files_ = photos(19);
+  std::vector<Digest> digests_;
+};
+
+TEST_F(KeptCrops, GiveTheSameFeaturesWithoutTheFiles) {
+  const auto cache = store(int64_t{1} << 30);
+  const Outcome first = run_with(*cache, files_);
+  EXPECT_EQ(first.stats.crops, 0);
+  std::vector<File> gone = files_;
+  for (size_t i = 0; i < gone.size(); ++i) {
+    if (i != 7) gone[i].bytes = "gone";
+  }
+  ASSERT_TRUE(cache->remove(crop_group(kPreprocess), digests_[7]).ok());
+  const Outcome second = run_with(*cache, gone);
+  EXPECT_EQ(second.stats.crops, 18);
+  EXPECT_EQ(second.rows, first.rows);
+  EXPECT_EQ(second.rows, run(files_, all_of(files_)).rows);
+}
+
+TEST_F(KeptCrops, NeverPushOutWhatElseIsInTheStore) {
+  constexpr int64_t kBudget = 64 << 10;
+  const auto cache = store(kBudget);
+  const std::vector<std::byte> feature(40 << 10);
+  const Digest extractor = sha256("extractor");
+  ASSERT_TRUE(cache->put(extractor, digests_[0], {}, feature).ok());
+  (void)run_with(*cache, files_);
+  EXPECT_TRUE(cache->contains(extractor, digests_[0]));
+  EXPECT_LE(cache->disk_bytes(), kBudget);
 }
 
 TEST(Engine, FeaturesAreThoseOfThePreprocessedPhoto) {

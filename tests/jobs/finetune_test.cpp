@@ -174,6 +174,7 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
   EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled,
             kClasses * kVal);
   c.dry_run = false;
+  c.keep_crops = true;
   EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled,
             kClasses * kVal);
   EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled, 0);
@@ -185,8 +186,9 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
   again.trainer.seed = 8;
   again.model = r.model;
   const ModelFile newer = load_model(real_fs(), train(again).model);
-  EXPECT_EQ(relabel(c, newer, device_, *db, real_fs(), system_clock(), quiet).labelled,
-            kClasses * kVal);
+  const RelabelResult second = relabel(c, newer, device_, *db, real_fs(), system_clock(), quiet);
+  EXPECT_EQ(second.labelled, kClasses * kVal);
+  EXPECT_EQ(second.engine.crops, kClasses * kVal) << "nothing is decoded again";
   LabelQuery human{.collection = collection, .task = task, .sources = {LabelSource::kHuman}};
   ASSERT_EQ(db->query(human).or_throw().rows.size(), 1U);
   EXPECT_EQ(db->query(human).or_throw().rows[0].class_name, "c2");

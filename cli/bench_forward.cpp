@@ -6,7 +6,7 @@
 #include "cli/bench.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
 
@@ -52,7 +52,7 @@ void declare_bench_forward(ArgsSpec& args) {
 int run_bench_forward(Context& context, const Args& args) {
   const Model model = import_model(context.fs(), args.required("model"));
   const int64_t batch = args.integer("batch");
-  const Graph g = optimize_for_inference(bind(model, batch));
+  const Graph g = inference_graph(model, batch);
   const Plan plan(g, context.device());
   Executor executor(plan);
   std::vector<Tensor> inputs;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "ndp/engine/crops.h"
 
 namespace ndtrain {
@@ -25,8 +25,7 @@ std::optional<std::string> unpack(std::string_view packed, size_t size) {
 
 TunerExtractor::TunerExtractor(const ModelFile& extractor, const Device& device, Spool& spool)
     : model_(extractor),
-      plans_([this](int64_t b) { return optimize_for_inference(bind(model_.model, b)); }, device,
-             kExtractBatch),
+      plans_([this](int64_t b) { return inference_graph(model_.model, b); }, device, kExtractBatch),
       engine_(plans_, model_.preprocess, {.batch = kExtractBatch}),
       spool_(spool) {}
 

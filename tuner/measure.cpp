@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "framework/core/error.h"
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/trainer.h"
 #include "ndp/engine/engine.h"
@@ -93,8 +93,7 @@ class Measurement {
     transfer_ =
         prepare_transfer(model_, names, config_.head, config_.freeze, DType::kF32, config_.seed);
     const Model& first = transfer_.features.empty() ? transfer_.whole : transfer_.extractor;
-    BatchPlans plans([&](int64_t b) { return optimize_for_inference(bind(first, b)); }, device_,
-                     batch_);
+    BatchPlans plans([&](int64_t b) { return inference_graph(first, b); }, device_, batch_);
     plans.plan(batch_);
     Trainer trainer(transfer_.head, transfer_.trainable, device_, {.batch = config_.batch});
   }
@@ -184,8 +183,7 @@ class Measurement {
     const Model head = extract(whole, features, whole.outputs);
     cost.extractor_bytes = parameter_bytes(extractor);
     cost.head_bytes = parameter_bytes(head);
-    BatchPlans plans([&](int64_t b) { return optimize_for_inference(bind(extractor, b)); }, device_,
-                     batch_);
+    BatchPlans plans([&](int64_t b) { return inference_graph(extractor, b); }, device_, batch_);
     std::vector<Tensor> rows;
     const double wall = median_seconds(clock_, config_.budget_s,
                                        [&] { rows = plans.run(std::vector<Tensor>{input_}); });

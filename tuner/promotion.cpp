@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/evaluate.h"
 #include "framework/train/step_graph.h"
@@ -50,9 +50,8 @@ std::optional<int64_t> right_answers(const PublishedModel& version, const Valida
   const ModelFile head = load_model(on.fs, on.models.path(version.head));
   KnownRows known(on.rows, on.classes, version.classes);
   if (known.size() == 0) return 0;
-  BatchPlans plans(
-      [&](int64_t n) { return optimize_for_inference(with_plain_logits(bind(head.model, n))); },
-      on.device, on.batch);
+  BatchPlans plans([&](int64_t n) { return inference_graph(head.model, n, with_plain_logits); },
+                   on.device, on.batch);
   const Evaluation e = evaluate(plans, known, on.row_types);
   return std::llround(e.top1 * static_cast<double>(e.rows));
 }

@@ -1,6 +1,6 @@
 // Conv: y[n,m,o] = b[m] + sum over c, k of x[n,c,o*stride+k*dilation-pad] * w[m,c,k], c in the
 // group of m (ONNX Conv). FusedConv: a Conv, plus a residual, through an activation; what passes
-// make of them.
+// make of them. Beside bf16 the bias may be f32, as sums are.
 #include "framework/ops/conv.h"
 
 #include <algorithm>
@@ -39,11 +39,35 @@ void check_conv_bias(const InferContext& c, size_t i, const Shape& y) {
   }
 }
 
+std::vector<AttrSpec> fused_conv_attrs() {
+  using Kind = AttrSpec::Kind;
+  return conv_attrs({{"activation", Kind::kString, Attr("")},
+                     {"clip_min", Kind::kFloat, Attr(-3.4e38)},
+                     {"clip_max", Kind::kFloat, Attr(3.4e38)}});
+}
+
+ActivationRange activation_range(const Attrs& a) {
+  const std::string& activation = a.s("activation");
+  if (activation == "") return {};
+  if (activation == "Relu") return {.low = 0};
+  if (activation == "Clip") return {a.f("clip_min"), a.f("clip_max")};
+  throw Error("activation is '", activation, "', expected '', Relu or Clip");
+}
+
+void check_residual(const InferContext& c, size_t i, const Shape& y) {
+  if (c.has(i) && c.shape(i) != y) {
+    throw Error("residual ", c.shape(i), " does not have the shape of the output ", y);
+  }
+}
+
 namespace {
 
 void infer(InferContext& c) {
   require(c, 0, is_float, "floating point");
-  for (size_t i = 1; i < c.in.size(); ++i) require_same_dtype(c, 0, i);
+  for (size_t i = 1; i < c.in.size(); ++i) {
+    const bool wide_bias = i == 2 && c.in[0].dtype == DType::kBF16 && c.in[2].dtype == DType::kF32;
+    if (!wide_bias) require_same_dtype(c, 0, i);
+  }
   const Shape y = conv_shape(c.attrs, c.shape(0), c.shape(1)).output();
   check_conv_bias(c, 2, y);
   c.out.push_back({c.in[0].dtype, y});
@@ -51,13 +75,8 @@ void infer(InferContext& c) {
 
 void infer_fused(InferContext& c) {
   infer(c);
-  if (c.has(3) && c.shape(3) != c.out[0].shape) {
-    throw Error("residual ", c.shape(3), " does not have the shape of the output ", c.out[0].shape);
-  }
-  const std::string& activation = c.attrs.s("activation");
-  if (activation != "" && activation != "Relu" && activation != "Clip") {
-    throw Error("activation is '", activation, "', expected '', Relu or Clip");
-  }
+  check_residual(c, 3, c.out[0].shape);
+  activation_range(c.attrs);
 }
 
 void reference(const ReferenceContext& c) {
@@ -72,10 +91,7 @@ void reference(const ReferenceContext& c) {
 
 void fused_reference(const ReferenceContext& c) {
   reference(c);
-  const std::string& activation = c.attrs.s("activation");
-  double low = -INFINITY, high = INFINITY;
-  if (activation == "Relu") low = 0;
-  if (activation == "Clip") low = c.attrs.f("clip_min"), high = c.attrs.f("clip_max");
+  const auto [low, high] = activation_range(c.attrs);
   for (size_t i = 0; i < c.out[0].size(); ++i) {
     double& y = c.out[0][i];
     if (c.has(3)) y += c.in[3][i];
@@ -154,7 +170,6 @@ std::vector<Example> fused_examples() {
 std::vector<OpDef> conv_ops() {
   std::vector<Example> conv = examples();
   for (Example& e : rare_examples()) conv.push_back(std::move(e));
-  using Kind = AttrSpec::Kind;
   return {
       {.name = "Conv",
        .min_inputs = 2,
@@ -169,9 +184,7 @@ std::vector<OpDef> conv_ops() {
       {.name = "FusedConv",
        .min_inputs = 2,
        .max_inputs = 4,
-       .attrs = conv_attrs({{"activation", Kind::kString, Attr("")},
-                            {"clip_min", Kind::kFloat, Attr(-3.4e38)},
-                            {"clip_max", Kind::kFloat, Attr(3.4e38)}}),
+       .attrs = fused_conv_attrs(),
        .complete = complete_conv,
        .infer = infer_fused,
        .reference = fused_reference,

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "framework/core/rng.h"
+#include "framework/graph/inference.h"
 
 namespace ndtrain {
 
@@ -155,9 +156,8 @@ const Model& Trainer::model() {
 
 Evaluation Trainer::evaluate(Dataset& data) {
   const Model& m = model();
-  BatchPlans plans(
-      [&](int64_t batch) { return optimize_for_inference(with_plain_logits(bind(m, batch))); },
-      device_, config_.batch);
+  BatchPlans plans([&](int64_t batch) { return inference_graph(m, batch, with_plain_logits); },
+                   device_, config_.batch);
   return ndtrain::evaluate(plans, data, row_types_);
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "framework/core/limits.h"
+#include "framework/graph/inference.h"
 #include "framework/train/step_graph.h"
 
 namespace ndtrain {
@@ -59,10 +60,8 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
                      std::span<const size_t> photos, const ClassifyOptions& options,
                      const OnClassified& on_classified) {
   BatchPlans plans(
-      [&](int64_t batch) {
-        return optimize_for_inference(with_plain_logits(bind(model.model, batch)));
-      },
-      device, options.batch);
+      [&](int64_t batch) { return inference_graph(model.model, batch, with_plain_logits); }, device,
+      options.batch);
   Engine engine(plans, model.preprocess, {.batch = options.batch});
   auto name = [&](size_t i) { return set.photos[i].path; };
   auto open = [&](size_t i) {

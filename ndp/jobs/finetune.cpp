@@ -7,6 +7,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/graph/inference.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
@@ -130,9 +131,8 @@ class Finetune {
       return;
     }
     cache_ = SegmentStore::open(fs_, clock_, join(config_.cache, "features")).or_throw();
-    BatchPlans plans(
-        [this](int64_t b) { return optimize_for_inference(bind(transfer_.extractor, b)); }, device_,
-        config_.extract_batch);
+    BatchPlans plans([this](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
+                     config_.extract_batch);
     Engine engine(plans, model_.preprocess, {.batch = config_.extract_batch});
     table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, trainer_->row_types(),
                                             config_.memory_limit);

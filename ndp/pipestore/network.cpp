@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "framework/graph/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
@@ -17,8 +18,8 @@ Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labe
       numerics_(numerics_tag(feature_numerics(device))),
       plans_(
           [this](int64_t b) {
-            const Graph g = bind(extractor_.model, b);
-            return optimize_for_inference(has_features() ? g : with_plain_logits(g));
+            return inference_graph(extractor_.model, b,
+                                   has_features() ? nullptr : with_plain_logits);
           },
           device, batch),
       engine_(plans_, extractor_.preprocess, {.batch = batch}) {
@@ -27,10 +28,8 @@ Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labe
   for (const TensorType& t : types_) row_bytes_ += bytes_of_row(t);
   if (!head_) return;
   head_plans_ = std::make_unique<BatchPlans>(
-      [this](int64_t b) {
-        return optimize_for_inference(with_plain_logits(bind(head_->model, b)));
-      },
-      device, batch);
+      [this](int64_t b) { return inference_graph(head_->model, b, with_plain_logits); }, device,
+      batch);
 }
 
 std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_t n) const {

@@ -9,7 +9,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/memory_fs.h"
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "ndp/engine/crops.h"
 #include "tests/graph/model_builder.h"
 #include "tests/photos/photo_factory.h"
@@ -46,7 +46,7 @@ BatchPlans extractor(int64_t max_batch, Layout layout = Layout::kNchw) {
         m.nodes.push_back({"Relu", {"c"}, {"r"}, {}});
         m.nodes.push_back({"GlobalAveragePool", {"r"}, {"p"}, {}});
         m.nodes.push_back({"Flatten", {"p"}, {"features"}, {}});
-        return optimize_for_inference(bind(m, batch));
+        return inference_graph(m, batch);
       },
       testing::cpu(), max_batch);
 }

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "framework/core/rng.h"
-#include "framework/graph/passes.h"
+#include "framework/graph/inference.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
@@ -43,7 +43,7 @@ std::string refusal(std::string_view name, const ZooOptions& options) {
 }
 
 std::vector<double> logits(const Model& m, int64_t batch) {
-  const Graph g = optimize_for_inference(bind(m, batch));
+  const Graph g = inference_graph(m, batch);
   EXPECT_EQ(g.outputs().size(), 1u);
   Tensor x(g.type(g.inputs()[0]));
   const Rng rng(1, "input");

@@ -351,6 +351,30 @@ TEST(QLinearConv, RescalesTheSumWithItsBias) {
               ElementsAre(15, 8));
 }
 
+TEST(FusedQLinearConv, AddsTheResidualBeforeTheActivation) {
+  const DType u = DType::kU8, i = DType::kI8;
+  // (13 - 3) * (2, -2) + (0, 6) = (20, -14); times 0.5 * (1, 0.5) / 2 = (5, -1.75); plus a residual
+  // of (7 - 1, 9 - 1) * 3 / 2 = (9, 12).
+  const std::vector<In> in = {{u, {1, 1, 1}, {13}},
+                              {{}, {0.5}},
+                              {u, {}, {3}},
+                              {i, {2, 1, 1}, {2, -2}},
+                              {{2}, {1, 0.5}},
+                              {i, {2}, {0, 0}},
+                              {{}, {2}},
+                              {u, {}, {10}},
+                              {DType::kI32, {2}, {0, 6}},
+                              {i, {1, 2, 1}, {7, 9}},
+                              {{}, {3}},
+                              {i, {}, {1}}};
+  EXPECT_THAT(run1("FusedQLinearConv", in), ElementsAre(24, 20));
+  const Attrs clip{{"activation", "Clip"}, {"clip_min", 21.0}, {"clip_max", 25.0}};
+  EXPECT_THAT(run1("FusedQLinearConv", in, clip), ElementsAre(22, 20));  // [10.5, 12.5], to even
+  const std::vector<In> alone(in.begin(), in.begin() + 9);
+  EXPECT_THAT(run1("FusedQLinearConv", alone, {{"activation", "Relu"}}), ElementsAre(15, 10));
+  EXPECT_EQ(run1("FusedQLinearConv", alone), run1("QLinearConv", alone));
+}
+
 TEST(QLinearMatMul, GivesTheNumbersOfOnnxsOwnExample) {
   const DType u = DType::kU8;
   EXPECT_THAT(

@@ -43,6 +43,7 @@ TEST_P(Refused, WithAMessageThatSaysWhy) {
 
 const Ints kHuge{int64_t{1} << 40, 1};
 const Ints kSquare{2, 2};
+const TensorType kBytes{DType::kU8, {1, 1, 3}}, kByte{DType::kU8, {}};
 
 const std::vector<Refusal> kConv = {
     {"KernelLarger", "Conv", {f32({1, 1, 2, 2}), f32({1, 1, 3, 3})}, {}, "covers 3 cells"},
@@ -95,6 +96,20 @@ const std::vector<Refusal> kConv = {
      {f32({1, 1, 4}), f32({1, 1, 3}), f32({1}), f32({1, 1, 4})},
      {},
      "residual [1,1,4]"},
+    {"QuantizedResidual",
+     "FusedQLinearConv",
+     {kBytes,
+      f32({}),
+      kByte,
+      {DType::kI8, {1, 1, 3}},
+      f32({}),
+      {DType::kI8, {}},
+      f32({}),
+      kByte,
+      {DType::kI32, {1}},
+      {DType::kU8, {1, 1, 1}}},
+     {},
+     "no scale"},
     {"GradientShape",
      "ConvGradInput",
      {f32({1, 1, 3}), f32({1, 1, 3})},

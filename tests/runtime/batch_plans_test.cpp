@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "framework/graph/inference.h"
 #include "framework/graph/passes.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
@@ -108,7 +109,7 @@ Graph wide_network(int64_t batch) {
              {"GlobalAveragePool", {"c2"}, {"p"}, {}},
              {"Flatten", {"p"}, {"f"}, {}},
              {"Gemm", {"f", "fc"}, {"logits"}, {}}};
-  return optimize_for_inference(bind(m, batch));
+  return inference_graph(m, batch);
 }
 
 TEST(BatchPlans, RowsOfAWideNetworkAreInvariantToo) {

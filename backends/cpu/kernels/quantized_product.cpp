@@ -1,6 +1,7 @@
 // ConvInteger, MatMulInteger: products of bytes summed in i32. QLinearConv, QLinearMatMul: those
-// sums times x_scale * w_scale / y_scale, rounded and saturated. Sums are made on the stack, a
-// block of neighbouring outputs at a time, so that the innermost loop is over contiguous memory.
+// sums times x_scale * w_scale / y_scale, rounded and saturated. FusedQLinearConv: plus a residual,
+// through an activation, before that. Sums are made on the stack, a block of neighbouring outputs
+// at a time, so that the innermost loop is over contiguous memory.
 #include "backends/cpu/kernels/quantize.h"
 
 namespace ndtrain::cpu {
@@ -13,18 +14,57 @@ struct Ports {
   int x, w;
   PerIndex x_zero, w_zero, x_scale, w_scale, y_scale, y_zero;
   bool linear;
+  // FusedQLinearConv.
+  PerIndex residual, r_scale, r_zero;
+  bool fused;
+  float low = -std::numeric_limits<float>::infinity(), high = -low;
 
   explicit Ports(const Node& node)
       : x(0),
-        w(node.op().starts_with("QLinear") ? 3 : 1),
+        w(node.op().find("QLinear") != std::string_view::npos ? 3 : 1),
         x_zero(node, 2),
         w_zero(node, w == 3 ? 5 : 3),
         x_scale(node, w == 3 ? 1 : -1),
         w_scale(node, w == 3 ? 4 : -1),
         y_scale(node, w == 3 ? 6 : -1),
         y_zero(node, w == 3 ? 7 : -1),
-        linear(w == 3) {}
+        linear(w == 3),
+        residual(node, linear ? 9 : -1),
+        r_scale(node, linear ? 10 : -1),
+        r_zero(node, linear ? 11 : -1),
+        fused(node.op() == "FusedQLinearConv") {
+    const std::string_view activation = node.s("activation", "");
+    if (activation == "Relu") {
+      low = 0;
+    } else if (activation == "Clip") {
+      low = static_cast<float>(node.f("clip_min")), high = static_cast<float>(node.f("clip_max"));
+    } else if (!activation.empty()) {
+      unsupported("activation '", activation, "'");
+    }
+    if (residual.port < 0) return;
+    if (residual.n != count(node.out())) invalid("residual is not like y");
+    if (r_scale.port < 0) invalid("the residual has no scale");
+  }
 };
+
+// Outputs [at, at + n) of channel m, whose residual is R.
+template <typename R, typename Y>
+void store_fused(const Ports& p, const void* const* in, const int32_t* sum, int64_t at, int64_t n,
+                 int64_t m, Y* y) {
+  const float y_scale = p.y_scale.scale(in, 0);
+  const float factor = p.x_scale.scale(in, 0) * p.w_scale.scale(in, m) / y_scale;
+  const float low = p.low / y_scale, high = p.high / y_scale;
+  const int32_t zero = p.y_zero.zero(in, 0), r_zero = p.r_zero.zero(in, 0);
+  const bool add = p.residual.port >= 0;
+  const float r_factor = add ? p.r_scale.scale(in, 0) / y_scale : 0;
+  const R* r = add ? as<R>(in[p.residual.port]) + at : nullptr;
+  for (int64_t i = 0; i < n; ++i) {
+    float a = static_cast<float>(sum[i]) * factor;
+    if (add) a += static_cast<float>(r[i] - r_zero) * r_factor;
+    a = a < low ? low : a;
+    y[at + i] = quantized<Y>(a > high ? high : a, zero);
+  }
+}
 
 template <typename Y>
 void store_sums(const Ports& p, const void* const* in, const int32_t* sum, int64_t n, int64_t row,
@@ -116,7 +156,18 @@ std::unique_ptr<Kernel> conv(const Node& node, const Ports& p) {
                       as<W>(in[p.w]) + (m * g.in_channels + c) * g.kh * g.kw, w_zero, row, first, n,
                       sum);
           }
-          store_sums(p, in, sum, n, 0, m, 0, as<Y>(out[0]) + t * g.ow + first);
+          const int64_t at = t * g.ow + first;
+          if constexpr (!std::is_same_v<Y, int32_t>) {
+            if (p.fused && p.residual.dtype == NDT_I8) {
+              store_fused<int8_t>(p, in, sum, at, n, m, as<Y>(out[0]));
+              continue;
+            }
+            if (p.fused) {
+              store_fused<uint8_t>(p, in, sum, at, n, m, as<Y>(out[0]));
+              continue;
+            }
+          }
+          store_sums(p, in, sum, n, 0, m, 0, as<Y>(out[0]) + at);
         }
       }
     });

@@ -1,0 +1,128 @@
+// FusedQLinearConv: a QLinearConv, plus a residual, through an activation; what passes make of
+// DequantizeLinear -> FusedConv -> QuantizeLinear. In units of y_scale, in f32 as in QLinearConv:
+//   a = (sum over c, k of (x - x_zero) * (w - w_zero[m]) + b[m]) * (x_scale * w_scale[m] / y_scale)
+//       + (r - r_zero) * (r_scale / y_scale)
+//   y = saturate(round(clamp(a, low / y_scale, high / y_scale)) + y_zero)
+// with low and high those of the activation. Padding stands for x_zero and adds nothing.
+#include "framework/ops/conv.h"
+#include "framework/ops/quantize.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kX = 0, kW = 3, kYScale = 6, kYZero = 7, kBias = 8, kResidual = 9;
+
+void infer(InferContext& c) {
+  const Shape y = conv_shape(c.attrs, c.shape(kX), c.shape(kW)).output();
+  check_quantized(c, kX);
+  check_quantized(c, kW, y[1]);
+  require(c, kYScale, is_float, "a float dtype");
+  require(c, kYZero, is_byte, "i8 or u8");
+  check_one_or(c, kYScale);
+  check_one_or(c, kYZero);
+  require(
+      c, kBias, [](DType t) { return t == DType::kI32; }, "i32");
+  check_conv_bias(c, kBias, y);
+  if (c.has(kResidual)) {
+    if (!c.has(kResidual + 1)) throw Error("the residual has no scale");
+    check_quantized(c, kResidual);
+    check_residual(c, kResidual, y);
+  }
+  activation_range(c.attrs);
+  c.out.push_back({c.in[kYZero].dtype, y});
+}
+
+void reference(const ReferenceContext& c) {
+  const ConvShape s = conv_shape(c.attrs, c.shape(kX), c.shape(kW));
+  const Shape& y = c.out_shape();
+  const int64_t plane = s.window.out_count(), per_channel = s.terms();
+  const auto channel = [&](size_t i) { return static_cast<int64_t>(i) / plane % y[1]; };
+  std::vector<double> sums(static_cast<size_t>(y.count()), 0.0);
+  for (size_t i = 0; c.has(kBias) && i < sums.size(); ++i) sums[i] = c.in[kBias][channel(i)];
+  const double x_zero = zero_point(c, kX + 2);
+  for_each_product(s, [&](int64_t o, int64_t i, int64_t k) {
+    sums[o] += (c.in[kX][i] - x_zero) * (c.in[kW][k] - zero_point(c, kW + 2, k / per_channel));
+  });
+  const auto [low, high] = activation_range(c.attrs);
+  const float y_scale = scale(c, kYScale);
+  const auto first = static_cast<float>(low) / y_scale, last = static_cast<float>(high) / y_scale;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    float a =
+        static_cast<float>(sums[i]) * (scale(c, kX + 1) * scale(c, kW + 1, channel(i)) / y_scale);
+    if (c.has(kResidual)) {
+      const double r = c.in[kResidual][i] - zero_point(c, kResidual + 2);
+      a += static_cast<float>(r) * (scale(c, kResidual + 1) / y_scale);
+    }
+    a = std::min(std::max(a, first), last);
+    c.out[0][i] = quantized(a, zero_point(c, kYZero), c.out_types[0].dtype);
+  }
+}
+
+int64_t terms(const Attrs& a, std::span<const TensorType> in) {
+  return conv_shape(a, in[kX].shape, in[kW].shape).terms();
+}
+
+ExampleInput bytes(DType t, Shape s) {
+  return ExampleInput::range(std::move(s), t == DType::kU8 ? 0 : -128, t == DType::kU8 ? 255 : 127,
+                             t);
+}
+
+ExampleInput one(double v, DType t = DType::kF32) { return ExampleInput::scalar(v, t); }
+
+ExampleInput each(std::vector<double> v, DType t = DType::kF32) {
+  const Shape s{static_cast<int64_t>(v.size())};
+  ExampleInput e = ExampleInput::given(t, s, std::move(v));
+  e.known = true;
+  return e;
+}
+
+// Of the kinds that calibration makes: zero points 0, weights i8 per channel; then the others.
+std::vector<Example> examples() {
+  const DType u = DType::kU8, i = DType::kI8;
+  const auto bias = [](int64_t n) { return ExampleInput::range({n}, -3000, 3000, DType::kI32); };
+  const ExampleInput scales = each({0.0113, 0.0171, 0.0057, 0.0131}), none = each({0, 0, 0, 0}, i);
+  const Attrs relu{{"activation", "Relu"}}, padded{{"activation", "Relu"}, {"pads", Ints(4, 1)}};
+  const Attrs depthwise{{"activation", "Clip"}, {"clip_min", 0.0},    {"clip_max", 6.0},
+                        {"group", 4},           {"pads", Ints(4, 1)}, {"strides", Ints(2, 2)}};
+  const Attrs clip{{"activation", "Clip"}, {"clip_min", -2.0}, {"clip_max", 3.0}};
+  return {
+      {{bytes(u, {2, 3, 6, 7}), one(0.0213), one(0, u), bytes(i, {4, 3, 3, 3}), scales, none,
+        one(0.217), one(0, u), bias(4)},
+       padded},
+      {{bytes(u, {2, 8, 5, 5}), one(0.0213), one(0, u), bytes(i, {4, 8, 1, 1}), scales, none,
+        one(0.313), one(0, u), bias(4), bytes(u, {2, 4, 5, 5}), one(0.0917), one(0, u)},
+       relu},
+      {{bytes(u, {1, 8, 9, 20}), one(0.0213), one(0, u), bytes(i, {4, 8, 3, 3}), scales, none,
+        one(0.713), one(0, i), bias(4), bytes(i, {1, 4, 9, 20}), one(0.517), one(0, i)},
+       {{"pads", Ints(4, 1)}}},
+      {{bytes(i, {3, 4, 6, 6}), one(0.0171), one(0, i), bytes(i, {4, 1, 3, 3}), scales, none,
+        one(0.0237), one(0, u), bias(4)},
+       depthwise},
+      {{bytes(u, {1, 4, 7, 7}), one(0.0213), one(113, u), bytes(i, {4, 2, 3, 3}), one(0.0131),
+        one(0, i), one(0.113), one(-5, i), ExampleInput::absent(), bytes(u, {1, 4, 5, 5}),
+        one(0.0217), one(3, u)},
+       [&] {
+         Attrs a = clip;
+         a.set("group", int64_t{2});
+         return a;
+       }()},
+      {{bytes(u, {1, 2, 9}), one(0.0213), one(100, u), bytes(i, {4, 2, 3}), scales, none,
+        one(0.217), one(128, u)}},
+  };
+}
+
+}  // namespace
+
+std::vector<OpDef> fused_qlinear_conv_ops() {
+  return {{.name = "FusedQLinearConv",
+           .min_inputs = 8,
+           .max_inputs = 12,
+           .attrs = fused_conv_attrs(),
+           .complete = complete_conv<3>,
+           .infer = infer,
+           .reference = reference,
+           .terms = terms,
+           .examples = examples()}};
+}
+
+}  // namespace ndtrain

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "framework/core/rng.h"
+
 namespace ndtrain::cli {
 
 std::vector<double> timed(double seconds, const std::function<void()>& work) {
@@ -20,6 +22,14 @@ std::vector<double> timed(double seconds, const std::function<void()>& work) {
   }
   std::ranges::sort(times);
   return times;
+}
+
+Tensor random_tensor(const TensorType& type, uint64_t seed) {
+  const Rng rng(seed, "bench");
+  const double spread = size_of(type.dtype) == 1 ? 30 : 1;
+  std::vector<double> values(static_cast<size_t>(type.shape.count()));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = spread * rng.normal(i);
+  return Tensor::from_doubles(type, values);
 }
 
 double median(const std::vector<double>& sorted) {

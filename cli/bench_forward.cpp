@@ -4,8 +4,8 @@
 #include <map>
 
 #include "cli/bench.h"
+#include "cli/bench_layers.h"
 #include "cli/verb.h"
-#include "framework/core/rng.h"
 #include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
@@ -13,31 +13,52 @@
 namespace ndtrain::cli {
 namespace {
 
-Tensor random_tensor(const TensorType& type, uint64_t seed) {
-  const Rng rng(seed, "bench");
-  std::vector<double> values(static_cast<size_t>(type.shape.count()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = rng.normal(i);
-  return Tensor::from_doubles(type, values);
-}
+struct OpTime {
+  std::string op;
+  int nodes = 0;
+  double seconds = 0, operations = 0;
+};
 
 // Time by op, largest first.
-std::string profile_table(const std::vector<Executor::NodeTime>& times) {
-  std::map<std::string, std::pair<double, int>> by_op;
-  double total = 0;
+std::vector<OpTime> by_op(const Graph& g, const std::vector<Executor::NodeTime>& times) {
+  std::map<std::string, double> operations;  // by the name of what a node computes
+  for (const Node& n : g.nodes()) operations[g.value(n.outputs[0]).name] = arithmetic(g, n);
+  std::map<std::string, OpTime> ops;
   for (const auto& t : times) {
-    by_op[t.op].first += t.seconds;
-    ++by_op[t.op].second;
-    total += t.seconds;
+    OpTime& o = ops[t.op];
+    o.op = t.op;
+    ++o.nodes;
+    o.seconds += t.seconds;
+    if (t.op != "Reorder") o.operations += operations[t.name];
   }
-  std::vector<std::pair<std::string, std::pair<double, int>>> rows(by_op.begin(), by_op.end());
-  std::ranges::sort(rows,
-                    [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  std::string out = fmt::format("{:<24}{:>8}{:>12}{:>8}\n", "op", "nodes", "ms", "share");
-  for (const auto& [op, t] : rows) {
-    out += fmt::format("{:<24}{:>8}{:>12.3f}{:>7.1f}%\n", op, t.second, t.first * 1e3,
-                       100 * t.first / total);
+  std::vector<OpTime> rows;
+  for (const auto& [name, o] : ops) rows.push_back(o);
+  std::ranges::sort(rows, std::greater(), &OpTime::seconds);
+  return rows;
+}
+
+// `peak`: operations per second; 0 when it is not known.
+std::string profile_table(const std::vector<OpTime>& rows, double peak) {
+  double total = 0;
+  for (const OpTime& o : rows) total += o.seconds;
+  std::string out = fmt::format("{:<24}{:>8}{:>12}{:>8}{:>9}{:>9}\n", "op", "nodes", "ms", "share",
+                                "GOP/s", "of peak");
+  for (const OpTime& o : rows) {
+    out += fmt::format("{:<24}{:>8}{:>12.3f}{:>7.1f}%", o.op, o.nodes, o.seconds * 1e3,
+                       100 * o.seconds / total);
+    const double rate = o.operations / o.seconds;
+    if (rate > 0) out += fmt::format("{:>9.0f}", rate / 1e9);
+    if (rate > 0 && peak > 0) out += fmt::format("{:>8.0f}%", 100 * rate / peak);
+    out += "\n";
   }
   return out;
+}
+
+// In what most of the graph's sums are made.
+DType precision_of(const Graph& g) {
+  std::map<DType, double> operations;
+  for (const Node& n : g.nodes()) operations[g.type(n.inputs[0]).dtype] += arithmetic(g, n);
+  return std::ranges::max_element(operations, {}, [](const auto& o) { return o.second; })->first;
 }
 
 }  // namespace
@@ -46,7 +67,7 @@ void declare_bench_forward(ArgsSpec& args) {
   args.flag("m,model", "the ONNX file (required)", "FILE");
   args.flag("b,batch", "batch size", "N", "1");
   args.flag("seconds", "run for at least so long", "S", "5");
-  args.flag("profile", "also print the time of each op");
+  args.flag("profile", "also print the time of each op, and its share of this machine's peak");
 }
 
 int run_bench_forward(Context& context, const Args& args) {
@@ -70,9 +91,12 @@ int run_bench_forward(Context& context, const Args& args) {
                      {"numerics", context.device().numerics()}};
   std::string text = table(json);
   if (args.on("profile")) {
+    const double peak = peak_rate(context.device(), precision_of(g));
     executor.set_profiling(true);
     executor.run(inputs);
-    text += "\n" + profile_table(executor.profile());
+    text += "\n" + profile_table(by_op(g, executor.profile()), peak);
+    text += fmt::format("of peak: of {:.0f} GOP/s, a pointwise convolution of 512 channels\n",
+                        peak / 1e9);
   }
   context.print(json, text);
   return kOk;

@@ -11,6 +11,7 @@ VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_intake);
 VERB(bench_labels);
+VERB(bench_layers);
 VERB(bench_relabel);
 VERB(bench_train);
 VERB(bench_upload);
@@ -271,6 +272,10 @@ std::span<const Verb> verbs() {
            "--db URL [--photos N] [--classes C]",
            "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
            declare_bench_labels, run_bench_labels},
+      Verb{"bench layers", "time each layer alone on every backend: what the whole can be at best",
+           "-m FILE [-b N] [-j T] [--seconds S]",
+           "  ndtrain bench layers -m resnet50.onnx -b 16 -j 1\n", declare_bench_layers,
+           run_bench_layers},
       Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
       Verb{"bench upload", "load an upload address, and time its answers",

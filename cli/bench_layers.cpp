@@ -1,0 +1,216 @@
+#include "cli/bench_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <sstream>
+
+#include "cli/bench.h"
+#include "cli/verb.h"
+#include "framework/core/rng.h"
+#include "framework/graph/inference.h"
+#include "framework/graph/op.h"
+#include "framework/onnx/import.h"
+#include "framework/runtime/executor.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr int kFewest = 3;  // runs
+
+bool has_sums(const Node& n) {
+  for (std::string_view op : {"Conv", "FusedConv", "FusedQLinearConv", "MatMul", "Gemm"}) {
+    if (n.op == op) return true;
+  }
+  return false;
+}
+
+// `n` alone: what it reads that is no weight comes from outside.
+Graph alone(const Graph& g, const Node& n) {
+  Graph one;
+  std::vector<ValueId> in;
+  std::map<ValueId, ValueId> seen;
+  for (const ValueId v : n.inputs) {
+    if (v == kNone) {
+      in.push_back(kNone);
+      continue;
+    }
+    auto [it, fresh] = seen.try_emplace(v, kNone);
+    const Value& value = g.value(v);
+    if (fresh) {
+      it->second = !value.data.defined()                ? one.add_input(value.name, value.type)
+                   : value.kind == ValueKind::kConstant ? one.add_constant(value.name, value.data)
+                                                        : one.add_param(value.name, value.data);
+    }
+    in.push_back(it->second);
+  }
+  one.set_outputs(one.add(n.op, std::move(in), n.attrs, static_cast<int>(n.outputs.size())));
+  return one;
+}
+
+// What makes two nodes the same work: their op, shapes, types and attributes.
+std::string work_of(const Graph& g, const Node& n) {
+  std::ostringstream os;
+  os << n.op;
+  for (const ValueId v : n.inputs) {
+    os << ' ';
+    if (v != kNone) os << g.type(v);
+  }
+  for (const auto& [name, attr] : n.attrs) {
+    os << ' ' << name << '=';
+    if (const auto* i = std::get_if<int64_t>(&attr)) os << *i;
+    if (const auto* s = std::get_if<std::string>(&attr)) os << *s;
+    if (const auto* list = std::get_if<Ints>(&attr)) os << Shape(*list);
+  }
+  return os.str();
+}
+
+// Seconds of the node itself, without what brings its inputs into place.
+double time_alone(const Graph& g, const Device& device, double seconds) {
+  const Plan plan(g, device);
+  Executor executor(plan);
+  executor.set_profiling(true);
+  std::vector<Tensor> inputs;
+  for (const ValueId v : plan.bindings()) inputs.push_back(random_tensor(plan.type(v), 1));
+  double best = std::numeric_limits<double>::infinity(), spent = 0;
+  for (int run = 0; run < kFewest || spent < seconds; ++run) {
+    executor.run(inputs);
+    for (const auto& t : executor.profile()) {
+      spent += t.seconds;
+      if (t.op == g.nodes()[0].op) best = std::min(best, t.seconds);
+    }
+  }
+  return best;
+}
+
+std::string text_of(const Shape& s) {
+  std::ostringstream os;
+  os << s;
+  return os.str();
+}
+
+std::string describe(const Graph& g, const Node& n) {
+  const bool quantised = n.op == "FusedQLinearConv";
+  return fmt::format("{} {} {}", n.op, text_of(g.shape(n.inputs[0])),
+                     text_of(g.shape(n.inputs[quantised ? 3 : 1])));
+}
+
+}  // namespace
+
+double arithmetic(const Graph& g, const Node& n) {
+  const OpDef& def = find_op(n.op);
+  if (!has_sums(n) || !def.terms) return 0;
+  std::vector<TensorType> in;
+  for (const ValueId v : n.inputs) {
+    in.push_back(v == kNone ? TensorType{DType::kNone, {}} : g.type(v));
+  }
+  return 2.0 * static_cast<double>(def.terms(n.attrs, in)) *
+         static_cast<double>(g.shape(n.outputs[0]).count());
+}
+
+double peak_rate(const Device& device, DType like) {
+  constexpr int64_t kChannels = 512, kSide = 28;
+  Graph g;
+  const bool bytes = size_of(like) == 1;
+  const DType type = bytes ? DType::kU8 : like;
+  const Shape x = {shared_threads().threads(), kChannels, kSide, kSide};
+  const Shape w = {kChannels, kChannels, 1, 1};
+  std::vector<ValueId> in = {g.add_input("x", {type, x})};
+  const auto constant = [&](const char* name, double value, DType t) {
+    return g.add_constant(name, Tensor::from_doubles({t, {}}, std::vector<double>{value}));
+  };
+  if (bytes) {
+    in.push_back(constant("x_scale", 0.02, DType::kF32));
+    in.push_back(constant("x_zero", 0, DType::kU8));
+    in.push_back(g.add_constant("w", random_tensor({DType::kI8, w}, 2)));
+    in.push_back(constant("w_scale", 0.01, DType::kF32));
+    in.push_back(constant("w_zero", 0, DType::kI8));
+    in.push_back(constant("y_scale", 0.1, DType::kF32));
+    in.push_back(constant("y_zero", 0, DType::kU8));
+  } else {
+    in.push_back(g.add_param("w", random_tensor({type, w}, 2)));
+  }
+  g.mark_output(g.add1(bytes ? "FusedQLinearConv" : "FusedConv", std::move(in)));
+  const double operations = arithmetic(g, g.nodes()[0]);
+  try {
+    return operations / time_alone(g, device, 0.3);
+  } catch (const Error&) {  // no such kernel
+    return 0;
+  }
+}
+
+std::vector<Layer> time_layers(const Graph& g, const std::vector<const Device*>& devices,
+                               double seconds) {
+  std::vector<Layer> layers;
+  std::map<std::string, size_t> known;
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    const double operations = arithmetic(g, n);
+    if (operations == 0) continue;
+    const auto [it, fresh] = known.try_emplace(work_of(g, n), layers.size());
+    if (fresh) {
+      Layer& layer = layers.emplace_back();
+      layer = {.node = i, .operations = operations, .seconds = 0, .fastest = ""};
+      const Graph one = alone(g, n);
+      for (const Device* d : devices) {
+        const double s = time_alone(one, *d, seconds);
+        if (!layer.fastest.empty() && s >= layer.seconds) continue;
+        layer.seconds = s;
+        layer.fastest = d->backend().name();
+      }
+    }
+    ++layers[it->second].count;
+  }
+  return layers;
+}
+
+void declare_bench_layers(ArgsSpec& args) {
+  args.flag("m,model", "the ONNX file (required)", "FILE");
+  args.flag("b,batch", "batch size", "N", "16");
+  args.flag("seconds", "for each layer and backend", "S", "0.2");
+}
+
+int run_bench_layers(Context& context, const Args& args) {
+  const Model model = import_model(context.fs(), args.required("model"));
+  const Graph g = inference_graph(model, args.integer("batch"));
+  std::vector<std::unique_ptr<Device>> opened;
+  std::vector<const Device*> devices = {&context.device()};
+  for (const std::string& name : Backend::available()) {
+    if (name == context.device().backend().name()) continue;
+    opened.push_back(std::make_unique<Device>(Backend::find(name)));
+    devices.push_back(opened.back().get());
+  }
+  std::vector<Layer> layers = time_layers(g, devices, args.number("seconds"));
+  std::ranges::sort(layers, {}, [](const Layer& l) { return -l.seconds * l.count; });
+  Json json = {{"layers", Json::array()}};
+  double total = 0, operations = 0;
+  std::string text =
+      fmt::format("{:>6}{:>10}{:>9}  {:<8}{}\n", "count", "ms each", "GOP/s", "fastest", "layer");
+  for (const Layer& l : layers) {
+    const std::string what = describe(g, g.nodes()[l.node]);
+    text += fmt::format("{:>6}{:>10.3f}{:>9.0f}  {:<8}{}\n", l.count, l.seconds * 1e3,
+                        l.operations / l.seconds / 1e9, l.fastest, what);
+    json["layers"].push_back({{"layer", what},
+                              {"count", l.count},
+                              {"ms", l.seconds * 1e3},
+                              {"gops_per_s", l.operations / l.seconds / 1e9},
+                              {"fastest", l.fastest}});
+    total += l.seconds * l.count;
+    operations += l.operations * l.count;
+  }
+  const auto batch = static_cast<double>(args.integer("batch"));
+  json["bound_ms"] = total * 1e3;
+  json["bound_images_per_s"] = batch / total;
+  json["gops_per_s"] = operations / total / 1e9;
+  text += fmt::format(
+      "all layers at their fastest, nothing between them: {:.1f} ms, {:.1f} images/s, {:.0f} "
+      "GOP/s\n",
+      total * 1e3, batch / total, operations / total / 1e9);
+  context.print(json, text);
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

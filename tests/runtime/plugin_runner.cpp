@@ -83,6 +83,31 @@ Bytes poisoned(size_t size) {
   return b;
 }
 
+// A node as the ABI wants it; points into `node` and `ports`.
+struct AbiNode {
+  AbiNode(const NodeRun& run, const Ports& ports) : attrs(abi_of(run.attrs)) {
+    static std::atomic<uint64_t> next_id{uint64_t{1} << 32};
+    for (size_t i = 0; i < run.in.size(); ++i) {
+      constants.push_back(run.constant[i] ? run.data[i].data() : nullptr);
+      ids.push_back(!run.constant[i] ? 0 : run.first_id ? run.first_id + i : next_id++);
+    }
+    node = {sizeof(ndt_node),
+            run.op.c_str(),
+            ports.in.data(),
+            ports.out.data(),
+            attrs.data(),
+            static_cast<int32_t>(ports.in.size()),
+            static_cast<int32_t>(ports.out.size()),
+            static_cast<int32_t>(attrs.size()),
+            constants.data(),
+            ids.data()};
+  }
+  std::vector<ndt_attr> attrs;
+  std::vector<const void*> constants;
+  std::vector<uint64_t> ids;
+  ndt_node node;
+};
+
 struct OpenDevice {
   explicit OpenDevice(const ndt_backend& a) : abi(a) {
     const ndt_options options{sizeof(ndt_options), 1, 0, nullptr};
@@ -100,53 +125,43 @@ struct OpenDevice {
   ndt_kernel* kernel = nullptr;
 };
 
+// The outputs as they lie, guards cut off.
 std::vector<Bytes> run_once(const OpenDevice& d, const ndt_prepared& prepared, const NodeRun& node,
-                            int in_place) {
+                            const Ports& ports, const std::vector<Bytes>& laid, int in_place) {
   std::vector<const void*> in;
   for (size_t i = 0; i < node.data.size(); ++i) {
     const bool packed = node.constant[i] && (prepared.packed_inputs >> i & 1);
     const bool absent = node.in[i].dtype == DType::kNone;
-    in.push_back(packed || absent ? nullptr : node.data[i].data());
+    in.push_back(packed || absent ? nullptr : laid[i].data());
   }
   std::vector<Bytes> outputs;
   std::vector<void*> out;
-  for (const TensorType& t : node.out) {
-    outputs.push_back(poisoned(t.dtype == DType::kNone ? 0 : t.bytes()));
-    out.push_back(t.dtype == DType::kNone ? nullptr : outputs.back().data());
+  for (const ndt_tensor_type& t : ports.out) {
+    outputs.push_back(poisoned(laid_size(t)));
+    out.push_back(t.dtype == NDT_ABSENT ? nullptr : outputs.back().data());
   }
   if (in_place >= 0) {
-    std::memcpy(out[0], in[in_place], node.out[0].bytes());
+    std::memcpy(out[0], in[in_place], laid[in_place].size());
     in[in_place] = out[0];
   }
   Bytes workspace = poisoned(prepared.workspace);
-  const ndt_status status =
-      d.abi.run(prepared.kernel, d.stream, in.data(), out.data(), workspace.data());
-  EXPECT_EQ(status, NDT_OK) << d.abi.last_error();
+  ndt_stream* stream = nullptr;
+  EXPECT_EQ(d.abi.stream_create(d.device, &stream), NDT_OK);
+  EXPECT_EQ(d.abi.run(prepared.kernel, stream, in.data(), out.data(), workspace.data()), NDT_OK)
+      << d.abi.last_error();
+  d.abi.stream_destroy(stream);
   EXPECT_TRUE(guard_intact(workspace)) << node.op << " wrote past its workspace";
   std::vector<Bytes> results;
-  for (Bytes& b : outputs) {
-    EXPECT_TRUE(guard_intact(b)) << node.op << " wrote past an output";
-    results.emplace_back(b.size() - kGuard, b.data());
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    EXPECT_TRUE(guard_intact(outputs[k])) << node.op << " wrote past an output";
+    const std::string between = check_between(outputs[k].data(), ports.out[k]);
+    EXPECT_TRUE(between.empty()) << node.op << " output " << k << ": " << between;
+    results.push_back(read_back(outputs[k].data(), ports.out[k]));
   }
   return results;
 }
 
 }  // namespace
-
-Bytes::Bytes(size_t size, int fill) : size_(size) {
-  void* memory = nullptr;  // aligned_alloc would want whole multiples of the alignment
-  if (posix_memalign(&memory, 64, std::max<size_t>(size, 1)) != 0) throw std::bad_alloc();
-  data_.reset(static_cast<std::byte*>(memory));
-  if (size) std::memset(data_.get(), fill, size);
-}
-
-Bytes::Bytes(size_t size, const void* from) : Bytes(size) {
-  if (size) std::memcpy(data_.get(), from, size);
-}
-
-bool Bytes::operator==(const Bytes& o) const {
-  return size_ == o.size_ && (size_ == 0 || std::memcmp(data(), o.data(), size_) == 0);
-}
 
 std::unique_ptr<Plugin> Plugin::load(const std::string& path) {
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -179,43 +194,81 @@ void Plugin::set_threads(int threads) {
   abi_ = main_(NDT_ABI_MAJOR, NDT_ABI_MINOR, &host);
 }
 
-std::vector<Bytes> Plugin::run(const NodeRun& node) const {
-  static std::atomic<uint64_t> next_id{1};
-  std::vector<ndt_tensor_type> in, out;
-  for (const TensorType& t : node.in) in.push_back(abi_of(t));
-  for (const TensorType& t : node.out) out.push_back(abi_of(t));
-  const std::vector<ndt_attr> attrs = abi_of(node.attrs);
-  std::vector<const void*> constants;
-  std::vector<uint64_t> ids;
-  for (size_t i = 0; i < node.in.size(); ++i) {
-    constants.push_back(node.constant[i] ? node.data[i].data() : nullptr);
-    ids.push_back(node.constant[i] ? next_id++ : 0);
-  }
-  const ndt_node abi_node{sizeof(ndt_node),
-                          node.op.c_str(),
-                          in.data(),
-                          out.data(),
-                          attrs.data(),
-                          static_cast<int32_t>(in.size()),
-                          static_cast<int32_t>(out.size()),
-                          static_cast<int32_t>(attrs.size()),
-                          constants.data(),
-                          ids.data()};
+Ports plain_ports(const NodeRun& node) {
+  Ports ports;
+  for (const TensorType& t : node.in) ports.in.push_back(abi_of(t));
+  for (const TensorType& t : node.out) ports.out.push_back(abi_of(t));
+  return ports;
+}
+
+std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
+  const AbiNode abi_node(node, ports);
   OpenDevice device(*abi_);
   ndt_prepared prepared{};
-  const ndt_status status = abi_->prepare(device.device, &abi_node, &prepared);
+  if (abi_->prepare(device.device, &abi_node.node, &prepared) == NDT_OK) {
+    device.kernel = prepared.kernel;
+    return {};
+  }
+  const std::string why = abi_->last_error();
+  EXPECT_GT(why.size(), node.op.size()) << node.op << " is refused without a reason";
+  return why;
+}
+
+Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
+  const AbiNode abi_node(node, ports);
+  auto device = std::make_shared<OpenDevice>(*abi_);
+  ndt_prepared prepared{};
+  EXPECT_EQ(abi_->prepare(device->device, &abi_node.node, &prepared), NDT_OK) << abi_->last_error();
+  device->kernel = prepared.kernel;
+  return device;
+}
+
+std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const {
+  if (!abi_->prefer) return {};
+  const AbiNode abi_node(node, now);
+  OpenDevice device(*abi_);
+  Ports wanted = now;
+  const ndt_status status =
+      abi_->prefer(device.device, &abi_node.node, wanted.in.data(), wanted.out.data());
+  if (status == NDT_OK) return wanted;
+  EXPECT_EQ(status, NDT_UNSUPPORTED) << abi_->last_error();
+  EXPECT_NE(std::string(abi_->last_error()).find(node.op), std::string::npos)
+      << "the reason does not name " << node.op << ": " << abi_->last_error();
+  return {};
+}
+
+std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
+  const AbiNode abi_node(node, ports);
+  OpenDevice device(*abi_);
+  ndt_prepared prepared{};
+  const ndt_status status = abi_->prepare(device.device, &abi_node.node, &prepared);
   if (status != NDT_OK) {
     ADD_FAILURE() << path_ << " refuses: " << abi_->last_error();
     return {};
   }
   device.kernel = prepared.kernel;
-  std::vector<Bytes> results = run_once(device, prepared, node, -1);
+  std::vector<Bytes> laid;
+  for (size_t i = 0; i < node.in.size(); ++i) {
+    laid.push_back(lay_out(node.data[i].data(), ports.in[i]));
+  }
+  std::vector<Bytes> results = run_once(device, prepared, node, ports, laid, -1);
+  const auto same = [&](const std::vector<Bytes>& again, const std::string& when) {
+    for (size_t k = 0; k < again.size(); ++k) {
+      EXPECT_TRUE(again[k] == results[k]) << node.op << ": " << when;
+    }
+  };
   for (size_t i = 0; node.in_place && i < node.in.size(); ++i) {
     if (!(prepared.in_place_inputs >> i & 1) || node.in[i].dtype == DType::kNone) continue;
-    if (node.constant[i] || node.in[i].bytes() != node.out[0].bytes()) continue;
-    const std::vector<Bytes> again = run_once(device, prepared, node, static_cast<int>(i));
-    for (size_t k = 0; k < again.size(); ++k) {
-      EXPECT_TRUE(again[k] == results[k]) << node.op << ": in place over input " << i;
+    if (node.constant[i] || laid[i].size() != laid_size(ports.out[0])) continue;
+    same(run_once(device, prepared, node, ports, laid, static_cast<int>(i)),
+         "in place over input " + std::to_string(i));
+  }
+  if (node.streams > 1) {
+    std::vector<std::jthread> streams;
+    for (int i = 0; i < node.streams; ++i) {
+      streams.emplace_back([&] {
+        same(run_once(device, prepared, node, ports, laid, -1), "with other streams at once");
+      });
     }
   }
   return results;

@@ -2,33 +2,15 @@
 // are poisoned with NaN before and guarded behind.
 #pragma once
 
-#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/graph/graph.h"
-#include "framework/runtime/backend_abi.h"
+#include "tests/runtime/laid_out.h"
 
 namespace ndtrain {
-
-// Exactly as many bytes as asked for, 64-byte aligned, so that a sanitizer sees any overrun.
-class Bytes {
- public:
-  explicit Bytes(size_t size, int fill = 0);
-  Bytes(size_t size, const void* from);
-  std::byte* data() { return data_.get(); }
-  const std::byte* data() const { return data_.get(); }
-  size_t size() const { return size_; }
-  bool operator==(const Bytes& o) const;
-
- private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  size_t size_;
-  std::unique_ptr<std::byte[], Free> data_;
-};
 
 struct NodeRun {
   std::string op;
@@ -37,7 +19,15 @@ struct NodeRun {
   std::vector<Bytes> data;          // one per input
   std::vector<bool> constant;       // inputs given at prepare()
   bool in_place = false;            // output 0 over each input that allows it, one after the other
+  int streams = 1;                  // that run it at once, and must agree
+  uint64_t first_id = 0;            // of the constants; 0: ids that nobody had
 };
+
+// How the values of a node lie.
+struct Ports {
+  std::vector<ndt_tensor_type> in, out;
+};
+Ports plain_ports(const NodeRun& node);
 
 class Plugin {
  public:
@@ -51,9 +41,17 @@ class Plugin {
   // How many threads the host lends from now on. Chunks are handed out last first when it is 1.
   void set_threads(int threads);
 
-  // The outputs. Adds a test failure and returns none when anything is refused or guards are
-  // broken.
-  std::vector<Bytes> run(const NodeRun& node) const;
+  // The outputs, row-major. Adds a test failure and returns none when anything is refused or guards
+  // are broken, padding lanes not zero or gaps written to.
+  std::vector<Bytes> run(const NodeRun& node) const { return run(node, plain_ports(node)); }
+  std::vector<Bytes> run(const NodeRun& node, const Ports& ports) const;
+  // Why prepare() refuses; empty if it does not.
+  std::string refusal(const NodeRun& node, const Ports& ports) const;
+  // Prepares the node and keeps its kernel.
+  using Held = std::shared_ptr<void>;
+  Held hold(const NodeRun& node, const Ports& ports) const;
+  // What the plugin would rather have when the inputs lie as in `now`; none: all plain.
+  std::optional<Ports> prefer(const NodeRun& node, const Ports& now) const;
 
  private:
   Plugin() = default;

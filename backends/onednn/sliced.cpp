@@ -1,0 +1,125 @@
+#include "backends/onednn/sliced.h"
+
+#include <cstring>
+
+namespace ndtrain::onednn {
+namespace {
+
+constexpr size_t kLine = 64;
+
+size_t whole_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+}  // namespace
+
+void check_float(const Node& node, bool or_bytes) {
+  const ndt_dtype t = node.in(0).dtype;
+  if (t == NDT_BF16 && !has_avx512()) unsupported("dtype bf16 needs AVX-512");
+  if (t == NDT_F32 || t == NDT_BF16) return;
+  if (!or_bytes || (t != NDT_U8 && t != NDT_I8)) unsupported("it is not for dtype ", name_of(t));
+}
+
+Sliced::Port input_port(int index, const ndt_tensor_type& t, Layout layout) {
+  if (has_gaps(t, layout)) unsupported("input ", index, " has gaps");
+  return {Sliced::Port::Role::kInput, index, image_step(t, layout) * size_of(t.dtype)};
+}
+
+Sliced::Port output_port(int index, const ndt_tensor_type& t, Layout layout) {
+  return {Sliced::Port::Role::kOutput, index, image_step(t, layout) * size_of(t.dtype)};
+}
+
+void set_output(Sliced::Plan& plan, const ndt_tensor_type& t, Layout layout) {
+  const int64_t size = size_of(t.dtype);
+  plan.ports.push_back(output_port(0, t, layout));
+  plan.rows = {1, image_extent(t, layout) * size, 0};
+  if (!has_gaps(t, layout)) return;
+  if (layout == Layout::kLast) {
+    plan.staged = true;
+    plan.rows = {t.dims[2] * t.dims[3], t.dims[1] * size, t.strides[3] * size};
+    if (t.dims[3] == 1) plan.rows.step = t.strides[2] * size;
+  } else if (plan.least > 1) {
+    plan.staged = true;
+  } else {
+    plan.most = 1;  // the library wants images one after the other
+  }
+}
+
+Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
+  const int64_t n = plan_.images, least = plan_.least;
+  const int64_t each = std::max(least, std::min(plan_.most, std::max<int64_t>(1, n / threads())));
+  for (int64_t first = 0; first < n;) {
+    int64_t images = std::min(each, n - first);
+    const int64_t left = n - first - images;
+    if (left > 0 && left < least) images += left;
+    slices_.push_back({first, images, nullptr});
+    first += images;
+  }
+  for (Slice& s : slices_) {
+    const int64_t images = std::max(s.images, least);
+    PrimitivePtr& p = primitives_[images];
+    if (!p) p = plan_.make(images);
+    s.primitive = p.get();
+    scratch_ = std::max(scratch_, whole_lines(p->scratch()));
+    if (plan_.staged || alone()) {
+      const auto bytes = static_cast<size_t>(images * plan_.rows.image());
+      staged_out_ = std::max(staged_out_, whole_lines(bytes));
+    }
+  }
+  if (alone()) staged_in_ = whole_lines(static_cast<size_t>(least * plan_.ports[0].step));
+  slots_ = static_cast<int>(std::min<int64_t>(threads(), static_cast<int64_t>(slices_.size())));
+  workspace_bytes = static_cast<size_t>(slots_) * (scratch_ + staged_in_ + staged_out_);
+}
+
+void Sliced::run(const void* const* in, void* const* out, void* workspace) const {
+  const size_t slot_bytes = scratch_ + staged_in_ + staged_out_;
+  std::atomic<bool> failed{false};
+  parallel_tasks(static_cast<int64_t>(slices_.size()), slots_, [&](int64_t i, int slot) {
+    char* scratch = static_cast<char*>(workspace) + static_cast<size_t>(slot) * slot_bytes;
+    try {
+      run_slice(slices_[static_cast<size_t>(i)], in, out, scratch);
+    } catch (const std::exception&) {  // the library answers with no more than a status
+      failed = true;
+    }
+  });
+  if (failed) invalid("oneDNN could not run ", primitives_.begin()->second->algorithm());
+}
+
+void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
+                       char* scratch) const {
+  const Plan& p = plan_;
+  const Port& last = p.ports.back();
+  char* const y = static_cast<char*>(out[last.index]) + s.first * last.step;
+  const bool staged = p.staged || alone();
+  char* const target = staged ? scratch + scratch_ + staged_in_ : y;
+  const int64_t target_step = staged ? p.rows.image() : last.step;
+  if (p.residual >= 0) {
+    const char* r = static_cast<const char*>(in[p.residual]) + s.first * p.residual_step;
+    for (int64_t i = 0; i < s.images && r != target; ++i) {
+      std::memcpy(target + i * target_step, r + i * p.residual_step,
+                  static_cast<size_t>(p.rows.image()));
+    }
+  }
+  void* data[8] = {};
+  for (size_t k = 0; k + 1 < p.ports.size(); ++k) {
+    const Port& port = p.ports[k];
+    const void* from = port.role == Port::Role::kFixed ? port.data : in[port.index];
+    data[k] = const_cast<char*>(static_cast<const char*>(from) + s.first * port.step);
+  }
+  if (alone()) {
+    char* const pair = scratch + scratch_;
+    for (int64_t i = 0; i < p.least; ++i) {
+      std::memcpy(pair + i * p.ports[0].step, data[0], static_cast<size_t>(p.ports[0].step));
+    }
+    data[0] = pair;
+  }
+  data[p.ports.size() - 1] = target;
+  s.primitive->run(data, scratch);
+  if (!staged) return;
+  for (int64_t i = 0; i < s.images; ++i) {
+    for (int64_t row = 0; row < p.rows.rows; ++row) {
+      std::memcpy(y + i * last.step + row * p.rows.step,
+                  target + i * target_step + row * p.rows.bytes, static_cast<size_t>(p.rows.bytes));
+    }
+  }
+}
+
+}  // namespace ndtrain::onednn

@@ -1,0 +1,70 @@
+// A primitive run over a batch in slices of a few images, which is what makes a photo's bits
+// independent of its batch and of the threads: the library's kernels sum an image the same way for
+// any number of images (Winograd: for any number but one), by test, and nothing else depends on it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/kernel.h"
+
+namespace ndtrain::onednn {
+
+class Sliced final : public Kernel {
+ public:
+  struct Port {
+    enum class Role { kInput, kOutput, kFixed } role;
+    int index = 0;               // of the node's input or output
+    int64_t step = 0;            // bytes from one image to the next; 0: all share it
+    const void* data = nullptr;  // of a kFixed port
+  };
+
+  struct Plan {
+    std::vector<Port> ports;  // in the order of the primitive's; the output is the last
+    std::function<PrimitivePtr(int64_t images)> make;
+    int64_t images = 1;
+    int64_t most = 4;   // images in a slice
+    int64_t least = 1;  // 2: a slice of one is joined to another, or computed twice
+    // Where the primitive cannot write straight into the output: rows of an image that lie `step`
+    // apart there and one after the other where it writes.
+    struct Rows {
+      int64_t rows = 1, bytes = 0, step = 0;
+      int64_t image() const { return rows * bytes; }
+    } rows;
+    bool staged = false;
+    int residual = -1;  // an input that the primitive finds in its output and adds to
+    int64_t residual_step = 0;
+    std::vector<std::shared_ptr<const void>> keep;  // what kFixed ports point into
+  };
+
+  explicit Sliced(Plan plan);
+  void run(const void* const* in, void* const* out, void* workspace) const override;
+
+ private:
+  struct Slice {
+    int64_t first, images;
+    const Primitive* primitive;
+  };
+  bool alone() const { return plan_.images < plan_.least; }
+  void run_slice(const Slice& s, const void* const* in, void* const* out, char* scratch) const;
+
+  Plan plan_;
+  std::map<int64_t, PrimitivePtr> primitives_;  // by images
+  std::vector<Slice> slices_;
+  int slots_;
+  size_t scratch_ = 0, staged_in_ = 0, staged_out_ = 0;  // bytes of one slot
+};
+
+// Throws Unsupported unless input 0 is of a float dtype that the library computes in (or bytes).
+void check_float(const Node& node, bool or_bytes = false);
+
+// The ports of whole tensors.
+Sliced::Port input_port(int index, const ndt_tensor_type& t, Layout layout);
+Sliced::Port output_port(int index, const ndt_tensor_type& t, Layout layout);
+// How the output's images are written: straight, or staged where it has gaps in its pixels.
+void set_output(Sliced::Plan& plan, const ndt_tensor_type& t, Layout layout);
+
+}  // namespace ndtrain::onednn

@@ -1,0 +1,17 @@
+// Packed weights, one copy for all kernels and plans that want the same: equal constant ids mean
+// equal bytes, and what is kept lives as long as a kernel that uses it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "backends/onednn/dnnl_v2.h"
+
+namespace ndtrain::onednn {
+
+// The constant `id` (0: nobody shares it), of which `data` gives the bytes as `from` describes
+// them, laid out as `to`.
+std::shared_ptr<const Packed> packed_weights(uint64_t id, const Desc& from, const Desc& to,
+                                             const std::function<const void*()>& data);
+
+}  // namespace ndtrain::onednn

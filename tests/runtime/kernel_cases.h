@@ -1,0 +1,38 @@
+// What kernels are tested on: the examples of the operators, and larger cases cut from a stream of
+// images; with how far a result may be from the double reference.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/ops/example_graph.h"
+#include "tests/runtime/plugin_runner.h"
+
+namespace ndtrain {
+
+NodeRun node_of(const ExampleGraph& e);
+
+// A larger case than an example, in which image `i` of a batch must have the bits it has alone.
+struct Batched {
+  const char* name;
+  const char* op;
+  std::vector<Shape> inputs;  // of one image: input 0's first dim is the batch; the others constant
+  Attrs attrs = {};
+  std::vector<size_t> per_image = {};  // further inputs that have the batch as first dim
+};
+
+std::vector<Batched> batched_cases();
+
+// The case for images [first, first + batch) of a stream of images, in a float dtype.
+NodeRun batch_of(const Batched& c, int64_t first, int64_t batch, DType t = DType::kF32);
+
+// The reference of a run whose inputs are numbers that its dtypes hold.
+std::vector<std::vector<double>> reference_of(const NodeRun& run);
+
+// `allowed` is relative to the largest value; 0: what rounding explains. `units`: how far integers
+// may be off.
+void compare(const OpDef& def, const std::string& what, const NodeRun& run, double allowed,
+             const std::vector<std::vector<double>>& want, const std::vector<Bytes>& got,
+             int units = 0);
+
+}  // namespace ndtrain

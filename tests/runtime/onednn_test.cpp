@@ -1,0 +1,218 @@
+// What the onednn plugin promises beyond its results: bits that do not depend on batch or threads,
+// outputs with gaps, shared weights, several streams at once.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/runtime/onednn_cases.h"
+
+namespace ndtrain {
+namespace {
+
+NodeRun frozen(const Batched& c, int64_t first, int64_t batch, DType t = DType::kF32) {
+  NodeRun run = batch_of(c, first, batch, t);
+  freeze(run);
+  return run;
+}
+
+// Larger than an example: channels that fill blocks and some that do not.
+std::vector<Batched> onednn_cases() {
+  std::vector<Batched> cases = batched_cases();
+  const Ints p1 = {1, 1, 1, 1}, s2 = {2, 2};
+  const Attrs relu{{"pads", p1}, {"activation", "Relu"}};
+  cases.push_back({"FusedBlocks",
+                   "FusedConv",
+                   {{1, 64, 14, 14}, {64, 64, 3, 3}, {64}, {1, 64, 14, 14}},
+                   relu,
+                   {3}});
+  cases.push_back({"FusedWide",
+                   "FusedConv",
+                   {{1, 32, 9, 9}, {128, 32, 1, 1}, {128}, {1, 128, 9, 9}},
+                   {{"activation", "Relu"}},
+                   {3}});
+  cases.push_back({"GroupsOfFour",
+                   "Conv",
+                   {{1, 64, 9, 9}, {64, 4, 3, 3}, {64}},
+                   {{"pads", p1}, {"group", 16}}});
+  cases.push_back({"GroupsOfBlocks",
+                   "Conv",
+                   {{1, 64, 9, 9}, {64, 32, 3, 3}, {64}},
+                   {{"pads", p1}, {"group", 2}}});
+  cases.push_back({"WideDepthwise",
+                   "Conv",
+                   {{1, 96, 14, 14}, {96, 1, 3, 3}, {96}},
+                   {{"pads", p1}, {"strides", s2}, {"group", 96}}});
+  cases.push_back({"Deep", "Conv", {{1, 512, 7, 7}, {512, 512, 3, 3}, {512}}, {{"pads", p1}}});
+  return cases;
+}
+
+bool taken(const Batched& c) {
+  if (!onednn()) return false;
+  const NodeRun run = frozen(c, 0, 1);
+  for (const Start start : kStarts) {
+    if (onednn()->prefer(run, ports_from(run, start))) return true;
+  }
+  return false;
+}
+
+class OnednnBatchTest : public testing::TestWithParam<Batched> {};
+
+TEST_P(OnednnBatchTest, AnImageAloneHasTheBitsItHasInAnyBatchWithAnyThreads) {
+  const Batched& c = GetParam();
+  if (!onednn()) return;
+  for (const Start start : kStarts) {
+    SCOPED_TRACE("from layout " + std::to_string(static_cast<int>(start)));
+    onednn()->set_threads(1);
+    std::vector<Bytes> alone;
+    for (int64_t i = 0; i < 8; ++i) {
+      const NodeRun one = frozen(c, i, 1);
+      const auto ports = onednn()->prefer(one, ports_from(one, start));
+      if (!ports) break;
+      alone.push_back(std::move(onednn()->run(one, *ports).at(0)));
+    }
+    for (const int64_t batch : {2, 3, 5, 8}) {
+      for (const int threads : {1, 2}) {
+        if (alone.empty()) break;
+        onednn()->set_threads(threads);
+        const NodeRun run = frozen(c, 0, batch);
+        const auto ports = onednn()->prefer(run, ports_from(run, start));
+        ASSERT_TRUE(ports.has_value()) << "taken alone, refused in a batch of " << batch;
+        const Bytes together = std::move(onednn()->run(run, *ports).at(0));
+        const size_t size = alone[0].size();
+        for (int64_t i = 0; i < batch; ++i) {
+          EXPECT_TRUE(Bytes(size, together.data() + static_cast<size_t>(i) * size) ==
+                      alone[static_cast<size_t>(i)])
+              << c.name << ", image " << i << " of " << batch << ", " << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(OnednnBatchTest, MatchesTheReference) {
+  const Batched& c = GetParam();
+  if (!onednn()) return;
+  const NodeRun run = frozen(c, 1, 3);
+  const auto want = reference_of(run);
+  for (const Start start : kStarts) {
+    onednn()->set_threads(2);
+    const auto ports = onednn()->prefer(run, ports_from(run, start));
+    if (ports) compare(find_op(c.op), c.name, run, 2e-5, want, onednn()->run(run, *ports));
+  }
+}
+
+TEST_P(OnednnBatchTest, GivesEveryOfSeveralStreamsAtOnceTheSameBits) {
+  if (!onednn()) return;
+  NodeRun run = frozen(GetParam(), 0, 5);
+  run.streams = 4;
+  onednn()->set_threads(2);
+  for (const Start start : kStarts) {
+    const auto ports = onednn()->prefer(run, ports_from(run, start));
+    if (ports) onednn()->run(run, *ports);
+  }
+}
+
+TEST_P(OnednnBatchTest, LeavesGapsAfterImagesAsTheyAre) {
+  const Batched& c = GetParam();
+  if (!onednn() || std::string_view(c.op).find("Conv") == std::string_view::npos) return;
+  NodeRun run = frozen(c, 0, 3);
+  run.in_place = true;
+  onednn()->set_threads(2);
+  for (const Start start : kStarts) {
+    auto ports = onednn()->prefer(run, ports_from(run, start));
+    if (!ports) continue;
+    const std::vector<Bytes> whole = onednn()->run(run, *ports);
+    ndt_tensor_type& y = ports->out[0];
+    if (y.channel_block > 1) {
+      y.strides[0] += 3 * y.strides[1];
+    } else {
+      for (const int d : {0, 2, 3}) y.strides[d] = y.strides[d] / y.dims[1] * (y.dims[1] + 32);
+    }
+    EXPECT_TRUE(onednn()->run(run, *ports).at(0) == whole.at(0)) << c.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, testing::ValuesIn(onednn_cases()),
+                         [](const auto& c) { return std::string(c.param.name); });
+
+TEST(Onednn, TakesTheLayersItIsFor) {
+  std::string refused;
+  for (const Batched& c : onednn_cases()) {
+    if (!taken(c)) refused += std::string(c.name) + " ";
+  }
+  // A depthwise multiplier, products of matrices, a dilated pool.
+  EXPECT_EQ(refused,
+            "DepthwiseStrided Gemm GemmTransposed MatMul MatMulRows Attention MaxPoolPadded ");
+}
+
+NodeRun reorder_of(const Shape& shape, DType t) {
+  NodeRun run{.op = "Reorder", .in = {{t, shape}}, .out = {{t, shape}}, .constant = {false}};
+  run.data.emplace_back(run.in[0].bytes());
+  for (size_t i = 0; i < run.data[0].size(); ++i) {
+    run.data[0].data()[i] = static_cast<std::byte>(i * 37 % 113);  // no NaN in any dtype
+  }
+  return run;
+}
+
+ndt_tensor_type laid(ndt_tensor_type t, Start start) {
+  if (start == Start::kBlocked) make_blocked(t, channel_block());
+  if (start == Start::kLast) make_last(t);
+  return t;
+}
+
+TEST(OnednnReorder, MovesEveryDtypeBetweenEveryTwoLayouts) {
+  if (!onednn()) return;
+  for (const Shape& shape : {Shape{3, 32, 5, 7}, Shape{2, 3, 9, 4}, Shape{1, 40, 1, 1}}) {
+    for (const DType t :
+         {DType::kF32, DType::kBF16, DType::kF16, DType::kI32, DType::kU8, DType::kI8}) {
+      if (size_of(t) == 2 && channel_block() == 8) continue;  // refused without AVX-512
+      for (const Start from : kStarts) {
+        for (const Start to : kStarts) {
+          const NodeRun run = reorder_of(shape, t);
+          Ports ports = plain_ports(run);
+          ports.in[0] = laid(ports.in[0], from);
+          ports.out[0] = laid(ports.out[0], to);
+          const std::vector<Bytes> got = onednn()->run(run, ports);
+          ASSERT_EQ(got.size(), 1u);
+          EXPECT_TRUE(got[0] == run.data[0]) << name_of(t) << shape << ' ' << static_cast<int>(from)
+                                             << " to " << static_cast<int>(to);
+        }
+      }
+    }
+  }
+}
+
+TEST(OnednnReorder, WritesIntoTheImagesOfALargerTensor) {
+  if (!onednn()) return;
+  const NodeRun run = reorder_of({3, 32, 4, 4}, DType::kF32);
+  for (const Start to : {Start::kPlain, Start::kBlocked}) {
+    Ports ports = plain_ports(run);
+    ports.out[0] = laid(ports.out[0], to);
+    ports.out[0].strides[0] *= 2;
+    const std::vector<Bytes> got = onednn()->run(run, ports);
+    ASSERT_EQ(got.size(), 1u);
+    EXPECT_TRUE(got[0] == run.data[0]);
+  }
+}
+
+TEST(OnednnWeights, AreOneCopyForKernelsOfDifferentBatch) {
+  if (!onednn()) return;
+  const Batched c = {"Shared", "Conv", {{1, 32, 5, 5}, {32, 32, 1, 1}}};
+  NodeRun one = frozen(c, 0, 1), many = frozen(c, 0, 4);
+  one.first_id = many.first_id = 77;
+  const auto ports = onednn()->prefer(one, ports_from(one, Start::kBlocked));
+  ASSERT_TRUE(ports.has_value());
+  const std::vector<Bytes> want =
+      onednn()->run(many, *onednn()->prefer(many, ports_from(many, Start::kBlocked)));
+  std::memset(many.data[1].data(), 0, many.data[1].size());
+  const std::vector<Bytes> alone =
+      onednn()->run(many, *onednn()->prefer(many, ports_from(many, Start::kBlocked)));
+  EXPECT_FALSE(alone.at(0) == want.at(0)) << "weights outlive the kernels that use them";
+  const Plugin::Held held = onednn()->hold(one, *ports);
+  const std::vector<Bytes> shared =
+      onednn()->run(many, *onednn()->prefer(many, ports_from(many, Start::kBlocked)));
+  EXPECT_TRUE(shared.at(0) == want.at(0)) << "a second copy was packed";
+}
+
+}  // namespace
+}  // namespace ndtrain

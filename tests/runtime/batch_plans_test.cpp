@@ -74,15 +74,17 @@ TEST(BatchPlans, ARowAloneEqualsTheRowInAnyBatch) {
     };
     constexpr int64_t kRows = 11;
     const std::vector<Tensor> inputs = testing::random_inputs(make(kRows), seed);
-    BatchPlans plans(make, cpu(), 8);
-    const auto together = plans.run(inputs);
-    ASSERT_EQ(together[0].shape()[0], kRows);
-    for (int64_t begin = 0; begin < kRows; ++begin) {
-      for (int64_t n : {1, 2, 3, 7}) {
-        if (begin + n > kRows) continue;
-        expect_rows(plans.run(rows_of(inputs, begin, n)), together, begin,
-                    "seed " + std::to_string(seed) + ", " + std::to_string(n) + " rows from " +
-                        std::to_string(begin));
+    for (const Device* device : testing::host_devices()) {
+      BatchPlans plans(make, *device, 8);
+      const auto together = plans.run(inputs);
+      ASSERT_EQ(together[0].shape()[0], kRows);
+      for (int64_t begin = 0; begin < kRows; ++begin) {
+        for (int64_t n : {1, 2, 3, 7}) {
+          if (begin + n > kRows) continue;
+          expect_rows(plans.run(rows_of(inputs, begin, n)), together, begin,
+                      device->backend().name() + ", seed " + std::to_string(seed) + ", " +
+                          std::to_string(n) + " rows from " + std::to_string(begin));
+        }
       }
     }
   }

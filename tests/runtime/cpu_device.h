@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "framework/runtime/backend.h"
 
 namespace ndtrain::testing {
@@ -8,6 +11,20 @@ namespace ndtrain::testing {
 inline const Device& cpu() {
   static const Device device(Backend::find("cpu"), {.deterministic = true});
   return device;
+}
+
+// It and every other plugin that was built and needs no hardware of its own.
+inline const std::vector<const Device*>& host_devices() {
+  static const std::vector<const Device*> devices = [] {
+    std::vector<const Device*> all = {&cpu()};
+    for (const std::string& name : Backend::available()) {
+      if (name != "onednn") continue;
+      static const Device onednn(Backend::find(name), {.deterministic = true});
+      all.push_back(&onednn);
+    }
+    return all;
+  }();
+  return devices;
 }
 
 }  // namespace ndtrain::testing

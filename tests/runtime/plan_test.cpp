@@ -22,6 +22,7 @@ using ::testing::AllOf;
 using testing::cpu;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::host_devices;
 using testing::largest_difference;
 using ::testing::Not;
 using testing::random_inputs;
@@ -66,9 +67,12 @@ TEST(Plan, RandomNetworksEqualTheInterpreter) {
     if (seed % 2 == 0) add_hostile_outputs(g);
     const std::vector<Tensor> inputs = random_inputs(g, seed);
     const auto want = interpret_outputs(g, inputs);
-    EXPECT_LE(difference(run(Plan(g, cpu()), inputs), want), 1e-4) << "seed " << seed;
     const Graph fast = optimize_for_inference(g);
-    EXPECT_LE(difference(run(Plan(fast, cpu()), inputs), want), 1e-3) << "seed " << seed;
+    for (const Device* d : host_devices()) {
+      SCOPED_TRACE(d->backend().name() + ", seed " + std::to_string(seed));
+      EXPECT_LE(difference(run(Plan(g, *d), inputs), want), 1e-4);
+      EXPECT_LE(difference(run(Plan(fast, *d), inputs), want), 1e-3);
+    }
   }
 }
 
@@ -76,10 +80,13 @@ TEST(Plan, SharingMemoryChangesNoByte) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Graph g = random_network(seed, 24);
     if (seed % 2 == 0) add_hostile_outputs(g);
-    const Plan shared(g, cpu()), apart(g, cpu(), {.reuse_memory = false});
     const std::vector<Tensor> inputs = random_inputs(g, seed);
-    expect_same_bytes(run(shared, inputs), run(apart, inputs), "seed " + std::to_string(seed));
-    EXPECT_LE(shared.arena_bytes(), apart.arena_bytes());
+    for (const Device* d : host_devices()) {
+      SCOPED_TRACE(d->backend().name() + ", seed " + std::to_string(seed));
+      const Plan shared(g, *d), apart(g, *d, {.reuse_memory = false});
+      expect_same_bytes(run(shared, inputs), run(apart, inputs), "shared");
+      EXPECT_LE(shared.arena_bytes(), apart.arena_bytes());
+    }
   }
 }
 
@@ -120,8 +127,11 @@ TEST(Plan, GradientsEqualTheInterpreter) {
   for (uint64_t seed = 300; seed < 330; ++seed) {
     const Differentiated d(seed);
     const std::vector<Tensor> inputs = random_inputs(d.g, seed);
-    EXPECT_LE(difference(run(Plan(d.g, cpu()), inputs), interpret_outputs(d.g, inputs)), 1e-3)
-        << "seed " << seed;
+    const auto want = interpret_outputs(d.g, inputs);
+    for (const Device* device : host_devices()) {
+      EXPECT_LE(difference(run(Plan(d.g, *device), inputs), want), 1e-3)
+          << device->backend().name() << ", seed " << seed;
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // One job of a Tuner and three PipeStores, with ten faults, all from one seed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,6 +39,7 @@ class Simulation {
  private:
   bool everybody_well() const;
   void tell(const std::string& what);
+  void ask_tuner(const std::function<void()>& what);  // as a person does
 
   // faults
   void strike();

@@ -114,8 +114,7 @@ bool Simulation::apply(Fault fault, size_t s) {
 
 bool Simulation::pause(Time until) {
   bool paused = false;
-  if (!tuner_->alive()) return false;
-  tuner_->turn([&] {
+  ask_tuner([&] {
     TunerService& service = tuner_->service();
     if (service.jobs().empty() || service.jobs().begin()->second.state != JobState::kRunning)
       return;

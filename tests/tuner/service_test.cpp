@@ -204,6 +204,18 @@ TEST_F(ServiceTest, AFullDiskFailsTheJobAndTheTunerLivesOn) {
   EXPECT_EQ(service_.job(job).state, JobState::kRunning);
 }
 
+TEST_F(ServiceTest, AFullDiskRefusesToPauseAJobThatWaitsAndTheTunerLivesOn) {
+  submit();
+  const uint64_t next = submit();
+  lanes_.run();
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.pause(next), Error);
+  EXPECT_EQ(service_.job(next).state, JobState::kQueued);
+  fs_.set_capacity(1 << 20);
+  service_.pause(next);
+  EXPECT_EQ(service_.job(next).state, JobState::kPaused);
+}
+
 // The first part of it came before the job was paused, or the whole of it comes late.
 TEST_F(ServiceTest, WhatAStoreSaysOfAJobBeforeItWasPausedIsNoAnswerAfterwards) {
   const uint64_t job = submit();

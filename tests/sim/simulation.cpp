@@ -203,7 +203,7 @@ void Simulation::look_at_jobs() {
     return;
   }
   const JobRecord job = service.jobs().begin()->second;
-  if (job.state == JobState::kPaused && timeline_.now() > paused_until_) service.resume(job.id);
+  if (job.state == JobState::kPaused && timeline_.now() >= paused_until_) service.resume(job.id);
   if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
   tell("the job has failed: " + job.message);
   if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive

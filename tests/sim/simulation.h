@@ -45,6 +45,7 @@ class Simulation {
   void strike();
   bool apply(Fault fault, size_t store);
   bool pause(Time until);
+  bool drain(const std::string& store, Time until);
   Fault draw();
   Stage stage();
 

@@ -148,6 +148,8 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
   } else if (message.has_leaving()) {
     apply(sessions_.refuse(now(), name, "the store stops: " + message.leaving().reason()));
   } else if (active_ && active_->intake) {
+    // What was under way when it was asked again is about what it was asked before.
+    if (message.answers() > 0 && message.answers() != asked_[name]) return;
     if (message.has_rows()) {
       active_->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
     }

@@ -216,6 +216,7 @@ class TunerService {
   Setting setting_;
   TunerSessions sessions_;
   std::map<std::string, StoreRecord> stores_;
+  std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;

@@ -232,7 +232,10 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
       return end(job, JobState::kFailed, s.message());
     }
   }
-  for (auto& [name, message] : a.send) send(name, std::move(message));
+  for (auto& [name, message] : a.send) {
+    if (message.has_job()) message.mutable_job()->set_serial(++asked_[name]);
+    send(name, std::move(message));
+  }
   if (a.failed) return end(job, JobState::kFailed, *a.failed);
   if (a.manifest_made) open_sink(job);
   if (a.end_session) apply(sessions_.refuse(now(), store, *a.end_session));

@@ -26,10 +26,7 @@ Tombstones::Tombstones(Fs& fs, const std::string& directory)
   const Result<std::string> bytes = fs_.read(path_);
   if (bytes.status().code() == Code::kNotFound) return;
   bytes.status().or_throw();
-  const bool begun = bytes->find_first_not_of('\0') != std::string::npos;  // or it never came
-  if (begun && !std::string_view(kMagic).starts_with(bytes->substr(0, kMagic.size()))) {
-    throw Error(path_, ": is no list of deleted photos");
-  }
+  if (!bytes->starts_with(kMagic)) throw Error(path_, ": is no list of deleted photos");
   size_t at = kMagic.size();
   for (; at + kRecord <= bytes->size(); at += kRecord) {
     Digest photo;
@@ -60,7 +57,6 @@ Status Tombstones::add(std::span<const Digest> photos) {
     if (!has(photo) && seen.insert(photo).second) fresh.push_back(photo);
   }
   if (fresh.empty()) return {};
-  const auto whole = static_cast<int64_t>(kMagic.size() + size() * kRecord);
   std::string bytes;
   uint64_t mark = this->mark(size());
   for (const Digest& photo : fresh) {
@@ -70,18 +66,21 @@ Status Tombstones::add(std::span<const Digest> photos) {
     bytes.append(reinterpret_cast<const char*>(photo.data()), photo.size());
     bytes.append(reinterpret_cast<const char*>(le), sizeof(le));
   }
+  // A file that is begun whole has its first line whatever a crash leaves of what comes after.
+  const Status s = size() == 0 ? publish(fs_, path_, std::string(kMagic) + bytes) : append(bytes);
+  if (!s.ok()) return s;
+  for (const Digest& photo : fresh) take(photo);
+  return {};
+}
+
+Status Tombstones::append(std::string_view bytes) {
   const Result<std::unique_ptr<File>> file = fs_.open(path_, Fs::Mode::kAppend);
   if (!file.ok()) return file.status();
-  const bool begins = size() == 0;
-  if (begins) bytes.insert(0, kMagic);
   // What an addition that failed has left, here or before a crash.
-  if (Status s = (*file)->truncate(begins ? 0 : whole); !s.ok()) return s;
+  const auto whole = static_cast<int64_t>(kMagic.size() + size() * kRecord);
+  if (Status s = (*file)->truncate(whole); !s.ok()) return s;
   if (Status s = (*file)->append(std::as_bytes(std::span(bytes))); !s.ok()) return s;
   sync_or_throw(**file, path_);
-  if (begins) {
-    if (Status s = fs_.sync_directory(parent_of(path_)); !s.ok()) throw FsyncFailed(s.message());
-  }
-  for (const Digest& photo : fresh) take(photo);
   return {};
 }
 

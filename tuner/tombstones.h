@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/fs.h"
@@ -37,6 +38,7 @@ class Tombstones {
 
  private:
   void take(const Digest& photo);
+  Status append(std::string_view bytes);  // to the file
 
   Fs& fs_;
   const std::string path_, forgotten_path_;

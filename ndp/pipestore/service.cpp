@@ -115,13 +115,18 @@ void PipeStoreService::send(wire::FromStore message) {
   link_->send(std::move(message));
 }
 
-void PipeStoreService::refuse(uint64_t job, const std::string& reason) {
-  log::warn("job {} cannot be done here: {}", job, reason);
-  jobs_.erase(job);
+void PipeStoreService::answer(const Job& job, wire::FromStore message) {
+  message.set_answers(job.ask.serial());
+  send(std::move(message));
+}
+
+void PipeStoreService::refuse(uint64_t id, const std::string& reason) {
+  log::warn("job {} cannot be done here: {}", id, reason);
   wire::FromStore m;
-  m.mutable_refused()->set_job(job);
+  m.mutable_refused()->set_job(id);
   m.mutable_refused()->set_reason(reason);
-  send(std::move(m));
+  const auto job = jobs_.extract(id);
+  answer(job.mapped(), std::move(m));
 }
 
 void PipeStoreService::deliver(const wire::ToStore& m) {

@@ -97,7 +97,8 @@ class PipeStoreService {
   void apply(const StoreSession::Actions& actions);
   void deliver(const wire::ToStore& message);
   void send(wire::FromStore message);
-  void refuse(uint64_t job, const std::string& reason);
+  void answer(const Job& job, wire::FromStore message);
+  void refuse(uint64_t id, const std::string& reason);
   void job_ended(const wire::JobEnd& end);
 
   bool is_current(uint64_t job, uint64_t serial) const {

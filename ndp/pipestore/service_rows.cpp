@@ -86,7 +86,7 @@ void PipeStoreService::send_inventory(const Job& job) {
       i.set_photo_bytes(bytes);
       i.set_unreadable(job.inventory->unreadable);
     }
-    send(std::move(m));
+    answer(job, std::move(m));
   } while (at < photos.size());
 }
 
@@ -148,7 +148,7 @@ void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
       }
       m.mutable_run_done()->mutable_made_from()->insert(made_from.begin(), made_from.end());
     }
-    send(std::move(m));
+    answer(job, std::move(m));
   }
   pump(id);
 }

@@ -24,6 +24,10 @@ Result<std::unique_ptr<UploadLog>> UploadLog::open(Fs& fs, const std::string& di
 
 Status UploadLog::recover() {
   sweep_temporaries(fs_, parent_of(path_));
+  // Begun whole, so that no crash leaves a part of its first line.
+  if (fs_.info(path_).status().code() == Code::kNotFound) {
+    if (Status s = publish(fs_, path_, kMagic); !s.ok()) return s;
+  }
   Result<std::unique_ptr<File>> file = fs_.open(path_, Fs::Mode::kAppend);
   if (!file.ok()) return file.status();
   file_ = std::move(*file);
@@ -37,12 +41,7 @@ Status UploadLog::recover() {
     log::warn("{}: {} bytes of an unfinished commit are dropped", path_, *size - end_);
     if (Status s = file_->truncate(end_); !s.ok()) return s;
   }
-  if (end_ == 0) {
-    if (Status s = file_->append(std::as_bytes(std::span(kMagic))); !s.ok()) return s;
-    end_ = kMagic.size();
-  }
   sync_or_throw(*file_, path_);
-  if (Status s = fs_.sync_directory(parent_of(path_)); !s.ok()) throw FsyncFailed(s.message());
   return {};
 }
 
@@ -68,10 +67,7 @@ Result<int64_t> UploadLog::scan(File& file, int64_t size) {
   };
   Result<bool> there = have(kMagic.size());
   if (!there.ok()) return there.status();
-  if (!*there) return int64_t{0};
   if (!bytes.starts_with(kMagic)) {
-    // A crash may leave a file whose bytes never came; anything else is not ours.
-    if (bytes.find_first_not_of('\0') == std::string::npos) return int64_t{0};
     return Status(Code::kCorrupt, path_ + ": is no log of uploads");
   }
   for (at = kMagic.size();;) {

@@ -278,6 +278,29 @@ TEST_F(StoreUploads, WhatWasMadeReadyForAJobGoesWhenItEnds) {
   EXPECT_EQ(maker_.closed, 1) << "another job has begun";
 }
 
+TEST_F(StoreUploads, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
+  connect();
+  for (const uint64_t serial : {3, 4}) {
+    sent_.clear();
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_job()->set_job(7);
+    m.mutable_job()->set_serial(serial);
+    service_.handle({link_, m});
+    lanes_.run();
+    ASSERT_EQ(sent_.size(), 1U);
+    EXPECT_TRUE(sent_[0].has_inventory());
+    EXPECT_EQ(sent_[0].answers(), serial);
+  }
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_wanted()->set_job(7);
+  m.mutable_wanted()->set_numbers("\1");  // at no place: it refuses
+  service_.handle({link_, m});
+  ASSERT_TRUE(sent_.back().has_refused());
+  EXPECT_EQ(sent_.back().answers(), 4U);
+}
+
 TEST_F(StoreUploads, DeletionsAreAnsweredWhenNothingIsLeftAndNotHeardOfTwice) {
   connect();
   sent_.clear();

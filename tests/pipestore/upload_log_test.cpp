@@ -165,6 +165,26 @@ TEST_F(UploadLogTest, CommitsOfManyThreadsAreAllThere) {
   EXPECT_EQ(outbox().size(), 400U);
 }
 
+// Its first line too is there as a whole or not at all.
+TEST(UploadLogCrash, CanBeOpenedWhereverThePowerFailedWhenItWasMade) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    bool made = false;
+    for (int64_t n = 1; !made; ++n) {
+      MemoryFs fs;
+      fs.die_in_call(n);
+      try {
+        made = UploadLog::open(fs, "uploads").ok();
+      } catch (const FsyncFailed&) {
+      }
+      Rng rng(seed * 100 + static_cast<uint64_t>(n), "crash");
+      fs.crash(rng);
+      const auto log = UploadLog::open(fs, "uploads");
+      ASSERT_TRUE(log.ok()) << log.status().message() << ", seed " << seed << ", call " << n;
+      ASSERT_LT(n, 20);
+    }
+  }
+}
+
 // Everything a store does with its log, ended by a power cut in each call to the disk in turn.
 TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
   for (uint64_t seed = 0; seed < 4; ++seed) {

@@ -19,6 +19,7 @@ enum class Bug {
   kMessageLost,        // one message vanishes from a stream that goes on
   kTermForgotten,      // a Tuner that comes back has its old term again
   kSplitByLife,        // the split follows from when the Tuner was started
+  kAnswersUnmarked,    // a store does not say which asking of a job it answers
   kDeltaUnverified,    // a store takes what a delta makes, of whatever base
 };
 

@@ -9,7 +9,7 @@ constexpr std::array<std::string_view, static_cast<size_t>(Fault::kFaults)> kFau
     "break",        "delay",       "partition",   "partition all", "late message",
     "damaged rows", "Tuner kill",  "Tuner power", "Tuner torn",    "Tuner stop",
     "store kill",   "store power", "store torn",  "store stop",    "Tuner full",
-    "store full",   "photo gone",  "store lost",  "job paused"};
+    "store full",   "photo gone",  "store lost",  "job paused",    "store drained"};
 constexpr std::array<std::string_view, static_cast<size_t>(Stage::kStages)> kStageNames = {
     "down", "before", "validation", "run 1", "run 2", "publishing", "done"};
 

@@ -30,6 +30,7 @@ enum class Fault {
   kPhotoGone,  // of a store, where another has a copy
   kLostStore,  // for ever
   kPause,      // a person pauses the job, and resumes it later
+  kDrain,      // a person takes a store out of the job, and back later
   kFaults
 };
 

@@ -110,6 +110,7 @@ void Network::tell_store(const LinkPtr& link,
 
 void Network::from_store(const LinkPtr& link, wire::FromStore message) {
   if (!link->client_open || !ends_.stores[link->store]->alive()) return;
+  if (bug_ == Bug::kAnswersUnmarked) message.clear_answers();
   remember(up_[link->store], message);
   watch_.failures += message.has_model_wanted() && !message.model_wanted().failure().empty();
   if (message.has_rows()) {

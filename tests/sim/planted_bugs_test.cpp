@@ -36,7 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Simulator, PlantedBug,
                                            std::pair("ReceivedIsDurable", Bug::kReceivedIsDurable),
                                            std::pair("MessageLost", Bug::kMessageLost),
                                            std::pair("TermForgotten", Bug::kTermForgotten),
-                                           std::pair("SplitByLife", Bug::kSplitByLife)),
+                                           std::pair("SplitByLife", Bug::kSplitByLife),
+                                           std::pair("AnswersUnmarked", Bug::kAnswersUnmarked)),
                          [](const auto& test) { return test.param.first; });
 
 }  // namespace

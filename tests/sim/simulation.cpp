@@ -133,19 +133,26 @@ void Simulation::upload() {
   stores_[store]->upload(photo, n, [&] { uploaded_[{store, photo}] = n; });
 }
 
-// Asked of the Tuner, which may die over it.
-void Simulation::remove_upload(size_t store, uint64_t photo) {
+// It may die over it, or answer that it cannot: its disk is full, say.
+void Simulation::ask_tuner(const std::function<void()>& what) {
   if (!tuner_->alive()) return;
   tuner_->turn([&] {
-    const Digest id = StoreMachine::uploaded(store, photo);
-    bool& answered = deleted_[id];
     try {
-      (void)tuner_->service().delete_photos({&id, 1});
-      answered = true;
+      what();
     } catch (const FsyncFailed&) {
       throw;
-    } catch (const Error&) {  // its disk is full
+    } catch (const Error& e) {
+      tell(std::string("the Tuner answers: ") + e.what());
     }
+  });
+}
+
+void Simulation::remove_upload(size_t store, uint64_t photo) {
+  ask_tuner([&] {
+    const Digest id = StoreMachine::uploaded(store, photo);
+    bool& answered = deleted_[id];
+    (void)tuner_->service().delete_photos({&id, 1});
+    answered = true;
   });
 }
 
@@ -186,16 +193,7 @@ void Simulation::check_uploads() {
 
 void Simulation::look_after() {
   timeline_.after(seconds(5), [this] { look_after(); });
-  if (!tuner_->alive()) return;
-  tuner_->turn([this] {
-    try {
-      look_at_jobs();
-    } catch (const FsyncFailed&) {
-      throw;
-    } catch (const Error& e) {
-      tell(std::string("the Tuner answers: ") + e.what());
-    }
-  });
+  ask_tuner([this] { look_at_jobs(); });
 }
 
 void Simulation::look_at_jobs() {
@@ -205,7 +203,7 @@ void Simulation::look_at_jobs() {
     return;
   }
   const JobRecord job = service.jobs().begin()->second;
-  if (job.state == JobState::kPaused && timeline_.now() > paused_until_) service.resume(job.id);
+  if (job.state == JobState::kPaused && timeline_.now() >= paused_until_) service.resume(job.id);
   if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
   tell("the job has failed: " + job.message);
   if (judged_ != job.ended) judge_failure(job);  // else a resume that the Tuner did not survive

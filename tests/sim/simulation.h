@@ -1,6 +1,7 @@
 // One job of a Tuner and three PipeStores, with ten faults, all from one seed.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,11 +39,13 @@ class Simulation {
  private:
   bool everybody_well() const;
   void tell(const std::string& what);
+  void ask_tuner(const std::function<void()>& what);  // as a person does
 
   // faults
   void strike();
   bool apply(Fault fault, size_t store);
   bool pause(Time until);
+  bool drain(const std::string& store, Time until);
   Fault draw();
   Stage stage();
 

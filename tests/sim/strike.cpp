@@ -35,6 +35,8 @@ bool Simulation::apply(Fault fault, size_t s) {
   const auto calls = static_cast<int64_t>(1 + rng_.next_below(60));
   const auto slack = static_cast<int64_t>(rng_.next_below(3000));
   const Time until = timeline_.now() + seconds(1 + 40 * rng_.next_uniform() * rng_.next_uniform());
+  // Or after so short a time that messages of before are still under way.
+  const Time soon = rng_.next_below(2) ? until : timeline_.now() + seconds(rng_.next_uniform());
   const auto lasting = [&] { healed_ = std::max(healed_, until); };
   const auto free_later = [&](Machine& machine) {
     machine.fill_disk(slack);
@@ -105,7 +107,9 @@ bool Simulation::apply(Fault fault, size_t s) {
       store.lose();
       return true;
     case Fault::kPause:
-      return pause(until);
+      return pause(soon);
+    case Fault::kDrain:
+      return drain(Collection::name_of(s), soon);
     case Fault::kFaults:
       break;
   }
@@ -114,16 +118,39 @@ bool Simulation::apply(Fault fault, size_t s) {
 
 bool Simulation::pause(Time until) {
   bool paused = false;
-  if (!tuner_->alive()) return false;
-  tuner_->turn([&] {
+  ask_tuner([&] {
     TunerService& service = tuner_->service();
     if (service.jobs().empty() || service.jobs().begin()->second.state != JobState::kRunning)
       return;
     service.pause(service.jobs().begin()->first);
     paused = true;
   });
-  if (paused) paused_until_ = until;
-  return paused;
+  if (!paused) return false;
+  paused_until_ = until;
+  timeline_.at(until, [this] { ask_tuner([this] { look_at_jobs(); }); });
+  return true;
+}
+
+// And once more when it has just been asked what it holds.
+bool Simulation::drain(const std::string& store, Time until) {
+  bool drained = false;
+  ask_tuner([&] {
+    tuner_->service().drain(store, true);
+    drained = true;
+  });
+  if (!drained) return false;
+  const auto back_at = [this, store](Time when, bool again) {
+    healed_ = std::max(healed_, when);
+    timeline_.at(when, [this, store, again] {
+      ask_tuner([&] {
+        if (again) tuner_->service().drain(store, true);
+        tuner_->service().drain(store, false);
+      });
+    });
+  };
+  back_at(until, false);
+  back_at(until + seconds(rng_.next_uniform()), true);
+  return true;
 }
 
 }  // namespace ndtrain::sim

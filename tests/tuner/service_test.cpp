@@ -204,6 +204,58 @@ TEST_F(ServiceTest, AFullDiskFailsTheJobAndTheTunerLivesOn) {
   EXPECT_EQ(service_.job(job).state, JobState::kRunning);
 }
 
+TEST_F(ServiceTest, AFullDiskRefusesToPauseAJobThatWaitsAndTheTunerLivesOn) {
+  submit();
+  const uint64_t next = submit();
+  lanes_.run();
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.pause(next), Error);
+  EXPECT_EQ(service_.job(next).state, JobState::kQueued);
+  fs_.set_capacity(1 << 20);
+  service_.pause(next);
+  EXPECT_EQ(service_.job(next).state, JobState::kPaused);
+}
+
+// The first part of it came before the job was paused, or the whole of it comes late.
+TEST_F(ServiceTest, WhatAStoreSaysOfAJobBeforeItWasPausedIsNoAnswerAfterwards) {
+  const uint64_t job = submit();
+  greet(1, "a");
+  lanes_.run();
+  const uint64_t before = links_.sent.back().second.job().serial();
+  service_.pause(job);
+  lanes_.run();
+  service_.resume(job);
+  lanes_.run();
+  ASSERT_TRUE(links_.sent.back().second.has_job());
+  const uint64_t now = links_.sent.back().second.job().serial();
+  const auto inventory = [&](uint64_t answers, size_t photos) {
+    wire::FromStore m;
+    m.set_answers(answers);
+    m.mutable_inventory()->set_job(job);
+    for (size_t p = 0; p < photos; ++p) {
+      m.mutable_inventory()->mutable_digests()->append(32, static_cast<char>('x' + p));
+      m.mutable_inventory()->add_labels(1);
+    }
+    m.mutable_inventory()->add_names("cat");
+    m.mutable_inventory()->set_sources(std::string(photos, '\2'));
+    m.mutable_inventory()->set_last(true);
+    return m;
+  };
+  wire::FromStore refused;
+  refused.set_answers(before);
+  refused.mutable_refused()->set_job(job);
+  say(1, inventory(before, 1));
+  say(1, refused);
+  say(1, inventory(now, 2));
+  lanes_.run();
+  EXPECT_EQ(service_.job(job).state, JobState::kRunning) << service_.job(job).message;
+  ASSERT_TRUE(links_.sent.back().second.has_wanted());
+  for (const auto& [link, m] : links_.sent) {
+    EXPECT_FALSE(m.has_refusal()) << m.refusal().text();
+  }
+  EXPECT_EQ(service_.stores().at(0).photos, 2U);
+}
+
 // It died between the last part and giving the model its name.
 TEST_F(ServiceTest, AStoreThatHasEveryByteOfAModelIsToldThatThisIsAll) {
   greet(1, "a");

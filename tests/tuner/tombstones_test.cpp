@@ -56,26 +56,29 @@ TEST(Tombstones, AnotherFileOfThatNameIsNamed) {
 // What add() has answered is there, whatever call to the disk the power fails in, and what comes
 // after is added to it.
 TEST(Tombstones, OutliveAPowerCutInEachCall) {
-  bool ended = false;
-  for (int64_t n = 1; !ended; ++n) {
-    MemoryFs fs;
-    fs.make_directories("state").or_throw();
-    int kept = 0;
-    try {
-      Tombstones t(fs, "state");
-      fs.die_in_call(n);
-      for (; kept < 3; ++kept) t.add(photos(10 * kept, 10 * kept + 10)).or_throw();
-      ended = true;
-    } catch (const Error&) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    bool ended = false;
+    for (int64_t n = 1; !ended; ++n) {
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", call " + std::to_string(n));
+      MemoryFs fs;
+      fs.make_directories("state").or_throw();
+      int kept = 0;
+      try {
+        Tombstones t(fs, "state");
+        fs.die_in_call(n);
+        for (; kept < 3; ++kept) t.add(photos(2 * kept, 2 * kept + 2)).or_throw();
+        ended = true;
+      } catch (const Error&) {
+      }
+      Rng rng(seed * 1000 + static_cast<uint64_t>(n), "crash");
+      seed == 0 ? fs.crash() : fs.crash(rng);
+      Tombstones after(fs, "state");
+      ASSERT_GE(after.size(), static_cast<uint64_t>(2 * kept));
+      after.add(photos(0, 6)).or_throw();
+      const Tombstones again(fs, "state");
+      EXPECT_EQ(again.size(), 6U);
+      ASSERT_LT(n, 100);
     }
-    Rng rng(static_cast<uint64_t>(n), "crash");
-    n % 2 == 0 ? fs.crash() : fs.crash(rng);
-    Tombstones after(fs, "state");
-    ASSERT_GE(after.size(), static_cast<uint64_t>(10 * kept)) << "call " << n;
-    after.add(photos(0, 30)).or_throw();
-    const Tombstones again(fs, "state");
-    EXPECT_EQ(again.size(), 30U) << "call " << n;
-    ASSERT_LT(n, 100);
   }
 }
 

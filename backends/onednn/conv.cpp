@@ -8,6 +8,7 @@ namespace ndtrain::onednn {
 namespace {
 
 constexpr int kBias = 2, kResidual = 3;
+constexpr int64_t kMostImages = 4;  // in a slice: more was not faster
 
 bool few_channels(const ConvShape& s) { return s.groups == 1 && s.in <= 3; }
 
@@ -72,6 +73,54 @@ Asked asked(const Node& node) {
   return a;
 }
 
+// Where Winograd is faster, measured in slices of four on two processors with AVX-512: not with few
+// channels, nor with few tiles, nor where the transformed images of a layer do not stay in cache.
+bool worth_winograd(const Asked& a) {
+  const ConvShape& s = a.shape;
+  const int64_t height = a.y.dims[2], width = a.y.dims[3];
+  if (a.x.dtype != NDT_F32 || !has_avx512() || s.groups > 1 || s.height != 3 || s.width != 3) {
+    return false;
+  }
+  if (s.strides != Dims{1, 1} || s.dilations != Dims{0, 0}) return false;
+  const int64_t channels = std::min(s.in, s.out);
+  return channels >= (height * width > 60 * 60 ? 64 : 32) && std::min(height, width) >= 7;
+}
+
+// How the weights lie, and the sizes of a slice that go with it. The library's Winograd sums in an
+// order that depends on the images at once, and so does the form of its weights: equal forms gave
+// equal bits, others did not, in all of the layers tried.
+struct Chosen {
+  Desc weights;
+  std::vector<int64_t> sizes;
+};
+
+std::vector<int64_t> sizes_for(const Asked& a, const Desc& weights) {
+  std::vector<int64_t> sizes;
+  for (int64_t images = 1; images <= kMostImages; ++images) {
+    try {
+      a.make(images, weights);
+      sizes.push_back(images);
+    } catch (const Unsupported&) {  // then without this size
+    }
+  }
+  return sizes;
+}
+
+// Decides between the algorithms, by layer and never by batch.
+Chosen choose(Asked& a) {
+  if (worth_winograd(a)) {
+    a.how.winograd = true;
+    try {
+      const Desc weights = a.make(2)->desc(DNNL_ARG_WEIGHTS);
+      return {weights, sizes_for(a, weights)};
+    } catch (const Unsupported&) {
+      a.how.winograd = false;
+    }
+  }
+  const Desc weights = a.make(1)->desc(DNNL_ARG_WEIGHTS);
+  return {weights, sizes_for(a, weights)};
+}
+
 std::shared_ptr<const Packed> weights_of(const Node& node, const Asked& a, const Desc& wanted) {
   const void* data = node.need_constant(1, "weight");
   std::vector<std::byte> wide;
@@ -86,11 +135,11 @@ std::shared_ptr<const Packed> weights_of(const Node& node, const Asked& a, const
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv(const ndt_device&, const Node& node) {
-  const Asked a = asked(node);
-  const Desc wanted = a.make(1)->desc(DNNL_ARG_WEIGHTS);
-  const auto weights = weights_of(node, a, wanted);
-  Sliced::Plan plan{.images = a.x.dims[0]};
-  plan.make = [=](int64_t images) { return a.make(images, wanted); };
+  Asked a = asked(node);
+  const Chosen chosen = choose(a);
+  const auto weights = weights_of(node, a, chosen.weights);
+  Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
+  plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };
   plan.ports.push_back(input_port(0, a.x, a.from));
   plan.ports.push_back({Sliced::Port::Role::kFixed, 1, 0, weights->data()});
   plan.keep.push_back(weights);

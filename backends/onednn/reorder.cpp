@@ -34,7 +34,7 @@ std::unique_ptr<Kernel> prepare_reorder(const ndt_device&, const Node& node) {
   }
   if (x.rank < 1 || count(x) == 0) unsupported("it is empty or a scalar");
   const Layout from = layout_of(x, "input 0"), to = layout_of(y, "output 0");
-  Sliced::Plan plan{.images = x.dims[0], .most = 1};
+  Sliced::Plan plan{.images = x.dims[0], .sizes = {1}};
   plan.make = [=](int64_t images) {
     return reorder(desc_of(x, from, images), desc_of(y, to, images));
   };

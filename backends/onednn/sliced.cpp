@@ -36,35 +36,40 @@ void set_output(Sliced::Plan& plan, const ndt_tensor_type& t, Layout layout) {
     plan.staged = true;
     plan.rows = {t.dims[2] * t.dims[3], t.dims[1] * size, t.strides[3] * size};
     if (t.dims[3] == 1) plan.rows.step = t.strides[2] * size;
-  } else if (plan.least > 1) {
-    plan.staged = true;
+  } else if (plan.sizes.front() == 1) {
+    plan.sizes = {1};  // the library wants images one after the other
   } else {
-    plan.most = 1;  // the library wants images one after the other
+    plan.staged = true;
   }
 }
 
+// The largest size that leaves nothing, or enough for another slice.
+int64_t Sliced::next_images(int64_t left, int64_t each) const {
+  const int64_t least = plan_.sizes.front();
+  for (auto size = plan_.sizes.rbegin(); size != plan_.sizes.rend(); ++size) {
+    if (*size <= each && (*size == left || left - *size >= least)) return *size;
+  }
+  return std::min(left, least);
+}
+
 Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
-  const int64_t n = plan_.images, least = plan_.least;
-  const int64_t each = std::max(least, std::min(plan_.most, std::max<int64_t>(1, n / threads())));
-  for (int64_t first = 0; first < n;) {
-    int64_t images = std::min(each, n - first);
-    const int64_t left = n - first - images;
-    if (left > 0 && left < least) images += left;
-    slices_.push_back({first, images, nullptr});
-    first += images;
-  }
-  for (Slice& s : slices_) {
-    const int64_t images = std::max(s.images, least);
-    PrimitivePtr& p = primitives_[images];
-    if (!p) p = plan_.make(images);
-    s.primitive = p.get();
+  const int64_t n = plan_.images, least = plan_.sizes.front();
+  const int64_t each = std::max(least, n / threads());
+  for (int64_t first = 0; first < n; first += slices_.back().images) {
+    const int64_t images = next_images(n - first, each);
+    const int64_t size = std::max(images, least);
+    PrimitivePtr& p = primitives_[size];
+    if (!p) p = plan_.make(size);
+    slices_.push_back({first, images, size, p.get()});
     scratch_ = std::max(scratch_, whole_lines(p->scratch()));
-    if (plan_.staged || alone()) {
-      const auto bytes = static_cast<size_t>(images * plan_.rows.image());
-      staged_out_ = std::max(staged_out_, whole_lines(bytes));
+    const auto staged = [&](int64_t image) {
+      return whole_lines(static_cast<size_t>(size * image));
+    };
+    if (plan_.staged || size > images) {
+      staged_out_ = std::max(staged_out_, staged(plan_.rows.image()));
     }
+    if (size > images) staged_in_ = std::max(staged_in_, staged(plan_.ports[0].step));
   }
-  if (alone()) staged_in_ = whole_lines(static_cast<size_t>(least * plan_.ports[0].step));
   slots_ = static_cast<int>(std::min<int64_t>(threads(), static_cast<int64_t>(slices_.size())));
   workspace_bytes = static_cast<size_t>(slots_) * (scratch_ + staged_in_ + staged_out_);
 }
@@ -88,7 +93,7 @@ void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
   const Plan& p = plan_;
   const Port& last = p.ports.back();
   char* const y = static_cast<char*>(out[last.index]) + s.first * last.step;
-  const bool staged = p.staged || alone();
+  const bool filled = s.size > s.images, staged = p.staged || filled;
   char* const target = staged ? scratch + scratch_ + staged_in_ : y;
   const int64_t target_step = staged ? p.rows.image() : last.step;
   if (p.residual >= 0) {
@@ -104,12 +109,14 @@ void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
     const void* from = port.role == Port::Role::kFixed ? port.data : in[port.index];
     data[k] = const_cast<char*>(static_cast<const char*>(from) + s.first * port.step);
   }
-  if (alone()) {
-    char* const pair = scratch + scratch_;
-    for (int64_t i = 0; i < p.least; ++i) {
-      std::memcpy(pair + i * p.ports[0].step, data[0], static_cast<size_t>(p.ports[0].step));
+  if (filled) {
+    char* const copies = scratch + scratch_;
+    const int64_t step = p.ports[0].step;
+    for (int64_t i = 0; i < s.size; ++i) {
+      std::memcpy(copies + i * step, static_cast<char*>(data[0]) + i % s.images * step,
+                  static_cast<size_t>(step));
     }
-    data[0] = pair;
+    data[0] = copies;
   }
   data[p.ports.size() - 1] = target;
   s.primitive->run(data, scratch);

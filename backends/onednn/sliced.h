@@ -1,6 +1,6 @@
 // A primitive run over a batch in slices of a few images, which is what makes a photo's bits
-// independent of its batch and of the threads: the library's kernels sum an image the same way for
-// any number of images (Winograd: for any number but one), by test, and nothing else depends on it.
+// independent of its batch and of the threads: slices have sizes of which it is known, by test,
+// that the library's kernel sums an image the same way in each.
 #pragma once
 
 #include <functional>
@@ -26,8 +26,8 @@ class Sliced final : public Kernel {
     std::vector<Port> ports;  // in the order of the primitive's; the output is the last
     std::function<PrimitivePtr(int64_t images)> make;
     int64_t images = 1;
-    int64_t most = 4;   // images in a slice
-    int64_t least = 1;  // 2: a slice of one is joined to another, or computed twice
+    // The numbers of images a slice may have, ascending. A remainder is filled up with copies.
+    std::vector<int64_t> sizes = {1, 2, 3, 4};
     // Where the primitive cannot write straight into the output: rows of an image that lie `step`
     // apart there and one after the other where it writes.
     struct Rows {
@@ -45,10 +45,10 @@ class Sliced final : public Kernel {
 
  private:
   struct Slice {
-    int64_t first, images;
+    int64_t first, images, size;  // size > images: filled up
     const Primitive* primitive;
   };
-  bool alone() const { return plan_.images < plan_.least; }
+  int64_t next_images(int64_t left, int64_t each) const;
   void run_slice(const Slice& s, const void* const* in, void* const* out, char* scratch) const;
 
   Plan plan_;

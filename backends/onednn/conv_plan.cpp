@@ -1,0 +1,147 @@
+#include "backends/onednn/conv_plan.h"
+
+#include "backends/onednn/weights.h"
+
+namespace ndtrain::onednn {
+namespace {
+
+constexpr int64_t kMostImages = 4;  // in a slice: more was not faster
+
+std::optional<Activation> activation_of(const Node& node) {
+  if (!node.has_attr("activation") || node.s("activation").empty()) return {};
+  if (node.s("activation") == "Relu") return Activation{dnnl::algorithm::eltwise_relu};
+  if (node.s("activation") == "Clip") {
+    return Activation{dnnl::algorithm::eltwise_clip, static_cast<float>(node.f("clip_min")),
+                      static_cast<float>(node.f("clip_max"))};
+  }
+  unsupported("activation ", node.s("activation"), " is not Relu or Clip");
+}
+
+// A blocked tensor of `images`, of `channels` that may reach into its padding lanes.
+Desc blocked_desc(ndt_tensor_type t, int64_t channels, int64_t images) {
+  t.dims[1] = channels;
+  return desc_of(t, Layout::kBlocked, images);
+}
+
+// Where Winograd is faster, measured in slices of four on two processors with AVX-512: not with few
+// channels, nor with few tiles, nor where the transformed images of a layer do not stay in cache.
+bool worth_winograd(const AskedConv& a) {
+  const ConvShape& s = a.shape;
+  const int64_t height = a.y.dims[2], width = a.y.dims[3];
+  if (a.x.dtype != NDT_F32 || !has_avx512() || s.groups > 1 || s.height != 3 || s.width != 3) {
+    return false;
+  }
+  if (s.strides != Dims{1, 1} || s.dilations != Dims{0, 0}) return false;
+  const int64_t channels = std::min(s.in, s.out);
+  return channels >= (height * width > 60 * 60 ? 64 : 32) && std::min(height, width) >= 7;
+}
+
+// How the weights lie, and the sizes of a slice that go with it. The library's Winograd sums in an
+// order that depends on the images at once, and so does the form of its weights: equal forms gave
+// equal bits, others did not, in all of the layers tried.
+struct Chosen {
+  Desc weights;
+  std::vector<int64_t> sizes;
+};
+
+std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
+  std::vector<int64_t> sizes;
+  for (int64_t images = 1; images <= kMostImages; ++images) {
+    try {
+      a.make(images, weights);
+      sizes.push_back(images);
+    } catch (const Unsupported&) {  // then without this size
+    }
+  }
+  return sizes;
+}
+
+// Decides between the algorithms, by layer and never by batch.
+Chosen choose(AskedConv& a) {
+  if (worth_winograd(a)) {
+    a.how.winograd = true;
+    try {
+      const Desc weights = a.make(2)->desc(DNNL_ARG_WEIGHTS);
+      return {weights, sizes_for(a, weights)};
+    } catch (const Unsupported&) {
+      a.how.winograd = false;
+    }
+  }
+  const Desc weights = a.make(1)->desc(DNNL_ARG_WEIGHTS);
+  return {weights, sizes_for(a, weights)};
+}
+
+std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, const Desc& wanted) {
+  const void* data = node.need_constant(a.ports.weights, "weight");
+  std::vector<std::byte> wide;
+  return packed_weights(
+      node.constant_id(a.ports.weights), plain_desc(a.shape.as_asked(), a.weights_dtype), wanted,
+      [&]() -> const void* {
+        if (!a.shape.changed()) return data;
+        wide = a.shape.widened(data, static_cast<size_t>(size_of(a.weights_dtype)));
+        return wide.data();
+      });
+}
+
+}  // namespace
+
+PrimitivePtr AskedConv::make(int64_t images, const Desc& weights) const {
+  Convolution c = how;
+  c.src = from == Layout::kBlocked
+              ? blocked_desc(x, shape.groups / shape.merged * shape.wide_in, images)
+              : desc_of(x, from, images);
+  c.dst = desc_of(y, to, images);
+  c.weights = weights;
+  return convolution(c);
+}
+
+PrimitivePtr AskedConv::make(int64_t images) const {
+  return make(images, any_desc(shape.as_asked(), weights_dtype));
+}
+
+AskedConv ask(const Node& node, ConvPorts ports) {
+  const ndt_tensor_type &x = node.in(0), &w = node.in(ports.weights), &y = node.out();
+  AskedConv a{.shape = conv_shape(node, w),
+              .x = x,
+              .y = y,
+              .weights_dtype = w.dtype,
+              .from = layout_of(x, "input 0"),
+              .to = layout_of(y, "output 0"),
+              .ports = ports};
+  if (a.from == Layout::kBlocked) fill_blocks(a.shape);
+  a.how = {.strides = a.shape.strides,
+           .dilations = a.shape.dilations,
+           .begin = a.shape.begin,
+           .end = a.shape.end,
+           .finish = {.sum = node.has(ports.residual), .activation = activation_of(node)}};
+  if (node.has(ports.bias)) a.how.bias = plain_desc({y.dims[1]}, node.in(ports.bias).dtype);
+  if (node.has(ports.residual)) {
+    const ndt_tensor_type& r = node.in(ports.residual);
+    if (!lies(r, a.to)) unsupported("its residual does not lie as its output");
+    if (r.dtype != y.dtype) unsupported("its residual is of another dtype than its output");
+  }
+  return a;
+}
+
+std::unique_ptr<Kernel> conv_kernel(const ndt_device&, const Node& node, AskedConv a) {
+  const Chosen chosen = choose(a);
+  const auto weights = weights_of(node, a, chosen.weights);
+  Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
+  plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };
+  plan.ports.push_back(input_port(0, a.x, a.from));
+  plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, weights->data()});
+  plan.keep.push_back(weights);
+  if (a.how.bias) plan.ports.push_back({Sliced::Port::Role::kInput, a.ports.bias});
+  set_output(plan, a.y, a.to);
+  const bool residual = node.has(a.ports.residual);
+  if (residual) {
+    plan.residual = a.ports.residual;
+    plan.residual_step = input_port(plan.residual, node.in(plan.residual), a.to).step;
+  }
+  auto kernel = std::make_unique<Sliced>(std::move(plan));
+  kernel->packed_inputs = uint64_t{1} << a.ports.weights;
+  if (residual) kernel->in_place_inputs = uint64_t{1} << a.ports.residual;
+  return kernel;
+}
+
+}  // namespace ndtrain::onednn

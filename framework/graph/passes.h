@@ -23,6 +23,11 @@ Graph fold_batch_norm(const Graph& g);
 // Conv, then an optional Add of a residual, then an optional Relu or Clip: one FusedConv.
 Graph fuse_convolutions(const Graph& g);
 
+// DequantizeLinear, then Conv or FusedConv, then QuantizeLinear, all with constant scales: one
+// FusedQLinearConv. Ops that only move or choose numbers, between equal scales: the op on bytes.
+// Products are scaled once instead of twice, so that a result may be off by one step.
+Graph fuse_quantized(const Graph& g);
+
 // All of the above in their order: what an extractor or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
 

@@ -55,27 +55,23 @@ Graph fold_constants(const Graph& g, std::span<const ValueId> trainable) {
   return remove_dead_nodes(copy.finish());
 }
 
-namespace {
-
-// y = (x - mean) * scale / sqrt(var + epsilon) + bias, as y = x * factor + offset.
-struct Affine {
-  std::vector<double> factor, offset;
-};
-
-Affine affine(const Graph& g, const Node& bn) {
-  const auto data = [&](size_t i) { return g.value(bn.inputs[i]).data.to_doubles(); };
-  const auto scale = data(1), bias = data(2), mean = data(3), var = data(4);
-  const double epsilon = bn.attrs.f("epsilon");
-  Affine a{scale, bias};
-  for (size_t c = 0; c < scale.size(); ++c) {
-    a.factor[c] = scale[c] / std::sqrt(var[c] + epsilon);
-    a.offset[c] = bias[c] - mean[c] * a.factor[c];
+ChannelAffine batch_norm_affine(const Tensor& scale, const Tensor& bias, const Tensor& mean,
+                                const Tensor& var, double epsilon) {
+  ChannelAffine a{scale.to_doubles(), bias.to_doubles()};
+  const std::vector<double> means = mean.to_doubles(), vars = var.to_doubles();
+  for (size_t c = 0; c < a.factor.size(); ++c) {
+    a.factor[c] /= std::sqrt(vars[c] + epsilon);
+    a.offset[c] -= means[c] * a.factor[c];
   }
   return a;
 }
 
+namespace {
+
 void emit_folded(GraphCopy& copy, const Graph& g, const Node& conv, const Node& bn) {
-  const Affine a = affine(g, bn);
+  const auto data = [&](size_t i) -> const Tensor& { return g.value(bn.inputs[i]).data; };
+  const ChannelAffine a =
+      batch_norm_affine(data(1), data(2), data(3), data(4), bn.attrs.f("epsilon"));
   const Value& w = g.value(conv.inputs[1]);
   std::vector<double> weights = w.data.to_doubles();
   const size_t row = weights.size() / a.factor.size();

@@ -13,4 +13,12 @@ std::vector<Tensor> run_on_constants(const Graph& g, const Node& n);
 // than to keep, and what an untrusted model asks for may not fit in memory.
 bool worth_folding(const Graph& g, const Node& n);
 
+// Batch normalisation at inference, y = (x - mean) * scale / sqrt(var + epsilon) + bias, as
+// y = x * factor + offset per channel.
+struct ChannelAffine {
+  std::vector<double> factor, offset;
+};
+ChannelAffine batch_norm_affine(const Tensor& scale, const Tensor& bias, const Tensor& mean,
+                                const Tensor& var, double epsilon);
+
 }  // namespace ndtrain

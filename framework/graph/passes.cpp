@@ -47,7 +47,12 @@ Graph remove_identities(const Graph& g) {
 }
 
 Graph optimize_for_inference(const Graph& g) {
-  Graph folded = remove_dead_nodes(fold_constants(remove_identities(g)));
+  Graph plain = remove_identities(g);
+  // Before weights are folded back to f32.
+  if (std::ranges::any_of(plain.nodes(), [](const Node& n) { return n.op == "QuantizeLinear"; })) {
+    plain = fuse_quantized(fuse_convolutions(plain));
+  }
+  const Graph folded = remove_dead_nodes(fold_constants(plain));
   return remove_dead_nodes(fuse_convolutions(fold_batch_norm(folded)));
 }
 

@@ -23,8 +23,18 @@ Graph fold_batch_norm(const Graph& g);
 // Conv, then an optional Add of a residual, then an optional Relu or Clip: one FusedConv.
 Graph fuse_convolutions(const Graph& g);
 
+// DequantizeLinear, then Conv or FusedConv, then QuantizeLinear, all with constant scales: one
+// FusedQLinearConv. Ops that only move or choose numbers, between equal scales: the op on bytes.
+// Products are scaled once instead of twice, so that a result may be off by one step.
+Graph fuse_quantized(const Graph& g);
+
 // All of the above in their order: what an extractor or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
+
+// What `until` is computed from, in bf16: weights are converted, Casts stand at the ends and around
+// what stays f32 (biases and statistics, what would lose digits, the last and smallest part of the
+// work). The rest of `g`, its inputs and its outputs keep their types. Not exact, of course.
+Graph lower_to_bf16(const Graph& g, std::span<const ValueId> until);
 
 struct TrainingGraph {
   Graph graph;

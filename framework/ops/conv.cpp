@@ -148,20 +148,30 @@ std::vector<Example> rare_examples() {
        {{"group", 2}, {"strides", Ints{1, 2, 1}}, {"pads", Ints{1, 0, 1, 0, 1, 0}}}},
       {.inputs = {{DType::kF16, {1, 3, 5, 5}}, {DType::kF16, {4, 3, 3, 3}}, {DType::kF16, {4}}},
        .check_gradient = false},
+      {.inputs = {{DType::kBF16, {2, 5, 6, 5}}, {DType::kBF16, {4, 5, 3, 3}}, {DType::kF32, {4}}},
+       .attrs = {{"pads", Ints{1, 1, 1, 1}}},
+       .check_gradient = false},
+      {.inputs = {{DType::kBF16, {1, 4, 6, 5}}, {DType::kBF16, {4, 1, 3, 3}}},
+       .attrs = {{"group", 4}},
+       .check_gradient = false},
   };
 }
 
 std::vector<Example> fused_examples() {
-  const Attrs relu{{"activation", "Relu"}, {"pads", Ints{1, 1, 1, 1}}};
+  const DType bf16 = DType::kBF16;
+  const Attrs relu1{{"activation", "Relu"}},
+      relu{{"activation", "Relu"}, {"pads", Ints{1, 1, 1, 1}}};
   const Attrs clip{{"activation", "Clip"}, {"clip_min", -0.5}, {"clip_max", 1.0}};
   const Attrs depthwise{{"activation", "Clip"}, {"clip_min", 0.0}, {"clip_max", 6.0}, {"group", 4}};
   return {
       {{{2, 3, 6, 6}, {5, 3, 3, 3}, {5}, {2, 5, 6, 6}}, relu},
       {{{1, 3, 6, 6}, {5, 3, 3, 3}, {5}}, relu},
-      {{{1, 8, 5, 4}, {6, 8, 1, 1}, {6}, {1, 6, 5, 4}}, {{"activation", "Relu"}}},
+      {{{1, 8, 5, 4}, {6, 8, 1, 1}, {6}, {1, 6, 5, 4}}, relu1},
       {{{3, 4, 6, 6}, {4, 1, 3, 3}, {4}}, depthwise},
       {{{1, 4, 6, 6}, {3, 4, 3, 3}, ExampleInput::absent(), {1, 3, 4, 4}}, clip},
       {{{1, 2, 9}, {3, 2, 3}, {3}, {1, 3, 7}}},
+      {{{bf16, {2, 8, 5, 4}}, {bf16, {6, 8, 1, 1}}, {6}, {bf16, {2, 6, 5, 4}}}, relu1},
+      {{{bf16, {1, 3, 6, 6}}, {bf16, {5, 3, 3, 3}}, {bf16, {5}}}, relu},
   };
 }
 

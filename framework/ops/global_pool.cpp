@@ -49,6 +49,7 @@ std::vector<Example> examples(bool distinct) {
   }
   all.push_back({.inputs = {{DType::kF64, {1, 2, 3, 3}}}});
   all.push_back({.inputs = {{DType::kF16, {1, 2, 3, 3}}}, .check_gradient = false});
+  all.push_back({.inputs = {{DType::kBF16, {1, 2, 3, 3}}}, .check_gradient = false});
   return all;
 }
 

@@ -161,6 +161,7 @@ std::vector<Example> examples() {
       {.inputs = {{2, 3, 8}, {8}, {8}}, .outputs = 3, .check_gradient = false},
       {{{d, {3, 7}}, {d, {7}}, {d, {7}}}},
       {.inputs = {{half, {3, 8}}, {half, {8}}, {half, {8}}}, .check_gradient = false},
+      {.inputs = {{DType::kBF16, {3, 40}}, {40}, {40}}, .check_gradient = false},
   };
 }
 

@@ -154,6 +154,8 @@ std::vector<Example> max_examples() {
   examples.push_back({.inputs = {{DType::kF64, {1, 2, 4, 4}}}, .attrs = square});
   examples.push_back(
       {.inputs = {{DType::kF16, {1, 2, 4, 4}}}, .attrs = square, .check_gradient = false});
+  examples.push_back(
+      {.inputs = {{DType::kBF16, {1, 2, 4, 4}}}, .attrs = square, .check_gradient = false});
   examples.push_back({.inputs = {bytes}, .attrs = square});
   return examples;
 }
@@ -170,6 +172,8 @@ std::vector<Example> average_examples() {
   examples.push_back({.inputs = {{DType::kF64, {1, 2, 4, 4}}}, .attrs = square});
   examples.push_back(
       {.inputs = {{DType::kF16, {1, 2, 4, 4}}}, .attrs = square, .check_gradient = false});
+  examples.push_back(
+      {.inputs = {{DType::kBF16, {2, 2, 4, 4}}}, .attrs = square, .check_gradient = false});
   return examples;
 }
 

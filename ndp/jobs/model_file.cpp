@@ -1,5 +1,6 @@
 #include "ndp/jobs/model_file.h"
 
+#include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 
@@ -28,6 +29,7 @@ Digest ModelFile::id() const {
     m.metadata[key] = value;
     keys.push_back(key);
   }
+  if (declared_precision(model) != Precision::kF32) keys.push_back(kPrecisionKey);
   return content_id(m, keys);
 }
 
@@ -78,6 +80,7 @@ Digest extractor_id(const Model& extractor, const Preprocess& preprocess) {
     m.metadata[key] = value;
     keys.push_back(key);
   }
+  if (declared_precision(m) != Precision::kF32) keys.push_back(kPrecisionKey);
   return content_id(m, keys);
 }
 

@@ -31,8 +31,8 @@ ModelFile load_model(Fs& fs, const std::string& path, bool external_data = false
 // Writes classes, preprocessing and whatever else `model.metadata` holds.
 void save_model(Fs& fs, const std::string& path, const ModelFile& file);
 
-// SHA-256 over the extractor as imported, its weights, the preprocessing and the precision of its
-// outputs: keys every feature.
+// SHA-256 over the extractor as imported, its weights, the preprocessing, the precision of its
+// outputs and the one it declares to compute in: keys every feature.
 Digest extractor_id(const Model& extractor, const Preprocess& preprocess);
 
 // "assuming …" for people, or what was declared.

@@ -18,6 +18,7 @@ const std::map<std::string_view, Names>& table() {
       {"framework/ops", {"framework/graph"}},
       {"framework/onnx", {"framework/graph"}},
       {"framework/runtime", {"framework/graph", "framework/ops"}},
+      {"framework/quantize", {"framework/runtime"}},
       {"framework/train", {"framework/runtime"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},
@@ -29,7 +30,8 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/wire", {"framework/core"}},
       {"ndp/http", {"framework/core"}},
       {"ndp/engine", {"framework/runtime", "framework/onnx", "ndp/photos", "ndp/store"}},
-      {"ndp/jobs", {"ndp/engine", "framework/train", "ndp/labels", "ndp/deltas"}},
+      {"ndp/jobs",
+       {"ndp/engine", "framework/train", "framework/quantize", "ndp/labels", "ndp/deltas"}},
       {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
       {"tuner", {"ndp/jobs", "ndp/wire", "ndp/http"}},
   };

@@ -1,5 +1,6 @@
 // Conv, and FusedConv: + residual, then an activation.
 #include "backends/cpu/gemm/packed_constant.h"
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/conv_depthwise.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"
@@ -102,6 +103,7 @@ std::unique_ptr<Kernel> plain_conv(const Node& node, const ConvGeometry& g) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv(const Node& node) {
+  if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv);
   const ConvGeometry g = conv_geometry(node, node.in(0), node.in(1), node.out());
   for (int i = 0; i < node.inputs(); ++i) {
     if (node.has(i) && node.in(i).dtype != node.in(0).dtype) unsupported("mixed dtypes");
@@ -112,8 +114,8 @@ std::unique_ptr<Kernel> make_conv(const Node& node) {
   const bool plain = node.in(0).dtype != NDT_F32 || !g.flat();
   if (g.gaps() && (plain || node.has(3))) unsupported("gaps in the output");
   if (plain) {
-    return for_float(node.in(0).dtype, node.op(),
-                     [&]<typename T>() { return plain_conv<T>(node, g); });
+    if (node.in(0).dtype != NDT_F32 && node.in(0).dtype != NDT_F64) unsupported("no such dtype");
+    return node.in(0).dtype == NDT_F64 ? plain_conv<double>(node, g) : plain_conv<float>(node, g);
   }
   if (g.in_channels == 1 && g.groups > 1) return std::make_unique<DepthwiseConv>(node, g);
   return std::make_unique<ProductConv>(node, g);

@@ -94,6 +94,7 @@ class Node {
   std::vector<int64_t> known_ints(int i) const;  // of a constant; unsupported() if it is not one
   std::vector<double> known_doubles(int i) const;
 
+  const ndt_node& abi() const { return node_; }
   std::string describe() const;  // "Conv(f32[1,3,8,8], f32[4,3,3,3])"
 
  private:

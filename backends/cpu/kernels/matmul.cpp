@@ -1,5 +1,6 @@
 // MatMul: NumPy's products of stacked matrices, with vectors and broadcasting.
 // Gemm: y = alpha * op(a) op(b) + beta * c, c broadcast to y.
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/matrix_product.h"
 
 namespace ndtrain::cpu {
@@ -182,10 +183,6 @@ std::unique_ptr<Kernel> product_kernel(const Node& node, const MatrixProducts& p
     }
     case NDT_F64:
       return plain_kernel<double>(p, alpha, beta, addend);
-    case NDT_F16:
-      return plain_kernel<F16>(p, alpha, beta, addend);
-    case NDT_BF16:
-      return plain_kernel<BF16>(p, alpha, beta, addend);
     case NDT_I32:
       return plain_kernel<int32_t>(p, alpha, beta, addend);
     case NDT_U32:
@@ -202,10 +199,12 @@ std::unique_ptr<Kernel> product_kernel(const Node& node, const MatrixProducts& p
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul(const Node& node) {
+  if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_matmul);
   return product_kernel(node, matmul_products(node), 1, 1, {});
 }
 
 std::unique_ptr<Kernel> make_gemm(const Node& node) {
+  if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_gemm);
   const MatrixProducts p = gemm_product(node);
   return product_kernel(node, p, node.f("alpha", 1), node.f("beta", 1), addend_of(node, p));
 }

@@ -169,8 +169,6 @@ void plain_products(const MatrixProducts& p, const T* a, const T* b, T* y) {
 }
 
 template void plain_products(const MatrixProducts&, const double*, const double*, double*);
-template void plain_products(const MatrixProducts&, const F16*, const F16*, F16*);
-template void plain_products(const MatrixProducts&, const BF16*, const BF16*, BF16*);
 template void plain_products(const MatrixProducts&, const int32_t*, const int32_t*, int32_t*);
 template void plain_products(const MatrixProducts&, const uint32_t*, const uint32_t*, uint32_t*);
 template void plain_products(const MatrixProducts&, const int64_t*, const int64_t*, int64_t*);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/gemm/vec.h"
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/pool_window.h"
 #include "backends/cpu/kernels/sizes.h"
 
@@ -182,6 +183,7 @@ std::unique_ptr<Kernel> make_max_pool(const Node& node) {
   if (t == NDT_F32 && w.flat() && !indices) {
     return std::make_unique<StagedPool<Max>>(w, std::vector<float>());
   }
+  if (is_half(t) && w.flat() && !indices) return by_way_of_f32(node, make_max_pool);
   if (t == NDT_I8) return plain_max<int8_t>(w, indices, by_columns);
   if (t == NDT_U8) return plain_max<uint8_t>(w, indices, by_columns);
   return for_float(t, node.op(),
@@ -192,6 +194,7 @@ std::unique_ptr<Kernel> make_average_pool(const Node& node) {
   const PoolWindow w = pool_window(node, node.in(0), node.out());
   std::vector<float> counts = w.counts(node.i("count_include_pad", 0) != 0);
   const ndt_dtype t = node.in(0).dtype;
+  if (is_half(t) && w.flat()) return by_way_of_f32(node, make_average_pool);
   if (t == NDT_F32 && w.flat()) return std::make_unique<StagedPool<Sum>>(w, std::move(counts));
   return for_float(t, node.op(),
                    [&]<typename T>() { return plain_average<T>(w, std::move(counts)); });

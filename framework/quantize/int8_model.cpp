@@ -1,0 +1,166 @@
+#include "framework/quantize/int8_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ndtrain {
+namespace {
+
+constexpr double kWeightSteps = 127;
+
+class Int8Model {
+ public:
+  Int8Model(const Model& model, const QuantizedPlaces& places,
+            const std::map<std::string, Activation>& seen)
+      : from_(model), places_(places), seen_(seen), to_(model) {
+    to_.nodes.clear();
+    for (const auto& [name, group] : places_.group_of) scale_of_group(name, group);
+  }
+
+  Model run() {
+    for (const auto& [name, group] : places_.group_of) {
+      add_number(group + "@scale", DType::kF32, scale_[group]);
+      add_number(group + "@zero", is_unsigned(group) ? DType::kU8 : DType::kI8, 0);
+    }
+    for (const ModelInput& in : from_.inputs) {
+      if (held(in.name)) through_bytes(in.name, in.name, in.name + "@dq");
+    }
+    for (size_t i = 0; i < from_.nodes.size(); ++i) node(i);
+    drop_unread();
+    return std::move(to_);
+  }
+
+ private:
+  bool held(const std::string& name) const { return places_.group_of.contains(name); }
+  bool is_unsigned(const std::string& group) const {
+    return places_.never_negative.contains(group);
+  }
+
+  // The widest of its members.
+  void scale_of_group(const std::string& name, const std::string& group) {
+    const int steps = is_unsigned(group) ? 255 : 127;
+    const double clip = seen_.at(name).magnitudes.best_clip(steps);
+    double& scale = scale_[group];
+    scale = std::max(scale, std::max(clip, 1e-12) / steps);
+    scale = static_cast<double>(static_cast<float>(scale));
+  }
+
+  void add_number(const std::string& name, DType t, double v) {
+    to_.initialisers[name] = Tensor::from_doubles({t, {}}, {&v, 1});
+  }
+
+  void through_bytes(const std::string& name, const std::string& from, const std::string& to) {
+    const std::string& group = places_.group_of.at(name);
+    const std::string scale = group + "@scale", zero = group + "@zero";
+    to_.nodes.push_back({"QuantizeLinear", {from, scale, zero}, {name + "@q"}, {}});
+    to_.nodes.push_back({"DequantizeLinear", {name + "@q", scale, zero}, {to}, {}});
+  }
+
+  bool is_input(const std::string& name) const {
+    return std::ranges::any_of(from_.inputs, [&](const auto& in) { return in.name == name; });
+  }
+
+  void node(size_t i) {
+    ModelNode n = from_.nodes[i];
+    if (std::ranges::binary_search(places_.convolutions, i)) quantize_weights(n);
+    for (std::string& in : n.inputs) {
+      if (held(in) && is_input(in)) in += "@dq";
+    }
+    std::vector<std::string> raw;
+    for (std::string& out : n.outputs) {
+      if (!held(out)) continue;
+      raw.push_back(out);
+      out += "@raw";
+    }
+    to_.nodes.push_back(std::move(n));
+    for (const std::string& name : raw) through_bytes(name, name + "@raw", name);
+  }
+
+  void quantize_weights(ModelNode& conv) {
+    const Tensor& w = from_.initialisers.at(conv.inputs[1]);
+    const bool has_bias = conv.inputs.size() > 2 && !conv.inputs[2].empty();
+    const auto channels = static_cast<size_t>(w.shape()[0]);
+    std::vector<double> weights = w.to_doubles(), scales(channels);
+    std::vector<double> bias = has_bias ? from_.initialisers.at(conv.inputs[2]).to_doubles()
+                                        : std::vector<double>(channels, 0.0);
+    const std::string& x = conv.inputs[0];
+    const double x_scale = scale_.at(places_.group_of.at(x));
+    const size_t row = weights.size() / channels;
+    for (size_t m = 0; m < channels; ++m) {
+      const std::span<double> of(&weights[m * row], row);
+      scales[m] = weight_scale(of, bias[m], x_scale);
+      bias[m] += rounded_weights(of, scales[m], w.shape(), m, seen_.at(x).channel_mean,
+                                 conv.attrs.has("group") ? conv.attrs.i("group") : 1);
+      bias[m] = std::nearbyint(bias[m] / (x_scale * scales[m]));
+    }
+    write(conv, w.shape(), weights, scales, bias, x_scale);
+  }
+
+  // So that the largest weight is 127 steps, and the bias fits 32 bits.
+  static double weight_scale(std::span<const double> w, double bias, double x_scale) {
+    double largest = 0;
+    for (const double v : w) largest = std::max(largest, std::abs(v));
+    const double least = std::abs(bias) / (x_scale * 0x1p30);
+    const double scale = std::max({largest / kWeightSteps, least, 1e-12});
+    return static_cast<double>(static_cast<float>(scale));
+  }
+
+  // Rounds the weights of channel m and returns by how much the mean of its output fell.
+  static double rounded_weights(std::span<double> w, double scale, const Shape& shape, size_t m,
+                                const std::vector<double>& x_mean, int64_t groups) {
+    const auto per_group = static_cast<size_t>(shape[1]);
+    const size_t taps = w.size() / per_group;
+    const size_t first = m / static_cast<size_t>(shape[0] / groups) * per_group;
+    double fell = 0;
+    for (size_t i = 0; i < w.size(); ++i) {
+      const double rounded = std::clamp(std::nearbyint(w[i] / scale), -kWeightSteps, kWeightSteps);
+      fell += (w[i] - rounded * scale) * x_mean.at(first + i / taps);
+      w[i] = rounded;
+    }
+    return fell;
+  }
+
+  void write(ModelNode& conv, const Shape& shape, const std::vector<double>& weights,
+             const std::vector<double>& scales, const std::vector<double>& bias, double x_scale) {
+    const std::string name = conv.outputs[0] + "@conv";
+    const Shape channels{shape[0]};
+    std::vector<double> units = scales;
+    for (double& u : units) u = static_cast<float>(u) * static_cast<float>(x_scale);
+    auto& all = to_.initialisers;
+    all[name + ".w"] = Tensor::from_doubles({DType::kI8, shape}, weights);
+    all[name + ".w_scale"] = Tensor::from_doubles({DType::kF32, channels}, scales);
+    all[name + ".w_zero"] = Tensor({DType::kI8, channels});
+    all[name + ".b"] = Tensor::from_doubles({DType::kI32, channels}, bias);
+    all[name + ".b_scale"] = Tensor::from_doubles({DType::kF32, channels}, units);
+    all[name + ".b_zero"] = Tensor({DType::kI32, channels});
+    const Attrs per_channel{{"axis", int64_t{0}}};
+    for (const std::string part : {".w", ".b"}) {
+      to_.nodes.push_back({"DequantizeLinear",
+                           {name + part, name + part + "_scale", name + part + "_zero"},
+                           {name + part + "_dq"},
+                           per_channel});
+    }
+    conv.inputs = {conv.inputs[0], name + ".w_dq", name + ".b_dq"};
+  }
+
+  void drop_unread() {
+    std::set<std::string> read(to_.outputs.begin(), to_.outputs.end());
+    for (const ModelNode& n : to_.nodes) read.insert(n.inputs.begin(), n.inputs.end());
+    std::erase_if(to_.initialisers, [&](const auto& i) { return !read.contains(i.first); });
+  }
+
+  const Model& from_;
+  const QuantizedPlaces& places_;
+  const std::map<std::string, Activation>& seen_;
+  Model to_;
+  std::map<std::string, double> scale_;  // by group
+};
+
+}  // namespace
+
+Model int8_model(const Model& model, const QuantizedPlaces& places,
+                 const std::map<std::string, Activation>& seen) {
+  return Int8Model(model, places, seen).run();
+}
+
+}  // namespace ndtrain

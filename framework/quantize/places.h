@@ -1,0 +1,30 @@
+// Where a model's int8 form has bytes: which convolutions compute on them, and which values are
+// held in them.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/graph/model.h"
+
+namespace ndtrain {
+
+struct QuantizedPlaces {
+  // Conv nodes with constant f32 weights, numbers in Model::nodes.
+  std::vector<size_t> convolutions;
+  // Values held in bytes -> the name of their group. A group has one scale: what only moves or
+  // chooses numbers then works on the bytes.
+  std::map<std::string, std::string> group_of;
+  // Groups none of whose values is ever negative: u8; the others are i8.
+  std::set<std::string> never_negative;
+};
+
+// Of what `until` is computed from. Convolutions whose output is in `keep` stay f32. A residual
+// addition and an activation behind a convolution belong to it, as in fuse_convolutions(). The
+// model's batch normalisation is folded already.
+QuantizedPlaces quantized_places(const Model& model, const std::vector<std::string>& until,
+                                 const std::set<std::string>& keep);
+
+}  // namespace ndtrain

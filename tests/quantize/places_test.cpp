@@ -1,0 +1,62 @@
+#include "framework/quantize/places.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/graph/model_builder.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::add_weight;
+using ::testing::ElementsAre;
+
+// x -> a -> b + a -> pool; a and pool joined; then c, whose output is the model's.
+Model residual_network() {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 3, 8, 8}}};
+  m.outputs = {"out"};
+  add_weight(m, "wa", {4, 3, 3, 3});
+  add_weight(m, "wb", {4, 4, 3, 3});
+  add_weight(m, "wd", {4, 4, 3, 3});
+  add_weight(m, "wc", {2, 8, 1, 1});
+  const Attrs same{{"pads", Ints{1, 1, 1, 1}}};
+  m.nodes = {{"Conv", {"x", "wa"}, {"ca"}, same},
+             {"Relu", {"ca"}, {"a"}, {}},
+             {"Conv", {"a", "wb"}, {"cb"}, same},
+             {"Add", {"cb", "a"}, {"sum"}, {}},
+             {"Relu", {"sum"}, {"b"}, {}},
+             {"Conv", {"b", "wd"}, {"d"}, same},
+             {"Concat", {"b", "d"}, {"joined"}, {{"axis", int64_t{1}}}},
+             {"MaxPool", {"joined"}, {"pool"}, {{"kernel_shape", Ints{2, 2}}}},
+             {"Conv", {"pool", "wc"}, {"c"}, {}},
+             {"GlobalAveragePool", {"c"}, {"out"}, {}}};
+  return m;
+}
+
+TEST(QuantizedPlaces, AreInputsResidualsAndEndsOfConvolutions) {
+  const QuantizedPlaces p = quantized_places(residual_network(), {"out"}, {});
+  EXPECT_THAT(p.convolutions, ElementsAre(0, 2, 5, 8));
+  std::vector<std::string> values;
+  for (const auto& [name, group] : p.group_of) values.push_back(name);
+  EXPECT_THAT(values, ElementsAre("a", "b", "c", "d", "joined", "pool", "x"));
+}
+
+TEST(QuantizedPlaces, WhatIsMovedSharesAScale) {
+  const QuantizedPlaces p = quantized_places(residual_network(), {"out"}, {});
+  const std::string group = p.group_of.at("pool");
+  for (const char* name : {"joined", "b", "d"}) EXPECT_EQ(p.group_of.at(name), group) << name;
+  EXPECT_NE(p.group_of.at("a"), group);
+  EXPECT_THAT(p.never_negative, ElementsAre("a"));  // d may be negative
+}
+
+TEST(QuantizedPlaces, LieBeforeTheFeaturesAndLeaveOutWhatIsKept) {
+  EXPECT_THAT(quantized_places(residual_network(), {"b"}, {}).convolutions, ElementsAre(0, 2));
+  const QuantizedPlaces p = quantized_places(residual_network(), {"out"}, {"c", "ca"});
+  EXPECT_THAT(p.convolutions, ElementsAre(2, 5));
+  EXPECT_FALSE(p.group_of.contains("x"));
+  EXPECT_FALSE(p.group_of.contains("pool"));
+}
+
+}  // namespace
+}  // namespace ndtrain

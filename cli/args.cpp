@@ -97,7 +97,7 @@ ArgsSpec::ArgsSpec(std::string_view verb)
   flag("json", "print the result as JSON on stdout");
   flag("q,quiet", "no progress on stderr");
   flag("seed", "seed of everything random", "N", "0");
-  flag("device", "cpu, or another backend that ndtrain doctor lists", "NAME");
+  flag("device", "a backend that ndtrain doctor lists (default: the first of them)", "NAME");
   flag("j,threads", "threads; 0 takes all cores", "N", "0");
   flag("h,help", "show this help");
   group_ = "";

@@ -24,7 +24,7 @@ class Context {
   ~Context();
 
   const Device& device();  // opened when first asked for; throws Error
-  std::string device_name() const { return device_name_.empty() ? "cpu" : device_name_; }
+  std::string device_name() const { return device_name_.empty() ? "auto" : device_name_; }
   Fs& fs() { return real_fs(); }
   Clock& clock() { return system_clock(); }
   Progress& progress() { return *progress_; }

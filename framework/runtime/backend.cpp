@@ -118,6 +118,10 @@ const Backend& Backend::load(const std::string& path) {
 }
 
 const Backend& Backend::find(const std::string& name) {
+  if (name == "auto") {
+    const std::vector<std::string> all = available();
+    return find(all.empty() ? "cpu" : all[0]);  // whose error says where it was looked for
+  }
   std::string tried;
   for (const std::string& directory : search_path()) {
     for (const std::string& level : levels()) {
@@ -140,8 +144,9 @@ std::vector<std::string> Backend::available() {
   std::vector<std::string> names;
   for (const char* name : {"cuda", "onednn", "cpu"}) {
     try {
-      find(name);
-      names.emplace_back(name);
+      int32_t devices = 0;
+      const Backend& b = find(name);
+      if (b.abi().device_count(&devices) == NDT_OK && devices > 0) names.emplace_back(name);
     } catch (const Error&) {  // not there: a normal answer here
     }
   }

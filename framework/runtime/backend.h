@@ -17,11 +17,12 @@ class Backend {
   // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated),
   // else in ndtrain-backends/ beside the program, else in the installed library directory. A
   // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
-  // Loaded once per process. Throws Error saying where it looked and why each candidate was
+  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it looked and why each candidate was
   // refused.
   static const Backend& find(const std::string& name);
   static const Backend& load(const std::string& path);
-  static std::vector<std::string> available();  // names of the plugins that load here
+  // Names of the plugins that load here, the fastest first.
+  static std::vector<std::string> available();
 
   const ndt_backend& abi() const { return *abi_; }
   const std::string& path() const { return path_; }

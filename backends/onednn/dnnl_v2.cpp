@@ -238,6 +238,13 @@ PrimitivePtr elementwise(const Activation& a, const Desc& x) {
   });
 }
 
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
+  using F = dnnl::binary;
+  return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
+    return F::primitive_desc(F::desc(kind, x, x, x), attributes({}), engine());
+  });
+}
+
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
   using F = dnnl::reorder;
   return make<F>("reorder", {DNNL_ARG_FROM, DNNL_ARG_TO},

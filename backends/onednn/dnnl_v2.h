@@ -97,6 +97,7 @@ struct Pooling {
 PrimitivePtr convolution(const Convolution& c);                // SRC, WEIGHTS, [BIAS,] DST
 PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f = {});  // FROM, TO
 
 // Memory of the library's own, filled by a reorder.

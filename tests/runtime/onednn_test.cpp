@@ -43,6 +43,14 @@ std::vector<Batched> onednn_cases() {
                    "Conv",
                    {{1, 96, 14, 14}, {96, 1, 3, 3}, {96}},
                    {{"pads", p1}, {"strides", s2}, {"group", 96}}});
+  for (const char* op : {"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}) {
+    cases.push_back({op, op, {{1, 20, 9, 5}}});
+  }
+  cases.push_back({"LeakyRelu", "LeakyRelu", {{1, 32, 6, 6}}, {{"alpha", 0.2}}});
+  cases.push_back({"Add", "Add", {{1, 20, 9, 5}, {1, 20, 9, 5}}, {}, {1}});
+  cases.push_back({"Mul", "Mul", {{1, 32, 6, 6}, {1, 32, 6, 6}}, {}, {1}});
+  cases.push_back(
+      {"Concat", "Concat", {{1, 32, 6, 6}, {1, 16, 6, 6}, {1, 20, 6, 6}}, {{"axis", 1}}, {1, 2}});
   // Here the library changes how it sums between one, two and three images, and later.
   cases.push_back({"Deep", "Conv", {{1, 512, 7, 7}, {512, 512, 3, 3}, {512}}, {{"pads", p1}}});
   cases.push_back({"Uneven", "Conv", {{1, 448, 8, 8}, {384, 448, 3, 3}}, {{"pads", p1}}});

@@ -60,6 +60,7 @@ AskedConv ask(const Node& node, ConvPorts ports) {
               .to = layout_of(y, "output 0"),
               .ports = ports};
   if (a.from == Layout::kBlocked) fill_blocks(a.shape);
+  if (a.from == Layout::kLast && a.shape.groups > 1 && !a.shape.depthwise()) merge_groups(a.shape);
   a.how = {.strides = a.shape.strides,
            .dilations = a.shape.dilations,
            .begin = a.shape.begin,

@@ -1,11 +1,10 @@
 #include "backends/onednn/conv_plan.h"
 
+#include "backends/onednn/conv_choice.h"
 #include "backends/onednn/weights.h"
 
 namespace ndtrain::onednn {
 namespace {
-
-constexpr int64_t kMostImages = 4;  // in a slice: more was not faster
 
 std::optional<Activation> activation_of(const Node& node) {
   if (!node.has_attr("activation") || node.s("activation").empty()) return {};
@@ -21,54 +20,6 @@ std::optional<Activation> activation_of(const Node& node) {
 Desc blocked_desc(ndt_tensor_type t, int64_t channels, int64_t images) {
   t.dims[1] = channels;
   return desc_of(t, Layout::kBlocked, images);
-}
-
-// Where Winograd is faster, measured in slices of four on two processors with AVX-512: not with few
-// channels, nor with few tiles, nor where the transformed images of a layer do not stay in cache.
-bool worth_winograd(const AskedConv& a) {
-  const ConvShape& s = a.shape;
-  const int64_t height = a.y.dims[2], width = a.y.dims[3];
-  if (a.x.dtype != NDT_F32 || !has_avx512() || s.groups > 1 || s.height != 3 || s.width != 3) {
-    return false;
-  }
-  if (s.strides != Dims{1, 1} || s.dilations != Dims{0, 0}) return false;
-  const int64_t channels = std::min(s.in, s.out);
-  return channels >= (height * width > 60 * 60 ? 64 : 32) && std::min(height, width) >= 7;
-}
-
-// How the weights lie, and the sizes of a slice that go with it. The library's Winograd sums in an
-// order that depends on the images at once, and so does the form of its weights: equal forms gave
-// equal bits, others did not, in all of the layers tried.
-struct Chosen {
-  Desc weights;
-  std::vector<int64_t> sizes;
-};
-
-std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
-  std::vector<int64_t> sizes;
-  for (int64_t images = 1; images <= kMostImages; ++images) {
-    try {
-      a.make(images, weights);
-      sizes.push_back(images);
-    } catch (const Unsupported&) {  // then without this size
-    }
-  }
-  return sizes;
-}
-
-// Decides between the algorithms, by layer and never by batch.
-Chosen choose(AskedConv& a) {
-  if (worth_winograd(a)) {
-    a.how.winograd = true;
-    try {
-      const Desc weights = a.make(2)->desc(DNNL_ARG_WEIGHTS);
-      return {weights, sizes_for(a, weights)};
-    } catch (const Unsupported&) {
-      a.how.winograd = false;
-    }
-  }
-  const Desc weights = a.make(1)->desc(DNNL_ARG_WEIGHTS);
-  return {weights, sizes_for(a, weights)};
 }
 
 std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, const Desc& wanted) {
@@ -109,6 +60,7 @@ AskedConv ask(const Node& node, ConvPorts ports) {
               .to = layout_of(y, "output 0"),
               .ports = ports};
   if (a.from == Layout::kBlocked) fill_blocks(a.shape);
+  if (a.from == Layout::kLast && a.shape.groups > 1 && !a.shape.depthwise()) merge_groups(a.shape);
   a.how = {.strides = a.shape.strides,
            .dilations = a.shape.dilations,
            .begin = a.shape.begin,
@@ -123,8 +75,8 @@ AskedConv ask(const Node& node, ConvPorts ports) {
   return a;
 }
 
-std::unique_ptr<Kernel> conv_kernel(const ndt_device&, const Node& node, AskedConv a) {
-  const Chosen chosen = choose(a);
+std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, AskedConv a) {
+  const ConvChoice chosen = choose(device, a);
   const auto weights = weights_of(node, a, chosen.weights);
   Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
   plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };

@@ -57,21 +57,24 @@ ConvShape conv_shape(const Node& node, const ndt_tensor_type& w) {
   return s;
 }
 
-void fill_blocks(ConvShape& s) {
-  const int64_t b = block();
-  if (s.depthwise()) return;
-  if (s.groups == 1) {
-    if (s.in < b) s.wide_in = b;
-    return;
-  }
-  const int64_t most = std::min(s.groups, kMostMerged);
+bool merge_groups(ConvShape& s) {
+  const int64_t b = block(), most = std::min(s.groups, kMostMerged);
   for (int64_t m = 1; m <= most; ++m) {
     if (s.groups % m || m * s.in % b || m * s.out % b) continue;
     s.merged = m;
     s.wide_in = m * s.in;
-    return;
+    return true;
   }
-  unsupported("its groups of ", s.in, " by ", s.out, " channels do not fill blocks of ", b);
+  return false;
+}
+
+void fill_blocks(ConvShape& s) {
+  if (s.depthwise()) return;
+  if (s.groups == 1) {
+    s.wide_in = std::max<int64_t>(s.in, block());
+  } else if (!merge_groups(s)) {
+    unsupported("its groups of ", s.in, " by ", s.out, " channels do not fill blocks of ", block());
+  }
 }
 
 }  // namespace ndtrain::onednn

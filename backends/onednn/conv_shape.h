@@ -30,5 +30,7 @@ struct ConvShape {
 ConvShape conv_shape(const Node& node, const ndt_tensor_type& w);
 // For inputs blocked by block(): throws Unsupported where the groups cannot be merged to blocks.
 void fill_blocks(ConvShape& s);
+// Merges small groups to whole blocks. False where that is not possible.
+bool merge_groups(ConvShape& s);
 
 }  // namespace ndtrain::onednn

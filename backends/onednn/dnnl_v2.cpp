@@ -137,6 +137,8 @@ Desc plain_desc(const Dims& dims, ndt_dtype t) {
   return {dims, data_type(t), plain_tag(static_cast<int>(dims.size()))};
 }
 
+Desc transposed_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::ba}; }
+
 Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
 
 struct Primitive::Bound {
@@ -234,6 +236,24 @@ PrimitivePtr elementwise(const Activation& a, const Desc& x) {
   using F = dnnl::eltwise_forward;
   return make<F>("elementwise", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
     const F::desc d(dnnl::prop_kind::forward_inference, a.kind, x, a.alpha, a.beta);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
+  using F = dnnl::binary;
+  return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
+    return F::primitive_desc(F::desc(kind, x, x, x), attributes({}), engine());
+  });
+}
+
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y) {
+  using F = dnnl::matmul;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (bias) args.push_back(DNNL_ARG_BIAS);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("matmul", args, [&] {
+    const F::desc d = bias ? F::desc(a, b, *bias, y) : F::desc(a, b, y);
     return F::primitive_desc(d, attributes({}), engine());
   });
 }

@@ -27,7 +27,8 @@ dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what 
 // `images` of the tensor, without a gap after each.
 Desc desc_of(const ndt_tensor_type& t, Layout layout, int64_t images);
 Desc plain_desc(const Dims& dims, ndt_dtype t);
-Desc any_desc(const Dims& dims, ndt_dtype t);  // laid out as the primitive likes
+Desc transposed_desc(const Dims& dims, ndt_dtype t);  // of a matrix: its columns lie together
+Desc any_desc(const Dims& dims, ndt_dtype t);         // laid out as the primitive likes
 
 // One primitive with its ports in a fixed order. Immutable; run() may be called from any threads at
 // once and computes in the calling thread alone.
@@ -97,6 +98,9 @@ struct Pooling {
 PrimitivePtr convolution(const Convolution& c);                // SRC, WEIGHTS, [BIAS,] DST
 PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias,
+                    const Desc& y);  // SRC, WEIGHTS, [BIAS,] DST
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f = {});  // FROM, TO
 
 // Memory of the library's own, filled by a reorder.

@@ -6,16 +6,29 @@ namespace ndtrain::onednn {
 
 const Op* find_op(std::string_view name) {
   static const std::map<std::string_view, Op> table = {
+      {"Add", {prepare_elementwise, prefer_elementwise}},
       {"AveragePool", {prepare_pool, prefer_pool}},
       {"Cast", {prepare_quantize, prefer_quantize}},
+      {"Clip", {prepare_elementwise, prefer_elementwise}},
+      {"Concat", {prepare_concat, prefer_concat}},
       {"Conv", {prepare_conv, prefer_conv}},
       {"DequantizeLinear", {prepare_quantize, prefer_quantize}},
+      {"Elu", {prepare_elementwise, prefer_elementwise}},
       {"FusedConv", {prepare_conv, prefer_conv}},
       {"FusedQLinearConv", {prepare_conv_int8, prefer_conv_int8}},
+      {"Gelu", {prepare_elementwise, prefer_elementwise}},
+      {"Gemm", {prepare_matmul, prefer_matmul}},
       {"GlobalAveragePool", {prepare_pool, prefer_pool}},
+      {"HardSwish", {prepare_elementwise, prefer_elementwise}},
+      {"LeakyRelu", {prepare_elementwise, prefer_elementwise}},
+      {"MatMul", {prepare_matmul, prefer_matmul}},
       {"MaxPool", {prepare_pool, prefer_pool}},
+      {"Mul", {prepare_elementwise, prefer_elementwise}},
       {"QuantizeLinear", {prepare_quantize, prefer_quantize}},
+      {"Relu", {prepare_elementwise, prefer_elementwise}},
       {"Reorder", {prepare_reorder, nullptr}},
+      {"Sigmoid", {prepare_elementwise, prefer_elementwise}},
+      {"Tanh", {prepare_elementwise, prefer_elementwise}},
   };
   const auto found = table.find(name);
   return found == table.end() ? nullptr : &found->second;

@@ -9,10 +9,16 @@ namespace ndtrain::onednn {
 
 const Op* find_op(std::string_view name);  // null: not here
 
+std::unique_ptr<Kernel> prepare_concat(const ndt_device& device, const Node& node);
+void prefer_concat(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
+std::unique_ptr<Kernel> prepare_elementwise(const ndt_device& device, const Node& node);
+void prefer_elementwise(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node);
 void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_conv_int8(const ndt_device& device, const Node& node);
 void prefer_conv_int8(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
+std::unique_ptr<Kernel> prepare_matmul(const ndt_device& device, const Node& node);
+void prefer_matmul(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_pool(const ndt_device& device, const Node& node);
 void prefer_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_quantize(const ndt_device& device, const Node& node);

@@ -5,11 +5,15 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
+#include <set>
 
 #include "backends/onednn/dnnl_v2.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/tuning.h"
 
 struct ndt_stream {};
 
@@ -54,7 +58,11 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
   return guarded("open", [&] {
     if (index != 0) invalid("there is one onednn device, 0; asked for ", index);
     if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
-    *device = new ndt_device;
+    auto opened = std::make_unique<ndt_device>();
+    if (options && !options->deterministic && options->tuning_file) {
+      opened->tuning = std::make_shared<Tuning>(options->tuning_file);
+    }
+    *device = opened.release();
     return NDT_OK;
   });
 }
@@ -135,18 +143,22 @@ ndt_status run(const ndt_kernel* kernel, ndt_stream*, const void* const* inputs,
   });
 }
 
-const char* numerics() {
-  static const std::string text = "onednn " + library_name() + " " NDT_ONEDNN_VERSION;
-  return text.c_str();
+// Numerics once given out stay readable for ever.
+const char* numerics_with(const std::string& choices) {
+  static std::mutex mutex;
+  static std::set<std::string> given;
+  const std::lock_guard lock(mutex);
+  const std::string text = "onednn " + library_name() + " " NDT_ONEDNN_VERSION;
+  return given.insert(choices.empty() ? text : text + " tuned-" + choices).first->c_str();
 }
 
-const ndt_backend& backend() {
-  static const ndt_backend table = {
+ndt_backend& backend() {
+  static ndt_backend table = {
       .struct_size = sizeof(ndt_backend),
       .abi_major = NDT_ABI_MAJOR,
       .abi_minor = NDT_ABI_MINOR,
       .name = "onednn",
-      .numerics = numerics(),
+      .numerics = numerics_with(""),
       .shares_host_memory = 1,
       .last_error = [] { return static_cast<const char*>(error_text); },
       .device_count = device_count,
@@ -177,6 +189,22 @@ const ndt_backend& backend() {
 }
 
 }  // namespace
+
+void publish_choices(const std::map<std::string, std::string>& unruly) {
+  static std::mutex mutex;
+  static std::map<std::string, std::string> all;
+  const std::lock_guard lock(mutex);
+  all.insert(unruly.begin(), unruly.end());
+  uint64_t digest = 14695981039346656037U;  // FNV-1a
+  for (const auto& [key, choice] : all) {
+    for (const char c : key + ' ' + choice + '\n') {
+      digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
+    }
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(digest ^ digest >> 32));
+  __atomic_store_n(&backend().numerics, numerics_with(text), __ATOMIC_RELEASE);
+}
 
 const ndt_host& host() { return the_host; }
 

@@ -63,7 +63,8 @@ TEST(Onednn, HasAKernelForTheOpsThatVisionModelsSpendTheirTimeIn) {
   for (const ExampleCase& c : example_cases(has_kernel)) {
     if (taken.count(c.def->name) == 0 && run_example(c) > 0) taken.insert(c.def->name);
   }
-  for (const char* op : {"Conv", "FusedConv", "MaxPool", "AveragePool", "GlobalAveragePool"}) {
+  for (const char* op : {"Conv", "FusedConv", "MaxPool", "AveragePool", "GlobalAveragePool",
+                         "QuantizeLinear", "DequantizeLinear"}) {
     EXPECT_EQ(taken.count(op), 1u) << op << " is refused in all its examples";
   }
 }

@@ -43,6 +43,14 @@ std::vector<Batched> onednn_cases() {
                    "Conv",
                    {{1, 96, 14, 14}, {96, 1, 3, 3}, {96}},
                    {{"pads", p1}, {"strides", s2}, {"group", 96}}});
+  for (const char* op : {"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}) {
+    cases.push_back({op, op, {{1, 20, 9, 5}}});
+  }
+  cases.push_back({"LeakyRelu", "LeakyRelu", {{1, 32, 6, 6}}, {{"alpha", 0.2}}});
+  cases.push_back({"Add", "Add", {{1, 20, 9, 5}, {1, 20, 9, 5}}, {}, {1}});
+  cases.push_back({"Mul", "Mul", {{1, 32, 6, 6}, {1, 32, 6, 6}}, {}, {1}});
+  cases.push_back(
+      {"Concat", "Concat", {{1, 32, 6, 6}, {1, 16, 6, 6}, {1, 20, 6, 6}}, {{"axis", 1}}, {1, 2}});
   // Here the library changes how it sums between one, two and three images, and later.
   cases.push_back({"Deep", "Conv", {{1, 512, 7, 7}, {512, 512, 3, 3}, {512}}, {{"pads", p1}}});
   cases.push_back({"Uneven", "Conv", {{1, 448, 8, 8}, {384, 448, 3, 3}}, {{"pads", p1}}});
@@ -50,35 +58,50 @@ std::vector<Batched> onednn_cases() {
   return cases;
 }
 
-bool taken(const Batched& c) {
+bool taken(const Batched& c, DType t) {
   if (!onednn()) return false;
-  const NodeRun run = frozen(c, 0, 1);
+  const NodeRun run = frozen(c, 0, 1, t);
   for (const Start start : kStarts) {
     if (onednn()->prefer(run, ports_from(run, start))) return true;
   }
   return false;
 }
 
-class OnednnBatchTest : public testing::TestWithParam<Batched> {};
+struct Typed {
+  Batched c;
+  DType t;
+};
+
+std::vector<Typed> typed_cases() {
+  std::vector<Typed> cases;
+  for (const Batched& c : onednn_cases()) {
+    cases.push_back({c, DType::kF32});
+    if (c.inputs[0].count() < 20000) cases.push_back({c, DType::kBF16});
+  }
+  return cases;
+}
+
+class OnednnBatchTest : public testing::TestWithParam<Typed> {};
 
 TEST_P(OnednnBatchTest, AnImageAloneHasTheBitsItHasInAnyBatchWithAnyThreads) {
-  const Batched& c = GetParam();
+  const auto& [c, t] = GetParam();
   if (!onednn()) return;
   for (const Start start : kStarts) {
     SCOPED_TRACE("from layout " + std::to_string(static_cast<int>(start)));
     onednn()->set_threads(1);
     std::vector<Bytes> alone;
-    for (int64_t i = 0; i < 8; ++i) {
-      const NodeRun one = frozen(c, i, 1);
+    const bool rows = c.inputs[0].rank() == 2;  // come in larger groups
+    for (int64_t i = 0; i < (rows ? 22 : 8); ++i) {
+      const NodeRun one = frozen(c, i, 1, t);
       const auto ports = onednn()->prefer(one, ports_from(one, start));
       if (!ports) break;
       alone.push_back(std::move(onednn()->run(one, *ports).at(0)));
     }
-    for (const int64_t batch : {2, 3, 5, 8}) {
+    for (const int64_t batch : {2, 3, 5, 8, 22}) {
       for (const int threads : {1, 2}) {
-        if (alone.empty()) break;
+        if (alone.size() < static_cast<size_t>(batch)) continue;
         onednn()->set_threads(threads);
-        const NodeRun run = frozen(c, 0, batch);
+        const NodeRun run = frozen(c, 0, batch, t);
         const auto ports = onednn()->prefer(run, ports_from(run, start));
         ASSERT_TRUE(ports.has_value()) << "taken alone, refused in a batch of " << batch;
         const Bytes together = std::move(onednn()->run(run, *ports).at(0));
@@ -94,20 +117,21 @@ TEST_P(OnednnBatchTest, AnImageAloneHasTheBitsItHasInAnyBatchWithAnyThreads) {
 }
 
 TEST_P(OnednnBatchTest, MatchesTheReference) {
-  const Batched& c = GetParam();
+  const auto& [c, t] = GetParam();
   if (!onednn()) return;
-  const NodeRun run = frozen(c, 1, 3);
+  const NodeRun run = frozen(c, 1, 2, t);
   const auto want = reference_of(run);
   for (const Start start : kStarts) {
     onednn()->set_threads(2);
     const auto ports = onednn()->prefer(run, ports_from(run, start));
-    if (ports) compare(find_op(c.op), c.name, run, 2e-5, want, onednn()->run(run, *ports));
+    const double allowed = t == DType::kBF16 ? 0.01 : 2e-5;
+    if (ports) compare(find_op(c.op), c.name, run, allowed, want, onednn()->run(run, *ports));
   }
 }
 
 TEST_P(OnednnBatchTest, GivesEveryOfSeveralStreamsAtOnceTheSameBits) {
   if (!onednn()) return;
-  NodeRun run = frozen(GetParam(), 0, 5);
+  NodeRun run = frozen(GetParam().c, 0, 5, GetParam().t);
   run.streams = 4;
   onednn()->set_threads(2);
   for (const Start start : kStarts) {
@@ -117,9 +141,9 @@ TEST_P(OnednnBatchTest, GivesEveryOfSeveralStreamsAtOnceTheSameBits) {
 }
 
 TEST_P(OnednnBatchTest, LeavesGapsAfterImagesAsTheyAre) {
-  const Batched& c = GetParam();
+  const auto& [c, t] = GetParam();
   if (!onednn() || std::string_view(c.op).find("Conv") == std::string_view::npos) return;
-  NodeRun run = frozen(c, 0, 3);
+  NodeRun run = frozen(c, 0, 3, t);
   run.in_place = true;
   onednn()->set_threads(2);
   for (const Start start : kStarts) {
@@ -136,16 +160,22 @@ TEST_P(OnednnBatchTest, LeavesGapsAfterImagesAsTheyAre) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, testing::ValuesIn(onednn_cases()),
-                         [](const auto& c) { return std::string(c.param.name); });
+INSTANTIATE_TEST_SUITE_P(Every, OnednnBatchTest, testing::ValuesIn(typed_cases()),
+                         [](const auto& c) {
+                           return c.param.c.name + std::string(name_of(c.param.t));
+                         });
 
 TEST(Onednn, TakesTheLayersItIsFor) {
-  // Products of matrices, a dilated pool; a depthwise multiplier where blocks are of 16.
-  const std::set<std::string> others = {
-      "Gemm",      "GemmTransposed", "MatMul",          "MatMulRows",
-      "Attention", "MaxPoolPadded",  "DepthwiseStrided"};
+  // A dilated pool; a depthwise multiplier where blocks are of 16.
+  const std::set<std::string> others = {"MaxPoolPadded", "DepthwiseStrided"};
+  const std::set<std::string> products = {"Gemm", "GemmTransposed", "MatMul", "MatMulRows",
+                                          "Attention"};
   for (const Batched& c : onednn_cases()) {
-    EXPECT_TRUE(others.count(c.name) != 0 || taken(c)) << c.name;
+    if (others.count(c.name) != 0) continue;
+    EXPECT_EQ(taken(c, DType::kF32), channel_block() == 16 || products.count(c.name) == 0)
+        << c.name;
+    const bool moves = std::string(c.op) == "Concat";
+    EXPECT_EQ(taken(c, DType::kBF16), channel_block() == 16 || moves) << c.name;
   }
 }
 

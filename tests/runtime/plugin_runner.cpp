@@ -109,8 +109,10 @@ struct AbiNode {
 };
 
 struct OpenDevice {
-  explicit OpenDevice(const ndt_backend& a) : abi(a) {
-    const ndt_options options{sizeof(ndt_options), 1, 0, nullptr};
+  OpenDevice(const ndt_backend& a, const std::string& tuning_file) : abi(a) {
+    const bool tuned = !tuning_file.empty();
+    const ndt_options options{sizeof(ndt_options), !tuned, 0,
+                              tuned ? tuning_file.c_str() : nullptr};
     EXPECT_EQ(abi.open(0, &options, &device), NDT_OK);
     EXPECT_EQ(abi.stream_create(device, &stream), NDT_OK);
   }
@@ -203,7 +205,7 @@ Ports plain_ports(const NodeRun& node) {
 
 std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_);
+  OpenDevice device(*abi_, tuning_file_);
   ndt_prepared prepared{};
   if (abi_->prepare(device.device, &abi_node.node, &prepared) == NDT_OK) {
     device.kernel = prepared.kernel;
@@ -216,7 +218,7 @@ std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
 
 Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  auto device = std::make_shared<OpenDevice>(*abi_);
+  auto device = std::make_shared<OpenDevice>(*abi_, tuning_file_);
   ndt_prepared prepared{};
   EXPECT_EQ(abi_->prepare(device->device, &abi_node.node, &prepared), NDT_OK) << abi_->last_error();
   device->kernel = prepared.kernel;
@@ -226,7 +228,7 @@ Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
 std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const {
   if (!abi_->prefer) return {};
   const AbiNode abi_node(node, now);
-  OpenDevice device(*abi_);
+  OpenDevice device(*abi_, tuning_file_);
   Ports wanted = now;
   const ndt_status status =
       abi_->prefer(device.device, &abi_node.node, wanted.in.data(), wanted.out.data());
@@ -239,7 +241,7 @@ std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const
 
 std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_);
+  OpenDevice device(*abi_, tuning_file_);
   ndt_prepared prepared{};
   const ndt_status status = abi_->prepare(device.device, &abi_node.node, &prepared);
   if (status != NDT_OK) {

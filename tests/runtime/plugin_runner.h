@@ -40,6 +40,8 @@ class Plugin {
   const std::string& path() const { return path_; }
   // How many threads the host lends from now on. Chunks are handed out last first when it is 1.
   void set_threads(int threads);
+  // Devices are deterministic until a tuning file is named, and again after an empty name.
+  void set_tuning_file(const std::string& path) { tuning_file_ = path; }
 
   // The outputs, row-major. Adds a test failure and returns none when anything is refused or guards
   // are broken, padding lanes not zero or gaps written to.
@@ -55,7 +57,7 @@ class Plugin {
 
  private:
   Plugin() = default;
-  std::string path_;
+  std::string path_, tuning_file_;
   ndt_backend_main_fn main_ = nullptr;
   const ndt_backend* abi_ = nullptr;
 };

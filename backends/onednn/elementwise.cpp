@@ -1,0 +1,93 @@
+// Functions of one element, and Add and Mul of equal shapes: there to keep the layout that
+// convolutions give. Plain f32 is left to the cpu plugin.
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "backends/onednn/ops.h"
+#include "backends/onednn/sliced.h"
+
+namespace ndtrain::onednn {
+namespace {
+
+using Kind = dnnl::algorithm;
+
+Activation clip_of(const Node& node) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const Activation a{Kind::eltwise_clip, node.known_single(1, "lower limit", -kMost),
+                     node.known_single(2, "upper limit", kMost)};
+  if (!(a.alpha <= a.beta)) unsupported("its limits are ", a.alpha, " and ", a.beta);
+  return a;
+}
+
+Activation function_of(const Node& node) {
+  const auto attr = [&](const char* name) { return static_cast<float>(node.f(name)); };
+  if (node.op() == "Clip") return clip_of(node);
+  if (node.op() == "LeakyRelu") return {Kind::eltwise_relu, attr("alpha")};
+  if (node.op() == "Elu") return {Kind::eltwise_elu, attr("alpha")};
+  if (node.op() == "Gelu") {
+    return {node.s("approximate") == "tanh" ? Kind::eltwise_gelu_tanh : Kind::eltwise_gelu_erf};
+  }
+  static const std::map<std::string_view, Kind> others = {
+      {"Relu", Kind::eltwise_relu}, {"Sigmoid", Kind::eltwise_logistic},
+      {"Tanh", Kind::eltwise_tanh}, {"HardSwish", Kind::eltwise_hardswish},
+      {"Add", Kind::binary_add},    {"Mul", Kind::binary_mul},
+  };
+  return {others.at(node.op())};
+}
+
+bool binary(const Node& node) { return node.op() == "Add" || node.op() == "Mul"; }
+
+void check(const Node& node) {
+  check_float(node);
+  const ndt_tensor_type &x = node.in(0), &y = node.out();
+  if (x.rank < 1 || count(x) == 0) unsupported("it is empty or a scalar");
+  if (!binary(node)) return;
+  const ndt_tensor_type& other = node.in(1);
+  if (node.constant(0) || node.constant(1)) unsupported("it has a constant input");
+  if (x.rank != other.rank || !std::equal(x.dims, x.dims + x.rank, other.dims)) {
+    unsupported("its inputs ", describe(x), " and ", describe(other), " differ in shape");
+  }
+  if (y.dtype != x.dtype) unsupported("its dtype changes");
+}
+
+Sliced::Plan plan_of(const Node& node) {
+  check(node);
+  const ndt_tensor_type &x = node.in(0), &y = node.out();
+  const Layout layout = layout_of(x, "input 0");
+  if (layout == Layout::kPlain && x.dtype == NDT_F32) unsupported("it is plain f32");
+  if (!lies(y, layout) || (binary(node) && !lies(node.in(1), layout))) {
+    unsupported("its inputs and output do not lie alike");
+  }
+  const Activation f = function_of(node);
+  Sliced::Plan plan{.images = x.dims[0]};
+  plan.make = [=, two = binary(node)](int64_t images) {
+    const Desc desc = desc_of(x, layout, images);
+    return two ? onednn::binary(f.kind, desc) : elementwise(f, desc);
+  };
+  plan.ports.push_back(input_port(0, x, layout));
+  if (binary(node)) plan.ports.push_back(input_port(1, node.in(1), layout));
+  set_output(plan, y, layout);
+  return plan;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare_elementwise(const ndt_device&, const Node& node) {
+  auto kernel = std::make_unique<Sliced>(plan_of(node));
+  kernel->in_place_inputs = 1;
+  return kernel;
+}
+
+void prefer_elementwise(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
+  check(node);
+  Layout layout = layout_of(in[0], "input 0");
+  if (binary(node) && layout == Layout::kPlain) layout = layout_of(in[1], "input 1");
+  set_layout(in[0], layout);
+  if (binary(node)) set_layout(in[1], layout);
+  set_layout(out[0], layout);
+  const ndt_node wanted = node.with(in, out);
+  plan_of(Node(wanted)).make(1);
+}
+
+}  // namespace ndtrain::onednn

@@ -1,0 +1,121 @@
+// MatMul and Gemm, f32 and bf16, plain. A constant right side is packed. An image's rows are one
+// product, whatever the batch; where the batch itself is the rows (features), they come in groups
+// of sizes in which the library sums a row the same way, by test.
+#include <optional>
+
+#include "backends/onednn/ops.h"
+#include "backends/onednn/sliced.h"
+#include "backends/onednn/weights.h"
+
+namespace ndtrain::onednn {
+namespace {
+
+constexpr int kBias = 2;
+
+struct Product {
+  ndt_dtype dtype;
+  int64_t images = 1;  // separate products, or rows
+  std::vector<int64_t> sizes = {1};
+  int64_t heads = 1, m = 1, k = 1, n = 1;  // of one image
+  bool by_rows = false, transposed = false, packed = false, bias = false;
+
+  Dims dims(int64_t group, int64_t rows, int64_t columns) const {
+    if (by_rows) rows *= group;
+    return heads == 1 ? Dims{rows, columns} : Dims{heads, rows, columns};
+  }
+  Desc weights() const {
+    if (packed) return any_desc({k, n}, dtype);
+    return plain_desc(dims(1, k, n), dtype);
+  }
+  PrimitivePtr make(int64_t group, const Desc& w) const {
+    std::optional<Desc> b;
+    if (bias) b = plain_desc({1, n}, dtype);
+    return matmul(plain_desc(dims(group, m, k), dtype), w, b, plain_desc(dims(group, m, n), dtype));
+  }
+};
+
+void check_gemm(const Node& node) {
+  if (node.i("transA") != 0) unsupported("its left side is transposed");
+  if (node.f("alpha") != 1) unsupported("alpha is ", node.f("alpha"), ", not 1");
+  if (!node.has(kBias)) return;
+  const ndt_tensor_type& c = node.in(kBias);
+  if (node.f("beta") != 1) unsupported("beta is ", node.f("beta"), ", not 1");
+  if (count(c) != node.out().dims[1] || c.dims[c.rank - 1] != count(c)) {
+    unsupported("its addend ", describe(c), " is not one value per column");
+  }
+}
+
+Product product_of(const Node& node) {
+  check_float(node);
+  if (!has_avx512()) unsupported("without AVX-512 the cpu plugin is no slower");
+  const ndt_tensor_type &a = node.in(0), &b = node.in(1);
+  for (const ndt_tensor_type* t : {&a, &b}) {
+    if (t->rank < 2 || count(*t) == 0) unsupported("it is empty or not of matrices");
+    if (layout_of(*t, "an input") != Layout::kPlain) unsupported("an input is not plain");
+  }
+  if (layout_of(node.out(), "output 0") != Layout::kPlain) unsupported("its output is not plain");
+  const int last = a.rank - 1;
+  Product p{.dtype = a.dtype, .images = a.dims[0], .k = a.dims[last], .n = b.dims[b.rank - 1]};
+  if (node.op() == "Gemm") {
+    check_gemm(node);
+    p.transposed = node.i("transB") != 0;
+    if (p.transposed) p.n = b.dims[0];
+    p.bias = node.has(kBias);
+  }
+  p.packed = b.rank == 2;
+  if (p.packed) {
+    node.need_constant(1, "right side");
+    p.by_rows = a.rank == 2;
+    if (p.by_rows) p.sizes = {1, 4, 16};
+    for (int d = 1; d < last; ++d) p.m *= a.dims[d];
+    return p;
+  }
+  if (a.rank != b.rank || a.rank < 3 || !std::equal(a.dims, a.dims + last - 1, b.dims)) {
+    unsupported("the leading dims of its sides differ");
+  }
+  p.m = a.dims[last - 1];
+  for (int d = 1; d < last - 1; ++d) p.heads *= a.dims[d];
+  return p;
+}
+
+PrimitivePtr checked(const PrimitivePtr& primitive) {
+  if (primitive->algorithm().starts_with("brg")) return primitive;
+  unsupported("oneDNN would use ", primitive->algorithm(), ", whose sums depend on the rows");
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare_matmul(const ndt_device&, const Node& node) {
+  const Product p = product_of(node);
+  const Desc wanted = checked(p.make(p.sizes.back(), p.weights()))->desc(DNNL_ARG_WEIGHTS);
+  Sliced::Plan plan{.images = p.images, .sizes = p.sizes};
+  plan.make = [=](int64_t images) { return checked(p.make(images, wanted)); };
+  plan.ports.push_back(input_port(0, node.in(0), Layout::kPlain));
+  if (p.packed) {
+    const void* data = node.need_constant(1, "right side");
+    const Desc from =
+        p.transposed ? transposed_desc({p.k, p.n}, p.dtype) : plain_desc({p.k, p.n}, p.dtype);
+    const auto weights = packed_weights(node.constant_id(1), from, wanted, [=] { return data; });
+    plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, weights->data()});
+    plan.keep.push_back(weights);
+  } else {
+    plan.ports.push_back(input_port(1, node.in(1), Layout::kPlain));
+  }
+  if (p.bias) plan.ports.push_back({Sliced::Port::Role::kInput, kBias});
+  set_output(plan, node.out(), Layout::kPlain);
+  auto kernel = std::make_unique<Sliced>(std::move(plan));
+  if (p.packed) kernel->packed_inputs = 1 << 1;
+  return kernel;
+}
+
+void prefer_matmul(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
+  for (int i = 0; i < node.inputs(); ++i) {
+    if (node.has(i)) set_layout(in[i], Layout::kPlain);
+  }
+  set_layout(out[0], Layout::kPlain);
+  const ndt_node wanted = node.with(in, out);
+  const Product p = product_of(Node(wanted));
+  checked(p.make(1, p.weights()));
+}
+
+}  // namespace ndtrain::onednn

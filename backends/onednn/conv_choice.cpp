@@ -46,7 +46,9 @@ std::optional<ConvChoice> with(AskedConv a, bool winograd) {
   a.how.winograd = winograd;
   try {
     const Desc weights = a.make(winograd ? 2 : 1)->desc(DNNL_ARG_WEIGHTS);
-    return ConvChoice{weights, sizes_for(a, weights)};
+    ConvChoice choice{weights, sizes_for(a, weights)};
+    if (choice.sizes.empty()) unsupported("oneDNN does not take the weights that it laid out");
+    return choice;
   } catch (const Unsupported&) {
     if (!winograd) throw;
     return {};

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "cli/bench_layers.h"
 #include "cli/verb.h"
 #include "ndp/jobs/photo_set.h"
 
@@ -22,10 +23,23 @@ int run_doctor(Context& context, const Args&) {
   int code = kOk;
   std::string backends;
   for (const std::string& name : Backend::available()) {
-    const Backend& b = Backend::find(name);
-    json["backends"].push_back(
-        {{"name", name}, {"numerics", b.abi().numerics}, {"path", b.path()}});
-    backends += fmt::format("backend {}  {}  ({})\n", name, b.abi().numerics, b.path());
+    const Device device(Backend::find(name));
+    Json rates;
+    std::string measured;
+    for (const DType t : {DType::kF32, DType::kBF16, DType::kI8}) {
+      const double rate = peak_rate(device, t);
+      if (rate <= 0) continue;
+      rates[std::string(name_of(t))] = rate;
+      measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", name_of(t), rate / 1e9);
+    }
+    json["backends"].push_back({{"name", name},
+                                {"numerics", device.backend().abi().numerics},
+                                {"path", device.backend().path()},
+                                {"operations_per_s", rates}});
+    backends +=
+        fmt::format("backend {}{}  {}  ({})\n  a convolution just now, 10^9 operations/s: {}\n",
+                    name, backends.empty() ? " (default)" : "", device.backend().abi().numerics,
+                    device.backend().path(), measured);
   }
   if (backends.empty()) {
     backends = "no backend loads: set NDTRAIN_BACKEND_PATH to where libndt_cpu.so is\n";

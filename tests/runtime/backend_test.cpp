@@ -49,6 +49,13 @@ TEST(Backend, CpuIsFoundOnce) {
   EXPECT_FALSE(testing::cpu().numerics().empty());
 }
 
+TEST(Backend, AutoIsTheFirstOfTheAvailable) {
+  const std::vector<std::string> all = Backend::available();
+  ASSERT_FALSE(all.empty());
+  EXPECT_EQ(all.back(), "cpu") << "which is always there, and the slowest";
+  EXPECT_EQ(&Backend::find("auto"), &Backend::find(all[0]));
+}
+
 TEST(Backend, AMissingFileIsRefusedByName) {
   EXPECT_THAT(error_of([] { Backend::load("/nowhere/libndt_none.so"); }),
               HasSubstr("/nowhere/libndt_none.so"));

@@ -1,6 +1,7 @@
 #include "ndp/jobs/relabel.h"
 
 #include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 
@@ -19,6 +20,7 @@ void declare_relabel(ArgsSpec& args) {
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("dry-run", "only say how many photos would be labelled");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
 }
 
@@ -31,6 +33,7 @@ int run_relabel(Context& context, const Args& args) {
   config.k = args.integer("k");
   config.batch = args.integer("batch");
   config.dry_run = args.on("dry-run");
+  config.precision = precision_config(args, config.cache);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   context.progress().say(preprocess_note(model));
   const auto db = open_label_db(args.required("db")).or_throw();

@@ -7,6 +7,7 @@
 
 #include "framework/core/clock.h"
 #include "ndp/jobs/classify.h"
+#include "ndp/jobs/low_precision.h"
 #include "ndp/labels/label_db.h"
 
 namespace ndtrain {
@@ -17,6 +18,7 @@ struct RelabelConfig {
   std::string cache = {};  // "": default_cache_directory()
   int64_t k = 5, batch = 32;
   bool dry_run = false;  // only counts
+  PrecisionConfig precision = {};
 };
 
 struct RelabelResult {

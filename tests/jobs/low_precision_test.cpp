@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+
 #include "framework/graph/inference.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/graph/model_builder.h"
@@ -63,6 +65,20 @@ TEST_F(LowPrecision, WhatWasTrainedBehindItIsWhatTheWrittenModelComputes) {
   const Graph g = inference_graph(trained("int8").model, 1);
   EXPECT_GT(testing::count_nodes(g, "FusedQLinearConv"), 0);
   EXPECT_EQ(testing::count_nodes(inference_graph(trained("bf16").model, 1), "Cast"), 3 + 1);
+}
+
+// What a PipeStore computes from the file it is sent is kept under the name the Tuner expects.
+TEST_F(LowPrecision, TheExtractorsFileHasTheNameOfItsFeatures) {
+  std::set<Digest> ids;
+  for (const char* precision : {"f32", "bf16", "int8"}) {
+    SCOPED_TRACE(precision);
+    train(in(precision, precision));
+    const ModelFile part = load_model(real_fs(), at(precision + std::string("/extractor.onnx")));
+    const Digest id = extractor_id(part.model, part.preprocess);
+    EXPECT_EQ(metadata::digest(trained(precision).model, metadata::kExtractorId), id);
+    ids.insert(id);
+  }
+  EXPECT_EQ(ids.size(), 3U);
 }
 
 TEST_F(LowPrecision, ATrainedModelIsTrainedFurtherInItsPrecision) {

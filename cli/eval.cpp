@@ -1,4 +1,5 @@
 #include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/evaluate_photos.h"
@@ -26,13 +27,16 @@ void declare_eval(ArgsSpec& args) {
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("confusion", "a file for the confusion matrix", "CSV");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
 }
 
 int run_eval(Context& context, const Args& args) {
-  const ModelFile model = load_model(context.fs(), args.required("MODEL"));
+  ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
   const PhotoSet photos = labelled_photos(context, args, model);
+  model = in_precision(model, precision_config(args, cache_directory(args)), photos,
+                       context.device(), context.fs(), context.progress());
   const PhotoEvaluation e = evaluate_photos(model, context.device(), context.fs(), photos,
                                             args.integer("batch"), context.progress());
   if (args.has("confusion")) {

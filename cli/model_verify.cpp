@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/model_precision.h"
+#include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/onnx/import.h"
 #include "framework/onnx/test_data.h"
@@ -39,14 +42,22 @@ Comparison compare(const Tensor& got, const Tensor& expected, double rtol, doubl
 
 void declare_model_verify(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file");
-  args.flag("data", "a directory with input_N.pb and output_N.pb (required)", "DIR");
+  args.flag("data",
+            "a directory with input_N.pb and output_N.pb; with --precision, photos (required)",
+            "DIR");
   args.flag("rtol", "largest relative difference", "X", "1e-3");
   args.flag("atol", "largest absolute difference", "X", "1e-7");
   args.flag("interpreter", "run the double reference instead of a backend");
   args.flag("external-data", "let the model read weights from other files in its directory");
+  declare_precision_flags(args);
+  args.flag("against", "with --precision: the f32 model that FILE was quantised from", "FILE");
+  args.flag("photos", "with --precision: at most so many are compared", "N", "1000");
+  declare_label_flags(args);
+  args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
 }
 
 int run_model_verify(Context& context, const Args& args) {
+  if (args.has("precision")) return verify_precision(context, args);
   const Model model = import_model(context.fs(), args.required("FILE"),
                                    {.external_data = args.on("external-data")});
   const TestData data = read_test_data(context.fs(), args.required("data"), model).or_throw();

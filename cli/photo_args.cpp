@@ -6,11 +6,12 @@
 #include "framework/core/log.h"
 
 namespace ndtrain::cli {
-namespace {
 
 std::string cache_directory(const Args& args) {
   return args.has("cache") ? args.text("cache") : default_cache_directory();
 }
+
+namespace {
 
 PhotoSet photos_in_database(Context& context, const Args& args, const ModelFile& model) {
   const DatabaseLabels labels(database_labels(args));

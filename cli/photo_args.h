@@ -19,6 +19,9 @@ DatabaseLabelsConfig database_labels(const Args& args);
 // DIR as class directories. Labels are counted in the model's class names when it has some.
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model);
 
+// Of --cache, or where derived files live otherwise.
+std::string cache_directory(const Args& args);
+
 // Prints what was quarantined, on stderr, and gives the exit code for it.
 int report_quarantine(const std::vector<QuarantinedPhoto>& photos);
 

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/save_inputs.h"
 #include "cli/verb.h"
 #include "framework/core/csv.h"
@@ -50,6 +51,7 @@ void declare_predict(ArgsSpec& args) {
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("save-inputs", "also write what the network sees of each photo, as .pb tensors", "DIR");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
 }
 
@@ -57,13 +59,15 @@ int run_predict(Context& context, const Args& args) {
   const std::string format = context.json() ? "json" : args.text("format");
   if (format != "csv" && format != "json")
     throw UsageError("--format " + format + ": there are csv and json");
-  const ModelFile model = load_model(context.fs(), args.required("MODEL"));
+  ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
   const std::string root = args.required("DIR");
-  const std::string cache = args.has("cache") ? args.text("cache") : default_cache_directory();
+  const std::string cache = cache_directory(args);
   PhotoSet set = all_photos(context.fs(), *open_catalogue(context.fs(), cache, root), root,
                             context.progress());
   if (set.photos.empty()) throw Error(root, ": there are no photos that can be read");
+  model = in_precision(model, precision_config(args, cache), set, context.device(), context.fs(),
+                       context.progress());
   if (args.has("save-inputs"))
     save_inputs(context.fs(), set, model.preprocess, args.text("save-inputs"));
   std::vector<size_t> all(set.photos.size());

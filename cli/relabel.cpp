@@ -1,6 +1,7 @@
 #include "ndp/jobs/relabel.h"
 
 #include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 
@@ -18,12 +19,12 @@ void declare_relabel(ArgsSpec& args) {
   args.flag("k", "the N best classes of each photo are kept", "N", "5");
   args.flag("b,batch", "photos at a time", "N", "32");
   args.flag("keep-crops",
-            "keep what the network sees of each photo in the cache, 150 KB each at 224 pixels, so "
-            "that the "
+            "keep what the network sees of each photo in the cache, 150 KB each at 224 pixels: the "
             "next relabelling decodes nothing");
   args.flag("dry-run", "only say how many photos would be labelled");
   args.flag("cache",
             "where the list of the photos, and crops, are kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
 }
 
@@ -37,6 +38,7 @@ int run_relabel(Context& context, const Args& args) {
   config.batch = args.integer("batch");
   config.keep_crops = args.on("keep-crops");
   config.dry_run = args.on("dry-run");
+  config.precision = precision_config(args, config.cache);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   context.progress().say(preprocess_note(model));
   const auto db = open_label_db(args.required("db")).or_throw();

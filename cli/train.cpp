@@ -2,6 +2,7 @@
 
 #include "cli/head_args.h"
 #include "cli/photo_args.h"
+#include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/finetune.h"
@@ -29,6 +30,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.patience = args.integer("patience");
   c.cache_dtype = cache_dtype(args.text("cache-dtype"));
   c.cache = args.text("cache");
+  c.precision = precision_config(args, c.cache);
   c.memory_limit = static_cast<int64_t>(args.bytes("memory-limit"));
   c.fast_decode = args.on("fast-decode");
   c.resume = args.on("resume");
@@ -125,6 +127,7 @@ void declare_train(ArgsSpec& args) {
             "BYTES");
   args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
   args.flag("resume", "go on with the run in RUN");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
 }
 

@@ -41,6 +41,7 @@ VERB(model_rollback);
 VERB(model_import);
 VERB(model_inspect);
 VERB(model_split);
+VERB(model_quantize);
 VERB(model_verify);
 VERB(photos_rm);
 VERB(plan);
@@ -208,10 +209,21 @@ std::span<const Verb> verbs() {
       Verb{"model split", "write extractor and trainable part", "FILE --freeze WHAT -o DIR",
            "  ndtrain model split squeezenet.onnx --freeze auto -o parts\n", declare_model_split,
            run_model_split},
-      Verb{"model verify", "compare a model's outputs with recorded ones",
+      Verb{"model quantize", "write the int8 form of a model, with scales measured on photos",
+           "FILE --data DIR -o FILE [options]",
+           "  ndtrain model quantize resnet50.onnx --data photos -o resnet50-int8.onnx\n"
+           "  ndtrain job submit finetune -m resnet50-int8.onnx  # all stores compute with these "
+           "scales\n"
+           "  ndtrain model quantize resnet50.onnx --precision bf16 -o resnet50-bf16.onnx\n",
+           declare_model_quantize, run_model_quantize},
+      Verb{"model verify",
+           "compare a model's outputs with recorded ones, or less precision with f32",
            "FILE --data DIR [options]",
-           "  ndtrain model verify model.onnx --data test_data_set_0\n", declare_model_verify,
-           run_model_verify},
+           "  ndtrain model verify model.onnx --data test_data_set_0\n"
+           "  ndtrain model verify model.onnx --precision bf16 --data photos\n"
+           "  ndtrain model verify model-int8.onnx --precision int8 --against model.onnx --data "
+           "photos \\\n    --labels labels.csv --max-drop 1\n",
+           declare_model_verify, run_model_verify},
       Verb{"model ls", "the versions a Tuner has published, and where each is in force",
            "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
       Verb{"model diff", "what differs between two versions, and what sending it costs", "FROM TO",

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/limits.h"
+#include "framework/graph/precision.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
 #include "ndp/wire/digests.h"
@@ -58,6 +59,7 @@ JobQuestion FinetuneWork::prepare() {
   part.model = transfer_.extractor;
   part.classes = {};
   part.model.metadata = {};  // what it was cut from: the same extractor is the same file
+  declare_precision(part.model, declared_precision(transfer_.extractor));
   const std::string file = join(directory_, "extractor.onnx");
   save_model(shop_.fs, file, part);
   extractor_ = shop_.models.add_file(file).or_throw();

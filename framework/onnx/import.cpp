@@ -1,9 +1,9 @@
 #include "framework/onnx/import.h"
 
 #include <set>
-#include <tuple>
 
 #include "framework/core/limits.h"
+#include "framework/graph/share_constants.h"
 #include "framework/onnx/adapt.h"
 #include "framework/onnx/functions.h"
 #include "framework/onnx/normalise.h"
@@ -13,9 +13,6 @@
 
 namespace ndtrain {
 namespace {
-
-// Up to this many elements an integer constant is shape arithmetic rather than data.
-constexpr int64_t kSmall = 64;
 
 void check_header(const OnnxModel& m, Problems& problems) {
   if (m.ir < kMinIr || m.ir > kMaxIr) {
@@ -89,26 +86,6 @@ void lift_integer_constants(Model& m, const std::set<std::string>& outputs) {
   });
 }
 
-// One initialiser for equal small integer constants, none for those nobody reads.
-void tidy_initialisers(Model& m, const std::set<std::string>& outputs) {
-  std::map<std::tuple<DType, std::vector<int64_t>, std::string>, std::string> first;
-  std::set<std::string> used = outputs;
-  for (ModelNode& n : m.nodes) {
-    for (std::string& name : n.inputs) {
-      const auto it = m.initialisers.find(name);
-      if (it == m.initialisers.end()) continue;
-      const Tensor& t = it->second;
-      if (!is_float(t.type().dtype) && t.shape().count() <= kSmall && !outputs.contains(name)) {
-        std::string bytes(static_cast<const char*>(t.data()), t.bytes());
-        name = first.emplace(std::tuple(t.type().dtype, t.shape().dims(), std::move(bytes)), name)
-                   .first->second;
-      }
-      used.insert(name);
-    }
-  }
-  std::erase_if(m.initialisers, [&](const auto& entry) { return !used.contains(entry.first); });
-}
-
 Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::string& who) {
   Problems problems;
   check_header(parsed, problems);
@@ -124,7 +101,7 @@ Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::s
   const std::set<std::string> outputs(to.outputs.begin(), to.outputs.end());
   lift_integer_constants(to, outputs);
   normalise(to);
-  tidy_initialisers(to, outputs);
+  share_constants(to);
   return to;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/graph/share_constants.h"
+
 namespace ndtrain {
 namespace {
 
@@ -26,7 +28,7 @@ class Int8Model {
       if (held(in.name)) through_bytes(in.name, in.name, in.name + "@dq");
     }
     for (size_t i = 0; i < from_.nodes.size(); ++i) node(i);
-    drop_unread();
+    share_constants(to_);
     return std::move(to_);
   }
 
@@ -141,12 +143,6 @@ class Int8Model {
                            per_channel});
     }
     conv.inputs = {conv.inputs[0], name + ".w_dq", name + ".b_dq"};
-  }
-
-  void drop_unread() {
-    std::set<std::string> read(to_.outputs.begin(), to_.outputs.end());
-    for (const ModelNode& n : to_.nodes) read.insert(n.inputs.begin(), n.inputs.end());
-    std::erase_if(to_.initialisers, [&](const auto& i) { return !read.contains(i.first); });
   }
 
   const Model& from_;

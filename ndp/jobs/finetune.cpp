@@ -73,6 +73,7 @@ class Finetune {
     if (config_.head == "grow") count_in(photos_.set, with_added(model_.classes, photos_.set));
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.trainer.seed);
+    lower_what_is_frozen();
     trainer_ =
         std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
     result_.parameters = trainer_->parameter_count();
@@ -93,6 +94,29 @@ class Finetune {
           "(ndtrain model inspect) makes them smaller",
           size(static_cast<double>(result_.feature_bytes)), size(result_.mean_photo_bytes));
     }
+  }
+
+  // In the precision asked for, once the model as it came has been compared with f32.
+  void lower_what_is_frozen() {
+    const bool declared = declared_precision(model_.model) != Precision::kF32;
+    if (config_.precision.precision.empty() && !declared) return;
+    if (transfer_.features.empty()) {
+      if (config_.precision.precision.empty()) return;
+      throw Error("--precision ", config_.precision.precision,
+                  " is of the frozen part, and nothing is frozen");
+    }
+    PhotoSet set = photos_.set;
+    set.root.clear();
+    for (size_t i = 0; i < set.photos.size(); ++i) {
+      set.photos[i].path = photos_.path(i);
+      if (set.classes != model_.classes) set.photos[i].label = -1;
+    }
+    config_.precision.cache = config_.cache;
+    const ModelFile low = in_precision(model_, config_.precision, set, device_, fs_, progress_);
+    const Precision p = declared_precision(low.model);
+    Model whole = lowered(transfer_.whole, p, transfer_.features, set, model_.preprocess, device_,
+                          fs_, progress_);
+    transfer_ = with_whole(std::move(transfer_), std::move(whole), model_.preprocess);
   }
 
   // Everything that decides the result; a resume with another answer is refused.

@@ -11,6 +11,7 @@
 #include "framework/train/trainer.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
+#include "ndp/jobs/low_precision.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
 #include "ndp/jobs/run_directory.h"
@@ -27,7 +28,8 @@ struct FinetuneConfig {
   TrainerConfig trainer = {};
   int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
-  std::string cache = {};    // "": default_cache_directory()
+  PrecisionConfig precision = {};  // of the frozen part
+  std::string cache = {};          // "": default_cache_directory()
   int64_t memory_limit = 0;  // bytes of features or crops in memory; 0: half of the free memory
   int64_t extract_batch = 32;
   bool fast_decode = false;

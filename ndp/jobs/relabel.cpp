@@ -29,6 +29,7 @@ class Relabel {
     result_.photos = static_cast<int64_t>(set_.photos.size());
     result_.quarantined = set_.quarantined;
     result_.skipped = set_.skipped_count();
+    lower(cache);
     open_version();
     const std::vector<size_t> todo = unlabelled();
     result_.labelled = static_cast<int64_t>(todo.size());
@@ -40,6 +41,12 @@ class Relabel {
   }
 
  private:
+  void lower(const std::string& cache) {
+    PrecisionConfig config = config_.precision;
+    config.cache = cache;
+    model_ = in_precision(model_, config, set_, device_, fs_, progress_);
+  }
+
   void open_version() {
     std::vector<std::string> names;
     for (int64_t i = 0, n = model_.outputs(); i < n; ++i) names.push_back(model_.class_name(i));
@@ -111,7 +118,7 @@ class Relabel {
   }
 
   const RelabelConfig& config_;
-  const ModelFile& model_;
+  ModelFile model_;
   const Device& device_;
   LabelDb& db_;
   Fs& fs_;

@@ -7,6 +7,7 @@
 
 #include "framework/core/clock.h"
 #include "ndp/jobs/classify.h"
+#include "ndp/jobs/low_precision.h"
 #include "ndp/labels/label_db.h"
 
 namespace ndtrain {
@@ -18,6 +19,7 @@ struct RelabelConfig {
   int64_t k = 5, batch = 32;
   bool keep_crops = false;  // in the cache, so that the next version needs no decoding
   bool dry_run = false;     // only counts
+  PrecisionConfig precision = {};
 };
 
 struct RelabelResult {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <ranges>
 
+#include "framework/graph/precision.h"
+
 namespace ndtrain {
 namespace {
 
@@ -40,6 +42,7 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
   t.trainable = trainable_parameters(t.whole, freeze);
   t.features = feature_names(t.whole, t.trainable);
   if (t.features.empty()) {
+    declare_precision(t.whole, Precision::kF32);
     t.head = t.whole;
     return t;
   }
@@ -47,12 +50,19 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
     t.whole = with_rounded_features(t.whole, t.features);
     for (std::string& name : t.features) name += "@f16";
   }
+  declare_precision(t.whole, declared_precision(t.whole), t.features);
+  t.whole.metadata[metadata::kFeatureDtype] = std::string(name_of(cache_dtype));
+  Model whole = t.whole;
+  return with_whole(std::move(t), std::move(whole), from.preprocess);
+}
+
+TransferModel with_whole(TransferModel t, Model whole, const Preprocess& preprocess) {
+  t.whole = std::move(whole);
   const std::vector<std::string> input = {t.whole.inputs[0].name};
   t.extractor = extract(t.whole, input, t.features);
   t.head = extract(t.whole, t.features, t.whole.outputs);
-  t.extractor_id = extractor_id(t.extractor, from.preprocess);
+  t.extractor_id = extractor_id(t.extractor, preprocess);
   metadata::set_digest(t.whole, metadata::kExtractorId, t.extractor_id);
-  t.whole.metadata[metadata::kFeatureDtype] = std::string(name_of(cache_dtype));
   return t;
 }
 

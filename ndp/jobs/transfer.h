@@ -20,9 +20,14 @@ struct TransferModel {
 
 // `head`: "keep", "linear" or "grow". A kept head keeps its weights too when the classes are those
 // the model has already; one that grows keeps those of the model's classes, which `classes` begin
-// with. `cache_dtype` f16 rounds what crosses. Throws Error.
+// with. `cache_dtype` f16 rounds what crosses. A precision that `from` declares ends at the
+// features. Throws Error.
 TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
                                const std::string& head, const std::string& freeze,
                                DType cache_dtype, uint64_t seed);
+
+// The same with `whole` computing in another precision before the cut: one that lowered() has made
+// of t.whole. Cuts it anew.
+TransferModel with_whole(TransferModel t, Model whole, const Preprocess& preprocess);
 
 }  // namespace ndtrain

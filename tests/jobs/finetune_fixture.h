@@ -16,11 +16,11 @@ namespace ndtrain::testing_jobs {
 
 inline constexpr int kClasses = 3, kTrain = 8, kVal = 4, kSide = 32;
 
-class FinetuneTest : public testing::Test {
+class FinetuneTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = testing::TempDir() + "ndtrain_jobs_" + info->name();
+    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    root_ = ::testing::TempDir() + "ndtrain_jobs_" + info->name();
     std::filesystem::remove_all(root_);
     for (int c = 0; c < kClasses; ++c) {
       for (int i = 0; i < kTrain + kVal; ++i) {

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "framework/core/memory_fs.h"
 #include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
+#include "framework/onnx/export.h"
+#include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
@@ -86,7 +89,14 @@ TEST(Quantize, TheSamePhotosGiveTheSameModel) {
             id(quantize(small_network(), photos(), cpu()).model));
 }
 
-// Values that the first photo does not hint at are clipped, not wrapped.
+TEST(Quantize, AFileBringsTheSameModelBack) {
+  const Quantization q = quantize(small_network(), photos(), cpu());
+  MemoryFs fs;
+  export_model(fs, "q.onnx", q.model).or_throw();
+  const Model back = import_model(fs, "q.onnx");
+  EXPECT_EQ(content_id(back), content_id(q.model));
+}
+
 TEST(Quantize, BiasCorrectionKeepsTheMeanOfTheFeatures) {
   Model m = small_network();
   m.outputs = {"features"};

@@ -31,6 +31,7 @@ struct PerIndex {
   ndt_dtype dtype = NDT_ABSENT;
   int64_t n = 0;
 
+  PerIndex() = default;
   PerIndex(const Node& node, int p) {
     if (p < 0 || !node.has(p)) return;
     port = p;

@@ -1,7 +1,6 @@
-// ConvInteger, MatMulInteger: products of bytes summed in i32. QLinearConv, QLinearMatMul: those
-// sums times x_scale * w_scale / y_scale, rounded and saturated. FusedQLinearConv: plus a residual,
-// through an activation, before that. Sums are made on the stack, a block of neighbouring outputs
-// at a time, so that the innermost loop is over contiguous memory.
+// ConvInteger, MatMulInteger: products of bytes summed in i32. QLinearMatMul: those sums times
+// x_scale * w_scale / y_scale, rounded and saturated. Sums are made on the stack, a block of
+// neighbouring outputs at a time, so that the innermost loop is over contiguous memory.
 #include "backends/cpu/kernels/quantize.h"
 
 namespace ndtrain::cpu {
@@ -14,57 +13,18 @@ struct Ports {
   int x, w;
   PerIndex x_zero, w_zero, x_scale, w_scale, y_scale, y_zero;
   bool linear;
-  // FusedQLinearConv.
-  PerIndex residual, r_scale, r_zero;
-  bool fused;
-  float low = -std::numeric_limits<float>::infinity(), high = -low;
 
   explicit Ports(const Node& node)
       : x(0),
-        w(node.op().find("QLinear") != std::string_view::npos ? 3 : 1),
+        w(node.op().starts_with("QLinear") ? 3 : 1),
         x_zero(node, 2),
         w_zero(node, w == 3 ? 5 : 3),
         x_scale(node, w == 3 ? 1 : -1),
         w_scale(node, w == 3 ? 4 : -1),
         y_scale(node, w == 3 ? 6 : -1),
         y_zero(node, w == 3 ? 7 : -1),
-        linear(w == 3),
-        residual(node, linear ? 9 : -1),
-        r_scale(node, linear ? 10 : -1),
-        r_zero(node, linear ? 11 : -1),
-        fused(node.op() == "FusedQLinearConv") {
-    const std::string_view activation = node.s("activation", "");
-    if (activation == "Relu") {
-      low = 0;
-    } else if (activation == "Clip") {
-      low = static_cast<float>(node.f("clip_min")), high = static_cast<float>(node.f("clip_max"));
-    } else if (!activation.empty()) {
-      unsupported("activation '", activation, "'");
-    }
-    if (residual.port < 0) return;
-    if (residual.n != count(node.out())) invalid("residual is not like y");
-    if (r_scale.port < 0) invalid("the residual has no scale");
-  }
+        linear(w == 3) {}
 };
-
-// Outputs [at, at + n) of channel m, whose residual is R.
-template <typename R, typename Y>
-void store_fused(const Ports& p, const void* const* in, const int32_t* sum, int64_t at, int64_t n,
-                 int64_t m, Y* y) {
-  const float y_scale = p.y_scale.scale(in, 0);
-  const float factor = p.x_scale.scale(in, 0) * p.w_scale.scale(in, m) / y_scale;
-  const float low = p.low / y_scale, high = p.high / y_scale;
-  const int32_t zero = p.y_zero.zero(in, 0), r_zero = p.r_zero.zero(in, 0);
-  const bool add = p.residual.port >= 0;
-  const float r_factor = add ? p.r_scale.scale(in, 0) / y_scale : 0;
-  const R* r = add ? as<R>(in[p.residual.port]) + at : nullptr;
-  for (int64_t i = 0; i < n; ++i) {
-    float a = static_cast<float>(sum[i]) * factor;
-    if (add) a += static_cast<float>(r[i] - r_zero) * r_factor;
-    a = a < low ? low : a;
-    y[at + i] = quantized<Y>(a > high ? high : a, zero);
-  }
-}
 
 template <typename Y>
 void store_sums(const Ports& p, const void* const* in, const int32_t* sum, int64_t n, int64_t row,
@@ -132,12 +92,11 @@ void add_plane(const ConvGeometry& g, const X* x, int32_t x_zero, const W* w, in
   }
 }
 
-template <typename X, typename W, typename Y>
+template <typename X, typename W>
 std::unique_ptr<Kernel> conv(const Node& node, const Ports& p) {
   const ConvGeometry g(node, p);
-  const PerIndex bias(node, p.linear ? 8 : -1);
   const int64_t channels = g.groups * g.out_channels;
-  return kernel([g, p, bias, channels](const void* const* in, void* const* out, void*) {
+  return kernel([g, p, channels](const void* const* in, void* const* out, void*) {
     const int64_t work = g.ow * g.in_channels * g.kh * g.kw;
     const int64_t grain = std::max<int64_t>(1, kElementGrain / std::max<int64_t>(1, work));
     // A task is one output row of one channel.
@@ -149,25 +108,14 @@ std::unique_ptr<Kernel> conv(const Node& node, const Ports& p) {
         for (int64_t first = 0; first < g.ow; first += kBlock) {
           const int64_t n = std::min(kBlock, g.ow - first);
           int32_t sum[kBlock];
-          std::fill_n(sum, n, bias.port < 0 ? 0 : as<int32_t>(in[bias.port])[m]);
+          std::fill_n(sum, n, 0);
           for (int64_t c = 0; c < g.in_channels; ++c) {
             const int64_t plane = (image * g.groups + group) * g.in_channels + c;
             add_plane(g, as<X>(in[p.x]) + plane * g.h * g.w, x_zero,
                       as<W>(in[p.w]) + (m * g.in_channels + c) * g.kh * g.kw, w_zero, row, first, n,
                       sum);
           }
-          const int64_t at = t * g.ow + first;
-          if constexpr (!std::is_same_v<Y, int32_t>) {
-            if (p.fused && p.residual.dtype == NDT_I8) {
-              store_fused<int8_t>(p, in, sum, at, n, m, as<Y>(out[0]));
-              continue;
-            }
-            if (p.fused) {
-              store_fused<uint8_t>(p, in, sum, at, n, m, as<Y>(out[0]));
-              continue;
-            }
-          }
-          store_sums(p, in, sum, n, 0, m, 0, as<Y>(out[0]) + at);
+          std::copy_n(sum, n, as<int32_t>(out[0]) + t * g.ow + first);
         }
       }
     });
@@ -237,20 +185,15 @@ std::unique_ptr<Kernel> matmul(const Node& node, const Ports& p) {
   });
 }
 
-template <typename X, typename W, typename Y>
-std::unique_ptr<Kernel> product(const Node& node, const Ports& p) {
-  return node.op().ends_with("MatMul") || node.op().starts_with("MatMul") ? matmul<X, W, Y>(node, p)
-                                                                          : conv<X, W, Y>(node, p);
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> quantized_product_kernel(const Node& node) {
   const Ports p(node);
   return for_byte(node.in(p.x).dtype, [&]<typename X>() {
     return for_byte(node.in(p.w).dtype, [&]<typename W>() {
-      if (!p.linear) return product<X, W, int32_t>(node, p);
-      return for_byte(node.out().dtype, [&]<typename Y>() { return product<X, W, Y>(node, p); });
+      if (node.op() == "ConvInteger") return conv<X, W>(node, p);
+      if (!p.linear) return matmul<X, W, int32_t>(node, p);
+      return for_byte(node.out().dtype, [&]<typename Y>() { return matmul<X, W, Y>(node, p); });
     });
   });
 }

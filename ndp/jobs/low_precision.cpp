@@ -1,0 +1,207 @@
+#include "ndp/jobs/low_precision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/publish.h"
+#include "framework/graph/inference.h"
+#include "framework/quantize/quantize.h"
+#include "framework/runtime/batch_plans.h"
+#include "framework/train/head.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int64_t kRows = 8;
+
+bool processor_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+bool has_scales(const Model& m) {
+  return std::ranges::any_of(m.nodes, [](const ModelNode& n) { return n.op == "QuantizeLinear"; });
+}
+
+// Batches of one size.
+std::vector<Tensor> calibration_batches(const PhotoSet& set, const Preprocess& preprocess, Fs& fs) {
+  std::vector<Tensor> batches;
+  const std::vector<size_t> photos = sample_of(set, kCalibrationPhotos);
+  const auto n = std::min<int64_t>(kRows, static_cast<int64_t>(photos.size()));
+  if (n == 0) throw Error(set.root, ": there are no photos to measure scales on");
+  for_each_batch(fs, set, photos, preprocess, n, [&](const PhotoBatch& b) {
+    if (b.inputs.shape()[0] == n) batches.push_back(b.inputs);
+    return true;
+  });
+  if (batches.empty()) throw Error(set.root, ": no photos can be read to measure scales on");
+  return batches;
+}
+
+// With scales: those that did not make them, when there are enough others.
+std::vector<size_t> compared_photos(const PhotoSet& set, int64_t n, bool scales) {
+  if (!scales) return sample_of(set, static_cast<size_t>(n));
+  std::vector<size_t> photos = sample_of(set, kCalibrationPhotos + static_cast<size_t>(n));
+  if (photos.size() >= 2 * kCalibrationPhotos) {
+    photos.erase(photos.begin(), photos.begin() + kCalibrationPhotos);
+  }
+  return photos;
+}
+
+int64_t best_class(const Tensor& logits, size_t row, size_t rows) {
+  const std::span<const float> all = logits.as<float>();
+  const auto of = all.subspan(row * (all.size() / rows), all.size() / rows);
+  return std::ranges::max_element(of) - of.begin();
+}
+
+Tensor row_of(const Tensor& t, size_t row) {
+  const std::vector<double> all = t.to_doubles();
+  const size_t width = all.size() / static_cast<size_t>(t.shape()[0]);
+  return Tensor::from_doubles({DType::kF64, {1, static_cast<int64_t>(width)}},
+                              std::span(all).subspan(row * width, width));
+}
+
+// Features, then logits.
+BatchPlans plans_of(const Model& model, const std::vector<std::string>& features,
+                    const Device& device) {
+  Model both = model;
+  both.outputs = features;
+  both.outputs.push_back(model.outputs.at(0));
+  return {[both = std::move(both)](int64_t b) { return inference_graph(both, b); }, device, kRows};
+}
+
+std::string kept_in(const PrecisionConfig& config, const ModelFile& low) {
+  return join(join(config.cache, "precision"), to_hex(low.id()) + ".json");
+}
+
+std::optional<PrecisionCheck> known_check(const PrecisionConfig& config, const ModelFile& low,
+                                          Fs& fs) {
+  if (config.cache.empty()) return std::nullopt;
+  const Result<std::string> text = fs.read(kept_in(config, low));
+  if (!text.ok()) return std::nullopt;
+  const auto j = nlohmann::json::parse(*text, nullptr, false);
+  PrecisionCheck c;
+  try {
+    c.photos = j.at("photos"), c.agree = j.at("agree"), c.labelled = j.at("labelled");
+    c.lost = j.at("lost"), c.gained = j.at("gained"), c.cosine_sum = j.at("cosine_sum");
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;  // as good as none
+  }
+  return c;
+}
+
+void keep_check(const PrecisionConfig& config, const ModelFile& low, const PrecisionCheck& c,
+                Fs& fs) {
+  if (config.cache.empty()) return;
+  const nlohmann::json j = {{"photos", c.photos},     {"agree", c.agree},
+                            {"labelled", c.labelled}, {"lost", c.lost},
+                            {"gained", c.gained},     {"cosine_sum", c.cosine_sum}};
+  fs.make_directories(join(config.cache, "precision")).or_throw();
+  publish(fs, kept_in(config, low), j.dump() + "\n").or_throw();
+}
+
+}  // namespace
+
+Precision chosen_precision(const std::string& name, const Device& device, std::string& why) {
+  if (name != "auto") return precision_named(name);
+  if (device.backend().name() == "cpu") {
+    why = "f32: the cpu backend has no faster arithmetic for less precision";
+    return Precision::kF32;
+  }
+  const bool bf16 = processor_has_bf16();
+  why = bf16 ? "bf16: the processor has avx512_bf16" : "f32: the processor has no avx512_bf16";
+  return bf16 ? Precision::kBF16 : Precision::kF32;
+}
+
+std::vector<std::string> features_of(const Model& model) {
+  std::string name = find_classifier(model).features;
+  for (size_t i = model.nodes.size(); i-- > 0;) {  // what does nothing at inference may be removed
+    const ModelNode& n = model.nodes[i];
+    if (n.outputs[0] == name && (n.op == "Dropout" || n.op == "Identity")) name = n.inputs[0];
+  }
+  return {name};
+}
+
+Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
+              const PhotoSet& set, const Preprocess& preprocess, const Device& device, Fs& fs,
+              Progress& progress) {
+  Model low = model;
+  if (precision != Precision::kInt8 || has_scales(model)) {
+    declare_precision(low, precision, until);
+    return low;
+  }
+  progress.say("measuring the scales of int8");
+  const Quantization q = quantize(model, calibration_batches(set, preprocess, fs), device,
+                                  {.until = until}, [&](const auto& text) { progress.say(text); });
+  progress.say(
+      fmt::format("{} convolutions compute on bytes, {} stay f32", q.convolutions, q.kept.size()));
+  return q.model;
+}
+
+PrecisionCheck compare_precision(const Model& f32, const Model& low,
+                                 const std::vector<std::string>& features, const PhotoSet& set,
+                                 const Preprocess& preprocess, int64_t photos, const Device& device,
+                                 Fs& fs, Progress& progress) {
+  Model plain = f32;
+  declare_precision(plain, Precision::kF32);
+  BatchPlans high_plans = plans_of(plain, features, device);
+  BatchPlans low_plans = plans_of(low, features, device);
+  const std::vector<size_t> chosen = compared_photos(set, photos, has_scales(low));
+  PrecisionCheck check;
+  progress.begin("comparing precisions", static_cast<int64_t>(chosen.size()), "photos");
+  for_each_batch(fs, set, chosen, preprocess, kRows, [&](const PhotoBatch& b) {
+    const std::vector<Tensor> x = high_plans.run({&b.inputs, 1}), y = low_plans.run({&b.inputs, 1});
+    for (size_t r = 0; r < b.photos.size(); ++r) {
+      double cosine = 0;
+      for (size_t k = 0; k < features.size(); ++k) {
+        const Tensor one = row_of(x[k], r), other = row_of(y[k], r);
+        cosine += mean_cosine({&one, 1}, {&other, 1}) / static_cast<double>(features.size());
+      }
+      check.add(best_class(x.back(), r, b.photos.size()), best_class(y.back(), r, b.photos.size()),
+                set.photos[b.photos[r]].label, cosine);
+    }
+    progress.update(check.photos);
+    return !progress.interrupted();
+  });
+  progress.end();
+  return check;
+}
+
+ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, const PhotoSet& set,
+                       const Device& device, Fs& fs, Progress& progress) {
+  std::string why;
+  const Precision declared = declared_precision(file.model);
+  const Precision p =
+      config.precision.empty() ? declared : chosen_precision(config.precision, device, why);
+  if (!why.empty()) progress.say("precision " + why);
+  if (has_scales(file.model)) {
+    if (p == Precision::kInt8) return file;  // compared when its scales were measured
+    throw Error(file.path, ": has scales of int8 and cannot compute in ", name_of(p),
+                "; give the model it was quantised from");
+  }
+  ModelFile low = file;
+  if (p == Precision::kF32) {
+    declare_precision(low.model, p);
+    return low;
+  }
+  const std::vector<std::string> until = precision_until(file.model);
+  low.model = lowered(file.model, p, until, set, file.preprocess, device, fs, progress);
+  std::optional<PrecisionCheck> check = known_check(config, low, fs);
+  if (!check) {
+    check = compare_precision(file.model, low.model, features_of(file.model), set, file.preprocess,
+                              config.photos, device, fs, progress);
+    if (!progress.interrupted()) keep_check(config, low, *check, fs);
+  }
+  const std::string text = fmt::format("{}: {}", name_of(p), describe(*check, config.max_drop));
+  if (judge(*check, config.max_drop) == PrecisionVerdict::kRefused) {
+    throw Error(text, ": refused; --precision f32, or a larger --max-drop");
+  }
+  progress.say(text);
+  return low;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,49 @@
+// A model in a lower precision, accepted only after a comparison with f32 on the user's photos.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/graph/precision.h"
+#include "framework/runtime/backend.h"
+#include "ndp/jobs/model_file.h"
+#include "ndp/jobs/photo_sample.h"
+#include "ndp/jobs/precision_check.h"
+
+namespace ndtrain {
+
+struct PrecisionConfig {
+  std::string precision = {};  // f32, bf16, int8 or auto; "": as the model declares
+  double max_drop = 0.5;       // points of top-1
+  int64_t photos = 256;        // compared; as many more as kCalibrationPhotos make scales
+  std::string cache = {};      // where results of comparisons are kept; "": nowhere
+};
+
+inline constexpr size_t kCalibrationPhotos = 64;
+
+// What `name` means on this device; `why` says so for auto. Throws Error when there is none.
+Precision chosen_precision(const std::string& name, const Device& device, std::string& why);
+
+// The classifier's input: what a transfer would keep of the model.
+std::vector<std::string> features_of(const Model& model);
+
+// `model` in `precision`, as far as `until` is computed ({}: all of it). int8: with scales measured
+// on photos of `set`; a model that has scales keeps them. Throws Error.
+Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
+              const PhotoSet& set, const Preprocess& preprocess, const Device& device, Fs& fs,
+              Progress& progress);
+
+// Both over the same photos of `set`; `features` are values that both have. Labels count where the
+// set has them and the model knows them.
+PrecisionCheck compare_precision(const Model& f32, const Model& low,
+                                 const std::vector<std::string>& features, const PhotoSet& set,
+                                 const Preprocess& preprocess, int64_t photos, const Device& device,
+                                 Fs& fs, Progress& progress);
+
+// What a job does before it begins: `file` in the precision asked for, or in the one it declares,
+// compared with f32 unless that was done before, which the cache knows. Says what it found. Throws
+// Error when the drop is beyond what is allowed.
+ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, const PhotoSet& set,
+                       const Device& device, Fs& fs, Progress& progress);
+
+}  // namespace ndtrain

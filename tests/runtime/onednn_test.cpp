@@ -46,6 +46,9 @@ std::vector<Batched> onednn_cases() {
   for (const char* op : {"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}) {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }
+  cases.push_back({"Softmax", "Softmax", {{1, 50, 37}}, {{"axis", -1}}});
+  cases.push_back({"SoftmaxRows", "Softmax", {{1, 70}}, {{"axis", -1}}});
+  cases.push_back({"LayerNorm", "LayerNormalization", {{1, 50, 96}, {96}, {96}}, {{"axis", -1}}});
   cases.push_back({"LeakyRelu", "LeakyRelu", {{1, 32, 6, 6}}, {{"alpha", 0.2}}});
   cases.push_back({"Add", "Add", {{1, 20, 9, 5}, {1, 20, 9, 5}}, {}, {1}});
   cases.push_back({"Mul", "Mul", {{1, 32, 6, 6}, {1, 32, 6, 6}}, {}, {1}});

@@ -258,6 +258,28 @@ PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bia
   });
 }
 
+PrimitivePtr softmax(const Desc& x) {
+  using F = dnnl::softmax_forward;
+  return make<F>("softmax", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const auto axis = static_cast<int>(x.dims().size()) - 1;
+    return F::primitive_desc(F::desc(dnnl::prop_kind::forward_inference, x, axis), attributes({}),
+                             engine());
+  });
+}
+
+PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift) {
+  using F = dnnl::layer_normalization_forward;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_SCALE};
+  if (shift) args.push_back(DNNL_ARG_SHIFT);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("layer normalization", args, [&] {
+    auto flags = dnnl::normalization_flags::use_scale;
+    if (shift) flags = flags | dnnl::normalization_flags::use_shift;
+    const F::desc d(dnnl::prop_kind::forward_inference, x, epsilon, flags);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
   using F = dnnl::reorder;
   return make<F>("reorder", {DNNL_ARG_FROM, DNNL_ARG_TO},

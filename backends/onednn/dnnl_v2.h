@@ -100,7 +100,10 @@ PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
 PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
 PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias,
-                    const Desc& y);  // SRC, WEIGHTS, [BIAS,] DST
+                    const Desc& y);   // SRC, WEIGHTS, [BIAS,] DST
+PrimitivePtr softmax(const Desc& x);  // over the last axis; SRC, DST
+// Over the last axis; SRC, SCALE, [SHIFT,] DST, scale and shift of f32.
+PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift);
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f = {});  // FROM, TO
 
 // Memory of the library's own, filled by a reorder.

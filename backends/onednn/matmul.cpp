@@ -1,6 +1,6 @@
-// MatMul and Gemm, f32 and bf16, plain. A constant right side is packed. An image's rows are one
-// product, whatever the batch; where the batch itself is the rows (features), they come in groups
-// of sizes in which the library sums a row the same way, by test.
+// MatMul and Gemm, f32 and bf16, plain. A constant right side is packed, and rows of a few images,
+// or a few rows of features, are one product: this library sums a row the same way with any others,
+// by test. Two sides that both change are a product per image.
 #include <optional>
 
 #include "backends/onednn/ops.h"
@@ -65,8 +65,8 @@ Product product_of(const Node& node) {
   p.packed = b.rank == 2;
   if (p.packed) {
     node.need_constant(1, "right side");
-    p.by_rows = a.rank == 2;
-    if (p.by_rows) p.sizes = {1, 4, 16};
+    p.by_rows = true;
+    p.sizes = a.rank == 2 ? std::vector<int64_t>{1, 4, 16} : std::vector<int64_t>{1, 2, 3, 4};
     for (int d = 1; d < last; ++d) p.m *= a.dims[d];
     return p;
   }

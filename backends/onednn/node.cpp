@@ -1,6 +1,7 @@
 #include "backends/onednn/node.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ndtrain::onednn {
 namespace {
@@ -22,6 +23,17 @@ void check_port(const ndt_tensor_type& t, const char* side, int port) {
     elements *= std::max<int64_t>(t.dims[d], 1);
   }
 }
+
+// bf16: the upper half of an f32.
+struct Half {
+  uint16_t bits;
+  explicit operator float() const {
+    const uint32_t whole = uint32_t{bits} << 16;
+    float x;
+    std::memcpy(&x, &whole, sizeof x);
+    return x;
+  }
+};
 
 template <typename T>
 void read(const void* from, std::vector<float>& values) {
@@ -134,6 +146,9 @@ std::vector<float> Node::known(int i, std::string_view what) const {
   switch (in(i).dtype) {
     case NDT_F32:
       read<float>(data, values);
+      return values;
+    case NDT_BF16:
+      read<Half>(data, values);
       return values;
     case NDT_I32:
       read<int32_t>(data, values);

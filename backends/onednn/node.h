@@ -62,7 +62,7 @@ class Node {
   const void* constant(int i) const;  // null: input i changes from run to run
   uint64_t constant_id(int i) const;  // 0: has no identity
   const void* need_constant(int i, std::string_view what) const;       // or unsupported()
-  std::vector<float> known(int i, std::string_view what) const;        // f32, bytes or i32
+  std::vector<float> known(int i, std::string_view what) const;        // f32, bf16, bytes or i32
   float known_single(int i, std::string_view what, float none) const;  // `none`: not there
 
   ndt_node with(const ndt_tensor_type* in, const ndt_tensor_type* out) const;  // other port types

@@ -20,6 +20,7 @@ const Op* find_op(std::string_view name) {
       {"Gemm", {prepare_matmul, prefer_matmul}},
       {"GlobalAveragePool", {prepare_pool, prefer_pool}},
       {"HardSwish", {prepare_elementwise, prefer_elementwise}},
+      {"LayerNormalization", {prepare_layer_norm, prefer_norm}},
       {"LeakyRelu", {prepare_elementwise, prefer_elementwise}},
       {"MatMul", {prepare_matmul, prefer_matmul}},
       {"MaxPool", {prepare_pool, prefer_pool}},
@@ -28,6 +29,7 @@ const Op* find_op(std::string_view name) {
       {"Relu", {prepare_elementwise, prefer_elementwise}},
       {"Reorder", {prepare_reorder, nullptr}},
       {"Sigmoid", {prepare_elementwise, prefer_elementwise}},
+      {"Softmax", {prepare_softmax, prefer_norm}},
       {"Tanh", {prepare_elementwise, prefer_elementwise}},
   };
   const auto found = table.find(name);

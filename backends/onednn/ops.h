@@ -19,6 +19,9 @@ std::unique_ptr<Kernel> prepare_conv_int8(const ndt_device& device, const Node& 
 void prefer_conv_int8(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_matmul(const ndt_device& device, const Node& node);
 void prefer_matmul(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
+std::unique_ptr<Kernel> prepare_layer_norm(const ndt_device& device, const Node& node);
+std::unique_ptr<Kernel> prepare_softmax(const ndt_device& device, const Node& node);
+void prefer_norm(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_pool(const ndt_device& device, const Node& node);
 void prefer_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_quantize(const ndt_device& device, const Node& node);

@@ -9,6 +9,7 @@
 #include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
+#include "framework/runtime/product_rate.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -91,7 +92,7 @@ int run_bench_forward(Context& context, const Args& args) {
                      {"numerics", context.device().numerics()}};
   std::string text = table(json);
   if (args.on("profile")) {
-    const double peak = peak_rate(context.device(), precision_of(g));
+    const double peak = product_rate(context.device(), precision_of(g));
     executor.set_profiling(true);
     executor.run(inputs);
     text += "\n" + profile_table(by_op(g, executor.profile()), peak);

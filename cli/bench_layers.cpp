@@ -111,37 +111,6 @@ double arithmetic(const Graph& g, const Node& n) {
          static_cast<double>(g.shape(n.outputs[0]).count());
 }
 
-double peak_rate(const Device& device, DType like) {
-  constexpr int64_t kChannels = 512, kSide = 28;
-  Graph g;
-  const bool bytes = size_of(like) == 1;
-  const DType type = bytes ? DType::kU8 : like;
-  const Shape x = {shared_threads().threads(), kChannels, kSide, kSide};
-  const Shape w = {kChannels, kChannels, 1, 1};
-  std::vector<ValueId> in = {g.add_input("x", {type, x})};
-  const auto constant = [&](const char* name, double value, DType t) {
-    return g.add_constant(name, Tensor::from_doubles({t, {}}, std::vector<double>{value}));
-  };
-  if (bytes) {
-    in.push_back(constant("x_scale", 0.02, DType::kF32));
-    in.push_back(constant("x_zero", 0, DType::kU8));
-    in.push_back(g.add_constant("w", random_tensor({DType::kI8, w}, 2)));
-    in.push_back(constant("w_scale", 0.01, DType::kF32));
-    in.push_back(constant("w_zero", 0, DType::kI8));
-    in.push_back(constant("y_scale", 0.1, DType::kF32));
-    in.push_back(constant("y_zero", 0, DType::kU8));
-  } else {
-    in.push_back(g.add_param("w", random_tensor({type, w}, 2)));
-  }
-  g.mark_output(g.add1(bytes ? "FusedQLinearConv" : "FusedConv", std::move(in)));
-  const double operations = arithmetic(g, g.nodes()[0]);
-  try {
-    return operations / time_alone(g, device, 0.3);
-  } catch (const Error&) {  // no such kernel
-    return 0;
-  }
-}
-
 std::vector<Layer> time_layers(const Graph& g, const std::vector<const Device*>& devices,
                                double seconds) {
   std::vector<Layer> layers;

@@ -11,11 +11,6 @@ namespace ndtrain::cli {
 // Multiplications and additions in the sums of a node; 0 for ops that are not mostly sums.
 double arithmetic(const Graph& g, const Node& n);
 
-// Operations per second of the largest plain product that this device can be asked for in the
-// precision of `like`: a pointwise convolution from 512 to 512 channels, each thread the same. 0
-// when the device has none.
-double peak_rate(const Device& device, DType like);
-
 // Nodes that ask for the same work.
 struct Layer {
   size_t node;    // the first of them

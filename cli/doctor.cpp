@@ -3,8 +3,8 @@
 
 #include <thread>
 
-#include "cli/bench_layers.h"
 #include "cli/verb.h"
+#include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
@@ -27,7 +27,7 @@ int run_doctor(Context& context, const Args&) {
     Json rates;
     std::string measured;
     for (const DType t : {DType::kF32, DType::kBF16, DType::kI8}) {
-      const double rate = peak_rate(device, t);
+      const double rate = product_rate(device, t);
       if (rate <= 0) continue;
       rates[std::string(name_of(t))] = rate;
       measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", name_of(t), rate / 1e9);

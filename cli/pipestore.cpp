@@ -36,7 +36,8 @@ void declare_store(ArgsSpec& args) {
   args.flag("max-upload", "the largest photo that may be uploaded", "BYTES", "32M");
   args.flag("upload-queue", "uploads in progress at a time; more are answered with 429", "N", "64");
   args.flag("quota", "uploads per second from one address; 0: any number", "N", "0");
-  args.flag("cache-bytes", "features and crops kept on disk (default: a tenth of the volume)", "BYTES");
+  args.flag("cache-bytes", "features and crops kept on disk (default: a tenth of the volume)",
+            "BYTES");
   args.flag("shard",
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",

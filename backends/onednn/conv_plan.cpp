@@ -70,7 +70,10 @@ AskedConv ask(const Node& node, ConvPorts ports) {
   if (node.has(ports.residual)) {
     const ndt_tensor_type& r = node.in(ports.residual);
     if (!lies(r, a.to)) unsupported("its residual does not lie as its output");
-    if (r.dtype != y.dtype) unsupported("its residual is of another dtype than its output");
+    if (size_of(r.dtype) != size_of(y.dtype)) {
+      unsupported("its residual is ", name_of(r.dtype), ", its output ", name_of(y.dtype));
+    }
+    a.how.finish.sum_type = data_type(r.dtype);
   }
   return a;
 }

@@ -38,7 +38,7 @@ dnnl::primitive_attr attributes(const Finish& f) {
   if (f.src_zero) a.set_zero_points(DNNL_ARG_SRC, 0, {f.src_zero});
   if (f.dst_zero) a.set_zero_points(DNNL_ARG_DST, 0, {f.dst_zero});
   dnnl::post_ops post;
-  if (f.sum) post.append_sum(f.sum_scale, f.sum_zero);
+  if (f.sum) post.append_sum(f.sum_scale, f.sum_zero, f.sum_type);
   if (f.activation) {
     post.append_eltwise(1.0F, f.activation->kind, f.activation->alpha, f.activation->beta);
   }

@@ -76,6 +76,7 @@ struct Finish {
   bool sum = false;
   float sum_scale = 1;
   int32_t sum_zero = 0;
+  dnnl::memory::data_type sum_type = dnnl::memory::data_type::undef;  // as what dst is read
   std::optional<Activation> activation = {};
   int32_t src_zero = 0, dst_zero = 0;
 };

@@ -81,8 +81,14 @@ class Placing {
     if (n.op == "Relu") return true;
     if (n.op != "Clip") return false;
     return std::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](const std::string& name) {
-      return name.empty() || m_.initialisers.contains(name);
+      return name.empty() || constant(name).defined();
     });
+  }
+
+  // What `name` always is, also where a node of its own says so; undefined when it is computed.
+  Tensor constant(const std::string& name) const {
+    const ValueId v = bound_.find(name);
+    return v == kNone ? Tensor() : bound_.value(v).data;
   }
 
   void convolution(size_t i) {
@@ -143,9 +149,8 @@ class Placing {
     if (n.op == "Relu" || n.op == "Sigmoid" || n.op == "HardSigmoid" || n.op == "Softmax")
       return true;
     if (n.op == "Clip") {
-      const auto low =
-          n.inputs.size() > 1 ? m_.initialisers.find(n.inputs[1]) : m_.initialisers.end();
-      return low != m_.initialisers.end() && low->second.to_doubles().at(0) >= 0;
+      const Tensor low = n.inputs.size() > 1 ? constant(n.inputs[1]) : Tensor();
+      return low.defined() && low.to_doubles().at(0) >= 0;
     }
     size_t operands = moved_inputs(n);
     if (n.op == "AveragePool" || n.op == "GlobalAveragePool" || n.op == "GlobalMaxPool")

@@ -9,20 +9,15 @@
 #include "framework/graph/inference.h"
 #include "framework/quantize/quantize.h"
 #include "framework/runtime/batch_plans.h"
+#include "framework/runtime/product_rate.h"
 #include "framework/train/head.h"
 
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kRows = 8;
+constexpr double kWorthIt = 1.2;  // times as fast, for less precision
 
-bool processor_has_bf16() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512bf16");
-#else
-  return false;
-#endif
-}
+constexpr int64_t kRows = 8;
 
 bool has_scales(const Model& m) {
   return std::ranges::any_of(m.nodes, [](const ModelNode& n) { return n.op == "QuantizeLinear"; });
@@ -108,12 +103,11 @@ void keep_check(const PrecisionConfig& config, const ModelFile& low, const Preci
 
 Precision chosen_precision(const std::string& name, const Device& device, std::string& why) {
   if (name != "auto") return precision_named(name);
-  if (device.backend().name() == "cpu") {
-    why = "f32: the cpu backend has no faster arithmetic for less precision";
-    return Precision::kF32;
-  }
-  const bool bf16 = processor_has_bf16();
-  why = bf16 ? "bf16: the processor has avx512_bf16" : "f32: the processor has no avx512_bf16";
+  const double f32 = product_rate(device, DType::kF32),
+               reduced = product_rate(device, DType::kBF16);
+  const bool bf16 = reduced > kWorthIt * f32;
+  why = fmt::format("{}: just now this machine computed {:.2f} times as fast in bf16 as in f32",
+                    bf16 ? "bf16" : "f32", reduced / f32);
   return bf16 ? Precision::kBF16 : Precision::kF32;
 }
 

@@ -29,7 +29,7 @@ class Relabel {
     result_.photos = static_cast<int64_t>(set_.photos.size());
     result_.quarantined = set_.quarantined;
     result_.skipped = set_.skipped_count();
-    lower(cache);
+    lower();
     open_version();
     const std::vector<size_t> todo = unlabelled();
     result_.labelled = static_cast<int64_t>(todo.size());
@@ -41,9 +41,9 @@ class Relabel {
   }
 
  private:
-  void lower(const std::string& cache) {
+  void lower() {
     PrecisionConfig config = config_.precision;
-    config.cache = cache;
+    config.cache = cache_;
     model_ = in_precision(model_, config, set_, device_, fs_, progress_);
   }
 

@@ -19,6 +19,7 @@ struct Case {
   bool residual = false;
   int r_zero = 0;
   const char* activation = "";
+  DType residual_type = DType::kNone;  // none: as out
 };
 
 std::vector<Case> cases() {
@@ -63,6 +64,20 @@ std::vector<Case> cases() {
        100,
        true,
        90},
+      {"SignedResidual",
+       {1, 32, 9, 9},
+       {64, 32, 1, 1},
+       1,
+       1,
+       0,
+       DType::kU8,
+       DType::kU8,
+       0,
+       0,
+       true,
+       0,
+       "Relu",
+       DType::kI8},
       {"Signed", {1, 32, 9, 9}, {64, 32, 3, 3}, 1, 1, 1, DType::kI8, DType::kI8, 0, 3},
       {"Image",
        {1, 3, 30, 30},
@@ -183,9 +198,10 @@ NodeRun run_of(const Case& c, int64_t first, int64_t batch) {
   b.add(c.out, {}, {static_cast<double>(c.y_zero)});
   b.add(DType::kI32, {m}, bias);
   if (c.residual) {
-    b.add(c.out, y, bytes_of(c.out, first, batch, y.count() / batch, 3), false);
+    const DType r = c.residual_type == DType::kNone ? c.out : c.residual_type;
+    b.add(r, y, bytes_of(r, first, batch, y.count() / batch, 3), false);
     b.add(DType::kF32, {}, {kRScale});
-    b.add(c.out, {}, {static_cast<double>(c.r_zero)});
+    b.add(r, {}, {static_cast<double>(c.r_zero)});
   } else {
     for (int i = 0; i < 3; ++i) b.absent();
   }

@@ -1,7 +1,8 @@
 """Forward throughput against ONNX Runtime: `ndtrain bench forward` and peers/ort_forward.py in turn.
 
 usage: forward.py NDTRAIN ORT_FORWARD.py MODEL.onnx [--size 224] [--batch 16] [--threads 1,2] [--seconds 10] [--rounds 3]
-       [--python PYTHON] [--device cpu]      PYTHON needs onnxruntime and numpy
+       [--python PYTHON] [--device NAME] [--ours FILE]
+PYTHON needs onnxruntime and numpy; FILE is what ndtrain runs instead (the same network in int8, say)
 """
 import argparse
 import statistics
@@ -21,11 +22,12 @@ def main():
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--ours")
     args = parser.parse_args()
     for threads in args.threads.split(","):
         def ours():
-            return ndtrain(args.ndtrain, "bench", "forward", "-m", args.model, "-b", args.batch, "-j", threads,
+            return ndtrain(args.ndtrain, "bench", "forward", "-m", args.ours or args.model, "-b", args.batch, "-j", threads,
                            "--seconds", args.seconds, "--device", args.device)["images_per_s"]
 
         def theirs():

@@ -103,6 +103,10 @@ void keep_check(const PrecisionConfig& config, const ModelFile& low, const Preci
 
 Precision chosen_precision(const std::string& name, const Device& device, std::string& why) {
   if (name != "auto") return precision_named(name);
+  if (device.backend().name() == "cpu") {
+    why = "f32: the cpu backend has no faster arithmetic for less precision";
+    return Precision::kF32;
+  }
   const double f32 = product_rate(device, DType::kF32),
                reduced = product_rate(device, DType::kBF16);
   const bool bf16 = reduced > kWorthIt * f32;

@@ -35,7 +35,8 @@ Status normalize_timed(const Image& crop, const Preprocess& preprocess, float* t
 struct Slot {
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
-  std::vector<Image> crops;  // by place; empty where there was none and the file was read
+  std::vector<Image> crops;    // by place: what was kept,
+  std::vector<bool> has_crop;  // if anything was; else the file was read
   std::vector<Status> status;
   std::vector<PhotoCost> costs;
   std::vector<size_t> good;  // items whose rows are in `input`, in order
@@ -102,6 +103,7 @@ class Pipeline {
       s.items.assign(part.begin(), part.end());
       s.files.clear();
       s.crops.resize(part.size());
+      s.has_crop.assign(part.size(), false);
       for (size_t i = 0; i < part.size(); ++i) load_photo(s, i);
       stats.load_s += watch.seconds();
       loaded_.push(std::move(*slot));
@@ -112,12 +114,12 @@ class Pipeline {
     if (crops_) {
       Image& crop = s.crops[i];
       if (crop.rgb.empty()) crop = Image(preprocess_.img_size, preprocess_.img_size);
-      if (crops_->find(s.items[i], crop.rgb)) {
-        ++stats.crops;
-        s.files.emplace_back(std::string());
-        return;
-      }
-      crop = {};
+      s.has_crop[i] = crops_->find(s.items[i], crop.rgb);
+    }
+    if (s.has_crop[i]) {
+      ++stats.crops;
+      s.files.emplace_back(std::string());
+      return;
     }
     s.files.push_back(open_(s.items[i]));
     if (s.files.back().ok()) stats.bytes += static_cast<int64_t>(s.files.back()->size());
@@ -159,8 +161,7 @@ class Pipeline {
 
   Status preprocess_one(Slot& s, size_t i, float* to) {
     PhotoCost& cost = s.costs[i];
-    if (crops_ && !s.crops[i].rgb.empty())
-      return normalize_timed(s.crops[i], preprocess_, to, cost);
+    if (s.has_crop[i]) return normalize_timed(s.crops[i], preprocess_, to, cost);
     if (!s.files[i].ok()) return s.files[i].status();
     const Result<Image> crop = crop_photo(name_(s.items[i]), *s.files[i], preprocess_, cost);
     if (!crop.ok()) return crop.status();

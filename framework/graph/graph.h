@@ -98,7 +98,9 @@ class GraphCopy {
   bool has(ValueId v) const { return map_[index(v)] != kNone; }
   void replace(ValueId v, ValueId by);  // from now on `v` of the original is `by` of the copy
   void keep_inputs();                   // all of the original's, in its order, whether used or not
-  Graph finish();                       // marks the original's outputs
+  // Where every value of the original is now; kNone for those that nothing needed.
+  const std::vector<ValueId>& now() const { return map_; }
+  Graph finish();  // marks the original's outputs
 
  private:
   const Graph& from_;

@@ -22,11 +22,11 @@ std::vector<ValueId> ends_of_precision(const Model& model, const Graph& g) {
 }
 
 // The ends are outputs meanwhile, so that no pass makes one of what lies before and behind.
-Graph optimised_in_bf16(Graph g, const std::vector<ValueId>& ends) {
+Graph optimised_in(DType narrow, Graph g, const std::vector<ValueId>& ends) {
   const size_t outputs = g.outputs().size();
   for (ValueId v : ends) g.mark_output(v);
   g = optimize_for_inference(g);
-  g = lower_to_bf16(g, g.outputs().subspan(outputs));
+  g = lower_floats(g, narrow, g.outputs().subspan(outputs));
   g.set_outputs({g.outputs().begin(), g.outputs().begin() + static_cast<std::ptrdiff_t>(outputs)});
   return remove_dead_nodes(g);
 }
@@ -36,8 +36,16 @@ Graph optimised_in_bf16(Graph g, const std::vector<ValueId>& ends) {
 Graph inference_graph(const Model& model, int64_t batch, Graph (*view)(const Graph&)) {
   Graph g = bind(model, batch);
   if (view) g = view(g);
-  if (declared_precision(model) != Precision::kBF16) return optimize_for_inference(g);
-  return optimised_in_bf16(g, ends_of_precision(model, g));
+  switch (declared_precision(model)) {
+    case Precision::kBF16:
+      return optimised_in(DType::kBF16, g, ends_of_precision(model, g));
+    case Precision::kF16:
+      return optimised_in(DType::kF16, g, ends_of_precision(model, g));
+    case Precision::kF32:
+    case Precision::kInt8:  // its bytes are in the graph itself
+      break;
+  }
+  return optimize_for_inference(g);
 }
 
 }  // namespace ndtrain

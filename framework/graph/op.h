@@ -101,6 +101,7 @@ struct OpDef {
   int64_t (*terms)(const Attrs&, std::span<const TensorType> in) = nullptr;
   uint64_t shape_inputs = 0;    // bit i: input i decides shapes and must be known in advance
   bool reference_only = false;  // met only in shape arithmetic: folded away, no kernels
+  bool offered = false;         // made of others for a device that takes it; no backend needs to
   std::vector<Example> examples = {};
 };
 

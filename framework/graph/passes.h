@@ -31,10 +31,12 @@ Graph fuse_quantized(const Graph& g);
 // All of the above in their order: what an extractor or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
 
-// What `until` is computed from, in bf16: weights are converted, Casts stand at the ends and around
-// what stays f32 (biases and statistics, what would lose digits, the last and smallest part of the
-// work). The rest of `g`, its inputs and its outputs keep their types. Not exact, of course.
-Graph lower_to_bf16(const Graph& g, std::span<const ValueId> until);
+// What `until` is computed from, in bf16 or f16: weights are converted, Casts stand at the ends and
+// around what stays f32 (biases and statistics, what would lose digits, the last and smallest part
+// of the work). The rest of `g`, its inputs and its outputs keep their types. Not exact, of course.
+// `masters` are params that training changes: they stay, and are cast at every run.
+Graph lower_floats(const Graph& g, DType narrow, std::span<const ValueId> until,
+                   std::span<const ValueId> masters = {});
 
 struct TrainingGraph {
   Graph graph;

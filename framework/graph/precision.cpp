@@ -5,7 +5,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr std::string_view kNames[] = {"f32", "bf16", "int8"};
+constexpr std::string_view kNames[] = {"f32", "bf16", "f16", "int8"};
 
 }  // namespace
 
@@ -15,7 +15,7 @@ Precision precision_named(std::string_view name) {
   for (size_t i = 0; i < std::size(kNames); ++i) {
     if (name == kNames[i]) return static_cast<Precision>(i);
   }
-  throw Error("precision '", name, "': there are f32, bf16 and int8");
+  throw Error("precision '", name, "': there are f32, bf16, f16 and int8");
 }
 
 Precision declared_precision(const Model& model) {

@@ -11,9 +11,9 @@
 
 namespace ndtrain {
 
-enum class Precision { kF32, kBF16, kInt8 };
+enum class Precision { kF32, kBF16, kF16, kInt8 };
 
-std::string_view name_of(Precision p);             // "f32", "bf16", "int8"
+std::string_view name_of(Precision p);             // "f32", "bf16", "f16", "int8"
 Precision precision_named(std::string_view name);  // throws Error if there is none
 
 // Metadata keys. The second names the values, one a line, behind which a model is f32 again: the

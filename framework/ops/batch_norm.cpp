@@ -128,7 +128,7 @@ Example example(Shape x, Attrs attrs, int outputs, DType t = DType::kF32) {
   ExampleInput mean(t, c), var = ExampleInput::range(c, 0.2, 2, t);
   // What y does not depend on in training cannot have its gradient checked.
   mean.known = var.known = attrs.has("training_mode");
-  const bool halves = t == DType::kF16 || t == DType::kBF16;
+  const bool halves = is_half(t);
   return {.inputs = {{t, x}, {t, c}, {t, c}, mean, var},
           .attrs = std::move(attrs),
           .outputs = outputs,

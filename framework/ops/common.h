@@ -13,6 +13,7 @@ namespace ndtrain {
 // Sets of dtypes, for require().
 inline bool any_dtype(DType t) { return t != DType::kNone; }
 inline bool is_bool(DType t) { return t == DType::kBool; }
+inline bool is_half(DType t) { return t == DType::kF16 || t == DType::kBF16; }
 inline bool is_number(DType t) { return any_dtype(t) && !is_bool(t); }
 inline bool is_integer(DType t) { return is_number(t) && !is_float(t); }
 bool is_signed(DType t);  // floats and signed integers

@@ -65,7 +65,7 @@ namespace {
 void infer(InferContext& c) {
   require(c, 0, is_float, "floating point");
   for (size_t i = 1; i < c.in.size(); ++i) {
-    const bool wide_bias = i == 2 && c.in[0].dtype == DType::kBF16 && c.in[2].dtype == DType::kF32;
+    const bool wide_bias = i == 2 && is_half(c.in[0].dtype) && c.in[2].dtype == DType::kF32;
     if (!wide_bias) require_same_dtype(c, 0, i);
   }
   const Shape y = conv_shape(c.attrs, c.shape(0), c.shape(1)).output();
@@ -158,7 +158,7 @@ std::vector<Example> rare_examples() {
 }
 
 std::vector<Example> fused_examples() {
-  const DType bf16 = DType::kBF16;
+  const DType bf16 = DType::kBF16, f16 = DType::kF16;
   const Attrs relu1{{"activation", "Relu"}},
       relu{{"activation", "Relu"}, {"pads", Ints{1, 1, 1, 1}}};
   const Attrs clip{{"activation", "Clip"}, {"clip_min", -0.5}, {"clip_max", 1.0}};
@@ -172,6 +172,7 @@ std::vector<Example> fused_examples() {
       {{{1, 2, 9}, {3, 2, 3}, {3}, {1, 3, 7}}},
       {{{bf16, {2, 8, 5, 4}}, {bf16, {6, 8, 1, 1}}, {6}, {bf16, {2, 6, 5, 4}}}, relu1},
       {{{bf16, {1, 3, 6, 6}}, {bf16, {5, 3, 3, 3}}, {bf16, {5}}}, relu},
+      {{{f16, {2, 8, 5, 4}}, {f16, {6, 8, 1, 1}}, {6}, {f16, {2, 6, 5, 4}}}, relu1},
   };
 }
 

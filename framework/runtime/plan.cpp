@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "framework/graph/fuse_attention.h"
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
 #include "framework/runtime/abi_node.h"
@@ -141,26 +142,17 @@ class Preparation {
 };
 
 void keep_constants(Plan::Program& p, const Graph& g, const std::set<ValueId>& needed) {
-  const bool shared = p.device.abi().shares_host_memory != 0;
-  ndt_stream* stream = nullptr;
-  if (!shared)
-    p.device.backend().check(p.device.abi().stream_create(p.device.handle(), &stream), "stream");
   for (ValueId v : needed) {
     const Tensor& t = g.value(v).data;
     p.constant_bytes += t.bytes();
-    if (shared) {
+    if (p.device.shares_host_memory()) {
       p.kept.push_back(t);
       p.constants[index(v)] = t.data();
       continue;
     }
     DeviceBuffer& buffer = p.uploaded.emplace_back(p.device, std::max<size_t>(t.bytes(), 1));
-    p.device.backend().check(p.device.abi().upload(stream, buffer.data(), t.data(), t.bytes()),
-                             "upload");
+    p.device.upload(buffer.data(), t.data(), t.bytes());
     p.constants[index(v)] = buffer.data();
-  }
-  if (!shared) {
-    p.device.backend().check(p.device.abi().stream_wait(stream), "upload constants");
-    p.device.abi().stream_destroy(stream);
   }
 }
 
@@ -204,6 +196,30 @@ void declare(Plan::Program& p, const Graph& g, const PlanOptions& options) {
   for (size_t i = 0; i < g.value_count(); ++i) p.types.push_back(g.type(static_cast<ValueId>(i)));
 }
 
+// Whether `device` itself has a kernel for a fused node that nothing has to have.
+bool takes(const Device& device, const Graph& g, const Node& n) {
+  const AbiNode node(n, row_major_types(g));
+  ndt_prepared prepared{};
+  prepared.struct_size = sizeof prepared;
+  const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
+  if (s == NDT_UNSUPPORTED) return false;
+  device.backend().check(s, "prepare " + n.op);
+  device.abi().release(prepared.kernel);
+  return true;
+}
+
+LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
+  const Rewritten fused = fuse_attention(
+      g, bindings, [&](const Graph& with, const Node& n) { return takes(device, with, n); });
+  std::set<ValueId> bound;
+  for (ValueId v : bindings) bound.insert(fused.now[index(v)]);
+  LaidOut laid = lay_out(fused.graph, device, bound);
+  std::vector<ValueId> now;
+  for (ValueId v : fused.now) now.push_back(v == kNone ? kNone : laid.now[index(v)]);
+  laid.now = std::move(now);
+  return laid;
+}
+
 std::vector<ValueId> translated(std::span<const ValueId> values, const LaidOut& laid) {
   std::vector<ValueId> now;
   for (ValueId v : values) now.push_back(laid.now[index(v)]);
@@ -216,7 +232,7 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
     : program_(std::make_unique<Program>(device)) {
   Program& p = *program_;
   declare(p, given, options);
-  const LaidOut laid = lay_out(given, device, {p.bindings.begin(), p.bindings.end()});
+  const LaidOut laid = adapted_to(device, given, p.bindings);
   const Graph& g = laid.graph;
   const std::vector<ValueId> bindings = translated(p.bindings, laid);
   const std::set<ValueId> bound(bindings.begin(), bindings.end());

@@ -19,7 +19,7 @@ using testing::random_network;
 
 Graph in_bf16(uint64_t seed, int64_t batch) {
   const Graph g = optimize_for_inference(random_network(seed, 18, batch));
-  return lower_to_bf16(g, g.outputs());
+  return lower_floats(g, DType::kBF16, g.outputs());
 }
 
 TEST(Bf16, PlansOfRandomNetworksEqualTheInterpreter) {

@@ -16,7 +16,7 @@ using testing::named_inputs;
 using testing::random_network;
 using testing::random_tensor;
 
-class LowerToBf16 : public ::testing::Test {
+class LowerFloats : public ::testing::Test {
  protected:
   ValueId conv(ValueId from, int64_t out = 4) {
     const std::string name = "w" + std::to_string(weights_++);
@@ -28,7 +28,7 @@ class LowerToBf16 : public ::testing::Test {
   }
   // Lowers all of the graph and checks that its ends keep their types and about their numbers.
   Graph lowered() {
-    const Graph r = lower_to_bf16(g, g.outputs());
+    const Graph r = lower_floats(g, DType::kBF16, g.outputs());
     for (size_t k = 0; k < g.outputs().size(); ++k) {
       EXPECT_EQ(r.type(r.outputs()[k]), g.type(g.outputs()[k]));
       EXPECT_EQ(r.value(r.outputs()[k]).name, g.value(g.outputs()[k]).name);
@@ -50,7 +50,7 @@ class LowerToBf16 : public ::testing::Test {
   int weights_ = 0;
 };
 
-TEST_F(LowerToBf16, CastsStandAtTheEndsOnly) {
+TEST_F(LowerFloats, CastsStandAtTheEndsOnly) {
   const ValueId a = g.add1("Relu", {conv(x)});
   const ValueId b = g.add1("MaxPool", {g.add1("Concat", {a, conv(a)}, {{"axis", int64_t{1}}})},
                            {{"kernel_shape", Ints{2, 2}}});
@@ -63,7 +63,7 @@ TEST_F(LowerToBf16, CastsStandAtTheEndsOnly) {
   }
 }
 
-TEST_F(LowerToBf16, WeightsAreConvertedAndBiasesAreNot) {
+TEST_F(LowerFloats, WeightsAreConvertedAndBiasesAreNot) {
   g.mark_output(conv(x));
   const Graph r = lowered();
   ASSERT_EQ(r.params().size(), 2U);
@@ -71,7 +71,7 @@ TEST_F(LowerToBf16, WeightsAreConvertedAndBiasesAreNot) {
   EXPECT_EQ(r.type(r.params()[1]).dtype, DType::kF32);
 }
 
-TEST_F(LowerToBf16, WhatLosesDigitsStaysF32WithOneCastPerValue) {
+TEST_F(LowerFloats, WhatLosesDigitsStaysF32WithOneCastPerValue) {
   const ValueId a = conv(x);
   const ValueId sine = g.add1("Sin", {a}), cosine = g.add1("Cos", {a});
   // A sum of what stayed f32 stays too; the next product goes on in bf16.
@@ -84,13 +84,13 @@ TEST_F(LowerToBf16, WhatLosesDigitsStaysF32WithOneCastPerValue) {
   EXPECT_EQ(count_nodes(r, "Cast"), 4);  // x; a once, for three readers; the sum; the output
 }
 
-TEST_F(LowerToBf16, WhatPreparesTheInputStaysF32) {
+TEST_F(LowerFloats, WhatPreparesTheInputStaysF32) {
   const ValueId mean = g.add_constant("mean", Tensor::of<float>(DType::kF32, {}, {0.3F}));
   g.mark_output(conv(g.add1("Sub", {x, mean})));
   EXPECT_EQ(dtype(lowered(), "Sub"), DType::kF32);
 }
 
-TEST_F(LowerToBf16, TheLastSmallLayerStaysF32) {
+TEST_F(LowerFloats, TheLastSmallLayerStaysF32) {
   ValueId a = x;
   for (int i = 0; i < 3; ++i) a = g.add1("Relu", {conv(a, 16)});
   const ValueId pooled = g.add1("GlobalAveragePool", {a});
@@ -104,24 +104,32 @@ TEST_F(LowerToBf16, TheLastSmallLayerStaysF32) {
   EXPECT_EQ(count_nodes(r, "Cast"), 2);
 }
 
-TEST_F(LowerToBf16, IndicesAndOtherDtypesAreLeftAlone) {
+TEST_F(LowerFloats, IndicesAndOtherDtypesAreLeftAlone) {
   const auto pooled = g.add("MaxPool", {conv(x)}, {{"kernel_shape", Ints{2, 2}}}, 2);
   g.mark_output(pooled[1]);
   g.mark_output(g.add1("Cast", {conv(pooled[0])}, {{"to", static_cast<int64_t>(DType::kF16)}}));
-  const Graph r = lower_to_bf16(g, g.outputs());
+  const Graph r = lower_floats(g, DType::kBF16, g.outputs());
   EXPECT_EQ(r.type(r.outputs()[0]).dtype, DType::kI64);
   EXPECT_EQ(r.type(r.outputs()[1]).dtype, DType::kF16);
   EXPECT_EQ(dtype(r, "MaxPool"), DType::kBF16);
 }
 
-TEST_F(LowerToBf16, RandomNetworksKeepTheirOutputs) {
+TEST_F(LowerFloats, RandomNetworksKeepTheirOutputs) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     const Graph n = optimize_for_inference(random_network(seed, 18));
-    const Graph r = lower_to_bf16(n, n.outputs());
     const auto given = named_inputs(n, seed);
-    EXPECT_LE(largest_difference(interpret_named(r, given), interpret_named(n, given)), 0.1)
-        << "seed " << seed;
+    for (const auto& [narrow, allowed] : {std::pair(DType::kBF16, 0.1), {DType::kF16, 0.02}}) {
+      const Graph r = lower_floats(n, narrow, n.outputs());
+      EXPECT_LE(largest_difference(interpret_named(r, given), interpret_named(n, given)), allowed)
+          << "seed " << seed << " in " << name_of(narrow);
+    }
   }
+}
+
+TEST_F(LowerFloats, OnlySixteenBitsAreLower) {
+  g.mark_output(conv(x));
+  EXPECT_THAT(testing::error_of([&] { lower_floats(g, DType::kF64, g.outputs()); }),
+              ::testing::HasSubstr("f64"));
 }
 
 // A model in two halves computes what it computes as a whole.
@@ -148,6 +156,8 @@ TEST(InferencePrecision, IsDeclaredInTheMetadata) {
   EXPECT_EQ(m.metadata.at("ndtrain.precision"), "bf16");
   EXPECT_EQ(declared_precision(m), Precision::kBF16);
   EXPECT_EQ(count_nodes(inference_graph(m, 1), "Cast"), 2);
+  declare_precision(m, Precision::kF16);
+  EXPECT_NE(inference_graph(m, 1).find("h@f16"), kNone);
   declare_precision(m, Precision::kF32);
   EXPECT_TRUE(m.metadata.empty());
   m.metadata["ndtrain.precision"] = "f8";

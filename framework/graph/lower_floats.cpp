@@ -1,6 +1,6 @@
-// Which nodes of a graph compute in bf16. Products do: kernels sum them in f32 and round once. What
-// only moves, chooses or combines numbers follows its inputs, so that a Cast stands only where a
-// product meets something that must stay f32. The last nodes, which together do little work, stay
+// Which nodes of a graph compute in 16 bits. Products do: kernels sum them in f32 and round once.
+// What only moves, chooses or combines numbers follows its inputs, so that a Cast stands only where
+// a product meets something that must stay f32. The last nodes, which together do little work, stay
 // f32 unless they cannot round: scores and pooled features keep their digits.
 #include <algorithm>
 #include <set>
@@ -45,7 +45,7 @@ Manner manner_of(std::string_view op) {
   return exact.contains(op) ? Manner::kExact : Manner::kStays;
 }
 
-// Inputs that kernels take in f32 beside bf16 data: biases, scales and statistics.
+// Inputs that kernels take in f32 beside 16-bit data: biases, scales and statistics.
 bool stays_wide(const Node& n, size_t input) {
   if (n.op == "Conv" || n.op == "FusedConv") return input == 2;
   return (n.op == "LayerNormalization" || n.op == "BatchNormalization") && input > 0;
@@ -53,8 +53,14 @@ bool stays_wide(const Node& n, size_t input) {
 
 class Lowering {
  public:
-  Lowering(const Graph& g, std::span<const ValueId> until)
-      : g_(g), copy_(g), bf16_(g.value_count(), kNone), born_(g.value_count(), false) {
+  Lowering(const Graph& g, DType narrow, std::span<const ValueId> until,
+           std::span<const ValueId> masters)
+      : g_(g),
+        narrow_(narrow),
+        masters_(masters.begin(), masters.end()),
+        copy_(g),
+        narrowed_(g.value_count(), kNone),
+        born_(g.value_count(), false) {
     find_part(until);
     find_tail();
   }
@@ -128,19 +134,23 @@ class Lowering {
     return v;
   }
 
-  // What was born in bf16 is there in f32 too.
+  // What was born narrow is there in f32 too.
   void widen(ValueId v) {
     if (v == kNone || copy_.has(v) || !born_[index(v)]) return;
-    copy_.replace(v, cast(bf16_[index(v)], DType::kF32, g_.value(v).name));
+    copy_.replace(v, cast(narrowed_[index(v)], DType::kF32, g_.value(v).name));
+  }
+
+  std::string narrow_name(const std::string& name) const {
+    return name + "@" + std::string(name_of(narrow_));
   }
 
   ValueId narrowed(ValueId v) {
-    ValueId& there = bf16_[index(v)];
+    ValueId& there = narrowed_[index(v)];
     if (there != kNone) return there;
     const Value& value = g_.value(v);
-    const std::string name = value.name + "@bf16";
-    if (!is_known(v)) return there = cast(copy_.get(v), DType::kBF16, name);
-    const TensorType type{DType::kBF16, value.type.shape};
+    const std::string name = narrow_name(value.name);
+    if (!is_known(v) || masters_.contains(v)) return there = cast(copy_.get(v), narrow_, name);
+    const TensorType type{narrow_, value.type.shape};
     Tensor data = Tensor::from_doubles(type, value.data.to_doubles());
     return there = value.kind == ValueKind::kParam
                        ? copy_.graph().add_param(name, std::move(data))
@@ -165,24 +175,30 @@ class Lowering {
         copy_.replace(was, out[k]);
         continue;
       }
-      copy_.graph().rename(out[k], name + "@bf16");
-      bf16_[index(was)] = out[k];
+      copy_.graph().rename(out[k], narrow_name(name));
+      narrowed_[index(was)] = out[k];
       born_[index(was)] = true;
     }
   }
 
   const Graph& g_;
+  const DType narrow_;
+  const std::set<ValueId> masters_;
   GraphCopy copy_;
-  std::vector<ValueId> bf16_;  // the value in bf16, where it is there
-  std::vector<bool> born_;     // computed in bf16
-  std::vector<bool> part_;     // nodes that are before the ends
-  size_t tail_ = 0;            // nodes from here on do little work
+  std::vector<ValueId> narrowed_;  // the narrow value, where it is there
+  std::vector<bool> born_;         // computed narrow
+  std::vector<bool> part_;         // nodes that are before the ends
+  size_t tail_ = 0;                // nodes from here on do little work
 };
 
 }  // namespace
 
-Graph lower_to_bf16(const Graph& g, std::span<const ValueId> until) {
-  return Lowering(g, until).run();
+Graph lower_floats(const Graph& g, DType narrow, std::span<const ValueId> until,
+                   std::span<const ValueId> masters) {
+  if (narrow != DType::kBF16 && narrow != DType::kF16) {
+    throw Error("floats are lowered to bf16 or f16, not to ", name_of(narrow));
+  }
+  return Lowering(g, narrow, until, masters).run();
 }
 
 }  // namespace ndtrain

@@ -201,6 +201,7 @@ const ndt_backend& backend() {
       .capture_begin = nullptr,
       .capture_end = nullptr,
       .native_stream = nullptr,
+      .describe = nullptr,
   };
   return table;
 }

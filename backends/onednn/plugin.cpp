@@ -184,6 +184,7 @@ ndt_backend& backend() {
       .capture_begin = nullptr,
       .capture_end = nullptr,
       .native_stream = nullptr,
+      .describe = nullptr,
   };
   return table;
 }

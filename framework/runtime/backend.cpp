@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kPrefix = "libndt_";
 constexpr const char* kSuffix = ".so";
+constexpr const char* kNames[] = {"cuda", "onednn", "cpu"};  // the fastest first
 
 std::unique_ptr<ThreadPool>& pool() {
   static std::unique_ptr<ThreadPool> threads;
@@ -77,6 +78,19 @@ std::vector<std::string> levels() {
   return names;
 }
 
+// Where the plugin `name` is, in the order in which to try.
+std::vector<std::string> candidates(const std::string& name) {
+  std::vector<std::string> found;
+  for (const std::string& directory : search_path()) {
+    for (const std::string& level : levels()) {
+      const std::string path =
+          join(level.empty() ? directory : join(directory, level), kPrefix + name + kSuffix);
+      if (real_fs().exists(path)) found.push_back(path);
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 ThreadPool& shared_threads() {
@@ -123,32 +137,34 @@ const Backend& Backend::find(const std::string& name) {
     return find(all.empty() ? "cpu" : all[0]);  // whose error says where it was looked for
   }
   std::string tried;
-  for (const std::string& directory : search_path()) {
-    for (const std::string& level : levels()) {
-      const std::string path =
-          join(level.empty() ? directory : join(directory, level), kPrefix + name + kSuffix);
-      if (!real_fs().exists(path)) continue;
-      try {
-        return load(path);
-      } catch (const Error& e) {
-        tried += std::string("\n  ") + e.what();
-      }
+  for (const std::string& path : candidates(name)) {
+    try {
+      return load(path);
+    } catch (const Error& e) {
+      tried += std::string("\n  ") + e.what();
     }
-    tried += "\n  looked in " + directory;
   }
+  for (const std::string& directory : search_path()) tried += "\n  looked in " + directory;
   throw Error("no backend '", name, "' was found; set NDTRAIN_BACKEND_PATH to where ", kPrefix,
               name, kSuffix, " is", tried);
 }
 
+std::string Backend::refusal(const std::string& name) {
+  if (candidates(name).empty()) return "";
+  try {
+    const Backend& b = find(name);
+    int32_t devices = 0;
+    const ndt_status asked = b.abi().device_count(&devices);
+    return asked == NDT_OK && devices > 0 ? "" : b.abi().last_error();
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
 std::vector<std::string> Backend::available() {
   std::vector<std::string> names;
-  for (const char* name : {"cuda", "onednn", "cpu"}) {
-    try {
-      int32_t devices = 0;
-      const Backend& b = find(name);
-      if (b.abi().device_count(&devices) == NDT_OK && devices > 0) names.emplace_back(name);
-    } catch (const Error&) {  // not there: a normal answer here
-    }
+  for (const char* name : kNames) {
+    if (!candidates(name).empty() && refusal(name).empty()) names.emplace_back(name);
   }
   return names;
 }

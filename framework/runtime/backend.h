@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -17,12 +18,14 @@ class Backend {
   // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated),
   // else in ndtrain-backends/ beside the program, else in the installed library directory. A
   // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
-  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it looked and why each candidate was
-  // refused.
+  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it
+  // looked and why each candidate was refused.
   static const Backend& find(const std::string& name);
   static const Backend& load(const std::string& path);
-  // Names of the plugins that load here, the fastest first.
+  // Names of the plugins that load here and find a device, the fastest first.
   static std::vector<std::string> available();
+  // Why a plugin that is there is not available; empty when it is, or is not there.
+  static std::string refusal(const std::string& name);
 
   const ndt_backend& abi() const { return *abi_; }
   const std::string& path() const { return path_; }
@@ -59,6 +62,8 @@ class Device {
   const Backend& backend() const { return backend_; }
   const ndt_backend& abi() const { return backend_.abi(); }
   ndt_device* handle() const { return handle_; }
+  // Chip, memory, driver, for people; empty where the plugin has nothing to say.
+  std::string description() const;
   // Plugin, version, instruction set, of the fallback too: stored beside each feature.
   std::string numerics() const;
   // Where nodes go that this device's backend refuses: the cpu backend, or null when this is it, or
@@ -66,11 +71,19 @@ class Device {
   const Device* fallback() const { return fallback_.get(); }
   // Algorithms and the order of sums follow a fixed rule.
   bool deterministic() const { return deterministic_; }
+  // Whether the host reads and writes the device's memory as its own.
+  bool shares_host_memory() const { return abi().shares_host_memory != 0; }
+
+  // Copies between the host and the device; done when they return. Throw Error.
+  void upload(void* to, const void* from, size_t bytes) const;
+  void download(void* to, const void* from, size_t bytes) const;
 
  private:
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
   bool deterministic_ = false;
+  mutable std::mutex copying_;
+  ndt_stream* copies_ = nullptr;  // null where memory is shared
   std::unique_ptr<Device> fallback_;
 };
 

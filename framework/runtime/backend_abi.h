@@ -135,6 +135,8 @@ typedef struct {
   ndt_status (*stream_create)(ndt_device* device, ndt_stream** stream);
   void (*stream_destroy)(ndt_stream* stream);
   ndt_status (*stream_wait)(ndt_stream* stream); /* blocks; reports deferred errors */
+  /* Host to device and back; `download` also copies within the device. `src` of an upload and `dst`
+   * of a download stay untouched by the host until stream_wait(). */
   ndt_status (*upload)(ndt_stream* stream, void* dst, const void* src, size_t bytes);
   ndt_status (*download)(ndt_stream* stream, void* dst, const void* src, size_t bytes);
 
@@ -162,6 +164,10 @@ typedef struct {
   ndt_status (*capture_begin)(ndt_stream* stream);
   ndt_status (*capture_end)(ndt_stream* stream, ndt_kernel** graph);
   void* (*native_stream)(ndt_stream* stream);
+
+  /* For people: chip, memory, driver, libraries, in one line that lives as long as the device.
+   * Optional. */
+  const char* (*describe)(ndt_device* device);
 } ndt_backend;
 
 /* Exported by every backend. Returns null if it cannot serve this host. */

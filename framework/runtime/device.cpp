@@ -1,3 +1,4 @@
+#include <cstring>
 #include <utility>
 
 #include "framework/runtime/backend.h"
@@ -20,9 +21,42 @@ Device::Device(const Backend& backend, const DeviceOptions& options)
     fallback_ = std::make_unique<Device>(Backend::find(kFallback), options);
   }
   backend.check(abi().open(options.index, &abi_options, &handle_), "open a device");
+  if (shares_host_memory()) return;
+  const ndt_status status = abi().stream_create(handle_, &copies_);
+  if (status == NDT_OK) return;
+  const std::string why = abi().last_error();
+  abi().close(handle_);
+  throw Error(backend.name(), ": stream: ", why);
 }
 
-Device::~Device() { abi().close(handle_); }
+Device::~Device() {
+  if (copies_) abi().stream_destroy(copies_);
+  abi().close(handle_);
+}
+
+void Device::upload(void* to, const void* from, size_t bytes) const {
+  if (bytes == 0) return;
+  if (!copies_) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const std::lock_guard lock(copying_);
+  backend_.check(abi().upload(copies_, to, from, bytes), "upload");
+  backend_.check(abi().stream_wait(copies_), "upload");
+}
+
+void Device::download(void* to, const void* from, size_t bytes) const {
+  if (bytes == 0) return;
+  if (!copies_) {
+    std::memcpy(to, from, bytes);
+    return;
+  }
+  const std::lock_guard lock(copying_);
+  backend_.check(abi().download(copies_, to, from, bytes), "download");
+  backend_.check(abi().stream_wait(copies_), "download");
+}
+
+std::string Device::description() const { return abi().describe ? abi().describe(handle_) : ""; }
 
 std::string Device::numerics() const {
   return fallback_ ? abi().numerics + (" + " + fallback_->numerics()) : abi().numerics;

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <utility>
 
+#include "framework/core/log.h"
 #include "framework/runtime/program.h"
 
 namespace ndtrain {
@@ -25,6 +26,7 @@ struct Executor::State {
     step_outputs.resize(out);
   }
   ~State() {
+    if (recorded) p.device.abi().release(recorded);
     if (fallback_stream) p.device.fallback()->abi().stream_destroy(fallback_stream);
     p.device.abi().stream_destroy(stream);
   }
@@ -67,6 +69,58 @@ struct Executor::State {
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
   }
 
+  // All steps in their order; after_step(i) follows step i.
+  template <typename F>
+  void run_steps(const F& after_step) {
+    for (size_t i = 0; i < p.steps.size(); ++i) {
+      run_step(p.steps[i]);
+      after_step(i);
+    }
+  }
+
+  void wait(const char* what) {
+    p.device.backend().check(p.device.abi().stream_wait(stream), what);
+  }
+
+  // The steps as one kernel, once a run has the addresses of the run before: they may be for good.
+  const ndt_kernel* recording() {
+    const ndt_backend& abi = p.device.abi();
+    if (!abi.capture_begin || !abi.capture_end || p.steps.empty() || !recordable) return nullptr;
+    const bool again =
+        std::ranges::equal(bindings, last_bindings) && std::ranges::equal(outputs, last_outputs);
+    if (again && recorded) return recorded;
+    if (recorded) abi.release(std::exchange(recorded, nullptr));
+    last_bindings.assign(bindings.begin(), bindings.end());
+    last_outputs.assign(outputs.begin(), outputs.end());
+    if (again) record(abi);
+    return recorded;
+  }
+
+  void record(const ndt_backend& abi) {
+    if (abi.capture_begin(stream) == NDT_OK) {
+      run_steps([](size_t) {});
+      if (abi.capture_end(stream, &recorded) == NDT_OK) return;
+    }
+    recorded = nullptr;
+    recordable = false;
+    log::info("{}: steps go one by one, since they cannot be recorded: {}",
+              p.device.backend().name(), abi.last_error());
+  }
+
+  void stage() {
+    if (staged_inputs.size() == p.bindings.size() && staged_outputs.size() == p.outputs.size()) {
+      return;
+    }
+    const auto buffers = [&](const std::vector<ValueId>& values, std::vector<DeviceBuffer>& made) {
+      made.clear();
+      for (ValueId v : values) {
+        made.emplace_back(p.device, std::max<size_t>(p.types[index(v)].bytes(), 1));
+      }
+    };
+    buffers(p.bindings, staged_inputs);
+    buffers(p.outputs, staged_outputs);
+  }
+
   const Plan::Program& p;
   DeviceBuffer arena, workspace;
   // Both work in the calling thread's time: backends with a fallback share the host's memory.
@@ -75,6 +129,12 @@ struct Executor::State {
   std::span<void* const> outputs;
   std::vector<const void*> inputs;
   std::vector<void*> step_outputs;
+  // Where host tensors lie on a device with memory of its own.
+  std::vector<DeviceBuffer> staged_inputs, staged_outputs;
+  ndt_kernel* recorded = nullptr;
+  bool recordable = true;
+  std::vector<const void*> last_bindings;
+  std::vector<void*> last_outputs;
   bool profiling = false;
   std::vector<double> seconds;
 };
@@ -93,18 +153,21 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
   s.bindings = bindings;
   s.outputs = outputs;
   size_t reported = 0;
-  for (size_t i = 0; i < p.steps.size(); ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    s.run_step(p.steps[i]);
-    if (s.profiling) {
-      p.device.backend().check(p.device.abi().stream_wait(s.stream), "run");
-      s.seconds[i] =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-    for (int k : p.steps[i].completes) {
-      ++reported;
-      if (on_ready) on_ready(k);
-    }
+  const ndt_kernel* whole = s.profiling || on_ready ? nullptr : s.recording();
+  if (whole) {
+    p.device.backend().check(p.device.abi().run(whole, s.stream, nullptr, nullptr, nullptr), "run");
+  } else {
+    auto start = std::chrono::steady_clock::now();
+    s.run_steps([&](size_t i) {
+      const std::vector<int>& complete = p.steps[i].completes;
+      if (s.profiling || (on_ready && !complete.empty())) s.wait("run");
+      const auto now = std::chrono::steady_clock::now();
+      s.seconds[i] = std::chrono::duration<double>(now - std::exchange(start, now)).count();
+      for (int k : complete) {
+        ++reported;
+        if (on_ready) on_ready(k);
+      }
+    });
   }
   for (int k : p.copied_outputs) {
     const auto i = static_cast<size_t>(k);
@@ -114,49 +177,46 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
     p.device.backend().check(p.device.abi().download(s.stream, outputs[i], from, bytes),
                              "copy an output");
   }
-  p.device.backend().check(p.device.abi().stream_wait(s.stream), "run");
+  s.wait("run");
   for (; on_ready && reported < p.ready_order.size(); ++reported) on_ready(p.ready_order[reported]);
 }
 
 std::vector<Tensor> Executor::run(std::span<const Tensor> bindings) {
-  const Plan::Program& p = state_->p;
-  const ndt_backend& abi = p.device.abi();
-  const bool shared = abi.shares_host_memory != 0;
+  State& s = *state_;
+  const Plan::Program& p = s.p;
   if (bindings.size() != p.bindings.size()) {
     throw Error("plan: takes ", p.bindings.size(), " tensors, was given ", bindings.size());
   }
-  std::vector<DeviceBuffer> buffers;
-  std::vector<const void*> in;
   for (size_t i = 0; i < bindings.size(); ++i) {
-    if (bindings[i].type() != p.types[index(p.bindings[i])]) {
-      throw Error("plan: binding ", i, " is ", p.types[index(p.bindings[i])], ", was given ",
-                  bindings[i].type());
-    }
-    if (shared) {
-      in.push_back(bindings[i].data());
-      continue;
-    }
-    DeviceBuffer& b = buffers.emplace_back(p.device, std::max<size_t>(bindings[i].bytes(), 1));
-    p.device.backend().check(
-        abi.upload(state_->stream, b.data(), bindings[i].data(), bindings[i].bytes()), "upload");
-    in.push_back(b.data());
+    if (bindings[i].type() == p.types[index(p.bindings[i])]) continue;
+    throw Error("plan: binding ", i, " is ", p.types[index(p.bindings[i])], ", was given ",
+                bindings[i].type());
   }
   std::vector<Tensor> results;
+  for (ValueId v : p.outputs) results.emplace_back(p.types[index(v)]);
+  std::vector<const void*> in;
   std::vector<void*> out;
-  for (ValueId v : p.outputs) {
-    Tensor& t = results.emplace_back(p.types[index(v)]);
-    out.push_back(shared ? t.mutable_data()
-                         : buffers.emplace_back(p.device, std::max<size_t>(t.bytes(), 1)).data());
+  if (p.device.shares_host_memory()) {
+    for (const Tensor& t : bindings) in.push_back(t.data());
+    for (Tensor& t : results) out.push_back(t.mutable_data());
+    run(in, out);
+    return results;
   }
+  s.stage();
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    in.push_back(s.staged_inputs[i].data());
+    p.device.backend().check(p.device.abi().upload(s.stream, s.staged_inputs[i].data(),
+                                                   bindings[i].data(), bindings[i].bytes()),
+                             "upload");
+  }
+  for (const DeviceBuffer& b : s.staged_outputs) out.push_back(b.data());
   run(in, out);
-  if (!shared) {
-    for (size_t k = 0; k < results.size(); ++k) {
-      p.device.backend().check(
-          abi.download(state_->stream, results[k].mutable_data(), out[k], results[k].bytes()),
-          "download");
-    }
-    p.device.backend().check(abi.stream_wait(state_->stream), "download");
+  for (size_t k = 0; k < results.size(); ++k) {
+    p.device.backend().check(
+        p.device.abi().download(s.stream, results[k].mutable_data(), out[k], results[k].bytes()),
+        "download");
   }
+  s.wait("download");
   return results;
 }
 

@@ -40,7 +40,7 @@ Graph product(DType in, int64_t images) {
 }  // namespace
 
 double product_rate(const Device& device, DType in) {
-  const int64_t images = shared_threads().threads();
+  const int64_t images = device.shares_host_memory() ? shared_threads().threads() : 64;
   const Graph g = product(in, images);
   const auto n = static_cast<double>(images * kChannels * kChannels * kSide * kSide);
   try {

@@ -29,6 +29,8 @@ Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
                    {"loss_sum", exact(c.loss_sum)},
                    {"correct", exact(c.correct)},
                    {"rows", exact(c.rows)},
+                   {"loss_scale", exact(c.loss_scale.value)},
+                   {"loss_scale_steps", std::to_string(c.loss_scale.steps)},
                    {"best_top1", exact(c.best_top1)},
                    {"best_epoch", std::to_string(c.best_epoch)},
                    {"config", c.config}};
@@ -56,6 +58,10 @@ Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
     c.loss_sum = std::stod(m.at("loss_sum"));
     c.correct = std::stod(m.at("correct"));
     c.rows = std::stod(m.at("rows"));
+    if (m.contains("loss_scale")) {  // older ones trained in f32
+      c.loss_scale = {.value = std::stod(m.at("loss_scale")),
+                      .steps = std::stoll(m.at("loss_scale_steps"))};
+    }
     c.best_top1 = std::stod(m.at("best_top1"));
     c.best_epoch = std::stoll(m.at("best_epoch"));
     c.config = m.at("config");

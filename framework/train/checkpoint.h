@@ -4,6 +4,7 @@
 #include <string>
 
 #include "framework/core/publish.h"
+#include "framework/train/loss_scale.h"
 #include "framework/train/safetensors.h"
 
 namespace ndtrain {
@@ -15,6 +16,7 @@ struct Checkpoint {
   int64_t epoch = 0, step = 0;  // the next epoch, and the next step inside it
   // Sums over the steps of the unfinished epoch.
   double loss_sum = 0, correct = 0, rows = 0;
+  LossScale loss_scale = {};
   double best_top1 = -1;
   int64_t best_epoch = -1;
   std::string config;  // what the training was asked for; resume demands the same

@@ -42,14 +42,15 @@ class Optimizer {
     explicit BucketStep(const Graph& g, const Device& d) : plan(g, d), executor(plan) {}
     Plan plan;
     Executor executor;
-    std::vector<Tensor> moments;
+    std::vector<DeviceTensor> moments;
   };
-  std::vector<float> hyper_parameters(double lr) const;
+  void fill_hyper_parameters(double lr);
   std::string moment_name(size_t bucket, size_t moment) const;
 
   OptimizerConfig config_;
   Parameters& parameters_;
   std::vector<std::unique_ptr<BucketStep>> buckets_;
+  StagedTensor hyper_;  // f32 [3] or [7], as the op takes it
   int64_t steps_ = 0;
 };
 

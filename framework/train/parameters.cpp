@@ -1,7 +1,5 @@
 #include "framework/train/parameters.h"
 
-#include <cstring>
-
 namespace ndtrain {
 namespace {
 
@@ -11,7 +9,8 @@ int64_t aligned(int64_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
-Parameters::Parameters(const Graph& g, std::span<const ValueId> params) {
+Parameters::Parameters(const Graph& g, std::span<const ValueId> params, const Device& device)
+    : device_(device) {
   std::vector<int64_t> size;
   for (ValueId v : params) {
     const Value& p = g.value(v);
@@ -31,8 +30,8 @@ Parameters::Parameters(const Graph& g, std::span<const ValueId> params) {
     size.back() += n;
   }
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    buckets_[i].values = Tensor({DType::kF32, {size[i]}});
-    buckets_[i].gradients = Tensor({DType::kF32, {size[i]}});
+    buckets_[i].values = DeviceTensor(device, {DType::kF32, {size[i]}});
+    buckets_[i].gradients = DeviceTensor(device, {DType::kF32, {size[i]}});
   }
   for (ValueId v : params) set(g.value(v).name, g.value(v).data);
 }
@@ -43,23 +42,24 @@ const Parameters::Where& Parameters::where(const std::string& name) const {
   return it->second;
 }
 
-float* Parameters::value(const std::string& name) {
-  const Where& w = where(name);
-  ParameterBucket& b = buckets_[w.bucket];
-  return b.values.mutable_as<float>().data() + b.slots[w.slot].offset;
+float* Parameters::within(const DeviceTensor& bucket, const Where& w) const {
+  return static_cast<float*>(bucket.data()) + buckets_[w.bucket].slots[w.slot].offset;
 }
 
-float* Parameters::gradient(const std::string& name) {
+float* Parameters::value(const std::string& name) const {
   const Where& w = where(name);
-  ParameterBucket& b = buckets_[w.bucket];
-  return b.gradients.mutable_as<float>().data() + b.slots[w.slot].offset;
+  return within(buckets_[w.bucket].values, w);
+}
+
+float* Parameters::gradient(const std::string& name) const {
+  const Where& w = where(name);
+  return within(buckets_[w.bucket].gradients, w);
 }
 
 Tensor Parameters::copy(const std::string& name) const {
   const Where& w = where(name);
-  const ParameterBucket& b = buckets_[w.bucket];
-  Tensor t({DType::kF32, b.slots[w.slot].shape});
-  std::memcpy(t.mutable_data(), b.values.as<float>().data() + b.slots[w.slot].offset, t.bytes());
+  Tensor t({DType::kF32, buckets_[w.bucket].slots[w.slot].shape});
+  device_.download(t.mutable_data(), value(name), t.bytes());
   return t;
 }
 
@@ -69,7 +69,7 @@ void Parameters::set(const std::string& name, const Tensor& value) {
   if (value.type() != type) {
     throw Error("parameter '", name, "' is ", type, ", was given ", value.type());
   }
-  std::memcpy(this->value(name), value.data(), value.bytes());
+  device_.upload(this->value(name), value.data(), value.bytes());
 }
 
 std::vector<std::string> Parameters::names() const {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/core/tensor.h"
 #include "framework/graph/graph.h"
+#include "framework/runtime/device_tensor.h"
 
 namespace ndtrain {
 
@@ -21,23 +21,23 @@ struct ParameterSlot {
 struct ParameterBucket {
   std::string name;
   std::vector<ParameterSlot> slots;
-  Tensor values, gradients;  // f32, rank 1; padding between slots is zero in both
+  DeviceTensor values, gradients;  // f32, rank 1; padding between slots is zero in both
 };
 
 class Parameters {
  public:
   static constexpr int64_t kBucketElements = (int64_t{25} << 20) / 4;  // as DDP's 25 MiB
 
-  // Takes the initial values of `params` (f32, with data). A parameter larger than a bucket gets
-  // one of its own.
-  Parameters(const Graph& g, std::span<const ValueId> params);
+  // Takes the initial values of `params` (f32, with data) to `device`, which must outlive it. A
+  // parameter larger than a bucket gets one of its own.
+  Parameters(const Graph& g, std::span<const ValueId> params, const Device& device);
 
   std::span<ParameterBucket> buckets() { return buckets_; }
   std::span<const ParameterBucket> buckets() const { return buckets_; }
 
-  // Addresses of one parameter; throw Error when there is no such name.
-  float* value(const std::string& name);
-  float* gradient(const std::string& name);
+  // Device addresses of one parameter; throw Error when there is no such name.
+  float* value(const std::string& name) const;
+  float* gradient(const std::string& name) const;
   Tensor copy(const std::string& name) const;
   void set(const std::string& name, const Tensor& value);  // throws Error when the type differs
   std::vector<std::string> names() const;                  // in bucket order
@@ -48,7 +48,9 @@ class Parameters {
     size_t bucket, slot;
   };
   const Where& where(const std::string& name) const;
+  float* within(const DeviceTensor& bucket, const Where& w) const;
 
+  const Device& device_;
   std::vector<ParameterBucket> buckets_;
   std::map<std::string, Where> where_;
 };

@@ -32,6 +32,20 @@ std::vector<ValueId> params_named(const Graph& g, std::span<const std::string> n
   return params;
 }
 
+// Divides the gradients by the scale. What is returned is 0, or not a number if one of them is not
+// finite: infinity times 0 is none either.
+ValueId unscale(Graph& g, ValueId scale, std::vector<ValueId>& gradients) {
+  const double none = 0;
+  const ValueId zero = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&none, 1}));
+  const ValueId inverse = g.add1("Reciprocal", {scale});
+  std::vector<ValueId> probes;
+  for (ValueId& v : gradients) {
+    v = g.add1("Mul", {v, inverse});
+    probes.push_back(g.add1("ReduceSum", {g.add1("Mul", {v, zero})}, {{"keepdims", int64_t{0}}}));
+  }
+  return g.add1("Sum", probes);
+}
+
 }  // namespace
 
 Graph with_plain_logits(const Graph& g) {
@@ -56,9 +70,13 @@ Graph with_plain_logits(const Graph& g) {
 }
 
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
-                          double label_smoothing) {
+                          double label_smoothing, DType compute) {
   if (trainable.empty()) throw Error("nothing is trainable");
-  const Graph inference = with_plain_logits(forward);
+  Graph inference = with_plain_logits(forward);
+  if (compute != DType::kF32) {
+    inference =
+        lower_floats(inference, compute, inference.outputs(), params_named(inference, trainable));
+  }
   TrainingGraph training = to_training(inference, params_named(inference, trainable));
   StepGraph s;
   Graph& g = training.graph;
@@ -74,13 +92,16 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
                               {{"smoothing", label_smoothing}});
   s.forward_nodes = g.nodes().size();
   const double one = 1;
-  const ValueId seed = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&one, 1}));
-  const std::vector<ValueId> gradients =
+  ValueId seed = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&one, 1}));
+  if (compute == DType::kF16) seed = s.loss_scale = g.add_input("loss_scale", {DType::kF32, {}});
+  std::vector<ValueId> gradients =
       differentiate(g, std::vector{loss}, std::vector{seed}, s.trainable);
+  const ValueId finite = s.loss_scale == kNone ? kNone : unscale(g, s.loss_scale, gradients);
 
   std::vector<ValueId> outputs = {loss, logits};
   outputs.insert(outputs.end(), gradients.begin(), gradients.end());
   for (const TrainingGraph::State& state : training.states) outputs.push_back(state.output);
+  if (finite != kNone) outputs.push_back(finite);
   g.set_outputs(std::move(outputs));
   s.states = training.states;
   s.dropout_seed = training.dropout_seed;

@@ -16,16 +16,20 @@ struct StepGraph {
   ValueId labels = kNone;          // i64 [batch]
   ValueId weights = kNone;         // f32 [batch]: 1/n for the n rows that count, 0 for padding
   ValueId dropout_seed = kNone;    // i64 [2]: seed, step; kNone without Dropout
+  ValueId loss_scale = kNone;      // f32 []: see loss_scale.h; kNone but in f16
   std::vector<ValueId> trainable;  // params, in the order asked for
   std::vector<TrainingGraph::State> states;
-  // Outputs of `graph`, in this order: loss, logits, one gradient per trainable, one per state.
+  // Outputs of `graph`, in this order: loss, logits, one gradient per trainable, one per state;
+  // with a loss scale, at the end f32 []: 0 when every gradient is finite, else not a number.
 };
 
 // `forward` takes features [batch, …] and has one output, the logits [batch, classes] (trailing
 // dimensions of 1 are dropped; a final Softmax is looked through). `trainable` names params. Throws
-// Error when nothing is trainable or the output does not look like logits.
+// Error when nothing is trainable or the output does not look like logits. With `compute` bf16 or
+// f16 all but the last layers compute in that type, on weights that are cast at every step from the
+// f32 ones that are trained (Micikevicius et al., "Mixed Precision Training", 2018).
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
-                          double label_smoothing);
+                          double label_smoothing, DType compute = DType::kF32);
 
 // The logits of an inference graph as [batch, classes], looking through a final Softmax likewise.
 Graph with_plain_logits(const Graph& g);

@@ -1,7 +1,6 @@
 #include "framework/train/trainer.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "framework/core/rng.h"
 #include "framework/graph/inference.h"
@@ -12,20 +11,26 @@ struct Trainer::Step {
   Step(StepGraph s, const Device& device, const std::vector<ValueId>& bound)
       : graph(std::move(s)), plan(graph.graph, device, {.bound_params = bound}), executor(plan) {
     const Graph& g = graph.graph;
-    for (ValueId v : graph.features) inputs.emplace_back(g.type(v));
-    labels = Tensor(g.type(graph.labels));
-    weights = Tensor(g.type(graph.weights));
-    logits = Tensor(g.type(g.outputs()[1]));
-    for (const TrainingGraph::State& s2 : graph.states) next_states.emplace_back(g.type(s2.output));
+    for (ValueId v : graph.features) inputs.emplace_back(device, g.type(v));
+    labels = StagedTensor(device, g.type(graph.labels));
+    weights = StagedTensor(device, g.type(graph.weights));
+    loss = StagedTensor(device, g.type(g.outputs()[0]));
+    logits = StagedTensor(device, g.type(g.outputs()[1]));
+    seed = StagedTensor(device, {DType::kI64, {2}});
+    loss_scale = StagedTensor(device, {DType::kF32, {}});
+    finite = StagedTensor(device, {DType::kF32, {}});
+  }
+
+  void send() {
+    for (StagedTensor& t : inputs) t.send();
+    for (StagedTensor* t : {&labels, &weights, &seed, &loss_scale}) t->send();
   }
 
   StepGraph graph;
   Plan plan;
   Executor executor;
-  std::vector<Tensor> inputs, next_states;
-  Tensor labels, weights, logits;
-  Tensor seed{{DType::kI64, {2}}};
-  float loss = 0;
+  std::vector<StagedTensor> inputs;
+  StagedTensor labels, weights, seed, loss_scale, loss, logits, finite;
 };
 
 Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& device,
@@ -36,13 +41,16 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
       config_(std::move(config)) {
   if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
   if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
-  const StepGraph s = make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing);
+  const StepGraph s =
+      make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
-  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable);
+  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable, device_);
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
-    states_[v.name] = v.data;
+    Statistic& statistic = states_[v.name];
+    statistic = {DeviceTensor(device_, v.type), DeviceTensor(device_, v.type)};
+    statistic.now.set(v.data);
   }
   has_batch_statistics_ = !s.states.empty();
 }
@@ -54,7 +62,8 @@ Trainer::Step& Trainer::step_for(int64_t rows) {
   const int64_t batch = has_batch_statistics_ ? rows : config_.batch;
   std::unique_ptr<Step>& step = steps_[batch];
   if (!step) {
-    StepGraph s = make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing);
+    StepGraph s =
+        make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
     std::vector<ValueId> bound = s.trainable;
     for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
     step = std::make_unique<Step>(std::move(s), device_, bound);
@@ -65,51 +74,67 @@ Trainer::Step& Trainer::step_for(int64_t rows) {
 void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
   const auto n = rows.size();
   const Graph& g = s.graph.graph;
-  auto labels = s.labels.mutable_as<int64_t>();
-  auto weights = s.weights.mutable_as<float>();
+  auto labels = s.labels.host().mutable_as<int64_t>();
+  auto weights = s.weights.host().mutable_as<float>();
   std::ranges::fill(labels, 0);
   std::ranges::fill(weights, 0.0F);
   std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(n));
-  data.fetch(rows, s.inputs, labels.first(n));
-  const auto classes = static_cast<size_t>(s.logits.shape()[1]);
+  std::vector<Tensor> inputs;
+  for (StagedTensor& t : s.inputs) inputs.push_back(t.host());
+  data.fetch(rows, inputs, labels.first(n));
+  const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
   for (size_t i = 0; i < n; ++i) {
     if (labels[i] < 0 || labels[i] >= static_cast<int64_t>(classes)) {
       throw Error("label ", labels[i], " but the model has ", classes, " classes");
     }
   }
-  auto seed = s.seed.mutable_as<int64_t>();
+  auto seed = s.seed.host().mutable_as<int64_t>();
   seed[0] = static_cast<int64_t>(config_.seed);
   seed[1] = optimizer_->steps();
+  s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
+  s.send();
 
   std::map<ValueId, const void*> given;
   for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
   given[s.graph.labels] = s.labels.data();
   given[s.graph.weights] = s.weights.data();
   if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
+  if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
   for (ValueId v : s.graph.trainable) given[v] = parameters_->value(g.value(v).name);
   for (const auto& state : s.graph.states)
-    given[state.param] = states_.at(g.value(state.param).name).data();
+    given[state.param] = states_.at(g.value(state.param).name).now.data();
   std::vector<const void*> bindings;
   for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
 
-  std::vector<void*> outputs = {&s.loss, s.logits.mutable_data()};
+  std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
   for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradient(g.value(v).name));
-  for (Tensor& t : s.next_states) outputs.push_back(t.mutable_data());
-  s.executor.run(bindings, outputs);
-  optimizer_->step(lr);
-
-  for (size_t k = 0; k < s.next_states.size(); ++k) {
-    Tensor& current = states_.at(g.value(s.graph.states[k].param).name);
-    Tensor next(current.type());
-    std::memcpy(next.mutable_data(), s.next_states[k].data(), next.bytes());
-    current = next;
+  for (const auto& state : s.graph.states) {
+    outputs.push_back(states_.at(g.value(state.param).name).next.data());
   }
-  loss_sum_ += static_cast<double>(s.loss) * static_cast<double>(n);
+  if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
+  s.executor.run(bindings, outputs);
+  if (applies(s)) {
+    optimizer_->step(lr);
+    for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
+  }
+
+  s.loss.fetch();
+  s.logits.fetch();
+  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * static_cast<double>(n);
   rows_ += static_cast<double>(n);
   for (size_t i = 0; i < n; ++i) {
-    const auto row = s.logits.as<float>().subspan(i * classes, classes);
+    const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
     correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
   }
+}
+
+// Whether the gradients that a step made are finite.
+bool Trainer::applies(Step& s) {
+  if (s.graph.loss_scale == kNone) return true;
+  s.finite.fetch();
+  const bool finite = s.finite.host().as<float>()[0] == 0;
+  loss_scale_.update(finite);
+  return finite;
 }
 
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
@@ -150,7 +175,7 @@ void Trainer::reset_optimizer() {
 const Model& Trainer::model() {
   for (const std::string& name : parameters_->names())
     model_.initialisers[name] = parameters_->copy(name);
-  for (const auto& [name, t] : states_) model_.initialisers[name] = t;
+  for (const auto& [name, s] : states_) model_.initialisers[name] = s.now.copy();
   return model_;
 }
 
@@ -166,9 +191,10 @@ int64_t Trainer::parameter_count() const { return parameters_->count(); }
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;
   for (const std::string& name : parameters_->names()) c.parameters[name] = parameters_->copy(name);
-  c.states = states_;
+  for (const auto& [name, s] : states_) c.states[name] = s.now.copy();
   c.optimizer = optimizer_->state();
   c.optimizer_steps = optimizer_->steps();
+  c.loss_scale = loss_scale_;
   c.epoch = epoch_;
   c.step = step_;
   c.loss_sum = loss_sum_;
@@ -185,15 +211,16 @@ void Trainer::restore(const Checkpoint& c) {
   }
   for (auto& [name, state] : states_) {
     const auto it = c.states.find(name);
-    if (it == c.states.end() || it->second.type() != state.type()) {
+    if (it == c.states.end() || it->second.type() != state.now.type()) {
       throw Error("checkpoint: running statistic '", name, "' is missing or of another size");
     }
-    state = it->second;
+    state.now.set(it->second);
   }
   if (c.epoch < 0 || c.step < 0) {
     throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
   }
   optimizer_->restore(c.optimizer, c.optimizer_steps);
+  loss_scale_ = c.loss_scale;
   epoch_ = c.epoch;
   step_ = c.step;
   loss_sum_ = c.loss_sum;

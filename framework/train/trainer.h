@@ -22,6 +22,8 @@ struct TrainerConfig {
   Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
   double warmup_epochs = 0;
   double label_smoothing = 0;
+  // bf16 or f16: all but the last layers compute so, the weights stay f32.
+  DType compute = DType::kF32;
   uint64_t seed = 0;
 };
 
@@ -68,6 +70,7 @@ class Trainer {
  private:
   struct Step;  // the step graph prepared for one batch size
   Step& step_for(int64_t rows);
+  bool applies(Step& s);
   void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
 
   Model model_;
@@ -77,11 +80,16 @@ class Trainer {
   std::vector<TensorType> row_types_;
   std::unique_ptr<Parameters> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
-  std::map<std::string, Tensor> states_;  // running statistics by name
+  // A running statistic: a step reads one and writes the other.
+  struct Statistic {
+    DeviceTensor now, next;
+  };
+  std::map<std::string, Statistic> states_;
   std::map<int64_t, std::unique_ptr<Step>> steps_;
   bool has_batch_statistics_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;
+  LossScale loss_scale_;
   double loss_sum_ = 0, correct_ = 0, rows_ = 0;
 };
 

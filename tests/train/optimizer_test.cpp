@@ -52,7 +52,7 @@ const std::vector<float> kStart = {0.5F, -1.25F, 2.0F, 0.0F, -0.03125F};
 Parameters one_parameter() {
   Graph g;
   const ValueId w = g.add_param("w", Tensor::of(DType::kF32, {5}, kStart));
-  return Parameters(g, std::vector{w});
+  return Parameters(g, std::vector{w}, testing::cpu());
 }
 
 void set_gradient(Parameters& p, int64_t step) {
@@ -126,7 +126,7 @@ TEST(Parameters, FillBucketsInOrder) {
   Tensor a({DType::kF32, {3, 5}});
   for (size_t i = 0; i < 15; ++i) a.mutable_as<float>()[i] = static_cast<float>(i);
   g.set_data(params[0], a);
-  Parameters p(g, params);
+  Parameters p(g, params, testing::cpu());
   EXPECT_EQ(p.names(), (std::vector<std::string>{"a", "large", "b", "c", "d"}));
   EXPECT_EQ(p.count(), 15 + n + 1 + 7 + n - 64 + 65);
   EXPECT_TRUE(p.copy("a").same_bytes(a));
@@ -139,7 +139,7 @@ TEST(Parameters, FillBucketsInOrder) {
       EXPECT_GE(s.offset, end) << s.name;
       end = s.offset + s.shape.count();
     }
-    EXPECT_LE(end, b.values.shape().count());
+    EXPECT_LE(end, b.values.type().shape.count());
     EXPECT_EQ(b.values.type(), b.gradients.type());
   }
 }
@@ -156,10 +156,15 @@ TEST(Parameters, OnlyF32WithAValueCanBeTrained) {
   Graph g;
   const ValueId half = g.add_param("half", Tensor({DType::kF16, {2}}));
   const ValueId empty = g.add_param("empty", {DType::kF32, {2}});
-  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{half}); }), HasSubstr("'half'"));
-  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{empty}); }), HasSubstr("without a value"));
+  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{half}, testing::cpu()); }),
+              HasSubstr("'half'"));
+  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{empty}, testing::cpu()); }),
+              HasSubstr("without a value"));
   const ValueId fine = g.add_param("fine", Tensor({DType::kF32, {2}}));
-  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{fine, fine}); }), HasSubstr("twice"));
+  EXPECT_THAT(error_of([&] {
+                Parameters(g, std::vector{fine, fine}, testing::cpu());
+              }),
+              HasSubstr("twice"));
 }
 
 }  // namespace

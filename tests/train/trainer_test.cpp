@@ -124,6 +124,49 @@ TEST(Trainer, ANetWithBatchNormalizationAndDropoutLearns) {
   }
 }
 
+TEST(Trainer, LearnsInSixteenBitsOnWeightsOfThirtyTwo) {
+  TensorDataset train = stripes(240, 1), val = stripes(90, 2);
+  for (const DType compute : {DType::kBF16, DType::kF16}) {
+    Trainer t =
+        trainer_for(small_net(true, 0),
+                    {.epochs = 8, .batch = 16, .schedule = {.lr = 0.02}, .compute = compute});
+    EpochResult first, last;
+    ASSERT_TRUE(t.train_epoch(train, first));
+    while (t.epoch() < 8) ASSERT_TRUE(t.train_epoch(train, last));
+    EXPECT_LT(last.loss, first.loss) << name_of(compute);
+    EXPECT_GT(t.evaluate(val).top1, 0.9) << name_of(compute);
+    EXPECT_EQ(t.model().initialisers.at("conv.w").type().dtype, DType::kF32);
+  }
+}
+
+// A scale too large for f16 makes the first gradients infinite: they are not applied.
+TEST(Trainer, AStepWhoseGradientsOverflowIsLeftOutAndTheScaleHalved) {
+  TensorDataset data = stripes(8, 1);
+  const TrainerConfig config{.batch = 8, .compute = DType::kF16};
+  Trainer t = trainer_for(small_net(false, 0), config);
+  Checkpoint before = t.checkpoint();
+  before.loss_scale.value = LossScale::kHighest;
+  t.restore(before);
+  EpochResult r;
+  ASSERT_TRUE(t.train_epoch(data, r));
+  const Checkpoint after = t.checkpoint();
+  EXPECT_EQ(after.loss_scale.value, LossScale::kHighest / 2);
+  EXPECT_EQ(after.optimizer_steps, 0);
+  EXPECT_TRUE(after.parameters.at("conv.w").same_bytes(before.parameters.at("conv.w")));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(t.train_epoch(data, r));
+  EXPECT_GT(t.checkpoint().optimizer_steps, 0);
+}
+
+TEST(LossScale, GrowsAfterAsManyGoodStepsAsItTakes) {
+  LossScale s;
+  for (int64_t i = 1; i < LossScale::kPatience; ++i) s.update(true);
+  EXPECT_EQ(s.value, 65536);
+  s.update(true);
+  EXPECT_EQ(s.value, 131072);
+  for (int i = 0; i < 40; ++i) s.update(false);
+  EXPECT_EQ(s.value, LossScale::kLowest);
+}
+
 TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
   constexpr int64_t kSteps = 4, kEpochs = 2;
   TensorDataset data = stripes(30, 1);  // 8 + 8 + 8 + 6 rows

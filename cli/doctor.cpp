@@ -4,10 +4,46 @@
 #include <thread>
 
 #include "cli/verb.h"
+#include "framework/runtime/copy_rate.h"
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
+
+namespace {
+
+// Measures the backend's first device: what a person reads of it, and `json`.
+std::string examine(const std::string& name, bool is_default, Json& json) {
+  const Device device(Backend::find(name));
+  Json rates;
+  std::string measured;
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
+    const double rate = product_rate(device, t);
+    if (rate <= 0) continue;
+    rates[std::string(name_of(t))] = rate;
+    measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", name_of(t), rate / 1e9);
+  }
+  json = {{"name", name},
+          {"numerics", device.backend().abi().numerics},
+          {"path", device.backend().path()},
+          {"operations_per_s", rates}};
+  std::string text = fmt::format("backend {}{}  {}  ({})\n", name, is_default ? " (default)" : "",
+                                 device.backend().abi().numerics, device.backend().path());
+  if (const std::string what = device.description(); !what.empty()) {
+    json["device"] = what;
+    text += fmt::format("  {}\n", what);
+  }
+  text += fmt::format("  a convolution just now, 10^9 operations/s: {}\n", measured);
+  if (!device.shares_host_memory()) {
+    const CopyRates copies = copy_rates(device);
+    json["bytes_per_s"] = {{"to_device", copies.to_device}, {"from_device", copies.from_device}};
+    text += fmt::format("  copies just now: {:.1f} GB/s to the device, {:.1f} GB/s back\n",
+                        copies.to_device / 1e9, copies.from_device / 1e9);
+  }
+  return text;
+}
+
+}  // namespace
 
 void declare_doctor(ArgsSpec&) {}
 
@@ -23,27 +59,17 @@ int run_doctor(Context& context, const Args&) {
   int code = kOk;
   std::string backends;
   for (const std::string& name : Backend::available()) {
-    const Device device(Backend::find(name));
-    Json rates;
-    std::string measured;
-    for (const DType t : {DType::kF32, DType::kBF16, DType::kI8}) {
-      const double rate = product_rate(device, t);
-      if (rate <= 0) continue;
-      rates[std::string(name_of(t))] = rate;
-      measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", name_of(t), rate / 1e9);
-    }
-    json["backends"].push_back({{"name", name},
-                                {"numerics", device.backend().abi().numerics},
-                                {"path", device.backend().path()},
-                                {"operations_per_s", rates}});
-    backends +=
-        fmt::format("backend {}{}  {}  ({})\n  a convolution just now, 10^9 operations/s: {}\n",
-                    name, backends.empty() ? " (default)" : "", device.backend().abi().numerics,
-                    device.backend().path(), measured);
+    backends += examine(name, backends.empty(), json["backends"].emplace_back());
   }
   if (backends.empty()) {
     backends = "no backend loads: set NDTRAIN_BACKEND_PATH to where libndt_cpu.so is\n";
     code = kFailed;
+  }
+  for (const std::string name : {"cuda", "onednn", "cpu"}) {
+    const std::string why = Backend::refusal(name);
+    if (why.empty()) continue;
+    json["refused_backends"].push_back({{"name", name}, {"why", why}});
+    backends += fmt::format("backend {} is not used: {}\n", name, why);
   }
   std::string volume = cache;
   while (!volume.empty() && !context.fs().exists(volume)) volume = parent_of(volume);

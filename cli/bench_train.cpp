@@ -1,4 +1,5 @@
 #include "cli/bench.h"
+#include "cli/head_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/onnx/import.h"
@@ -32,6 +33,7 @@ void declare_bench_train(ArgsSpec& args) {
   args.flag("m,model", "the ONNX file (required)", "FILE");
   args.flag("b,batch", "batch size", "N", "8");
   args.flag("freeze", "what is not trained, as for ndtrain train", "WHAT", "none");
+  declare_compute(args);
   args.flag("seconds", "run for at least so long", "S", "5");
 }
 
@@ -39,7 +41,8 @@ int run_bench_train(Context& context, const Args& args) {
   const Model model = import_model(context.fs(), args.required("model"));
   const int64_t batch = args.integer("batch");
   TensorDataset rows = random_rows(model, batch, context.seed());
-  TrainerConfig config{.epochs = 1 << 20, .batch = batch, .seed = context.seed()};
+  TrainerConfig config{
+      .epochs = 1 << 20, .batch = batch, .compute = compute_of(args), .seed = context.seed()};
   Trainer trainer(model, trainable_parameters(model, args.text("freeze")), context.device(),
                   config);
   EpochResult epoch;

@@ -17,4 +17,19 @@ std::string head_of(const Args& args) {
   return "grow";
 }
 
+void declare_compute(ArgsSpec& args) {
+  args.flag(
+      "compute",
+      "what training computes in: f32; bf16 or f16 but for the last layers, on weights of f32",
+      "TYPE", "f32");
+}
+
+DType compute_of(const Args& args) {
+  const std::string name = args.text("compute");
+  for (const DType t : {DType::kF32, DType::kBF16, DType::kF16}) {
+    if (name == name_of(t)) return t;
+  }
+  throw UsageError("--compute " + name + ": there are f32, bf16 and f16");
+}
+
 }  // namespace ndtrain::cli

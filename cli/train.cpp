@@ -44,6 +44,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   t.epochs = args.integer("epochs");
   t.batch = args.integer("batch");
   t.seed = seed;
+  t.compute = compute_of(args);
   t.label_smoothing = args.number("label-smoothing");
   t.warmup_epochs = args.number("warmup");
   t.optimizer.kind = optimizer_named(args.text("opt"));
@@ -111,6 +112,7 @@ void declare_train(ArgsSpec& args) {
   args.flag("momentum", "momentum of sgd", "X", "0.9");
   args.flag("nesterov", "Nesterov momentum for sgd");
   args.flag("weight-decay", "weight decay", "X", "0");
+  declare_compute(args);
   args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
   args.flag("val-split",

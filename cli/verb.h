@@ -1,4 +1,5 @@
-// What a verb of the program is. One file per verb; verbs.cpp lists them.
+// What a verb of the program is. One file per verb; verbs.cpp and
+// local_verbs.cpp list them.
 #pragma once
 
 #include <span>
@@ -20,6 +21,9 @@ struct Verb {
   int (*run)(Context& context, const Args& args);  // an ExitCode; throws Error
 };
 
-std::span<const Verb> verbs();
+std::span<const Verb> verbs();  // of the program, in the order of its help
+// Those of them that one machine can run alone.
+std::span<const Verb> local_verbs();
+std::span<const Verb> local_bench_verbs();
 
 }  // namespace ndtrain::cli

@@ -1,4 +1,5 @@
 #include <array>
+#include <vector>
 
 #include "cli/verb.h"
 
@@ -7,20 +8,14 @@ namespace ndtrain::cli {
 #define VERB(id)                \
   void declare_##id(ArgsSpec&); \
   int run_##id(Context&, const Args&)
-VERB(bench_decode);
-VERB(bench_forward);
 VERB(bench_intake);
 VERB(bench_labels);
-VERB(bench_layers);
 VERB(bench_relabel);
-VERB(bench_train);
 VERB(bench_upload);
 VERB(cache_gc);
 VERB(cache_ls);
 VERB(cert_init);
 VERB(demo);
-VERB(doctor);
-VERB(eval);
 VERB(labels_accuracy);
 VERB(labels_diff);
 VERB(labels_export);
@@ -32,23 +27,14 @@ VERB(labels_rm);
 VERB(labels_set);
 VERB(labels_stats);
 VERB(labels_undo);
-VERB(model_build);
 VERB(model_diff);
 VERB(model_ls);
 VERB(model_promote);
 VERB(model_rm);
 VERB(model_rollback);
-VERB(model_import);
-VERB(model_inspect);
-VERB(model_split);
-VERB(model_quantize);
-VERB(model_verify);
 VERB(photos_rm);
 VERB(plan);
-VERB(predict);
 VERB(relabel);
-VERB(train);
-VERB(version);
 VERB(finetune);
 VERB(job_cancel);
 VERB(job_ls);
@@ -71,27 +57,12 @@ VERB(backup);
 VERB(restore);
 #undef VERB
 
-std::span<const Verb> verbs() {
+namespace {
+
+std::span<const Verb> site_verbs() {
   static const std::array kVerbs = {
-      Verb{"doctor", "what this machine offers: backends, threads, memory, cache", "",
-           "  ndtrain doctor\n", declare_doctor, run_doctor},
       Verb{"demo", "the whole story on drawn photos, in a minute", "DIR",
            "  ndtrain demo /tmp/demo\n", declare_demo, run_demo},
-      Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume\n"
-           "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
-           declare_train, run_train},
-      Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",
-           "  ndtrain eval runs/flowers --data flowers\n"
-           "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n"
-           "  ndtrain eval runs/flowers --data photos --db sqlite:labels.db\n",
-           declare_eval, run_eval},
-      Verb{"predict", "classes of photos, as CSV or JSON", "MODEL DIR [options]",
-           "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
-           "  ndtrain predict model.onnx photos --format json\n",
-           declare_predict, run_predict},
       Verb{"relabel", "label all photos of a directory into a database", "DIR -m MODEL --db URL",
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
@@ -196,34 +167,6 @@ std::span<const Verb> verbs() {
            "  ndtrain store drain attic\n", declare_store_drain, run_store_drain},
       Verb{"store forget", "take a PipeStore that is gone off the list", "STORE",
            "  ndtrain store forget attic\n", declare_store_forget, run_store_forget},
-      Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
-           "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
-           run_model_build},
-      Verb{"model import", "declare what a foreign ONNX file does not say",
-           "FILE -o FILE [options]",
-           "  ndtrain model import foreign.onnx --img-size 224 --resize 256 --classes names.txt -o "
-           "model.onnx\n",
-           declare_model_import, run_model_import},
-      Verb{"model inspect", "ops, parameters, FLOPs and every legal cut", "FILE",
-           "  ndtrain model inspect squeezenet.onnx\n", declare_model_inspect, run_model_inspect},
-      Verb{"model split", "write extractor and trainable part", "FILE --freeze WHAT -o DIR",
-           "  ndtrain model split squeezenet.onnx --freeze auto -o parts\n", declare_model_split,
-           run_model_split},
-      Verb{"model quantize", "write the int8 form of a model, with scales measured on photos",
-           "FILE --data DIR -o FILE [options]",
-           "  ndtrain model quantize resnet50.onnx --data photos -o resnet50-int8.onnx\n"
-           "  ndtrain job submit finetune -m resnet50-int8.onnx  # all stores compute with these "
-           "scales\n"
-           "  ndtrain model quantize resnet50.onnx --precision bf16 -o resnet50-bf16.onnx\n",
-           declare_model_quantize, run_model_quantize},
-      Verb{"model verify",
-           "compare a model's outputs with recorded ones, or less precision with f32",
-           "FILE --data DIR [options]",
-           "  ndtrain model verify model.onnx --data test_data_set_0\n"
-           "  ndtrain model verify model.onnx --precision bf16 --data photos\n"
-           "  ndtrain model verify model-int8.onnx --precision int8 --against model.onnx --data "
-           "photos \\\n    --labels labels.csv --max-drop 1\n",
-           declare_model_verify, run_model_verify},
       Verb{"model ls", "the versions a Tuner has published, and where each is in force",
            "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
       Verb{"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
@@ -268,9 +211,6 @@ std::span<const Verb> verbs() {
       Verb{"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
            "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n",
            declare_restore, run_restore},
-      Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
-           "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
-           run_bench_forward},
       Verb{"bench intake", "how fast a Tuner takes in features from memory over loopback",
            "--state DIR [--photos N] [--row-bytes N]",
            "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
@@ -284,21 +224,24 @@ std::span<const Verb> verbs() {
            "--db URL [--photos N] [--classes C]",
            "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
            declare_bench_labels, run_bench_labels},
-      Verb{"bench layers", "time each layer alone on every backend: what the whole can be at best",
-           "-m FILE [-b N] [-j T] [--seconds S]",
-           "  ndtrain bench layers -m resnet50.onnx -b 16 -j 1\n", declare_bench_layers,
-           run_bench_layers},
-      Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
-           "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
       Verb{"bench upload", "load an upload address, and time its answers",
            "URL --photos DIR [-c N] [--rate X]",
            "  ndtrain bench upload http://127.0.0.1:8421 --photos flowers/val -c 32\n",
-           declare_bench_upload, run_bench_upload},
-      Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
-           "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
-      Verb{"version", "print the version", "", "  ndtrain version\n", declare_version, run_version},
-  };
+           declare_bench_upload, run_bench_upload}};
   return kVerbs;
+}
+
+}  // namespace
+
+std::span<const Verb> verbs() {
+  static const std::vector<Verb> all = [] {
+    std::vector<Verb> list;
+    for (const auto& part : {local_verbs(), site_verbs(), local_bench_verbs()}) {
+      list.insert(list.end(), part.begin(), part.end());
+    }
+    return list;
+  }();
+  return all;
 }
 
 }  // namespace ndtrain::cli

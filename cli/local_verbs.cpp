@@ -1,0 +1,96 @@
+// What needs neither a PipeStore nor a Tuner, nor what connects them.
+#include <array>
+
+#include "cli/verb.h"
+
+namespace ndtrain::cli {
+
+#define VERB(id)                \
+  void declare_##id(ArgsSpec&); \
+  int run_##id(Context&, const Args&)
+VERB(bench_decode);
+VERB(bench_forward);
+VERB(bench_layers);
+VERB(bench_train);
+VERB(doctor);
+VERB(eval);
+VERB(model_build);
+VERB(model_import);
+VERB(model_inspect);
+VERB(model_split);
+VERB(model_quantize);
+VERB(model_verify);
+VERB(predict);
+VERB(train);
+VERB(version);
+#undef VERB
+
+std::span<const Verb> local_verbs() {
+  static const std::array kVerbs = {
+      Verb{"doctor", "what this machine offers: backends, threads, memory, cache", "",
+           "  ndtrain doctor\n", declare_doctor, run_doctor},
+      Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume\n"
+           "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
+           declare_train, run_train},
+      Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",
+           "  ndtrain eval runs/flowers --data flowers\n"
+           "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n"
+           "  ndtrain eval runs/flowers --data photos --db sqlite:labels.db\n",
+           declare_eval, run_eval},
+      Verb{"predict", "classes of photos, as CSV or JSON", "MODEL DIR [options]",
+           "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
+           "  ndtrain predict model.onnx photos --format json\n",
+           declare_predict, run_predict},
+      Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
+           "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
+           run_model_build},
+      Verb{"model import", "declare what a foreign ONNX file does not say",
+           "FILE -o FILE [options]",
+           "  ndtrain model import foreign.onnx --img-size 224 --resize 256 --classes names.txt -o "
+           "model.onnx\n",
+           declare_model_import, run_model_import},
+      Verb{"model inspect", "ops, parameters, FLOPs and every legal cut", "FILE",
+           "  ndtrain model inspect squeezenet.onnx\n", declare_model_inspect, run_model_inspect},
+      Verb{"model split", "write extractor and trainable part", "FILE --freeze WHAT -o DIR",
+           "  ndtrain model split squeezenet.onnx --freeze auto -o parts\n", declare_model_split,
+           run_model_split},
+      Verb{"model quantize", "write the int8 form of a model, with scales measured on photos",
+           "FILE --data DIR -o FILE [options]",
+           "  ndtrain model quantize resnet50.onnx --data photos -o resnet50-int8.onnx\n"
+           "  ndtrain job submit finetune -m resnet50-int8.onnx  # all stores compute with these "
+           "scales\n"
+           "  ndtrain model quantize resnet50.onnx --precision bf16 -o resnet50-bf16.onnx\n",
+           declare_model_quantize, run_model_quantize},
+      Verb{"model verify",
+           "compare a model's outputs with recorded ones, or less precision with f32",
+           "FILE --data DIR [options]",
+           "  ndtrain model verify model.onnx --data test_data_set_0\n"
+           "  ndtrain model verify model.onnx --precision bf16 --data photos\n"
+           "  ndtrain model verify model-int8.onnx --precision int8 --against model.onnx --data "
+           "photos \\\n    --labels labels.csv --max-drop 1\n",
+           declare_model_verify, run_model_verify}};
+  return kVerbs;
+}
+
+std::span<const Verb> local_bench_verbs() {
+  static const std::array kVerbs = {
+      Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
+           "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
+           run_bench_forward},
+      Verb{"bench layers", "time each layer alone on every backend: what the whole can be at best",
+           "-m FILE [-b N] [-j T] [--seconds S]",
+           "  ndtrain bench layers -m resnet50.onnx -b 16 -j 1\n", declare_bench_layers,
+           run_bench_layers},
+      Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
+           "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
+      Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
+           "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
+      Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,
+           run_version}};
+  return kVerbs;
+}
+
+}  // namespace ndtrain::cli

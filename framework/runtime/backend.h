@@ -17,8 +17,8 @@ class Backend {
   // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated),
   // else in ndtrain-backends/ beside the program, else in the installed library directory. A
   // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
-  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it looked and why each candidate was
-  // refused.
+  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it
+  // looked and why each candidate was refused.
   static const Backend& find(const std::string& name);
   static const Backend& load(const std::string& path);
   // Names of the plugins that load here, the fastest first.
@@ -45,7 +45,8 @@ struct DeviceOptions {
   int32_t index = 0;
   bool deterministic = false;
   std::string tuning_file = {};
-  bool fallback = true;  // see Device::fallback()
+  bool less_memory = false;  // no algorithm that is faster but takes more memory: other bits
+  bool fallback = true;      // see Device::fallback()
 };
 
 // One device of a backend, opened. Thread-safe.
@@ -59,7 +60,8 @@ class Device {
   const Backend& backend() const { return backend_; }
   const ndt_backend& abi() const { return backend_.abi(); }
   ndt_device* handle() const { return handle_; }
-  // Plugin, version, instruction set, of the fallback too: stored beside each feature.
+  // Plugin, version, instruction set, of the fallback too, and that memory was saved: stored beside
+  // each feature.
   std::string numerics() const;
   // Where nodes go that this device's backend refuses: the cpu backend, or null when this is it, or
   // its memory is not the host's. Work on either is done when run() returns.
@@ -70,7 +72,7 @@ class Device {
  private:
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
-  bool deterministic_ = false;
+  bool deterministic_ = false, less_memory_ = false;
   std::unique_ptr<Device> fallback_;
 };
 

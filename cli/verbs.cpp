@@ -12,6 +12,7 @@ VERB(bench_forward);
 VERB(bench_intake);
 VERB(bench_labels);
 VERB(bench_layers);
+VERB(bench_pipeline);
 VERB(bench_relabel);
 VERB(bench_train);
 VERB(bench_upload);
@@ -275,6 +276,11 @@ std::span<const Verb> verbs() {
            "--state DIR [--photos N] [--row-bytes N]",
            "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
            run_bench_intake},
+      Verb{"bench pipeline",
+           "photos to features: all stages at once against what each takes alone on one thread",
+           "DIR -m FILE [-b N] [-j T] [--photos N] [--rounds N]",
+           "  ndtrain bench pipeline photos -m squeezenet1_1.onnx -j 2\n", declare_bench_pipeline,
+           run_bench_pipeline},
       Verb{"bench relabel", "how fast a new head labels photos whose features are kept",
            "--state DIR [options]",
            "  ndtrain bench relabel --state /tmp/relabel\n"

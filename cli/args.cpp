@@ -98,6 +98,9 @@ ArgsSpec::ArgsSpec(std::string_view verb)
   flag("q,quiet", "no progress on stderr");
   flag("seed", "seed of everything random", "N", "0");
   flag("device", "a backend that ndtrain doctor lists (default: the first of them)", "NAME");
+  flag("less-memory",
+       "networks take less memory and more time: no convolution by algorithms whose weights are "
+       "larger");
   flag("j,threads", "threads; 0 takes all cores", "N", "0");
   flag("h,help", "show this help");
   group_ = "";

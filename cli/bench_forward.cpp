@@ -1,7 +1,9 @@
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 
 #include "cli/bench.h"
 #include "cli/bench_layers.h"
@@ -20,17 +22,33 @@ struct OpTime {
   double seconds = 0, operations = 0;
 };
 
-// Time by op, largest first.
-std::vector<OpTime> by_op(const Graph& g, const std::vector<Executor::NodeTime>& times) {
+// What a graph computes, without its weights: a plan has its own.
+struct Work {
   std::map<std::string, double> operations;  // by the name of what a node computes
-  for (const Node& n : g.nodes()) operations[g.value(n.outputs[0]).name] = arithmetic(g, n);
+  DType precision = DType::kF32;             // in which most of the sums are made
+};
+
+Work work_of(const Graph& g) {
+  Work work;
+  std::map<DType, double> operations;
+  for (const Node& n : g.nodes()) {
+    const double sums = work.operations[g.value(n.outputs[0]).name] = arithmetic(g, n);
+    operations[g.type(n.inputs[0]).dtype] += sums;
+  }
+  work.precision =
+      std::ranges::max_element(operations, {}, [](const auto& o) { return o.second; })->first;
+  return work;
+}
+
+// Time by op, largest first.
+std::vector<OpTime> by_op(Work& work, const std::vector<Executor::NodeTime>& times) {
   std::map<std::string, OpTime> ops;
   for (const auto& t : times) {
     OpTime& o = ops[t.op];
     o.op = t.op;
     ++o.nodes;
     o.seconds += t.seconds;
-    if (t.op != "Reorder") o.operations += operations[t.name];
+    if (t.op != "Reorder") o.operations += work.operations[t.name];
   }
   std::vector<OpTime> rows;
   for (const auto& [name, o] : ops) rows.push_back(o);
@@ -55,11 +73,11 @@ std::string profile_table(const std::vector<OpTime>& rows, double peak) {
   return out;
 }
 
-// In what most of the graph's sums are made.
-DType precision_of(const Graph& g) {
-  std::map<DType, double> operations;
-  for (const Node& n : g.nodes()) operations[g.type(n.inputs[0]).dtype] += arithmetic(g, n);
-  return std::ranges::max_element(operations, {}, [](const auto& o) { return o.second; })->first;
+// The largest resident set of this process.
+double peak_mb() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
 }  // namespace
@@ -72,10 +90,14 @@ void declare_bench_forward(ArgsSpec& args) {
 }
 
 int run_bench_forward(Context& context, const Args& args) {
-  const Model model = import_model(context.fs(), args.required("model"));
   const int64_t batch = args.integer("batch");
-  const Graph g = inference_graph(model, batch);
-  const Plan plan(g, context.device());
+  Work work;
+  const std::unique_ptr<const Plan> made = [&] {  // the weights as read go again
+    const Graph g = inference_graph(import_model(context.fs(), args.required("model")), batch);
+    work = work_of(g);
+    return std::make_unique<const Plan>(g, context.device());
+  }();
+  const Plan& plan = *made;
   Executor executor(plan);
   std::vector<Tensor> inputs;
   for (ValueId v : plan.bindings()) inputs.push_back(random_tensor(plan.type(v), context.seed()));
@@ -88,14 +110,15 @@ int run_bench_forward(Context& context, const Args& args) {
                      {"runs", times.size()},
                      {"batch", batch},
                      {"threads", shared_threads().threads()},
+                     {"peak_mb", peak_mb()},
                      {"arena_mb", static_cast<double>(plan.arena_bytes()) / 1e6},
                      {"numerics", context.device().numerics()}};
   std::string text = table(json);
   if (args.on("profile")) {
-    const double peak = product_rate(context.device(), precision_of(g));
+    const double peak = product_rate(context.device(), work.precision);
     executor.set_profiling(true);
     executor.run(inputs);
-    text += "\n" + profile_table(by_op(g, executor.profile()), peak);
+    text += "\n" + profile_table(by_op(work, executor.profile()), peak);
     text += fmt::format("of peak: of {:.0f} GOP/s, a pointwise convolution of 512 channels\n",
                         peak / 1e9);
   }

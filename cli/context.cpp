@@ -17,7 +17,8 @@ Context::Context(const Args& args)
       quiet_(args.on("quiet")),
       seed_(static_cast<uint64_t>(args.integer("seed"))),
       device_name_(args.text("device")),
-      deterministic_(args.on("deterministic")) {
+      deterministic_(args.on("deterministic")),
+      less_memory_(args.on("less-memory")) {
   const int64_t threads = args.integer("threads");
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
@@ -31,8 +32,9 @@ Context::~Context() = default;
 
 const Device& Context::device() {
   if (!device_) {
-    device_ = std::make_unique<Device>(Backend::find(device_name()),
-                                       DeviceOptions{.deterministic = deterministic_});
+    device_ = std::make_unique<Device>(
+        Backend::find(device_name()),
+        DeviceOptions{.deterministic = deterministic_, .less_memory = less_memory_});
   }
   return *device_;
 }

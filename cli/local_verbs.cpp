@@ -11,6 +11,7 @@ namespace ndtrain::cli {
 VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_layers);
+VERB(bench_pipeline);
 VERB(bench_train);
 VERB(doctor);
 VERB(eval);
@@ -86,6 +87,11 @@ std::span<const Verb> local_bench_verbs() {
            run_bench_layers},
       Verb{"bench train", "time a training step", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench train -m resnet18.onnx -b 8\n", declare_bench_train, run_bench_train},
+      Verb{"bench pipeline",
+           "photos to features: all stages at once against what each takes alone on one thread",
+           "DIR -m FILE [-b N] [-j T] [--photos N] [--rounds N]",
+           "  ndtrain bench pipeline photos -m squeezenet1_1.onnx -j 2\n", declare_bench_pipeline,
+           run_bench_pipeline},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,

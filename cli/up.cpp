@@ -32,6 +32,7 @@ SiteSettings settings_of(const Args& args) {
   if (s.labels != "folder" && s.labels != "none") s.labels = absolute(s.labels);
   s.device = args.text("device");
   s.threads = args.integer("threads");
+  s.less_memory = args.on("less-memory");
   return s;
 }
 

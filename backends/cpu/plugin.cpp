@@ -3,6 +3,7 @@
 #include <cblas.h>
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -10,7 +11,9 @@
 
 #include "backends/cpu/kernels/kernel.h"
 
-struct ndt_device {};
+struct ndt_device {
+  bool less_memory = false;
+};
 struct ndt_stream {};
 
 namespace ndtrain::cpu {
@@ -25,6 +28,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;  // kernels walk over planes, a page or more apart
+constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 // A fixed buffer: reporting that memory ran out needs none.
 thread_local char error_text[1024] = "no error";
@@ -74,8 +78,9 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one cpu device, 0; asked for ", index);
-    if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
-    *device = new ndt_device;
+    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
+    *device = new ndt_device{options && options->struct_size >= sizeof(ndt_options) &&
+                             options->less_memory != 0};
     return NDT_OK;
   });
 }
@@ -105,14 +110,14 @@ ndt_status copy(ndt_stream*, void* dst, const void* src, size_t bytes) {
   return NDT_OK;
 }
 
-ndt_status prepare(ndt_device*, const ndt_node* abi_node, ndt_prepared* out) {
+ndt_status prepare(ndt_device* device, const ndt_node* abi_node, ndt_prepared* out) {
   return guarded("prepare", [&] {
     if (!abi_node || !out) invalid("null argument");
     const auto found = entries().find(abi_node->op ? abi_node->op : "");
     const bool known = found != entries().end();
     const Node node = [&] {
       try {
-        return Node(*abi_node, known && found->second.gaps);
+        return Node(*abi_node, known && found->second.gaps, device && device->less_memory);
       } catch (const Unsupported& e) {
         unsupported(abi_node->op, ": ", e.what());
       }

@@ -106,7 +106,8 @@ std::string key_of(const AskedConv& a) {
 
 ConvChoice choose(const ndt_device& device, AskedConv& a) {
   const ConvChoice direct = *with(a, false);
-  const std::optional<ConvChoice> winograd = can_winograd(a) ? with(a, true) : std::nullopt;
+  const bool ask_winograd = can_winograd(a) && !device.less_memory;
+  const std::optional<ConvChoice> winograd = ask_winograd ? with(a, true) : std::nullopt;
   if (!winograd) return direct;
   bool chosen = winograd_by_rule(a);
   if (device.tuning) {

@@ -1,6 +1,7 @@
 #include "backends/onednn/conv_plan.h"
 
 #include "backends/onednn/conv_choice.h"
+#include "backends/onednn/conv_cut.h"
 #include "backends/onednn/weights.h"
 
 namespace ndtrain::onednn {
@@ -83,6 +84,7 @@ std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, 
   const auto weights = weights_of(node, a, chosen.weights);
   Sliced::Plan plan{.images = a.x.dims[0], .sizes = chosen.sizes};
   plan.make = [=](int64_t images) { return a.make(images, chosen.weights); };
+  plan.cut = [=](int64_t n) { return cut_image(a, chosen.weights, n); };
   plan.ports.push_back(input_port(0, a.x, a.from));
   plan.ports.push_back({Sliced::Port::Role::kFixed, 0, 0, weights->data()});
   plan.keep.push_back(weights);

@@ -141,6 +141,17 @@ Desc transposed_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t)
 
 Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
 
+DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
+  try {
+    Desc part = whole.submemory_desc(dims, first);
+    const int64_t elements = part.data.offset0 - whole.data.offset0;
+    part.data.offset0 = whole.data.offset0;
+    return {part, elements * static_cast<int64_t>(dnnl::memory::data_type_size(part.data_type()))};
+  } catch (const dnnl::error& e) {
+    unsupported("oneDNN cannot cut it: ", e.what());
+  }
+}
+
 struct Primitive::Bound {
   dnnl::stream stream{engine()};
   std::vector<dnnl::memory> memory;

@@ -30,6 +30,14 @@ Desc plain_desc(const Dims& dims, ndt_dtype t);
 Desc transposed_desc(const Dims& dims, ndt_dtype t);  // of a matrix: its columns lie together
 Desc any_desc(const Dims& dims, ndt_dtype t);         // laid out as the primitive likes
 
+// Elements [first, first + dims) of `whole`, and how many bytes into it they begin. Throws
+// Unsupported where blocks would be cut.
+struct DescPart {
+  Desc desc;
+  int64_t offset;
+};
+DescPart cut(const Desc& whole, const Dims& dims, const Dims& first);
+
 // One primitive with its ports in a fixed order. Immutable; run() may be called from any threads at
 // once and computes in the calling thread alone.
 class Primitive {

@@ -18,6 +18,7 @@ class Tuning;
 
 struct ndt_device {
   std::shared_ptr<ndtrain::onednn::Tuning> tuning;  // null: a fixed rule
+  bool less_memory = false;                         // no Winograd, whose weights are larger
 };
 
 // Immutable: run() may be called on several streams at once.

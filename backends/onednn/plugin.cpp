@@ -2,6 +2,7 @@
 // stream is in order by nature.
 #include <sys/mman.h>
 
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;
+constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 ndt_host the_host{};
 
@@ -57,8 +59,10 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one onednn device, 0; asked for ", index);
-    if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
+    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
     auto opened = std::make_unique<ndt_device>();
+    opened->less_memory =
+        options && options->struct_size >= sizeof(ndt_options) && options->less_memory;
     if (options && !options->deterministic && options->tuning_file) {
       opened->tuning = std::make_shared<Tuning>(options->tuning_file);
     }

@@ -43,6 +43,16 @@ void set_output(Sliced::Plan& plan, const ndt_tensor_type& t, Layout layout) {
   }
 }
 
+std::vector<Run> runs(int64_t n, int64_t grain, int64_t parts) {
+  const int64_t grains = (n + grain - 1) / grain, count = std::min(grains, parts);
+  std::vector<Run> all;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t first = i * grains / count * grain;
+    all.push_back({first, std::min(n, (i + 1) * grains / count * grain) - first});
+  }
+  return all;
+}
+
 // The largest size that leaves nothing, or enough for another slice.
 int64_t Sliced::next_images(int64_t left, int64_t each) const {
   const int64_t least = plan_.sizes.front();
@@ -55,7 +65,8 @@ int64_t Sliced::next_images(int64_t left, int64_t each) const {
 Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
   const int64_t n = plan_.images, least = plan_.sizes.front();
   const int64_t each = std::max(least, n / threads());
-  for (int64_t first = 0; first < n; first += slices_.back().images) {
+  const bool cut = cut_images();
+  for (int64_t first = 0; first < n && !cut; first += slices_.back().images) {
     const int64_t images = next_images(n - first, each);
     const int64_t size = std::max(images, least);
     PrimitivePtr& p = primitives_[size];
@@ -74,6 +85,20 @@ Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
   workspace_bytes = static_cast<size_t>(slots_) * (scratch_ + staged_in_ + staged_out_);
 }
 
+bool Sliced::cut_images() {
+  const int64_t n = plan_.images;
+  if (!plan_.cut || plan_.staged || plan_.sizes.front() > 1 || n >= threads()) return false;
+  parts_ = plan_.cut((threads() + n - 1) / n);
+  if (parts_.size() < 2) return false;
+  for (int64_t image = 0; image < n; ++image) {
+    for (const Plan::Part& part : parts_) {
+      slices_.push_back({image, 1, 1, part.primitive.get(), &part});
+      scratch_ = std::max(scratch_, whole_lines(part.primitive->scratch()));
+    }
+  }
+  return true;
+}
+
 void Sliced::run(const void* const* in, void* const* out, void* workspace) const {
   const size_t slot_bytes = scratch_ + staged_in_ + staged_out_;
   std::atomic<bool> failed{false};
@@ -85,29 +110,33 @@ void Sliced::run(const void* const* in, void* const* out, void* workspace) const
       failed = true;
     }
   });
-  if (failed) invalid("oneDNN could not run ", primitives_.begin()->second->algorithm());
+  if (failed) invalid("oneDNN could not run ", slices_.front().primitive->algorithm());
 }
 
 void Sliced::run_slice(const Slice& s, const void* const* in, void* const* out,
                        char* scratch) const {
   const Plan& p = plan_;
   const Port& last = p.ports.back();
-  char* const y = static_cast<char*>(out[last.index]) + s.first * last.step;
+  const auto offset = [&](size_t port) { return s.part ? s.part->offsets[port] : 0; };
+  const int64_t into_image = offset(p.ports.size() - 1);
+  const auto bytes =
+      s.part ? s.primitive->desc(DNNL_ARG_DST).get_size() : static_cast<size_t>(p.rows.image());
+  char* const y = static_cast<char*>(out[last.index]) + s.first * last.step + into_image;
   const bool filled = s.size > s.images, staged = p.staged || filled;
   char* const target = staged ? scratch + scratch_ + staged_in_ : y;
   const int64_t target_step = staged ? p.rows.image() : last.step;
   if (p.residual >= 0) {
-    const char* r = static_cast<const char*>(in[p.residual]) + s.first * p.residual_step;
+    const char* r =
+        static_cast<const char*>(in[p.residual]) + s.first * p.residual_step + into_image;
     for (int64_t i = 0; i < s.images && r != target; ++i) {
-      std::memcpy(target + i * target_step, r + i * p.residual_step,
-                  static_cast<size_t>(p.rows.image()));
+      std::memcpy(target + i * target_step, r + i * p.residual_step, bytes);
     }
   }
   void* data[8] = {};
   for (size_t k = 0; k + 1 < p.ports.size(); ++k) {
     const Port& port = p.ports[k];
     const void* from = port.role == Port::Role::kFixed ? port.data : in[port.index];
-    data[k] = const_cast<char*>(static_cast<const char*>(from) + s.first * port.step);
+    data[k] = const_cast<char*>(static_cast<const char*>(from) + s.first * port.step + offset(k));
   }
   if (filled) {
     char* const copies = scratch + scratch_;

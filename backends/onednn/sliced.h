@@ -35,6 +35,13 @@ class Sliced final : public Kernel {
       int64_t image() const { return rows * bytes; }
     } rows;
     bool staged = false;
+    // One image in at most `n` parts, for batches of fewer images than threads. The parts give the
+    // bits that it has whole, by test. Fewer than two: it stays whole.
+    struct Part {
+      PrimitivePtr primitive;
+      std::vector<int64_t> offsets;  // bytes, by port
+    };
+    std::function<std::vector<Part>(int64_t n)> cut = {};
     int residual = -1;  // an input that the primitive finds in its output and adds to
     int64_t residual_step = 0;
     std::vector<std::shared_ptr<const void>> keep;  // what kFixed ports point into
@@ -47,12 +54,15 @@ class Sliced final : public Kernel {
   struct Slice {
     int64_t first, images, size;  // size > images: filled up
     const Primitive* primitive;
+    const Plan::Part* part = nullptr;
   };
+  bool cut_images();
   int64_t next_images(int64_t left, int64_t each) const;
   void run_slice(const Slice& s, const void* const* in, void* const* out, char* scratch) const;
 
   Plan plan_;
   std::map<int64_t, PrimitivePtr> primitives_;  // by images
+  std::vector<Plan::Part> parts_;
   std::vector<Slice> slices_;
   int slots_;
   size_t scratch_ = 0, staged_in_ = 0, staged_out_ = 0;  // bytes of one slot
@@ -60,6 +70,12 @@ class Sliced final : public Kernel {
 
 // Throws Unsupported unless input 0 is of a float dtype that the library computes in (or bytes).
 void check_float(const Node& node, bool or_bytes = false);
+
+// [0, n) in at most `parts` runs of whole grains, as long as each other but for a grain.
+struct Run {
+  int64_t first, n;
+};
+std::vector<Run> runs(int64_t n, int64_t grain, int64_t parts);
 
 // The ports of whole tensors.
 Sliced::Port input_port(int index, const ndt_tensor_type& t, Layout layout);

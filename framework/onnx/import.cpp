@@ -107,11 +107,10 @@ Model import_parsed(OnnxModel parsed, const ImportOptions& options, const std::s
 
 }  // namespace
 
-Model import_model(std::string_view bytes, const ImportOptions& options,
-                   const std::string& directory) {
+Model import_model(std::string bytes, const ImportOptions& options, const std::string& directory) {
   std::optional<ExternalData> external;
   if (options.external_data) external.emplace(directory);
-  return import_parsed(parse_onnx(bytes, external ? &*external : nullptr), options,
+  return import_parsed(parse_onnx(std::move(bytes), external ? &*external : nullptr), options,
                        "cannot import the model");
 }
 
@@ -122,8 +121,7 @@ Model import_model(Fs& fs, const std::string& path, const ImportOptions& options
     throw Error("the file has ", info->size, " bytes, more than the ", limits::kModelFile,
                 " that protobuf allows; store its weights as external data");
   }
-  const std::string bytes = fs.read(path, limits::kModelFile).or_throw();
-  return import_model(bytes, options, parent_of(path));
+  return import_model(fs.read(path, limits::kModelFile).or_throw(), options, parent_of(path));
 } catch (const Error& e) {
   throw Error(path, ": ", e.what());
 }

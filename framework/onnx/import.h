@@ -21,8 +21,8 @@ struct ImportOptions {
 // equal shared. Throws Error naming every node, weight and input that cannot be taken, and why.
 Model import_model(Fs& fs, const std::string& path, const ImportOptions& options = {});
 
-// From memory. External data is looked for beneath `directory`.
-Model import_model(std::string_view bytes, const ImportOptions& options = {},
+// From memory, freed as soon as it is parsed. External data is looked for beneath `directory`.
+Model import_model(std::string bytes, const ImportOptions& options = {},
                    const std::string& directory = "");
 
 }  // namespace ndtrain

@@ -60,9 +60,9 @@ struct OnnxModel {
 // "node 'conv1' (Conv)", or by its first output where it has no name.
 std::string describe(const OnnxNode& node);
 
-// Protobuf to OnnxModel. `external` may be null: then a tensor stored outside is refused. Throws
-// Error naming every unreadable tensor at once.
-OnnxModel parse_onnx(std::string_view bytes, const ExternalData* external);
+// Protobuf to OnnxModel, `bytes` freed on the way. `external` may be null: then a tensor stored
+// outside is refused. Throws Error naming every unreadable tensor at once.
+OnnxModel parse_onnx(std::string bytes, const ExternalData* external);
 
 // The reverse; the same bytes for the same model. Throws Error beyond limits::kModelFile.
 std::string serialise_onnx(const OnnxModel& model);

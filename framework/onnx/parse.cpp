@@ -193,7 +193,7 @@ class Parser {
     for (const auto& v : g.value_info()) out.values.push_back(value(v));
     for (auto& t : *g.mutable_initializer()) {
       initialiser(t, out);
-      t.clear_raw_data();  // large models should not be in memory twice
+      std::string().swap(*t.mutable_raw_data());  // clearing it would keep the memory
     }
     for (const auto& t : g.sparse_initializer()) {
       problems_.add("initialiser '", t.values().name(), "' is sparse, which is not supported");
@@ -222,7 +222,7 @@ std::string describe(const OnnxNode& node) {
          (node.domain.empty() ? "" : node.domain + ".") + node.op + ")";
 }
 
-OnnxModel parse_onnx(std::string_view bytes, const ExternalData* external) {
+OnnxModel parse_onnx(std::string bytes, const ExternalData* external) {
   if (static_cast<int64_t>(bytes.size()) > limits::kModelFile) {
     throw Error("the model has ", bytes.size(), " bytes, more than the ", limits::kModelFile,
                 " that protobuf allows; store its weights as external data");
@@ -232,6 +232,7 @@ OnnxModel parse_onnx(std::string_view bytes, const ExternalData* external) {
     throw Error("not an ONNX model, or a truncated one: protobuf cannot parse its ", bytes.size(),
                 " bytes");
   }
+  std::string().swap(bytes);
   if (!m.has_graph()) throw Error("no ONNX model, or a truncated one: it has no graph");
   return Parser(external).run(m);
 }

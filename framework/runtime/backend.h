@@ -48,7 +48,8 @@ struct DeviceOptions {
   int32_t index = 0;
   bool deterministic = false;
   std::string tuning_file = {};
-  bool fallback = true;  // see Device::fallback()
+  bool less_memory = false;  // no algorithm that is faster but takes more memory: other bits
+  bool fallback = true;      // see Device::fallback()
 };
 
 // One device of a backend, opened. Thread-safe.
@@ -64,7 +65,8 @@ class Device {
   ndt_device* handle() const { return handle_; }
   // Chip, memory, driver, for people; empty where the plugin has nothing to say.
   std::string description() const;
-  // Plugin, version, instruction set, of the fallback too: stored beside each feature.
+  // Plugin, version, instruction set, of the fallback too, and that memory was saved: stored beside
+  // each feature.
   std::string numerics() const;
   // Where nodes go that this device's backend refuses: the cpu backend, or null when this is it, or
   // its memory is not the host's. Work on either is done when run() returns.
@@ -81,7 +83,7 @@ class Device {
  private:
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
-  bool deterministic_ = false;
+  bool deterministic_ = false, less_memory_ = false;
   mutable std::mutex copying_;
   ndt_stream* copies_ = nullptr;  // null where memory is shared
   std::unique_ptr<Device> fallback_;

@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 #define NDT_ABI_MAJOR 1
-#define NDT_ABI_MINOR 0
+#define NDT_ABI_MINOR 1
 #define NDT_MAX_RANK 8
 #define NDT_MAX_PORTS 64
 
@@ -109,6 +109,7 @@ typedef struct {
   int32_t deterministic; /* fixed choice of algorithm, fixed order of sums */
   int32_t allow_tf32;
   const char* tuning_file; /* null, or where measured choices are kept and read */
+  int32_t less_memory;     /* since 1.1: no faster algorithm that takes more memory */
 } ndt_options;
 
 typedef struct {

@@ -11,12 +11,13 @@ constexpr const char* kFallback = "cpu";  // supports every op
 }  // namespace
 
 Device::Device(const Backend& backend, const DeviceOptions& options)
-    : backend_(backend), deterministic_(options.deterministic) {
+    : backend_(backend), deterministic_(options.deterministic), less_memory_(options.less_memory) {
   const ndt_options abi_options{
       .struct_size = sizeof(ndt_options),
       .deterministic = options.deterministic,
       .allow_tf32 = 0,
-      .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str()};
+      .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str(),
+      .less_memory = options.less_memory};
   if (options.fallback && abi().prefer && abi().shares_host_memory && backend.name() != kFallback) {
     fallback_ = std::make_unique<Device>(Backend::find(kFallback), options);
   }
@@ -59,7 +60,8 @@ void Device::download(void* to, const void* from, size_t bytes) const {
 std::string Device::description() const { return abi().describe ? abi().describe(handle_) : ""; }
 
 std::string Device::numerics() const {
-  return fallback_ ? abi().numerics + (" + " + fallback_->numerics()) : abi().numerics;
+  const std::string own = std::string(abi().numerics) + (less_memory_ ? " less-memory" : "");
+  return fallback_ ? own + " + " + fallback_->numerics() : own;
 }
 
 DeviceBuffer::DeviceBuffer(const Device& device, size_t bytes) : device_(&device), bytes_(bytes) {

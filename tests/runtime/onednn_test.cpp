@@ -101,6 +101,15 @@ TEST_P(OnednnBatchTest, AnImageAloneHasTheBitsItHasInAnyBatchWithAnyThreads) {
       if (!ports) break;
       alone.push_back(std::move(onednn()->run(one, *ports).at(0)));
     }
+    for (const int threads : {2, 3, 5}) {
+      if (alone.empty()) break;
+      onednn()->set_threads(threads);
+      const NodeRun one = frozen(c, 0, 1, t);
+      const auto ports = onednn()->prefer(one, ports_from(one, start));
+      ASSERT_TRUE(ports.has_value());
+      EXPECT_TRUE(onednn()->run(one, *ports).at(0) == alone[0])
+          << c.name << ", one image, " << threads << " threads";
+    }
     for (const int64_t batch : {2, 3, 5, 8, 22}) {
       for (const int threads : {1, 2}) {
         if (alone.size() < static_cast<size_t>(batch)) continue;

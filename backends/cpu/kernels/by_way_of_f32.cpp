@@ -73,7 +73,7 @@ struct F32Node {
 class ByWayOfF32 final : public Kernel {
  public:
   ByWayOfF32(const Node& of, F32Node node, KernelFactory make)
-      : kernel_(make(Node(node.node))),
+      : kernel_(make(Node(node.node, false, of.less_memory()))),
         reads_(std::move(node.reads)),
         writes_(std::move(node.writes)),
         inputs_(of.inputs()),

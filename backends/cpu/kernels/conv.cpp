@@ -32,7 +32,7 @@ const T* optional(const void* const* in, bool has, int i) {
 class ProductConv final : public Kernel {
  public:
   ProductConv(const Node& node, const ConvGeometry& g)
-      : conv_(conv_product(g, threads())),
+      : conv_(conv_product(g, threads(), node.less_memory())),
         activation_(activation_of(node)),
         bias_(node.has(2)),
         residual_(node.has(3)) {

@@ -23,7 +23,8 @@ ConvGeometry transposed(const ConvGeometry& g) {
 
 class Unstrided final : public Kernel {
  public:
-  explicit Unstrided(const ConvGeometry& g) : g_(g), conv_(conv_product(transposed(g), threads())) {
+  Unstrided(const ConvGeometry& g, bool less_memory)
+      : g_(g), conv_(conv_product(transposed(g), threads(), less_memory)) {
     flipped_ = static_cast<size_t>(g.all_out() * g.terms());
     workspace_bytes = (conv_->scratch_floats() + conv_->packed_floats() + flipped_) * sizeof(float);
   }
@@ -134,7 +135,8 @@ std::unique_ptr<Kernel> make_conv_grad_input(const Node& node) {
       });
     });
   }
-  if (g.stride[1] == 1 && g.stride[2] == 1) return std::make_unique<Unstrided>(g);
+  if (g.stride[1] == 1 && g.stride[2] == 1)
+    return std::make_unique<Unstrided>(g, node.less_memory());
   return std::make_unique<Strided>(g);
 }
 

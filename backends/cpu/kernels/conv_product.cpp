@@ -5,8 +5,8 @@
 
 namespace ndtrain::cpu {
 
-std::unique_ptr<ConvProduct> conv_product(const ConvGeometry& g, int slots) {
-  if (ConvWinograd::fits(g)) return std::make_unique<ConvWinograd>(g, slots);
+std::unique_ptr<ConvProduct> conv_product(const ConvGeometry& g, int slots, bool less_memory) {
+  if (!less_memory && ConvWinograd::fits(g)) return std::make_unique<ConvWinograd>(g, slots);
   return std::make_unique<ConvGemm>(g, slots);
 }
 

@@ -23,7 +23,9 @@ class ConvProduct {
                    float* scratch) const = 0;
 };
 
-// `geometry` is flat(). At most `slots` tasks run at once.
-std::unique_ptr<ConvProduct> conv_product(const ConvGeometry& geometry, int slots);
+// `geometry` is flat(). At most `slots` tasks run at once. `less_memory`: weights in their plain
+// size.
+std::unique_ptr<ConvProduct> conv_product(const ConvGeometry& geometry, int slots,
+                                          bool less_memory);
 
 }  // namespace ndtrain::cpu

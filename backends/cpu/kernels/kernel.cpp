@@ -59,7 +59,8 @@ std::string describe(const ndt_tensor_type& t) {
   return os.str();
 }
 
-Node::Node(const ndt_node& node, bool gaps) : node_(node) {
+Node::Node(const ndt_node& node, bool gaps, bool less_memory)
+    : node_(node), less_memory_(less_memory) {
   if (node.struct_size < sizeof(ndt_node)) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {

@@ -68,8 +68,9 @@ std::string describe(const ndt_tensor_type& t);  // "f32[2,3]"
 // the factory is asked.
 class Node {
  public:
-  // `gaps`: strides[0] of an output may be larger than the other dims fill.
-  explicit Node(const ndt_node& node, bool gaps = false);
+  // `gaps`: strides[0] of an output may be larger than the other dims fill. `less_memory`: see
+  // ndt_options.
+  explicit Node(const ndt_node& node, bool gaps = false, bool less_memory = false);
 
   std::string_view op() const { return node_.op; }
   int inputs() const { return node_.n_inputs; }
@@ -94,6 +95,7 @@ class Node {
   std::vector<int64_t> known_ints(int i) const;  // of a constant; unsupported() if it is not one
   std::vector<double> known_doubles(int i) const;
 
+  bool less_memory() const { return less_memory_; }
   const ndt_node& abi() const { return node_; }
   std::string describe() const;  // "Conv(f32[1,3,8,8], f32[4,3,3,3])"
 
@@ -102,6 +104,7 @@ class Node {
   const ndt_attr& get(std::string_view name) const;
 
   const ndt_node& node_;
+  bool less_memory_;
 };
 
 using KernelFactory = std::unique_ptr<Kernel> (*)(const Node&);

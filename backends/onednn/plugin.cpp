@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <new>
 #include <set>
 
 #include "backends/onednn/dnnl_v2.h"
@@ -24,30 +23,6 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;
 
 ndt_host the_host{};
-
-// A fixed buffer: reporting that memory ran out needs none.
-thread_local char error_text[1024] = "no error";
-
-ndt_status fail(ndt_status status, const char* who, const char* why) noexcept {
-  std::snprintf(error_text, sizeof error_text, "%s: %s", who, why);
-  return status;
-}
-
-// The one place where exceptions become status codes.
-template <typename F>
-ndt_status guarded(const char* who, F body) noexcept {
-  try {
-    return body();
-  } catch (const Unsupported& e) {
-    return fail(NDT_UNSUPPORTED, who, e.what());
-  } catch (const std::bad_alloc&) {
-    return fail(NDT_OUT_OF_MEMORY, who, "out of memory");
-  } catch (const std::exception& e) {
-    return fail(NDT_INVALID, who, e.what());
-  } catch (...) {
-    return fail(NDT_INVALID, who, "unknown exception");
-  }
-}
 
 ndt_status device_count(int32_t* count) {
   *count = 1;
@@ -160,7 +135,7 @@ ndt_backend& backend() {
       .name = "onednn",
       .numerics = numerics_with(""),
       .shares_host_memory = 1,
-      .last_error = [] { return static_cast<const char*>(error_text); },
+      .last_error = last_error,
       .device_count = device_count,
       .open = open,
       .close = [](ndt_device* device) { delete device; },

@@ -1,0 +1,46 @@
+// How a kernel is started: `launch(kernel, {.grid, .block}, stream, arguments…)`. No source of the
+// plugin writes <<<>>>, so that a test can build the same sources for the host, where
+// NDT_CUDA_EMULATED runs blocks one after the other and the threads of a block as fibers
+// (tests/cuda/emulation.h, included before everything). Kernels use __syncthreads, __shfl_xor_sync
+// with the full mask, __shared__ arrays of fixed size, atomicAdd, threadIdx, blockIdx, blockDim and
+// gridDim, in one dimension of threads, and nothing else of the device.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backends/cuda/check.h"
+
+namespace ndtrain::cuda {
+
+struct Extent {
+  unsigned grid = 1, block = 256;
+};
+
+#ifdef NDT_CUDA_EMULATED
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream, A... arguments) {
+  emulation::launch(extent.grid, extent.block, stream, [=] { kernel(arguments...); });
+}
+#else
+template <typename... P, typename... A>
+void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream, A... arguments) {
+  kernel<<<extent.grid, extent.block, 0, stream> > >(arguments...);
+  check(cudaGetLastError(), "start a kernel");
+}
+#endif
+
+// Blocks enough for n elements, each thread taking `each` of them; a grid-stride loop does the
+// rest.
+inline Extent extent_for(int64_t n, int64_t each = 1) {
+  constexpr int64_t kBlock = 256, kMostBlocks = 65535;
+  const int64_t blocks = (n + kBlock * each - 1) / (kBlock * each);
+  return {.grid = static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, kMostBlocks)),
+          .block = static_cast<unsigned>(kBlock)};
+}
+
+}  // namespace ndtrain::cuda

@@ -1,5 +1,5 @@
-// How a kernel is started: `launch(kernel, {.grid, .block}, stream, arguments…)`. No source of the
-// plugin writes <<<>>>, so that a test can build the same sources for the host, where
+// How a kernel is started: `launch(kernel, {blocks, threads}, stream, arguments…)`. No source of
+// the plugin writes <<<>>>, so that a test can build the same sources for the host, where
 // NDT_CUDA_EMULATED runs blocks one after the other and the threads of a block as fibers
 // (tests/cuda/emulation.h, included before everything). Kernels use __syncthreads, __shfl_xor_sync
 // with the full mask, __shared__ arrays of fixed size, atomicAdd, threadIdx, blockIdx, blockDim and
@@ -21,16 +21,25 @@ struct Extent {
   unsigned grid = 1, block = 256;
 };
 
+template <typename T>
+struct As {
+  using Type = T;
+};
+
 #ifdef NDT_CUDA_EMULATED
-template <typename... P, typename... A>
-void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream, A... arguments) {
+template <typename... P>
+void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream,
+            typename As<P>::Type... arguments) {
   emulation::launch(extent.grid, extent.block, stream, [=] { kernel(arguments...); });
 }
 #else
-template <typename... P, typename... A>
-void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream, A... arguments) {
-  kernel<<<extent.grid, extent.block, 0, stream> > >(arguments...);
-  check(cudaGetLastError(), "start a kernel");
+template <typename... P>
+void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream,
+            typename As<P>::Type... arguments) {
+  void* addresses[] = {&arguments...};
+  check(cudaLaunchKernel(reinterpret_cast<const void*>(kernel), dim3(extent.grid),
+                         dim3(extent.block), addresses, 0, stream),
+        "start a kernel");
 }
 #endif
 
@@ -39,8 +48,8 @@ void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream, A... argum
 inline Extent extent_for(int64_t n, int64_t each = 1) {
   constexpr int64_t kBlock = 256, kMostBlocks = 65535;
   const int64_t blocks = (n + kBlock * each - 1) / (kBlock * each);
-  return {.grid = static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, kMostBlocks)),
-          .block = static_cast<unsigned>(kBlock)};
+  return {static_cast<unsigned>(std::clamp<int64_t>(blocks, 1, kMostBlocks)),
+          static_cast<unsigned>(kBlock)};
 }
 
 }  // namespace ndtrain::cuda

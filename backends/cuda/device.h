@@ -5,12 +5,7 @@
 #include <string>
 
 #include "backends/cuda/check.h"
-
-namespace ndtrain::cuda {
-
-class Tuning;
-
-}  // namespace ndtrain::cuda
+#include "backends/plugin/tuning.h"
 
 struct ndt_device {
   int index = 0;
@@ -18,8 +13,8 @@ struct ndt_device {
   int architecture = 0;  // 75, 80, 90
   bool deterministic = false;
   bool allow_tf32 = false;
-  cublasLtHandle_t blas = nullptr;                // may be used by several threads at once
-  std::shared_ptr<ndtrain::cuda::Tuning> tuning;  // null: a fixed rule
+  cublasLtHandle_t blas = nullptr;                  // may be used by several threads at once
+  std::shared_ptr<ndtrain::plugin::Tuning> tuning;  // null: a fixed rule
 };
 
 // One thread at a time works on a stream. Its cuDNN handle is made with it, so that run() makes

@@ -9,6 +9,7 @@
 namespace ndtrain::cuda {
 
 class Tuning;
+class PlanningHandle;
 
 }  // namespace ndtrain::cuda
 
@@ -20,6 +21,7 @@ struct ndt_device {
   bool allow_tf32 = false;
   cublasLtHandle_t blas = nullptr;                // may be used by several threads at once
   std::shared_ptr<ndtrain::cuda::Tuning> tuning;  // null: a fixed rule
+  std::shared_ptr<ndtrain::cuda::PlanningHandle> planning;  // dnn/planning.h
 };
 
 // One thread at a time works on a stream. Its cuDNN handle is made with it, so that run() makes

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "backends/cuda/check.h"
+#include "backends/plugin/tuning.h"
 
 namespace ndtrain::cuda {
 
-class Tuning;
 class PlanningHandle;
 
 }  // namespace ndtrain::cuda
@@ -19,9 +19,9 @@ struct ndt_device {
   int architecture = 0;  // 75, 80, 90
   bool deterministic = false;
   bool allow_tf32 = false;
-  cublasLtHandle_t blas = nullptr;                // may be used by several threads at once
-  std::shared_ptr<ndtrain::cuda::Tuning> tuning;  // null: a fixed rule
-  std::shared_ptr<ndtrain::cuda::PlanningHandle> planning;  // dnn/planning.h
+  cublasLtHandle_t blas = nullptr;                  // may be used by several threads at once
+  std::shared_ptr<ndtrain::plugin::Tuning> tuning;  // null: a fixed rule
+  std::shared_ptr<ndtrain::cuda::PlanningHandle> planning;  // dnn/planning.h makes it
 };
 
 // One thread at a time works on a stream. Its cuDNN handle is made with it, so that run() makes

@@ -2,17 +2,13 @@
 // stream is in order by nature.
 #include <sys/mman.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <set>
 
+#include "backends/onednn/chip.h"
 #include "backends/onednn/dnnl_v2.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
-#include "backends/onednn/tuning.h"
 
 struct ndt_stream {};
 
@@ -23,6 +19,25 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;
 
 ndt_host the_host{};
+
+ndt_backend& backend();
+Numerics& numerics();
+
+std::shared_ptr<Tuning> open_tuning(const char* path) {
+  return std::make_shared<Tuning>(
+      path, Tuning::Owner{.plugin = "onednn",
+                          .chip = chip_name(),
+                          .library = library_name(),
+                          .log =
+                              [](const std::string& text) {
+                                if (the_host.log) the_host.log(1, text.c_str());
+                              },
+                          .publish =
+                              [](const Choices& unruly) {
+                                __atomic_store_n(&backend().numerics, numerics().with(unruly),
+                                                 __ATOMIC_RELEASE);
+                              }});
+}
 
 ndt_status device_count(int32_t* count) {
   *count = 1;
@@ -35,7 +50,7 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
     if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
     auto opened = std::make_unique<ndt_device>();
     if (options && !options->deterministic && options->tuning_file) {
-      opened->tuning = std::make_shared<Tuning>(options->tuning_file);
+      opened->tuning = open_tuning(options->tuning_file);
     }
     *device = opened.release();
     return NDT_OK;
@@ -118,13 +133,9 @@ ndt_status run(const ndt_kernel* kernel, ndt_stream*, const void* const* inputs,
   });
 }
 
-// Numerics once given out stay readable for ever.
-const char* numerics_with(const std::string& choices) {
-  static std::mutex mutex;
-  static std::set<std::string> given;
-  const std::lock_guard lock(mutex);
-  const std::string text = "onednn " + library_name() + " " NDT_ONEDNN_VERSION;
-  return given.insert(choices.empty() ? text : text + " tuned-" + choices).first->c_str();
+Numerics& numerics() {
+  static Numerics text("onednn " + library_name() + " " NDT_ONEDNN_VERSION);
+  return text;
 }
 
 ndt_backend& backend() {
@@ -133,7 +144,7 @@ ndt_backend& backend() {
       .abi_major = NDT_ABI_MAJOR,
       .abi_minor = NDT_ABI_MINOR,
       .name = "onednn",
-      .numerics = numerics_with(""),
+      .numerics = numerics().with({}),
       .shares_host_memory = 1,
       .last_error = last_error,
       .device_count = device_count,
@@ -164,22 +175,6 @@ ndt_backend& backend() {
 }
 
 }  // namespace
-
-void publish_choices(const std::map<std::string, std::string>& unruly) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> all;
-  const std::lock_guard lock(mutex);
-  all.insert(unruly.begin(), unruly.end());
-  uint64_t digest = 14695981039346656037U;  // FNV-1a
-  for (const auto& [key, choice] : all) {
-    for (const char c : key + ' ' + choice + '\n') {
-      digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
-    }
-  }
-  char text[17];
-  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(digest ^ digest >> 32));
-  __atomic_store_n(&backend().numerics, numerics_with(text), __ATOMIC_RELEASE);
-}
 
 const ndt_host& host() { return the_host; }
 

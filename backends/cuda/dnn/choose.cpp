@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "backends/cuda/memory.h"
-#include "backends/cuda/tuning.h"
 #include "backends/plugin/node.h"
 
 namespace ndtrain::cuda {
@@ -48,7 +47,7 @@ class Tensors {
 
 cudaStream_t stream_of(cudnnHandle_t handle) {
   cudaStream_t stream = nullptr;
-  check_dnn(cudnnGetStream(handle, &stream), "ask for its stream");
+  check(cudnnGetStream(handle, &stream), "ask for its stream");
   return stream;
 }
 

@@ -5,31 +5,9 @@
 #include "backends/cuda/check.h"
 
 namespace ndtrain::cuda {
-namespace {
-
-std::string last_detail() {
-  char text[512] = {};
-  cudnnGetLastErrorString(text, sizeof text);
-  return text;
-}
-
-bool is_refusal(cudnnStatus_t status) {
-  return CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED;
-}
-
-}  // namespace
-
-void check_dnn(cudnnStatus_t status, const std::string& what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  const std::string detail = last_detail();
-  const std::string whole = detail.empty() ? what : what + " (" + detail + ")";
-  if (is_refusal(status)) unsupported("cuDNN: ", whole, ": ", cudnnGetErrorString(status));
-  check(status, whole);
-}
-
 Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
-  check_dnn(cudnnBackendCreateDescriptor(type, &descriptor_),
-            "make descriptor " + std::to_string(type));
+  check(cudnnBackendCreateDescriptor(type, &descriptor_),
+        "make cuDNN descriptor " + std::to_string(type));
 }
 
 Descriptor::~Descriptor() {
@@ -46,8 +24,8 @@ Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
 
 void Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
                      const void* values) {
-  check_dnn(cudnnBackendSetAttribute(descriptor_, name, type, n, values),
-            "set attribute " + std::to_string(name));
+  check(cudnnBackendSetAttribute(descriptor_, name, type, n, values),
+        "set cuDNN attribute " + std::to_string(name));
 }
 
 void Descriptor::set(cudnnBackendAttributeName_t name, int64_t value) {
@@ -87,13 +65,15 @@ void Descriptor::set(cudnnBackendAttributeName_t name, const std::vector<Descrip
   set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<int64_t>(list.size()), list.data());
 }
 
-void Descriptor::finalize() { check_dnn(cudnnBackendFinalize(descriptor_), "finalize"); }
+void Descriptor::finalize() {
+  check(cudnnBackendFinalize(descriptor_), "finalize a cuDNN descriptor");
+}
 
 int64_t Descriptor::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                         int64_t most, void* values) const {
   int64_t n = 0;
-  check_dnn(cudnnBackendGetAttribute(descriptor_, name, type, most, &n, values),
-            "get attribute " + std::to_string(name));
+  check(cudnnBackendGetAttribute(descriptor_, name, type, most, &n, values),
+        "ask for cuDNN attribute " + std::to_string(name));
   return n;
 }
 

@@ -45,7 +45,4 @@ class Descriptor {
 std::vector<Descriptor> descriptors(cudnnBackendDescriptorType_t type, int64_t n);
 std::vector<cudnnBackendDescriptor_t> addresses(const std::vector<Descriptor>& descriptors);
 
-// Throws what `status` says, with the detail that cuDNN kept on this thread.
-void check_dnn(cudnnStatus_t status, const std::string& what);
-
 }  // namespace ndtrain::cuda

@@ -130,7 +130,7 @@ Plan::Plan(cudnnHandle_t handle, Graph graph, const EngineConfig& config)
   plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config_);
   plan_.finalize();
   const int64_t bytes = plan_.integer(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  if (bytes < 0) unsupported("cuDNN: a workspace of ", bytes, " bytes");
+  if (bytes < 0) unsupported("cuDNN wants a workspace of ", bytes, " bytes");
   workspace_ = static_cast<size_t>(bytes);
 }
 
@@ -144,7 +144,7 @@ void Plan::run(cudnnHandle_t handle, void* const* bound, void* workspace) const 
            static_cast<int64_t>(addresses.size()), addresses.data());
   pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
   pack.finalize();
-  check_dnn(cudnnBackendExecute(handle, plan_.get(), pack.get()), "execute");
+  check(cudnnBackendExecute(handle, plan_.get(), pack.get()), "run a cuDNN plan");
 }
 
 }  // namespace ndtrain::cuda

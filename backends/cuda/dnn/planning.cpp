@@ -1,7 +1,5 @@
 #include "backends/cuda/dnn/planning.h"
 
-#include "backends/cuda/dnn/descriptor.h"
-
 namespace ndtrain::cuda {
 namespace {
 
@@ -14,7 +12,7 @@ std::shared_ptr<PlanningHandle> planning_of(ndt_device& device) {
 
 }  // namespace
 
-PlanningHandle::PlanningHandle() { check_dnn(cudnnCreate(&handle_), "make a handle"); }
+PlanningHandle::PlanningHandle() { check(cudnnCreate(&handle_), "make a cuDNN handle"); }
 
 PlanningHandle::~PlanningHandle() { (void)cudnnDestroy(handle_); }
 

@@ -28,11 +28,17 @@ void log(const std::string& text) {
   if (the_host.log) the_host.log(1, text.c_str());
 }
 
-int count_devices() {
+int count_devices() {  // at least one, or throws the reason
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice) return 0;
-  check(error, "ask for CUDA devices");
+  int driver = 0;
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver == 0) {
+    cudaGetLastError();
+    throw Failure(NDT_INVALID, "there is no CUDA driver on this machine");
+  }
+  if (error != cudaErrorNoDevice) check(error, "ask for CUDA devices");
+  if (count == 0) throw Failure(NDT_INVALID, "the CUDA driver finds no device");
   return count;
 }
 
@@ -41,7 +47,6 @@ ndt_status device_count(int32_t* count) {
   *count = 0;
   const ndt_status status = guarded("device_count", [&] {
     *count = count_devices();
-    if (*count == 0) throw Failure(NDT_UNSUPPORTED, "no CUDA device answers");
     return NDT_OK;
   });
   if (status != NDT_OK && the_host.log) the_host.log(0, last_error());
@@ -77,7 +82,6 @@ Numerics& numerics() {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     const int count = count_devices();
-    if (count == 0) throw Failure(NDT_INVALID, "no CUDA device answers");
     if (index < 0 || index >= count) {
       invalid("there are ", count, " CUDA devices, from 0; asked for ", index);
     }

@@ -1,0 +1,3 @@
+# Ops by own kernels.
+set(ndt_cuda_kernel_sources
+)

@@ -7,6 +7,12 @@
 #include "backends/cuda/check.h"
 #include "backends/plugin/tuning.h"
 
+namespace ndtrain::cuda {
+
+class PlanningHandle;
+
+}  // namespace ndtrain::cuda
+
 struct ndt_device {
   int index = 0;
   std::string name;      // "Tesla T4"
@@ -15,6 +21,7 @@ struct ndt_device {
   bool allow_tf32 = false;
   cublasLtHandle_t blas = nullptr;                  // may be used by several threads at once
   std::shared_ptr<ndtrain::plugin::Tuning> tuning;  // null: a fixed rule
+  std::shared_ptr<ndtrain::cuda::PlanningHandle> planning;  // dnn/planning.h makes it
 };
 
 // One thread at a time works on a stream. Its cuDNN handle is made with it, so that run() makes

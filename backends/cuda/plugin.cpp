@@ -32,9 +32,9 @@ int count_devices() {  // at least one, or throws the reason
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   int driver = 0;
+  if (error != cudaSuccess) cudaGetLastError();
   if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
       driver == 0) {
-    cudaGetLastError();
     throw Failure(NDT_INVALID, "there is no CUDA driver on this machine");
   }
   if (error != cudaErrorNoDevice) check(error, "ask for CUDA devices");

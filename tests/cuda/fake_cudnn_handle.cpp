@@ -41,7 +41,3 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
          : status == CUDNN_STATUS_NOT_SUPPORTED ? "CUDNN_STATUS_NOT_SUPPORTED"
                                                 : "CUDNN_STATUS of the fake";
 }
-
-void cudnnGetLastErrorString(char* message, size_t max_size) {
-  if (max_size) message[0] = 0;
-}

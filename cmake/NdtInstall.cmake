@@ -29,6 +29,8 @@ install(FILES ${PROJECT_BINARY_DIR}/ndtrainConfig.cmake
         DESTINATION ${ndt_config})
 
 set(CPACK_GENERATOR DEB)
+# All but what needs libraries that are not Debian's.
+set(CPACK_INSTALL_CMAKE_PROJECTS "${PROJECT_BINARY_DIR};${PROJECT_NAME};Unspecified;/")
 set(CPACK_PACKAGE_NAME ndtrain)
 set(CPACK_PACKAGE_CONTACT "ndtrain developers <ndtrain@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")

@@ -16,12 +16,18 @@ function(ndt_compile_options target)
   target_include_directories(${target} PUBLIC
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ndtrain>)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wnon-virtual-dtor
-                                           # Configuration is structs with defaults and designated initialisers.
-                                           -Wno-missing-field-initializers
-                                           # gcc 12 sees ghosts in optional<variant<…>> (PR 80635).
-                                           -Wno-maybe-uninitialized
-                                           $<$<BOOL:${NDT_WERROR}>:-Werror>)
+  set(warnings -Wall -Wextra -Wshadow -Wnon-virtual-dtor
+               # Configuration is structs with defaults and designated initialisers.
+               -Wno-missing-field-initializers
+               # gcc 12 sees ghosts in optional<variant<…>> (PR 80635).
+               -Wno-maybe-uninitialized)
+  if(NDT_WERROR)
+    list(APPEND warnings -Werror)
+  endif()
+  # nvcc's own code for the host is not made for -Wextra.
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:C,CXX>:${warnings}>"
+    "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall>"
+    "$<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${NDT_WERROR}>>:--Werror=all-warnings>")
   ndt_sanitize(${target})
 endfunction()
 

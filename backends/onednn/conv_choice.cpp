@@ -6,8 +6,6 @@
 #include <optional>
 #include <sstream>
 
-#include "backends/onednn/tuning.h"
-
 namespace ndtrain::onednn {
 namespace {
 

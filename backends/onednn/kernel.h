@@ -9,15 +9,10 @@
 
 #include "backends/onednn/layout.h"
 #include "backends/onednn/node.h"
-
-namespace ndtrain::onednn {
-
-class Tuning;
-
-}  // namespace ndtrain::onednn
+#include "backends/plugin/tuning.h"
 
 struct ndt_device {
-  std::shared_ptr<ndtrain::onednn::Tuning> tuning;  // null: a fixed rule
+  std::shared_ptr<ndtrain::plugin::Tuning> tuning;  // null: a fixed rule
   bool less_memory = false;                         // no Winograd, whose weights are larger
 };
 

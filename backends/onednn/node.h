@@ -1,79 +1,10 @@
-// What prepare() was asked, for the author of a kernel, and how a kernel refuses.
+// The reader of nodes and the way of answering, under this plugin's name.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <sstream>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "framework/runtime/backend_abi.h"
+#include "backends/plugin/node.h"
 
 namespace ndtrain::onednn {
 
-// prepare() answers NDT_UNSUPPORTED with this text.
-struct Unsupported : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-template <typename... Parts>
-[[noreturn]] void unsupported(const Parts&... parts) {
-  std::ostringstream os;
-  (os << ... << parts);
-  throw Unsupported(os.str());
-}
-
-// NDT_INVALID with this text: the node contradicts itself.
-template <typename... Parts>
-[[noreturn]] void invalid(const Parts&... parts) {
-  std::ostringstream os;
-  (os << ... << parts);
-  throw std::invalid_argument(os.str());
-}
-
-std::string_view name_of(ndt_dtype t);                   // "f32"
-int64_t size_of(ndt_dtype t);                            // bytes; 0 for NDT_ABSENT
-int64_t count(const ndt_tensor_type& t, int begin = 0);  // product of dims [begin, rank)
-std::string describe(const ndt_tensor_type& t);  // "f32[2,3]", "f32[1,64,7,7] blocked by 16"
-
-// A view of the node; valid as long as what it was made from.
-class Node {
- public:
-  explicit Node(const ndt_node& node);
-
-  std::string_view op() const { return node_.op; }
-  int inputs() const { return node_.n_inputs; }
-  int outputs() const { return node_.n_outputs; }
-  bool has(int i) const { return i < inputs() && node_.inputs[i].dtype != NDT_ABSENT; }
-  bool has_output(int i) const { return i < outputs() && node_.outputs[i].dtype != NDT_ABSENT; }
-  const ndt_tensor_type& in(int i) const;  // throws for a port that is not there
-  const ndt_tensor_type& out(int i = 0) const;
-
-  // Throw when the attribute is absent.
-  int64_t i(std::string_view name) const;
-  double f(std::string_view name) const;
-  std::string_view s(std::string_view name) const;
-  std::span<const int64_t> ints(std::string_view name) const;  // empty when absent
-  bool has_attr(std::string_view name) const { return find(name) != nullptr; }
-
-  const void* constant(int i) const;  // null: input i changes from run to run
-  uint64_t constant_id(int i) const;  // 0: has no identity
-  const void* need_constant(int i, std::string_view what) const;       // or unsupported()
-  std::vector<float> known(int i, std::string_view what) const;        // f32, bf16, bytes or i32
-  float known_single(int i, std::string_view what, float none) const;  // `none`: not there
-
-  ndt_node with(const ndt_tensor_type* in, const ndt_tensor_type* out) const;  // other port types
-
-  std::string describe() const;  // "Conv(f32[1,3,8,8], f32[4,3,3,3])"
-
- private:
-  const ndt_attr* find(std::string_view name) const;
-  const ndt_attr& get(std::string_view name) const;
-
-  const ndt_node& node_;
-};
+using namespace plugin;  // NOLINT(google-build-using-namespace): all of it, here
 
 }  // namespace ndtrain::onednn

@@ -3,18 +3,13 @@
 #include <sys/mman.h>
 
 #include <cstddef>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <mutex>
-#include <new>
-#include <set>
 
+#include "backends/onednn/chip.h"
 #include "backends/onednn/dnnl_v2.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
-#include "backends/onednn/tuning.h"
 
 struct ndt_stream {};
 
@@ -27,28 +22,23 @@ constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in 
 
 ndt_host the_host{};
 
-// A fixed buffer: reporting that memory ran out needs none.
-thread_local char error_text[1024] = "no error";
+ndt_backend& backend();
+Numerics& numerics();
 
-ndt_status fail(ndt_status status, const char* who, const char* why) noexcept {
-  std::snprintf(error_text, sizeof error_text, "%s: %s", who, why);
-  return status;
-}
-
-// The one place where exceptions become status codes.
-template <typename F>
-ndt_status guarded(const char* who, F body) noexcept {
-  try {
-    return body();
-  } catch (const Unsupported& e) {
-    return fail(NDT_UNSUPPORTED, who, e.what());
-  } catch (const std::bad_alloc&) {
-    return fail(NDT_OUT_OF_MEMORY, who, "out of memory");
-  } catch (const std::exception& e) {
-    return fail(NDT_INVALID, who, e.what());
-  } catch (...) {
-    return fail(NDT_INVALID, who, "unknown exception");
-  }
+std::shared_ptr<Tuning> open_tuning(const char* path) {
+  return std::make_shared<Tuning>(
+      path, Tuning::Owner{.plugin = "onednn",
+                          .chip = chip_name(),
+                          .library = library_name(),
+                          .log =
+                              [](const std::string& text) {
+                                if (the_host.log) the_host.log(1, text.c_str());
+                              },
+                          .publish =
+                              [](const Choices& unruly) {
+                                __atomic_store_n(&backend().numerics, numerics().with(unruly),
+                                                 __ATOMIC_RELEASE);
+                              }});
 }
 
 ndt_status device_count(int32_t* count) {
@@ -64,7 +54,7 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
     opened->less_memory =
         options && options->struct_size >= sizeof(ndt_options) && options->less_memory;
     if (options && !options->deterministic && options->tuning_file) {
-      opened->tuning = std::make_shared<Tuning>(options->tuning_file);
+      opened->tuning = open_tuning(options->tuning_file);
     }
     *device = opened.release();
     return NDT_OK;
@@ -147,13 +137,9 @@ ndt_status run(const ndt_kernel* kernel, ndt_stream*, const void* const* inputs,
   });
 }
 
-// Numerics once given out stay readable for ever.
-const char* numerics_with(const std::string& choices) {
-  static std::mutex mutex;
-  static std::set<std::string> given;
-  const std::lock_guard lock(mutex);
-  const std::string text = "onednn " + library_name() + " " NDT_ONEDNN_VERSION;
-  return given.insert(choices.empty() ? text : text + " tuned-" + choices).first->c_str();
+Numerics& numerics() {
+  static Numerics text("onednn " + library_name() + " " NDT_ONEDNN_VERSION);
+  return text;
 }
 
 ndt_backend& backend() {
@@ -162,9 +148,9 @@ ndt_backend& backend() {
       .abi_major = NDT_ABI_MAJOR,
       .abi_minor = NDT_ABI_MINOR,
       .name = "onednn",
-      .numerics = numerics_with(""),
+      .numerics = numerics().with({}),
       .shares_host_memory = 1,
-      .last_error = [] { return static_cast<const char*>(error_text); },
+      .last_error = last_error,
       .device_count = device_count,
       .open = open,
       .close = [](ndt_device* device) { delete device; },
@@ -194,22 +180,6 @@ ndt_backend& backend() {
 }
 
 }  // namespace
-
-void publish_choices(const std::map<std::string, std::string>& unruly) {
-  static std::mutex mutex;
-  static std::map<std::string, std::string> all;
-  const std::lock_guard lock(mutex);
-  all.insert(unruly.begin(), unruly.end());
-  uint64_t digest = 14695981039346656037U;  // FNV-1a
-  for (const auto& [key, choice] : all) {
-    for (const char c : key + ' ' + choice + '\n') {
-      digest = (digest ^ static_cast<unsigned char>(c)) * 1099511628211U;
-    }
-  }
-  char text[17];
-  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(digest ^ digest >> 32));
-  __atomic_store_n(&backend().numerics, numerics_with(text), __ATOMIC_RELEASE);
-}
 
 const ndt_host& host() { return the_host; }
 

@@ -58,6 +58,8 @@ TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
   EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend.h"));
   EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/core/error.h"));
   EXPECT_FALSE(allows("backends/cuda/plugin.cpp", "backends/cpu/kernels/kernel.h"));
+  EXPECT_TRUE(allows("backends/cuda/plugin.cpp", "backends/plugin/node.h"));
+  EXPECT_FALSE(allows("backends/plugin/node.h", "backends/cuda/device.h"));
   EXPECT_FALSE(allows("framework/runtime/backend.cpp", "backends/cpu/kernels/kernel.h"));
 }
 

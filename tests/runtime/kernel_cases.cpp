@@ -45,6 +45,14 @@ NodeRun node_of(const ExampleGraph& e) {
   return run;
 }
 
+void freeze(NodeRun& node) {
+  for (size_t i = 1; i < node.in.size(); ++i) {
+    if (node.in[i].dtype == DType::kNone) continue;
+    const bool value = node.op == "Concat" || node.in[i].shape == node.out[0].shape;
+    node.constant[i] = node.in[i].shape.rank() < 2 || !value;
+  }
+}
+
 std::vector<Batched> batched_cases() {
   const Ints p1 = {1, 1, 1, 1}, s2 = {2, 2};
   const Attrs same{{"pads", p1}}, half{{"pads", p1}, {"strides", s2}};

@@ -11,6 +11,8 @@
 namespace ndtrain {
 
 NodeRun node_of(const ExampleGraph& e);
+// All inputs become constants but the first, those of the output's shape and the parts of a Concat.
+void freeze(NodeRun& node);
 
 // A larger case than an example, in which image `i` of a batch must have the bits it has alone.
 struct Batched {

@@ -33,12 +33,4 @@ Ports ports_from(const NodeRun& node, Start start) {
   return ports;
 }
 
-void freeze(NodeRun& node) {
-  for (size_t i = 1; i < node.in.size(); ++i) {
-    if (node.in[i].dtype == DType::kNone) continue;
-    const bool value = node.op == "Concat" || node.in[i].shape == node.out[0].shape;
-    node.constant[i] = node.in[i].shape.rank() < 2 || !value;
-  }
-}
-
 }  // namespace ndtrain

@@ -17,7 +17,5 @@ inline constexpr Start kStarts[] = {Start::kPlain, Start::kBlocked, Start::kLast
 // Where the values lie before the plugin is asked: images and features as `start` says, the rest
 // plain.
 Ports ports_from(const NodeRun& node, Start start);
-// All inputs become constants but the first, those of the output's shape and the parts of a Concat.
-void freeze(NodeRun& node);
 
 }  // namespace ndtrain

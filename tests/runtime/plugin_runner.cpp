@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 namespace ndtrain {
 namespace {
@@ -127,31 +128,102 @@ struct OpenDevice {
   ndt_kernel* kernel = nullptr;
 };
 
+struct OwnStream {
+  explicit OwnStream(const OpenDevice& d) : device(d) {
+    EXPECT_EQ(d.abi.stream_create(d.device, &stream), NDT_OK) << d.abi.last_error();
+  }
+  ~OwnStream() { device.abi.stream_destroy(stream); }
+  const OpenDevice& device;
+  ndt_stream* stream = nullptr;
+};
+
+// Where the plugin works on `bytes`: there, or in a copy of exactly that size where its memory is
+// not the host's.
+class OnDevice {
+ public:
+  OnDevice(const OpenDevice& d, ndt_stream* stream, Bytes& bytes)
+      : d_(d), stream_(stream), bytes_(bytes) {
+    if (d.abi.shares_host_memory) return;
+    EXPECT_EQ(d.abi.alloc(d.device, bytes.size(), &copy_), NDT_OK) << d.abi.last_error();
+    EXPECT_EQ(d.abi.upload(stream, copy_, bytes.data(), bytes.size()), NDT_OK)
+        << d.abi.last_error();
+  }
+  OnDevice(OnDevice&& o) noexcept
+      : d_(o.d_), stream_(o.stream_), bytes_(o.bytes_), copy_(std::exchange(o.copy_, nullptr)) {}
+  ~OnDevice() {
+    if (copy_) d_.abi.free(d_.device, copy_);
+  }
+
+  void* data() const { return d_.abi.shares_host_memory ? bytes_.data() : copy_; }
+  // Enqueues the way back: `bytes` have it after stream_wait.
+  void fetch() {
+    if (d_.abi.shares_host_memory) return;
+    EXPECT_EQ(d_.abi.download(stream_, bytes_.data(), copy_, bytes_.size()), NDT_OK)
+        << d_.abi.last_error();
+  }
+
+ private:
+  const OpenDevice& d_;
+  ndt_stream* stream_;
+  Bytes& bytes_;
+  void* copy_ = nullptr;
+};
+
+// The kernel as it is, or captured and replayed.
+void run_kernel(const OpenDevice& d, ndt_stream* stream, const void* const* in, void* const* out,
+                void* workspace, bool captured) {
+  const ndt_backend& abi = d.abi;
+  if (captured) {
+    EXPECT_EQ(abi.capture_begin(stream), NDT_OK) << abi.last_error();
+  }
+  EXPECT_EQ(abi.run(d.kernel, stream, in, out, workspace), NDT_OK) << abi.last_error();
+  if (!captured) return;
+  ndt_kernel* graph = nullptr;
+  EXPECT_EQ(abi.capture_end(stream, &graph), NDT_OK) << abi.last_error();
+  if (!graph) return;
+  EXPECT_EQ(abi.run(graph, stream, nullptr, nullptr, nullptr), NDT_OK) << abi.last_error();
+  EXPECT_EQ(abi.stream_wait(stream), NDT_OK) << abi.last_error();
+  abi.release(graph);
+}
+
+struct Once {
+  int in_place = -1;  // the input that output 0 lies over
+  bool captured = false;
+};
+
 // The outputs as they lie, guards cut off.
-std::vector<Bytes> run_once(const OpenDevice& d, const ndt_prepared& prepared, const NodeRun& node,
-                            const Ports& ports, const std::vector<Bytes>& laid, int in_place) {
-  std::vector<const void*> in;
-  for (size_t i = 0; i < node.data.size(); ++i) {
-    const bool packed = node.constant[i] && (prepared.packed_inputs >> i & 1);
-    const bool absent = node.in[i].dtype == DType::kNone;
-    in.push_back(packed || absent ? nullptr : laid[i].data());
-  }
+std::vector<Bytes> run_once(const OpenDevice& d, ndt_stream* stream, const ndt_prepared& prepared,
+                            const NodeRun& node, const Ports& ports, const std::vector<Bytes>& laid,
+                            Once how) {
+  std::vector<Bytes> inputs;
+  for (const Bytes& b : laid) inputs.emplace_back(b.size(), static_cast<const void*>(b.data()));
   std::vector<Bytes> outputs;
-  std::vector<void*> out;
-  for (const ndt_tensor_type& t : ports.out) {
-    outputs.push_back(poisoned(laid_size(t)));
-    out.push_back(t.dtype == NDT_ABSENT ? nullptr : outputs.back().data());
-  }
-  if (in_place >= 0) {
-    std::memcpy(out[0], in[in_place], laid[in_place].size());
-    in[in_place] = out[0];
+  for (const ndt_tensor_type& t : ports.out) outputs.push_back(poisoned(laid_size(t)));
+  if (how.in_place >= 0) {
+    const Bytes& over = laid[static_cast<size_t>(how.in_place)];
+    std::memcpy(outputs[0].data(), over.data(), over.size());
   }
   Bytes workspace = poisoned(prepared.workspace);
-  ndt_stream* stream = nullptr;
-  EXPECT_EQ(d.abi.stream_create(d.device, &stream), NDT_OK);
-  EXPECT_EQ(d.abi.run(prepared.kernel, stream, in.data(), out.data(), workspace.data()), NDT_OK)
-      << d.abi.last_error();
-  d.abi.stream_destroy(stream);
+
+  std::vector<OnDevice> there;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const bool packed = node.constant[i] && (prepared.packed_inputs >> i & 1);
+    const bool absent = node.in[i].dtype == DType::kNone;
+    in.push_back(packed || absent ? nullptr : there.emplace_back(d, stream, inputs[i]).data());
+  }
+  const size_t first_output = there.size();
+  for (size_t k = 0; k < outputs.size(); ++k) {
+    void* const data = there.emplace_back(d, stream, outputs[k]).data();
+    out.push_back(ports.out[k].dtype == NDT_ABSENT ? nullptr : data);
+  }
+  if (how.in_place >= 0) in[static_cast<size_t>(how.in_place)] = out[0];
+  void* const scratch = there.emplace_back(d, stream, workspace).data();
+
+  run_kernel(d, stream, in.data(), out.data(), scratch, how.captured);
+  for (size_t i = first_output; i < there.size(); ++i) there[i].fetch();
+  EXPECT_EQ(d.abi.stream_wait(stream), NDT_OK) << d.abi.last_error();
   EXPECT_TRUE(guard_intact(workspace)) << node.op << " wrote past its workspace";
   std::vector<Bytes> results;
   for (size_t k = 0; k < outputs.size(); ++k) {
@@ -253,7 +325,7 @@ std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   for (size_t i = 0; i < node.in.size(); ++i) {
     laid.push_back(lay_out(node.data[i].data(), ports.in[i]));
   }
-  std::vector<Bytes> results = run_once(device, prepared, node, ports, laid, -1);
+  std::vector<Bytes> results = run_once(device, device.stream, prepared, node, ports, laid, {});
   const auto same = [&](const std::vector<Bytes>& again, const std::string& when) {
     for (size_t k = 0; k < again.size(); ++k) {
       EXPECT_TRUE(again[k] == results[k]) << node.op << ": " << when;
@@ -262,14 +334,21 @@ std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   for (size_t i = 0; node.in_place && i < node.in.size(); ++i) {
     if (!(prepared.in_place_inputs >> i & 1) || node.in[i].dtype == DType::kNone) continue;
     if (node.constant[i] || laid[i].size() != laid_size(ports.out[0])) continue;
-    same(run_once(device, prepared, node, ports, laid, static_cast<int>(i)),
+    same(run_once(device, device.stream, prepared, node, ports, laid,
+                  {.in_place = static_cast<int>(i)}),
          "in place over input " + std::to_string(i));
+  }
+  if (node.captured && abi_->capture_begin) {
+    same(run_once(device, device.stream, prepared, node, ports, laid, {.captured = true}),
+         "captured and replayed");
   }
   if (node.streams > 1) {
     std::vector<std::jthread> streams;
     for (int i = 0; i < node.streams; ++i) {
       streams.emplace_back([&] {
-        same(run_once(device, prepared, node, ports, laid, -1), "with other streams at once");
+        const OwnStream own(device);
+        same(run_once(device, own.stream, prepared, node, ports, laid, {}),
+             "with other streams at once");
       });
     }
   }

@@ -19,8 +19,9 @@ struct NodeRun {
   std::vector<Bytes> data;          // one per input
   std::vector<bool> constant;       // inputs given at prepare()
   bool in_place = false;            // output 0 over each input that allows it, one after the other
-  int streams = 1;                  // that run it at once, and must agree
-  uint64_t first_id = 0;            // of the constants; 0: ids that nobody had
+  bool captured = false;  // once more as a graph, where the plugin can, with equal results
+  int streams = 1;        // that run it at once, and must agree
+  uint64_t first_id = 0;  // of the constants; 0: ids that nobody had
 };
 
 // How the values of a node lie.

@@ -39,6 +39,7 @@ const std::map<std::string_view, Names>& table() {
 }
 
 constexpr std::string_view kBackendAbi = "framework/runtime/backend_abi.h";
+constexpr std::string_view kInEveryPlugin = "backends/plugin";
 // What may include anything, and is itself included by its own kind only.
 const Names kTops = {"cli", "tests", "bench", "tools", "examples"};
 
@@ -73,7 +74,9 @@ std::string refusal(std::string_view path, std::string_view include) {
   }
   if (const std::string_view plugin = plugin_of(path); !plugin.empty()) {
     if (include == kBackendAbi || plugin_of(include) == plugin) return "";
-    return "a plugin may include its own files and " + std::string(kBackendAbi) + " only";
+    if (plugin_of(include) == kInEveryPlugin) return "";
+    return "a plugin may include its own files, " + std::string(kInEveryPlugin) + " and " +
+           std::string(kBackendAbi) + " only";
   }
   const std::string_view from = folder_of(path), to = folder_of(include);
   const bool from_top = std::ranges::count(kTops, first_folder(path)) > 0;

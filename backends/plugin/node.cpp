@@ -1,9 +1,9 @@
-#include "backends/onednn/node.h"
+#include "backends/plugin/node.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace ndtrain::onednn {
+namespace ndtrain::plugin {
 namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 40;
@@ -182,8 +182,8 @@ ndt_node Node::with(const ndt_tensor_type* in, const ndt_tensor_type* out) const
 std::string Node::describe() const {
   std::string s(op());
   s += '(';
-  for (int i = 0; i < inputs(); ++i) s += (i ? ", " : "") + onednn::describe(node_.inputs[i]);
+  for (int i = 0; i < inputs(); ++i) s += (i ? ", " : "") + plugin::describe(node_.inputs[i]);
   return s + ')';
 }
 
-}  // namespace ndtrain::onednn
+}  // namespace ndtrain::plugin

@@ -1,23 +1,12 @@
-#include "backends/onednn/tuning.h"
+#include "backends/plugin/tuning.h"
 
-#include <cpuid.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <fstream>
 
-#include "backends/onednn/dnnl_v2.h"
-#include "backends/onednn/kernel.h"
-
-namespace ndtrain::onednn {
+namespace ndtrain::plugin {
 namespace {
-
-constexpr const char* kHeading = "ndtrain onednn choices 1";
-
-void log(const std::string& message) {
-  if (host().log) host().log(1, message.c_str());
-}
 
 std::string one_word(std::string s) {
   for (char& c : s) {
@@ -28,27 +17,18 @@ std::string one_word(std::string s) {
 
 }  // namespace
 
-std::string chip_name() {
-  unsigned words[12] = {};
-  for (unsigned i = 0; i < 3; ++i) {
-    if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
-                     &words[4 * i + 3])) {
-      return "unknown";
-    }
-  }
-  char text[sizeof words + 1] = {};
-  std::memcpy(text, words, sizeof words);
-  std::string name(text);
-  name.erase(0, name.find_first_not_of(' '));
-  return one_word(name);
+Tuning::Tuning(std::string path, Owner owner)
+    : path_(std::move(path)),
+      owner_(std::move(owner)),
+      heading_("ndtrain " + owner_.plugin + " choices 1"),
+      here_(one_word(owner_.chip) + ' ' + one_word(owner_.library) + ' ') {
+  read();
 }
-
-Tuning::Tuning(std::string path) : path_(std::move(path)) { read(); }
 
 void Tuning::read() {
   std::ifstream file(path_);
   std::string line;
-  if (!std::getline(file, line) || line != kHeading) return;
+  if (!std::getline(file, line) || line != heading_) return;
   while (std::getline(file, line)) {
     const size_t space = line.rfind(' ');
     if (space != std::string::npos) choices_.emplace(line.substr(0, space), line.substr(space + 1));
@@ -61,34 +41,33 @@ void Tuning::write() {
   const std::string draft = path_ + "." + std::to_string(getpid());
   {
     std::ofstream file(draft);
-    file << kHeading << '\n';
+    file << heading_ << '\n';
     for (const auto& [key, choice] : choices_) file << key << ' ' << choice << '\n';
     file.close();
     if (!file) {
       std::remove(draft.c_str());
-      return log("onednn: cannot write the tuning file " + draft);
+      return owner_.log(owner_.plugin + ": cannot write the tuning file " + draft);
     }
   }
   if (std::rename(draft.c_str(), path_.c_str()) != 0) {
     std::remove(draft.c_str());
-    log("onednn: cannot replace the tuning file " + path_);
+    owner_.log(owner_.plugin + ": cannot replace the tuning file " + path_);
   }
 }
 
 std::string Tuning::choose(const std::string& key, const std::string& rule,
                            const std::function<std::string()>& measure) {
-  static const std::string here = chip_name() + ' ' + one_word(library_name()) + ' ';
   const std::lock_guard lock(mutex_);
-  const std::string whole = here + key;
+  const std::string whole = here_ + key;
   auto known = choices_.find(whole);
   if (known == choices_.end()) {
     known = choices_.emplace(whole, measure()).first;
     write();
   }
   if (known->second != rule && unruly_.emplace(whole, known->second).second) {
-    publish_choices(unruly_);
+    owner_.publish(unruly_);
   }
   return known->second;
 }
 
-}  // namespace ndtrain::onednn
+}  // namespace ndtrain::plugin

@@ -1,0 +1,22 @@
+// Runs of elements named by indices.
+#pragma once
+
+#include "backends/cuda/kernels/walk.h"
+
+namespace ndtrain::cuda {
+
+// out[o, k, i] = in[o, indices[k], i] of [outer, extent, inner]; a negative index counts from the
+// end. What an index outside of the extent names is all bits set: NaN, in floats.
+struct Gathering {
+  int64_t outer = 1, extent = 1, inner = 1, indices = 1;
+  bool wide = true;  // indices of i64, not i32
+};
+void gather(const Gathering& g, int64_t element_bytes, const void* in, const void* indices,
+            void* out, cudaStream_t stream);
+
+// The gradient of that: dx[o, e, i] is the sum, in the order of k, of dy[o, k, i] where indices[k]
+// names e. Indices outside of the extent are passed over.
+void gather_grad(const Gathering& g, ndt_dtype t, const void* dy, const void* indices, void* dx,
+                 cudaStream_t stream);
+
+}  // namespace ndtrain::cuda

@@ -1,0 +1,144 @@
+#include "backends/cuda/kernels/lanes.h"
+#include "backends/cuda/kernels/softmax.h"
+
+namespace ndtrain::cuda {
+namespace {
+
+template <typename T, bool kWide>
+__global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, T* y) {
+  using W = Wide<T>;
+  __shared__ W shared[kWarps];
+  const Team<W, kWide> team{shared};
+  const int64_t n = lines.n, step = lines.inner;
+  for (int64_t r = first_index() / team.size(); r < lines.rows; r += all_threads() / team.size()) {
+    const int64_t base = r / step * n * step + r % step;
+    const auto in = [&](int64_t i) { return widen(a[base + i * step]); };
+    const auto result = [&](int64_t i) { return widen(b[base + i * step]); };
+    const auto put = [&](int64_t i, W v) { y[base + i * step] = narrow<T>(v); };
+    if (kind == Softmax::kSoftmaxGrad) {  // dx = y * (dy - sum(dy * y))
+      const W sum = team.sum(n, [&](int64_t i) { return in(i)*result(i); });
+      team.each(n, [&](int64_t i) { put(i, result(i) * (in(i)-sum)); });
+    } else if (kind == Softmax::kLogSoftmaxGrad) {  // dx = dy - exp(y) * sum(dy)
+      const W sum = team.sum(n, in);
+      team.each(n, [&](int64_t i) { put(i, in(i)-std::exp(result(i)) * sum); });
+    } else {
+      const W top = team.highest(n, in);
+      const W sum = team.sum(n, [&](int64_t i) { return std::exp(in(i)-top); });
+      if (kind == Softmax::kSoftmax) {
+        const W share = W(1) / sum;
+        team.each(n, [&](int64_t i) { put(i, std::exp(in(i)-top) * share); });
+      } else {
+        const W total = std::log(sum);
+        team.each(n, [&](int64_t i) { put(i, (in(i)-top) - total); });
+      }
+    }
+  }
+}
+
+NDT_DEVICE bool is_class(int64_t label, int64_t classes) { return label >= 0 && label < classes; }
+
+template <typename T, bool kWide>
+__global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels,
+                               const float* weights, Wide<T>* losses) {
+  using W = Wide<T>;
+  __shared__ W shared[kWarps];
+  const Team<W, kWide> team{shared};
+  const W s = static_cast<W>(c.smoothing);
+  for (int64_t r = first_index() / team.size(); r < c.rows; r += all_threads() / team.size()) {
+    const bool first = team.self() == 0;
+    if (weights[r] == 0) {
+      if (first) losses[r] = 0;
+      continue;
+    }
+    const T* row = x + r * c.classes;
+    const auto in = [&](int64_t i) { return widen(row[i]); };
+    const W top = team.highest(c.classes, in);
+    const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
+    const W centre = team.sum(c.classes, [&](int64_t i) { return in(i)-top; });
+    if (!first) continue;
+    const bool known = is_class(labels[r], c.classes);
+    const W label = known ? in(labels[r]) - top - log_sum : W(NAN);
+    const W mean = s == W(0) ? W(0) : centre / static_cast<W>(c.classes) - log_sum;
+    losses[r] = -static_cast<W>(weights[r]) * ((W(1) - s) * label + s * mean);
+  }
+}
+
+// One block, in a fixed order.
+template <typename T>
+__global__ void sum_of_losses(int64_t rows, const Wide<T>* losses, T* loss) {
+  using W = Wide<T>;
+  __shared__ W shared[kWarps];
+  const Team<W, true> team{shared};
+  const W sum = team.sum(rows, [&](int64_t i) { return losses[i]; });
+  if (threadIdx.x == 0) *loss = narrow<T>(sum);
+}
+
+// dlogits = dloss * weight * (p - (1 - s) * [c = label] - s / classes).
+template <typename T, bool kWide>
+__global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x, const int64_t* labels,
+                                  const float* weights, T* dx) {
+  using W = Wide<T>;
+  __shared__ W shared[kWarps];
+  const Team<W, kWide> team{shared};
+  const W s = static_cast<W>(c.smoothing), share = s / static_cast<W>(c.classes);
+  for (int64_t r = first_index() / team.size(); r < c.rows; r += all_threads() / team.size()) {
+    const T* row = x + r * c.classes;
+    T* to = dx + r * c.classes;
+    if (weights[r] == 0) {
+      team.each(c.classes, [&](int64_t i) { to[i] = narrow<T>(W(0)); });
+      continue;
+    }
+    const auto in = [&](int64_t i) { return widen(row[i]); };
+    const W top = team.highest(c.classes, in);
+    const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
+    const int64_t label = labels[r];
+    const W k = is_class(label, c.classes) ? widen(*dloss) * static_cast<W>(weights[r]) : W(NAN);
+    team.each(c.classes, [&](int64_t i) {
+      const W p = std::exp(in(i)-top - log_sum);
+      to[i] = narrow<T>(k * (i == label ? p - (W(1) - s) - share : p - share));
+    });
+  }
+}
+
+}  // namespace
+
+void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const void* b, void* y,
+             cudaStream_t stream) {
+  if (lines.rows == 0 || lines.n == 0) return;
+  for_float(t, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    for_team(lines.n, [&](auto wide) {
+      launch(softmax_rows<T, decltype(wide)::value>, rows_extent(lines.rows, wide), stream, kind,
+             lines, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
+    });
+  });
+}
+
+void CrossEntropy::loss(const void* x, const int64_t* labels, const float* weights, void* losses,
+                        void* loss, cudaStream_t stream) const {
+  for_float(t, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    auto* of_rows = static_cast<Wide<T>*>(losses);
+    for_team(classes, [&](auto wide) {
+      launch(losses_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
+             static_cast<const T*>(x), labels, weights, of_rows);
+    });
+    launch(sum_of_losses<T>, Extent{1, kBlockThreads}, stream, rows, of_rows,
+           static_cast<T*>(loss));
+  });
+}
+
+void CrossEntropy::gradient(const void* dloss, const void* x, const int64_t* labels,
+                            const float* weights, void* dx, cudaStream_t stream) const {
+  if (rows == 0) return;
+  for_float(t, [&](auto type) {
+    using T = typename decltype(type)::Type;
+    for_team(classes, [&](auto wide) {
+      launch(gradients_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
+             static_cast<const T*>(dloss), static_cast<const T*>(x), labels, weights,
+             static_cast<T*>(dx));
+    });
+  });
+}
+
+}  // namespace ndtrain::cuda

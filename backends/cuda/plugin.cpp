@@ -1,0 +1,353 @@
+// The C ABI of the cuda plugin.
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "backends/cuda/graph.h"
+#include "backends/cuda/ops.h"
+
+// Its work may be awaited by other streams of its device.
+struct ndt_event {
+  const ndt_device& device;
+  cudaEvent_t event = nullptr;
+};
+
+namespace ndtrain::cuda {
+namespace {
+
+ndt_host the_host{};
+
+ndt_backend& backend();
+Numerics& numerics();
+
+void publish(const Choices& unruly) {
+  __atomic_store_n(&backend().numerics, numerics().with(unruly), __ATOMIC_RELEASE);
+}
+
+void log(const std::string& text) {
+  if (the_host.log) the_host.log(1, text.c_str());
+}
+
+int count_devices() {  // at least one, or throws the reason
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  int driver = 0;
+  if (error != cudaSuccess) cudaGetLastError();
+  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
+      driver == 0) {
+    throw Failure(NDT_INVALID, "there is no CUDA driver on this machine");
+  }
+  if (error != cudaErrorNoDevice) check(error, "ask for CUDA devices");
+  if (count == 0) throw Failure(NDT_INVALID, "the CUDA driver finds no device");
+  return count;
+}
+
+// No driver, or one that is too old, is a machine without devices: last_error() says why.
+ndt_status device_count(int32_t* count) {
+  *count = 0;
+  const ndt_status status = guarded("device_count", [&] {
+    *count = count_devices();
+    return NDT_OK;
+  });
+  if (status != NDT_OK && the_host.log) the_host.log(0, last_error());
+  return NDT_OK;
+}
+
+int architecture_of(const cudaDeviceProp& prop) { return 10 * prop.major + prop.minor; }
+
+cudaDeviceProp properties(int index) {
+  cudaDeviceProp prop{};
+  check(cudaGetDeviceProperties(&prop, index), text_of("ask for device ", index));
+  return prop;
+}
+
+std::string libraries() {
+  return text_of("cudnn ", cudnnGetVersion(), " cublasLt ", cublasLtGetVersion());
+}
+
+Numerics& numerics() {
+  static Numerics text([] {
+    std::set<int> architectures;
+    try {
+      for (int i = count_devices(); i-- > 0;) architectures.insert(architecture_of(properties(i)));
+    } catch (const Failure&) {  // then there is nothing to compute on
+    }
+    std::string name = "cuda " NDT_CUDA_VERSION " ";
+    for (const int a : architectures) name += text_of("sm_", a, ' ');
+    return name + libraries();
+  }());
+  return text;
+}
+
+ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
+  return guarded("open", [&] {
+    const int count = count_devices();
+    if (index < 0 || index >= count) {
+      invalid("there are ", count, " CUDA devices, from 0; asked for ", index);
+    }
+    if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
+    const cudaDeviceProp prop = properties(index);
+    auto opened = std::make_unique<ndt_device>();
+    opened->index = index;
+    opened->name = static_cast<const char*>(prop.name);
+    opened->architecture = architecture_of(prop);
+    if (opened->architecture < NDT_CUDA_LOWEST) {
+      unsupported(opened->name, " is of architecture sm_", opened->architecture,
+                  ", this plugin is built for sm_", NDT_CUDA_LOWEST, " and later");
+    }
+    const Current current(*opened);
+    if (options) {
+      opened->deterministic = options->deterministic != 0;
+      opened->allow_tf32 = options->allow_tf32 != 0;
+    }
+    if (options && !options->deterministic && options->tuning_file) {
+      opened->tuning =
+          std::make_shared<Tuning>(options->tuning_file, Tuning::Owner{.plugin = "cuda",
+                                                                       .chip = opened->name,
+                                                                       .library = libraries(),
+                                                                       .log = log,
+                                                                       .publish = publish});
+    }
+    check(cublasLtCreate(&opened->blas), "open cuBLASLt");
+    if (opened->allow_tf32) publish({{"tf32", "allowed"}});
+    *device = opened.release();
+    return NDT_OK;
+  });
+}
+
+void close(ndt_device* device) {
+  if (!device) return;
+  cublasLtDestroy(device->blas);
+  delete device;
+}
+
+ndt_status alloc(ndt_device* device, size_t bytes, void** ptr) {
+  *ptr = nullptr;
+  return guarded("alloc", [&] {
+    const Current current(*device);
+    check(cudaMalloc(ptr, std::max<size_t>(bytes, 1)),
+          text_of("allocate ", bytes, " bytes on device ", device->index, " (", device->name, ")"));
+    return NDT_OK;
+  });
+}
+
+void release_memory(ndt_device* device, void* ptr) {
+  guarded("free", [&] {
+    const Current current(*device);
+    check(cudaFree(ptr), "free device memory");
+    return NDT_OK;
+  });
+}
+
+ndt_status host_alloc(ndt_device* device, size_t bytes, void** ptr) {
+  *ptr = nullptr;
+  return guarded("host_alloc", [&] {
+    const Current current(*device);
+    check(cudaHostAlloc(ptr, std::max<size_t>(bytes, 1), cudaHostAllocPortable),
+          text_of("pin ", bytes, " bytes of host memory"));
+    return NDT_OK;
+  });
+}
+
+void host_free(ndt_device*, void* ptr) {
+  guarded("host_free", [&] {
+    check(cudaFreeHost(ptr), "free pinned memory");
+    return NDT_OK;
+  });
+}
+
+void stream_destroy(ndt_stream* stream) {
+  if (!stream) return;
+  if (stream->dnn) cudnnDestroy(stream->dnn);
+  if (stream->stream) cudaStreamDestroy(stream->stream);
+  delete stream;
+}
+
+ndt_status stream_create(ndt_device* device, ndt_stream** stream) {
+  return guarded("stream_create", [&] {
+    const Current current(*device);
+    std::unique_ptr<ndt_stream, void (*)(ndt_stream*)> made(new ndt_stream{*device},
+                                                            stream_destroy);
+    check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "create a stream");
+    check(cudnnCreate(&made->dnn), "open cuDNN");
+    check(cudnnSetStream(made->dnn, made->stream), "give cuDNN its stream");
+    *stream = made.release();
+    return NDT_OK;
+  });
+}
+
+ndt_status stream_wait(ndt_stream* stream) {
+  return guarded("stream_wait", [&] {
+    const Current current(stream->device);
+    check(cudaStreamSynchronize(stream->stream), "wait for a stream");
+    return NDT_OK;
+  });
+}
+
+// Where a pointer points to, the runtime knows. Copies from pinned memory do not wait.
+ndt_status copy(ndt_stream* stream, void* dst, const void* src, size_t bytes) {
+  return guarded("copy", [&] {
+    const Current current(stream->device);
+    if (bytes == 0) return NDT_OK;
+    check(cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDefault, stream->stream),
+          text_of("copy ", bytes, " bytes"));
+    return NDT_OK;
+  });
+}
+
+// Calls body(op, node); what it throws gets the node's description.
+template <typename F>
+void with_op(const ndt_node* abi_node, const F& body) {
+  if (!abi_node) invalid("null argument");
+  const Node node(*abi_node);
+  const Op* op = find_op(node.op());
+  if (!op) unsupported("no cuda kernel for ", node.describe());
+  try {
+    body(*op, node);
+  } catch (const Failure& e) {
+    throw Failure(e.status, text_of(node.describe(), ": ", e.what()));
+  } catch (const std::invalid_argument& e) {
+    invalid(node.describe(), ": ", e.what());
+  }
+}
+
+ndt_status prefer(ndt_device* device, const ndt_node* node, ndt_tensor_type* inputs,
+                  ndt_tensor_type* outputs) {
+  return guarded("prefer", [&] {
+    const Current current(*device);
+    with_op(node, [&](const Op& op, const Node& view) {
+      if (!op.prefer) unsupported("it has no preference");
+      op.prefer(*device, view, inputs, outputs);
+    });
+    return NDT_OK;
+  });
+}
+
+ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared* out) {
+  return guarded("prepare", [&] {
+    if (!device || !out) invalid("null argument");
+    const Current current(*device);
+    with_op(node, [&](const Op& op, const Node& view) {
+      std::unique_ptr<Kernel> kernel = op.prepare(*device, view);
+      *out = {.struct_size = sizeof(ndt_prepared),
+              .kernel = kernel.get(),
+              .workspace = kernel->workspace_bytes,
+              .packed_inputs = kernel->packed_inputs,
+              .in_place_inputs = kernel->in_place_inputs};
+      (void)kernel.release();
+    });
+    return NDT_OK;
+  });
+}
+
+ndt_status run(const ndt_kernel* kernel, ndt_stream* stream, const void* const* inputs,
+               void* const* outputs, void* workspace) {
+  return guarded("run", [&] {
+    const Current current(stream->device);
+    kernel->run(*stream, inputs, outputs, workspace);
+    return NDT_OK;
+  });
+}
+
+void event_destroy(ndt_event* event) {
+  if (!event) return;
+  if (event->event) cudaEventDestroy(event->event);
+  delete event;
+}
+
+ndt_status event_create(ndt_device* device, ndt_event** event) {
+  return guarded("event_create", [&] {
+    const Current current(*device);
+    std::unique_ptr<ndt_event, void (*)(ndt_event*)> made(new ndt_event{*device}, event_destroy);
+    check(cudaEventCreateWithFlags(&made->event, cudaEventDisableTiming), "create an event");
+    *event = made.release();
+    return NDT_OK;
+  });
+}
+
+ndt_status event_record(ndt_stream* stream, ndt_event* event) {
+  return guarded("event_record", [&] {
+    const Current current(stream->device);
+    check(cudaEventRecord(event->event, stream->stream), "record an event");
+    return NDT_OK;
+  });
+}
+
+ndt_status event_wait(ndt_stream* stream, ndt_event* event) {
+  return guarded("event_wait", [&] {
+    const Current current(stream->device);
+    check(cudaStreamWaitEvent(stream->stream, event->event, 0), "wait for an event");
+    return NDT_OK;
+  });
+}
+
+ndt_status capture_begin(ndt_stream* stream) {
+  return guarded("capture_begin", [&] {
+    const Current current(stream->device);
+    begin_capture(*stream);
+    return NDT_OK;
+  });
+}
+
+ndt_status capture_end(ndt_stream* stream, ndt_kernel** graph) {
+  *graph = nullptr;
+  return guarded("capture_end", [&] {
+    const Current current(stream->device);
+    *graph = end_capture(*stream).release();
+    return NDT_OK;
+  });
+}
+
+ndt_backend& backend() {
+  static ndt_backend table = {
+      .struct_size = sizeof(ndt_backend),
+      .abi_major = NDT_ABI_MAJOR,
+      .abi_minor = NDT_ABI_MINOR,
+      .name = "cuda",
+      .numerics = numerics().with({}),
+      .shares_host_memory = 0,
+      .last_error = last_error,
+      .device_count = device_count,
+      .open = open,
+      .close = close,
+      .alloc = alloc,
+      .free = release_memory,
+      .host_alloc = host_alloc,
+      .host_free = host_free,
+      .stream_create = stream_create,
+      .stream_destroy = stream_destroy,
+      .stream_wait = stream_wait,
+      .upload = copy,
+      .download = copy,
+      .prefer = prefer,
+      .prepare = prepare,
+      .run = run,
+      .release = [](ndt_kernel* kernel) { delete kernel; },
+      .event_create = event_create,
+      .event_record = event_record,
+      .event_wait = event_wait,
+      .event_destroy = event_destroy,
+      .capture_begin = capture_begin,
+      .capture_end = capture_end,
+      .native_stream = [](ndt_stream* stream) -> void* { return stream->stream; },
+  };
+  return table;
+}
+
+}  // namespace
+
+const ndt_host& host() { return the_host; }
+
+}  // namespace ndtrain::cuda
+
+extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
+    int32_t host_major, int32_t, const ndt_host* host) {
+  using namespace ndtrain::cuda;
+  if (host_major != NDT_ABI_MAJOR || !host || host->struct_size < sizeof(ndt_host)) return nullptr;
+  the_host = *host;
+  try {
+    return &backend();
+  } catch (...) {
+    return nullptr;
+  }
+}

@@ -1,0 +1,52 @@
+// A CUDA runtime without a device: memory is the host's, a stream does its work at once, what is
+// captured is done when its graph is launched. It keeps a record of the calls, refuses what the
+// real one refuses (an address that is no device memory, an allocation or a wait while this thread
+// captures) and fails when it is told to. Thread-safe. Tests link it as the plugin does.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace ndtrain::fake {
+
+struct DeviceKind {
+  std::string name = "Fake T4";
+  int major = 7, minor = 5;
+  size_t bytes = size_t{16} << 30;
+};
+
+// One device of the default kind, nothing ordered, an empty record. What is allocated stays.
+void reset();
+
+void set_devices(std::vector<DeviceKind> kinds);
+void set_driver_error(cudaError_t error);  // what asking for devices answers
+void set_free_bytes(size_t bytes);         // on every device, from now on
+
+// The n-th call of `name` from now (1: the next) fails. Errors after which a real context is lost
+// (cudaErrorIllegalAddress, cudaErrorLaunchFailure, …) then fail every call until reset().
+void fail(const std::string& name, int n, cudaError_t error);
+
+struct Call {
+  std::string name;  // "cudaMalloc", "cudaMemcpyAsync H2D", or what enqueue() was told
+  size_t bytes = 0;
+};
+std::vector<Call> calls();
+void forget_calls();
+size_t count(const std::string& name);
+size_t allocated_bytes();  // device memory that is not freed
+
+// The bytes lie in one allocation of device memory.
+bool is_device(const void* begin, size_t bytes = 1);
+
+// Work of a library or kernel on a stream, in the order of the stream; `name` goes on record.
+// Answers what was ordered for this call.
+cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<void()> work);
+
+// For calls that enqueue nothing: puts it on record, answers what was ordered.
+cudaError_t note(const std::string& name, size_t bytes = 0);
+
+}  // namespace ndtrain::fake

@@ -1,0 +1,180 @@
+// Streams, events, copies and graphs of the fake.
+#include <cstring>
+#include <utility>
+
+#include "tests/cuda/fake_cudart_state.h"
+
+namespace ndtrain::fake {
+namespace {
+
+cudaError_t perform(cudaStream_t stream, std::function<void()> work) {
+  if (stream && stream->capture) {
+    stream->capture->work.push_back(std::move(work));
+  } else {
+    work();
+  }
+  return cudaSuccess;
+}
+
+const char* name_of(cudaMemcpyKind kind) {
+  switch (kind) {
+    case cudaMemcpyHostToDevice:
+      return " H2D";
+    case cudaMemcpyDeviceToHost:
+      return " D2H";
+    case cudaMemcpyDeviceToDevice:
+      return " D2D";
+    default:
+      return " other";
+  }
+}
+
+// Each side is of the kind that the caller says.
+bool as_said(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
+  const bool to = is_device(dst, bytes), from = is_device(src, bytes);
+  return kind == cudaMemcpyDefault || (kind == cudaMemcpyHostToDevice && to && !from) ||
+         (kind == cudaMemcpyDeviceToHost && !to && from) ||
+         (kind == cudaMemcpyDeviceToDevice && to && from);
+}
+
+}  // namespace
+
+cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<void()> work) {
+  if (const cudaError_t error = note(name)) return error;
+  return perform(stream, std::move(work));
+}
+
+}  // namespace ndtrain::fake
+
+using namespace ndtrain::fake;  // NOLINT(google-build-using-namespace): the C functions below
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  if (const cudaError_t error = note("cudaStreamCreate")) return error;
+  *stream = new CUstream_st{current_device()};
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (stream) delete stream->capture;
+  delete stream;
+  return note("cudaStreamDestroy");
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (const cudaError_t error = note("cudaStreamSynchronize")) return error;
+  return stream && stream->capture ? keep_last(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  if (const cudaError_t error = note("cudaDeviceSynchronize")) return error;
+  return captures_of_this_thread() ? keep_last(cudaErrorStreamCaptureUnsupported) : cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  if (const cudaError_t error = note(std::string("cudaMemcpyAsync") + name_of(kind), bytes)) {
+    return error;
+  }
+  if (bytes == 0) return cudaSuccess;
+  if (!as_said(dst, src, bytes, kind)) return keep_last(cudaErrorInvalidValue);
+  return perform(stream, [=] { std::memcpy(dst, src, bytes); });
+}
+
+cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
+  if (const cudaError_t error = note(std::string("cudaMemcpy") + name_of(kind), bytes)) {
+    return error;
+  }
+  if (captures_of_this_thread()) return keep_last(cudaErrorStreamCaptureUnsupported);
+  if (bytes == 0) return cudaSuccess;
+  if (!as_said(dst, src, bytes, kind)) return keep_last(cudaErrorInvalidValue);
+  std::memcpy(dst, src, bytes);
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void* dst, int value, size_t bytes, cudaStream_t stream) {
+  if (const cudaError_t error = note("cudaMemsetAsync", bytes)) return error;
+  if (bytes == 0) return cudaSuccess;
+  if (!is_device(dst, bytes)) return keep_last(cudaErrorInvalidValue);
+  return perform(stream, [=] { std::memset(dst, value, bytes); });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+  if (const cudaError_t error = note("cudaEventCreate")) return error;
+  *event = new CUevent_st{current_device()};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete event;
+  return note("cudaEventDestroy");
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
+  if (const cudaError_t error = note("cudaEventRecord")) return error;
+  const std::lock_guard lock(state().mutex);
+  event->tick = ++state().tick;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) {
+  return note("cudaStreamWaitEvent");
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return note("cudaEventSynchronize"); }
+
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t start, cudaEvent_t end) {
+  if (const cudaError_t error = note("cudaEventElapsedTime")) return error;
+  if (start->tick == 0 || end->tick == 0) return keep_last(cudaErrorInvalidResourceHandle);
+  *ms = static_cast<float>(end->tick - start->tick);
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  if (const cudaError_t error = note("cudaStreamBeginCapture")) return error;
+  if (!stream || stream->capture) return keep_last(cudaErrorIllegalState);
+  stream->capture = new CUgraph_st;
+  ++captures_of_this_thread();
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  *graph = nullptr;
+  if (stream && stream->capture) {
+    *graph = std::exchange(stream->capture, nullptr);
+    --captures_of_this_thread();
+  } else {
+    return keep_last(cudaErrorIllegalState);
+  }
+  const cudaError_t error = note("cudaStreamEndCapture");
+  if (error) delete std::exchange(*graph, nullptr);
+  return error;
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  *status = stream && stream->capture ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  if (const cudaError_t error = note("cudaGraphInstantiate")) return error;
+  *exec = new CUgraphExec_st{graph->work};
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return enqueue(stream, "cudaGraphLaunch", [exec] {
+    for (const auto& work : exec->work) work();
+  });
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return note("cudaGraphDestroy");
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete exec;
+  return note("cudaGraphExecDestroy");
+}

@@ -1,5 +1,5 @@
 #include "backends/cuda/dnn/product.h"
-#include "backends/cuda/kernels/number.h"
+#include "backends/cuda/kernels/grid.h"
 
 namespace ndtrain::cuda {
 namespace {

@@ -184,8 +184,7 @@ void run_blocks(unsigned blocks, unsigned threads, const std::function<void()>& 
 }
 
 void launch(unsigned blocks, unsigned threads, cudaStream_t stream, std::function<void()> kernel) {
-  check(fake::enqueue(stream, "cudaLaunchKernel",
-                      [=] { run_blocks(blocks, threads, kernel); }),
+  check(fake::enqueue(stream, "cudaLaunchKernel", [=] { run_blocks(blocks, threads, kernel); }),
         "start a kernel");
 }
 

@@ -119,6 +119,29 @@ TEST_F(Dnn, ARefusalSaysWhatWasAskedAndWhy) {
   EXPECT_THAT(refusal(kPlainConv, DType::kF16), HasSubstr("cuDNN has no engine for conv f16"));
 }
 
+// An example of an op, its constants given at prepare().
+void run_example(const char* op, size_t index) {
+  const OpDef& def = find_op(op);
+  const ExampleGraph e = build_example(def, def.examples.at(index));
+  NodeRun run = node_of(e);
+  freeze(run);
+  const auto want = run_reference(def, run.attrs, run.in, run.out, e.values);
+  for (const Ports& ports : cuda_ways(run)) {
+    const std::vector<Bytes> got = cuda_plugin()->run(run, ports);
+    compare(def, op, run, 0, want, got, 0);
+  }
+}
+
+TEST_F(Dnn, SumsOfBytesAreExactByCudnnAndByOurOwnKernel) {
+  const size_t n = find_op("FusedQLinearConv").examples.size();
+  for (size_t i = 0; i < n; ++i) run_example("FusedQLinearConv", i);
+  EXPECT_THAT(fake::dnn_runs(), testing::AllOf(testing::SizeIs(testing::Ge(4u)), Each("bytes")));
+  fake::reset_dnn();
+  leave_out("bytes");
+  for (size_t i = 0; i < n; ++i) run_example("FusedQLinearConv", i);
+  EXPECT_THAT(fake::dnn_runs(), testing::IsEmpty());
+}
+
 TEST_F(Dnn, WeightsAreLaidOutOnceForAllBatches) {
   NodeRun one = batch_of(kPlainConv, 0, 1, DType::kF16),
           five = batch_of(kPlainConv, 0, 5, DType::kF16);

@@ -88,6 +88,13 @@ ndt_tensor_type laid(const ndt_tensor_type& t, bool last, int64_t images) {
   return laid(other, last);
 }
 
+Graph plain_graph(const AskedConv& a, bool last, int64_t images) {
+  Graph g;
+  const Graph::Uid x = g.bound(laid(a.x, last, images)), w = g.bound(laid(a.w, last));
+  g.convolution(a.pass, a.window, a.compute(), x, w, g.bound(laid(a.y, last, images)));
+  return g;
+}
+
 std::string key_of(const AskedConv& a, bool last) {
   std::string s = a.pass == ConvPass::kForward ? "conv "
                   : a.pass == ConvPass::kInput ? "conv-input "

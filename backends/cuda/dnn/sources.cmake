@@ -1,6 +1,7 @@
 # Ops by cuDNN and cuBLASLt.
 set(ndt_cuda_dnn_sources
   backends/cuda/dnn/attention.cpp
+  backends/cuda/dnn/blas.cpp
   backends/cuda/dnn/choose.cpp
   backends/cuda/dnn/conv.cpp
   backends/cuda/dnn/conv_bytes.cu
@@ -11,8 +12,12 @@ set(ndt_cuda_dnn_sources
   backends/cuda/dnn/conv_shape.cpp
   backends/cuda/dnn/descriptor.cpp
   backends/cuda/dnn/engine.cpp
+  backends/cuda/dnn/gemm.cpp
   backends/cuda/dnn/graph.cpp
+  backends/cuda/dnn/matmul_bytes.cpp
   backends/cuda/dnn/planning.cpp
+  backends/cuda/dnn/product.cu
+  backends/cuda/dnn/product_shape.cpp
   backends/cuda/dnn/relayout.cu
   backends/cuda/dnn/staged.cpp
 )

@@ -1,5 +1,7 @@
 #include "backends/cuda/kernels/copy.h"
 
+#include "backends/cuda/kernels/grid.h"
+
 namespace ndtrain::cuda {
 namespace {
 

@@ -1,5 +1,7 @@
 #include "backends/cuda/kernels/elementwise.h"
 
+#include "backends/cuda/kernels/grid.h"
+
 namespace ndtrain::cuda {
 namespace {
 
@@ -56,20 +58,6 @@ NDT_UNROLL
   }
 }
 
-constexpr int kVectorBytes = 16;
-
-template <typename T>
-struct alignas(kVectorBytes) Pack {
-  static constexpr int kSize = kVectorBytes / static_cast<int>(sizeof(T));
-  T at[kSize];
-};
-
-template <int kSize, typename F>
-NDT_DEVICE void for_each_lane(F f) {
-NDT_UNROLL
-  for (int i = 0; i < kSize; ++i) f(i);
-}
-
 template <int kSize>
 NDT_DEVICE void apply(Numbers f, const float (&v)[kMostInputs][kSize], float (&result)[kSize]) {
   using namespace function;  // NOLINT(google-build-using-namespace): the list is written in them
@@ -119,7 +107,8 @@ bool is_hot(Function f) {
 // (bit of `single`) is one number for all of it.
 template <typename T>
 __global__ void vectors(Operands o, Numbers f, Walk walk, unsigned single) {
-  constexpr int kSize = Pack<T>::kSize;
+  constexpr int kSize = kVectorSize<T>;
+  using Elements = Vector<T, kSize>;
   for (int64_t i = first_index(); i < walk.count; i += all_threads()) {
     const Position<kMostInputs> at(walk, i);
     float v[kMostInputs][kSize] = {};
@@ -131,27 +120,23 @@ NDT_UNROLL
         const float x = widen(*from);
         for_each_lane<kSize>([&](int j) { v[k][j] = x; });
       } else {
-        const Pack<T> x = *reinterpret_cast<const Pack<T>*>(from);
+        const Elements x = *reinterpret_cast<const Elements*>(from);
         for_each_lane<kSize>([&](int j) { v[k][j] = widen(x.at[j]); });
       }
     }
     float y[kSize];
     apply(f, v, y);
-    Pack<T> packed;
+    Elements packed;
     for_each_lane<kSize>([&](int j) { packed.at[j] = narrow<T>(y[j]); });
-    *reinterpret_cast<Pack<T>*>(static_cast<T*>(o.out) + at.out) = packed;
+    *reinterpret_cast<Elements*>(static_cast<T*>(o.out) + at.out) = packed;
   }
 }
 
 template <typename From, typename To>
 __global__ void converted(const From* from, To* to, int64_t vectors) {
   constexpr int kSize = 8;
-  struct alignas(kSize * sizeof(From)) In {
-    From at[kSize];
-  };
-  struct alignas(kSize * sizeof(To)) Out {
-    To at[kSize];
-  };
+  using In = Vector<From, kSize>;
+  using Out = Vector<To, kSize>;
   for (int64_t i = first_index(); i < vectors; i += all_threads()) {
     const In x = reinterpret_cast<const In*>(from)[i];
     Out y;
@@ -214,9 +199,9 @@ template <typename T>
 bool run_vectors(const Operands& o, const Numbers& f, const Walk& walk, cudaStream_t stream) {
   Walk by_vector = walk;
   unsigned single = 0;
-  if (!in_vectors(by_vector, f.n, Pack<T>::kSize, single)) return false;
+  if (!in_vectors(by_vector, f.n, kVectorSize<T>, single)) return false;
   launch(vectors<T>, extent_for(by_vector.count), stream, o, f, by_vector, single);
-  const int64_t done = by_vector.count * Pack<T>::kSize;
+  const int64_t done = by_vector.count * kVectorSize<T>;
   if (done < walk.count) run_walked(Class::kFloat, o, f, rest_of(walk, done), stream);
   return true;
 }

@@ -2,7 +2,7 @@
 // them call, and all get the result.
 #pragma once
 
-#include "backends/cuda/kernels/number.h"
+#include "backends/cuda/kernels/grid.h"
 
 namespace ndtrain::cuda {
 
@@ -45,5 +45,49 @@ struct Greater {  // NaN is never the greater one
     return a > b ? a : b;
   }
 };
+
+// Longer ones are folded by a whole block.
+inline constexpr int64_t kLongRow = 1024;
+
+// The threads that share a row: a warp or, where kWide, a whole block.
+template <typename W, bool kWide>
+struct Team {
+  W (&shared)[kWarps];
+
+  NDT_DEVICE static int64_t size() { return kWide ? kBlockThreads : kLanes; }
+  NDT_DEVICE static int64_t self() { return first_index() % size(); }
+  template <typename F>
+  NDT_DEVICE W fold(W x, F f) const {
+    if constexpr (kWide) return fold_block(x, f, shared);
+    return fold_warp(x, f);
+  }
+  template <typename F>
+  NDT_DEVICE W sum(int64_t n, F term) const {
+    W x = 0;
+    for (int64_t i = self(); i < n; i += size()) x += term(i);
+    return fold(x, Plus{});
+  }
+  template <typename F>
+  NDT_DEVICE W highest(int64_t n, F term) const {
+    W x = -W(INFINITY);
+    for (int64_t i = self(); i < n; i += size()) x = Greater{}(x, term(i));
+    return fold(x, Greater{});
+  }
+  template <typename F>
+  NDT_DEVICE void each(int64_t n, F f) const {
+    for (int64_t i = self(); i < n; i += size()) f(i);
+  }
+};
+
+// Calls f with whether a row of this length is for a block, as a constant.
+template <typename F>
+void for_team(int64_t length, F f) {
+  if (length > kLongRow) return f(std::true_type{});
+  f(std::false_type{});
+}
+
+inline Extent rows_extent(int64_t rows, bool wide) {
+  return {extent_for(rows * (wide ? kBlockThreads : kLanes)).grid, kBlockThreads};
+}
 
 }  // namespace ndtrain::cuda

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
 #include "backends/cuda/check.h"
 
@@ -27,6 +28,10 @@ struct As {
 };
 
 #ifdef NDT_CUDA_EMULATED
+namespace emulation {
+void launch(unsigned blocks, unsigned threads, cudaStream_t stream, std::function<void()> kernel);
+}
+
 template <typename... P>
 void launch(void (*kernel)(P...), Extent extent, cudaStream_t stream,
             typename As<P>::Type... arguments) {

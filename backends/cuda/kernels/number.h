@@ -144,10 +144,6 @@ NDT_DEVICE void store(void* data, ndt_dtype t, int64_t i, W x) {
   }
 }
 
-// For grid-stride loops: `for (i = first_index(); i < n; i += all_threads())`.
-NDT_DEVICE int64_t first_index() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
-NDT_DEVICE int64_t all_threads() { return int64_t{gridDim.x} * blockDim.x; }
-
 // Which W a dtype is computed in.
 enum class Class { kFloat, kDouble, kSigned, kUnsigned };
 

@@ -1,13 +1,7 @@
 #include "backends/cuda/kernels/prepare.h"
 
-#include <algorithm>
-
 namespace ndtrain::cuda {
 namespace {
-
-bool same_dims(const ndt_tensor_type& a, const ndt_tensor_type& b) {
-  return a.rank == b.rank && std::equal(a.dims, a.dims + a.rank, b.dims);
-}
 
 bool only_channels_last(const ndt_tensor_type& t) {
   return is_channels_last(t) && !is_row_major(t);
@@ -67,22 +61,20 @@ void check_row_major(const Node& node) {
   }
 }
 
-void follow_inputs(const ndt_device&, const Node& node, ndt_tensor_type* in,
+void follow_images(const ndt_device&, const Node& node, ndt_tensor_type* in,
                    ndt_tensor_type* out) {
-  // The output's shape, if it is broadcast to.
+  const int rank = out[0].rank;
   const auto follows = [&](int i) {
-    return node.has(i) && !node.constant(i) && same_dims(in[i], out[0]);
+    return node.has(i) && !node.constant(i) && in[i].rank == rank;
   };
   bool last = false;
-  for (int i = 0; i < node.inputs(); ++i) {
-    last |= node.has(i) && !node.constant(i) && in[i].rank >= 3 && only_channels_last(in[i]);
-  }
+  for (int i = 0; i < node.inputs(); ++i) last |= follows(i) && only_channels_last(in[i]);
   for (int i = 0; i < node.inputs(); ++i) {
     if (follows(i)) in[i] = last ? channels_last(in[i]) : row_major(in[i]);
   }
   for (int k = 0; k < node.outputs(); ++k) {
     if (!node.has_output(k)) continue;
-    out[k] = last && same_dims(out[k], out[0]) ? channels_last(out[k]) : row_major(out[k]);
+    out[k] = last && out[k].rank == rank ? channels_last(out[k]) : row_major(out[k]);
   }
 }
 

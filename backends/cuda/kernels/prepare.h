@@ -25,10 +25,10 @@ void check_row_major(const ndt_tensor_type& t, const char* what);
 // Every port of the node is row-major, or unsupported().
 void check_row_major(const Node& node);
 
-// For prefer(): the outputs of input 0's shape, and further inputs of it that are not constant,
-// lie channels-last if input 0, or one of those, does; other inputs may lie as they do; other
-// outputs are row-major.
-void follow_inputs(const ndt_device& device, const Node& node, ndt_tensor_type* in,
+// For prefer(): if one of the inputs that have the output's rank and are not constant lies
+// channels-last, they all do, and the outputs of that rank; else all of these are row-major. Other
+// inputs may lie as they do.
+void follow_images(const ndt_device& device, const Node& node, ndt_tensor_type* in,
                    ndt_tensor_type* out);
 
 // For prefer(): inputs as they are, outputs row-major.

@@ -16,8 +16,10 @@ NDT_DEVICE W joined(Fold fold, W a, W b) {
       return a >= b || a != a ? a : b;
     case Fold::kMin:
       return a <= b || a != a ? a : b;
-    default:
+    case Fold::kMaxNumber:
       return b > a ? b : a;
+    default:
+      return b < a ? b : a;
   }
 }
 

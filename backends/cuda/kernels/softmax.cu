@@ -5,38 +5,6 @@
 namespace ndtrain::cuda {
 namespace {
 
-constexpr int64_t kLongRow = 1024;
-
-// The threads that share a row: a warp or a whole block.
-template <typename W, bool kWide>
-struct Team {
-  W (&shared)[kWarps];
-
-  NDT_DEVICE static int64_t size() { return kWide ? kBlockThreads : kLanes; }
-  NDT_DEVICE static int64_t self() { return first_index() % size(); }
-  template <typename F>
-  NDT_DEVICE W fold(W x, F f) const {
-    if constexpr (kWide) return fold_block(x, f, shared);
-    return fold_warp(x, f);
-  }
-  template <typename F>
-  NDT_DEVICE W sum(int64_t n, F term) const {
-    W x = 0;
-    for (int64_t i = self(); i < n; i += size()) x += term(i);
-    return fold(x, Plus{});
-  }
-  template <typename F>
-  NDT_DEVICE W highest(int64_t n, F term) const {
-    W x = -W(INFINITY);
-    for (int64_t i = self(); i < n; i += size()) x = Greater{}(x, term(i));
-    return fold(x, Greater{});
-  }
-  template <typename F>
-  NDT_DEVICE void each(int64_t n, F f) const {
-    for (int64_t i = self(); i < n; i += size()) f(i);
-  }
-};
-
 template <typename T, bool kWide>
 __global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, T* y) {
   using W = Wide<T>;
@@ -135,16 +103,6 @@ __global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x,
   }
 }
 
-template <typename F>
-void for_team(int64_t row, F f) {
-  if (row > kLongRow) return f(std::true_type{});
-  f(std::false_type{});
-}
-
-Extent extent_of(int64_t rows, bool wide) {
-  return {extent_for(rows * (wide ? kBlockThreads : kLanes)).grid, kBlockThreads};
-}
-
 }  // namespace
 
 void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const void* b, void* y,
@@ -153,7 +111,7 @@ void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
     for_team(lines.n, [&](auto wide) {
-      launch(softmax_rows<T, decltype(wide)::value>, extent_of(lines.rows, wide), stream, kind,
+      launch(softmax_rows<T, decltype(wide)::value>, rows_extent(lines.rows, wide), stream, kind,
              lines, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
     });
   });
@@ -165,7 +123,7 @@ void CrossEntropy::loss(const void* x, const int64_t* labels, const float* weigh
     using T = typename decltype(type)::Type;
     auto* of_rows = static_cast<Wide<T>*>(losses);
     for_team(classes, [&](auto wide) {
-      launch(losses_of_rows<T, decltype(wide)::value>, extent_of(rows, wide), stream, *this,
+      launch(losses_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
              static_cast<const T*>(x), labels, weights, of_rows);
     });
     launch(sum_of_losses<T>, Extent{1, kBlockThreads}, stream, rows, of_rows,
@@ -179,7 +137,7 @@ void CrossEntropy::gradient(const void* dloss, const void* x, const int64_t* lab
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
     for_team(classes, [&](auto wide) {
-      launch(gradients_of_rows<T, decltype(wide)::value>, extent_of(rows, wide), stream, *this,
+      launch(gradients_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
              static_cast<const T*>(dloss), static_cast<const T*>(x), labels, weights,
              static_cast<T*>(dx));
     });

@@ -1,3 +1,31 @@
 # Ops by own kernels.
 set(ndt_cuda_kernel_sources
+  backends/cuda/kernels/batch_norm.cpp
+  backends/cuda/kernels/batch_norm.cu
+  backends/cuda/kernels/copy.cpp
+  backends/cuda/kernels/copy.cu
+  backends/cuda/kernels/elementwise.cpp
+  backends/cuda/kernels/elementwise.cu
+  backends/cuda/kernels/gather.cpp
+  backends/cuda/kernels/gather.cu
+  backends/cuda/kernels/layer_norm.cpp
+  backends/cuda/kernels/layer_norm.cu
+  backends/cuda/kernels/lrn.cpp
+  backends/cuda/kernels/lrn.cu
+  backends/cuda/kernels/pad.cpp
+  backends/cuda/kernels/pad.cu
+  backends/cuda/kernels/photos.cpp
+  backends/cuda/kernels/photos.cu
+  backends/cuda/kernels/pool.cpp
+  backends/cuda/kernels/pool.cu
+  backends/cuda/kernels/prepare.cpp
+  backends/cuda/kernels/quantize.cpp
+  backends/cuda/kernels/quantize.cu
+  backends/cuda/kernels/reduce.cpp
+  backends/cuda/kernels/reduce.cu
+  backends/cuda/kernels/softmax.cpp
+  backends/cuda/kernels/softmax.cu
+  backends/cuda/kernels/training.cpp
+  backends/cuda/kernels/training.cu
+  backends/cuda/kernels/walk.cpp
 )

@@ -1,0 +1,92 @@
+#include "backends/cuda/kernels/pool.h"
+
+#include <limits>
+
+#include "backends/cuda/kernels/prepare.h"
+
+namespace ndtrain::cuda {
+namespace {
+
+Planes planes_of(const ndt_tensor_type& t) {
+  if (t.channel_block > 1) unsupported(describe(t), " is laid out in blocks of channels");
+  Planes p{.image = t.strides[0], .channel = t.strides[1]};
+  for (int d = 2; d < t.rank; ++d) p.cell[3 - t.rank + d] = t.strides[d];
+  return p;
+}
+
+// x or dx, and y or dy.
+Pool pool_of(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& y) {
+  const int rank = x.rank - 2;
+  if (rank < 1 || rank > 3) unsupported(rank, " spatial dims; 1 to 3 are supported");
+  const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"),
+             dilations = node.ints("dilations"), pads = node.ints("pads");
+  const auto n = static_cast<size_t>(rank);
+  if (kernel.size() != n || strides.size() != n || dilations.size() != n || pads.size() != 2 * n) {
+    invalid("kernel_shape, strides, dilations or pads do not have the length ", rank);
+  }
+  if (y.rank != x.rank || y.dims[0] != x.dims[0] || y.dims[1] != x.dims[1]) {
+    invalid("x ", describe(x), " and y ", describe(y), " differ in planes");
+  }
+  Pool p{.images = x.dims[0], .channels = x.dims[1], .x = planes_of(x), .y = planes_of(y),
+         .t = x.dtype};
+  for (size_t d = 0; d < n; ++d) {
+    const size_t s = 3 - n + d;
+    p.in[s] = x.dims[2 + d];
+    p.out[s] = y.dims[2 + d];
+    p.kernel[s] = kernel[d];
+    p.stride[s] = strides[d];
+    p.dilation[s] = dilations[d];
+    p.begin[s] = pads[d];
+    p.end[s] = pads[n + d];
+    if (p.kernel[s] < 1 || p.stride[s] < 1 || p.dilation[s] < 1 || p.begin[s] < 0) {
+      invalid("kernel, stride, dilation or pad of dim ", d, " is out of range");
+    }
+  }
+  if (node.has_attr("count_include_pad")) p.count_pad = node.i("count_include_pad") != 0;
+  if (node.has_attr("storage_order")) p.by_columns = node.i("storage_order") != 0;
+  return p;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> prepare_max_pool(ndt_device&, const Node& node) {
+  const Pool p = pool_of(node, node.in(0), node.out());
+  if (p.t != NDT_I8 && p.t != NDT_U8) check_float(node.in(0));
+  const bool indices = node.has_output(1);
+  if (indices) check_row_major(node.out(1), "output of indices");
+  return kernel([=](ndt_stream& stream, const void* const* in, void* const* out, void*) {
+    p.maximum(in[0], out[0], indices ? static_cast<int64_t*>(out[1]) : nullptr, stream.stream);
+  });
+}
+
+std::unique_ptr<Kernel> prepare_average_pool(ndt_device&, const Node& node) {
+  const Pool p = pool_of(node, node.in(0), node.out());
+  check_float(node.in(0));
+  return kernel([p](ndt_stream& stream, const void* const* in, void* const* out, void*) {
+    p.average(in[0], out[0], stream.stream);
+  });
+}
+
+std::unique_ptr<Kernel> prepare_max_pool_grad(ndt_device&, const Node& node) {
+  const Pool p = pool_of(node, node.in(1), node.in(0));
+  check_float(node.in(0));
+  if (!lie_alike(node.in(1), node.out())) unsupported("its input and output do not lie alike");
+  if (p.in[0] * p.in[1] * p.in[2] > std::numeric_limits<int32_t>::max()) {
+    unsupported("planes of ", p.in[0] * p.in[1] * p.in[2], " cells");
+  }
+  auto k = kernel([p](ndt_stream& stream, const void* const* in, void* const* out, void* work) {
+    p.maximum_gradient(in[0], in[1], work, out[0], stream.stream);
+  });
+  k->workspace_bytes = static_cast<size_t>(p.outputs()) * sizeof(int32_t);
+  return k;
+}
+
+std::unique_ptr<Kernel> prepare_average_pool_grad(ndt_device&, const Node& node) {
+  const Pool p = pool_of(node, node.out(), node.in(0));
+  check_float(node.in(0));
+  return kernel([p](ndt_stream& stream, const void* const* in, void* const* out, void*) {
+    p.average_gradient(in[0], out[0], stream.stream);
+  });
+}
+
+}  // namespace ndtrain::cuda

@@ -1,0 +1,110 @@
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "tests/cuda/fake_cublaslt.h"
+
+namespace ndtrain::fake {
+namespace {
+
+double get(const void* data, cudaDataType t, int64_t i) {
+  switch (t) {
+    case CUDA_R_32F:
+      return static_cast<const float*>(data)[i];
+    case CUDA_R_16F:
+      return __half2float(static_cast<const __half*>(data)[i]);
+    case CUDA_R_16BF:
+      return __bfloat162float(static_cast<const __nv_bfloat16*>(data)[i]);
+    default:
+      return static_cast<const double*>(data)[i];
+  }
+}
+
+void put(void* data, cudaDataType t, int64_t i, double x) {
+  switch (t) {
+    case CUDA_R_32F:
+      static_cast<float*>(data)[i] = static_cast<float>(x);
+      return;
+    case CUDA_R_16F:
+      static_cast<__half*>(data)[i] = __float2half_rn(static_cast<float>(x));
+      return;
+    case CUDA_R_16BF:
+      static_cast<__nv_bfloat16*>(data)[i] = __float2bfloat16_rn(static_cast<float>(x));
+      return;
+    default:
+      static_cast<double*>(data)[i] = x;
+  }
+}
+
+// Sums of blocks, summed in turn: in which blocks decides the last bits.
+template <typename Sum>
+Sum dot(const Product& p, int64_t a, int64_t a_step, int64_t b, int64_t b_step, int64_t k) {
+  const int64_t block =
+      p.algorithm.split > 1 ? 1 + static_cast<int64_t>(p.d.columns) : int64_t{4} << p.algorithm.id;
+  Sum sum = 0;
+  for (int64_t begin = 0; begin < k; begin += block) {
+    Sum part = 0;
+    for (int64_t l = begin; l < std::min(k, begin + block); ++l) {
+      part += static_cast<Sum>(get(p.a_data, p.a.type, a + l * a_step)) *
+              static_cast<Sum>(get(p.b_data, p.b.type, b + l * b_step));
+    }
+    sum += part;
+  }
+  return sum;
+}
+
+template <typename Sum>
+void compute_as(const Product& p) {
+  const bool at = p.operation.a == CUBLAS_OP_T, bt = p.operation.b == CUBLAS_OP_T;
+  const auto k = static_cast<int64_t>(at ? p.a.rows : p.a.columns);
+  const auto rows = static_cast<int64_t>(p.d.rows), columns = static_cast<int64_t>(p.d.columns);
+  const bool biased = p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  for (int64_t batch = 0; batch < p.d.batches; ++batch) {
+    for (int64_t j = 0; j < columns; ++j) {
+      for (int64_t i = 0; i < rows; ++i) {
+        const int64_t a = batch * p.a.step + (at ? i * p.a.ld : i);
+        const int64_t b = batch * p.b.step + (bt ? j : j * p.b.ld);
+        Sum x = static_cast<Sum>(p.alpha) * dot<Sum>(p, a, at ? 1 : p.a.ld, b, bt ? p.b.ld : 1, k);
+        if (p.beta != 0) {
+          const int64_t c = batch * p.c.step + j * p.c.ld + i;
+          x += static_cast<Sum>(p.beta) * static_cast<Sum>(get(p.c_data, p.c.type, c));
+        }
+        if (biased) x += static_cast<Sum>(get(p.operation.bias, p.d.type, i));
+        put(p.d_data, p.d.type, batch * p.d.step + j * p.d.ld + i, static_cast<double>(x));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+const char* misfit(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& c,
+                   const Matrix& d) {
+  const bool at = o.a == CUBLAS_OP_T, bt = o.b == CUBLAS_OP_T;
+  const uint64_t k = at ? a.rows : a.columns;
+  if ((at ? a.columns : a.rows) != d.rows) return "rows of A";
+  if ((bt ? b.rows : b.columns) != d.columns) return "columns of B";
+  if ((bt ? b.columns : b.rows) != k || k == 0 || d.rows == 0 || d.columns == 0) return "the sum";
+  if (c.rows != d.rows || c.columns != d.columns || c.type != d.type) return "C";
+  for (const Matrix* m : {&a, &b, &c, &d}) {
+    if (m->order != CUBLASLT_ORDER_COL) return "an order";
+    if (m->ld < static_cast<int64_t>(m->rows)) return "a leading dimension";
+    if (m->type != d.type || m->batches != d.batches) return "dtypes or batches";
+  }
+  if (d.batches > 1 && d.step < d.ld * static_cast<int64_t>(d.columns)) return "the step of D";
+  const bool wide = d.type == CUDA_R_64F;
+  if (o.scale != (wide ? CUDA_R_64F : CUDA_R_32F)) return "the scale type";
+  const bool tf32 = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
+  if (!tf32 && o.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F)) return "compute type";
+  if (o.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return nullptr;
+  if (o.epilogue != CUBLASLT_EPILOGUE_BIAS || wide || !o.bias) return "the epilogue";
+  return nullptr;
+}
+
+void compute(const Product& p) {
+  if (p.d.type == CUDA_R_64F) return compute_as<double>(p);
+  compute_as<float>(p);
+}
+
+}  // namespace ndtrain::fake

@@ -17,7 +17,8 @@ BatchNorm batch_norm_of(const Node& node, const ndt_tensor_type& x,
               .affine_period = x.dims[1],
               .epsilon = node.f("epsilon"),
               .t = x.dtype};
-  if (b.last && !is_channels_last(x)) unsupported("its input is neither row-major nor channels-last");
+  if (b.last && !is_channels_last(x))
+    unsupported("its input is neither row-major nor channels-last");
   for (const ndt_tensor_type& t : alike) {
     if (!lie_alike(x, t)) unsupported("its tensors do not lie alike");
   }

@@ -1,5 +1,4 @@
 #include "backends/cuda/kernels/batch_norm.h"
-
 #include "backends/cuda/kernels/lanes.h"
 
 namespace ndtrain::cuda {
@@ -209,8 +208,8 @@ __global__ void scaled(Channels s, int64_t n, const T* x, Factors<Wide<T>> f, T*
 }
 
 template <typename T, int kSize>
-__global__ void scaled_gradient(Channels s, int64_t n, const T* dy, const T* x,
-                                Factors<Wide<T>> f, T* dx) {
+__global__ void scaled_gradient(Channels s, int64_t n, const T* dy, const T* x, Factors<Wide<T>> f,
+                                T* dx) {
   using Elements = Vector<T, kSize>;
   for (int64_t i = first_index(); i < n / kSize; i += all_threads()) {
     const Elements d = reinterpret_cast<const Elements*>(dy)[i];

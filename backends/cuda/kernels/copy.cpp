@@ -123,8 +123,8 @@ std::unique_ptr<Kernel> prepare_depth_to_space(ndt_device&, const Node& node) {
 
 std::unique_ptr<Kernel> prepare_space_to_depth(ndt_device&, const Node& node) {
   check_unblocked(node);
-  return copy_kernel(
-      node, depth_and_space(node.in(0), node.out(), false, false, node.i("blocksize")));
+  return copy_kernel(node,
+                     depth_and_space(node.in(0), node.out(), false, false, node.i("blocksize")));
 }
 
 std::unique_ptr<Kernel> prepare_expand(ndt_device&, const Node& node) {

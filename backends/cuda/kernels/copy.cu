@@ -1,5 +1,4 @@
 #include "backends/cuda/kernels/copy.h"
-
 #include "backends/cuda/kernels/grid.h"
 
 namespace ndtrain::cuda {
@@ -23,9 +22,9 @@ constexpr int kTile = 32, kTileRows = 8;
 // output is: tiles of both pass through shared memory. `outer` walks the other dims.
 struct Tiles {
   Walk outer;
-  int64_t rows, columns;  // extents of `row` and of the inner dim
+  int64_t rows, columns;      // extents of `row` and of the inner dim
   int64_t in_step, out_step;  // along the other's dim: of the inner dim in `in`, of `row` in `out`
-  Divisor across, down;  // tiles along the inner dim and along `row`
+  Divisor across, down;       // tiles along the inner dim and along `row`
 };
 
 template <typename Word>
@@ -82,7 +81,8 @@ void copy_as(const Walk& walk, const void* in, void* out, cudaStream_t stream) {
   Tiles t;
   const Word* from = static_cast<const Word*>(in);
   Word* to = static_cast<Word*>(out);
-  if (!tiles_of(walk, t)) return launch(walked<Word>, extent_for(walk.count), stream, walk, from, to);
+  if (!tiles_of(walk, t))
+    return launch(walked<Word>, extent_for(walk.count), stream, walk, from, to);
   const int64_t tiles = t.outer.count * t.across.n * t.down.n;
   const Extent extent{extent_for(tiles * 256).grid, kTile * kTileRows};
   launch(tiled<Word>, extent, stream, t, from, to);
@@ -122,16 +122,14 @@ __global__ void bytes_filled(uint8_t* to, int64_t n, uint8_t value) {
 
 }  // namespace
 
-void copy(const Walk& walk, int64_t element_bytes, const void* in, void* out,
-          cudaStream_t stream) {
+void copy(const Walk& walk, int64_t element_bytes, const void* in, void* out, cudaStream_t stream) {
   if (walk.count == 0) return;
   Walk by_word = walk;
   while (widen_word(by_word, element_bytes)) {
   }
   if (element_bytes == 16) return copy_as<Word16>(by_word, in, out, stream);
-  for_word(element_bytes, [&](auto word) {
-    copy_as<typename decltype(word)::Type>(by_word, in, out, stream);
-  });
+  for_word(element_bytes,
+           [&](auto word) { copy_as<typename decltype(word)::Type>(by_word, in, out, stream); });
 }
 
 void fill(void* to, int64_t n, int64_t element_bytes, const void* value, cudaStream_t stream) {

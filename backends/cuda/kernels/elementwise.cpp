@@ -87,7 +87,8 @@ class Folding final : public Kernel {
  public:
   explicit Folding(const Node& node) {
     const bool mean = node.op() == "Mean";
-    const Function last = function_in(node, class_of(node.in(0).dtype)), before = mean ? Function::kSum : last;
+    const Function last = function_in(node, class_of(node.in(0).dtype)),
+                   before = mean ? Function::kSum : last;
     // Between two steps: in the type that is computed in, where the output has its elements.
     ndt_tensor_type between = node.out();
     between.dtype = wide(node.in(0).dtype);
@@ -180,19 +181,25 @@ std::unique_ptr<Kernel> prepare_where(ndt_device&, const Node& node) {
   return start(elementwise(node, {0, 1, 2}, class_of(node.in(1).dtype)), {0, 1, 2});
 }
 
-// A limit that is not there is x itself, which is never beyond it.
 std::unique_ptr<Kernel> prepare_clip(ndt_device&, const Node& node) {
-  const bool gradient = node.op() == "ClipGrad";
-  const int x = gradient ? 1 : 0;
-  std::vector<int> from = gradient ? std::vector{0, 1} : std::vector{0};
+  const int x = node.op() == "ClipGrad" ? 1 : 0;
+  std::vector<int> from = {0};
+  if (x == 1) from.push_back(x);
   for (const int limit : {x + 1, x + 2}) {
-    if (node.has(limit) && count(node.in(limit)) != 1) {
-      invalid("limit ", describe(node.in(limit)), " is not one number");
+    if (node.has(limit)) {
+      if (count(node.in(limit)) != 1) {
+        invalid("limit ", describe(node.in(limit)), " is not one number");
+      }
+      check_same_dtype(node, x, limit);
+      from.push_back(limit);
+    } else if (x == 1) {
+      from.push_back(x);  // which is never beyond itself
     }
-    from.push_back(node.has(limit) ? limit : x);
-    check_same_dtype(node, x, from.back());
   }
-  return start(elementwise(node, from, class_of(node.in(x).dtype)), from);
+  Elementwise e = elementwise(node, from, class_of(node.in(x).dtype));
+  if (x == 0 && from.size() == 1) e.function = Function::kSame;
+  if (x == 0 && from.size() == 2) e.function = node.has(1) ? Function::kAtLeast : Function::kAtMost;
+  return start(e, from);
 }
 
 std::unique_ptr<Kernel> prepare_variadic(ndt_device&, const Node& node) {

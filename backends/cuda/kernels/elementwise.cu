@@ -1,5 +1,4 @@
 #include "backends/cuda/kernels/elementwise.h"
-
 #include "backends/cuda/kernels/grid.h"
 
 namespace ndtrain::cuda {
@@ -24,14 +23,14 @@ NDT_DEVICE W value_of(Function f, W p, W q, W r, W s, int n, W a, W b) {
 #define HOT_NUMBER(name, expression) NUMBER(name, expression)
 #define HOT_FLOAT(name, expression) FLOAT(name, expression)
 #define NUMBER(name, expression) \
-  case Function::k##name:   \
+  case Function::k##name:        \
     return expression;
-#define FLOAT(name, expression)                           \
-  case Function::k##name:                            \
+#define FLOAT(name, expression)                       \
+  case Function::k##name:                             \
     if constexpr (std::is_floating_point<W>::value) { \
-      return expression;                                  \
-    } else {                                         \
-      return p;                                      \
+      return expression;                              \
+    } else {                                          \
+      return p;                                       \
     }
   switch (f) {
 #include "backends/cuda/kernels/functions.inc"
@@ -50,7 +49,7 @@ __global__ void walked(Operands o, Numbers f, Walk walk) {
   for (int64_t i = first_index(); i < walk.count; i += all_threads()) {
     const Position<kMostInputs> at(walk, i);
     W v[kMostInputs] = {};
-NDT_UNROLL
+    NDT_UNROLL
     for (int k = 0; k < kMostInputs; ++k) {
       if (k < f.n) v[k] = load<W>(o.in[k], o.dtype[k], at.in[k]);
     }
@@ -66,12 +65,12 @@ NDT_DEVICE void apply(Numbers f, const float (&v)[kMostInputs][kSize], float (&r
 #define NUMBER(name, expression)
 #define FLOAT(name, expression)
 #define HOT_FLOAT(name, expression) HOT_NUMBER(name, expression)
-#define HOT_NUMBER(name, expression)                                                   \
-  case Function::k##name:                                                         \
-    for_each_lane<kSize>([&](int i) {                                             \
+#define HOT_NUMBER(name, expression)                                               \
+  case Function::k##name:                                                          \
+    for_each_lane<kSize>([&](int i) {                                              \
       [[maybe_unused]] const W p = v[0][i], q = v[1][i], r = v[2][i], s = v[3][i]; \
-      result[i] = expression;                                                               \
-    });                                                                           \
+      result[i] = expression;                                                      \
+    });                                                                            \
     break;
   switch (f.function) {
 #include "backends/cuda/kernels/functions.inc"
@@ -90,7 +89,7 @@ bool is_hot(Function f) {
 #define FLOAT(name, expression)
 #define HOT_FLOAT(name, expression) HOT_NUMBER(name, expression)
 #define HOT_NUMBER(name, expression) \
-  case Function::k##name:       \
+  case Function::k##name:            \
     return true;
   switch (f) {
 #include "backends/cuda/kernels/functions.inc"
@@ -112,7 +111,7 @@ __global__ void vectors(Operands o, Numbers f, Walk walk, unsigned single) {
   for (int64_t i = first_index(); i < walk.count; i += all_threads()) {
     const Position<kMostInputs> at(walk, i);
     float v[kMostInputs][kSize] = {};
-NDT_UNROLL
+    NDT_UNROLL
     for (int k = 0; k < kMostInputs; ++k) {
       if (k >= f.n) continue;
       const T* from = static_cast<const T*>(o.in[k]) + at.in[k];

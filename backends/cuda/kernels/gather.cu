@@ -1,13 +1,12 @@
 #include "backends/cuda/kernels/gather.h"
-
 #include "backends/cuda/kernels/grid.h"
 
 namespace ndtrain::cuda {
 namespace {
 
 NDT_DEVICE int64_t index_at(const Gathering& g, const void* indices, int64_t k) {
-  const int64_t i = g.wide ? static_cast<const int64_t*>(indices)[k]
-                           : static_cast<const int32_t*>(indices)[k];
+  const int64_t i =
+      g.wide ? static_cast<const int64_t*>(indices)[k] : static_cast<const int32_t*>(indices)[k];
   return i < 0 ? i + g.extent : i;
 }
 

@@ -21,7 +21,7 @@ constexpr int kVectorSize = 16 / static_cast<int>(sizeof(T));
 
 template <int kSize, typename F>
 NDT_DEVICE void for_each_lane(F f) {
-NDT_UNROLL
+  NDT_UNROLL
   for (int i = 0; i < kSize; ++i) f(i);
 }
 

@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/layer_norm.h"
-
 #include "backends/cuda/kernels/lanes.h"
+#include "backends/cuda/kernels/layer_norm.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -151,8 +150,7 @@ void LayerNorm::gradient(const void* dy, const void* x, const void* scale, void*
       launch(sum_columns<T>, extent_for(parts * length), stream, *this, parts, d, data, of_rows,
              partial);
     }
-    launch(join_columns<W>, extent_for(affine_count), stream, *this, parts, partial, dscale,
-           dbias);
+    launch(join_columns<W>, extent_for(affine_count), stream, *this, parts, partial, dscale, dbias);
   });
 }
 

@@ -1,5 +1,5 @@
-// LayerNormalization of x [rows, length] and its gradient. A row's statistics are summed by one warp
-// or block in an order that depends on its length alone.
+// LayerNormalization of x [rows, length] and its gradient. A row's statistics are summed by one
+// warp or block in an order that depends on its length alone.
 #pragma once
 
 #include "backends/cuda/kernels/walk.h"

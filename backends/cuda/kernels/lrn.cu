@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/lrn.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/lrn.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -47,15 +46,16 @@ __global__ void taken_apart(Lrn l, const T* dy, const T* x, Wide<T>* direct, Wid
   }
 }
 
-// dx = dy s^-beta - 2 alpha / size beta x * sum of dy x s^(-beta - 1) over the channels that see it.
+// dx = dy s^-beta - 2 alpha / size beta x * sum of dy x s^(-beta - 1) over the channels that see
+// it.
 template <typename T>
 __global__ void gradients(Lrn l, const T* x, const Wide<T>* direct, const Wide<T>* shared, T* dx) {
   using W = Wide<T>;
   const W share = static_cast<W>(2 * l.alpha / static_cast<double>(l.size) * l.beta);
   const int64_t before = l.size / 2;
   for (int64_t i = first_index(); i < l.count; i += all_threads()) {
-    const W sum = over_channels<W>(l, i, before, l.size - 1 - before,
-                                   [&](int64_t j) { return shared[j]; });
+    const W sum =
+        over_channels<W>(l, i, before, l.size - 1 - before, [&](int64_t j) { return shared[j]; });
     dx[i] = narrow<T>(direct[i] - share * widen(x[i]) * sum);
   }
 }
@@ -71,8 +71,7 @@ void Lrn::forward(const void* x, void* y, cudaStream_t stream) const {
   });
 }
 
-void Lrn::gradient(const void* dy, const void* x, void* work, void* dx,
-                   cudaStream_t stream) const {
+void Lrn::gradient(const void* dy, const void* x, void* work, void* dx, cudaStream_t stream) const {
   if (count == 0) return;
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;

@@ -181,8 +181,8 @@ bool for_float(ndt_dtype t, F f) {
   }
 }
 
-// Calls f(As<Word>{}) with an unsigned integer of 1, 2, 4 or 8 bytes: for kernels that move elements
-// and do not look at them.
+// Calls f(As<Word>{}) with an unsigned integer of 1, 2, 4 or 8 bytes: for kernels that move
+// elements and do not look at them.
 template <typename F>
 void for_word(int64_t bytes, F f) {
   switch (bytes) {

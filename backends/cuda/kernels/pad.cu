@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/pad.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/pad.h"
 
 namespace ndtrain::cuda {
 namespace {

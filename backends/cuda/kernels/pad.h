@@ -11,7 +11,7 @@ enum class Border { kConstant, kEdge, kReflect, kWrap };
 // negative).
 struct Padding {
   struct Dim {
-    Divisor extent;  // of the output
+    Divisor extent;                                      // of the output
     int64_t in_extent = 0, before = 0, out = 0, in = 0;  // steps
   };
   int64_t count = 1;

@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/photos.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/photos.h"
 
 namespace ndtrain::cuda {
 namespace {

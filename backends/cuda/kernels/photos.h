@@ -5,8 +5,8 @@
 
 namespace ndtrain::cuda {
 
-// y = (x / 255 - mean) / deviation in f32, in that order, then rounded to `t`. x: u8 [photos, pixels,
-// 3]; y the same, or [photos, 3, pixels] where `planar`.
+// y = (x / 255 - mean) / deviation in f32, in that order, then rounded to `t`. x: u8 [photos,
+// pixels, 3]; y the same, or [photos, 3, pixels] where `planar`.
 struct Photos {
   int64_t photos = 0, pixels = 0;
   bool planar = false;

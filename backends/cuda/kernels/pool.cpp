@@ -27,7 +27,10 @@ Pool pool_of(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& 
   if (y.rank != x.rank || y.dims[0] != x.dims[0] || y.dims[1] != x.dims[1]) {
     invalid("x ", describe(x), " and y ", describe(y), " differ in planes");
   }
-  Pool p{.images = x.dims[0], .channels = x.dims[1], .x = planes_of(x), .y = planes_of(y),
+  Pool p{.images = x.dims[0],
+         .channels = x.dims[1],
+         .x = planes_of(x),
+         .y = planes_of(y),
          .t = x.dtype};
   for (size_t d = 0; d < n; ++d) {
     const size_t s = 3 - n + d;
@@ -50,10 +53,10 @@ Pool pool_of(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& 
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_max_pool(ndt_device&, const Node& node) {
-  const Pool p = pool_of(node, node.in(0), node.out());
+  Pool p = pool_of(node, node.in(0), node.out());
   if (p.t != NDT_I8 && p.t != NDT_U8) check_float(node.in(0));
   const bool indices = node.has_output(1);
-  if (indices) check_row_major(node.out(1), "output of indices");
+  if (indices) p.positions = planes_of(node.out(1));
   return kernel([=](ndt_stream& stream, const void* const* in, void* const* out, void*) {
     p.maximum(in[0], out[0], indices ? static_cast<int64_t*>(out[1]) : nullptr, stream.stream);
   });

@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/pool.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/pool.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -173,8 +172,7 @@ __global__ void maximum_indices(Grid g, const T* data, int64_t* indices) {
     const Cell o = cell_of<1>(g, i);
     const int64_t first = first_maximum(p, o, data), cells = p.in[0] * p.in[1] * p.in[2];
     const int64_t cell = p.by_columns && first >= 0 ? column_major(p, first) : first;
-    indices[row_major(p, p.out, o)] =
-        first < 0 ? 0 : (o.image * p.channels + o.channel) * cells + cell;
+    indices[o.in(p.positions)] = first < 0 ? 0 : (o.image * p.channels + o.channel) * cells + cell;
   }
 }
 

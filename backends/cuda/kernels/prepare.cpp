@@ -61,8 +61,7 @@ void check_row_major(const Node& node) {
   }
 }
 
-void follow_images(const ndt_device&, const Node& node, ndt_tensor_type* in,
-                   ndt_tensor_type* out) {
+void follow_images(const ndt_device&, const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   const int rank = out[0].rank;
   const auto follows = [&](int i) {
     return node.has(i) && !node.constant(i) && in[i].rank == rank;

@@ -67,7 +67,8 @@ std::vector<Walk> walks_of_blocks(const Node& node, int axis, int64_t block) {
   const ndt_tensor_type& scale = node.in(1);
   if (node.has(2) && !lie_alike(node.in(2), scale)) unsupported("its zero points lie otherwise");
   std::vector<Steps> steps = steps_of(node);
-  for (int d = 0; d < scale.rank; ++d) set_scale_step(steps[static_cast<size_t>(d)], scale.strides[d]);
+  for (int d = 0; d < scale.rank; ++d)
+    set_scale_step(steps[static_cast<size_t>(d)], scale.strides[d]);
   const Steps along = steps[static_cast<size_t>(axis)];
   const int64_t whole = along.n / block, rest = along.n % block;
   Steps inside = along;
@@ -121,7 +122,8 @@ std::unique_ptr<Kernel> prepare_dynamic_quantize(ndt_device&, const Node& node) 
   check_row_major(node);
   const ndt_tensor_type& x = node.in(0);
   if (x.dtype != NDT_F32) unsupported("takes f32, not ", name_of(x.dtype));
-  Reduction low{.fold = Fold::kMinNumber, .kept = walk(std::vector<Steps>{}),
+  Reduction low{.fold = Fold::kMinNumber,
+                .kept = walk(std::vector<Steps>{}),
                 .folded = walk({{count(x), 1, {1}}})};
   Reduction high = low;
   high.fold = Fold::kMaxNumber;

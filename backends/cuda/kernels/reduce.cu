@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/reduce.h"
-
 #include "backends/cuda/kernels/lanes.h"
+#include "backends/cuda/kernels/reduce.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -66,7 +65,7 @@ struct Work {
   Finish finish;
   W start;
   ndt_dtype in, out;
-  int across;  // threads that share an output: 1, a warp or a block
+  int across;           // threads that share an output: 1, a warp or a block
   int64_t parts, part;  // in how many the elements are cut, and of how many
   const void* x;
   const W* tops;

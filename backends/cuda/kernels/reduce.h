@@ -7,7 +7,7 @@
 namespace ndtrain::cuda {
 
 enum class Fold : uint8_t { kAdd, kMul, kMax, kMin, kMaxNumber, kMinNumber };  // Number: not NaN
-enum class Term : uint8_t { kSame, kAbs, kSquare, kExp };          // kExp: of x - top
+enum class Term : uint8_t { kSame, kAbs, kSquare, kExp };                      // kExp: of x - top
 enum class Finish : uint8_t { kPlain, kMean, kSqrt, kLog, kFiniteOrZero, kLogPlusTop };
 
 // What folding nothing gives, in each class.

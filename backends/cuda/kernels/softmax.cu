@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/softmax.h"
-
 #include "backends/cuda/kernels/lanes.h"
+#include "backends/cuda/kernels/softmax.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -17,20 +16,20 @@ __global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, 
     const auto result = [&](int64_t i) { return widen(b[base + i * step]); };
     const auto put = [&](int64_t i, W v) { y[base + i * step] = narrow<T>(v); };
     if (kind == Softmax::kSoftmaxGrad) {  // dx = y * (dy - sum(dy * y))
-      const W sum = team.sum(n, [&](int64_t i) { return in(i) * result(i); });
-      team.each(n, [&](int64_t i) { put(i, result(i) * (in(i) - sum)); });
+      const W sum = team.sum(n, [&](int64_t i) { return in(i)*result(i); });
+      team.each(n, [&](int64_t i) { put(i, result(i) * (in(i)-sum)); });
     } else if (kind == Softmax::kLogSoftmaxGrad) {  // dx = dy - exp(y) * sum(dy)
       const W sum = team.sum(n, in);
-      team.each(n, [&](int64_t i) { put(i, in(i) - std::exp(result(i)) * sum); });
+      team.each(n, [&](int64_t i) { put(i, in(i)-std::exp(result(i)) * sum); });
     } else {
       const W top = team.highest(n, in);
-      const W sum = team.sum(n, [&](int64_t i) { return std::exp(in(i) - top); });
+      const W sum = team.sum(n, [&](int64_t i) { return std::exp(in(i)-top); });
       if (kind == Softmax::kSoftmax) {
         const W share = W(1) / sum;
-        team.each(n, [&](int64_t i) { put(i, std::exp(in(i) - top) * share); });
+        team.each(n, [&](int64_t i) { put(i, std::exp(in(i)-top) * share); });
       } else {
         const W total = std::log(sum);
-        team.each(n, [&](int64_t i) { put(i, (in(i) - top) - total); });
+        team.each(n, [&](int64_t i) { put(i, (in(i)-top) - total); });
       }
     }
   }
@@ -54,9 +53,8 @@ __global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels
     const T* row = x + r * c.classes;
     const auto in = [&](int64_t i) { return widen(row[i]); };
     const W top = team.highest(c.classes, in);
-    const W log_sum =
-        std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i) - top); }));
-    const W centre = team.sum(c.classes, [&](int64_t i) { return in(i) - top; });
+    const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
+    const W centre = team.sum(c.classes, [&](int64_t i) { return in(i)-top; });
     if (!first) continue;
     const bool known = is_class(labels[r], c.classes);
     const W label = known ? in(labels[r]) - top - log_sum : W(NAN);
@@ -77,8 +75,8 @@ __global__ void sum_of_losses(int64_t rows, const Wide<T>* losses, T* loss) {
 
 // dlogits = dloss * weight * (p - (1 - s) * [c = label] - s / classes).
 template <typename T, bool kWide>
-__global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x,
-                                  const int64_t* labels, const float* weights, T* dx) {
+__global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x, const int64_t* labels,
+                                  const float* weights, T* dx) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
   const Team<W, kWide> team{shared};
@@ -92,12 +90,11 @@ __global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x,
     }
     const auto in = [&](int64_t i) { return widen(row[i]); };
     const W top = team.highest(c.classes, in);
-    const W log_sum =
-        std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i) - top); }));
+    const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
     const int64_t label = labels[r];
     const W k = is_class(label, c.classes) ? widen(*dloss) * static_cast<W>(weights[r]) : W(NAN);
     team.each(c.classes, [&](int64_t i) {
-      const W p = std::exp(in(i) - top - log_sum);
+      const W p = std::exp(in(i)-top - log_sum);
       to[i] = narrow<T>(k * (i == label ? p - (W(1) - s) - share : p - share));
     });
   }

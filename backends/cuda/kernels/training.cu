@@ -1,6 +1,5 @@
-#include "backends/cuda/kernels/training.h"
-
 #include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/training.h"
 
 namespace ndtrain::cuda {
 namespace {

@@ -1,6 +1,6 @@
-// One optimizer step of one parameter, element by element, and the masks of Dropout; see the ops for
-// the formulas. Hyper-parameters and seeds are read on the device, so that a captured plan takes
-// those of its run.
+// One optimizer step of one parameter, element by element, and the masks of Dropout; see the ops
+// for the formulas. Hyper-parameters and seeds are read on the device, so that a captured plan
+// takes those of its run.
 #pragma once
 
 #include "backends/cuda/kernels/number.h"

@@ -50,13 +50,13 @@ struct Position {
 
   NDT_DEVICE Position(const Walk& w, int64_t i) {
     out = w.out_start;
-NDT_UNROLL
+    NDT_UNROLL
     for (int k = 0; k < kInputs; ++k) in[k] = w.in_start[k];
     for (int d = w.rank - 1; d >= 0; --d) {
       const int64_t rest = w.dims[d].extent.quotient(i), at = i - rest * w.dims[d].extent.n;
       i = rest;
       out += at * w.dims[d].out;
-NDT_UNROLL
+      NDT_UNROLL
       for (int k = 0; k < kInputs; ++k) in[k] += at * w.dims[d].in[k];
     }
   }

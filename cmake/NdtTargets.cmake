@@ -31,15 +31,19 @@ function(ndt_compile_options target)
   ndt_sanitize(${target})
 endfunction()
 
-# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern]): one executable, one
-# ctest entry per TEST, but one for all that match the pattern, because they share a costly fixture.
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [BACKENDS path]): one
+# executable, one ctest entry per TEST, but one for all that match the pattern, because they share a
+# costly fixture. BACKENDS: where plugins are looked for, when not where they are built.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER;BACKENDS" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
+  endif()
+  if(NOT ARG_BACKENDS)
+    set(ARG_BACKENDS ${NDT_PLUGIN_OUTPUT_DIRECTORY})
   endif()
   add_executable(${area}_test ${ARG_SOURCES})
   ndt_compile_options(${area}_test)
@@ -47,7 +51,7 @@ function(ndt_tests area)
   target_compile_definitions(${area}_test PRIVATE
     NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-                 ENVIRONMENT "NDTRAIN_BACKEND_PATH=${NDT_PLUGIN_OUTPUT_DIRECTORY}")
+                 ENVIRONMENT "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
   if(ARG_TOGETHER)
     add_test(NAME ${area}_together COMMAND ${area}_test --gtest_filter=${ARG_TOGETHER})
     set_tests_properties(${area}_together PROPERTIES ${properties})

@@ -16,25 +16,26 @@ cudaError_t perform(cudaStream_t stream, std::function<void()> work) {
   return cudaSuccess;
 }
 
+cudaMemcpyKind kind_of(const void* dst, const void* src, size_t bytes) {
+  const bool to = is_device(dst, bytes), from = is_device(src, bytes);
+  return to && from ? cudaMemcpyDeviceToDevice
+         : to       ? cudaMemcpyHostToDevice
+         : from     ? cudaMemcpyDeviceToHost
+                    : cudaMemcpyHostToHost;
+}
+
 const char* name_of(cudaMemcpyKind kind) {
-  switch (kind) {
-    case cudaMemcpyHostToDevice:
-      return " H2D";
-    case cudaMemcpyDeviceToHost:
-      return " D2H";
-    case cudaMemcpyDeviceToDevice:
-      return " D2D";
-    default:
-      return " other";
-  }
+  static constexpr const char* kNames[] = {" H2H", " H2D", " D2H", " D2D"};
+  return kNames[kind];
 }
 
 // Each side is of the kind that the caller says.
-bool as_said(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  const bool to = is_device(dst, bytes), from = is_device(src, bytes);
-  return kind == cudaMemcpyDefault || (kind == cudaMemcpyHostToDevice && to && !from) ||
-         (kind == cudaMemcpyDeviceToHost && !to && from) ||
-         (kind == cudaMemcpyDeviceToDevice && to && from);
+cudaError_t note_copy(const char* call, const void* dst, const void* src, size_t bytes,
+                      cudaMemcpyKind said) {
+  const cudaMemcpyKind kind = kind_of(dst, src, bytes);
+  if (const cudaError_t error = note(std::string(call) + name_of(kind), bytes)) return error;
+  const bool right = bytes == 0 || said == cudaMemcpyDefault || said == kind;
+  return right ? cudaSuccess : keep_last(cudaErrorInvalidValue);
 }
 
 }  // namespace
@@ -72,22 +73,15 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaMemcpyAsync(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
-  if (const cudaError_t error = note(std::string("cudaMemcpyAsync") + name_of(kind), bytes)) {
-    return error;
-  }
+  if (const cudaError_t error = note_copy("cudaMemcpyAsync", dst, src, bytes, kind)) return error;
   if (bytes == 0) return cudaSuccess;
-  if (!as_said(dst, src, bytes, kind)) return keep_last(cudaErrorInvalidValue);
   return perform(stream, [=] { std::memcpy(dst, src, bytes); });
 }
 
 cudaError_t cudaMemcpy(void* dst, const void* src, size_t bytes, cudaMemcpyKind kind) {
-  if (const cudaError_t error = note(std::string("cudaMemcpy") + name_of(kind), bytes)) {
-    return error;
-  }
+  if (const cudaError_t error = note_copy("cudaMemcpy", dst, src, bytes, kind)) return error;
   if (captures_of_this_thread()) return keep_last(cudaErrorStreamCaptureUnsupported);
-  if (bytes == 0) return cudaSuccess;
-  if (!as_said(dst, src, bytes, kind)) return keep_last(cudaErrorInvalidValue);
-  std::memcpy(dst, src, bytes);
+  if (bytes) std::memcpy(dst, src, bytes);
   return cudaSuccess;
 }
 

@@ -18,6 +18,7 @@ namespace ndtrain::fake {
 struct DnnPattern {
   enum class Kind { kConvolution, kFusedConvolution, kAttention, kOther } kind = Kind::kOther;
   cudnnDataType_t type = CUDNN_DATA_FLOAT;  // of the first operation's first input
+  int64_t channels = 1;                     // of that input
   bool channels_last = true;                // of all its tensors of rank 4 and more
   bool forward = true;
 };
@@ -35,8 +36,8 @@ struct DnnEngine {
 
 // Suggested in this order. Their global index is their place. Those that reset_dnn() makes:
 // "by chance" (nondeterministic), "winograd", "broken" (fails), "tensor cores" (rounds f32 to tf32;
-// a knob), "plain" (a workspace), "fused" (tensor cores, channels-last), "attention", and "last
-// resort" (a fallback).
+// a knob), "plain" (a workspace), "fused" (tensor cores, channels-last), "attention", "bytes" (i8
+// to i32 for whole words of channels, channels-last), and "last resort" (a fallback).
 void set_dnn_engines(std::vector<DnnEngine> engines);
 std::vector<DnnEngine> dnn_engines();
 void reset_dnn();

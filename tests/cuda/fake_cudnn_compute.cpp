@@ -34,6 +34,10 @@ double load(cudnnDataType_t type, const void* from, int64_t i) {
       return __half2float(static_cast<const __half*>(from)[i]);
     case CUDNN_DATA_BFLOAT16:
       return __bfloat162float(static_cast<const __nv_bfloat16*>(from)[i]);
+    case CUDNN_DATA_INT8:
+      return static_cast<const int8_t*>(from)[i];
+    case CUDNN_DATA_INT32:
+      return static_cast<const int32_t*>(from)[i];
     default:
       return static_cast<const float*>(from)[i];
   }
@@ -49,6 +53,12 @@ void store(cudnnDataType_t type, void* to, int64_t i, double value) {
       break;
     case CUDNN_DATA_BFLOAT16:
       static_cast<__nv_bfloat16*>(to)[i] = __float2bfloat16(static_cast<float>(value));
+      break;
+    case CUDNN_DATA_INT8:
+      static_cast<int8_t*>(to)[i] = static_cast<int8_t>(std::clamp(value, -128.0, 127.0));
+      break;
+    case CUDNN_DATA_INT32:
+      static_cast<int32_t*>(to)[i] = static_cast<int32_t>(value);
       break;
     default:
       static_cast<float*>(to)[i] = static_cast<float>(value);

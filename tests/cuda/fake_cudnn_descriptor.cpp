@@ -181,6 +181,23 @@ DnnTensor::DnnTensor(const DnnDescriptor& d) {
   by_value = is(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
+int64_t element_bytes(cudnnDataType_t type) {
+  switch (type) {
+    case CUDNN_DATA_DOUBLE:
+      return 8;
+    case CUDNN_DATA_FLOAT:
+    case CUDNN_DATA_INT32:
+      return 4;
+    case CUDNN_DATA_HALF:
+    case CUDNN_DATA_BFLOAT16:
+      return 2;
+    case CUDNN_DATA_INT8:
+      return 1;
+    default:
+      refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "data type " + text(type));
+  }
+}
+
 int64_t DnnTensor::count() const {
   int64_t n = 1;
   for (const int64_t d : dims) n *= d;
@@ -190,8 +207,7 @@ int64_t DnnTensor::count() const {
 size_t DnnTensor::bytes() const {
   int64_t last = 0;
   for (size_t d = 0; d < dims.size(); ++d) last += (dims[d] - 1) * strides[d];
-  const int64_t each = type == CUDNN_DATA_DOUBLE ? 8 : type == CUDNN_DATA_FLOAT ? 4 : 2;
-  return static_cast<size_t>((last + 1) * each);
+  return static_cast<size_t>((last + 1) * element_bytes(type));
 }
 
 }  // namespace ndtrain::fake

@@ -42,6 +42,8 @@ struct DnnDescriptor {
   const DnnPtr& child(int name) const { return children(name).at(0); }
 };
 
+int64_t element_bytes(cudnnDataType_t type);  // refuses types that the fake does not know
+
 // Why a descriptor or a graph is refused.
 struct DnnRefusal {
   cudnnStatus_t status;

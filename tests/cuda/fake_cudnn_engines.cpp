@@ -10,15 +10,20 @@ using Kind = DnnPattern::Kind;
 
 bool convolves(const DnnPattern& p) {
   // There is no channels-last f64.
-  return p.kind == Kind::kConvolution && (p.type != CUDNN_DATA_DOUBLE || !p.channels_last);
+  return p.kind == Kind::kConvolution && p.type != CUDNN_DATA_INT8 &&
+         (p.type != CUDNN_DATA_DOUBLE || !p.channels_last);
 }
 
-bool convolves_single(const DnnPattern& p) {
-  return p.kind == Kind::kConvolution && p.type != CUDNN_DATA_DOUBLE;
+bool convolves_single(const DnnPattern& p) { return convolves(p) && p.type != CUDNN_DATA_DOUBLE; }
+
+bool convolves_bytes(const DnnPattern& p) {
+  return p.kind == Kind::kConvolution && p.type == CUDNN_DATA_INT8 && p.channels % 4 == 0 &&
+         p.channels_last && p.forward;
 }
 
 bool fuses(const DnnPattern& p) {
-  return p.kind == Kind::kFusedConvolution && p.channels_last && p.type != CUDNN_DATA_DOUBLE;
+  return p.kind == Kind::kFusedConvolution && p.channels_last && p.type != CUDNN_DATA_DOUBLE &&
+         p.type != CUDNN_DATA_INT8;
 }
 
 bool attends(const DnnPattern& p) {
@@ -44,6 +49,7 @@ std::vector<DnnEngine> usual_engines() {
       {.name = "plain", .takes = convolves, .workspace = 1000, .cost = 5},
       {.name = "fused", .takes = fuses, .notes = tensor_cores},
       {.name = "attention", .takes = attends, .notes = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}},
+      {.name = "bytes", .takes = convolves_bytes, .workspace = 64},
       {.name = "last resort", .takes = convolves, .fallback = true, .cost = 50},
   };
 }

@@ -61,16 +61,21 @@ void check_conv_dims(const DnnDescriptor& how, const DnnTensor& x, const DnnTens
   }
 }
 
+cudnnDataType_t compute_type(cudnnDataType_t t) {
+  return t == CUDNN_DATA_DOUBLE ? CUDNN_DATA_DOUBLE
+         : t == CUDNN_DATA_INT8 ? CUDNN_DATA_INT32
+                                : CUDNN_DATA_FLOAT;
+}
+
 DnnOperation read_convolution(const DnnDescriptor& d) {
   const ConvNames n = names_of(d);
   const DnnPtr how = d.child(n.first + 2);
   if (how->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) bad("no convolution descriptor");
   const DnnTensor x = tensor(d, n.x), w = tensor(d, n.w), y = tensor(d, n.y);
   check_conv_dims(*how, x, w, y);
-  const bool is_double = x.type == CUDNN_DATA_DOUBLE;
   const auto compute = how->value<cudnnDataType_t>(CUDNN_ATTR_CONVOLUTION_COMP_TYPE);
-  if (compute != (is_double ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT)) bad("compute type");
-  const auto scale = is_double ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
+  if (compute != compute_type(x.type)) bad("compute type");
+  const auto scale = compute == CUDNN_DATA_DOUBLE ? CUDNN_TYPE_DOUBLE : CUDNN_TYPE_FLOAT;
   for (int i = 0; i < 2; ++i) {
     if (d.attributes.at(n.first + i).type != scale) bad("alpha or beta is not of the compute type");
   }
@@ -236,6 +241,7 @@ DnnPattern pattern_of(const DnnGraph& g) {
   DnnPattern p;
   const DnnOperation& first = g.operations.front();
   p.type = first.in[0].type;
+  p.channels = first.in[0].dims[1];
   p.channels_last = std::ranges::all_of(g.tensors, lies_channels_last);
   const bool convolves = first.kind <= Kind::kWeight;
   p.forward = first.kind == Kind::kForward;

@@ -110,9 +110,9 @@ struct AbiNode {
 };
 
 struct OpenDevice {
-  OpenDevice(const ndt_backend& a, const std::string& tuning_file) : abi(a) {
+  OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool tf32) : abi(a) {
     const bool tuned = !tuning_file.empty();
-    const ndt_options options{sizeof(ndt_options), !tuned, 0,
+    const ndt_options options{sizeof(ndt_options), !tuned, tf32,
                               tuned ? tuning_file.c_str() : nullptr};
     EXPECT_EQ(abi.open(0, &options, &device), NDT_OK);
     EXPECT_EQ(abi.stream_create(device, &stream), NDT_OK);
@@ -277,7 +277,7 @@ Ports plain_ports(const NodeRun& node) {
 
 std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_, tuning_file_);
+  OpenDevice device(*abi_, tuning_file_, tf32_);
   ndt_prepared prepared{};
   if (abi_->prepare(device.device, &abi_node.node, &prepared) == NDT_OK) {
     device.kernel = prepared.kernel;
@@ -290,7 +290,7 @@ std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
 
 Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  auto device = std::make_shared<OpenDevice>(*abi_, tuning_file_);
+  auto device = std::make_shared<OpenDevice>(*abi_, tuning_file_, tf32_);
   ndt_prepared prepared{};
   EXPECT_EQ(abi_->prepare(device->device, &abi_node.node, &prepared), NDT_OK) << abi_->last_error();
   device->kernel = prepared.kernel;
@@ -300,7 +300,7 @@ Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
 std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const {
   if (!abi_->prefer) return {};
   const AbiNode abi_node(node, now);
-  OpenDevice device(*abi_, tuning_file_);
+  OpenDevice device(*abi_, tuning_file_, tf32_);
   Ports wanted = now;
   const ndt_status status =
       abi_->prefer(device.device, &abi_node.node, wanted.in.data(), wanted.out.data());
@@ -313,7 +313,7 @@ std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const
 
 std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_, tuning_file_);
+  OpenDevice device(*abi_, tuning_file_, tf32_);
   ndt_prepared prepared{};
   const ndt_status status = abi_->prepare(device.device, &abi_node.node, &prepared);
   if (status != NDT_OK) {

@@ -43,6 +43,7 @@ class Plugin {
   void set_threads(int threads);
   // Devices are deterministic until a tuning file is named, and again after an empty name.
   void set_tuning_file(const std::string& path) { tuning_file_ = path; }
+  void set_tf32(bool allowed) { tf32_ = allowed; }
 
   // The outputs, row-major. Adds a test failure and returns none when anything is refused or guards
   // are broken, padding lanes not zero or gaps written to.
@@ -59,6 +60,7 @@ class Plugin {
  private:
   Plugin() = default;
   std::string path_, tuning_file_;
+  bool tf32_ = false;
   ndt_backend_main_fn main_ = nullptr;
   const ndt_backend* abi_ = nullptr;
 };

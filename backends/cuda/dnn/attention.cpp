@@ -35,8 +35,9 @@ ndt_tensor_type read_mask(const Node& node, const Asked& a) {
   }
   ndt_tensor_type mask = of_rank_four(t);
   const bool whole = mask.dims[2] == a.q.dims[2] && mask.dims[3] == a.k.dims[2];
-  if (!whole || mask.dims[0] != 1 || (mask.dims[1] != 1 && mask.dims[1] != a.q.dims[1])) {
-    unsupported("its mask ", plugin::describe(t), " is not one for all photos");
+  for (int d = 0; d < 2; ++d) {
+    if (whole && (mask.dims[d] == 1 || mask.dims[d] == a.q.dims[d])) continue;
+    unsupported("its mask ", plugin::describe(t), " is not of whole rows of scores");
   }
   return mask;
 }
@@ -72,6 +73,10 @@ ndt_tensor_type transposed(ndt_tensor_type t) {
   return t;
 }
 
+ndt_tensor_type mask_for(const Asked& a, int64_t images) {
+  return for_images(a.mask, a.mask.dims[0] == 1 ? 1 : images);
+}
+
 // Bound: q, k, v, o, then the mask.
 Graph attention_graph(const Asked& a, int64_t images) {
   Graph g;
@@ -101,7 +106,7 @@ Graph attention_graph(const Asked& a, int64_t images) {
   const Graph::Uid products = g.between(scores);
   g.matmul(q_id, k_id, products);
   Graph::Uid s = pointwise(CUDNN_POINTWISE_MUL, products, g.scalar(a.scale, 4), scores);
-  if (a.mask.rank) s = pointwise(CUDNN_POINTWISE_ADD, s, g.bound(a.mask), scores);
+  if (a.mask.rank) s = pointwise(CUDNN_POINTWISE_ADD, s, g.bound(mask_for(a, images)), scores);
   const Graph::Uid less =
       pointwise(CUDNN_POINTWISE_SUB, s, reduced(CUDNN_REDUCE_TENSOR_MAX, s), scores);
   const Graph::Uid e = pointwise(CUDNN_POINTWISE_EXP, less, Graph::kNone, scores);
@@ -115,7 +120,9 @@ std::string key_of(const Asked& a) {
   std::string key =
       text_of("attention ", plugin::name_of(a.q.dtype), " heads ", a.q.dims[1], " sequence ",
               a.q.dims[2], 'x', a.k.dims[2], " depth ", a.q.dims[3], 'x', a.v.dims[3]);
-  if (a.mask.rank) key += text_of(" mask ", plugin::name_of(a.mask.dtype), a.mask.dims[1]);
+  if (a.mask.rank)
+    key += text_of(" mask ", plugin::name_of(a.mask.dtype), ' ',
+                   a.mask.dims[0] > 1 ? "each" : "all", ' ', a.mask.dims[1]);
   return key;
 }
 

@@ -49,20 +49,19 @@ ndt_tensor_type bias_type(const AskedConv& a, const Epilogue& e, bool last) {
   return laid(t, last);
 }
 
-// Bound: x, w, y, then the bias and the residual where they are fused.
-Graph conv_graph(const AskedConv& a, const Epilogue& e, bool last, bool fused, int64_t images) {
+// Bound: x, w, y, then the bias and the residual.
+Graph fused_graph(const AskedConv& a, const Epilogue& e, bool last, int64_t images) {
   Graph g;
   const ndt_tensor_type y = laid(a.y, last, images);
   ndt_tensor_type wide = y;
   wide.dtype = a.compute();
   const Graph::Uid x_id = g.bound(laid(a.x, last, images)), w_id = g.bound(laid(a.w, last));
   const Graph::Uid y_id = g.bound(y);
-  int steps = fused ? (e.residual != nullptr) + (e.bias != nullptr) + e.clamps() : 0;
-  const auto next = [&] { return steps-- == 0 ? y_id : g.between(wide); };
-  Graph::Uid value = next();
-  g.convolution(a.pass, a.window, a.compute(), x_id, w_id, value);
-  if (!fused) return g;
   const Graph::Uid bias = e.bias ? g.bound(bias_type(a, e, last)) : Graph::kNone;
+  int left = (e.residual != nullptr) + (e.bias != nullptr) + e.clamps();
+  Graph::Uid value = g.between(wide);
+  g.convolution(a.pass, a.window, a.compute(), x_id, w_id, value);
+  const auto next = [&] { return --left == 0 ? y_id : g.between(wide); };
   const auto add = [&](Graph::Uid other) {
     const Graph::Uid sum = next();
     g.pointwise(CUDNN_POINTWISE_ADD, a.compute(), value, other, sum);
@@ -87,7 +86,10 @@ Plan plan_of(ndt_device& device, const AskedConv& a, const Epilogue& e, bool las
   const PlanningHandle::Lease lease(device);
   const Numerics allowed = numerics_of(device, a);
   Layer layer{.key = key_of_fused(a, e, last, fused),
-              .graph = [&](int64_t images) { return conv_graph(a, e, last, fused, images); },
+              .graph =
+                  [&](int64_t images) {
+                    return fused ? fused_graph(a, e, last, images) : plain_graph(a, last, images);
+                  },
               .images = a.x.dims[0],
               .allowed = allowed};
   if (a.x.dtype == NDT_F32 && allowed.tensor_cores) layer.key += " tf32";

@@ -62,6 +62,34 @@ __device__ int64_t sum_at(const ByteConv& c, const ByteConvData& data, const Pla
   return sum;
 }
 
+constexpr int32_t kToSigned = 128;
+
+// By those that were made elsewhere.
+__device__ int64_t corrected(const ByteConv& c, const ByteConvData& data, const Place& p,
+                             int64_t sum) {
+  const int32_t zero = byte_at(data.x_zero, 0, c.x_signed) - (c.x_signed ? 0 : kToSigned);
+  return sum - int64_t{zero} * data.w_sums[p.channel];
+}
+
+__global__ void stage_kernel(ByteStage s, int64_t n, const void* x, const void* x_zero,
+                             int8_t* to) {
+  const int64_t step = int64_t{blockDim.x} * gridDim.x;
+  const int32_t less = s.x_signed ? 0 : kToSigned;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) {
+    int64_t rest = i / s.channels, from = i % s.channels * s.x_strides[1];
+    bool inside = true;
+    for (int d = ByteConv::kSpatial - 1; d >= 0; --d) {
+      const int64_t at = rest % s.dims[d] - s.begin[d];
+      rest /= s.dims[d];
+      inside = inside && at >= 0 && at < s.x_dims[d];
+      from += at * s.x_strides[2 + d];
+    }
+    from += rest * s.x_strides[0];
+    const int32_t value = inside ? byte_at(x, from, s.x_signed) : byte_at(x_zero, 0, s.x_signed);
+    to[i] = static_cast<int8_t>(value - less);
+  }
+}
+
 // Products and sums of scales are rounded one by one, as the op says.
 __device__ void write_quantized(const ByteConv& c, const ByteConvData& data, const Place& p,
                                 int64_t sum, int64_t at) {
@@ -94,7 +122,7 @@ __global__ void convolve_kernel(ByteConv c, ByteConvData data, int64_t n) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) {
     const Place p = place_of(c, i);
     const int64_t at = offset_of(p, c.y_strides);
-    const int64_t sum = sum_at(c, data, p);
+    const int64_t sum = data.sums ? corrected(c, data, p, data.sums[i]) : sum_at(c, data, p);
     if (c.requantize) {
       write_quantized(c, data, p, sum, at);
     } else {
@@ -109,6 +137,13 @@ void convolve_bytes(const ByteConv& c, const ByteConvData& data, cudaStream_t st
   int64_t n = c.images * c.groups * c.out;
   for (const int64_t extent : c.y_dims) n *= extent;
   launch(convolve_kernel, extent_for(n), stream, c, data, n);
+}
+
+void stage_bytes(const ByteStage& s, const void* x, const void* x_zero, int8_t* to,
+                 cudaStream_t stream) {
+  int64_t n = s.images * s.channels;
+  for (const int64_t extent : s.dims) n *= extent;
+  launch(stage_kernel, extent_for(n), stream, s, n, x, x_zero, to);
 }
 
 }  // namespace ndtrain::cuda

@@ -1,5 +1,6 @@
 // Convolutions of bytes with exact sums, by this plugin's own kernel: the form that takes every
-// zero point, type and layout. C++17: kernels are compiled by nvcc.
+// zero point, type and layout; and what it takes to have cuDNN make the sums. C++17: kernels are
+// compiled by nvcc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,8 +30,24 @@ struct ByteConvData {
   const int32_t* bias = nullptr;
   const void *residual = nullptr, *r_zero = nullptr;
   void* y = nullptr;
+  // Sums made elsewhere, channels-last, of products of signed x (see ByteStage) and w, and the sum
+  // of every output channel's weights, of which the zero point of w is 0; null: sums are made here.
+  const int32_t *sums = nullptr, *w_sums = nullptr;
 };
 
 void convolve_bytes(const ByteConv& c, const ByteConvData& data, cudaStream_t stream);
+
+// x as signed bytes, channels-last, with the padding written out: unsigned ones less 128, padding
+// as the zero point.
+struct ByteStage {
+  bool x_signed = false;
+  int64_t images = 1, channels = 1;
+  int64_t x_dims[ByteConv::kSpatial] = {1, 1, 1}, begin[ByteConv::kSpatial] = {};
+  int64_t dims[ByteConv::kSpatial] = {1, 1, 1};  // padding included
+  int64_t x_strides[2 + ByteConv::kSpatial] = {};
+};
+
+void stage_bytes(const ByteStage& s, const void* x, const void* x_zero, int8_t* to,
+                 cudaStream_t stream);
 
 }  // namespace ndtrain::cuda

@@ -8,19 +8,11 @@ namespace {
 
 using Role = Staged::Port::Role;
 
-// Bound: x, w, y, whichever of them is made.
-Graph grad_graph(const AskedConv& a, bool last, int64_t images) {
-  Graph g;
-  const Graph::Uid x = g.bound(laid(a.x, last, images)), w = g.bound(laid(a.w, last));
-  g.convolution(a.pass, a.window, a.compute(), x, w, g.bound(laid(a.y, last, images)));
-  return g;
-}
-
 Plan plan_of(ndt_device& device, const AskedConv& a, bool last) {
   const PlanningHandle::Lease lease(device);
   const Numerics allowed = numerics_of(device, a);
   Layer layer{.key = key_of(a, last) + " images " + std::to_string(a.x.dims[0]),
-              .graph = [&](int64_t images) { return grad_graph(a, last, images); },
+              .graph = [&](int64_t images) { return plain_graph(a, last, images); },
               .images = a.x.dims[0],
               .chosen_by = 0,
               .allowed = allowed};

@@ -1,32 +1,28 @@
-// ConvInteger, QLinearConv and FusedQLinearConv by this plugin's own kernel.
+// ConvInteger, QLinearConv and FusedQLinearConv: sums by cuDNN where it makes them, else by this
+// plugin's own kernel.
+#include "backends/cuda/dnn/conv_int8.h"
+
 #include <algorithm>
 #include <limits>
 
-#include "backends/cuda/dnn/conv_bytes.h"
-#include "backends/cuda/kernel.h"
 #include "backends/cuda/layout.h"
 
 namespace ndtrain::cuda {
 namespace {
 
-// Where an op has its ports; -1: nowhere.
-struct Ports {
-  int x = 0, x_scale = -1, x_zero = -1, w = 1, w_scale = -1, w_zero = -1, y_scale = -1, y_zero = -1;
-  int bias = -1, residual = -1, r_scale = -1, r_zero = -1;
-};
-constexpr Ports kInteger{.x = 0, .x_zero = 2, .w = 1, .w_zero = 3};
-constexpr Ports kLinear{.x = 0,
-                        .x_scale = 1,
-                        .x_zero = 2,
-                        .w = 3,
-                        .w_scale = 4,
-                        .w_zero = 5,
-                        .y_scale = 6,
-                        .y_zero = 7,
-                        .bias = 8,
-                        .residual = 9,
-                        .r_scale = 10,
-                        .r_zero = 11};
+constexpr BytePorts kInteger{.x = 0, .x_zero = 2, .w = 1, .w_zero = 3};
+constexpr BytePorts kLinear{.x = 0,
+                            .x_scale = 1,
+                            .x_zero = 2,
+                            .w = 3,
+                            .w_scale = 4,
+                            .w_zero = 5,
+                            .y_scale = 6,
+                            .y_zero = 7,
+                            .bias = 8,
+                            .residual = 9,
+                            .r_scale = 10,
+                            .r_zero = 11};
 
 bool has(const Node& node, int i) { return i >= 0 && node.has(i); }
 
@@ -83,7 +79,7 @@ void read_activation(const Node& node, ByteConv& c) {
   }
 }
 
-ByteConv read(const Node& node, const Ports& p) {
+ByteConv read(const Node& node, const BytePorts& p) {
   const ndt_tensor_type &x = node.in(p.x), &w = node.in(p.w), &y = node.out();
   if (x.rank < 3 || x.rank > 2 + ByteConv::kSpatial || w.rank != x.rank || y.rank != x.rank) {
     unsupported("its ranks are ", x.rank, ", ", w.rank, " and ", y.rank);
@@ -127,35 +123,26 @@ ByteConv read(const Node& node, const Ports& p) {
   return c;
 }
 
-std::unique_ptr<Kernel> byte_kernel(const Node& node, const Ports& p) {
-  const ByteConv c = read(node, p);
-  Ports there = p;
-  for (int* i : {&there.x_zero, &there.w_zero, &there.y_zero, &there.bias, &there.residual,
-                 &there.r_scale, &there.r_zero}) {
+BytePorts only_there(const Node& node, BytePorts p) {
+  for (int* i : {&p.x_zero, &p.w_zero, &p.y_zero, &p.bias, &p.residual, &p.r_scale, &p.r_zero}) {
     if (!has(node, *i)) *i = -1;
   }
+  return p;
+}
+
+std::unique_ptr<Kernel> byte_kernel(ndt_device& device, const Node& node, const BytePorts& p) {
+  const ByteConv c = read(node, p);
+  const BytePorts there = only_there(node, p);
+  try {
+    return sums_by_cudnn(device, node, c, there);
+  } catch (const Unsupported&) {  // then by our own kernel
+  }
   return kernel([c, there](ndt_stream& stream, const void* const* in, void* const* out, void*) {
-    const auto bytes = [&](int i) { return i < 0 ? nullptr : in[i]; };
-    const auto floats = [&](int i) { return static_cast<const float*>(bytes(i)); };
-    convolve_bytes(c,
-                   {.x = bytes(there.x),
-                    .w = bytes(there.w),
-                    .x_zero = bytes(there.x_zero),
-                    .w_zero = bytes(there.w_zero),
-                    .y_zero = bytes(there.y_zero),
-                    .x_scale = floats(there.x_scale),
-                    .w_scale = floats(there.w_scale),
-                    .y_scale = floats(there.y_scale),
-                    .r_scale = floats(there.r_scale),
-                    .bias = static_cast<const int32_t*>(bytes(there.bias)),
-                    .residual = bytes(there.residual),
-                    .r_zero = bytes(there.r_zero),
-                    .y = out[0]},
-                   stream.stream);
+    convolve_bytes(c, data_of(there, in, out), stream.stream);
   });
 }
 
-void prefer_bytes(const Node& node, const Ports& p, ndt_tensor_type* in, ndt_tensor_type* out) {
+void prefer_bytes(const Node& node, const BytePorts& p, ndt_tensor_type* in, ndt_tensor_type* out) {
   (void)read(node, p);
   in[p.x] = channels_last(in[p.x]);
   out[0] = channels_last(out[0]);
@@ -166,12 +153,30 @@ void prefer_bytes(const Node& node, const Ports& p, ndt_tensor_type* in, ndt_ten
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_conv_integer(ndt_device&, const Node& node) {
-  return byte_kernel(node, kInteger);
+ByteConvData data_of(const BytePorts& p, const void* const* in, void* const* out) {
+  const auto bytes = [&](int i) { return i < 0 ? nullptr : in[i]; };
+  const auto floats = [&](int i) { return static_cast<const float*>(bytes(i)); };
+  return {.x = bytes(p.x),
+          .w = bytes(p.w),
+          .x_zero = bytes(p.x_zero),
+          .w_zero = bytes(p.w_zero),
+          .y_zero = bytes(p.y_zero),
+          .x_scale = floats(p.x_scale),
+          .w_scale = floats(p.w_scale),
+          .y_scale = floats(p.y_scale),
+          .r_scale = floats(p.r_scale),
+          .bias = static_cast<const int32_t*>(bytes(p.bias)),
+          .residual = bytes(p.residual),
+          .r_zero = bytes(p.r_zero),
+          .y = out[0]};
 }
 
-std::unique_ptr<Kernel> prepare_qlinear_conv(ndt_device&, const Node& node) {
-  return byte_kernel(node, kLinear);
+std::unique_ptr<Kernel> prepare_conv_integer(ndt_device& device, const Node& node) {
+  return byte_kernel(device, node, kInteger);
+}
+
+std::unique_ptr<Kernel> prepare_qlinear_conv(ndt_device& device, const Node& node) {
+  return byte_kernel(device, node, kLinear);
 }
 
 void prefer_conv_integer(const ndt_device&, const Node& node, ndt_tensor_type* in,

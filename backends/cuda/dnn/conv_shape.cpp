@@ -5,6 +5,7 @@
 namespace ndtrain::cuda {
 namespace {
 
+using plugin::text_of;
 using plugin::unsupported;
 
 std::vector<int64_t> two_of(std::span<const int64_t> values, size_t spatial, int64_t single) {
@@ -22,7 +23,7 @@ void check_lies(const ndt_tensor_type& t) {
 }
 
 void append_spatial(std::string& s, const ndt_tensor_type& t) {
-  for (int d = 2; d < t.rank; ++d) s += (d > 2 ? "x" : " ") + std::to_string(t.dims[d]);
+  for (int d = 2; d < t.rank; ++d) s += (d > 2 ? "x" : "") + std::to_string(t.dims[d]);
 }
 
 void append(std::string& s, const char* what, const std::vector<int64_t>& values) {
@@ -87,15 +88,23 @@ ndt_tensor_type laid(const ndt_tensor_type& t, bool last, int64_t images) {
   return laid(other, last);
 }
 
+Graph plain_graph(const AskedConv& a, bool last, int64_t images) {
+  Graph g;
+  const Graph::Uid x = g.bound(laid(a.x, last, images)), w = g.bound(laid(a.w, last));
+  g.convolution(a.pass, a.window, a.compute(), x, w, g.bound(laid(a.y, last, images)));
+  return g;
+}
+
 std::string key_of(const AskedConv& a, bool last) {
   std::string s = a.pass == ConvPass::kForward ? "conv "
                   : a.pass == ConvPass::kInput ? "conv-input "
                                                : "conv-weight ";
   s += plugin::name_of(a.x.dtype);
-  s += ' ' + std::to_string(a.x.dims[1]) + '>' + std::to_string(a.y.dims[1]);
+  s += text_of(' ', a.x.dims[1], '>', a.y.dims[1], ' ');
   append_spatial(s, a.x);
   s += '>';
   append_spatial(s, a.y);
+  s += ' ';
   append_spatial(s, a.w);
   append(s, "g", {a.groups});
   append(s, "s", a.window.strides);

@@ -16,7 +16,9 @@ struct AskedConv {
   int64_t groups = 1;
   ndt_tensor_type x, w, y;  // as they lie
 
-  ndt_dtype compute() const { return x.dtype == NDT_F64 ? NDT_F64 : NDT_F32; }
+  ndt_dtype compute() const {
+    return x.dtype == NDT_F64 ? NDT_F64 : x.dtype == NDT_I8 ? NDT_I32 : NDT_F32;
+  }
 };
 
 // The types as ports have them, row-major or channels-last. Throws Unsupported for what cuDNN is
@@ -30,6 +32,9 @@ ndt_tensor_type with_two_spatial_dims(const ndt_tensor_type& t);
 std::vector<bool> layouts_to_try(const AskedConv& a);  // true: channels-last
 ndt_tensor_type laid(const ndt_tensor_type& t, bool last, int64_t images);
 ndt_tensor_type laid(const ndt_tensor_type& t, bool last);
+
+// The convolution and nothing else. Bound: x, w, y, whichever of them is made.
+Graph plain_graph(const AskedConv& a, bool last, int64_t images);
 
 // What a layer is, but for its batch: "conv f16 64>128 56x56>28x28 3x3 …".
 std::string key_of(const AskedConv& a, bool last);

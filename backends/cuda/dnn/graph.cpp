@@ -73,6 +73,10 @@ cudnnDataType_t data_type(ndt_dtype t) {
       return CUDNN_DATA_BFLOAT16;
     case NDT_F64:
       return CUDNN_DATA_DOUBLE;
+    case NDT_I8:
+      return CUDNN_DATA_INT8;
+    case NDT_I32:
+      return CUDNN_DATA_INT32;
     default:
       plugin::unsupported("cuDNN is not used for ", plugin::name_of(t));
   }

@@ -7,6 +7,7 @@ set(ndt_cuda_dnn_sources
   backends/cuda/dnn/conv_bytes.cu
   backends/cuda/dnn/conv_grad.cpp
   backends/cuda/dnn/conv_int8.cpp
+  backends/cuda/dnn/conv_int8_sums.cpp
   backends/cuda/dnn/conv_kernel.cpp
   backends/cuda/dnn/conv_shape.cpp
   backends/cuda/dnn/descriptor.cpp

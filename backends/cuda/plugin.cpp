@@ -65,6 +65,18 @@ std::string libraries() {
   return text_of("cudnn ", cudnnGetVersion(), " cublasLt ", cublasLtGetVersion());
 }
 
+// "8.9" of 8090, as the driver and the runtime count.
+std::string version_text(int version) { return text_of(version / 1000, '.', version % 1000 / 10); }
+
+std::string describe(const cudaDeviceProp& prop) {
+  int driver = 0, runtime = 0;
+  check(cudaDriverGetVersion(&driver), "ask for the driver's version");
+  check(cudaRuntimeGetVersion(&runtime), "ask for the runtime's version");
+  return text_of(static_cast<const char*>(prop.name), ", sm_", architecture_of(prop), ", ",
+                 prop.totalGlobalMem >> 20, " MiB; driver for CUDA ", version_text(driver),
+                 ", runtime ", version_text(runtime), ", ", libraries());
+}
+
 Numerics& numerics() {
   static Numerics text([] {
     std::set<int> architectures;
@@ -91,6 +103,7 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
     opened->index = index;
     opened->name = static_cast<const char*>(prop.name);
     opened->architecture = architecture_of(prop);
+    opened->description = describe(prop);
     if (opened->architecture < NDT_CUDA_LOWEST) {
       unsupported(opened->name, " is of architecture sm_", opened->architecture,
                   ", this plugin is built for sm_", NDT_CUDA_LOWEST, " and later");
@@ -330,6 +343,7 @@ ndt_backend& backend() {
       .capture_begin = capture_begin,
       .capture_end = capture_end,
       .native_stream = [](ndt_stream* stream) -> void* { return stream->stream; },
+      .describe = [](ndt_device* device) { return device->description.c_str(); },
   };
   return table;
 }

@@ -170,6 +170,7 @@ std::vector<std::string> Backend::available() {
 }
 
 void Backend::check(ndt_status s, const std::string& what) const {
+  if (s == NDT_OUT_OF_MEMORY) throw OutOfMemory(name(), ": ", what, ": ", abi_->last_error());
   if (s != NDT_OK) throw Error(name(), ": ", what, ": ", abi_->last_error());
 }
 

@@ -12,6 +12,11 @@
 
 namespace ndtrain {
 
+// A device has less memory than was asked for.
+struct OutOfMemory : Error {
+  using Error::Error;
+};
+
 // A loaded plugin. Never unloaded: kernels and threads may outlive any one user. Thread-safe.
 class Backend {
  public:
@@ -31,7 +36,7 @@ class Backend {
   const std::string& path() const { return path_; }
   std::string name() const { return abi_->name; }
 
-  // Throws Error with the plugin's own words unless `s` is NDT_OK.
+  // Throws Error with the plugin's own words unless `s` is NDT_OK; OutOfMemory where it was that.
   void check(ndt_status s, const std::string& what) const;
 
  private:

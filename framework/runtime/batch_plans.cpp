@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "framework/core/log.h"
+
 namespace ndtrain {
 namespace {
 
@@ -34,8 +36,27 @@ int64_t BatchPlans::bucket(int64_t n) const {
 
 BatchPlans::Prepared& BatchPlans::prepared(int64_t bucket) {
   std::unique_ptr<Prepared>& p = plans_[bucket];
-  if (!p) p = std::make_unique<Prepared>(make_(bucket), device_);
+  if (!p) {
+    const Graph g = make_(bucket);
+    p = std::make_unique<Prepared>(photos_ ? reading_photos(g, *photos_) : g, device_);
+  }
   return *p;
+}
+
+BatchPlans::Prepared& BatchPlans::fitting(int64_t rows) {
+  for (;;) {
+    const int64_t b = bucket(std::min(max_batch_, rows));
+    try {
+      Prepared& p = prepared(b);
+      p.executor.reserve();
+      return p;
+    } catch (const OutOfMemory& e) {
+      if (b == 1) throw;
+      plans_.erase(b);
+      max_batch_ = b / 2;
+      log::warn("a batch of {} does not fit, {} is tried: {}", b, max_batch_, e.what());
+    }
+  }
 }
 
 const Plan& BatchPlans::plan(int64_t bucket) { return prepared(bucket).plan; }
@@ -47,8 +68,8 @@ std::vector<Tensor> BatchPlans::run(std::span<const Tensor> inputs) {
   if (total < 1) throw Error("batch: ", inputs[0].type(), " has no rows");
   std::vector<Tensor> results;
   for (int64_t begin = 0; begin < total;) {
+    Prepared& p = fitting(total - begin);
     const int64_t n = std::min(max_batch_, total - begin);
-    Prepared& p = prepared(bucket(n));
     std::vector<Tensor> rows;
     for (const Tensor& t : inputs) {
       if (t.shape()[0] != total) {

@@ -220,6 +220,10 @@ std::vector<Tensor> Executor::run(std::span<const Tensor> bindings) {
   return results;
 }
 
+void Executor::reserve() {
+  if (!state_->p.device.shares_host_memory()) state_->stage();
+}
+
 void Executor::set_profiling(bool on) { state_->profiling = on; }
 
 std::vector<Executor::NodeTime> Executor::profile() const {

@@ -27,6 +27,8 @@ class Executor {
   void run(std::span<const void* const> bindings, std::span<void* const> outputs,
            const OnReady& on_ready = {});
 
+  // Takes what the next kind of run needs beside the arena. Throws OutOfMemory.
+  void reserve();
   // The same with host tensors, copied to and from the device.
   std::vector<Tensor> run(std::span<const Tensor> bindings);
 

@@ -31,11 +31,12 @@ function(ndt_compile_options target)
   ndt_sanitize(${target})
 endfunction()
 
-# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [BACKENDS path]): one
-# executable, one ctest entry per TEST, but one for all that match the pattern, because they share a
-# costly fixture. BACKENDS: where plugins are looked for, when not where they are built.
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]):
+# one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
+# a costly fixture; or n entries, where a process costs more than a test. BACKENDS: where plugins are
+# looked for, when not where they are built.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER;BACKENDS" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -52,6 +53,16 @@ function(ndt_tests area)
     NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                  ENVIRONMENT "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
+  if(ARG_SHARDS)
+    foreach(shard RANGE 1 ${ARG_SHARDS})
+      math(EXPR index "${shard} - 1")
+      set(name ${area}_${shard}_of_${ARG_SHARDS})
+      add_test(NAME ${name} COMMAND ${area}_test --gtest_brief=1)
+      set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
+        "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+    endforeach()
+    return()
+  endif()
   if(ARG_TOGETHER)
     add_test(NAME ${area}_together COMMAND ${area}_test --gtest_filter=${ARG_TOGETHER})
     set_tests_properties(${area}_together PROPERTIES ${properties})

@@ -25,6 +25,7 @@ class BatchPlans {
   // All tensors have the same leading dimension n >= 1, which may exceed max_batch.
   std::vector<Tensor> run(std::span<const Tensor> inputs);
 
+  const Device& device() const { return device_; }
   int64_t max_batch() const { return max_batch_; }
   int64_t bucket(int64_t n) const;  // the smallest bucket that holds n rows
   const Plan& plan(int64_t bucket);

@@ -1,6 +1,7 @@
 #include "cli/context.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +20,8 @@ Context::Context(const Args& args)
       device_name_(args.text("device")),
       deterministic_(args.on("deterministic")),
       less_memory_(args.on("less-memory")) {
+  // Weights that are freed go back to the system at once.
+  if (less_memory_) mallopt(M_MMAP_THRESHOLD, 1 << 20);
   const int64_t threads = args.integer("threads");
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");

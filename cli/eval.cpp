@@ -24,7 +24,7 @@ void declare_eval(ArgsSpec& args) {
             "--labels or --db says what they show (required)",
             "DIR");
   declare_label_flags(args);
-  args.flag("b,batch", "photos at a time", "N", "32");
+  args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("confusion", "a file for the confusion matrix", "CSV");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_precision_flags(args);

@@ -42,7 +42,7 @@ void declare_store(ArgsSpec& args) {
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",
             "I/N", "0/1");
-  args.flag("b,batch", "photos at a time", "N", "32");
+  args.flag("b,batch", "the most photos at a time", "N", "32");
   declare_security(args);
   declare_http_security(args);
 }

@@ -48,7 +48,7 @@ void declare_predict(ArgsSpec& args) {
   args.flag("k", "the N best classes of each photo", "N", "5");
   args.flag("format", "csv or json", "NAME", "csv");
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
-  args.flag("b,batch", "photos at a time", "N", "32");
+  args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("save-inputs", "also write what the network sees of each photo, as .pb tensors", "DIR");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_precision_flags(args);

@@ -17,7 +17,7 @@ void declare_relabel(ArgsSpec& args) {
   args.flag("task", "what the model tells apart: a task has classes of its own", "NAME",
             std::string(kDefaultTask));
   args.flag("k", "the N best classes of each photo are kept", "N", "5");
-  args.flag("b,batch", "photos at a time", "N", "32");
+  args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("keep-crops",
             "keep what the network sees of each photo in the cache, 150 KB each at 224 pixels: the "
             "next relabelling decodes nothing");

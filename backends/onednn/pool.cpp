@@ -65,13 +65,28 @@ Sliced::Plan pool_plan(const Node& node) {
     unsupported("its output does not lie as its input");
   }
   const Pooling p = node.op() == "GlobalAveragePool" ? global_pooling_of(node) : pooling_of(node);
-  Sliced::Plan plan{.images = x.dims[0]};
-  plan.make = [=](int64_t images) {
+  const auto make = [=](int64_t images, int64_t channels) {
+    ndt_tensor_type from = x, to = y;
+    from.dims[1] = to.dims[1] = channels;
     Pooling of = p;
-    of.src = desc_of(x, layout, images);
-    of.dst = desc_of(y, layout, images);
+    of.src = desc_of(from, layout, images);
+    of.dst = desc_of(to, layout, images);
     return pooling(of);
   };
+  Sliced::Plan plan{.images = x.dims[0]};
+  plan.make = [=](int64_t images) { return make(images, x.dims[1]); };
+  if (layout == Layout::kBlocked) {
+    plan.cut = [=](int64_t n) {
+      std::vector<Sliced::Plan::Part> parts;
+      for (const Run& run : runs(x.dims[1], block(), n)) {
+        const auto bytes = [&](const ndt_tensor_type& t) {
+          return run.first * t.dims[2] * t.dims[3] * size_of(t.dtype);
+        };
+        parts.push_back({make(1, run.n), {bytes(x), bytes(y)}});
+      }
+      return parts;
+    };
+  }
   plan.ports.push_back(input_port(0, x, layout));
   set_output(plan, y, layout);
   return plan;

@@ -50,8 +50,12 @@ struct Loop {
   std::mutex mutex{};
   std::exception_ptr error{};  // the first; under mutex
 
-  void work() {
-    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
+  // Until no chunk is left, or `enough` says so before the next one.
+  template <typename F>
+  void work(F enough) {
+    while (!enough()) {
+      const int64_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= chunks) return;
       try {
         body(i * grain, i + 1 == chunks ? n : (i + 1) * grain);
       } catch (...) {
@@ -73,7 +77,10 @@ struct ThreadPool::State {
   std::condition_variable wake, left;
   std::vector<Loop*> loops;  // with chunks to take, oldest first; under mutex
   std::atomic<int> open{0};  // loops.size(), for spinning
-  int sleeping = 0;          // under mutex
+  // Threads in loop bodies. Several issuers leave as many workers idle: more threads than cores
+  // would only take each other's caches.
+  std::atomic<int> inside{0};
+  int sleeping = 0;  // under mutex
   std::atomic<bool> stop{false};
   std::vector<std::thread> workers;
 
@@ -92,26 +99,32 @@ struct ThreadPool::State {
     open = static_cast<int>(loops.size());
   }
 
-  void work_in(Loop& loop) {
+  template <typename F>
+  void work_in(Loop& loop, F enough) {
     const State* outer = std::exchange(current, this);
-    loop.work();
+    ++inside;
+    loop.work(enough);
+    --inside;
     current = outer;
   }
 
+  int most() const { return static_cast<int>(workers.size()) + 1; }
+  bool wanted() const { return open.load(std::memory_order_relaxed) > 0 && inside < most(); }
+
   void serve() {
     while (!stop) {
-      spin_until([&] { return open.load(std::memory_order_relaxed) > 0 || stop; });
+      spin_until([&] { return wanted() || stop; });
       std::unique_lock lock(mutex);
       ++sleeping;
-      wake.wait(lock, [&] { return stop || !loops.empty(); });
+      wake.wait(lock, [&] { return stop || wanted(); });
       --sleeping;
       if (stop) return;
       Loop& loop = *loops.front();
       ++loop.workers;
       lock.unlock();
-      work_in(loop);
+      work_in(loop, [&] { return inside > most(); });
       lock.lock();
-      close(loop);
+      if (loop.next >= loop.chunks) close(loop);
       // The issuer may return as soon as it sees zero, and the loop is gone then.
       if (--loop.workers == 0) left.notify_all();
     }
@@ -129,9 +142,10 @@ struct ThreadPool::State {
     if (loop.chunks - 1 < idle) {
       for (int64_t i = 1; i < loop.chunks; ++i) wake.notify_one();
     }
-    work_in(loop);
+    work_in(loop, [] { return false; });
     std::unique_lock lock(mutex);
     close(loop);
+    if (!loops.empty() && sleeping > 0) wake.notify_one();  // who had no place beside this one
     if (loop.workers == 0) return;
     lock.unlock();
     const auto empty = [&] { return loop.workers.load(std::memory_order_acquire) == 0; };

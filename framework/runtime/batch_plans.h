@@ -33,7 +33,6 @@ class BatchPlans {
   void read_photos(const PhotoInput& photos) { photos_ = photos; }
   bool reads_photos() const { return photos_.has_value(); }
   const Device& device() const { return device_; }
-
   int64_t max_batch() const { return max_batch_; }
   int64_t bucket(int64_t n) const;  // the smallest bucket that holds n rows
   const Plan& plan(int64_t bucket);

@@ -13,6 +13,8 @@
 namespace ndtrain {
 namespace {
 
+constexpr int64_t kImagesOfAThread = 8;  // in the first batches: fewer are slower with any backend
+
 class Stopwatch {
  public:
   double seconds() const {
@@ -47,11 +49,11 @@ using SlotPtr = std::unique_ptr<Slot>;
 
 class Pipeline {
  public:
-  Pipeline(const Preprocess& preprocess, const EngineOptions& options,
+  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring,
            const std::function<std::string(size_t)>& name, const Engine::Open& open,
            const Engine::Crops* crops)
-      : preprocess_(preprocess), options_(options), name_(name), open_(open), crops_(crops) {
-    for (int i = 0; i < options.ring; ++i) free_.push(std::make_unique<Slot>());
+      : preprocess_(preprocess), growth_(growth), name_(name), open_(open), crops_(crops) {
+    for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>());
   }
 
   void start(std::span<const size_t> items) {
@@ -93,12 +95,12 @@ class Pipeline {
   }
 
   void load(std::span<const size_t> items) {
-    const auto batch = static_cast<size_t>(options_.batch);
-    for (size_t begin = 0; begin < items.size(); begin += batch) {
+    while (!items.empty()) {
       std::optional<SlotPtr> slot = free_.pop();
       if (!slot) return;
       const Stopwatch watch;
-      const auto part = items.subspan(begin, std::min(batch, items.size() - begin));
+      const auto part = items.first(std::min(static_cast<size_t>(growth_.batch()), items.size()));
+      items = items.subspan(part.size());
       Slot& s = **slot;
       s.items.assign(part.begin(), part.end());
       s.files.clear();
@@ -175,7 +177,7 @@ class Pipeline {
   }
 
   const Preprocess& preprocess_;
-  const EngineOptions& options_;
+  const BatchGrowth& growth_;
   const std::function<std::string(size_t)>& name_;
   const Engine::Open& open_;
   const Engine::Crops* crops_;
@@ -220,7 +222,12 @@ Status preprocess_photo(const std::string& name, std::string_view file,
 }
 
 Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
-    : extractor_(extractor), preprocess_(std::move(preprocess)), options_(options) {
+    : extractor_(extractor),
+      preprocess_(std::move(preprocess)),
+      options_(options),
+      growth_(extractor.device().deterministic() ? options.batch
+                                                 : kImagesOfAThread * shared_threads().threads(),
+              options.batch) {
   validate(preprocess_);
   if (options_.batch < 1 || options_.ring < 1) {
     throw Error("engine: a batch of ", options_.batch, " and a ring of ", options_.ring,
@@ -235,7 +242,7 @@ EngineStats Engine::run(std::span<const size_t> items,
   EngineStats stats;
   double infer_s = 0;
   {
-    Pipeline pipeline(preprocess_, options_, name, open, crops);
+    Pipeline pipeline(preprocess_, growth_, options_.ring, name, open, crops);
     pipeline.start(items);
     while (std::optional<SlotPtr> slot = pipeline.next()) {
       Slot& s = **slot;
@@ -244,7 +251,9 @@ EngineStats Engine::run(std::span<const size_t> items,
         const Stopwatch watch;
         const Tensor input = first_rows(s.input, s.good.size());
         outputs = extractor_.run({&input, 1});
-        infer_s += watch.seconds();
+        const double took = watch.seconds();
+        growth_.took(static_cast<int64_t>(s.good.size()), took);
+        infer_s += took;
       }
       stats.photos += static_cast<int64_t>(s.good.size());
       for (const BadPhoto& b : s.bad) {
@@ -267,6 +276,7 @@ EngineStats Engine::run(std::span<const size_t> items,
     stats.preprocess_s = pipeline.stats.preprocess_s;
   }
   stats.infer_s = infer_s;
+  stats.batch = growth_.batch();
   stats.wall_s = wall.seconds();
   return stats;
 }

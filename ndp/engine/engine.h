@@ -11,11 +11,14 @@
 
 #include "framework/core/status.h"
 #include "framework/runtime/batch_plans.h"
+#include "ndp/engine/batch_growth.h"
 #include "ndp/photos/preprocess.h"
 
 namespace ndtrain {
 
 struct EngineOptions {
+  // The most photos at a time. On a deterministic device as many; else as many as are worth it, by
+  // measurement (batch_growth.h). No feature depends on it.
   int64_t batch = 32;
   int ring = 3;  // buffers of one batch each; at least 3 keep all three stages busy
 };
@@ -31,6 +34,7 @@ struct EngineStats {
   // What the second stage's threads spent on its steps, added up.
   double decode_s = 0, resize_s = 0, normalise_s = 0;
   double wall_s = 0;
+  int64_t batch = 0;  // that was reached
 };
 
 // A photo that did not come out, and why. kUnsupported: skipped; anything else: quarantined.
@@ -73,6 +77,7 @@ class Engine {
   BatchPlans& extractor_;
   Preprocess preprocess_;
   EngineOptions options_;
+  BatchGrowth growth_;
 };
 
 // What one photo took: harmless decoder warnings, and seconds.

@@ -48,7 +48,7 @@ Result run(const Device& device) {
   return r;
 }
 
-class LessMemory : public testing::TestWithParam<std::string> {
+class LessMemory : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const std::vector<std::string> all = Backend::available();
@@ -68,7 +68,9 @@ TEST_P(LessMemory, ComputesTheSameFromWeightsOfTheirPlainSize) {
   }
   EXPECT_LT(worst, 1e-5 * largest);
   if (held_bytes() == 0) GTEST_SKIP() << "the sanitizer's malloc counts nothing";
-  if (worst == 0) GTEST_SKIP() << "this processor has one algorithm only";
+  if (GetParam() == "onednn" && fast.numerics().find("avx512") == std::string::npos) {
+    GTEST_SKIP() << "without AVX-512 this plugin has one algorithm only";
+  }
   EXPECT_LT(b.bytes, 1.5 * kWeightBytes);
   EXPECT_GT(a.bytes - b.bytes, 0.7 * kWeightBytes) << "16 numbers for 9, or more";
 }
@@ -95,7 +97,7 @@ TEST_P(LessMemory, IsOffForAProgramOfTheFirstVersionOfTheInterface) {
   EXPECT_EQ(abi.open(0, &options, &device), NDT_INVALID);
 }
 
-INSTANTIATE_TEST_SUITE_P(Every, LessMemory, testing::Values("cpu", "onednn"),
+INSTANTIATE_TEST_SUITE_P(Every, LessMemory, ::testing::Values("cpu", "onednn"),
                          [](const auto& name) { return name.param; });
 
 }  // namespace

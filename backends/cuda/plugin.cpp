@@ -1,8 +1,7 @@
 // The C ABI of the cuda plugin.
 #include <algorithm>
-#include <set>
-#include <vector>
 
+#include "backends/cuda/devices.h"
 #include "backends/cuda/graph.h"
 #include "backends/cuda/ops.h"
 
@@ -28,20 +27,6 @@ void log(const std::string& text) {
   if (the_host.log) the_host.log(1, text.c_str());
 }
 
-int count_devices() {  // at least one, or throws the reason
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  int driver = 0;
-  if (error != cudaSuccess) cudaGetLastError();
-  if (error == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess &&
-      driver == 0) {
-    throw Failure(NDT_INVALID, "there is no CUDA driver on this machine");
-  }
-  if (error != cudaErrorNoDevice) check(error, "ask for CUDA devices");
-  if (count == 0) throw Failure(NDT_INVALID, "the CUDA driver finds no device");
-  return count;
-}
-
 // No driver, or one that is too old, is a machine without devices: last_error() says why.
 ndt_status device_count(int32_t* count) {
   *count = 0;
@@ -53,86 +38,20 @@ ndt_status device_count(int32_t* count) {
   return NDT_OK;
 }
 
-int architecture_of(const cudaDeviceProp& prop) { return 10 * prop.major + prop.minor; }
-
-cudaDeviceProp properties(int index) {
-  cudaDeviceProp prop{};
-  check(cudaGetDeviceProperties(&prop, index), text_of("ask for device ", index));
-  return prop;
-}
-
-std::string libraries() {
-  return text_of("cudnn ", cudnnGetVersion(), " cublasLt ", cublasLtGetVersion());
-}
-
-// "8.9" of 8090, as the driver and the runtime count.
-std::string version_text(int version) { return text_of(version / 1000, '.', version % 1000 / 10); }
-
-std::string describe(const cudaDeviceProp& prop) {
-  int driver = 0, runtime = 0;
-  check(cudaDriverGetVersion(&driver), "ask for the driver's version");
-  check(cudaRuntimeGetVersion(&runtime), "ask for the runtime's version");
-  return text_of(static_cast<const char*>(prop.name), ", sm_", architecture_of(prop), ", ",
-                 prop.totalGlobalMem >> 20, " MiB; driver for CUDA ", version_text(driver),
-                 ", runtime ", version_text(runtime), ", ", libraries());
-}
-
 Numerics& numerics() {
-  static Numerics text([] {
-    std::set<int> architectures;
-    try {
-      for (int i = count_devices(); i-- > 0;) architectures.insert(architecture_of(properties(i)));
-    } catch (const Failure&) {  // then there is nothing to compute on
-    }
-    std::string name = "cuda " NDT_CUDA_VERSION " ";
-    for (const int a : architectures) name += text_of("sm_", a, ' ');
-    return name + libraries();
-  }());
+  static Numerics text(numerics_of_devices());
   return text;
 }
 
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
-    const int count = count_devices();
-    if (index < 0 || index >= count) {
-      invalid("there are ", count, " CUDA devices, from 0; asked for ", index);
-    }
     if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
-    const cudaDeviceProp prop = properties(index);
-    auto opened = std::make_unique<ndt_device>();
-    opened->index = index;
-    opened->name = static_cast<const char*>(prop.name);
-    opened->architecture = architecture_of(prop);
-    opened->description = describe(prop);
-    if (opened->architecture < NDT_CUDA_LOWEST) {
-      unsupported(opened->name, " is of architecture sm_", opened->architecture,
-                  ", this plugin is built for sm_", NDT_CUDA_LOWEST, " and later");
-    }
-    const Current current(*opened);
-    if (options) {
-      opened->deterministic = options->deterministic != 0;
-      opened->allow_tf32 = options->allow_tf32 != 0;
-    }
-    if (options && !options->deterministic && options->tuning_file) {
-      opened->tuning =
-          std::make_shared<Tuning>(options->tuning_file, Tuning::Owner{.plugin = "cuda",
-                                                                       .chip = opened->name,
-                                                                       .library = libraries(),
-                                                                       .log = log,
-                                                                       .publish = publish});
-    }
-    check(cublasLtCreate(&opened->blas), "open cuBLASLt");
-    if (opened->allow_tf32) publish({{"tf32", "allowed"}});
-    *device = opened.release();
+    *device = open_device(index, options, {.log = log, .publish = publish}).release();
     return NDT_OK;
   });
 }
 
-void close(ndt_device* device) {
-  if (!device) return;
-  cublasLtDestroy(device->blas);
-  delete device;
-}
+void close(ndt_device* device) { CloseDevice{}(device); }
 
 ndt_status alloc(ndt_device* device, size_t bytes, void** ptr) {
   *ptr = nullptr;

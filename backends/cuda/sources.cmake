@@ -5,6 +5,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/kernels/sources.cmake)
 set(ndt_cuda_sources
   backends/cuda/check.cpp
   backends/cuda/device.cpp
+  backends/cuda/devices.cpp
   backends/cuda/graph.cpp
   backends/cuda/layout.cpp
   backends/cuda/memory.cpp

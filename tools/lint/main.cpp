@@ -22,9 +22,9 @@ bool is_skipped_folder(const fs::path& p) {
 
 bool is_read(const fs::path& p) {
   if (p.filename() == "LICENSE" || p.filename() == ".git") return false;  // .git: of a worktree
-  constexpr std::string_view kEndings[] = {".h",  ".cpp",  ".inc",  ".cmake", ".txt",
-                                           ".md", ".json", ".py",   ".sh",    ".in",
-                                           ".js", ".css",  ".html", ""};
+  constexpr std::string_view kEndings[] = {".h",   ".cpp", ".inc",  ".cu",   ".cmake",
+                                           ".txt", ".md",  ".json", ".py",   ".sh",
+                                           ".in",  ".js",  ".css",  ".html", ""};
   return std::ranges::count(kEndings, std::string_view(p.extension().native())) > 0;
 }
 

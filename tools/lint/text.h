@@ -52,7 +52,7 @@ inline std::string_view quoted_include(std::string_view line) {
 inline bool is_header(std::string_view path) { return path.ends_with(".h"); }
 inline bool is_source(std::string_view path) { return path.ends_with(".cpp"); }
 inline bool is_cpp(std::string_view path) {
-  return is_header(path) || is_source(path) || path.ends_with(".inc");
+  return is_header(path) || is_source(path) || path.ends_with(".inc") || path.ends_with(".cu");
 }
 
 }  // namespace ndtrain::lint

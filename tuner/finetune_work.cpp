@@ -80,6 +80,7 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
   if (spec_.mode == JobMode::kNdpipe) {
     q.ask.set_rows(wire::Job::FEATURES);
     q.ask.set_extractor(bytes_of(extractor_));
+    q.features = row_types_;
     return;
   }
   here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),

@@ -28,6 +28,8 @@ struct JobQuestion {
   wire::Job ask;
   size_t row_bytes = 0;
   ManifestRules manifest;
+  // The outputs of the extractor that stores run, for a batch of 1; {}: they run none.
+  std::vector<TensorType> features = {};
   // The Tuner has the photos itself: these, and nothing is asked of stores.
   std::optional<std::vector<PhotoClaim>> local = {};
 };

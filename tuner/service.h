@@ -23,6 +23,7 @@
 #include "tuner/job_progress.h"
 #include "tuner/job_report.h"
 #include "tuner/job_work.h"
+#include "tuner/mixed_numerics.h"
 #include "tuner/model_store.h"
 #include "tuner/model_ways.h"
 #include "tuner/tombstones.h"
@@ -193,7 +194,6 @@ class TunerService {
   // the job in progress
   void start_next();
   void begin_intake(const ActivePtr& job, const JobQuestion& question);
-  std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
   void compare_with_photos(const ActivePtr& job);
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
@@ -220,6 +220,7 @@ class TunerService {
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
+  MixedNumerics numerics_;  // of its stores
   ModelWays ways_;
   std::deque<ModelAsk> asks_;  // in order
   bool making_ = false;        // the first one's delta

@@ -7,6 +7,7 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/digests.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
@@ -116,6 +117,10 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
   rules.manifest.leave_out = [this](const Digest& photo) { return deletions_.has(photo); };
+  numerics_.begin({.extractor = digest_of(question.ask.extractor()).value_or(Digest()),
+                   .features = question.features,
+                   .exact = spec.deterministic});
+  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
@@ -167,31 +172,12 @@ void TunerService::compare_with_photos(const ActivePtr& job) {
 
 void TunerService::open_sink(const ActivePtr& job) {
   compare_with_photos(job);
-  if (const std::string why = numerics_differ(job); !why.empty()) {
-    return end(job, JobState::kFailed, why);
-  }
   start(job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
     for (const Intake::Inventory& i : inventories) demand(job->work->sink().inventory(i));
     auto durable = job->work->sink().open(job->intake->manifest());
     demand(durable.status());
     return [this, job, durable = std::move(*durable)] { sink_opened(job, durable); };
   });
-}
-
-// Bytes are the same only from the same numerics; otherwise close enough is for people to judge.
-std::string TunerService::numerics_differ(const ActivePtr& job) {
-  std::map<std::string, std::string> seen;  // numerics -> a store
-  for (const std::string& store : job->intake->stores()) {
-    if (stores_.contains(store)) seen.emplace(stores_.at(store).numerics, store);
-  }
-  if (seen.size() < 2) return "";
-  std::string text = "the stores compute with different numerics:";
-  for (const auto& [numerics, store] : seen) text += " " + store + " with " + numerics + ";";
-  if (jobs_.at(job->id).spec.deterministic) {
-    return text + " a deterministic job needs one kind of processor, backend and version";
-  }
-  note(job->id, text + " their rows differ in the last bits");
-  return "";
 }
 
 // The manifest is kept before any store is asked for anything.
@@ -222,7 +208,12 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   if (!current(job)) return;
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) {
-    stores_[i.store].photos = i.photos.size();
+    StoreRecord& record = stores_[i.store];
+    record.photos = i.photos.size();
+    const MixedNumerics::Verdict v = numerics_.admit(i.store, record.numerics, i.sample);
+    if (!v.note.empty()) note(job->id, v.note);
+    if (!v.refusal.empty()) return end(job, JobState::kFailed, v.refusal);
+    i.sample.clear();
     std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));
   }
@@ -233,7 +224,10 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
     }
   }
   for (auto& [name, message] : a.send) {
-    if (message.has_job()) message.mutable_job()->set_serial(++asked_[name]);
+    if (message.has_job()) {
+      message.mutable_job()->set_serial(++asked_[name]);
+      if (!numerics_.asks(stores_[name].numerics)) message.mutable_job()->clear_sample();
+    }
     send(name, std::move(message));
   }
   if (a.failed) return end(job, JobState::kFailed, *a.failed);

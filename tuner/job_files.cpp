@@ -163,7 +163,10 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   }
 }
 
-void JobFiles::remove_rows() { static_cast<void>(remove_all("spool").ok()); }
+void JobFiles::remove_rows() {
+  static_cast<void>(remove_all("spool").ok());
+  static_cast<void>(survey().remove_all("spool").ok());
+}
 
 Status JobFiles::remove_all(const char* name) {
   const std::string path = file(name);
@@ -187,6 +190,9 @@ Status JobFiles::remove_all(const char* name) {
 }
 
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
+  for (const char* name : {"spool", "closed.json", "manifest.cbor"}) {
+    if (const Status s = survey().remove_all(name); !s.ok()) return s;
+  }
   const Result<std::optional<KeptManifest>> kept = load_manifest();
   if (!kept.ok()) return kept.status();
   if (!*kept) return {};

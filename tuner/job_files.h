@@ -4,6 +4,7 @@
 //   closed.json      runs that are complete, and which photos they were closed without
 //   log.txt          what was said
 //   spool/           its rows, until it is done
+//   survey/          the same of what was asked first, to choose how the job is done
 #pragma once
 
 #include <optional>
@@ -69,6 +70,7 @@ class JobFiles {
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }
+  JobFiles survey() const { return {fs_, file("survey")}; }
   Status remove_all(const char* name);  // a file, or those of a directory
 
   Fs& fs_;

@@ -141,12 +141,14 @@ class TunerService {
     std::deque<uint32_t> complete;  // runs that wait for the job lane
     uint32_t runs = 0;
     size_t row_bytes = 0;
-    bool local = false;  // no store has a part in it
+    bool local = false;   // no store has a part in it
+    std::string records;  // JobQuestion's
   };
   using ActivePtr = std::shared_ptr<Active>;
 
   Time now() const { return setting_.clock.monotonic(); }
   JobFiles files(uint64_t job) const;
+  JobFiles records(const ActivePtr& job) const;
   void save(const JobRecord& record);
   void note(uint64_t job, const std::string& line);
   void take_lines();

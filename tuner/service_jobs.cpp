@@ -121,11 +121,12 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                    .features = question.features,
                    .exact = spec.deterministic});
   for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
+  job->records = question.records;
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
   if (job->local) rules.store_timeout = Time::max() / 4;
-  Result<std::optional<KeptManifest>> kept = files(job->id).load_manifest();
+  Result<std::optional<KeptManifest>> kept = records(job).load_manifest();
   if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
   if (*kept) {
     job->intake = std::make_unique<Intake>(std::move(rules), std::move((*kept)->manifest),
@@ -159,6 +160,7 @@ void TunerService::compare_with_photos(const ActivePtr& job) {
     bytes += i.bytes;
   }
   const JobSpec& spec = jobs_.at(job->id).spec;
+  if (!job->records.empty()) return;
   if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return;
   const double row = static_cast<double>(job->row_bytes) / 1e3;
   const double photo = static_cast<double>(bytes) / static_cast<double>(photos) / 1e3;
@@ -182,7 +184,7 @@ void TunerService::open_sink(const ActivePtr& job) {
 
 // The manifest is kept before any store is asked for anything.
 void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable) {
-  JobFiles kept = files(job->id);
+  JobFiles kept = records(job);
   const Manifest& manifest = job->intake->manifest();
   kept.save_manifest(manifest, job->intake->stores()).or_throw();
   const Result<JobFiles::Closed> closed = kept.closed();
@@ -241,7 +243,7 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
 // What a run was closed without stays out, whoever comes back later.
 Status TunerService::close_run(const ActivePtr& job, uint32_t run) {
   const std::vector<uint64_t> absent = job->intake->absent(run);
-  if (const Status s = files(job->id).close_run(run, absent); !s.ok()) return s;
+  if (const Status s = records(job).close_run(run, absent); !s.ok()) return s;
   job->report.complete(now(), run);
   job->complete.push_back(run);
   return {};
@@ -306,6 +308,11 @@ bool TunerService::to_be_in_force(uint64_t job, const JobOutcome& outcome) {
 
 // A killed Tuner that comes back here finds the version that it has published before.
 void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
+  if (outcome.again) {  // it is running still, so that it is the next to begin
+    past_ = total_counts();
+    active_.reset();
+    return;
+  }
   job->report.end(now(), job->energy->take());
   Json result = Json::parse(outcome.result);
   result["report"] = Json::parse(job->report.json());

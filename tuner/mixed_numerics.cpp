@@ -23,10 +23,11 @@ const std::vector<std::string>& sample() {
 
 }  // namespace
 
-void MixedNumerics::begin(Job job) {
+void MixedNumerics::begin(Job job, std::optional<First> first) {
   job_ = std::move(job);
+  first_ = std::move(first);
   admitted_.clear();
-  first_.reset();
+  if (first_) admitted_.emplace(first_->numerics, first_->store);
   photos_.clear();
   row_bytes_ = 0;
   for (const TensorType& t : job_.features) row_bytes_ += bytes_of_row(t);
@@ -42,6 +43,12 @@ void MixedNumerics::begin(Job job) {
   }
   samples_.push_front(std::move(mine));
   if (samples_.size() > kExtractors) samples_.pop_back();
+  if (first_) learn(first_->numerics, first_->sample);
+}
+
+void MixedNumerics::learn(const std::string& numerics, const std::string& rows) {
+  if (!asks(numerics) || rows.size() != photos_.size() * row_bytes_) return;
+  samples_.front().second.emplace(numerics, rows);
 }
 
 const MixedNumerics::Samples& MixedNumerics::known() const { return samples_.front().second; }
@@ -52,13 +59,16 @@ bool MixedNumerics::asks(const std::string& numerics) const {
 
 MixedNumerics::Verdict MixedNumerics::admit(const std::string& store, const std::string& numerics,
                                             const std::string& rows) {
-  if (asks(numerics) && rows.size() == photos_.size() * row_bytes_) {
-    samples_.front().second.emplace(numerics, rows);
-  }
+  learn(numerics, rows);
   if (admitted_.contains(numerics)) return {};
-  if (!first_) first_ = {store, numerics};
   Verdict v;
-  if (first_->second != numerics) v = compare(store, numerics);
+  if (!first_) {
+    const bool said = !photos_.empty() && known().contains(numerics);
+    first_ = {store, numerics, said ? known().at(numerics) : ""};
+    v.first = true;
+  } else {
+    v = compare(store, numerics);
+  }
   if (v.refusal.empty()) admitted_.emplace(numerics, store);
   return v;
 }
@@ -67,12 +77,13 @@ MixedNumerics::Verdict MixedNumerics::compare(const std::string& store,
                                               const std::string& numerics) const {
   const std::string what =
       fmt::format("the stores compute with different numerics: {} with {}; {} with {}",
-                  first_->first, first_->second, store, numerics);
+                  first_->store, first_->numerics, store, numerics);
   if (job_.exact) {
     return {what + "; a deterministic job needs one kind of processor, backend and version", ""};
   }
   if (photos_.empty()) return {};
-  for (const auto& [name, of] : {*first_, std::pair(store, numerics)}) {
+  for (const auto& [name, of] :
+       {std::pair(first_->store, first_->numerics), std::pair(store, numerics)}) {
     if (known().contains(of)) continue;
     return {what + "; " + name + " does not say what it makes of the sample of photos" + kRemedy,
             ""};
@@ -81,7 +92,7 @@ MixedNumerics::Verdict MixedNumerics::compare(const std::string& store,
   const auto row = [&](const std::string& of, size_t i) {
     return std::as_bytes(std::span(known().at(of))).subspan(i * row_bytes_, row_bytes_);
   };
-  for (size_t i = 0; i < photos_.size(); ++i) check.add(row(numerics, i), row(first_->second, i));
+  for (size_t i = 0; i < photos_.size(); ++i) check.add(row(numerics, i), row(first_->numerics, i));
   const std::string off =
       fmt::format("; on {} photos their features differ by {:.2g} of the standard deviation",
                   photos_.size(), check.difference());

@@ -26,7 +26,13 @@ class MixedNumerics {
     std::vector<TensorType> features = {};
     bool exact = false;  // only stores of the same numerics
   };
-  void begin(Job job);
+  // The store that the others are compared with.
+  struct First {
+    std::string store, numerics;
+    std::string sample;  // its rows; "": it said none
+  };
+  // `first`: of a job that goes on.
+  void begin(Job job, std::optional<First> first = std::nullopt);
 
   // The photos, JPEG files; none where nothing needs to agree.
   const std::vector<std::string>& photos() const { return photos_; }
@@ -36,21 +42,24 @@ class MixedNumerics {
   struct Verdict {
     std::string refusal;  // "": the store may take part
     std::string note;     // for people
+    bool first = false;   // it is, of this job
   };
   // A store is counted in; `sample` are the rows it sent, if any.
   Verdict admit(const std::string& store, const std::string& numerics, const std::string& sample);
+  const First& first() const { return *first_; }
 
  private:
   using Samples = std::map<std::string, std::string>;  // numerics -> rows
   const Samples& known() const;
+  void learn(const std::string& numerics, const std::string& rows);
   Verdict compare(const std::string& store, const std::string& numerics) const;
 
   Job job_;
   std::vector<std::string> photos_;
   size_t row_bytes_ = 0;
-  std::deque<std::pair<Digest, Samples>> samples_;            // the job's extractor first
-  std::map<std::string, std::string> admitted_;               // numerics -> a store, of this job
-  std::optional<std::pair<std::string, std::string>> first_;  // of them: store, numerics
+  std::deque<std::pair<Digest, Samples>> samples_;  // the job's extractor first
+  std::map<std::string, std::string> admitted_;     // numerics -> a store, of this job
+  std::optional<First> first_;
 };
 
 }  // namespace ndtrain

@@ -196,6 +196,7 @@ class TunerService {
   // the job in progress
   void start_next();
   void begin_intake(const ActivePtr& job, const JobQuestion& question);
+  std::string admit(const ActivePtr& job, const Intake::Inventory& inventory);
   void compare_with_photos(const ActivePtr& job);
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);

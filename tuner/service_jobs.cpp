@@ -117,17 +117,21 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
                     .allow_missing = spec.allow_missing};
   rules.job.set_job(job->id);
   rules.manifest.leave_out = [this](const Digest& photo) { return deletions_.has(photo); };
-  numerics_.begin({.extractor = digest_of(question.ask.extractor()).value_or(Digest()),
-                   .features = question.features,
-                   .exact = spec.deterministic});
-  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
-  job->records = question.records;
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
   if (job->local) rules.store_timeout = Time::max() / 4;
+  job->records = question.records;
   Result<std::optional<KeptManifest>> kept = records(job).load_manifest();
   if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
+  auto first = records(job).load_first();
+  if (!first.ok()) return end(job, JobState::kFailed, first.status().message());
+  if (!*kept) first = std::optional<MixedNumerics::First>();  // no row of it has come
+  numerics_.begin({.extractor = digest_of(question.ask.extractor()).value_or(Digest()),
+                   .features = question.features,
+                   .exact = spec.deterministic},
+                  std::move(*first));
+  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
   if (*kept) {
     job->intake = std::make_unique<Intake>(std::move(rules), std::move((*kept)->manifest),
                                            std::move((*kept)->stores), now());
@@ -206,15 +210,23 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
   apply(job, "", job->intake->begin(here, closed->absent));
 }
 
+// Why the store cannot be counted in; "" when it is.
+std::string TunerService::admit(const ActivePtr& job, const Intake::Inventory& i) {
+  StoreRecord& store = stores_[i.store];
+  store.photos = i.photos.size();
+  const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
+  if (!v.note.empty()) note(job->id, v.note);
+  if (!v.first) return v.refusal;
+  return records(job).save_first(numerics_.first()).message();
+}
+
 void TunerService::apply(ActivePtr job, const std::string& store, Intake::Actions a) {
   if (!current(job)) return;
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) {
-    StoreRecord& record = stores_[i.store];
-    record.photos = i.photos.size();
-    const MixedNumerics::Verdict v = numerics_.admit(i.store, record.numerics, i.sample);
-    if (!v.note.empty()) note(job->id, v.note);
-    if (!v.refusal.empty()) return end(job, JobState::kFailed, v.refusal);
+    if (const std::string why = admit(job, i); !why.empty()) {
+      return end(job, JobState::kFailed, why);
+    }
     i.sample.clear();
     std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));

@@ -13,6 +13,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int64_t kValues = 64;
 
@@ -87,6 +88,20 @@ TEST(MixedNumerics, NumericsAreAskedOncePerExtractor) {
   EXPECT_TRUE(m.asks("blas")) << "was forgotten";
 }
 
+TEST(MixedNumerics, AJobThatGoesOnComparesWithItsFirstStoreAsBefore) {
+  for (const bool exact : {false, true}) {
+    MixedNumerics before, after;
+    before.begin(job("one", exact));
+    EXPECT_TRUE(before.admit("a", "blas", rows(8)).first);
+    EXPECT_FALSE(before.admit("b", "blas", rows(8)).first);
+    after.begin(job("one", exact), before.first());
+    EXPECT_FALSE(after.asks("blas"));
+    EXPECT_THAT(after.admit("a", "odd", rows(8, 5e-3)).refusal,
+                AllOf(HasSubstr("a with blas; a with odd"), Not(HasSubstr("does not say"))));
+    EXPECT_EQ(after.admit("b", "blas", "").refusal, "");
+  }
+}
+
 TEST(MixedNumerics, LargeRowsMakeASmallSampleAndNoFeaturesNone) {
   MixedNumerics m;
   MixedNumerics::Job large = job("one");
@@ -146,6 +161,28 @@ TEST_F(MixedStores, AJobFailsWhenTheSamplesDiffer) {
   answer(2, job, 'y', rows(8, 5e-3));
   EXPECT_EQ(service_.job(job).state, JobState::kFailed);
   EXPECT_THAT(service_.job(job).message, HasSubstr("a with blas; b with onednn"));
+  service_.drain("a", true);
+  greet(3, "c", "onednn");
+  service_.resume(job);
+  lanes_.run();
+  answer(2, job, 'y', "");
+  answer(3, job, 'z', "");
+  EXPECT_EQ(service_.job(job).state, JobState::kRunning) << "no row of a's has come";
+}
+
+// Rows of what it computed with before are durable.
+TEST_F(MixedStores, AStoreThatComesBackWithOtherNumericsFailsAJobThatWasResumed) {
+  const uint64_t job = begin();
+  answer(1, job, 'x', rows(8));
+  answer(2, job, 'y', rows(8, 1e-5));
+  service_.pause(job);
+  for (const LinkId link : {1, 2}) service_.handle({link, LinkClosed{"it restarts"}});
+  service_.resume(job);
+  lanes_.run();
+  greet(3, "a", "odd");
+  answer(3, job, 'x', rows(8, 5e-3));
+  EXPECT_EQ(service_.job(job).state, JobState::kFailed);
+  EXPECT_THAT(service_.job(job).message, HasSubstr("a with blas; a with odd"));
 }
 
 TEST_F(MixedStores, AJobRunsWhenTheSamplesAgreeAndTheNextAsksForNone) {

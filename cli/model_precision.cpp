@@ -51,11 +51,12 @@ int verify_precision(Context& context, const Args& args) {
   if (declared_precision(file.model) == Precision::kInt8 && !args.has("against")) {
     throw Error(file.path, ": is quantised already; say with --against what from");
   }
-  const Model low = lowered(file.model, p, precision_until(file.model), set, file.preprocess,
-                            context.device(), context.fs(), context.progress());
-  const PrecisionCheck c =
-      compare_precision(f32.model, low, features_of(f32.model), set, f32.preprocess,
-                        args.integer("photos"), context.device(), context.fs(), context.progress());
+  const int64_t photos = args.integer("photos");
+  const PhotoSample sample = sample_of(set, sample_size(photos), f32.preprocess, context.fs());
+  const Model low = lowered(file.model, p, precision_until(file.model), sample, context.device(),
+                            context.progress());
+  const PrecisionCheck c = compare_precision(f32.model, low, features_of(f32.model), sample, photos,
+                                             context.device(), context.progress());
   context.progress().say(describe(c, config.max_drop));
   Json json = to_json(c, config.max_drop);
   json["precision"] = std::string(ndtrain::name_of(p));
@@ -86,8 +87,9 @@ int run_model_quantize(Context& context, const Args& args) {
   PhotoSet set;
   if (p == Precision::kInt8) set = photos_without_labels(context, args);
   const Digest parent = file.id();
-  file.model = lowered(file.model, p, until, set, file.preprocess, context.device(), context.fs(),
-                       context.progress());
+  file.model = lowered(file.model, p, until,
+                       sample_of(set, kCalibrationPhotos, file.preprocess, context.fs()),
+                       context.device(), context.progress());
   metadata::set_digest(file.model, metadata::kParent, parent);
   file.preprocess_declared = true;
   save_model(context.fs(), out, file);

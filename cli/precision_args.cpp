@@ -5,8 +5,8 @@ namespace ndtrain::cli {
 void declare_precision_flags(ArgsSpec& args) {
   args.flag("precision",
             "in which the frozen network computes: f32, bf16, int8, or auto, bf16 where this "
-            "machine is faster with it (default: as the model declares); anything below f32 is "
-            "compared with it first, on some of the photos",
+            "machine (of a job: every store) is faster with it (default: as the model declares); "
+            "anything below f32 is compared with it first, on some of the photos",
             "NAME");
   args.flag("max-drop", "points of top-1 that less precision may cost", "X", "0.5");
 }

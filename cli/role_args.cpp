@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/head_args.h"
+#include "cli/precision_args.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -100,6 +101,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "BYTES");
   args.flag("store-timeout", "seconds that a store may be away", "S", "600");
   args.flag("allow-missing", "go on without the photos that only lost stores have");
+  declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
 }
 
@@ -109,6 +111,11 @@ void read_common(const Args& args, Json& j) {
   j["store_timeout"] = args.number("store-timeout");
   j["allow_missing"] = args.on("allow-missing");
   j["deterministic"] = args.on("deterministic");
+  const PrecisionConfig precision = precision_config(args, "");
+  if (!precision.precision.empty()) {
+    j["precision"] = precision.precision;
+    j["max_drop"] = precision.max_drop;
+  }
 }
 
 // The best of the modes and numbers of runs that the profile allows, at the cut where training

@@ -144,6 +144,7 @@ std::span<const Verb> site_verbs() {
       Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
            "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --stores 2 "
            "--follow\n"
+           "  ndtrain job submit finetune -m resnet50.onnx --stores 2 --precision int8\n"
            "  ndtrain job submit relabel --stores 2 --follow\n",
            declare_job_submit, run_job_submit},
       Verb{"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n",

@@ -11,6 +11,7 @@
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
 #include "ndp/wire/digests.h"
+#include "tuner/precision_survey.h"
 
 namespace ndtrain {
 namespace {
@@ -18,6 +19,23 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 }  // namespace
+
+TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
+                          const std::vector<std::string>& classes) {
+  TransferModel t =
+      prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype, spec.seed);
+  if (!t.features.empty()) return t;
+  throw Error("nothing of the model is frozen with --freeze ", spec.freeze,
+              ", so there are no features to send; another --freeze, or ndtrain train on one "
+              "machine");
+}
+
+std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec) {
+  std::vector<std::string> classes;
+  if (spec.head == "grow") classes = model.classes;
+  classes.insert(classes.end(), {"one", "other"});
+  return classes;
+}
 
 FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
                            JobSpec spec, std::string directory, Progress& progress, Truths truths)
@@ -32,24 +50,19 @@ FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint6
 }
 
 TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) const {
-  return prepare_transfer(model_, classes, spec_.head, spec_.freeze, spec_.feature_dtype,
-                          spec_.seed);
+  TransferModel t = transfer_of(model_, spec_, classes);
+  return lowered_ ? with_extractor_of(std::move(t), *lowered_, model_.preprocess) : t;
 }
 
-// The extractor does not depend on the classes, which only the stores' inventories tell.
 JobQuestion FinetuneWork::prepare() {
   model_ = load_model(shop_.fs, shop_.models.path(digest_from_hex(spec_.model)));
   progress_.say(preprocess_note(model_));
-  std::vector<std::string> some = {"one", "other"};
-  if (spec_.head == "grow") some.insert(some.begin(), model_.classes.begin(), model_.classes.end());
-  transfer_ = transfer(some);
-  if (transfer_.features.empty()) {
-    throw Error("nothing of the model is frozen with --freeze ", spec_.freeze,
-                ", so there are no features to send; another --freeze, or ndtrain train on one "
-                "machine");
+  if (!spec_.precision.empty()) {
+    lowered_ = load_model(shop_.fs, PrecisionSurvey::outcome(directory_)).model;
   }
-  const Graph head = bind(transfer_.head, 1);
+  transfer_ = transfer(any_classes(model_, spec_));
   JobQuestion q;
+  const Graph head = bind(transfer_.head, 1);
   row_types_.clear();
   for (const ValueId v : head.inputs()) {
     row_types_.push_back(head.type(v));
@@ -80,6 +93,7 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
   if (spec_.mode == JobMode::kNdpipe) {
     q.ask.set_rows(wire::Job::FEATURES);
     q.ask.set_extractor(bytes_of(extractor_));
+    q.features = row_types_;
     return;
   }
   here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),
@@ -173,6 +187,7 @@ std::string FinetuneWork::fingerprint() const {
   const JobSpec plain;
   decisive.stores = plain.stores;
   decisive.store_timeout = plain.store_timeout;
+  decisive.max_drop = plain.max_drop;
   decisive.allow_missing = plain.allow_missing;
   decisive.memory = plain.memory;
   decisive.disk = plain.disk;

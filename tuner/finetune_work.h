@@ -22,11 +22,18 @@ struct Workshop {
   ModelStore& models;
 };
 
+// What people say of photos elsewhere than at the stores; called on the job's lane.
+using Truths = std::function<std::vector<PhotoClaim>()>;
+
+// The model that a fine-tuning begins with, cut. Its extractor does not depend on the classes,
+// which only the stores' inventories tell: any will do to have it. Throws Error when nothing is
+// frozen.
+TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
+                          const std::vector<std::string>& classes);
+std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec);
+
 class FinetuneWork final : public JobWork {
  public:
-  // What people say of photos elsewhere than at the stores; called once, on the job's lane.
-  using Truths = std::function<std::vector<PhotoClaim>()>;
-
   FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
                std::string directory, Progress& progress, Truths truths);
 
@@ -48,12 +55,12 @@ class FinetuneWork final : public JobWork {
   void ask_for_rows(JobQuestion& question);
   std::vector<PhotoClaim> local_photos();
   void extract_here(uint32_t run);
-  TransferModel transfer(const std::vector<std::string>& classes) const;
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
   void begin_run(uint32_t run);
   void report(const RunReport& r);
   void write_report(const Evaluation& e);
+  TransferModel transfer(const std::vector<std::string>& classes) const;
   Promotion by_rule(const Evaluation& e);
 
   Workshop shop_;
@@ -64,6 +71,7 @@ class FinetuneWork final : public JobWork {
   Progress& progress_;
   Truths truths_;
   ModelFile model_;
+  std::optional<Model> lowered_;  // whose extractor it is, where a precision was asked for
   TransferModel transfer_;
   std::vector<TensorType> row_types_;
   Digest extractor_{};  // of the file

@@ -65,6 +65,7 @@ Intake::Actions Intake::arrive(Time, const std::string& name) {
   store.ready = false;
   store.claims.clear();
   store.names.clear();
+  store.sample.clear();
   store.received.clear();
   *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
   return a;
@@ -96,7 +97,8 @@ Intake::Actions Intake::message(Time now, const std::string& name, wire::FromSto
     if (!a.end_session && store.ready && !manifest_) make_manifest(a);
     if (!a.end_session && store.ready && store.number) {
       if (!ledger_->is_here(*store.number))
-        a.inventories.push_back({name, store.claims, store.photo_bytes});
+        a.inventories.push_back(
+            {name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
       ledger_->arrive(*store.number);
       ask_all(a);
       report_complete(a);
@@ -117,6 +119,14 @@ void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a)
       m.sources().size() != n || (m.paths_size() > 0 && m.paths_size() != static_cast<int>(n))) {
     a.end_session = "an inventory whose parts do not fit";
     return;
+  }
+  if (m.bf16_gain() > 0) store.bf16_gain = m.bf16_gain();
+  if (!m.sample().empty()) {
+    if (xxh3(m.sample().data(), m.sample().size()) != m.sample_checksum()) {
+      a.end_session = "a sample's rows with a wrong checksum";
+      return;
+    }
+    store.sample = m.sample();
   }
   store.names.insert(store.names.end(), m.names().begin(), m.names().end());
   for (size_t i = 0; i < n; ++i) {
@@ -161,7 +171,7 @@ void Intake::make_manifest(Actions& a) {
   for (auto& [name, store] : stores_) {
     store.asked.assign(manifest_->size(), false);
     ledger_->arrive(*store.number);
-    a.inventories.push_back({name, store.claims, store.photo_bytes});
+    a.inventories.push_back({name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
   }
   a.manifest_made = true;
   if (manifest_->unlabelled() > 0) {

@@ -46,7 +46,9 @@ class Intake {
   struct Inventory {
     std::string store;
     std::vector<PhotoClaim> photos;
-    uint64_t bytes = 0;  // of their files
+    uint64_t bytes = 0;       // of their files
+    std::string sample = {};  // rows of the job's sample
+    double bf16_gain = 0;     // times as fast as in f32; 0: it was not asked
   };
   // A row that is of no use after all.
   struct BadRow {
@@ -93,6 +95,8 @@ class Intake {
     bool here = false, ready = false;
     uint64_t photo_bytes = 0;
     std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
+    std::string sample;              // rows of the job's
+    double bf16_gain = 0;
     std::vector<std::string> names;
     std::vector<bool> asked;                // by manifest number, in this session
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session

@@ -113,18 +113,17 @@ Result<JobRecord> JobFiles::load() const {
 }
 
 // CBOR, then its XXH3.
-Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
-  std::string bytes;
-  Json::to_cbor(to_json(manifest, stores), bytes);
+Status JobFiles::save_cbor(const char* name, const std::string& cbor) {
+  std::string bytes = cbor;
   const uint64_t sum = xxh3(bytes.data(), bytes.size());
   bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
-  return publish(fs_, file("manifest.cbor"), bytes);
+  return publish(fs_, file(name), bytes);
 }
 
-Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
-  const std::string path = file("manifest.cbor");
+Result<std::optional<std::string>> JobFiles::load_cbor(const char* name) const {
+  const std::string path = file(name);
   const Result<std::string> bytes = fs_.read(path);
-  if (bytes.status().code() == Code::kNotFound) return std::optional<KeptManifest>();
+  if (bytes.status().code() == Code::kNotFound) return std::optional<std::string>();
   if (!bytes.ok()) return bytes.status();
   uint64_t sum = 0;
   const size_t size = bytes->size() < sizeof(sum) ? 0 : bytes->size() - sizeof(sum);
@@ -132,10 +131,46 @@ Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
   if (xxh3(bytes->data(), size) != sum) {
     return Status(Code::kCorrupt, path + ": its checksum is wrong");
   }
+  return std::optional(bytes->substr(0, size));
+}
+
+Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  std::string bytes;
+  Json::to_cbor(to_json(manifest, stores), bytes);
+  return save_cbor("manifest.cbor", bytes);
+}
+
+Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
+  const auto bytes = load_cbor("manifest.cbor");
+  if (!bytes.ok()) return bytes.status();
+  if (!*bytes) return std::optional<KeptManifest>();
   try {
-    return std::optional(manifest_from(Json::from_cbor(bytes->substr(0, size))));
+    return std::optional(manifest_from(Json::from_cbor(**bytes)));
   } catch (const std::exception& e) {
-    return corrupt(path, e);
+    return corrupt(file("manifest.cbor"), e);
+  }
+}
+
+Status JobFiles::save_first(const MixedNumerics::First& first) {
+  const std::vector<uint8_t> sample(first.sample.begin(), first.sample.end());
+  const Json json = {
+      {"store", first.store}, {"numerics", first.numerics}, {"sample", Json::binary(sample)}};
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return save_cbor("numerics.cbor", bytes);
+}
+
+Result<std::optional<MixedNumerics::First>> JobFiles::load_first() const {
+  const auto bytes = load_cbor("numerics.cbor");
+  if (!bytes.ok()) return bytes.status();
+  if (!*bytes) return std::optional<MixedNumerics::First>();
+  try {
+    const Json json = Json::from_cbor(**bytes);
+    const auto& sample = json.at("sample").get_binary();
+    return std::optional(MixedNumerics::First{json.at("store"), json.at("numerics"),
+                                              std::string(sample.begin(), sample.end())});
+  } catch (const std::exception& e) {
+    return corrupt(file("numerics.cbor"), e);
   }
 }
 
@@ -163,7 +198,10 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   }
 }
 
-void JobFiles::remove_rows() { static_cast<void>(remove_all("spool").ok()); }
+void JobFiles::remove_rows() {
+  static_cast<void>(remove_all("spool").ok());
+  static_cast<void>(survey().remove_all("spool").ok());
+}
 
 Status JobFiles::remove_all(const char* name) {
   const std::string path = file(name);
@@ -187,6 +225,9 @@ Status JobFiles::remove_all(const char* name) {
 }
 
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
+  for (const char* name : {"spool", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+    if (const Status s = survey().remove_all(name); !s.ok()) return s;
+  }
   const Result<std::optional<KeptManifest>> kept = load_manifest();
   if (!kept.ok()) return kept.status();
   if (!*kept) return {};
@@ -201,7 +242,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
     if (const Status s = remove_all("spool"); !s.ok()) return s;
     return save_manifest(after, (*kept)->stores);
   }
-  for (const char* name : {"spool", "run", "closed.json", "manifest.cbor"}) {
+  for (const char* name : {"spool", "run", "closed.json", "numerics.cbor", "manifest.cbor"}) {
     if (const Status s = remove_all(name); !s.ok()) return s;
   }
   return log("begins anew: some of its photos were deleted");

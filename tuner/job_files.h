@@ -2,8 +2,10 @@
 //   job.json         the spec, and how far the job is
 //   manifest.cbor    the photos, once all stores have said what they hold
 //   closed.json      runs that are complete, and which photos they were closed without
+//   numerics.cbor    which store's numerics the others' are compared with
 //   log.txt          what was said
 //   spool/           its rows, until it is done
+//   survey/          the same of what was asked first, to choose how the job is done
 #pragma once
 
 #include <optional>
@@ -15,6 +17,7 @@
 #include "framework/core/fs.h"
 #include "tuner/job_spec.h"
 #include "tuner/manifest.h"
+#include "tuner/mixed_numerics.h"
 
 namespace ndtrain {
 
@@ -52,6 +55,9 @@ class JobFiles {
   Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
   Result<std::optional<KeptManifest>> load_manifest() const;  // none yet; kCorrupt
 
+  Status save_first(const MixedNumerics::First& first);
+  Result<std::optional<MixedNumerics::First>> load_first() const;  // none yet; kCorrupt
+
   // The photos that complete runs were closed without, and which runs those are.
   struct Closed {
     std::vector<uint32_t> runs;
@@ -69,6 +75,9 @@ class JobFiles {
 
  private:
   std::string file(const char* name) const { return join(directory_, name); }
+  Status save_cbor(const char* name, const std::string& bytes);
+  Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
+  JobFiles survey() const { return {fs_, file("survey")}; }
   Status remove_all(const char* name);  // a file, or those of a directory
 
   Fs& fs_;

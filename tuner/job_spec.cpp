@@ -108,6 +108,15 @@ void validate(const JobSpec& s) {
          "promotion by rule is for versions that are published");
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
+  const bool known = s.precision.empty() || s.precision == "auto" || s.precision == "f32" ||
+                     s.precision == "bf16" || s.precision == "int8";
+  demand(known, "precision", s.precision, "there are f32, bf16, int8 and auto");
+  demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
+  demand(s.precision.empty() || s.mode != JobMode::kIdeal, "precision", s.precision,
+         "is compared on photos that stores have; for mode ideal give a model from ndtrain model "
+         "quantize");
+  demand(s.precision.empty() || !s.model.empty(), "precision", s.precision,
+         "the version in force computes in the precision it was trained in; give a model");
   demand(s.memory >= 0, "memory", s.memory, "not negative");
   demand(s.disk >= 0, "disk", s.disk, "not negative");
   demand(s.top_k >= 1 && s.top_k <= 1000, "top_k", s.top_k, "from 1 to 1000");
@@ -130,6 +139,7 @@ std::string JobSpec::text() const {
             {"allow_missing", allow_missing},
             {"deterministic", deterministic},
             {"seed", seed}};
+  if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
@@ -180,6 +190,8 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("allow_missing", s.allow_missing);
   r.take("deterministic", s.deterministic);
   r.take("seed", s.seed);
+  r.take("precision", s.precision);
+  r.take("max_drop", s.max_drop);
   r.take("mode", kModes, s.mode);
   r.take("photos", s.photos);
   r.take("labels", s.labels);

@@ -43,6 +43,10 @@ struct JobSpec {
   bool allow_missing = false;  // go on without what only lost stores have
   bool deterministic = false;
   uint64_t seed = 0;
+  // In which the frozen network computes: f32, bf16, int8, or auto, bf16 where all stores are
+  // faster with it; "": as the model declares.
+  std::string precision = {};
+  double max_drop = 0.5;  // points of top-1 that it may cost
 
   // kFinetune
   JobMode mode = JobMode::kNdpipe;

@@ -21,6 +21,7 @@ struct JobOutcome {
   std::optional<PublishedModel> model;  // to publish; its version is not known yet
   // Promotion by rule: it is put in force if this version is (0: none); nullopt: it waits.
   std::optional<uint64_t> instead_of = {};
+  bool again = false;  // there is more to the job: its work is made anew, and asks for other rows
 };
 
 // What a job asks of the stores; the rest of IntakeRules is the spec's.
@@ -28,8 +29,12 @@ struct JobQuestion {
   wire::Job ask;
   size_t row_bytes = 0;
   ManifestRules manifest;
+  // The outputs of the extractor that stores run, for a batch of 1; {}: they run none.
+  std::vector<TensorType> features = {};
   // The Tuner has the photos itself: these, and nothing is asked of stores.
   std::optional<std::vector<PhotoClaim>> local = {};
+  // Where its manifest and the like are kept, below the job's directory.
+  std::string records = {};
 };
 
 class JobWork {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "ndp/jobs/features.h"
 #include "ndp/store/coding.h"
 #include "ndp/wire/digests.h"
 #include "tuner/relabel_preview.h"
@@ -173,6 +174,7 @@ JobQuestion LabelWork::prepare() {
   q.ask.set_top_k(k);
   q.ask.set_with_paths(db_ != nullptr);
   q.ask.set_deterministic(spec_.deterministic);
+  q.features = row_types_of(load_model(shop_.fs, shop_.models.path(model_.extractor)).model);
   row_bytes_ = q.row_bytes = k * kRowLabelBytes;
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
   if (db_ && spec_.dry_run) {

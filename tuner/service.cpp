@@ -30,6 +30,11 @@ JobFiles TunerService::files(uint64_t job) const {
   return {setting_.fs, join(setting_.state.file("jobs"), std::to_string(job))};
 }
 
+JobFiles TunerService::records(const ActivePtr& job) const {
+  const std::string directory = files(job->id).directory();
+  return {setting_.fs, job->records.empty() ? directory : join(directory, job->records)};
+}
+
 void TunerService::remove_done_rows() {
   for (const auto& [id, record] : jobs_) {
     if (record.state == JobState::kDone) files(id).remove_rows();

@@ -23,6 +23,7 @@
 #include "tuner/job_progress.h"
 #include "tuner/job_report.h"
 #include "tuner/job_work.h"
+#include "tuner/mixed_numerics.h"
 #include "tuner/model_store.h"
 #include "tuner/model_ways.h"
 #include "tuner/tombstones.h"
@@ -140,12 +141,14 @@ class TunerService {
     std::deque<uint32_t> complete;  // runs that wait for the job lane
     uint32_t runs = 0;
     size_t row_bytes = 0;
-    bool local = false;  // no store has a part in it
+    bool local = false;   // no store has a part in it
+    std::string records;  // JobQuestion's
   };
   using ActivePtr = std::shared_ptr<Active>;
 
   Time now() const { return setting_.clock.monotonic(); }
   JobFiles files(uint64_t job) const;
+  JobFiles records(const ActivePtr& job) const;
   void save(const JobRecord& record);
   void note(uint64_t job, const std::string& line);
   void take_lines();
@@ -193,7 +196,7 @@ class TunerService {
   // the job in progress
   void start_next();
   void begin_intake(const ActivePtr& job, const JobQuestion& question);
-  std::string numerics_differ(const ActivePtr& job);  // "": the job may go on
+  std::string admit(const ActivePtr& job, const Intake::Inventory& inventory);
   void compare_with_photos(const ActivePtr& job);
   void open_sink(const ActivePtr& job);
   void sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable);
@@ -220,6 +223,7 @@ class TunerService {
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
+  MixedNumerics numerics_;  // of its stores
   ModelWays ways_;
   std::deque<ModelAsk> asks_;  // in order
   bool making_ = false;        // the first one's delta

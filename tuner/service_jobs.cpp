@@ -7,6 +7,7 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/digests.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
@@ -120,8 +121,17 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
   if (job->local) rules.store_timeout = Time::max() / 4;
-  Result<std::optional<KeptManifest>> kept = files(job->id).load_manifest();
+  job->records = question.records;
+  Result<std::optional<KeptManifest>> kept = records(job).load_manifest();
   if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
+  auto first = records(job).load_first();
+  if (!first.ok()) return end(job, JobState::kFailed, first.status().message());
+  if (!*kept) first = std::optional<MixedNumerics::First>();  // no row of it has come
+  numerics_.begin({.extractor = digest_of(question.ask.extractor()).value_or(Digest()),
+                   .features = question.features,
+                   .exact = spec.deterministic},
+                  std::move(*first));
+  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
   if (*kept) {
     job->intake = std::make_unique<Intake>(std::move(rules), std::move((*kept)->manifest),
                                            std::move((*kept)->stores), now());
@@ -154,6 +164,7 @@ void TunerService::compare_with_photos(const ActivePtr& job) {
     bytes += i.bytes;
   }
   const JobSpec& spec = jobs_.at(job->id).spec;
+  if (!job->records.empty()) return;
   if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return;
   const double row = static_cast<double>(job->row_bytes) / 1e3;
   const double photo = static_cast<double>(bytes) / static_cast<double>(photos) / 1e3;
@@ -167,9 +178,6 @@ void TunerService::compare_with_photos(const ActivePtr& job) {
 
 void TunerService::open_sink(const ActivePtr& job) {
   compare_with_photos(job);
-  if (const std::string why = numerics_differ(job); !why.empty()) {
-    return end(job, JobState::kFailed, why);
-  }
   start(job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
     for (const Intake::Inventory& i : inventories) demand(job->work->sink().inventory(i));
     auto durable = job->work->sink().open(job->intake->manifest());
@@ -178,25 +186,9 @@ void TunerService::open_sink(const ActivePtr& job) {
   });
 }
 
-// Bytes are the same only from the same numerics; otherwise close enough is for people to judge.
-std::string TunerService::numerics_differ(const ActivePtr& job) {
-  std::map<std::string, std::string> seen;  // numerics -> a store
-  for (const std::string& store : job->intake->stores()) {
-    if (stores_.contains(store)) seen.emplace(stores_.at(store).numerics, store);
-  }
-  if (seen.size() < 2) return "";
-  std::string text = "the stores compute with different numerics:";
-  for (const auto& [numerics, store] : seen) text += " " + store + " with " + numerics + ";";
-  if (jobs_.at(job->id).spec.deterministic) {
-    return text + " a deterministic job needs one kind of processor, backend and version";
-  }
-  note(job->id, text + " their rows differ in the last bits");
-  return "";
-}
-
 // The manifest is kept before any store is asked for anything.
 void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable) {
-  JobFiles kept = files(job->id);
+  JobFiles kept = records(job);
   const Manifest& manifest = job->intake->manifest();
   kept.save_manifest(manifest, job->intake->stores()).or_throw();
   const Result<JobFiles::Closed> closed = kept.closed();
@@ -218,11 +210,24 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
   apply(job, "", job->intake->begin(here, closed->absent));
 }
 
+// Why the store cannot be counted in; "" when it is.
+std::string TunerService::admit(const ActivePtr& job, const Intake::Inventory& i) {
+  StoreRecord& store = stores_[i.store];
+  store.photos = i.photos.size();
+  const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
+  if (!v.note.empty()) note(job->id, v.note);
+  if (!v.first) return v.refusal;
+  return records(job).save_first(numerics_.first()).message();
+}
+
 void TunerService::apply(ActivePtr job, const std::string& store, Intake::Actions a) {
   if (!current(job)) return;
   for (const std::string& line : a.notes) note(job->id, line);
   for (auto& i : a.inventories) {
-    stores_[i.store].photos = i.photos.size();
+    if (const std::string why = admit(job, i); !why.empty()) {
+      return end(job, JobState::kFailed, why);
+    }
+    i.sample.clear();
     std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));
   }
@@ -233,7 +238,10 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
     }
   }
   for (auto& [name, message] : a.send) {
-    if (message.has_job()) message.mutable_job()->set_serial(++asked_[name]);
+    if (message.has_job()) {
+      message.mutable_job()->set_serial(++asked_[name]);
+      if (!numerics_.asks(stores_[name].numerics)) message.mutable_job()->clear_sample();
+    }
     send(name, std::move(message));
   }
   if (a.failed) return end(job, JobState::kFailed, *a.failed);
@@ -247,7 +255,7 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
 // What a run was closed without stays out, whoever comes back later.
 Status TunerService::close_run(const ActivePtr& job, uint32_t run) {
   const std::vector<uint64_t> absent = job->intake->absent(run);
-  if (const Status s = files(job->id).close_run(run, absent); !s.ok()) return s;
+  if (const Status s = records(job).close_run(run, absent); !s.ok()) return s;
   job->report.complete(now(), run);
   job->complete.push_back(run);
   return {};
@@ -312,6 +320,11 @@ bool TunerService::to_be_in_force(uint64_t job, const JobOutcome& outcome) {
 
 // A killed Tuner that comes back here finds the version that it has published before.
 void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
+  if (outcome.again) {  // it is running still, so that it is the next to begin
+    past_ = total_counts();
+    active_.reset();
+    return;
+  }
   job->report.end(now(), job->energy->take());
   Json result = Json::parse(outcome.result);
   result["report"] = Json::parse(job->report.json());

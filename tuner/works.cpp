@@ -1,15 +1,19 @@
 #include "tuner/works.h"
 
+#include "tuner/precision_survey.h"
+
 namespace ndtrain {
 
 // The version in force, or any model file as a whole.
-PublishedModel Works::model_of(const JobSpec& spec) const {
+PublishedModel Works::model_of(const JobSpec& spec, const std::string& directory) const {
   if (spec.model.empty()) {
     const std::optional<PublishedModel> model = versions_.in_force();
     if (!model) throw Error("no version is in force");
     return *model;
   }
-  const Digest file = digest_from_hex(spec.model);
+  const Digest file = spec.precision.empty()
+                          ? digest_from_hex(spec.model)
+                          : shop_.models.add_file(PrecisionSurvey::outcome(directory)).or_throw();
   const ModelFile model = load_model(shop_.fs, shop_.models.path(file));
   PublishedModel m{.content = model.id(), .extractor = file, .head = file};
   for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
@@ -19,12 +23,16 @@ PublishedModel Works::model_of(const JobSpec& spec) const {
 
 std::unique_ptr<JobWork> Works::make(uint64_t job, const JobSpec& spec,
                                      const std::string& directory, Progress& progress) {
+  const Truths truths = [this] { return this->truths(); };
+  if (PrecisionSurvey::is_due(shop_, spec, directory, progress)) {
+    return std::make_unique<PrecisionSurvey>(shop_, spec, directory, progress, truths);
+  }
   if (spec.kind == JobKind::kFinetune) {
-    return std::make_unique<FinetuneWork>(shop_, versions_, job, spec, directory, progress,
-                                          [this] { return truths(); });
+    return std::make_unique<FinetuneWork>(shop_, versions_, job, spec, directory, progress, truths);
   }
   LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
-  return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec), db, progress);
+  return std::make_unique<LabelWork>(shop_, spec, directory, model_of(spec, directory), db,
+                                     progress);
 }
 
 std::vector<PhotoClaim> Works::truths() const {

@@ -26,7 +26,7 @@ class Works final : public JobWorks {
   std::vector<PhotoClaim> truths() const;
 
  private:
-  PublishedModel model_of(const JobSpec& spec) const;
+  PublishedModel model_of(const JobSpec& spec, const std::string& directory) const;
 
   Workshop shop_;
   const Versions& versions_;

@@ -46,6 +46,13 @@ size_t bytes_of_row(const TensorType& t) {
   return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
 }
 
+std::vector<TensorType> row_types_of(const Model& extractor) {
+  const Graph g = bind(extractor, 1);
+  std::vector<TensorType> types;
+  for (const ValueId v : g.outputs()) types.push_back(g.type(v));
+  return types;
+}
+
 FeatureTable::FeatureTable(SegmentStore& cache, Digest extractor, std::vector<TensorType> row_types,
                            int64_t memory_limit)
     : cache_(cache),

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/graph/model.h"
 #include "framework/train/dataset.h"
 #include "ndp/engine/engine.h"
 #include "ndp/engine/numerics.h"
@@ -29,6 +30,9 @@ int64_t half_of_free_memory();
 
 // Of one row of a tensor with this type for a batch of 1.
 size_t bytes_of_row(const TensorType& t);
+
+// The outputs of an extractor for a batch of 1.
+std::vector<TensorType> row_types_of(const Model& extractor);
 
 // What computes features here, and what else may have.
 struct NumericsRule {

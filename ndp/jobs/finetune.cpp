@@ -114,8 +114,9 @@ class Finetune {
     config_.precision.cache = config_.cache;
     const ModelFile low = in_precision(model_, config_.precision, set, device_, fs_, progress_);
     const Precision p = declared_precision(low.model);
-    Model whole = lowered(transfer_.whole, p, transfer_.features, set, model_.preprocess, device_,
-                          fs_, progress_);
+    Model whole =
+        lowered(transfer_.whole, p, transfer_.features,
+                sample_of(set, kCalibrationPhotos, model_.preprocess, fs_), device_, progress_);
     transfer_ = with_whole(std::move(transfer_), std::move(whole), model_.preprocess);
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "framework/core/publish.h"
 #include "framework/graph/inference.h"
@@ -23,28 +24,31 @@ bool has_scales(const Model& m) {
   return std::ranges::any_of(m.nodes, [](const ModelNode& n) { return n.op == "QuantizeLinear"; });
 }
 
+std::vector<size_t> range(size_t from, size_t to) {
+  std::vector<size_t> all(to - from);
+  std::iota(all.begin(), all.end(), from);
+  return all;
+}
+
 // Batches of one size.
-std::vector<Tensor> calibration_batches(const PhotoSet& set, const Preprocess& preprocess, Fs& fs) {
+std::vector<Tensor> calibration_batches(const PhotoSample& sample) {
   std::vector<Tensor> batches;
-  const std::vector<size_t> photos = sample_of(set, kCalibrationPhotos);
+  const std::vector<size_t> photos = range(0, std::min(sample.size(), kCalibrationPhotos));
   const auto n = std::min<int64_t>(kRows, static_cast<int64_t>(photos.size()));
-  if (n == 0) throw Error(set.root, ": there are no photos to measure scales on");
-  for_each_batch(fs, set, photos, preprocess, n, [&](const PhotoBatch& b) {
+  if (n == 0) throw Error(sample.source, ": there are no photos to measure scales on");
+  sample.read(photos, n, [&](const PhotoBatch& b) {
     if (b.inputs.shape()[0] == n) batches.push_back(b.inputs);
     return true;
   });
-  if (batches.empty()) throw Error(set.root, ": no photos can be read to measure scales on");
+  if (batches.empty()) throw Error(sample.source, ": no photos can be read to measure scales on");
   return batches;
 }
 
 // With scales: those that did not make them, when there are enough others.
-std::vector<size_t> compared_photos(const PhotoSet& set, int64_t n, bool scales) {
-  if (!scales) return sample_of(set, static_cast<size_t>(n));
-  std::vector<size_t> photos = sample_of(set, kCalibrationPhotos + static_cast<size_t>(n));
-  if (photos.size() >= 2 * kCalibrationPhotos) {
-    photos.erase(photos.begin(), photos.begin() + kCalibrationPhotos);
-  }
-  return photos;
+std::vector<size_t> compared_photos(const PhotoSample& sample, int64_t n, bool scales) {
+  if (!scales) return range(0, std::min(sample.size(), static_cast<size_t>(n)));
+  const size_t all = std::min(sample.size(), sample_size(n));
+  return range(all >= 2 * kCalibrationPhotos ? kCalibrationPhotos : 0, all);
 }
 
 int64_t best_class(const Tensor& logits, size_t row, size_t rows) {
@@ -101,18 +105,30 @@ void keep_check(const PrecisionConfig& config, const ModelFile& low, const Preci
 
 }  // namespace
 
+double bf16_gain(const Device& device) {
+  if (device.backend().name() == "cpu") return 1;
+  return product_rate(device, DType::kBF16) / product_rate(device, DType::kF32);
+}
+
+bool worth_bf16(double gain) { return gain > kWorthIt; }
+
+bool needs_photos(const Model& model, const std::string& precision) {
+  if (has_scales(model)) return false;
+  return precision == "auto" || (precision.empty() ? declared_precision(model)
+                                                   : precision_named(precision)) != Precision::kF32;
+}
+
 Precision chosen_precision(const std::string& name, const Device& device, std::string& why) {
   if (name != "auto") return precision_named(name);
   if (device.backend().name() == "cpu") {
     why = "f32: the cpu backend has no faster arithmetic for less precision";
     return Precision::kF32;
   }
-  const double f32 = product_rate(device, DType::kF32),
-               reduced = product_rate(device, DType::kBF16);
-  const bool bf16 = reduced > kWorthIt * f32;
+  const double gain = bf16_gain(device);
+  const Precision p = worth_bf16(gain) ? Precision::kBF16 : Precision::kF32;
   why = fmt::format("{}: just now this machine computed {:.2f} times as fast in bf16 as in f32",
-                    bf16 ? "bf16" : "f32", reduced / f32);
-  return bf16 ? Precision::kBF16 : Precision::kF32;
+                    name_of(p), gain);
+  return p;
 }
 
 std::vector<std::string> features_of(const Model& model) {
@@ -125,33 +141,32 @@ std::vector<std::string> features_of(const Model& model) {
 }
 
 Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
-              const PhotoSet& set, const Preprocess& preprocess, const Device& device, Fs& fs,
-              Progress& progress) {
+              const PhotoSample& sample, const Device& device, Progress& progress) {
   Model low = model;
   if (precision != Precision::kInt8 || has_scales(model)) {
     declare_precision(low, precision, until);
     return low;
   }
   progress.say("measuring the scales of int8");
-  const Quantization q = quantize(model, calibration_batches(set, preprocess, fs), device,
-                                  {.until = until}, [&](const auto& text) { progress.say(text); });
+  const Quantization q = quantize(model, calibration_batches(sample), device, {.until = until},
+                                  [&](const auto& text) { progress.say(text); });
   progress.say(
       fmt::format("{} convolutions compute on bytes, {} stay f32", q.convolutions, q.kept.size()));
   return q.model;
 }
 
 PrecisionCheck compare_precision(const Model& f32, const Model& low,
-                                 const std::vector<std::string>& features, const PhotoSet& set,
-                                 const Preprocess& preprocess, int64_t photos, const Device& device,
-                                 Fs& fs, Progress& progress) {
+                                 const std::vector<std::string>& features,
+                                 const PhotoSample& sample, int64_t photos, const Device& device,
+                                 Progress& progress) {
   Model plain = f32;
   declare_precision(plain, Precision::kF32);
   BatchPlans high_plans = plans_of(plain, features, device);
   BatchPlans low_plans = plans_of(low, features, device);
-  const std::vector<size_t> chosen = compared_photos(set, photos, has_scales(low));
+  const std::vector<size_t> chosen = compared_photos(sample, photos, has_scales(low));
   PrecisionCheck check;
   progress.begin("comparing precisions", static_cast<int64_t>(chosen.size()), "photos");
-  for_each_batch(fs, set, chosen, preprocess, kRows, [&](const PhotoBatch& b) {
+  sample.read(chosen, kRows, [&](const PhotoBatch& b) {
     const std::vector<Tensor> x = high_plans.run({&b.inputs, 1}), y = low_plans.run({&b.inputs, 1});
     for (size_t r = 0; r < b.photos.size(); ++r) {
       double cosine = 0;
@@ -160,7 +175,7 @@ PrecisionCheck compare_precision(const Model& f32, const Model& low,
         cosine += mean_cosine({&one, 1}, {&other, 1}) / static_cast<double>(features.size());
       }
       check.add(best_class(x.back(), r, b.photos.size()), best_class(y.back(), r, b.photos.size()),
-                set.photos[b.photos[r]].label, cosine);
+                sample.labels[b.photos[r]], cosine);
     }
     progress.update(check.photos);
     return !progress.interrupted();
@@ -171,6 +186,13 @@ PrecisionCheck compare_precision(const Model& f32, const Model& low,
 
 ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, const PhotoSet& set,
                        const Device& device, Fs& fs, Progress& progress) {
+  const PhotoSample sample = sample_of(set, sample_size(config.photos), file.preprocess, fs);
+  return in_precision(file, config, sample, device, fs, progress);
+}
+
+ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
+                       const PhotoSample& sample, const Device& device, Fs& fs,
+                       Progress& progress) {
   std::string why;
   const Precision declared = declared_precision(file.model);
   const Precision p =
@@ -187,12 +209,13 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, con
     return low;
   }
   const std::vector<std::string> until = precision_until(file.model);
-  low.model = lowered(file.model, p, until, set, file.preprocess, device, fs, progress);
+  low.model = lowered(file.model, p, until, sample, device, progress);
   std::optional<PrecisionCheck> check = known_check(config, low, fs);
   if (!check) {
-    check = compare_precision(file.model, low.model, features_of(file.model), set, file.preprocess,
-                              config.photos, device, fs, progress);
-    if (!progress.interrupted()) keep_check(config, low, *check, fs);
+    check = compare_precision(file.model, low.model, features_of(file.model), sample, config.photos,
+                              device, progress);
+    if (progress.interrupted()) return low;
+    keep_check(config, low, *check, fs);
   }
   const std::string text = fmt::format("{}: {}", name_of(p), describe(*check, config.max_drop));
   if (judge(*check, config.max_drop) == PrecisionVerdict::kRefused) {

@@ -21,6 +21,19 @@ struct PrecisionConfig {
 
 inline constexpr size_t kCalibrationPhotos = 64;
 
+// How many photos a sample has for scales and a comparison of `photos`.
+inline size_t sample_size(int64_t photos) {
+  return kCalibrationPhotos + static_cast<size_t>(photos);
+}
+
+// Times as fast as in f32 that this device computes in bf16, measured just now; 1 where it has no
+// arithmetic of its own for that. And whether that is worth the precision.
+double bf16_gain(const Device& device);
+bool worth_bf16(double gain);
+
+// Whether in_precision() looks at photos for this.
+bool needs_photos(const Model& model, const std::string& precision);
+
 // What `name` means on this device; `why` says so for auto. Throws Error when there is none.
 Precision chosen_precision(const std::string& name, const Device& device, std::string& why);
 
@@ -28,21 +41,23 @@ Precision chosen_precision(const std::string& name, const Device& device, std::s
 std::vector<std::string> features_of(const Model& model);
 
 // `model` in `precision`, as far as `until` is computed ({}: all of it). int8: with scales measured
-// on photos of `set`; a model that has scales keeps them. Throws Error.
+// on the first photos of the sample; a model that has scales keeps them. Throws Error.
 Model lowered(const Model& model, Precision precision, const std::vector<std::string>& until,
-              const PhotoSet& set, const Preprocess& preprocess, const Device& device, Fs& fs,
-              Progress& progress);
+              const PhotoSample& sample, const Device& device, Progress& progress);
 
-// Both over the same photos of `set`; `features` are values that both have. Labels count where the
-// set has them and the model knows them.
+// Both over the same photos, at most `photos`; `features` are values that both have. Labels count
+// where the sample has them.
 PrecisionCheck compare_precision(const Model& f32, const Model& low,
-                                 const std::vector<std::string>& features, const PhotoSet& set,
-                                 const Preprocess& preprocess, int64_t photos, const Device& device,
-                                 Fs& fs, Progress& progress);
+                                 const std::vector<std::string>& features,
+                                 const PhotoSample& sample, int64_t photos, const Device& device,
+                                 Progress& progress);
 
 // What a job does before it begins: `file` in the precision asked for, or in the one it declares,
 // compared with f32 unless that was done before, which the cache knows. Says what it found. Throws
-// Error when the drop is beyond what is allowed.
+// Error when the drop is beyond what is allowed. Interrupted, it has compared nothing.
+ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
+                       const PhotoSample& sample, const Device& device, Fs& fs, Progress& progress);
+// The same with a sample of `set`.
 ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, const PhotoSet& set,
                        const Device& device, Fs& fs, Progress& progress);
 

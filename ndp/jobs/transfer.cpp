@@ -66,4 +66,17 @@ TransferModel with_whole(TransferModel t, Model whole, const Preprocess& preproc
   return t;
 }
 
+TransferModel with_extractor_of(TransferModel t, const Model& other, const Preprocess& preprocess) {
+  const std::vector<std::string> input = {t.whole.inputs[0].name};
+  Model before = extract(other, input, t.features);
+  Model behind = extract(t.whole, t.features, t.whole.outputs);
+  Model whole = t.whole;
+  whole.nodes = std::move(before.nodes);
+  whole.nodes.insert(whole.nodes.end(), behind.nodes.begin(), behind.nodes.end());
+  whole.initialisers = std::move(before.initialisers);
+  whole.initialisers.merge(behind.initialisers);
+  declare_precision(whole, declared_precision(other), t.features);
+  return with_whole(std::move(t), std::move(whole), preprocess);
+}
+
 }  // namespace ndtrain

@@ -30,4 +30,8 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
 // of t.whole. Cuts it anew.
 TransferModel with_whole(TransferModel t, Model whole, const Preprocess& preprocess);
 
+// The same with what `other` computes before the cut: a `whole` that was prepared alike, for other
+// classes perhaps, and then lowered.
+TransferModel with_extractor_of(TransferModel t, const Model& other, const Preprocess& preprocess);
+
 }  // namespace ndtrain

@@ -22,9 +22,8 @@ Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labe
                                    has_features() ? nullptr : with_plain_logits);
           },
           device, batch),
-      engine_(plans_, extractor_.preprocess, {.batch = batch}) {
-  const Graph g = bind(extractor_.model, 1);
-  for (const ValueId v : g.outputs()) types_.push_back(g.type(v));
+      engine_(plans_, extractor_.preprocess, {.batch = batch}),
+      types_(row_types_of(extractor_.model)) {
   for (const TensorType& t : types_) row_bytes_ += bytes_of_row(t);
   if (!head_) return;
   head_plans_ = std::make_unique<BatchPlans>(

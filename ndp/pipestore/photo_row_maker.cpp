@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/engine/crops.h"
+#include "ndp/jobs/low_precision.h"
 #include "ndp/store/coding.h"
 
 namespace ndtrain {
@@ -164,6 +166,28 @@ Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
   made.joules = energy_.take();
   return made;
 }
+
+Result<std::string> PhotoRowMaker::sample(std::span<const std::string> photos) {
+  if (!network_) return Status(Code::kCorrupt, "the job has a sample of photos and no model");
+  std::vector<size_t> all(photos.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  std::string rows;
+  Status bad;
+  network_->engine().run(
+      all, [](size_t) { return std::string("sample.jpg"); },
+      [&](size_t i) -> Result<std::string> { return photos[i]; },
+      [&](const Engine::Batch& batch) {
+        if (!batch.bad.empty()) bad = batch.bad.front().reason;
+        for (const std::string& row : network_->rows(batch.outputs, batch.items.size())) {
+          rows += row;
+        }
+        return bad.ok();
+      });
+  if (!bad.ok()) return bad;
+  return rows;
+}
+
+double PhotoRowMaker::bf16_gain() { return ndtrain::bf16_gain(devices_.get(false)); }
 
 size_t PhotoRowMaker::next_piece(size_t n) const {
   const bool small = config_.courtesy && config_.courtesy->give_way();

@@ -45,6 +45,8 @@ class PhotoRowMaker : public RowMaker {
   Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
                                 const std::string& head) override;
   Result<Made> make(std::span<const size_t> places) override;
+  Result<std::string> sample(std::span<const std::string> photos) override;
+  double bf16_gain() override;
   void give_up(uint64_t job) override { given_up_ = job; }
   void close() override;
 

@@ -53,6 +53,13 @@ class RowMaker {
                                         const std::string& head) = 0;
   // Rows of the job that was opened last, for photos of the inventory that was scanned last.
   virtual Result<Made> make(std::span<const size_t> places) = 0;
+  // Rows of the extractor of the job that was opened last, one after the other, for these photo
+  // files, which are in no inventory.
+  virtual Result<std::string> sample(std::span<const std::string> /*photos*/) {
+    return Status(Code::kUnsupported, "there is no extractor");
+  }
+  // Times as fast as in f32 that this store computes in bf16.
+  virtual double bf16_gain() { return 1; }
   // From any thread: what make() gives for this job is of no use any more, until open() begins it
   // again; it returns soon.
   virtual void give_up(uint64_t /*job*/) {}

@@ -91,6 +91,7 @@ class PipeStoreService {
   struct Prepared {
     std::shared_ptr<const StoreInventory> inventory;
     RowWork::RowSize row;
+    wire::Inventory about;  // what the job asks besides photos; in the first message
   };
 
   Time now() const { return setting_.clock.monotonic(); }
@@ -112,7 +113,9 @@ class PipeStoreService {
 
   void prepare(uint64_t id);
   void prepared(uint64_t id, const Result<Prepared>& result);
-  void send_inventory(const Job& job);
+  Result<Prepared> open(const wire::Job& ask, const std::string& extractor,
+                        const std::string& head);  // on the lane
+  void send_inventory(const Job& job, wire::Inventory about);
   void pump(uint64_t id);
   void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
   void swap_in();

@@ -1,6 +1,7 @@
 // The rows that a PipeStore makes for its jobs.
 #include <algorithm>
 
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/pipestore/service.h"
@@ -19,32 +20,39 @@ void PipeStoreService::prepare(uint64_t id) {
   const std::vector<Digest> models = models_of(job.ask);
   std::string paths[2];
   for (size_t i = 0; i < models.size(); ++i) paths[i] = shelf_.path(models[i]);
-  setting_.lanes.start(
-      0,
-      [this, id, serial = job.serial, ask = job.ask, extractor = paths[0],
-       head = paths[1]]() -> Continuation {
-        Result<Prepared> result = Status(Code::kIo, "nothing was tried");
-        try {
-          Result<StoreInventory> inventory = setting_.maker.scan();
-          if (inventory.ok()) {
-            const auto row = setting_.maker.open(ask, extractor, head);
-            if (row.ok()) {
-              result = Prepared{std::make_shared<StoreInventory>(std::move(*inventory)), *row};
-            } else {
-              result = row.status();
-            }
-          } else {
-            result = inventory.status();
-          }
-        } catch (const FsyncFailed&) {
-          throw;
-        } catch (const std::exception& e) {
-          result = Status(Code::kIo, e.what());
-        }
-        return [this, id, serial, result = std::move(result)] {
-          if (is_current(id, serial)) prepared(id, result);
-        };
-      });
+  setting_.lanes.start(0,
+                       [this, id, serial = job.serial, ask = job.ask, extractor = paths[0],
+                        head = paths[1]]() -> Continuation {
+                         Result<Prepared> result = Status(Code::kIo, "nothing was tried");
+                         try {
+                           result = open(ask, extractor, head);
+                         } catch (const FsyncFailed&) {
+                           throw;
+                         } catch (const std::exception& e) {
+                           result = Status(Code::kIo, e.what());
+                         }
+                         return [this, id, serial, result = std::move(result)] {
+                           if (is_current(id, serial)) prepared(id, result);
+                         };
+                       });
+}
+
+Result<PipeStoreService::Prepared> PipeStoreService::open(const wire::Job& ask,
+                                                          const std::string& extractor,
+                                                          const std::string& head) {
+  Result<StoreInventory> inventory = setting_.maker.scan();
+  if (!inventory.ok()) return inventory.status();
+  const Result<RowWork::RowSize> row = setting_.maker.open(ask, extractor, head);
+  if (!row.ok()) return row.status();
+  Prepared prepared{std::make_shared<StoreInventory>(std::move(*inventory)), *row, {}};
+  if (ask.with_gain()) prepared.about.set_bf16_gain(setting_.maker.bf16_gain());
+  if (ask.sample().empty()) return prepared;
+  const std::vector<std::string> photos(ask.sample().begin(), ask.sample().end());
+  Result<std::string> sample = setting_.maker.sample(photos);
+  if (!sample.ok()) return sample.status();
+  prepared.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
+  prepared.about.set_sample(std::move(*sample));
+  return prepared;
 }
 
 void PipeStoreService::prepared(uint64_t id, const Result<Prepared>& result) {
@@ -54,13 +62,19 @@ void PipeStoreService::prepared(uint64_t id, const Result<Prepared>& result) {
   job.inventory = result->inventory;
   job.work =
       std::make_unique<RowWork>(id, job.inventory->photos.size(), result->row, session_.window());
-  send_inventory(job);
+  send_inventory(job, result->about);
 }
 
-void PipeStoreService::send_inventory(const Job& job) {
+void PipeStoreService::send_inventory(const Job& job, wire::Inventory about) {
   std::map<std::string, uint32_t> names;
   const std::vector<StorePhoto>& photos = job.inventory->photos;
   size_t at = 0;
+  if (about.ByteSizeLong() > 0) {
+    wire::FromStore m;
+    about.set_job(job.ask.job());
+    *m.mutable_inventory() = std::move(about);
+    answer(job, std::move(m));
+  }
   do {
     wire::FromStore m;
     wire::Inventory& i = *m.mutable_inventory();

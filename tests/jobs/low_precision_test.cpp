@@ -126,8 +126,10 @@ TEST_F(LowPrecision, AutoIsF32WhereLessIsNotFaster) {
 TEST_F(LowPrecision, AQuantisedModelIsNotPutIntoAnother) {
   NoProgress quiet;
   ModelFile file = load_model(real_fs(), at("base.onnx"));
-  file.model = lowered(file.model, Precision::kInt8, features_of(file.model), some_photos(),
-                       file.preprocess, device_, real_fs(), quiet);
+  const PhotoSet set = some_photos();
+  file.model =
+      lowered(file.model, Precision::kInt8, features_of(file.model),
+              sample_of(set, kCalibrationPhotos, file.preprocess, real_fs()), device_, quiet);
   save_model(real_fs(), at("int8.onnx"), file);
   const ModelFile again = load_model(real_fs(), at("int8.onnx"));
   EXPECT_EQ(again.id(), file.id());

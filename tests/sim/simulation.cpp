@@ -20,7 +20,6 @@ JobSpec spec_of(const Digest& model, bool allow_missing) {
   spec.stores = Collection::kStores;
   spec.store_timeout = kStoreTimeout;
   spec.allow_missing = allow_missing;
-  spec.deterministic = true;
   spec.seed = 7;
   spec.runs = 2;
   spec.trainer = {.epochs = 2, .batch = 32, .schedule = {.lr = 0.05}, .seed = 7};

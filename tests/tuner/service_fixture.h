@@ -21,9 +21,12 @@ struct Links final : LinkServer {
 
 // Asks for rows that nobody sends here.
 struct NoWork final : JobWork, RowSink {
-  NoWork(int& alive, int& away) : alive_(alive), away_(away) { ++alive_; }
+  NoWork(int& alive, int& away, std::vector<TensorType> features)
+      : alive_(alive), away_(away), features_(std::move(features)) {
+    ++alive_;
+  }
   ~NoWork() override { --alive_; }
-  JobQuestion prepare() override { return {.row_bytes = 4}; }
+  JobQuestion prepare() override { return {.row_bytes = 4, .features = features_}; }
   RowSink& sink() override { return *this; }
   void manifest(const Manifest&, const std::vector<std::string>&) override {}
   bool run(uint32_t) override { return true; }
@@ -39,6 +42,7 @@ struct NoWork final : JobWork, RowSink {
     return std::vector<Intake::BadRow>();
   }
   int &alive_, &away_;
+  std::vector<TensorType> features_;
 };
 struct NoWorks final : JobWorks {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
@@ -47,20 +51,22 @@ struct NoWorks final : JobWorks {
       --makers_away;
       throw SinkAway("the database restarts");
     }
-    return std::make_unique<NoWork>(alive, away);
+    return std::make_unique<NoWork>(alive, away, features);
   }
   int alive = 0;
   int away = 0;         // so often the sink cannot be reached
   int makers_away = 0;  // and so often what a job needs to begin
+  std::vector<TensorType> features = {};
 };
 
 class ServiceTest : public ::testing::Test {
  protected:
-  void greet(LinkId link, const std::string& store) {
+  void greet(LinkId link, const std::string& store, const std::string& numerics = "") {
     service_.handle({link, LinkOpened{"a host", ""}});
     wire::FromStore hello;
     hello.mutable_hello()->add_protocols(kProtocols[0]);
     hello.mutable_hello()->set_store(store);
+    hello.mutable_hello()->set_numerics(numerics);
     service_.handle({link, hello});
   }
   void say(LinkId link, wire::FromStore m) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/log.h"
+#include "ndp/engine/network_input.h"
 
 namespace ndtrain {
 namespace {
@@ -40,23 +41,23 @@ Engine::Crops CropCache::with(const std::function<const Digest&(size_t)>& digest
 
 std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preprocess,
                                 std::span<const std::string_view> crops) {
-  const int64_t side = preprocess.img_size;
+  send_bytes_where_faster(extractor, preprocess);
   const auto n = static_cast<int64_t>(crops.size());
-  Tensor input({DType::kF32, preprocess.layout == Layout::kNchw ? Shape{n, 3, side, side}
-                                                                : Shape{n, side, side, 3}});
-  float* rows = input.mutable_as<float>().data();
+  NetworkInput input(preprocess, extractor.reads_photos());
+  input.resize(n);
   shared_threads().parallel_for(n, 1, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (crops[i].size() != preprocess.values()) {
-        throw Error("a crop of ", crops[i].size(), " bytes; the network sees ",
-                    preprocess.values());
+    for (int64_t i = begin; i < end; ++i) {
+      const std::string_view crop = crops[static_cast<size_t>(i)];
+      if (crop.size() != preprocess.values()) {
+        throw Error("a crop of ", crop.size(), " bytes; the network sees ", preprocess.values());
       }
       Image image(preprocess.img_size, preprocess.img_size);
-      std::ranges::copy(crops[i], image.rgb.begin());
-      normalize(image, preprocess, rows + i * preprocess.values());
+      std::ranges::copy(crop, image.rgb.begin());
+      input.put(i, image);
     }
   });
-  return extractor.run({&input, 1});
+  const Tensor rows = input.first(n);
+  return extractor.run({&rows, 1});
 }
 
 }  // namespace ndtrain

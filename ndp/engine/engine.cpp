@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "ndp/engine/network_input.h"
 #include "ndp/engine/ring.h"
 #include "ndp/photos/verdict.h"
 
@@ -25,16 +26,10 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-Status normalize_timed(const Image& crop, const Preprocess& preprocess, float* to,
-                       PhotoCost& cost) {
-  const Stopwatch watch;
-  normalize(crop, preprocess, to);
-  cost.normalise_s += watch.seconds();
-  return {};
-}
-
 // One buffer of the ring: owned by exactly one stage at a time.
 struct Slot {
+  Slot(const Preprocess& preprocess, bool bytes) : input(preprocess, bytes) {}
+
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
   std::vector<Image> crops;    // by place: what was kept,
@@ -43,17 +38,17 @@ struct Slot {
   std::vector<PhotoCost> costs;
   std::vector<size_t> good;  // items whose rows are in `input`, in order
   std::vector<BadPhoto> bad;
-  Tensor input;
+  NetworkInput input;
 };
 using SlotPtr = std::unique_ptr<Slot>;
 
 class Pipeline {
  public:
-  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring,
+  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring, bool bytes,
            const std::function<std::string(size_t)>& name, const Engine::Open& open,
            const Engine::Crops* crops)
       : preprocess_(preprocess), growth_(growth), name_(name), open_(open), crops_(crops) {
-    for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>());
+    for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, bytes));
   }
 
   void start(std::span<const size_t> items) {
@@ -138,15 +133,12 @@ class Pipeline {
 
   void preprocess_slot(Slot& s) {
     const size_t n = s.items.size();
-    const size_t values = preprocess_.values();
-    const Shape shape = input_shape(static_cast<int64_t>(n));
-    if (s.input.shape() != shape || !s.input.defined()) s.input = Tensor({DType::kF32, shape});
+    s.input.resize(static_cast<int64_t>(n));
     s.status.assign(n, Status());
     s.costs.assign(n, {});
-    float* rows = s.input.mutable_as<float>().data();
     shared_threads().parallel_for(static_cast<int64_t>(n), 1, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-        s.status[i] = preprocess_one(s, i, rows + i * values);
+        s.status[i] = preprocess_one(s, i);
       }
     });
     s.good.clear();
@@ -156,24 +148,26 @@ class Pipeline {
         s.bad.push_back({s.items[i], s.status[i]});
         continue;
       }
-      if (s.good.size() != i) std::copy_n(rows + i * values, values, rows + s.good.size() * values);
+      s.input.copy(static_cast<int64_t>(i), static_cast<int64_t>(s.good.size()));
       s.good.push_back(s.items[i]);
     }
   }
 
-  Status preprocess_one(Slot& s, size_t i, float* to) {
+  Status preprocess_one(Slot& s, size_t i) {
     PhotoCost& cost = s.costs[i];
-    if (s.has_crop[i]) return normalize_timed(s.crops[i], preprocess_, to, cost);
+    if (s.has_crop[i]) return put_timed(s, i, s.crops[i]);
     if (!s.files[i].ok()) return s.files[i].status();
     const Result<Image> crop = crop_photo(name_(s.items[i]), *s.files[i], preprocess_, cost);
     if (!crop.ok()) return crop.status();
     if (crops_) crops_->keep(s.items[i], *crop);
-    return normalize_timed(*crop, preprocess_, to, cost);
+    return put_timed(s, i, *crop);
   }
 
-  Shape input_shape(int64_t n) const {
-    const int64_t side = preprocess_.img_size;
-    return preprocess_.layout == Layout::kNchw ? Shape{n, 3, side, side} : Shape{n, side, side, 3};
+  static Status put_timed(Slot& s, size_t i, const Image& crop) {
+    const Stopwatch watch;
+    s.input.put(static_cast<int64_t>(i), crop);
+    s.costs[i].normalise_s += watch.seconds();
+    return {};
   }
 
   const Preprocess& preprocess_;
@@ -186,15 +180,6 @@ class Pipeline {
   std::exception_ptr failure_;
   std::vector<std::jthread> threads_;
 };
-
-// The first n rows of a tensor.
-Tensor first_rows(const Tensor& t, size_t n) {
-  if (static_cast<size_t>(t.shape()[0]) == n) return t;
-  Tensor rows({t.type().dtype, t.shape().with(0, static_cast<int64_t>(n))});
-  std::copy_n(static_cast<const std::byte*>(t.data()), rows.bytes(),
-              static_cast<std::byte*>(rows.mutable_data()));
-  return rows;
-}
 
 }  // namespace
 
@@ -218,7 +203,11 @@ Result<Image> crop_photo(const std::string& name, std::string_view file,
 Status preprocess_photo(const std::string& name, std::string_view file,
                         const Preprocess& preprocess, float* out, PhotoCost& cost) {
   const Result<Image> image = crop_photo(name, file, preprocess, cost);
-  return image.ok() ? normalize_timed(*image, preprocess, out, cost) : image.status();
+  if (!image.ok()) return image.status();
+  const Stopwatch watch;
+  normalize(*image, preprocess, out);
+  cost.normalise_s += watch.seconds();
+  return {};
 }
 
 Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
@@ -233,6 +222,7 @@ Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions optio
     throw Error("engine: a batch of ", options_.batch, " and a ring of ", options_.ring,
                 " buffers");
   }
+  send_bytes_where_faster(extractor_, preprocess_);
 }
 
 EngineStats Engine::run(std::span<const size_t> items,
@@ -242,14 +232,15 @@ EngineStats Engine::run(std::span<const size_t> items,
   EngineStats stats;
   double infer_s = 0;
   {
-    Pipeline pipeline(preprocess_, growth_, options_.ring, name, open, crops);
+    Pipeline pipeline(preprocess_, growth_, options_.ring, extractor_.reads_photos(), name, open,
+                      crops);
     pipeline.start(items);
     while (std::optional<SlotPtr> slot = pipeline.next()) {
       Slot& s = **slot;
       std::vector<Tensor> outputs;
       if (!s.good.empty()) {
         const Stopwatch watch;
-        const Tensor input = first_rows(s.input, s.good.size());
+        const Tensor input = s.input.first(static_cast<int64_t>(s.good.size()));
         outputs = extractor_.run({&input, 1});
         const double took = watch.seconds();
         growth_.took(static_cast<int64_t>(s.good.size()), took);

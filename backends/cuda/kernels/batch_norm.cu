@@ -145,10 +145,10 @@ struct Parameters {
 template <typename W>
 __global__ void factors_given(BatchNorm b, Parameters p, Factors<W> f) {
   for (int64_t c = first_index(); c < b.channels; c += all_threads()) {
-    const W var = load<W>(p.var, b.running, c);
-    f.mean[c] = load<W>(p.mean, b.running, c);
-    f.factor[c] = load<W>(p.scale, b.affine, c) / std::sqrt(var + static_cast<W>(b.epsilon));
-    f.shift[c] = load<W>(p.bias, b.affine, c);
+    const W var = load_float<W>(p.var, b.running, c);
+    f.mean[c] = load_float<W>(p.mean, b.running, c);
+    f.factor[c] = load_float<W>(p.scale, b.affine, c) / std::sqrt(var + static_cast<W>(b.epsilon));
+    f.shift[c] = load_float<W>(p.bias, b.affine, c);
   }
 }
 
@@ -161,11 +161,11 @@ __global__ void factors_taken(BatchNorm b, Channels s, const Moments<W>* states,
     const W var = m.squares / m.n, r = W(1) / std::sqrt(var + static_cast<W>(b.epsilon));
     const int64_t a = c % b.affine_period;
     f.mean[c] = m.mean;
-    f.factor[c] = p.scale ? load<W>(p.scale, b.affine, a) * r : r;
-    f.shift[c] = p.bias ? load<W>(p.bias, b.affine, a) : W(0);
+    f.factor[c] = p.scale ? load_float<W>(p.scale, b.affine, a) * r : r;
+    f.shift[c] = p.bias ? load_float<W>(p.bias, b.affine, a) : W(0);
     const auto move = [&](const void* from, void* to, W batch) {
-      const W old = load<W>(from, b.running, c);
-      store(to, b.running, c, momentum * old + (W(1) - momentum) * batch);
+      const W old = load_float<W>(from, b.running, c);
+      store_float(to, b.running, c, momentum * old + (W(1) - momentum) * batch);
     };
     if (p.new_mean) move(p.mean, p.new_mean, m.mean);
     if (p.new_var) move(p.var, p.new_var, var);
@@ -179,11 +179,11 @@ __global__ void factors_of_gradient(BatchNorm b, Channels s, const Sums<W>* stat
   for (int64_t c = first_index(); c < b.channels; c += all_threads()) {
     const Sums<W> sums = joined(s, states, c);
     const W r = f.factor[c], n = static_cast<W>(s.count), slope = r * sums.dscale;
-    f.factor[c] = load<W>(scale, b.affine, c) * r;
+    f.factor[c] = load_float<W>(scale, b.affine, c) * r;
     f.shift[c] = sums.dbias / n;
     f.slope[c] = r * slope / n;
-    store(dscale, b.affine, c, slope);
-    store(dbias, b.affine, c, sums.dbias);
+    store_float(dscale, b.affine, c, slope);
+    store_float(dbias, b.affine, c, sums.dbias);
   }
 }
 

@@ -49,17 +49,19 @@ struct Greater {  // NaN is never the greater one
 // Longer ones are folded by a whole block.
 inline constexpr int64_t kLongRow = 1024;
 
-// The threads that share a row: a warp or, where kWide, a whole block.
-template <typename W, bool kWide>
+// The threads that share a row: a warp or, where `wide`, a whole block.
+template <typename W>
 struct Team {
   W (&shared)[kWarps];
+  bool wide;
 
-  NDT_DEVICE static int64_t size() { return kWide ? kBlockThreads : kLanes; }
-  NDT_DEVICE static int64_t self() { return first_index() % size(); }
+  NDT_DEVICE int size() const { return wide ? kBlockThreads : kLanes; }
+  NDT_DEVICE int self() const { return static_cast<int>(threadIdx.x) % size(); }
+  NDT_DEVICE int64_t first_row() const { return first_index() / size(); }
+  NDT_DEVICE int64_t teams() const { return all_threads() / size(); }
   template <typename F>
   NDT_DEVICE W fold(W x, F f) const {
-    if constexpr (kWide) return fold_block(x, f, shared);
-    return fold_warp(x, f);
+    return wide ? fold_block(x, f, shared) : fold_warp(x, f);
   }
   template <typename F>
   NDT_DEVICE W sum(int64_t n, F term) const {
@@ -79,15 +81,11 @@ struct Team {
   }
 };
 
-// Calls f with whether a row of this length is for a block, as a constant.
-template <typename F>
-void for_team(int64_t length, F f) {
-  if (length > kLongRow) return f(std::true_type{});
-  f(std::false_type{});
-}
+__host__ NDT_DEVICE bool wide_for(int64_t length) { return length > kLongRow; }
 
-inline Extent rows_extent(int64_t rows, bool wide) {
-  return {extent_for(rows * (wide ? kBlockThreads : kLanes)).grid, kBlockThreads};
+inline Extent rows_extent(int64_t rows, int64_t length) {
+  const int64_t threads = wide_for(length) ? kBlockThreads : kLanes;
+  return {extent_for(rows * threads).grid, kBlockThreads};
 }
 
 }  // namespace ndtrain::cuda

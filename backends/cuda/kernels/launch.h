@@ -13,10 +13,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-
-#include "backends/cuda/check.h"
+#include <string_view>
 
 namespace ndtrain::cuda {
+
+// As in check.h, whose libraries kernels need not know.
+void check(cudaError_t error, std::string_view what);
 
 struct Extent {
   unsigned grid = 1, block = 256;

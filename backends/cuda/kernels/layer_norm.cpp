@@ -30,6 +30,9 @@ LayerNorm layer_norm_of(const Node& node, const ndt_tensor_type& x,
       if (d >= axis) steps[static_cast<size_t>(d - axis)].in[k] = step;
     }
   }
+  if (!l.has_types()) {
+    unsupported("its scale is ", name_of(l.affine), " where x is ", name_of(l.t));
+  }
   l.row = walk(std::move(steps));
   return l;
 }

@@ -14,6 +14,8 @@ struct LayerNorm {
   Walk row;
   ndt_dtype statistics[2] = {};  // of the outputs mean and 1 / deviation; NDT_ABSENT: not wanted
 
+  bool has_types() const;  // affine is t, or f32 and t is of 16 bits: no others have kernels
+
   // `bias` may be null. y may lie over x.
   void forward(const void* x, const void* scale, const void* bias, void* y,
                void* const (&wanted)[2], cudaStream_t stream) const;

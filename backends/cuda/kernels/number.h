@@ -144,6 +144,35 @@ NDT_DEVICE void store(void* data, ndt_dtype t, int64_t i, W x) {
   }
 }
 
+// The same for float dtypes.
+template <typename W>
+NDT_DEVICE W load_float(const void* data, ndt_dtype t, int64_t i) {
+  switch (t) {
+    case NDT_F16:
+      return load_as<W, F16>(data, i);
+    case NDT_BF16:
+      return load_as<W, BF16>(data, i);
+    case NDT_F64:
+      return load_as<W, double>(data, i);
+    default:
+      return load_as<W, float>(data, i);
+  }
+}
+
+template <typename W>
+NDT_DEVICE void store_float(void* data, ndt_dtype t, int64_t i, W x) {
+  switch (t) {
+    case NDT_F16:
+      return store_as<F16>(data, i, x);
+    case NDT_BF16:
+      return store_as<BF16>(data, i, x);
+    case NDT_F64:
+      return store_as<double>(data, i, x);
+    default:
+      return store_as<float>(data, i, x);
+  }
+}
+
 // Which W a dtype is computed in.
 enum class Class { kFloat, kDouble, kSigned, kUnsigned };
 

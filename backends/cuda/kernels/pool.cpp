@@ -14,6 +14,13 @@ Planes planes_of(const ndt_tensor_type& t) {
   return p;
 }
 
+// Positions, and what a window reaches beyond them, are to have 32 bits.
+int small(int64_t extent, int64_t least) {
+  if (extent < least) invalid("a kernel, stride, dilation or pad is ", extent);
+  if (extent > std::numeric_limits<int>::max() / 4) unsupported("extents of ", extent);
+  return static_cast<int>(extent);
+}
+
 // x or dx, and y or dy.
 Pool pool_of(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& y) {
   const int rank = x.rank - 2;
@@ -28,23 +35,22 @@ Pool pool_of(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& 
     invalid("x ", describe(x), " and y ", describe(y), " differ in planes");
   }
   Pool p{.images = x.dims[0],
-         .channels = x.dims[1],
+         .channels = small(x.dims[1], 0),
          .x = planes_of(x),
          .y = planes_of(y),
          .t = x.dtype};
   for (size_t d = 0; d < n; ++d) {
     const size_t s = 3 - n + d;
-    p.in[s] = x.dims[2 + d];
-    p.out[s] = y.dims[2 + d];
-    p.kernel[s] = kernel[d];
-    p.stride[s] = strides[d];
-    p.dilation[s] = dilations[d];
-    p.begin[s] = pads[d];
-    p.end[s] = pads[n + d];
-    if (p.kernel[s] < 1 || p.stride[s] < 1 || p.dilation[s] < 1 || p.begin[s] < 0) {
-      invalid("kernel, stride, dilation or pad of dim ", d, " is out of range");
-    }
+    p.in[s] = small(x.dims[2 + d], 0);
+    p.out[s] = small(y.dims[2 + d], 0);
+    p.kernel[s] = small(kernel[d], 1);
+    p.stride[s] = small(strides[d], 1);
+    p.dilation[s] = small(dilations[d], 1);
+    p.begin[s] = small(pads[d], 0);
+    p.end[s] = small(pads[n + d], 0);
   }
+  small(p.in_plane(), 0);
+  small(p.out_plane(), 0);
   if (node.has_attr("count_include_pad")) p.count_pad = node.i("count_include_pad") != 0;
   if (node.has_attr("storage_order")) p.by_columns = node.i("storage_order") != 0;
   return p;
@@ -74,9 +80,6 @@ std::unique_ptr<Kernel> prepare_max_pool_grad(ndt_device&, const Node& node) {
   const Pool p = pool_of(node, node.in(1), node.in(0));
   check_float(node.in(0));
   if (!lie_alike(node.in(1), node.out())) unsupported("its input and output do not lie alike");
-  if (p.in[0] * p.in[1] * p.in[2] > std::numeric_limits<int32_t>::max()) {
-    unsupported("planes of ", p.in[0] * p.in[1] * p.in[2], " cells");
-  }
   auto k = kernel([p](ndt_stream& stream, const void* const* in, void* const* out, void* work) {
     p.maximum_gradient(in[0], in[1], work, out[0], stream.stream);
   });

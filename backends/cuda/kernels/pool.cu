@@ -14,7 +14,8 @@ struct Grid {
 };
 
 struct Cell {
-  int64_t image, channel, at[3];
+  int64_t image, channel;
+  int at[3];
 
   NDT_DEVICE int64_t in(const Planes& t) const {
     return image * t.image + channel * t.channel + at[0] * t.cell[0] + at[1] * t.cell[1] +
@@ -33,7 +34,7 @@ template <int kSize>
 NDT_DEVICE Cell cell_of(const Grid& g, int64_t i) {
   Cell c;
   if (g.channels_inner) c.channel = take(g.channels, i) * kSize;
-  for (int d = 2; d >= 0; --d) c.at[d] = take(g.cell[d], i);
+  for (int d = 2; d >= 0; --d) c.at[d] = static_cast<int>(take(g.cell[d], i));
   if (!g.channels_inner) c.channel = take(g.channels, i);
   c.image = i;
   return c;
@@ -43,14 +44,14 @@ NDT_DEVICE Cell cell_of(const Grid& g, int64_t i) {
 // in row-major order.
 template <typename F>
 NDT_DEVICE void for_cells(const Pool& p, const Cell& o, F f) {
-  int64_t z = o.at[0] * p.stride[0] - p.begin[0];
-  for (int64_t kz = 0; kz < p.kernel[0]; ++kz, z += p.dilation[0]) {
+  int z = o.at[0] * p.stride[0] - p.begin[0];
+  for (int kz = 0; kz < p.kernel[0]; ++kz, z += p.dilation[0]) {
     if (z < 0 || z >= p.in[0]) continue;
-    int64_t y = o.at[1] * p.stride[1] - p.begin[1];
-    for (int64_t ky = 0; ky < p.kernel[1]; ++ky, y += p.dilation[1]) {
+    int y = o.at[1] * p.stride[1] - p.begin[1];
+    for (int ky = 0; ky < p.kernel[1]; ++ky, y += p.dilation[1]) {
       if (y < 0 || y >= p.in[1]) continue;
-      int64_t x = o.at[2] * p.stride[2] - p.begin[2];
-      for (int64_t kx = 0; kx < p.kernel[2]; ++kx, x += p.dilation[2]) {
+      int x = o.at[2] * p.stride[2] - p.begin[2];
+      for (int kx = 0; kx < p.kernel[2]; ++kx, x += p.dilation[2]) {
         if (x < 0 || x >= p.in[2]) continue;
         f((z * p.in[1] + y) * p.in[2] + x, z * p.x.cell[0] + y * p.x.cell[1] + x * p.x.cell[2]);
       }
@@ -62,16 +63,16 @@ NDT_DEVICE void for_cells(const Pool& p, const Cell& o, F f) {
 template <typename F>
 NDT_DEVICE void for_windows(const Pool& p, const Cell& c, F f) {
   Cell o = c;
-  const auto output = [&](int d, int64_t k) {
-    const int64_t at = c.at[d] + p.begin[d] - k * p.dilation[d];
+  const auto output = [&](int d, int k) {
+    const int at = c.at[d] + p.begin[d] - k * p.dilation[d];
     o.at[d] = at / p.stride[d];
     return at >= 0 && at % p.stride[d] == 0 && o.at[d] < p.out[d];
   };
-  for (int64_t kz = p.kernel[0]; kz-- > 0;) {
+  for (int kz = p.kernel[0]; kz-- > 0;) {
     if (!output(0, kz)) continue;
-    for (int64_t ky = p.kernel[1]; ky-- > 0;) {
+    for (int ky = p.kernel[1]; ky-- > 0;) {
       if (!output(1, ky)) continue;
-      for (int64_t kx = p.kernel[2]; kx-- > 0;) {
+      for (int kx = p.kernel[2]; kx-- > 0;) {
         if (output(2, kx)) f(o);
       }
     }
@@ -79,13 +80,13 @@ NDT_DEVICE void for_windows(const Pool& p, const Cell& c, F f) {
 }
 
 // What the average of output `o` divides by.
-NDT_DEVICE int64_t cells_counted(const Pool& p, const Cell& o) {
-  int64_t n = 1;
+NDT_DEVICE int cells_counted(const Pool& p, const Cell& o) {
+  int n = 1;
   for (int d = 0; d < 3; ++d) {
-    const int64_t low = p.count_pad ? -p.begin[d] : 0;
-    const int64_t high = p.in[d] + (p.count_pad ? p.end[d] : 0);
-    int64_t inside = 0, at = o.at[d] * p.stride[d] - p.begin[d];
-    for (int64_t k = 0; k < p.kernel[d]; ++k, at += p.dilation[d]) {
+    const int low = p.count_pad ? -p.begin[d] : 0;
+    const int high = p.in[d] + (p.count_pad ? p.end[d] : 0);
+    int inside = 0, at = o.at[d] * p.stride[d] - p.begin[d];
+    for (int k = 0; k < p.kernel[d]; ++k, at += p.dilation[d]) {
       inside += at >= low && at < high ? 1 : 0;
     }
     n *= inside;
@@ -110,7 +111,7 @@ __global__ void maxima(Grid g, const T* data, T* to) {
     const T* from = data + o.image * g.p.x.image + o.channel * g.p.x.channel;
     Wide<T> top[kSize];
     for_each_lane<kSize>([&](int j) { top[j] = lowest<T>(); });
-    for_cells(g.p, o, [&](int64_t, int64_t at) {
+    for_cells(g.p, o, [&](int, int64_t at) {
       const Elements v = *reinterpret_cast<const Elements*>(from + at);
       for_each_lane<kSize>([&](int j) {
         const Wide<T> x = widen(v.at[j]);
@@ -130,7 +131,7 @@ __global__ void averages(Grid g, const T* data, T* to) {
     const Cell o = cell_of<kSize>(g, i);
     const T* from = data + o.image * g.p.x.image + o.channel * g.p.x.channel;
     Wide<T> sum[kSize] = {};
-    for_cells(g.p, o, [&](int64_t, int64_t at) {
+    for_cells(g.p, o, [&](int, int64_t at) {
       const Elements v = *reinterpret_cast<const Elements*>(from + at);
       for_each_lane<kSize>([&](int j) { sum[j] += widen(v.at[j]); });
     });
@@ -143,25 +144,25 @@ __global__ void averages(Grid g, const T* data, T* to) {
 
 // The cell of a window's first maximum in its plane, -1 if none is above the lowest.
 template <typename T>
-NDT_DEVICE int64_t first_maximum(const Pool& p, const Cell& o, const T* data) {
+NDT_DEVICE int first_maximum(const Pool& p, const Cell& o, const T* data) {
   const T* from = data + o.image * p.x.image + o.channel * p.x.channel;
   Wide<T> top = lowest<T>();
-  int64_t first = -1;
-  for_cells(p, o, [&](int64_t cell, int64_t at) {
+  int first = -1;
+  for_cells(p, o, [&](int cell, int64_t at) {
     const Wide<T> x = widen(from[at]);
     if (x > top || (std::is_integral<T>::value && first < 0)) top = x, first = cell;
   });
   return first;
 }
 
-NDT_DEVICE int64_t row_major(const Pool& p, const int64_t (&extent)[3], const Cell& c) {
+NDT_DEVICE int64_t row_major(const Pool& p, const int (&extent)[3], const Cell& c) {
   const int64_t plane = c.image * p.channels + c.channel;
   return ((plane * extent[0] + c.at[0]) * extent[1] + c.at[1]) * extent[2] + c.at[2];
 }
 
 // The flat position of a cell of a plane when its first spatial dim is the innermost.
-NDT_DEVICE int64_t column_major(const Pool& p, int64_t i) {
-  const int64_t x = i % p.in[2], y = i / p.in[2] % p.in[1], z = i / p.in[2] / p.in[1];
+NDT_DEVICE int column_major(const Pool& p, int i) {
+  const int x = i % p.in[2], y = i / p.in[2] % p.in[1], z = i / p.in[2] / p.in[1];
   return (x * p.in[1] + y) * p.in[0] + z;
 }
 
@@ -170,9 +171,10 @@ __global__ void maximum_indices(Grid g, const T* data, int64_t* indices) {
   const Pool& p = g.p;
   for (int64_t i = first_index(); i < g.count; i += all_threads()) {
     const Cell o = cell_of<1>(g, i);
-    const int64_t first = first_maximum(p, o, data), cells = p.in[0] * p.in[1] * p.in[2];
-    const int64_t cell = p.by_columns && first >= 0 ? column_major(p, first) : first;
-    indices[o.in(p.positions)] = first < 0 ? 0 : (o.image * p.channels + o.channel) * cells + cell;
+    const int first = first_maximum(p, o, data);
+    const int cell = p.by_columns && first >= 0 ? column_major(p, first) : first;
+    indices[o.in(p.positions)] =
+        first < 0 ? 0 : (o.image * p.channels + o.channel) * p.in_plane() + cell;
   }
 }
 
@@ -181,7 +183,7 @@ template <typename T>
 __global__ void maximum_cells(Grid g, const T* data, int32_t* cells) {
   for (int64_t i = first_index(); i < g.count; i += all_threads()) {
     const Cell o = cell_of<1>(g, i);
-    cells[row_major(g.p, g.p.out, o)] = static_cast<int32_t>(first_maximum(g.p, o, data));
+    cells[row_major(g.p, g.p.out, o)] = first_maximum(g.p, o, data);
   }
 }
 
@@ -190,7 +192,7 @@ __global__ void maximum_gradients(Grid g, const T* dy, const int32_t* cells, T* 
   const Pool& p = g.p;
   for (int64_t i = first_index(); i < g.count; i += all_threads()) {
     const Cell c = cell_of<1>(g, i);
-    const int64_t self = (c.at[0] * p.in[1] + c.at[1]) * p.in[2] + c.at[2];
+    const int self = (c.at[0] * p.in[1] + c.at[1]) * p.in[2] + c.at[2];
     Wide<T> sum = 0;
     for_windows(p, c, [&](const Cell& o) {
       if (cells[row_major(p, p.out, o)] == self) sum += widen(dy[o.in(p.y)]);
@@ -212,7 +214,7 @@ __global__ void average_gradients(Grid g, const T* dy, T* dx) {
 }
 
 // Over the cells of extents `of`, in vectors of `size` channels.
-Grid grid_of(const Pool& p, const int64_t (&of)[3], int64_t size) {
+Grid grid_of(const Pool& p, const int (&of)[3], int size) {
   const bool inner = p.x.channel == 1 && p.y.channel == 1;
   Grid g{p, Divisor(p.channels / size), {}, inner, p.images * (p.channels / size)};
   for (int d = 0; d < 3; ++d) {
@@ -231,7 +233,7 @@ bool in_vectors(const Planes& t, int64_t size) {
 // Calls f with how many channels are taken at once.
 template <typename T, typename F>
 void for_vector(const Pool& p, F f) {
-  constexpr int kSize = kVectorSize<T>;
+  constexpr int kSize = std::is_same<T, double>::value ? 1 : kVectorSize<T>;
   if (p.channels % kSize == 0 && in_vectors(p.x, kSize) && in_vectors(p.y, kSize)) {
     return f(std::integral_constant<int, kSize>{});
   }

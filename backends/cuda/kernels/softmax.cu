@@ -4,13 +4,13 @@
 namespace ndtrain::cuda {
 namespace {
 
-template <typename T, bool kWide>
+template <typename T>
 __global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, T* y) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
-  const Team<W, kWide> team{shared};
+  const Team<W> team{shared, wide_for(lines.n)};
   const int64_t n = lines.n, step = lines.inner;
-  for (int64_t r = first_index() / team.size(); r < lines.rows; r += all_threads() / team.size()) {
+  for (int64_t r = team.first_row(); r < lines.rows; r += team.teams()) {
     const int64_t base = r / step * n * step + r % step;
     const auto in = [&](int64_t i) { return widen(a[base + i * step]); };
     const auto result = [&](int64_t i) { return widen(b[base + i * step]); };
@@ -37,14 +37,14 @@ __global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, 
 
 NDT_DEVICE bool is_class(int64_t label, int64_t classes) { return label >= 0 && label < classes; }
 
-template <typename T, bool kWide>
+template <typename T>
 __global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels,
                                const float* weights, Wide<T>* losses) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
-  const Team<W, kWide> team{shared};
+  const Team<W> team{shared, wide_for(c.classes)};
   const W s = static_cast<W>(c.smoothing);
-  for (int64_t r = first_index() / team.size(); r < c.rows; r += all_threads() / team.size()) {
+  for (int64_t r = team.first_row(); r < c.rows; r += team.teams()) {
     const bool first = team.self() == 0;
     if (weights[r] == 0) {
       if (first) losses[r] = 0;
@@ -68,20 +68,20 @@ template <typename T>
 __global__ void sum_of_losses(int64_t rows, const Wide<T>* losses, T* loss) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
-  const Team<W, true> team{shared};
+  const Team<W> team{shared, true};
   const W sum = team.sum(rows, [&](int64_t i) { return losses[i]; });
   if (threadIdx.x == 0) *loss = narrow<T>(sum);
 }
 
 // dlogits = dloss * weight * (p - (1 - s) * [c = label] - s / classes).
-template <typename T, bool kWide>
+template <typename T>
 __global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x, const int64_t* labels,
                                   const float* weights, T* dx) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
-  const Team<W, kWide> team{shared};
+  const Team<W> team{shared, wide_for(c.classes)};
   const W s = static_cast<W>(c.smoothing), share = s / static_cast<W>(c.classes);
-  for (int64_t r = first_index() / team.size(); r < c.rows; r += all_threads() / team.size()) {
+  for (int64_t r = team.first_row(); r < c.rows; r += team.teams()) {
     const T* row = x + r * c.classes;
     T* to = dx + r * c.classes;
     if (weights[r] == 0) {
@@ -107,10 +107,8 @@ void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const
   if (lines.rows == 0 || lines.n == 0) return;
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
-    for_team(lines.n, [&](auto wide) {
-      launch(softmax_rows<T, decltype(wide)::value>, rows_extent(lines.rows, wide), stream, kind,
-             lines, static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
-    });
+    launch(softmax_rows<T>, rows_extent(lines.rows, lines.n), stream, kind, lines,
+           static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(y));
   });
 }
 
@@ -119,10 +117,8 @@ void CrossEntropy::loss(const void* x, const int64_t* labels, const float* weigh
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
     auto* of_rows = static_cast<Wide<T>*>(losses);
-    for_team(classes, [&](auto wide) {
-      launch(losses_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
-             static_cast<const T*>(x), labels, weights, of_rows);
-    });
+    launch(losses_of_rows<T>, rows_extent(rows, classes), stream, *this, static_cast<const T*>(x),
+           labels, weights, of_rows);
     launch(sum_of_losses<T>, Extent{1, kBlockThreads}, stream, rows, of_rows,
            static_cast<T*>(loss));
   });
@@ -133,11 +129,9 @@ void CrossEntropy::gradient(const void* dloss, const void* x, const int64_t* lab
   if (rows == 0) return;
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
-    for_team(classes, [&](auto wide) {
-      launch(gradients_of_rows<T, decltype(wide)::value>, rows_extent(rows, wide), stream, *this,
-             static_cast<const T*>(dloss), static_cast<const T*>(x), labels, weights,
-             static_cast<T*>(dx));
-    });
+    launch(gradients_of_rows<T>, rows_extent(rows, classes), stream, *this,
+           static_cast<const T*>(dloss), static_cast<const T*>(x), labels, weights,
+           static_cast<T*>(dx));
   });
 }
 

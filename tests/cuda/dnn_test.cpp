@@ -98,6 +98,20 @@ TEST_F(Dnn, AConvolutionIsTwoStepsWhereThereIsNoEngineForOneGraph) {
   check(clipped(-0.25, 0.25), 2, DType::kF32);
 }
 
+TEST_F(Dnn, AGraphThatOnlyFallbacksTakeIsNotUsed) {
+  std::vector<fake::DnnEngine> engines = fake::dnn_engines();
+  for (fake::DnnEngine& e : engines) e.fallback = e.fallback || e.name == "fused";
+  fake::set_dnn_engines(engines);
+  check(kFused, 2, DType::kF16, 4e-3);
+  EXPECT_THAT(fake::dnn_runs(), Each("tensor cores:13=0"));
+}
+
+TEST_F(Dnn, ADepthwiseConvolutionIsTwoSteps) {
+  check({"Depthwise", "FusedConv", {{1, 4, 5, 5}, {4, 1, 3, 3}, {4}}, {{"group", 4}}}, 2,
+        DType::kF16, 4e-3);
+  EXPECT_THAT(fake::dnn_runs(), Each("tensor cores:13=0"));
+}
+
 TEST_F(Dnn, AClipThatDoesNotBeginAtZeroIsNotAskedOfCudnn) {
   check(clipped(-0.25, 0.5), 2, DType::kF16, 4e-3);
   EXPECT_THAT(fake::dnn_runs(), Each("tensor cores:13=0"));

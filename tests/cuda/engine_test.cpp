@@ -82,9 +82,9 @@ TEST_F(Engines, RefusalsCarryTheLibrarysReason) {
 TEST_F(Engines, GraphsThatDoNotFitAreRefused) {
   EXPECT_THROW(conv(NDT_F32, 5), Failure) << "five outputs for four channels";
   Graph g = conv(NDT_F32);
-  const auto alone = g.between(tensor(NDT_F32, {2, 4, 4, 4}));
-  g.relu(NDT_F32, 3, alone, 6.0);
-  EXPECT_THROW(g.finalize(handle_), Failure) << "nobody reads what the Relu makes";
+  const auto nobodys = g.between(tensor(NDT_F32, {2, 4, 4, 4}));
+  g.relu(NDT_F32, nobodys, g.bound(tensor(NDT_F32, {2, 4, 4, 4})), 6.0);
+  EXPECT_THROW(g.finalize(handle_), Failure) << "nobody writes what the Relu reads";
 }
 
 }  // namespace

@@ -176,6 +176,8 @@ double apply(const DnnDescriptor& how, double x, double b) {
       return x / b;
     case CUDNN_POINTWISE_EXP:
       return std::exp(x);
+    case CUDNN_POINTWISE_LOG:
+      return std::log(x);
     case CUDNN_POINTWISE_RELU_FWD:
       return clipped(how, x);
     default:

@@ -20,7 +20,7 @@ struct DnnGraph {
   std::vector<DnnTensor> tensors;        // all, each once
 };
 
-// Refuses what is no graph: virtual tensors that nobody writes or reads, two writers, circles.
+// Refuses what is no graph: virtual tensors that nobody writes, two writers, circles.
 DnnGraph read_graph(const DnnDescriptor& d);
 DnnPattern pattern_of(const DnnGraph& g);
 

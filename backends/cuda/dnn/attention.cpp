@@ -107,11 +107,14 @@ Graph attention_graph(const Asked& a, int64_t images) {
   g.matmul(q_id, k_id, products);
   Graph::Uid s = pointwise(CUDNN_POINTWISE_MUL, products, g.scalar(a.scale, 4), scores);
   if (a.mask.rank) s = pointwise(CUDNN_POINTWISE_ADD, s, g.bound(mask_for(a, images)), scores);
-  const Graph::Uid less =
-      pointwise(CUDNN_POINTWISE_SUB, s, reduced(CUDNN_REDUCE_TENSOR_MAX, s), scores);
+  const Graph::Uid top = reduced(CUDNN_REDUCE_TENSOR_MAX, s);
+  const Graph::Uid less = pointwise(CUDNN_POINTWISE_SUB, s, top, scores);
   const Graph::Uid e = pointwise(CUDNN_POINTWISE_EXP, less, Graph::kNone, scores);
-  const Graph::Uid p =
-      pointwise(CUDNN_POINTWISE_DIV, e, reduced(CUDNN_REDUCE_TENSOR_ADD, e), weights);
+  const Graph::Uid sum = reduced(CUDNN_REDUCE_TENSOR_ADD, e);
+  // Nobody reads the logarithm of the sums, but by it cuDNN knows the softmax of an attention.
+  const Graph::Uid log = pointwise(CUDNN_POINTWISE_LOG, sum, Graph::kNone, row);
+  pointwise(CUDNN_POINTWISE_ADD, top, log, row);
+  const Graph::Uid p = pointwise(CUDNN_POINTWISE_DIV, e, sum, weights);
   g.matmul(p, v_id, o_id);
   return g;
 }

@@ -114,7 +114,7 @@ std::vector<EngineConfig> ranked(const ndt_device& device, cudnnHandle_t handle,
   const int64_t images = layer.chosen_by > 0 ? layer.chosen_by : layer.images;
   Graph graph = layer.graph(images);
   graph.finalize(handle);
-  std::vector<EngineConfig> list = suggestions(graph, layer.allowed);
+  std::vector<EngineConfig> list = suggestions(graph, layer.allowed, layer.fallbacks);
   if (list.empty()) unsupported("cuDNN has no engine for ", layer.key);
   if (!device.tuning) return list;
   const std::string answer = device.tuning->choose(

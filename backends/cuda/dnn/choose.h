@@ -21,6 +21,7 @@ struct Layer {
   // How many images to choose by; 0: as many as it has, where no photo's result hangs on it.
   int64_t chosen_by = kImagesToChooseBy;
   Numerics allowed;
+  Fallbacks fallbacks = Fallbacks::kAlso;
 };
 
 // Throws Unsupported where no engine takes the graph.

@@ -91,7 +91,8 @@ Plan plan_of(ndt_device& device, const AskedConv& a, const Epilogue& e, bool las
                     return fused ? fused_graph(a, e, last, images) : plain_graph(a, last, images);
                   },
               .images = a.x.dims[0],
-              .allowed = allowed};
+              .allowed = allowed,
+              .fallbacks = fused ? Fallbacks::kNot : Fallbacks::kAlso};
   if (a.x.dtype == NDT_F32 && allowed.tensor_cores) layer.key += " tf32";
   return choose(device, lease.handle(), layer);
 }
@@ -136,13 +137,18 @@ std::unique_ptr<Kernel> conv_kernel(ndt_device& device, const Node& node, const 
   return kernel;
 }
 
+// cuDNN's engines for depthwise layers do their products only.
+bool may_be_fused(const AskedConv& a) {
+  return a.compute() == NDT_F32 && !(a.groups > 1 && a.w.dims[1] == 1);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv(ndt_device& device, const Node& node) {
   const AskedConv a = ask_conv(ConvPass::kForward, node, node.in(kX), node.in(kW), node.out());
   const Epilogue e = epilogue_of(node);
   return first_layout(a, [&](bool last) {
-    if (!e.empty() && e.fits_relu() && a.compute() == NDT_F32) {
+    if (!e.empty() && e.fits_relu() && may_be_fused(a)) {
       try {
         return conv_kernel(device, node, a, e, last, true);
       } catch (const Unsupported&) {  // then in two steps

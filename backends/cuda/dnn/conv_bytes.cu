@@ -66,7 +66,9 @@ constexpr int32_t kToSigned = 128;
 
 // By those that were made elsewhere.
 __device__ int64_t corrected(const ByteConv& c, const ByteConvData& data, const Place& p,
-                             int64_t sum) {
+                             int64_t i) {
+  const int64_t sum =
+      data.float_sums ? static_cast<int64_t>(data.float_sums[i]) : int64_t{data.int_sums[i]};
   const int32_t zero = byte_at(data.x_zero, 0, c.x_signed) - (c.x_signed ? 0 : kToSigned);
   return sum - int64_t{zero} * data.w_sums[p.channel];
 }
@@ -122,7 +124,7 @@ __global__ void convolve_kernel(ByteConv c, ByteConvData data, int64_t n) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += step) {
     const Place p = place_of(c, i);
     const int64_t at = offset_of(p, c.y_strides);
-    const int64_t sum = data.sums ? corrected(c, data, p, data.sums[i]) : sum_at(c, data, p);
+    const int64_t sum = data.w_sums ? corrected(c, data, p, i) : sum_at(c, data, p);
     if (c.requantize) {
       write_quantized(c, data, p, sum, at);
     } else {

@@ -30,9 +30,11 @@ struct ByteConvData {
   const int32_t* bias = nullptr;
   const void *residual = nullptr, *r_zero = nullptr;
   void* y = nullptr;
-  // Sums made elsewhere, channels-last, of products of signed x (see ByteStage) and w, and the sum
-  // of every output channel's weights, of which the zero point of w is 0; null: sums are made here.
-  const int32_t *sums = nullptr, *w_sums = nullptr;
+  // Sums made elsewhere, channels-last, of products of signed x (see ByteStage) and w, of which the
+  // zero point is 0, as whole numbers in f32 or in i32; and the sum of every output channel's
+  // weights. Null: sums are made here.
+  const float* float_sums = nullptr;
+  const int32_t *int_sums = nullptr, *w_sums = nullptr;
 };
 
 void convolve_bytes(const ByteConv& c, const ByteConvData& data, cudaStream_t stream);

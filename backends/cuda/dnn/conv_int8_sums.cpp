@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 
 #include "backends/cuda/dnn/conv_int8.h"
 #include "backends/cuda/dnn/conv_kernel.h"
@@ -25,11 +26,25 @@ ndt_tensor_type as(ndt_tensor_type t, ndt_dtype dtype) {
   return t;
 }
 
+// cuDNN's fast engines for bytes hand their sums out as f32: whole numbers below 2^24 are exact.
+bool sums_fit_f32(const Node& node, int i) {
+  constexpr int64_t kLargestByte = 128, kExact = int64_t{1} << 24;
+  const ndt_tensor_type& w = node.in(i);
+  const auto* data = static_cast<const int8_t*>(node.constant(i));
+  const int64_t each = count(w, 1);
+  for (int64_t m = 0; m < w.dims[0]; ++m) {
+    int64_t sum = 0;
+    for (int64_t k = 0; k < each; ++k) sum += std::abs(data[m * each + k]);
+    if (sum * kLargestByte >= kExact) return false;
+  }
+  return true;
+}
+
 // Of x with its padding written out.
 AskedConv ask_signed(const Node& node, const BytePorts& p) {
   AskedConv a = ask_conv(ConvPass::kForward, node, as(node.in(p.x), NDT_I8), node.in(p.w),
                          as(node.out(), NDT_I8));
-  a.y.dtype = NDT_I32;
+  a.y.dtype = sums_fit_f32(node, p.w) ? NDT_F32 : NDT_I32;
   for (size_t d = 0; d < a.window.begin.size(); ++d) {
     a.x.dims[d + 2] += a.window.begin[d] + a.window.end[d];
     a.window.begin[d] = a.window.end[d] = 0;
@@ -69,6 +84,7 @@ class SumsByCudnn final : public Kernel {
         conv_(c),
         ports_(p),
         stage_(stage_of(c, a)),
+        in_f32_(a.y.dtype == NDT_F32),
         weights_(std::move(weights)),
         weight_sums_(std::move(sums)) {
     x_at_ = whole_lines(plan_.workspace_bytes());
@@ -84,7 +100,11 @@ class SumsByCudnn final : public Kernel {
                 stream.stream);
     void* const bound[] = {bytes + x_at_, weights_->data(), bytes + sums_at_};
     plan_.run(stream.dnn, bound, workspace);
-    data.sums = static_cast<const int32_t*>(bound[2]);
+    if (in_f32_) {
+      data.float_sums = static_cast<const float*>(bound[2]);
+    } else {
+      data.int_sums = static_cast<const int32_t*>(bound[2]);
+    }
     data.w_sums = static_cast<const int32_t*>(weight_sums_->data());
     convolve_bytes(conv_, data, stream.stream);
   }
@@ -94,6 +114,7 @@ class SumsByCudnn final : public Kernel {
   ByteConv conv_;
   BytePorts ports_;
   ByteStage stage_;
+  bool in_f32_;
   std::shared_ptr<const Memory> weights_, weight_sums_;
   size_t x_at_ = 0, sums_at_ = 0;
 };
@@ -105,9 +126,10 @@ std::unique_ptr<Kernel> sums_by_cudnn(ndt_device& device, const Node& node, cons
   constexpr bool kLast = true;
   check_weights(node, p);
   const AskedConv a = ask_signed(node, p);
-  const Layer layer{.key = key_of(a, kLast),
+  const Layer layer{.key = key_of(a, kLast) + (a.y.dtype == NDT_F32 ? " to f32" : " to i32"),
                     .graph = [&](int64_t images) { return plain_graph(a, kLast, images); },
-                    .images = a.x.dims[0]};
+                    .images = a.x.dims[0],
+                    .fallbacks = Fallbacks::kNot};
   const PlanningHandle::Lease lease(device);
   auto kernel = std::make_unique<SumsByCudnn>(choose(device, lease.handle(), layer), c, p, a,
                                               weights_port(device, node, p.w, a.w, kLast).data,

@@ -100,9 +100,10 @@ std::optional<EngineConfig> EngineConfig::parse(const std::string& text) {
   return c;
 }
 
-std::vector<EngineConfig> suggestions(const Graph& graph, Numerics allowed) {
+std::vector<EngineConfig> suggestions(const Graph& graph, Numerics allowed, Fallbacks fallbacks) {
   std::vector<EngineConfig> list;
   for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (mode == CUDNN_HEUR_MODE_FALLBACK && fallbacks == Fallbacks::kNot) continue;
     try {
       append_suggestions(graph, mode, allowed, list);
     } catch (const Unsupported&) {  // then by the other mode

@@ -27,9 +27,13 @@ struct Numerics {
   bool tensor_cores = true;  // they round f32 to tf32: without, f32 stays f32
 };
 
+// Fallbacks are slow engines for graphs that cuDNN has none for.
+enum class Fallbacks { kAlso, kNot };
+
 // What cuDNN's heuristics suggest, the best first, then its fallbacks, without what may not be
 // used. Empty where it has nothing for such a graph.
-std::vector<EngineConfig> suggestions(const Graph& graph, Numerics allowed);
+std::vector<EngineConfig> suggestions(const Graph& graph, Numerics allowed,
+                                      Fallbacks fallbacks = Fallbacks::kAlso);
 
 // A graph made ready to run by an engine.
 class Plan {

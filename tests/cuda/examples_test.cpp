@@ -37,6 +37,10 @@ TEST_P(CudaExample, MatchesTheReferenceInEveryLayoutFrozenOrNot) {
   const ExampleGraph e = build_example(*c.def, c.example());
   if (e.graph.nodes().empty()) GTEST_SKIP() << "folded while the graph is built";
   NodeRun run = node_of(e);
+  if (c.def->offered) {
+    const std::string why = cuda_plugin()->refusal(run, plain_ports(run));
+    if (!why.empty()) GTEST_SKIP() << why;
+  }
   run.in_place = run.captured = true;
   const auto want = run_reference(*c.def, run.attrs, run.in, run.out, e.values);
   const std::string what = describe(*c.def, c.index);

@@ -31,7 +31,7 @@ void MixedNumerics::begin(Job job, std::optional<First> first) {
   photos_.clear();
   row_bytes_ = 0;
   for (const TensorType& t : job_.features) row_bytes_ += bytes_of_row(t);
-  if (row_bytes_ == 0) return;
+  if (row_bytes_ == 0 || job_.exact) return;
   const size_t n = std::clamp<size_t>(kSampleBytes / row_bytes_, 1, sample().size());
   photos_.assign(sample().begin(), sample().begin() + static_cast<int64_t>(n));
   const auto at =

@@ -34,7 +34,7 @@ class MixedNumerics {
   // `first`: of a job that goes on.
   void begin(Job job, std::optional<First> first = std::nullopt);
 
-  // The photos, JPEG files; none where nothing needs to agree.
+  // The photos, JPEG files; none where nothing needs to agree, or all of it.
   const std::vector<std::string>& photos() const { return photos_; }
   // What such a store makes of them is not known yet.
   bool asks(const std::string& numerics) const;

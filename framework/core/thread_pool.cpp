@@ -50,12 +50,8 @@ struct Loop {
   std::mutex mutex{};
   std::exception_ptr error{};  // the first; under mutex
 
-  // Until no chunk is left, or `enough` says so before the next one.
-  template <typename F>
-  void work(F enough) {
-    while (!enough()) {
-      const int64_t i = next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= chunks) return;
+  void work() {
+    for (int64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < chunks;) {
       try {
         body(i * grain, i + 1 == chunks ? n : (i + 1) * grain);
       } catch (...) {
@@ -77,10 +73,7 @@ struct ThreadPool::State {
   std::condition_variable wake, left;
   std::vector<Loop*> loops;  // with chunks to take, oldest first; under mutex
   std::atomic<int> open{0};  // loops.size(), for spinning
-  // Threads in loop bodies. Several issuers leave as many workers idle: more threads than cores
-  // would only take each other's caches.
-  std::atomic<int> inside{0};
-  int sleeping = 0;  // under mutex
+  int sleeping = 0;          // under mutex
   std::atomic<bool> stop{false};
   std::vector<std::thread> workers;
 
@@ -99,32 +92,26 @@ struct ThreadPool::State {
     open = static_cast<int>(loops.size());
   }
 
-  template <typename F>
-  void work_in(Loop& loop, F enough) {
+  void work_in(Loop& loop) {
     const State* outer = std::exchange(current, this);
-    ++inside;
-    loop.work(enough);
-    --inside;
+    loop.work();
     current = outer;
   }
 
-  int most() const { return static_cast<int>(workers.size()) + 1; }
-  bool wanted() const { return open.load(std::memory_order_relaxed) > 0 && inside < most(); }
-
   void serve() {
     while (!stop) {
-      spin_until([&] { return wanted() || stop; });
+      spin_until([&] { return open.load(std::memory_order_relaxed) > 0 || stop; });
       std::unique_lock lock(mutex);
       ++sleeping;
-      wake.wait(lock, [&] { return stop || wanted(); });
+      wake.wait(lock, [&] { return stop || !loops.empty(); });
       --sleeping;
       if (stop) return;
       Loop& loop = *loops.front();
       ++loop.workers;
       lock.unlock();
-      work_in(loop, [&] { return inside > most(); });
+      work_in(loop);
       lock.lock();
-      if (loop.next >= loop.chunks) close(loop);
+      close(loop);
       // The issuer may return as soon as it sees zero, and the loop is gone then.
       if (--loop.workers == 0) left.notify_all();
     }
@@ -142,10 +129,9 @@ struct ThreadPool::State {
     if (loop.chunks - 1 < idle) {
       for (int64_t i = 1; i < loop.chunks; ++i) wake.notify_one();
     }
-    work_in(loop, [] { return false; });
+    work_in(loop);
     std::unique_lock lock(mutex);
     close(loop);
-    if (!loops.empty() && sleeping > 0) wake.notify_one();  // who had no place beside this one
     if (loop.workers == 0) return;
     lock.unlock();
     const auto empty = [&] { return loop.workers.load(std::memory_order_acquire) == 0; };

@@ -14,7 +14,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kImagesOfAThread = 8;  // in the first batches: fewer are slower with any backend
+constexpr int64_t kImagesOfAThread = 4;  // in the first batches: fewer are slower with any backend
 
 class Stopwatch {
  public:

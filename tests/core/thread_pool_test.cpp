@@ -180,45 +180,6 @@ TEST(ThreadPool, ALoopOfOneRangeLeavesThePoolToLoopsInside) {
   });
 }
 
-TEST(ThreadPool, TwoIssuersLeaveTheWorkerOfAPoolOfTwoIdle) {
-  constexpr int64_t kChunks = 60;
-  ThreadPool pool(2);
-  std::atomic<int> begun{0}, ended{0}, of_worker{0};
-  const auto issue = [&] {
-    const std::thread::id issuer = std::this_thread::get_id();
-    std::atomic<bool> first{true};
-    pool.parallel_for(kChunks, 1, [&](int64_t, int64_t) {
-      if (std::this_thread::get_id() == issuer && first.exchange(false)) ++begun;
-      if (std::this_thread::get_id() != issuer && begun == 2 && ended == 0) ++of_worker;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    });
-    ++ended;
-  };
-  { const std::jthread one(issue), other(issue); }
-  // It may have taken a chunk before the second issuer came, and once the first had gone.
-  EXPECT_LT(of_worker, 10) << "of " << 2 * kChunks << " chunks";
-}
-
-TEST(ThreadPool, AWorkerComesBackWhenAnIssuerHasGone) {
-  ThreadPool pool(2);
-  std::atomic<bool> gone{false};
-  std::atomic<int> of_worker{0};
-  std::jthread brief([&] {
-    pool.parallel_for(
-        20, 1, [](int64_t, int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
-    gone = true;
-  });
-  const std::thread::id issuer = std::this_thread::get_id();
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  pool.parallel_for(1 << 20, 1, [&](int64_t, int64_t) {
-    if (std::this_thread::get_id() != issuer && gone) ++of_worker;
-    if (of_worker == 0 && std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-  });
-  EXPECT_GT(of_worker, 0);
-}
-
 TEST(ThreadPool, ComesAndGoesWithoutWork) {
   for (int i = 0; i < 50; ++i) ThreadPool pool(1 + i % 5);
 }

@@ -27,7 +27,8 @@ std::unique_ptr<Kernel> prepare_photos(ndt_device&, const Node& node) {
 }
 
 // What convolutions want.
-void prefer_photos(const ndt_device&, const Node&, ndt_tensor_type*, ndt_tensor_type* out) {
+void prefer_photos(const ndt_device&, const Node&, ndt_tensor_type* in, ndt_tensor_type* out) {
+  in[0] = row_major(in[0]);
   out[0] = channels_last(out[0]);
 }
 

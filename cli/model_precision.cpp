@@ -69,7 +69,7 @@ void declare_model_quantize(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file, in f32");
   args.flag("o,out", "the file to write (required)", "FILE");
   args.flag("data", "photos like those to come; scales are measured on some of them", "DIR");
-  args.flag("precision", "int8; or bf16, which needs no photos and only declares it", "NAME",
+  args.flag("precision", "int8; or bf16 or f16, which need no photos and are only declared", "NAME",
             "int8");
   args.flag("classifier",
             "the classifier too: for a model that nobody will train further (default: f32 from "

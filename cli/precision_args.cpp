@@ -4,7 +4,7 @@ namespace ndtrain::cli {
 
 void declare_precision_flags(ArgsSpec& args) {
   args.flag("precision",
-            "in which the frozen network computes: f32, bf16, int8, or auto, bf16 where this "
+            "in which the frozen network computes: f32, bf16, f16, int8, or auto, bf16 where this "
             "machine (of a job: every store) is faster with it (default: as the model declares); "
             "anything below f32 is compared with it first, on some of the photos",
             "NAME");
@@ -17,7 +17,7 @@ PrecisionConfig precision_config(const Args& args, const std::string& cache) {
     try {
       precision_named(c.precision);
     } catch (const Error&) {
-      throw UsageError("--precision " + c.precision + ": there are f32, bf16, int8 and auto");
+      throw UsageError("--precision " + c.precision + ": there are f32, bf16, f16, int8 and auto");
     }
   }
   c.max_drop = args.number("max-drop");

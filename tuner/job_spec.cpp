@@ -109,8 +109,8 @@ void validate(const JobSpec& s) {
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
   const bool known = s.precision.empty() || s.precision == "auto" || s.precision == "f32" ||
-                     s.precision == "bf16" || s.precision == "int8";
-  demand(known, "precision", s.precision, "there are f32, bf16, int8 and auto");
+                     s.precision == "bf16" || s.precision == "f16" || s.precision == "int8";
+  demand(known, "precision", s.precision, "there are f32, bf16, f16, int8 and auto");
   demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
   demand(s.precision.empty() || s.mode != JobMode::kIdeal, "precision", s.precision,
          "is compared on photos that stores have; for mode ideal give a model from ndtrain model "

@@ -125,9 +125,14 @@ Precision chosen_precision(const std::string& name, const Device& device, std::s
     return Precision::kF32;
   }
   const double gain = bf16_gain(device);
-  const Precision p = worth_bf16(gain) ? Precision::kBF16 : Precision::kF32;
-  why = fmt::format("{}: just now this machine computed {:.2f} times as fast in bf16 as in f32",
-                    name_of(p), gain);
+  why = fmt::format("just now this machine computed {:.2f} times as fast in bf16 as in f32", gain);
+  Precision p = worth_bf16(gain) ? Precision::kBF16 : Precision::kF32;
+  if (p == Precision::kF32 && !device.shares_host_memory()) {  // a GPU, perhaps one without bf16
+    const double half = product_rate(device, DType::kF16) / product_rate(device, DType::kF32);
+    if (worth_bf16(half)) p = Precision::kF16;
+    why += fmt::format(", and {:.2f} times in f16", half);
+  }
+  why = fmt::format("{}: {}", name_of(p), why);
   return p;
 }
 

@@ -40,7 +40,7 @@ TEST_F(PrecisionFlags, AVerbComparesThePrecisionWithF32AndGoesOn) {
 
 TEST_F(PrecisionFlags, WhatNoPrecisionIsCalledIsAMistakeInUse) {
   EXPECT_EQ(predict("f8", "1").code, 2);
-  EXPECT_THAT(predict("f8", "1").err, HasSubstr("f32, bf16, int8 and auto"));
+  EXPECT_THAT(predict("f8", "1").err, HasSubstr("f32, bf16, f16, int8 and auto"));
   EXPECT_EQ(predict("bf16", "-1").code, 2);
   EXPECT_EQ(predict("bf16", "little").code, 2);
 }

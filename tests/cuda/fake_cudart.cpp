@@ -204,15 +204,15 @@ cudaError_t cudaMalloc(void** ptr, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* ptr) {
-  if (const cudaError_t error = note("cudaFree")) return error;
-  if (!ptr) return cudaSuccess;
+  const cudaError_t error = note("cudaFree");  // what a lost device had is gone all the same
+  if (!ptr) return error;
   const std::lock_guard lock(state().mutex);
   const auto found = state().allocations.find(reinterpret_cast<uintptr_t>(ptr));
-  if (found == state().allocations.end()) return keep_last(cudaErrorInvalidValue);
+  if (found == state().allocations.end()) return error ? error : keep_last(cudaErrorInvalidValue);
   if (state().limited) state().free_bytes += found->second.bytes;
   state().allocations.erase(found);
   std::free(ptr);
-  return cudaSuccess;
+  return error;
 }
 
 cudaError_t cudaHostAlloc(void** ptr, size_t bytes, unsigned) {

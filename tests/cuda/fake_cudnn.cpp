@@ -80,7 +80,8 @@ void get(const DnnPtr& d, cudnnBackendAttributeName_t name, cudnnBackendAttribut
   if (!values) return;
   const int64_t n = std::min(requested, a.count);
   if (type != CUDNN_TYPE_BACKEND_DESCRIPTOR) {
-    std::memcpy(values, a.bytes.data(), static_cast<size_t>(n) * size_of_type(type));
+    std::copy_n(a.bytes.data(), static_cast<size_t>(n) * size_of_type(type),
+                static_cast<decltype(a.bytes.data())>(values));
     return;
   }
   // Descriptors are filled, which the caller made.

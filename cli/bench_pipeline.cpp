@@ -106,6 +106,7 @@ void declare_bench_pipeline(ArgsSpec& args) {
   args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("photos", "how many, over and over where there are fewer", "N", "512");
   args.flag("rounds", "the stages alone and all together, in turn", "N", "3");
+  declare_deterministic(args, /*features=*/false);
 }
 
 int run_bench_pipeline(Context& context, const Args& args) {

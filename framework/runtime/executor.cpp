@@ -97,14 +97,26 @@ struct Executor::State {
   }
 
   void record(const ndt_backend& abi) {
-    if (abi.capture_begin(stream) == NDT_OK) {
-      run_steps([](size_t) {});
-      if (abi.capture_end(stream, &recorded) == NDT_OK) return;
-    }
-    recorded = nullptr;
+    const std::string why = refusal_to_record(abi);
+    if (why.empty()) return;
+    if (recorded) abi.release(std::exchange(recorded, nullptr));
     recordable = false;
     log::info("{}: steps go one by one, since they cannot be recorded: {}",
-              p.device.backend().name(), abi.last_error());
+              p.device.backend().name(), why);
+  }
+
+  // Empty when `recorded` is there. What fails while recording may do well without: it is run
+  // again.
+  std::string refusal_to_record(const ndt_backend& abi) {
+    if (abi.capture_begin(stream) != NDT_OK) return abi.last_error();
+    std::string why;
+    try {
+      run_steps([](size_t) {});
+    } catch (const Error& e) {
+      why = e.what();
+    }
+    const ndt_status ended = abi.capture_end(stream, &recorded);  // also of a failed one
+    return ended == NDT_OK || !why.empty() ? why : abi.last_error();
   }
 
   void stage() {

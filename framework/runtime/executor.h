@@ -11,7 +11,8 @@
 namespace ndtrain {
 
 // Runs a Plan: owns one arena and one stream. One run at a time; several Executors may run one Plan
-// at once. Running allocates nothing.
+// at once. Running allocates nothing, but for the first two runs on a device that can record: a run
+// with the addresses of the one before is recorded, and replayed from then on.
 class Executor {
  public:
   explicit Executor(const Plan& plan);
@@ -27,7 +28,8 @@ class Executor {
   void run(std::span<const void* const> bindings, std::span<void* const> outputs,
            const OnReady& on_ready = {});
 
-  // Takes what the next kind of run needs beside the arena. Throws OutOfMemory.
+  // Takes the device memory through which host tensors go, where it is not the host's; else the
+  // first such run does. Throws OutOfMemory.
   void reserve();
   // The same with host tensors, copied to and from the device.
   std::vector<Tensor> run(std::span<const Tensor> bindings);

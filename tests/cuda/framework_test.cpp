@@ -115,6 +115,22 @@ TEST_F(CudaFramework, ARunWithTheAddressesOfTheLastIsReplayedAsOneGraph) {
   EXPECT_FALSE(third[0].same_bytes(first[0]));
 }
 
+TEST_F(CudaFramework, WhatCannotBeRecordedRunsStepByStep) {
+  const Device device(cuda(), {.deterministic = true});
+  const Plan plan(inference_graph(net(), 2), device);
+  const std::vector<Tensor> x = {random_tensor({DType::kF32, {2, 3, kSide, kSide}}, 1, "x")};
+  for (const char* call : {"cudaStreamBeginCapture", "cudnnBackendExecute", "cudaStreamEndCapture",
+                           "cudaGraphInstantiate"}) {
+    SCOPED_TRACE(call);
+    Executor executor(plan);
+    const Tensor want = executor.run(x)[0];
+    fake::forget_calls();
+    fake::fail(call, 1, cudaErrorInvalidValue);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(executor.run(x)[0].same_bytes(want));
+    EXPECT_EQ(fake::count("cudaGraphLaunch"), 0U);
+  }
+}
+
 TEST_F(CudaFramework, PhotosGoThereAsBytes) {
   const Device device(cuda(), {.deterministic = true});
   const Model m = net();

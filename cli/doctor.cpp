@@ -65,7 +65,7 @@ int run_doctor(Context& context, const Args&) {
     backends = "no backend loads: set NDTRAIN_BACKEND_PATH to where libndt_cpu.so is\n";
     code = kFailed;
   }
-  for (const std::string name : {"cuda", "onednn", "cpu"}) {
+  for (const std::string name : Backend::known()) {
     const std::string why = Backend::refusal(name);
     if (why.empty()) continue;
     json["refused_backends"].push_back({{"name", name}, {"why", why}});

@@ -18,7 +18,6 @@ namespace {
 
 constexpr const char* kPrefix = "libndt_";
 constexpr const char* kSuffix = ".so";
-constexpr const char* kNames[] = {"cuda", "onednn", "cpu"};  // the fastest first
 
 std::unique_ptr<ThreadPool>& pool() {
   static std::unique_ptr<ThreadPool> threads;
@@ -149,6 +148,11 @@ const Backend& Backend::find(const std::string& name) {
               name, kSuffix, " is", tried);
 }
 
+std::span<const char* const> Backend::known() {
+  static constexpr const char* kNames[] = {"cuda", "onednn", "cpu"};
+  return kNames;
+}
+
 std::string Backend::refusal(const std::string& name) {
   if (candidates(name).empty()) return "";
   try {
@@ -163,7 +167,7 @@ std::string Backend::refusal(const std::string& name) {
 
 std::vector<std::string> Backend::available() {
   std::vector<std::string> names;
-  for (const char* name : kNames) {
+  for (const char* name : known()) {
     if (!candidates(name).empty() && refusal(name).empty()) names.emplace_back(name);
   }
   return names;

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,9 @@ class Backend {
   // looked and why each candidate was refused.
   static const Backend& find(const std::string& name);
   static const Backend& load(const std::string& path);
-  // Names of the plugins that load here and find a device, the fastest first.
+  // Names of the plugins of this project, built or not, the fastest first.
+  static std::span<const char* const> known();
+  // Those of them that load here and find a device.
   static std::vector<std::string> available();
   // Why a plugin that is there is not available; empty when it is, or is not there.
   static std::string refusal(const std::string& name);

@@ -1,5 +1,6 @@
 // The C ABI of the cuda plugin.
 #include <algorithm>
+#include <cstddef>
 
 #include "backends/cuda/devices.h"
 #include "backends/cuda/graph.h"
@@ -13,6 +14,8 @@ struct ndt_event {
 
 namespace ndtrain::cuda {
 namespace {
+
+constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 ndt_host the_host{};
 
@@ -45,7 +48,7 @@ Numerics& numerics() {
 
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
-    if (options && options->struct_size < sizeof(ndt_options)) invalid("ndt_options is too small");
+    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
     *device = open_device(index, options, {.log = log, .publish = publish}).release();
     return NDT_OK;
   });

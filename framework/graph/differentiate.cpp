@@ -38,7 +38,13 @@ class Backward {
     GradientContext context{g_, node, dy, {wanted.get(), n}};
     const std::vector<ValueId> dx = def.gradient(context);
     for (size_t k = 0; k < std::min(n, dx.size()); ++k) {
-      if (wanted[k] && dx[k] != kNone) accumulate(node.inputs[k], dx[k]);
+      if (!wanted[k] || dx[k] == kNone) continue;
+      const ValueId x = node.inputs[k];
+      if (g_.type(dx[k]) != g_.type(x)) {
+        throw Error(node.op, ": its gradient of input ", k, " is ", g_.type(dx[k]), ", the input ",
+                    g_.type(x));
+      }
+      accumulate(x, dx[k]);
     }
   }
 

@@ -110,7 +110,8 @@ std::vector<ValueId> gradient(GradientContext& c) {
   if (c.wanted[1]) grads[1] = c.g.add1("ConvGradWeight", {c.x(0), c.dy[0]}, attrs);
   if (c.has(2) && c.wanted[2]) {
     const ValueId axes = c.g.add_constant("", all_but_channels(c.shape(c.dy[0])));
-    grads[2] = c.g.add1("ReduceSum", {c.dy[0], axes}, {{"keepdims", 0}});
+    const ValueId sum = c.g.add1("ReduceSum", {c.dy[0], axes}, {{"keepdims", 0}});
+    grads[2] = cast(c.g, sum, c.g.type(c.x(2)).dtype);  // a bias may be wider than the rest
   }
   return grads;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/graph/differentiate.h"
+#include "framework/graph/op.h"
 #include "framework/graph/uses.h"
 
 namespace ndtrain {
@@ -32,18 +33,33 @@ std::vector<ValueId> params_named(const Graph& g, std::span<const std::string> n
   return params;
 }
 
-// Divides the gradients by the scale. What is returned is 0, or not a number if one of them is not
-// finite: infinity times 0 is none either.
+// One value of many of its kind, an operator's worth at a time.
+ValueId sum_of(Graph& g, std::vector<ValueId> terms) {
+  const auto most = static_cast<size_t>(find_op("Sum").max_inputs);
+  while (terms.size() > 1) {
+    std::vector<ValueId> sums;
+    for (size_t i = 0; i < terms.size(); i += most) {
+      const size_t end = std::min(i + most, terms.size());
+      sums.push_back(g.add1("Sum", {terms.begin() + static_cast<std::ptrdiff_t>(i),
+                                    terms.begin() + static_cast<std::ptrdiff_t>(end)}));
+    }
+    terms = std::move(sums);
+  }
+  return terms.front();
+}
+
+// Divides the gradients by the scale. What is returned is 0, or not a number if their sum is not
+// finite, as it is when one of them is not: infinity times 0 is none either.
 ValueId unscale(Graph& g, ValueId scale, std::vector<ValueId>& gradients) {
-  const double none = 0;
-  const ValueId zero = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&none, 1}));
   const ValueId inverse = g.add1("Reciprocal", {scale});
-  std::vector<ValueId> probes;
+  std::vector<ValueId> sums;
   for (ValueId& v : gradients) {
     v = g.add1("Mul", {v, inverse});
-    probes.push_back(g.add1("ReduceSum", {g.add1("Mul", {v, zero})}, {{"keepdims", int64_t{0}}}));
+    sums.push_back(g.add1("ReduceSum", {v}, {{"keepdims", int64_t{0}}}));
   }
-  return g.add1("Sum", probes);
+  const double none = 0;
+  const ValueId zero = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&none, 1}));
+  return g.add1("Mul", {sum_of(g, std::move(sums)), zero});
 }
 
 }  // namespace

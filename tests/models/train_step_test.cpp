@@ -169,5 +169,67 @@ TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
 INSTANTIATE_TEST_SUITE_P(Models, TrainStep, testing::Values("resnet18", "mobilenet_v2", "vit"),
                          [](const auto& test) { return std::string(test.param); });
 
+class MixedPrecision : public testing::TestWithParam<const char*> {};
+
+double norm(const Tensor& t, const Tensor* less = nullptr) {
+  const std::vector<double> values = t.to_doubles(),
+                            others = less ? less->to_doubles() : std::vector<double>(values.size());
+  double sum = 0;
+  for (size_t i = 0; i < values.size(); ++i) sum += std::pow(values[i] - others[i], 2);
+  return std::sqrt(sum);
+}
+
+TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
+  Golden like;
+  like.side = 64;
+  like.rows = 3;
+  like.seed = 1;
+  const Model model =
+      conditioned(build_model(GetParam(), {.classes = kClasses, .img_size = like.side, .seed = 1}));
+  const std::vector<std::string> names = trainable_parameters(model, "none");
+  const Device device(Backend::find("cpu"));
+  const auto step_in = [&](DType compute) {
+    const StepGraph step = make_step_graph(bind(model, like.rows), names, 0, compute);
+    const Plan plan(step.graph, device, {.bound_params = step.trainable});
+    std::vector<Tensor> given = batch(like);
+    if (step.loss_scale != kNone) given.push_back(Tensor::of<float>(DType::kF32, {}, {1024}));
+    for (const std::string& name : names) given.push_back(model.initialisers.at(name));
+    std::vector<Tensor> out = Executor(plan).run(given);
+    if (step.loss_scale != kNone) {
+      EXPECT_EQ(out.back().to_doubles()[0], 0);
+    }
+    return out;
+  };
+  const std::vector<Tensor> expected = step_in(DType::kF32);
+  double largest = 0;
+  for (size_t i = 0; i < names.size(); ++i) largest = std::max(largest, norm(expected[2 + i]));
+  // bf16 has three bits less of a number.
+  for (const auto& [compute, share] : {std::pair(DType::kBF16, 0.4), {DType::kF16, 0.05}}) {
+    SCOPED_TRACE(name_of(compute));
+    const std::vector<Tensor> got = step_in(compute);
+    EXPECT_NEAR(got[0].to_doubles()[0], expected[0].to_doubles()[0], 0.05);
+    for (size_t i = 0; i < names.size(); ++i) {
+      ASSERT_EQ(got[2 + i].type(), expected[2 + i].type()) << names[i];
+      EXPECT_LT(norm(got[2 + i], &expected[2 + i]), share * largest) << names[i];
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
+                         testing::Values("squeezenet1_1", "resnet18", "vit"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// More gradients than one Sum takes.
+TEST(StepGraphInF16, AllGradientsOfAManyLayeredNetworkAreChecked) {
+  const Model model = build_model("resnet50", {.classes = kClasses, .img_size = 64});
+  const std::vector<std::string> names = trainable_parameters(model, "none");
+  const StepGraph step = make_step_graph(bind(model, 1), names, 0, DType::kF16);
+  EXPECT_EQ(step.graph.type(step.graph.outputs().back()), (TensorType{DType::kF32, {}}));
+  for (const ValueId p : step.trainable) {
+    const std::vector<bool> after = depends_on(step.graph, {{p}});
+    EXPECT_TRUE(after[index(step.graph.outputs().back())]) << step.graph.value(p).name;
+  }
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -58,9 +58,10 @@ Model small_net(bool batch_norm, double dropout) {
   m.inputs = {{"x", DType::kF32, {kBatch, 1, kSide, kSide}}};
   m.outputs = {"logits"};
   add_weight(m, "conv.w", {8, 1, 3, 3});
+  m.initialisers["conv.b"] = Tensor({DType::kF32, {8}});
   add_weight(m, "fc.w", {3, 8});
   m.initialisers["fc.b"] = Tensor({DType::kF32, {3}});
-  m.nodes.push_back({"Conv", {"x", "conv.w"}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}}});
+  m.nodes.push_back({"Conv", {"x", "conv.w", "conv.b"}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}}});
   std::string last = "c";
   if (batch_norm) {
     const std::vector<float> ones(8, 1.0F);

@@ -12,6 +12,7 @@
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/trainer.h"
 #include "ndp/engine/engine.h"
+#include "ndp/engine/numerics.h"
 #include "ndp/jobs/transfer.h"
 #include "ndp/photos/dataset.h"
 #include "tuner/measure_photos.h"
@@ -72,10 +73,9 @@ class Measurement {
   }
 
   Profile run() {
-    const auto start = clock_.monotonic();
-    load();
     PlanCosts& costs = profile_.inputs.costs;
-    costs.setup_s = std::chrono::duration<double>(clock_.monotonic() - start).count();
+    costs.setup_s = seconds_of([&] { load(); });
+    costs.plans_s = seconds_of([&] { plan(); });
     photos();
     cuts();
     costs.store.cores = costs.tuner.cores = threads_;
@@ -84,7 +84,14 @@ class Measurement {
   }
 
  private:
-  // What both roles do before the first photo.
+  template <typename F>
+  double seconds_of(const F& work) {
+    const auto start = clock_.monotonic();
+    work();
+    return std::chrono::duration<double>(clock_.monotonic() - start).count();
+  }
+
+  // What the Tuner does before the first byte.
   void load() {
     model_ = load_model(fs_, config_.model);
     progress_.say(preprocess_note(model_));
@@ -92,10 +99,16 @@ class Measurement {
     classes_ = static_cast<int64_t>(names.size());
     transfer_ =
         prepare_transfer(model_, names, config_.head, config_.freeze, DType::kF32, config_.seed);
+    Trainer trainer(transfer_.head, transfer_.trainable, device_, {.batch = config_.batch});
+  }
+
+  // What comes before the first photo where the network runs.
+  void plan() {
     const Model& first = transfer_.features.empty() ? transfer_.whole : transfer_.extractor;
     BatchPlans plans([&](int64_t b) { return inference_graph(first, b); }, device_, batch_);
+    constexpr auto kDrawn = static_cast<int64_t>(kNumericsSample);
+    plans.run(std::vector{Tensor({DType::kF32, input_shape(kDrawn)})});
     plans.plan(batch_);
-    Trainer trainer(transfer_.head, transfer_.trainable, device_, {.batch = config_.batch});
   }
 
   std::vector<std::string> classes() const {

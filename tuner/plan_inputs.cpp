@@ -47,7 +47,7 @@ void validate(const PlanInputs& in) {
   validate_accelerators(c);
   const PhotoCosts& p = c.photo;
   for (const double v : {p.bytes, p.crop_bytes, p.compressed_crop_bytes, p.prepare_s, p.crop_s,
-                         p.normalise_s, p.compress_s, p.decompress_s, c.setup_s}) {
+                         p.normalise_s, p.compress_s, p.decompress_s, c.setup_s, c.plans_s}) {
     demand(v >= 0, "a cost of a photo", v, "it must not be negative");
   }
   demand(p.bytes > 0, "bytes of a photo", p.bytes, "it must be above 0");

@@ -47,7 +47,9 @@ struct PlanCosts {
   std::optional<Machine> plain_store, plain_tuner;
   PhotoCosts photo;
   std::vector<CutCost> cuts;  // legal ones, front to back; not empty
-  double setup_s = 0;         // before the first byte: import, split, plans
+  double setup_s = 0;         // of the Tuner, before the first byte: import, split
+  double plans_s = 0;         // of whoever runs the network, before its first photo:
+                              // plans, what it makes of the drawn photos
 };
 
 struct PlanInputs {

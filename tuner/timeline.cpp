@@ -27,6 +27,11 @@ class Computer {
  public:
   explicit Computer(const Machine& m) : m_(m) {}
 
+  // Work that one thread does.
+  double serve_alone(double ready, double core_s) {
+    return cores_.serve(ready, core_s / (std::min(m_.cores, 1.0) * m_.core_speed));
+  }
+
   // When it is done. What asks for nothing waits for nothing.
   double serve(double ready, double core_s, double network_s) {
     const double cores = m_.cores * m_.core_speed;
@@ -122,20 +127,22 @@ class Job {
     return std::max(down_.serve(ready, shared_link_s(bytes)), ready + own_link_s(most));
   }
 
-  // Inventories come while the extractor goes out; then everybody hears what is wanted of him.
+  // A store that has the extractor ready says what photos it has; then it hears which are wanted.
   double begin() {
-    const double setup = in_.costs.setup_s;
-    if (!remote_) return setup;
+    double ready = tuner_.serve_alone(0, in_.costs.setup_s);
+    if (!extracts_at_stores_) {
+      const double planned = tuner_.serve_alone(ready, in_.costs.plans_s);
+      if (!remote_) return planned;
+    } else {
+      ready = send_down(ready, cut_.extractor_bytes * stores_, cut_.extractor_bytes);
+      ready = Computer(store_machine_).serve_alone(ready, in_.costs.plans_s);
+    }
     double most = 0;
     for (int s = 0; s < stores_; ++s) most = std::max(most, share(s) * in_.photos);
     const double inventory = in_.photos * kInventoryBytes;
     t_.bytes_up += inventory;
-    double ready = std::max(up_.serve(setup, shared_link_s(inventory)),
-                            setup + own_link_s(most * kInventoryBytes));
-    if (extracts_at_stores_) {
-      ready =
-          std::max(ready, send_down(setup, cut_.extractor_bytes * stores_, cut_.extractor_bytes));
-    }
+    ready = std::max(up_.serve(ready, shared_link_s(inventory)),
+                     ready + own_link_s(most * kInventoryBytes));
     return send_down(ready, in_.photos * kWantedBytes, most * kWantedBytes);
   }
 

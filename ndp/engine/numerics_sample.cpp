@@ -52,7 +52,7 @@ Image draw(Rng rng) {
       for (size_t i = 0; i < 3; ++i) c[i] = top[i] + (bottom[i] - top[i]) * y / kSide;
       for (const Spot& s : spots) {
         const double dx = x - s.x, dy = (y - s.y) * s.squeeze;
-        if (std::hypot(dx, dy) > s.radius) continue;
+        if (dx * dx + dy * dy > s.radius * s.radius) continue;
         const double wave = std::cos(s.stripes * (dx * std::cos(s.turn) + dy * std::sin(s.turn)));
         for (size_t i = 0; i < 3; ++i) c[i] = s.paint[i] * (0.6 + 0.4 * wave);
       }

@@ -195,6 +195,24 @@ TEST(Planner, SaysWhatIsTheBottleneck) {
   EXPECT_THAT(why(predict_all(in)[0]), HasSubstr("the Tuner's link is the bottleneck"));
 }
 
+// One thread makes the plans where the network runs, whatever the machine has; half a core takes
+// twice as long.
+TEST(Planner, PlansAreMadeWhereTheNetworkRuns) {
+  PlanInputs in = one_second_photos(320);
+  const auto begin = [&](JobMode mode) {
+    const std::vector<Prediction> all = predict_all(in);
+    return std::ranges::find(all, mode, &Prediction::mode)->time.begin_s;
+  };
+  const double before = begin(JobMode::kNdpipe);
+  in.costs.plans_s = 10;
+  in.costs.store.cores = 4;
+  const double whole = begin(JobMode::kNdpipe);
+  in.costs.store.cores = 0.5;
+  EXPECT_NEAR(begin(JobMode::kNdpipe) - whole, 10, 1e-9);
+  EXPECT_LT(before, whole);
+  EXPECT_LT(begin(JobMode::kTypical), 1) << "the Tuner plans while photos come";
+}
+
 TEST(Planner, OnePhotoIsAJob) {
   PlanInputs in = one_second_photos(1);
   in.stores = {3};

@@ -50,9 +50,9 @@ TEST(Timeline, BytesAndLinkTimeAreWhatTravels) {
   const Timeline t = simulate(in, in.costs.cuts[0], JobMode::kNdpipe, 2, 1);
   EXPECT_NEAR(t.bytes_up, 100 * (1000 + kInventoryBytes), kExact);
   EXPECT_NEAR(t.bytes_down, 2 * (9000 + 500) + 100 * kWantedBytes, kExact);
-  // Two extractors go out while inventories come in, 18 s against 3.6; then 0.4 s of what is
-  // wanted, 100 s of features, two heads.
-  EXPECT_NEAR(t.makespan_s, 18 + 0.4 + 100, kExact);
+  // Two extractors go out, inventories come in; then 0.4 s of what is wanted, 100 s of features,
+  // two heads.
+  EXPECT_NEAR(t.makespan_s, 18 + 3.6 + 0.4 + 100, kExact);
   EXPECT_NEAR(t.publish_s, 1, kExact);
   const Timeline photos = simulate(in, in.costs.cuts[0], JobMode::kTypical, 2, 1);
   EXPECT_NEAR(photos.bytes_up, 100 * (2000 + kInventoryBytes), kExact);

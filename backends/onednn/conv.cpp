@@ -5,13 +5,11 @@
 namespace ndtrain::onednn {
 namespace {
 
-bool few_channels(const ConvShape& s) { return s.groups == 1 && s.in <= 3; }
-
 AskedConv asked(const Node& node) {
   check_float(node);
   const AskedConv a = ask(node, {});
   if (a.to != Layout::kBlocked) unsupported("its output is not blocked");
-  if (a.from != Layout::kBlocked && !(a.from == Layout::kPlain && few_channels(a.shape))) {
+  if (a.from != Layout::kBlocked && !(a.from == Layout::kPlain && a.shape.few_channels())) {
     unsupported("its input is not blocked");
   }
   return a;
@@ -26,7 +24,7 @@ std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node)
 void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   const ConvPorts ports;
   check_float(node);
-  const bool few = few_channels(conv_shape(node, node.in(ports.weights)));
+  const bool few = conv_shape(node, node.in(ports.weights)).few_channels();
   node.need_constant(ports.weights, "weight");
   if (node.constant(ports.residual)) unsupported("its residual is constant");
   set_layout(in[0], few ? Layout::kPlain : Layout::kBlocked);

@@ -19,14 +19,6 @@ bool can_winograd(const AskedConv& a) {
          s.width == 3 && s.strides == Dims{1, 1} && s.dilations == Dims{0, 0};
 }
 
-// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles,
-// nor where the transformed images of a layer do not stay in cache.
-bool winograd_by_rule(const AskedConv& a) {
-  const int64_t height = a.y.dims[2], width = a.y.dims[3];
-  const int64_t channels = std::min(a.shape.in, a.shape.out);
-  return channels >= (height * width > 60 * 60 ? 64 : 32) && std::min(height, width) >= 7;
-}
-
 std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
   std::vector<int64_t> sizes;
   for (int64_t images = 1; images <= kMostImages; ++images) {
@@ -101,6 +93,15 @@ std::string key_of(const AskedConv& a) {
 }
 
 }  // namespace
+
+// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles,
+// nor where the transformed images of a layer do not stay in cache.
+bool winograd_by_rule(const AskedConv& a) {
+  const int64_t height = a.y.dims[2], width = a.y.dims[3];
+  const int64_t channels = std::min(a.shape.in, a.shape.out);
+  return can_winograd(a) && channels >= (height * width > 60 * 60 ? 64 : 32) &&
+         std::min(height, width) >= 7;
+}
 
 ConvChoice choose(const ndt_device& device, AskedConv& a) {
   const ConvChoice direct = *with(a, false);

@@ -15,6 +15,9 @@ struct ConvChoice {
   std::vector<int64_t> sizes;
 };
 
+// What the fixed rule says.
+bool winograd_by_rule(const AskedConv& a);
+
 // Sets `a.how.winograd`. Depends on the layer, never on its batch.
 ConvChoice choose(const ndt_device& device, AskedConv& a);
 

@@ -2,7 +2,6 @@
 
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_cut.h"
-#include "backends/onednn/weights.h"
 
 namespace ndtrain::onednn {
 namespace {
@@ -21,18 +20,6 @@ std::optional<Activation> activation_of(const Node& node) {
 Desc blocked_desc(ndt_tensor_type t, int64_t channels, int64_t images) {
   t.dims[1] = channels;
   return desc_of(t, Layout::kBlocked, images);
-}
-
-std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, const Desc& wanted) {
-  const void* data = node.need_constant(a.ports.weights, "weight");
-  std::vector<std::byte> wide;
-  return packed_weights(
-      node.constant_id(a.ports.weights), plain_desc(a.shape.as_asked(), a.weights_dtype), wanted,
-      [&]() -> const void* {
-        if (!a.shape.changed()) return data;
-        wide = a.shape.widened(data, static_cast<size_t>(size_of(a.weights_dtype)));
-        return wide.data();
-      });
 }
 
 }  // namespace
@@ -77,6 +64,18 @@ AskedConv ask(const Node& node, ConvPorts ports) {
     a.how.finish.sum_type = data_type(r.dtype);
   }
   return a;
+}
+
+std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, const Desc& wanted) {
+  const void* data = node.need_constant(a.ports.weights, "weight");
+  std::vector<std::byte> wide;
+  return packed_weights(
+      node.constant_id(a.ports.weights), plain_desc(a.shape.as_asked(), a.weights_dtype), wanted,
+      [&]() -> const void* {
+        if (!a.shape.changed()) return data;
+        wide = a.shape.widened(data, static_cast<size_t>(size_of(a.weights_dtype)));
+        return wide.data();
+      });
 }
 
 std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, AskedConv a) {

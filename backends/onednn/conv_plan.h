@@ -8,6 +8,7 @@
 #include "backends/onednn/conv_shape.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/sliced.h"
+#include "backends/onednn/weights.h"
 
 namespace ndtrain::onednn {
 
@@ -31,6 +32,9 @@ struct AskedConv {
 
 // Shape, types, layouts, bias, residual and activation; the layouts are the caller's to judge.
 AskedConv ask(const Node& node, ConvPorts ports);
+
+// The node's constant weights, lying as `wanted`.
+std::shared_ptr<const Packed> weights_of(const Node& node, const AskedConv& a, const Desc& wanted);
 
 std::unique_ptr<Kernel> conv_kernel(const ndt_device& device, const Node& node, AskedConv asked);
 

@@ -19,6 +19,7 @@ struct ConvShape {
   Dims strides, dilations, begin, end;
 
   bool depthwise() const { return groups > 1 && in == 1 && out == 1; }
+  bool few_channels() const { return groups == 1 && in <= 3; }  // such images are read plain
   bool changed() const { return merged > 1 || wide_in != in; }
   Dims weights() const;   // [G,] O, I, H, W as they come
   Dims as_asked() const;  // as the library is given them

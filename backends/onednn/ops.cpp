@@ -12,6 +12,7 @@ const Op* find_op(std::string_view name) {
       {"Clip", {prepare_elementwise, prefer_elementwise}},
       {"Concat", {prepare_concat, prefer_concat}},
       {"Conv", {prepare_conv, prefer_conv}},
+      {"ConvMaxPool", {prepare_conv_pool, prefer_conv_pool}},
       {"DequantizeLinear", {prepare_quantize, prefer_quantize}},
       {"Elu", {prepare_elementwise, prefer_elementwise}},
       {"FusedConv", {prepare_conv, prefer_conv}},

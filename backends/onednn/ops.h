@@ -15,6 +15,8 @@ std::unique_ptr<Kernel> prepare_elementwise(const ndt_device& device, const Node
 void prefer_elementwise(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node);
 void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
+std::unique_ptr<Kernel> prepare_conv_pool(const ndt_device& device, const Node& node);
+void prefer_conv_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_conv_int8(const ndt_device& device, const Node& node);
 void prefer_conv_int8(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_matmul(const ndt_device& device, const Node& node);

@@ -26,7 +26,7 @@ class Node {
   std::string_view op() const { return node_.op; }
   int inputs() const { return node_.n_inputs; }
   int outputs() const { return node_.n_outputs; }
-  bool has(int i) const { return i < inputs() && node_.inputs[i].dtype != NDT_ABSENT; }
+  bool has(int i) const { return i >= 0 && i < inputs() && node_.inputs[i].dtype != NDT_ABSENT; }
   bool has_output(int i) const { return i < outputs() && node_.outputs[i].dtype != NDT_ABSENT; }
   const ndt_tensor_type& in(int i) const;  // throws for a port that is not there
   const ndt_tensor_type& out(int i = 0) const;

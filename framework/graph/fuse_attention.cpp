@@ -119,7 +119,7 @@ ValueId upright_keys(GraphCopy& copy, const Graph& g, const Uses& uses, ValueId 
 }
 
 // Asked about in a graph of its own, which has what the chain reads as inputs.
-bool accepted(const Graph& g, const Chain& c, const OfferAttention& accepts) {
+bool accepted(const Graph& g, const Chain& c, const Offer& accepts) {
   const Shape& k = g.shape(c.keys);
   Graph alone;
   std::vector<ValueId> in = {alone.add_input("q", g.type(c.q)),
@@ -131,7 +131,7 @@ bool accepted(const Graph& g, const Chain& c, const OfferAttention& accepts) {
 }
 
 std::map<int, Chain> accepted_chains(const Graph& g, std::span<const ValueId> varying,
-                                     const OfferAttention& accepts) {
+                                     const Offer& accepts) {
   const Search search(g, varying);
   std::map<int, Chain> chains;
   for (int i = 0; i < static_cast<int>(g.nodes().size()); ++i) {
@@ -143,8 +143,7 @@ std::map<int, Chain> accepted_chains(const Graph& g, std::span<const ValueId> va
 
 }  // namespace
 
-Rewritten fuse_attention(const Graph& g, std::span<const ValueId> keep,
-                         const OfferAttention& accepts) {
+Rewritten fuse_attention(const Graph& g, std::span<const ValueId> keep, const Offer& accepts) {
   const Uses uses(g);
   const std::map<int, Chain> chains = accepted_chains(g, keep, accepts);
   std::vector<bool> dropped(g.nodes().size(), false);

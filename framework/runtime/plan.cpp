@@ -6,6 +6,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/graph/fuse_attention.h"
+#include "framework/graph/fuse_max_pool.h"
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
 #include "framework/runtime/abi_node.h"
@@ -208,22 +209,40 @@ bool takes(const Device& device, const Graph& g, const Node& n) {
   return true;
 }
 
-LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
-  const Rewritten fused = fuse_attention(
-      g, bindings, [&](const Graph& with, const Node& n) { return takes(device, with, n); });
-  std::set<ValueId> bound;
-  for (ValueId v : bindings) bound.insert(fused.now[index(v)]);
-  LaidOut laid = lay_out(fused.graph, device, bound);
-  std::vector<ValueId> now;
-  for (ValueId v : fused.now) now.push_back(v == kNone ? kNone : laid.now[index(v)]);
-  laid.now = std::move(now);
-  return laid;
+// Whether it says how it would lay one out.
+bool has_layout_for(const Device& device, const Graph& g, const Node& n) {
+  if (!device.abi().prefer) return false;
+  AbiNode node(n, row_major_types(g));
+  std::vector<ndt_tensor_type> in, out;
+  for (size_t k = 0; k < n.inputs.size(); ++k) {
+    in.push_back(abi_type(g.type(n.inputs[k])));
+    const Tensor& data = g.value(n.inputs[k]).data;
+    if (data.defined()) node.set_constant(k, data.data(), 0);
+  }
+  for (ValueId v : n.outputs) out.push_back(abi_type(g.type(v)));
+  const ndt_status s = device.abi().prefer(device.handle(), &node.get(), in.data(), out.data());
+  if (s == NDT_UNSUPPORTED) return false;
+  device.backend().check(s, "layouts of " + n.op);
+  return true;
 }
 
-std::vector<ValueId> translated(std::span<const ValueId> values, const LaidOut& laid) {
-  std::vector<ValueId> now;
-  for (ValueId v : values) now.push_back(laid.now[index(v)]);
-  return now;
+std::vector<ValueId> translated(std::span<const ValueId> values, std::span<const ValueId> now) {
+  std::vector<ValueId> found;
+  for (ValueId v : values) found.push_back(v == kNone ? kNone : now[index(v)]);
+  return found;
+}
+
+LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
+  const Rewritten attention = fuse_attention(
+      g, bindings, [&](const Graph& with, const Node& n) { return takes(device, with, n); });
+  const std::vector<ValueId> given = translated(bindings, attention.now);
+  const Rewritten pooled = fuse_max_pool(
+      attention.graph, given,
+      [&](const Graph& with, const Node& n) { return has_layout_for(device, with, n); });
+  const std::vector<ValueId> bound = translated(given, pooled.now);
+  LaidOut laid = lay_out(pooled.graph, device, {bound.begin(), bound.end()});
+  laid.now = translated(translated(attention.now, pooled.now), laid.now);
+  return laid;
 }
 
 }  // namespace
@@ -234,7 +253,7 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
   declare(p, given, options);
   const LaidOut laid = adapted_to(device, given, p.bindings);
   const Graph& g = laid.graph;
-  const std::vector<ValueId> bindings = translated(p.bindings, laid);
+  const std::vector<ValueId> bindings = translated(p.bindings, laid.now);
   const std::set<ValueId> bound(bindings.begin(), bindings.end());
 
   Preparation preparation(g, laid.types, device, bound);

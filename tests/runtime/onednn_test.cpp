@@ -43,6 +43,14 @@ std::vector<Batched> onednn_cases() {
                    "Conv",
                    {{1, 96, 14, 14}, {96, 1, 3, 3}, {96}},
                    {{"pads", p1}, {"strides", s2}, {"group", 96}}});
+  const Attrs max{{"activation", "Relu"},
+                  {"pool_kernel", Ints{3, 3}},
+                  {"pool_strides", s2},
+                  {"pool_pads", Ints{0, 0, 1, 1}}};
+  Attrs of_photo = max;
+  of_photo.set("strides", s2);
+  cases.push_back({"PooledPhoto", "ConvMaxPool", {{1, 3, 97, 101}, {40, 3, 3, 3}, {40}}, of_photo});
+  cases.push_back({"PooledWhole", "ConvMaxPool", {{1, 16, 20, 21}, {64, 16, 1, 1}, {64}}, max});
   for (const char* op : {"Relu", "HardSwish", "Sigmoid", "Tanh", "Gelu"}) {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }

@@ -1,4 +1,4 @@
-#include "tuner/useful_cuts.h"
+#include "framework/train/useful_cuts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -140,6 +140,8 @@ std::string JobSpec::text() const {
             {"deterministic", deterministic},
             {"seed", seed}};
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
+  if (!cut.empty()) j["cut"] = cut;
+  if (!why.empty()) j["why"] = why;
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
@@ -208,6 +210,8 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);
+  r.take("cut", s.cut);
+  r.take("why", s.why);
   r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
   r.take("reset_optimizer", s.reset_optimizer);
   r.take("all_runs", s.all_runs);

@@ -75,6 +75,13 @@ TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   const Json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                               "--stores", "2", "-e", "2", "--follow"});
   EXPECT_EQ(job.at("state"), "done");
+  ASSERT_EQ(run({"plan", "-m", "m.onnx", "--head", "linear", "--photos", "photos", "--stores", "2",
+                 "--bandwidth", "1Gbit", "--save-profile", "profile.json"})
+                .code,
+            0);
+  const Json chosen = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                                 "--stores", "2", "-e", "1", "--auto", "profile.json", "--follow"});
+  EXPECT_THAT(chosen.at("result").at("why").get<std::string>(), HasSubstr("the profile predicts"));
   const Json labelling = ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
   EXPECT_EQ(labelling.at("result").at("labelled"), kPhotos);
 

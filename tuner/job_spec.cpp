@@ -231,4 +231,23 @@ JobSpec parse_job_spec(std::string_view text) {
   return s;
 }
 
+JobSpec changed(const JobSpec& spec, std::string_view text) {
+  const Json changes = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!changes.is_object()) throw Error("job: what changes is not a JSON object");
+  const bool features = spec.kind == JobKind::kFinetune;
+  Json job = Json::parse(spec.text());
+  for (const auto& [key, value] : changes.items()) {
+    const bool may = key == "store_timeout" || key == "allow_missing" ||
+                     (features && (key == "memory" || key == "disk"));
+    if (!may) {
+      throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
+                  features ? " store_timeout, allow_missing, memory and disk can"
+                           : " store_timeout and allow_missing can",
+                  "; for the rest submit another job");
+    }
+    job[key] = value;
+  }
+  return parse_job_spec(job.dump());
+}
+
 }  // namespace ndtrain

@@ -80,4 +80,8 @@ struct JobSpec {
 // Throws Error naming the key.
 JobSpec parse_job_spec(std::string_view json);
 
+// The same job with what does not decide its result changed: of `json`'s keys store_timeout and
+// allow_missing, for a fine-tuning memory and disk too. Throws Error naming any other.
+JobSpec changed(const JobSpec& spec, std::string_view json);
+
 }  // namespace ndtrain

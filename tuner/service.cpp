@@ -213,18 +213,20 @@ void TunerService::put_away(uint64_t id, JobState state) {
   note(id, std::string(name_of(state)) + ": on request");
 }
 
-void TunerService::resume(uint64_t id) {
+void TunerService::resume(uint64_t id, std::string_view changes) {
   JobRecord record = job(id);
   if (record.open() && record.state != JobState::kPaused) {
     throw Error("job ", id, " is ", name_of(record.state), " already");
   }
   if (record.state == JobState::kDone) throw Error("job ", id, " is done");
+  const std::string before = record.spec.text();
+  record.spec = changed(record.spec, changes);
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;
   save(record);
   jobs_[id] = record;
-  note(id, "resumed");
+  note(id, "resumed" + (record.spec.text() == before ? "" : " with " + std::string(changes)));
   start_next();
 }
 

@@ -82,7 +82,8 @@ class TunerService {
   void cancel(uint64_t job);
   // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
   void pause(uint64_t job);
-  void resume(uint64_t job);  // a paused, failed or cancelled one, from where it was
+  // A paused, failed or cancelled one, from where it was; with `changes`: see changed().
+  void resume(uint64_t job, std::string_view changes = "{}");
   void drain(const std::string& store, bool drained);
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.

@@ -192,6 +192,13 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   EXPECT_EQ(ask(site, {"job", "cancel", "1"}).at("state"), "cancelled");
   EXPECT_EQ(ask(site, {"job", "ls"}).at(0).at("message"), "on request");
   EXPECT_TRUE(cli::is_running(process("tuner")));
+  const Json resumed = ask(site, {"job", "resume", "1", "--store-timeout", "30", "--disk", "2G",
+                                  "--memory", "1G", "--allow-missing"});
+  EXPECT_EQ(resumed.at("spec").at("store_timeout"), 30);
+  EXPECT_EQ(resumed.at("spec").at("disk"), 2'000'000'000);
+  EXPECT_EQ(resumed.at("spec").at("memory"), 1'000'000'000);
+  EXPECT_EQ(resumed.at("spec").at("allow_missing"), true);
+  EXPECT_EQ(resumed.at("spec").at("epochs"), 15);
 }
 
 TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {

@@ -36,6 +36,21 @@ TEST_F(ServiceTest, AJobFailsBecauseOfWhatAStoreSaysAndTheNextOneBegins) {
   EXPECT_EQ(service_.job(next).state, JobState::kRunning);
 }
 
+TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
+  const uint64_t job = submit();
+  lanes_.run();
+  service_.pause(job);
+  EXPECT_THROW(service_.resume(job, R"({"stores":9})"), Error);
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused) << "resumed without what was asked for";
+  service_.resume(job, R"({"disk":4096})");
+  EXPECT_EQ(service_.log(job).at(service_.log(job).size() - 2), R"(resumed with {"disk":4096})");
+  EXPECT_EQ(service_.job(job).spec.disk, 4096);
+  service_.pause(job);
+  const TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                           state_.next_term(1).or_throw());
+  EXPECT_EQ(again.job(job).spec.disk, 4096);
+}
+
 // Both would have the same files open.
 TEST_F(ServiceTest, AResumedJobBeginsWhenTheTasksOfItsFormerLifeAreOver) {
   const uint64_t job = submit();

@@ -205,12 +205,19 @@ void TunerService::put_away(uint64_t id, JobState state) {
   if (!record.open() || record.state == state) {
     throw Error("job ", id, " is ", name_of(record.state), " already");
   }
-  if (active_ && active_->id == id) return end(active_, state, "on request");
-  record.state = state;
-  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
-  save(record);
+  const std::string why = "on request";
+  const bool in_progress = active_ && active_->id == id;
+  if (in_progress) record.message = why;
+  record.ended = state == JobState::kPaused ? 0 : setting_.clock.unix_seconds();
+  const JobState before = std::exchange(record.state, state);
+  if (const Status s = files(id).save(record); !s.ok()) {
+    throw Error("job ", id, " is ", name_of(before), " as before: that it is ", name_of(state),
+                " cannot be kept: ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
   jobs_[id] = record;
-  note(id, std::string(name_of(state)) + ": on request");
+  if (in_progress) return leave(active_);
+  note(id, std::string(name_of(state)) + ": " + why);
 }
 
 void TunerService::resume(uint64_t id, std::string_view changes) {

@@ -210,6 +210,7 @@ class TunerService {
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
+  void leave(ActivePtr job);
   void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool to_be_in_force(uint64_t job, const JobOutcome& outcome);

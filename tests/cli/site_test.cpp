@@ -195,8 +195,8 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   const Json resumed = ask(site, {"job", "resume", "1", "--store-timeout", "30", "--disk", "2G",
                                   "--memory", "1G", "--allow-missing"});
   EXPECT_EQ(resumed.at("spec").at("store_timeout"), 30);
-  EXPECT_EQ(resumed.at("spec").at("disk"), 2'000'000'000);
-  EXPECT_EQ(resumed.at("spec").at("memory"), 1'000'000'000);
+  EXPECT_EQ(resumed.at("spec").at("disk"), int64_t{2} << 30);
+  EXPECT_EQ(resumed.at("spec").at("memory"), int64_t{1} << 30);
   EXPECT_EQ(resumed.at("spec").at("allow_missing"), true);
   EXPECT_EQ(resumed.at("spec").at("epochs"), 15);
 }

@@ -8,6 +8,7 @@
 namespace ndtrain {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using testing::ServiceTest;
@@ -229,6 +230,28 @@ TEST_F(ServiceTest, AFullDiskRefusesToPauseAJobThatWaitsAndTheTunerLivesOn) {
   fs_.set_capacity(1 << 20);
   service_.pause(next);
   EXPECT_EQ(service_.job(next).state, JobState::kPaused);
+}
+
+// Else the next Tuner would go on with it, which the person was told is paused.
+TEST_F(ServiceTest, AFullDiskRefusesToPauseTheJobInProgressWhichGoesOn) {
+  const uint64_t job = submit();
+  lanes_.run();
+  fs_.set_capacity(0);
+  for (const bool pause : {true, false}) {
+    try {
+      pause ? service_.pause(job) : service_.cancel(job);
+      ADD_FAILURE() << "it cannot be kept";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("job 1 is running as before"), HasSubstr("full"),
+                                  HasSubstr("make room on the Tuner's volume")));
+    }
+    EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+    EXPECT_EQ(works_.alive, 1);
+  }
+  fs_.set_capacity(1 << 20);
+  service_.pause(job);
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused);
+  EXPECT_EQ(service_.log(job).back(), "paused: on request");
 }
 
 // The first part of it came before the job was paused, or the whole of it comes late.

@@ -12,8 +12,12 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                            uint64_t window)
     : setting_(setting),
       sessions_(std::move(me), heartbeat, window),
+      drained_(setting.fs, setting.state.file("drained.json")),
       ways_(setting.models),
       deletions_(setting.fs, setting.state.path()) {
+  for (const std::string& name : drained_.names()) {
+    stores_[name] = {.name = name, .drained = true};
+  }
   const std::string directory = setting_.state.file("jobs");
   setting_.fs.make_directories(directory).or_throw();
   for (const std::string& name : setting_.fs.list(directory).or_throw()) {
@@ -240,7 +244,12 @@ void TunerService::resume(uint64_t id, std::string_view changes) {
 void TunerService::drain(const std::string& name, bool drained) {
   const auto it = stores_.find(name);
   if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  if (std::exchange(it->second.drained, drained) == drained) return;
+  if (it->second.drained == drained) return;
+  if (const Status s = drained_.set(name, drained); !s.ok()) {
+    throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
+  it->second.drained = drained;
   if (!it->second.here || !active_ || !active_->intake || active_->local) return;
   apply(active_, name,
         drained ? active_->intake->leave(now(), name) : active_->intake->arrive(now(), name));
@@ -250,6 +259,10 @@ void TunerService::forget(const std::string& name) {
   const auto it = stores_.find(name);
   if (it == stores_.end()) throw Error("there is no store '", name, "'");
   if (it->second.here) throw Error("store '", name, "' is here; stop it first");
+  if (const Status s = drained_.set(name, false); !s.ok()) {
+    throw Error("store '", name, "' is not forgotten: ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
   stores_.erase(it);
 }
 

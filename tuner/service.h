@@ -18,6 +18,7 @@
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_sessions.h"
+#include "tuner/drained_stores.h"
 #include "tuner/intake.h"
 #include "tuner/job_files.h"
 #include "tuner/job_progress.h"
@@ -84,7 +85,7 @@ class TunerService {
   void pause(uint64_t job);
   // A paused, failed or cancelled one, from where it was; with `changes`: see changed().
   void resume(uint64_t job, std::string_view changes = "{}");
-  void drain(const std::string& store, bool drained);
+  void drain(const std::string& store, bool drained);  // until it is said again, or forgotten
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
   std::optional<std::string> place_upload();
@@ -221,6 +222,7 @@ class TunerService {
   Setting setting_;
   TunerSessions sessions_;
   std::map<std::string, StoreRecord> stores_;
+  DrainedStores drained_;
   std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "framework/core/publish.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain {
@@ -230,6 +231,57 @@ TEST_F(ServiceTest, AFullDiskRefusesToPauseAJobThatWaitsAndTheTunerLivesOn) {
   fs_.set_capacity(1 << 20);
   service_.pause(next);
   EXPECT_EQ(service_.job(next).state, JobState::kPaused);
+}
+
+TEST_F(ServiceTest, ADrainedStoreIsGivenNoWorkByTheNextTunerEither) {
+  greet(1, "a");
+  service_.drain("a", true);
+  uint64_t term = 1;
+  const auto restarted = [&] {
+    return std::make_unique<TunerService>(
+        TunerService::Setting{fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+        state_.next_term(++term).or_throw());
+  };
+  auto next = restarted();
+  ASSERT_EQ(next->stores().size(), 1U);
+  EXPECT_TRUE(next->stores().at(0).drained);
+  EXPECT_EQ(next->stores().at(0).name, "a");
+  next->drain("a", false);
+  EXPECT_TRUE(restarted()->stores().empty());
+  EXPECT_THROW(restarted()->drain("a", true), Error) << "which it does not know yet";
+}
+
+TEST_F(ServiceTest, AForgottenStoreIsNotDrainedWhenItComesBack) {
+  greet(1, "a");
+  service_.drain("a", true);
+  service_.handle({1, LinkClosed{"gone"}});
+  service_.forget("a");
+  const TunerService next({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                          state_.next_term(1).or_throw());
+  EXPECT_TRUE(next.stores().empty());
+}
+
+TEST_F(ServiceTest, AFullDiskRefusesToDrainAStoreAndTheTunerLivesOn) {
+  greet(1, "a");
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.drain("a", true), Error);
+  EXPECT_FALSE(service_.stores().at(0).drained);
+  fs_.set_capacity(1 << 20);
+  service_.drain("a", true);
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.drain("a", false), Error);
+  EXPECT_TRUE(service_.stores().at(0).drained);
+  service_.handle({1, LinkClosed{"gone"}});
+  EXPECT_THROW(service_.forget("a"), Error);
+  EXPECT_EQ(service_.stores().size(), 1U);
+}
+
+TEST(DrainedStores, AFileOfAnotherFormatIsRefused) {
+  MemoryFs fs;
+  publish(fs, "drained.json", R"({"format": 2, "stores": []})").or_throw();
+  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
+  publish(fs, "drained.json", "[").or_throw();
+  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
 }
 
 // Else the next Tuner would go on with it, which the person was told is paused.

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <set>
 
+#include "framework/core/limits.h"
 #include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
@@ -67,6 +69,7 @@ Intake::Actions Intake::arrive(Time, const std::string& name) {
   store.names.clear();
   store.sample.clear();
   store.received.clear();
+  store.pieces.clear();
   *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
   return a;
 }
@@ -239,6 +242,37 @@ std::optional<std::vector<size_t>> Intake::lengths(const wire::Rows& f, size_t r
   return sizes;
 }
 
+// The size of the row that a message about one photo is about, where it may come in pieces; else 0.
+size_t Intake::pieced_row(const wire::Rows& f) const {
+  const size_t size = rules_.row_bytes > 0    ? rules_.row_bytes
+                      : f.lengths_size() == 1 ? f.lengths(0)
+                                              : 0;
+  return size > kWholeRow ? size : 0;
+}
+
+// True when it was the last: `f` has the whole row then.
+bool Intake::take_piece(Store& store, const std::string& name, uint64_t number, wire::Rows& f,
+                        Actions& a) const {
+  const size_t whole = pieced_row(f);
+  const bool follows = store.pieces.empty() || store.piece_of == number;
+  const bool too_large = rules_.row_bytes == 0 && whole > limits::kPhotoFile;
+  if (!follows || too_large || f.rows().empty() || store.pieces.size() + f.rows().size() > whole) {
+    a.end_session = "pieces of a row that do not fit";
+    return false;
+  }
+  store.piece_of = number;
+  store.pieces += f.rows();
+  if (store.pieces.size() == whole) {
+    f.set_rows(std::exchange(store.pieces, {}));
+    return true;
+  }
+  wire::Ack& ack = *a.send.emplace_back(name, wire::ToStore()).second.mutable_ack();
+  ack.set_job(f.job());
+  ack.set_run(f.run());
+  ack.set_chunk(f.chunk());
+  return false;
+}
+
 void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
   const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
   std::set<uint64_t> unreadable;
@@ -248,8 +282,9 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
     fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
   }
   for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
-  const auto sizes = fits ? lengths(f, numbers->size() - unreadable.size()) : std::nullopt;
-  if (!sizes) {
+  const size_t n = fits ? numbers->size() - unreadable.size() : 0;
+  const bool piece = fits && n == 1 && numbers->size() == 1 && f.rows().size() < pieced_row(f);
+  if (!piece && (!fits || !store.pieces.empty() || !lengths(f, n))) {
     a.end_session = "rows that were not asked for, or of another size";
     return;
   }
@@ -258,6 +293,8 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
     if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
     return;
   }
+  if (piece && !take_piece(store, name, numbers->front(), f, a)) return;
+  const std::vector<size_t> sizes = lengths(f, n).value();
   store.received[f.run()] += numbers->size();
   const auto message = std::make_shared<const wire::Rows>(std::move(f));
   Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
@@ -265,7 +302,7 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
   size_t row = 0;
   for (uint64_t number : *numbers) {
     if (unreadable.contains(number)) continue;
-    const size_t size = (*sizes)[row++];
+    const size_t size = sizes[row++];
     if (!ledger_->has_row(number)) rows.rows.emplace_back(number, bytes.substr(0, size));
     bytes.remove_prefix(size);
   }

@@ -1,6 +1,8 @@
 // Fine-tuning over PipeStores gives what one machine gives, however the photos are spread.
 #include <gmock/gmock.h>
 
+#include "framework/core/limits.h"
+#include "framework/core/rng.h"
 #include "framework/train/head.h"
 #include "framework/train/useful_cuts.h"
 #include "ndp/labels/label_db.h"
@@ -55,6 +57,27 @@ TEST_F(NearData, EveryModeGivesTheSameWeights) {
     const std::string id = run(s, std::string(name_of(mode)))["model_id"];
     if (first.empty()) first = id;
     EXPECT_EQ(id, first) << name_of(mode);
+  }
+}
+
+// A photo that fits no message between roles, and one that does.
+TEST_F(NearData, PhotosOfAnySizeTravel) {
+  constexpr int kNoisy = 1600;
+  Rng rng(1, "noise");
+  Image photo(kNoisy, kNoisy);
+  for (uint8_t& v : photo.rgb) v = static_cast<uint8_t>(rng.next_below(256));
+  const std::string file = encode_jpeg(photo, 100);
+  ASSERT_GT(file.size(), static_cast<size_t>(limits::kMessage));
+  publish(real_fs(), at("photos/c1/large.jpg"), file).or_throw();
+  std::string first;
+  for (const JobMode mode : {JobMode::kNdpipe, JobMode::kTypical}) {
+    JobSpec s = spec(2, 2);
+    s.mode = mode;
+    s.feature_dtype = DType::kF32;
+    const auto result = run(s, std::string(name_of(mode)));
+    EXPECT_EQ(result["train_photos"].get<int>() + result["val_photos"].get<int>(), kPhotos + 1);
+    if (first.empty()) first = result["model_id"];
+    EXPECT_EQ(result["model_id"], first) << name_of(mode);
   }
 }
 

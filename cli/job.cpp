@@ -221,9 +221,23 @@ int run_job_pause(Context& context, const Args& args) {
   return kOk;
 }
 
-void declare_job_resume(ArgsSpec& args) { declare_job_cancel(args); }
+void declare_job_resume(ArgsSpec& args) {
+  args.positional("JOB", "its number");
+  args.flag("store-timeout", "from now on: seconds that a store may be away", "S");
+  args.flag("allow-missing", "go on without the photos that only lost stores have");
+  args.flag("memory", "finetune: features beyond this are streamed from disk", "BYTES");
+  args.flag("disk", "finetune: the Tuner's disk may hold this much", "BYTES");
+  declare_http(args);
+}
 int run_job_resume(Context& context, const Args& args) {
-  show(context, TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args))));
+  Json changes = Json::object();
+  if (args.has("store-timeout")) changes["store_timeout"] = args.number("store-timeout");
+  if (args.on("allow-missing")) changes["allow_missing"] = true;
+  for (const char* bound : {"memory", "disk"}) {
+    if (args.has(bound)) changes[bound] = static_cast<int64_t>(args.bytes(bound));
+  }
+  show(context,
+       TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args)), changes.dump()));
   return kOk;
 }
 

@@ -8,7 +8,7 @@
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "tuner/plan_profile.h"
-#include "tuner/planner.h"
+#include "tuner/planned_job.h"
 
 namespace ndtrain::cli {
 
@@ -82,9 +82,14 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "they send photos; srv-p, crops; srv-c, compressed crops; ideal, the Tuner has the "
             "photos itself (--photos)",
             "MODE", "ndpipe");
+  args.flag("cut",
+            "send the features of this earlier value, as ndtrain plan names cuts; what is frozen "
+            "behind it runs on the Tuner in every epoch (default: where training begins)",
+            "VALUE");
   args.flag("auto",
-            "choose mode and number of runs by what this profile predicts (ndtrain plan "
-            "--save-profile)",
+            "choose mode, cut and number of runs by what this profile predicts (ndtrain plan "
+            "--save-profile); with --promote rule the cut stays where training begins, so that the "
+            "features say something of the version in force as well",
             "PROFILE");
   args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
   args.flag("labels", "of --mode ideal: a CSV file,class on the Tuner (default: the directories)",
@@ -116,25 +121,6 @@ void read_common(const Args& args, Json& j) {
     j["precision"] = precision.precision;
     j["max_drop"] = precision.max_drop;
   }
-}
-
-// The best of the modes and numbers of runs that the profile allows, at the cut where training
-// begins.
-void choose(Context& context, const Args& args, JobSpec& spec) {
-  Profile profile = load_profile(context.fs(), args.text("auto"));
-  PlanInputs& in = profile.inputs;
-  in.costs.cuts = {in.costs.cuts.back()};
-  in.stores = {static_cast<int>(spec.stores)};
-  in.epochs = static_cast<double>(spec.trainer.epochs);
-  in.val_split = spec.val_split;
-  in.all_runs = spec.all_runs;
-  in.runs = {1, 2, 3, 4};
-  const Prediction chosen = best(predict_all(in));
-  spec.mode = chosen.mode;
-  spec.runs = static_cast<uint32_t>(chosen.runs);
-  context.progress().say(fmt::format("the profile predicts {:.1f} s for {} in {} run{}: {}",
-                                     chosen.time.makespan_s, name_of(chosen.mode), chosen.runs,
-                                     chosen.runs == 1 ? "" : "s", why(chosen)));
 }
 
 }  // namespace
@@ -172,6 +158,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
   text("photos", "photos");
   text("labels", "labels");
   text("feature_dtype", "feature-dtype");
+  text("cut", "cut");
   number("val_split", "val-split");
   j["reset_optimizer"] = args.on("reset-optimizer");
   j["all_runs"] = args.on("all-runs");
@@ -179,7 +166,12 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
   j["memory"] = static_cast<int64_t>(args.bytes("memory"));
   j["disk"] = static_cast<int64_t>(args.bytes("disk"));
   spec = parse_job_spec(j.dump());
-  if (args.has("auto")) choose(context, args, spec);
+  if (args.has("auto") && args.has("cut")) {
+    throw UsageError("--auto and --cut: the profile chooses the cut; give one");
+  }
+  if (!args.has("auto")) return;
+  spec = planned(spec, load_profile(context.fs(), args.text("auto")).inputs);
+  context.progress().say(spec.why);
 }
 
 }  // namespace ndtrain::cli

@@ -155,8 +155,12 @@ std::span<const Verb> site_verbs() {
            declare_job_cancel, run_job_cancel},
       Verb{"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
            "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
-      Verb{"job resume", "go on with a job that was paused or cancelled, or failed", "JOB",
-           "  ndtrain job resume 3\n", declare_job_resume, run_job_resume},
+      Verb{
+          "job resume",
+          "go on with a job that was paused or cancelled, or failed; what decides its result stays",
+          "JOB [--disk BYTES ...]",
+          "  ndtrain job resume 3\n  ndtrain job resume 3 --disk 20G --allow-missing\n",
+          declare_job_resume, run_job_resume},
       Verb{"photos rm", "remove photos, and all that was made of them, from all machines",
            "PHOTO... [--http HOST:PORT]",
            "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <random>
 #include <thread>
 #include <utility>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/wire/role_loop.h"
 #include "tuner/http_api.h"
 #include "tuner/http_dashboard.h"
 #include "tuner/http_deletions.h"
@@ -21,13 +21,7 @@ namespace ndtrain {
 namespace {
 
 constexpr size_t kWatchLane = TunerService::kLanes;
-constexpr std::chrono::milliseconds kTelling{500};      // between looks at what followers hear of
-constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
-
-uint64_t random_bits() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
+constexpr std::chrono::milliseconds kTelling{500};  // between looks at what followers hear of
 
 StateDirectory open_state(Fs& fs, const std::string& path) {
   return StateDirectory::open(fs, path, "tuner").or_throw();

@@ -22,8 +22,8 @@ using Json = nlohmann::ordered_json;
 
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
-  TransferModel t =
-      prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype, spec.seed);
+  TransferModel t = prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype,
+                                     spec.seed, spec.cut);
   if (!t.features.empty()) return t;
   throw Error("nothing of the model is frozen with --freeze ", spec.freeze,
               ", so there are no features to send; another --freeze, or ndtrain train on one "
@@ -193,6 +193,7 @@ std::string FinetuneWork::fingerprint() const {
   decisive.disk = plain.disk;
   decisive.publish = plain.publish;
   decisive.promote = plain.promote;
+  decisive.why = plain.why;
   decisive.mode = plain.mode;
   decisive.photos = plain.photos;
   decisive.labels = plain.labels;
@@ -305,8 +306,11 @@ JobOutcome FinetuneWork::finish() {
                  {"train_photos", photos},
                  {"val_photos", val_->size()},
                  {"stores", stores_},
+                 {"mode", name_of(spec_.mode)},
+                 {"cut", transfer_.cut},
                  {"train_s", loop_->seconds()},
                  {"runs", runs}};
+  if (!spec_.why.empty()) result["why"] = spec_.why;
   JobOutcome outcome;
   if (spec_.promote == Promote::kRule) {
     const Promotion p = by_rule(e);
@@ -357,8 +361,11 @@ void FinetuneWork::write_report(const Evaluation& e) {
              {"photos", std::to_string(manifest_->size())},
              {"stores", std::to_string(stores_)},
              {"runs", std::to_string(spec_.runs)},
+             {"mode", std::string(name_of(spec_.mode))},
+             {"cut", transfer_.cut},
              {"validation top-1", fmt::format("{:.4f}", e.top1)},
              {"validation top-5", fmt::format("{:.4f}", e.top5)}};
+  if (!spec_.why.empty()) r.facts.push_back({"why so", spec_.why});
   run_directory_->write("report.html", report_html(shop_.fs, r));
 }
 

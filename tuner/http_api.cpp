@@ -185,7 +185,7 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
          const std::string& what = r.captures.at(1);
          what == "cancel"  ? s.cancel(number(r))
          : what == "pause" ? s.pause(number(r))
-                           : s.resume(number(r));
+                           : s.resume(number(r), r.body.empty() ? "{}" : r.body);
          return answer(to_json(s.job(number(r)), s));
        }),
        {},

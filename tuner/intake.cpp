@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
-#include <set>
 
 #include "ndp/wire/numbers.h"
 
@@ -67,6 +65,7 @@ Intake::Actions Intake::arrive(Time, const std::string& name) {
   store.names.clear();
   store.sample.clear();
   store.received.clear();
+  store.pieces.clear();
   *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
   return a;
 }
@@ -228,85 +227,6 @@ bool Intake::ask(const std::string& name, Store& store, Actions& a) {
     w.set_places(pack_numbers(places));
   }
   return gone;
-}
-
-// The size of each row; nullopt when the message contradicts itself.
-std::optional<std::vector<size_t>> Intake::lengths(const wire::Rows& f, size_t rows) const {
-  std::vector<size_t> sizes(f.lengths().begin(), f.lengths().end());
-  if (rules_.row_bytes > 0) sizes.assign(rows, rules_.row_bytes);
-  const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
-  if (sizes.size() != rows || sum != f.rows().size()) return std::nullopt;
-  return sizes;
-}
-
-void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
-  const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
-  std::set<uint64_t> unreadable;
-  for (const wire::Unreadable& u : f.unreadable()) unreadable.insert(u.number());
-  bool fits = numbers.ok() && f.run() <= manifest_->runs();
-  for (size_t i = 0; fits && i < numbers->size(); ++i) {
-    fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
-  }
-  for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
-  const auto sizes = fits ? lengths(f, numbers->size() - unreadable.size()) : std::nullopt;
-  if (!sizes) {
-    a.end_session = "rows that were not asked for, or of another size";
-    return;
-  }
-  if (xxh3(f.rows().data(), f.rows().size()) != f.checksum()) {
-    a.end_session = "rows with a wrong checksum";
-    if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
-    return;
-  }
-  store.received[f.run()] += numbers->size();
-  const auto message = std::make_shared<const wire::Rows>(std::move(f));
-  Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
-  std::string_view bytes = message->rows();
-  size_t row = 0;
-  for (uint64_t number : *numbers) {
-    if (unreadable.contains(number)) continue;
-    const size_t size = (*sizes)[row++];
-    if (!ledger_->has_row(number)) rows.rows.emplace_back(number, bytes.substr(0, size));
-    bytes.remove_prefix(size);
-  }
-  Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
-  for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
-  for (const wire::Unreadable& u : message->unreadable()) {
-    ledger_->cannot_read(u.number(), *store.number, u.reason());
-    a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
-  }
-  if (!unreadable.empty()) {
-    ask_all(a);
-    report_complete(a);
-  }
-}
-
-Intake::Actions Intake::durable(uint64_t ticket, std::span<const BadRow> bad) {
-  Actions a;
-  const auto it = pending_.find(ticket);
-  if (it == pending_.end()) throw Error("intake: ticket ", ticket, " is not open");
-  const Pending p = std::move(it->second);
-  pending_.erase(it);
-  const Store& store = stores_.at(p.store);
-  for (const BadRow& b : bad) {
-    ledger_->cannot_read(b.number, *store.number, b.reason);
-    a.notes.push_back("store " + p.store + ": photo " +
-                      to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
-  }
-  for (uint64_t number : p.numbers) {
-    if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
-      (void)ledger_->settle(number);
-    }
-  }
-  if (store.here && store.session == p.session) {
-    wire::Ack& ack = *a.send.emplace_back(p.store, wire::ToStore()).second.mutable_ack();
-    ack.set_job(rules_.job.job());
-    ack.set_run(p.run);
-    ack.set_chunk(p.chunk);
-  }
-  if (!bad.empty()) ask_all(a);
-  report_complete(a);
-  return a;
 }
 
 std::vector<uint64_t> Intake::absent(uint32_t run) const {

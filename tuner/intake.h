@@ -100,6 +100,8 @@ class Intake {
     std::vector<std::string> names;
     std::vector<bool> asked;                // by manifest number, in this session
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
+    std::string pieces;                     // of a row that has not come whole yet,
+    uint64_t piece_of = 0;                  // of this number
     int bad_checksums = 0;
     bool lost = false;  // for this job
     Time away_since{0};
@@ -117,6 +119,9 @@ class Intake {
   bool ask(const std::string& name, Store& store, Actions& a);
   void ask_all(Actions& a);
   void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
+  size_t pieced_row(const wire::Rows& f) const;
+  bool take_piece(Store& store, const std::string& name, uint64_t number, wire::Rows& f,
+                  Actions& a) const;
   std::optional<std::vector<size_t>> lengths(const wire::Rows& f, size_t rows) const;
   void run_done(const Store& store, const wire::RunDone& done, Actions& a);
   void lose(const std::string& name, Store& store, const std::string& why, Actions& a);

@@ -140,6 +140,8 @@ std::string JobSpec::text() const {
             {"deterministic", deterministic},
             {"seed", seed}};
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
+  if (!cut.empty()) j["cut"] = cut;
+  if (!why.empty()) j["why"] = why;
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
@@ -208,6 +210,8 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);
+  r.take("cut", s.cut);
+  r.take("why", s.why);
   r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
   r.take("reset_optimizer", s.reset_optimizer);
   r.take("all_runs", s.all_runs);
@@ -225,6 +229,25 @@ JobSpec parse_job_spec(std::string_view text) {
   t.seed = s.seed;
   validate(s);
   return s;
+}
+
+JobSpec changed(const JobSpec& spec, std::string_view text) {
+  const Json changes = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!changes.is_object()) throw Error("job: what changes is not a JSON object");
+  const bool features = spec.kind == JobKind::kFinetune;
+  Json job = Json::parse(spec.text());
+  for (const auto& [key, value] : changes.items()) {
+    const bool may = key == "store_timeout" || key == "allow_missing" ||
+                     (features && (key == "memory" || key == "disk"));
+    if (!may) {
+      throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
+                  features ? " store_timeout, allow_missing, memory and disk can"
+                           : " store_timeout and allow_missing can",
+                  "; for the rest submit another job");
+    }
+    job[key] = value;
+  }
+  return parse_job_spec(job.dump());
 }
 
 }  // namespace ndtrain

@@ -57,6 +57,8 @@ struct JobSpec {
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
+  std::string cut = {};  // earlier than where training begins: see prepare_transfer()
+  std::string why = {};  // the mode, runs and cut: what a planner says of them
   DType feature_dtype = DType::kF16;
   bool reset_optimizer = false;  // at the beginning of each run
   bool all_runs = false;         // train on all runs so far, not on this one alone
@@ -77,5 +79,9 @@ struct JobSpec {
 
 // Throws Error naming the key.
 JobSpec parse_job_spec(std::string_view json);
+
+// The same job with what does not decide its result changed: of `json`'s keys store_timeout and
+// allow_missing, for a fine-tuning memory and disk too. Throws Error naming any other.
+JobSpec changed(const JobSpec& spec, std::string_view json);
 
 }  // namespace ndtrain

@@ -11,6 +11,7 @@
 #include "framework/graph/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/trainer.h"
+#include "framework/train/useful_cuts.h"
 #include "ndp/engine/engine.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/transfer.h"
@@ -18,7 +19,6 @@
 #include "tuner/measure_photos.h"
 #include "tuner/repeat.h"
 #include "tuner/timeline.h"
-#include "tuner/useful_cuts.h"
 
 namespace ndtrain {
 namespace {
@@ -56,12 +56,6 @@ double parameter_bytes(const Model& m) {
   double bytes = 0;
   for (const auto& [name, t] : m.initialisers) bytes += static_cast<double>(t.bytes());
   return bytes;
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : "+") + name;
-  return out;
 }
 
 class Measurement {
@@ -185,7 +179,7 @@ class Measurement {
 
   // `whole_s`: extraction up to the last cut; 0: this is it.
   CutCost cost_of(std::vector<std::string> features, double whole_s) {
-    CutCost cost{.name = joined(features)};
+    CutCost cost{.name = cut_name(features)};
     Model whole = transfer_.whole;
     if (config_.feature_dtype == DType::kF16) {
       whole = with_rounded_features(whole, features);

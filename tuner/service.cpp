@@ -12,8 +12,12 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                            uint64_t window)
     : setting_(setting),
       sessions_(std::move(me), heartbeat, window),
+      drained_(setting.fs, setting.state.file("drained.json")),
       ways_(setting.models),
       deletions_(setting.fs, setting.state.path()) {
+  for (const std::string& name : drained_.names()) {
+    stores_[name] = {.name = name, .drained = true};
+  }
   const std::string directory = setting_.state.file("jobs");
   setting_.fs.make_directories(directory).or_throw();
   for (const std::string& name : setting_.fs.list(directory).or_throw()) {
@@ -205,33 +209,47 @@ void TunerService::put_away(uint64_t id, JobState state) {
   if (!record.open() || record.state == state) {
     throw Error("job ", id, " is ", name_of(record.state), " already");
   }
-  if (active_ && active_->id == id) return end(active_, state, "on request");
-  record.state = state;
-  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
-  save(record);
+  const std::string why = "on request";
+  const bool in_progress = active_ && active_->id == id;
+  if (in_progress) record.message = why;
+  record.ended = state == JobState::kPaused ? 0 : setting_.clock.unix_seconds();
+  const JobState before = std::exchange(record.state, state);
+  if (const Status s = files(id).save(record); !s.ok()) {
+    throw Error("job ", id, " is ", name_of(before), " as before: that it is ", name_of(state),
+                " cannot be kept: ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
   jobs_[id] = record;
-  note(id, std::string(name_of(state)) + ": on request");
+  if (in_progress) return leave(active_);
+  note(id, std::string(name_of(state)) + ": " + why);
 }
 
-void TunerService::resume(uint64_t id) {
+void TunerService::resume(uint64_t id, std::string_view changes) {
   JobRecord record = job(id);
   if (record.open() && record.state != JobState::kPaused) {
     throw Error("job ", id, " is ", name_of(record.state), " already");
   }
   if (record.state == JobState::kDone) throw Error("job ", id, " is done");
+  const std::string before = record.spec.text();
+  record.spec = changed(record.spec, changes);
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;
   save(record);
   jobs_[id] = record;
-  note(id, "resumed");
+  note(id, "resumed" + (record.spec.text() == before ? "" : " with " + std::string(changes)));
   start_next();
 }
 
 void TunerService::drain(const std::string& name, bool drained) {
   const auto it = stores_.find(name);
   if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  if (std::exchange(it->second.drained, drained) == drained) return;
+  if (it->second.drained == drained) return;
+  if (const Status s = drained_.set(name, drained); !s.ok()) {
+    throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
+  it->second.drained = drained;
   if (!it->second.here || !active_ || !active_->intake || active_->local) return;
   apply(active_, name,
         drained ? active_->intake->leave(now(), name) : active_->intake->arrive(now(), name));
@@ -241,6 +259,10 @@ void TunerService::forget(const std::string& name) {
   const auto it = stores_.find(name);
   if (it == stores_.end()) throw Error("there is no store '", name, "'");
   if (it->second.here) throw Error("store '", name, "' is here; stop it first");
+  if (const Status s = drained_.set(name, false); !s.ok()) {
+    throw Error("store '", name, "' is not forgotten: ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
   stores_.erase(it);
 }
 

@@ -18,6 +18,7 @@
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_sessions.h"
+#include "tuner/drained_stores.h"
 #include "tuner/intake.h"
 #include "tuner/job_files.h"
 #include "tuner/job_progress.h"
@@ -82,8 +83,9 @@ class TunerService {
   void cancel(uint64_t job);
   // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
   void pause(uint64_t job);
-  void resume(uint64_t job);  // a paused, failed or cancelled one, from where it was
-  void drain(const std::string& store, bool drained);
+  // A paused, failed or cancelled one, from where it was; with `changes`: see changed().
+  void resume(uint64_t job, std::string_view changes = "{}");
+  void drain(const std::string& store, bool drained);  // until it is said again, or forgotten
   void forget(const std::string& store);
   // The HTTP address of a store that is here and has the most room; nullopt when there is none.
   std::optional<std::string> place_upload();
@@ -209,6 +211,7 @@ class TunerService {
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
+  void leave(ActivePtr job);
   void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
   bool to_be_in_force(uint64_t job, const JobOutcome& outcome);
@@ -219,6 +222,7 @@ class TunerService {
   Setting setting_;
   TunerSessions sessions_;
   std::map<std::string, StoreRecord> stores_;
+  DrainedStores drained_;
   std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;

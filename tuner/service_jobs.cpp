@@ -358,23 +358,30 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
 
 void TunerService::end(ActivePtr job, JobState state, const std::string& message) {
   if (!current(job)) return;
-  take_lines();
-  job->progress.interrupt();
   JobRecord& record = jobs_.at(job->id);
   record.state = state;
   record.message = message;
-  record.ended = record.open() ? 0 : setting_.clock.unix_seconds();
+  record.ended = setting_.clock.unix_seconds();
   if (const Status s = files(job->id).save(record); !s.ok()) {  // the next Tuner goes on with it
     log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
   }
-  note(job->id, std::string(name_of(state)) + (message.empty() ? "" : ": " + message));
+  leave(std::move(job));
+}
+
+// It is as its record says.
+void TunerService::leave(ActivePtr job) {
+  const JobRecord& record = jobs_.at(job->id);
+  take_lines();
+  job->progress.interrupt();
+  note(job->id,
+       std::string(name_of(record.state)) + (record.message.empty() ? "" : ": " + record.message));
   past_ = total_counts();
   job->again = nullptr;  // it holds the job
   active_.reset();
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);
-  m.mutable_job_end()->set_done(state == JobState::kDone);
-  m.mutable_job_end()->set_reason(message);
+  m.mutable_job_end()->set_done(record.state == JobState::kDone);
+  m.mutable_job_end()->set_reason(record.message);
   for (const std::string& store : sessions_.stores()) send(store, m);
 }
 

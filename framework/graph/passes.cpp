@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/graph/split.h"
+
 namespace ndtrain {
 
 Graph remove_dead_nodes(const Graph& g) {
@@ -54,6 +56,21 @@ Graph optimize_for_inference(const Graph& g) {
   }
   const Graph folded = remove_dead_nodes(fold_constants(plain));
   return remove_dead_nodes(fuse_convolutions(fold_batch_norm(folded)));
+}
+
+Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable) {
+  if (g.inputs().size() != 1) return g;
+  const Split parts = split(g, trainable);
+  if (parts.extractor.nodes().empty()) return g;
+  const Graph& rest = parts.trainable;
+  GraphCopy copy(rest);
+  copy.graph() = optimize_for_inference(parts.extractor);
+  copy.graph().set_outputs({});
+  for (const ValueId v : rest.inputs()) {
+    copy.replace(v, copy.graph().find(rest.value(v).name));
+  }
+  for (const Node& n : rest.nodes()) copy.copy(n);
+  return copy.finish();
 }
 
 }  // namespace ndtrain

@@ -31,6 +31,10 @@ Graph fuse_quantized(const Graph& g);
 // All of the above in their order: what an extractor or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
 
+// The same for what depends on none of `trainable`, so that it computes to the bit what an
+// extractor cut off there does; the rest stays as it is. A graph of several inputs is left alone.
+Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable);
+
 // What `until` is computed from, in bf16 or f16: weights are converted, Casts stand at the ends and
 // around what stays f32 (biases and statistics, what would lose digits, the last and smallest part
 // of the work). The rest of `g`, its inputs and its outputs keep their types. Not exact, of course.

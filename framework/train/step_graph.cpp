@@ -89,6 +89,7 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
                           double label_smoothing, DType compute) {
   if (trainable.empty()) throw Error("nothing is trainable");
   Graph inference = with_plain_logits(forward);
+  inference = optimize_frozen(inference, params_named(inference, trainable));
   if (compute != DType::kF32) {
     inference =
         lower_floats(inference, compute, inference.outputs(), params_named(inference, trainable));

@@ -25,9 +25,10 @@ struct StepGraph {
 
 // `forward` takes features [batch, …] and has one output, the logits [batch, classes] (trailing
 // dimensions of 1 are dropped; a final Softmax is looked through). `trainable` names params. Throws
-// Error when nothing is trainable or the output does not look like logits. With `compute` bf16 or
-// f16 all but the last layers compute in that type, on weights that are cast at every step from the
-// f32 ones that are trained (Micikevicius et al., "Mixed Precision Training", 2018).
+// Error when nothing is trainable or the output does not look like logits. What is frozen is
+// optimised as for inference. With `compute` bf16 or f16 all but the last layers compute in that
+// type, on weights that are cast at every step from the f32 ones that are trained (Micikevicius et
+// al., "Mixed Precision Training", 2018).
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing, DType compute = DType::kF32);
 

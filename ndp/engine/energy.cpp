@@ -6,7 +6,8 @@
 
 namespace ndtrain {
 
-EnergyMeter::EnergyMeter(Fs& fs, std::string root) : fs_(fs), root_(std::move(root)) {
+EnergyMeter::EnergyMeter(Fs& fs, std::string root, const std::string& nvml)
+    : fs_(fs), root_(std::move(root)), gpus_(nvml) {
   const Result<std::vector<std::string>> names = fs_.list(root_);
   if (!names.ok()) return;
   for (const std::string& name : *names) {
@@ -32,6 +33,12 @@ std::optional<uint64_t> EnergyMeter::number(const std::string& package,
 }
 
 std::optional<double> EnergyMeter::take() {
+  const std::optional<double> processors = packages(), gpus = gpus_.take();
+  if (!processors || !gpus) return processors ? processors : gpus;
+  return *processors + *gpus;
+}
+
+std::optional<double> EnergyMeter::packages() {
   if (packages_.empty()) return std::nullopt;
   double joules = 0;
   for (auto& [name, package] : packages_) {

@@ -4,6 +4,7 @@
 #include <ranges>
 
 #include "framework/graph/precision.h"
+#include "framework/train/useful_cuts.h"
 
 namespace ndtrain {
 namespace {
@@ -28,11 +29,21 @@ Model with_head(const ModelFile& from, const std::vector<std::string>& classes,
   return from.classes == classes ? plain : with_new_classifier(plain, n, seed);
 }
 
+std::vector<std::string> cut_named(const std::string& name, const TransferModel& t) {
+  std::string known;
+  for (const std::vector<std::string>& cut : useful_cuts(t.whole, t.trainable)) {
+    if (cut_name(cut) == name) return cut;
+    known += (known.empty() ? "" : ", ") + cut_name(cut);
+  }
+  throw Error("cut ", name, ": ",
+              known.empty() ? "nothing is frozen, so there is none" : "there are " + known);
+}
+
 }  // namespace
 
 TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
                                const std::string& head, const std::string& freeze,
-                               DType cache_dtype, uint64_t seed) {
+                               DType cache_dtype, uint64_t seed, const std::string& cut) {
   if (from.model.inputs.size() != 1) {
     throw Error(from.path, ": takes ", from.model.inputs.size(), " inputs; a photo model has one");
   }
@@ -41,11 +52,13 @@ TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::str
   metadata::set_digest(t.whole, metadata::kParent, from.id());
   t.trainable = trainable_parameters(t.whole, freeze);
   t.features = feature_names(t.whole, t.trainable);
+  if (!cut.empty()) t.features = cut_named(cut, t);
   if (t.features.empty()) {
     declare_precision(t.whole, Precision::kF32);
     t.head = t.whole;
     return t;
   }
+  t.cut = cut_name(t.features);
   if (cache_dtype == DType::kF16) {
     t.whole = with_rounded_features(t.whole, t.features);
     for (std::string& name : t.features) name += "@f16";

@@ -14,17 +14,19 @@ struct TransferModel {
   Model whole, extractor, head;
   std::vector<std::string> trainable;
   std::vector<std::string>
-      features;  // what crosses; empty when nothing is frozen, as is `extractor`
+      features;     // what crosses; empty when nothing is frozen, as are `cut` and `extractor`
+  std::string cut;  // their names before rounding
   Digest extractor_id{};
 };
 
 // `head`: "keep", "linear" or "grow". A kept head keeps its weights too when the classes are those
 // the model has already; one that grows keeps those of the model's classes, which `classes` begin
-// with. `cache_dtype` f16 rounds what crosses. A precision that `from` declares ends at the
-// features. Throws Error.
+// with. `cut` names one of the useful_cuts() in front of where training begins, ""; what is frozen
+// behind it is part of `head`. `cache_dtype` f16 rounds what crosses. A precision that `from`
+// declares ends at the features. Throws Error.
 TransferModel prepare_transfer(const ModelFile& from, const std::vector<std::string>& classes,
                                const std::string& head, const std::string& freeze,
-                               DType cache_dtype, uint64_t seed);
+                               DType cache_dtype, uint64_t seed, const std::string& cut = "");
 
 // The same with `whole` computing in another precision before the cut: one that lowered() has made
 // of t.whole. Cuts it anew.

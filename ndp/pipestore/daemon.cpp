@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <random>
 #include <thread>
 
 #include "framework/core/log.h"
@@ -16,16 +15,10 @@
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/upload_http.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/role_loop.h"
 
 namespace ndtrain {
 namespace {
-
-constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
-
-uint64_t random_bits() {
-  std::random_device device;
-  return uint64_t{device()} << 32 | device();
-}
 
 wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t incarnation) {
   wire::Hello hello;

@@ -15,8 +15,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kRowFile = limits::kMessage - (int64_t{64} << 10);  // with what is around it
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -333,10 +331,8 @@ RowMaker::Made PhotoRowMaker::files(std::span<const size_t> places) {
     Result<std::string> file = read(place);
     if (!file.ok()) {
       made.bad.push_back({place, file.status().message()});
-    } else if (static_cast<int64_t>(file->size()) > kRowFile || file->empty()) {
-      made.bad.push_back({place, std::to_string(file->size()) +
-                                     " bytes: a photo that travels has 1 to " +
-                                     std::to_string(kRowFile)});
+    } else if (file->empty()) {
+      made.bad.push_back({place, "an empty file"});
     } else {
       made.rows.push_back(std::move(*file));
     }

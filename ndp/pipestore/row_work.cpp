@@ -4,6 +4,7 @@
 
 #include "framework/core/hash.h"
 #include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 
@@ -35,8 +36,8 @@ std::optional<RowWork::Batch> RowWork::next(size_t most) {
   if (room == 0 && !nothing_outside) return std::nullopt;
   Batch batch{*queued_.begin(), {}};
   Run& run = runs_[batch.run];
-  const size_t n =
-      std::min(nothing_outside ? most : std::min<size_t>(most, room), run.queue.size());
+  const size_t always = !nothing_outside ? 0 : row_.varies ? 1 : most;
+  const size_t n = std::min({most, std::max<size_t>(room, always), run.queue.size()});
   for (auto it = run.queue.begin(); batch.photos.size() < n; it = run.queue.erase(it)) {
     batch.photos.push_back({it->first, it->second});
   }
@@ -45,6 +46,36 @@ std::optional<RowWork::Batch> RowWork::next(size_t most) {
   taken_up_ += n;
   bytes_ += n * row_.bytes;
   return batch;
+}
+
+wire::Rows& RowWork::begin_chunk(uint32_t run, std::vector<wire::FromStore>& out) {
+  wire::Rows& chunk = *out.emplace_back().mutable_rows();
+  chunk.set_job(job_);
+  chunk.set_run(run);
+  chunk.set_chunk(++chunks_);
+  return chunk;
+}
+
+void RowWork::end_chunk(wire::Rows& chunk, std::span<const uint64_t> numbers) {
+  chunk.set_numbers(pack_numbers(numbers));
+  chunk.set_checksum(xxh3(chunk.rows().data(), chunk.rows().size()));
+  bytes_ += unacknowledged_[chunk.chunk()] = chunk.rows().size();
+}
+
+void RowWork::check_size(std::string_view row) const {
+  if (!row_.varies && row.size() != row_.bytes) {
+    throw Error("row work: a row of ", row.size(), " bytes, not ", row_.bytes);
+  }
+}
+
+void RowWork::send_pieces(uint32_t run, uint64_t number, std::string_view row,
+                          std::vector<wire::FromStore>& out) {
+  for (size_t at = 0; at < row.size(); at += kRowPiece) {
+    wire::Rows& piece = begin_chunk(run, out);
+    piece.set_rows(std::string(row.substr(at, kRowPiece)));
+    if (row_.varies) piece.add_lengths(static_cast<uint32_t>(row.size()));
+    end_chunk(piece, {&number, 1});
+  }
 }
 
 std::vector<wire::FromStore> RowWork::done(const Batch& batch, std::span<const std::string> rows,
@@ -58,19 +89,22 @@ std::vector<wire::FromStore> RowWork::done(const Batch& batch, std::span<const s
   bytes_ -= batch.photos.size() * row_.bytes;
   std::vector<wire::FromStore> out;
   for (size_t at = 0; at < batch.photos.size();) {
-    wire::Rows& f = *out.emplace_back().mutable_rows();
-    f.set_job(job_);
-    f.set_run(batch.run);
-    f.set_chunk(++chunks_);
+    const uint64_t first = batch.photos[at].number;
+    if (!unreadable.contains(first) && rows.front().size() > kWholeRow) {
+      check_size(rows.front());
+      send_pieces(batch.run, first, rows.front(), out);
+      rows = rows.subspan(1);
+      ++at;
+      continue;
+    }
+    wire::Rows& f = begin_chunk(batch.run, out);
     std::vector<uint64_t> numbers;
     for (; at < batch.photos.size(); ++at) {
       const uint64_t number = batch.photos[at].number;
       const auto b = unreadable.find(number);
       if (b == unreadable.end()) {
         const std::string& row = rows.front();
-        if (!row_.varies && row.size() != row_.bytes) {
-          throw Error("row work: a row of ", row.size(), " bytes, not ", row_.bytes);
-        }
+        check_size(row);
         if (!numbers.empty() && f.rows().size() + row.size() > kChunkBytes) break;
         f.mutable_rows()->append(row);
         if (row_.varies) f.add_lengths(static_cast<uint32_t>(row.size()));
@@ -83,9 +117,7 @@ std::vector<wire::FromStore> RowWork::done(const Batch& batch, std::span<const s
       }
       numbers.push_back(number);
     }
-    f.set_numbers(pack_numbers(numbers));
-    f.set_checksum(xxh3(f.rows().data(), f.rows().size()));
-    bytes_ += unacknowledged_[f.chunk()] = f.rows().size();
+    end_chunk(f, numbers);
   }
   Run& run = runs_[batch.run];
   run.outside -= batch.photos.size();

@@ -23,7 +23,7 @@ namespace ndtrain {
 
 class RowWork {
  public:
-  // A row larger than a chunk travels alone.
+  // A row larger than a chunk travels alone, one larger than kWholeRow in pieces.
   static constexpr size_t kChunkBytes = size_t{256} << 10;
 
   struct Photo {
@@ -48,7 +48,7 @@ class RowWork {
   };
 
   // `photos` is the size of the inventory; `window` bounds the bytes of rows that are taken up and
-  // not acknowledged (one batch may always be).
+  // not acknowledged (one batch may always be, or one row where rows differ in size).
   RowWork(uint64_t job, uint64_t photos, RowSize row, uint64_t window);
 
   // kCorrupt when the message contradicts itself.
@@ -70,6 +70,12 @@ class RowWork {
   uint64_t unacknowledged_bytes() const { return bytes_; }
 
  private:
+  wire::Rows& begin_chunk(uint32_t run, std::vector<wire::FromStore>& out);
+  void end_chunk(wire::Rows& chunk, std::span<const uint64_t> numbers);
+  void check_size(std::string_view row) const;
+  void send_pieces(uint32_t run, uint64_t number, std::string_view row,
+                   std::vector<wire::FromStore>& out);
+
   struct Run {
     std::map<uint64_t, uint64_t> queue;  // number -> place
     uint64_t outside = 0;                // taken up, not done

@@ -5,6 +5,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/pipestore/service.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
@@ -134,6 +135,13 @@ void PipeStoreService::pump(uint64_t id) {
 void PipeStoreService::made(uint64_t id, const RowWork::Batch& batch,
                             const Result<RowMaker::Made>& made) {
   if (!made.ok()) return refuse(id, made.status().message());
+  const bool whole = std::ranges::all_of(
+      made->rows, [](const std::string& row) { return row.size() <= kWholeRow; });
+  if (!whole && session_.protocol() < kSpeaksOfPieces) {
+    return refuse(id,
+                  "a row is larger than " + std::to_string(kWholeRow) +
+                      " bytes, the most that this Tuner's version of ndtrain takes: upgrade it");
+  }
   Job& job = jobs_.at(id);
   --job.tasks;
   rows_made_ += made->rows.size();

@@ -5,16 +5,22 @@
 #include <cstdint>
 #include <string_view>
 
+#include "framework/core/limits.h"
+
 namespace ndtrain {
 
-// What this program speaks, newest first. 2: deletions.
-inline constexpr uint32_t kProtocols[] = {2, 1};
+// What this program speaks, newest first. 2: deletions. 3: rows in pieces.
+inline constexpr uint32_t kProtocols[] = {3, 2, 1};
+inline constexpr uint32_t kSpeaksOfPieces = 3;
 
 inline constexpr std::chrono::milliseconds kHeartbeat{5000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged
 // A ModelWanted is answered with this many parts of this many bytes, or what there is.
 inline constexpr size_t kModelPart = size_t{256} << 10;
 inline constexpr int kModelParts = 16;
+// A row larger than this comes in pieces of that many bytes, each a Rows with its number alone.
+inline constexpr auto kWholeRow = static_cast<size_t>(limits::kMessage) - (size_t{64} << 10);
+inline constexpr size_t kRowPiece = size_t{1} << 20;
 inline constexpr size_t kStoreNameBytes = 64;
 
 // Letters, digits, '.', '_' and '-', not beginning with '.' or '-': safe in paths and in logs.

@@ -88,6 +88,7 @@ StoreSession::Actions StoreSession::welcome(Time now, const wire::ToStore& messa
   state_ = State::kOpen;
   retry_ = kFirstRetry;
   window_ = w.window();
+  protocol_ = w.protocol();
   const auto heartbeat = std::chrono::milliseconds(std::clamp(w.heartbeat_ms(), 10u, 600'000u));
   liveness_ = Liveness(heartbeat, now);
   a.note = "session with the Tuner, term " + std::to_string(known_.term);

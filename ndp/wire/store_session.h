@@ -55,6 +55,7 @@ class StoreSession {
   void stamp(Time now, wire::FromStore& message);
   Time next() const;  // when tick() has something to do
   uint64_t window() const { return window_; }
+  uint32_t protocol() const { return protocol_; }
   const KnownTuner& known() const { return known_; }
 
  private:
@@ -70,6 +71,7 @@ class StoreSession {
   Time retry_at_{0}, retry_ = kFirstRetry;
   Liveness liveness_;
   uint64_t window_ = 0;
+  uint32_t protocol_ = 0;
 };
 
 }  // namespace ndtrain

@@ -75,6 +75,13 @@ TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   const Json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                               "--stores", "2", "-e", "2", "--follow"});
   EXPECT_EQ(job.at("state"), "done");
+  ASSERT_EQ(run({"plan", "-m", "m.onnx", "--head", "linear", "--photos", "photos", "--stores", "2",
+                 "--bandwidth", "1Gbit", "--save-profile", "profile.json"})
+                .code,
+            0);
+  const Json chosen = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                                 "--stores", "2", "-e", "1", "--auto", "profile.json", "--follow"});
+  EXPECT_THAT(chosen.at("result").at("why").get<std::string>(), HasSubstr("the profile predicts"));
   const Json labelling = ask(site, {"job", "submit", "relabel", "--stores", "2", "--follow"});
   EXPECT_EQ(labelling.at("result").at("labelled"), kPhotos);
 
@@ -185,6 +192,13 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   EXPECT_EQ(ask(site, {"job", "cancel", "1"}).at("state"), "cancelled");
   EXPECT_EQ(ask(site, {"job", "ls"}).at(0).at("message"), "on request");
   EXPECT_TRUE(cli::is_running(process("tuner")));
+  const Json resumed = ask(site, {"job", "resume", "1", "--store-timeout", "30", "--disk", "2G",
+                                  "--memory", "1G", "--allow-missing"});
+  EXPECT_EQ(resumed.at("spec").at("store_timeout"), 30);
+  EXPECT_EQ(resumed.at("spec").at("disk"), int64_t{2} << 30);
+  EXPECT_EQ(resumed.at("spec").at("memory"), int64_t{1} << 30);
+  EXPECT_EQ(resumed.at("spec").at("allow_missing"), true);
+  EXPECT_EQ(resumed.at("spec").at("epochs"), 15);
 }
 
 TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {

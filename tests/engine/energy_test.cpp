@@ -1,5 +1,6 @@
 #include "ndp/engine/energy.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include "framework/core/memory_fs.h"
@@ -7,6 +8,8 @@
 
 namespace ndtrain {
 namespace {
+
+constexpr char kNoLibrary[] = "libthere-is-none.so.1";
 
 class Counters : public testing::Test {
  protected:
@@ -22,7 +25,7 @@ TEST_F(Counters, PackagesAddUpAndTheirPartsDoNot) {
     set(name, "energy_uj", 1'000'000);
     set(name, "max_energy_range_uj", 10'000'000);
   }
-  EnergyMeter meter(fs_, "rapl");
+  EnergyMeter meter(fs_, "rapl", kNoLibrary);
   set("intel-rapl:0", "energy_uj", 1'500'000);
   set("intel-rapl:1", "energy_uj", 3'000'000);
   set("intel-rapl:0:0", "energy_uj", 9'000'000);
@@ -33,15 +36,59 @@ TEST_F(Counters, PackagesAddUpAndTheirPartsDoNot) {
 TEST_F(Counters, ThatStartOverGoOn) {
   set("intel-rapl:0", "energy_uj", 9'000'000);
   set("intel-rapl:0", "max_energy_range_uj", 10'000'000);
-  EnergyMeter meter(fs_, "rapl");
+  EnergyMeter meter(fs_, "rapl", kNoLibrary);
   set("intel-rapl:0", "energy_uj", 500'000);
   EXPECT_DOUBLE_EQ(meter.take().value(), 1.5);
 }
 
 TEST_F(Counters, ThatAreNotThereGiveNothing) {
-  EXPECT_FALSE(EnergyMeter(fs_, "rapl").take());
+  EXPECT_FALSE(EnergyMeter(fs_, "rapl", kNoLibrary).take());
   set("intel-rapl:0", "name", 0);
-  EXPECT_FALSE(EnergyMeter(fs_, "rapl").take());
+  EXPECT_FALSE(EnergyMeter(fs_, "rapl", kNoLibrary).take());
+}
+
+// The library that the meter opens too, and what a test says to it.
+class FakeNvml {
+ public:
+  FakeNvml() : library_(dlopen(NDT_FAKE_NVML, RTLD_NOW)) {}
+  ~FakeNvml() { dlclose(library_); }
+  FakeNvml(const FakeNvml&) = delete;
+  FakeNvml& operator=(const FakeNvml&) = delete;
+
+  void set(unsigned device, unsigned long long millijoules) {
+    function<void(unsigned, unsigned long long)>("fake_nvml_set")(device, millijoules);
+  }
+  void lose() { function<void()>("fake_nvml_lose")(); }
+  int begun() { return function<int()>("fake_nvml_begun")(); }
+
+ private:
+  template <typename F>
+  F* function(const char* name) {
+    return reinterpret_cast<F*>(dlsym(library_, name));
+  }
+  void* library_;
+};
+
+TEST_F(Counters, OfGpusAddUpWithThoseOfProcessors) {
+  FakeNvml nvml;
+  nvml.set(0, 5000);
+  nvml.set(1, 7000);
+  set("intel-rapl:0", "energy_uj", 1'000'000);
+  set("intel-rapl:0", "max_energy_range_uj", 10'000'000);
+  {
+    EnergyMeter both(fs_, "rapl", NDT_FAKE_NVML), gpus(fs_, "none", NDT_FAKE_NVML);
+    set("intel-rapl:0", "energy_uj", 2'000'000);
+    nvml.set(0, 5250);
+    nvml.set(1, 9000);
+    EXPECT_DOUBLE_EQ(both.take().value(), 3.25);
+    EXPECT_DOUBLE_EQ(gpus.take().value(), 2.25);
+    EXPECT_DOUBLE_EQ(gpus.take().value(), 0);
+    EXPECT_EQ(nvml.begun(), 2);
+    nvml.lose();
+    EXPECT_FALSE(gpus.take());
+    EXPECT_DOUBLE_EQ(both.take().value(), 0) << "of the processors";
+  }
+  EXPECT_EQ(nvml.begun(), 0);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
@@ -86,6 +87,44 @@ TEST(RowWork, RowsAreCutIntoChunks) {
   EXPECT_THAT(unpack_numbers(sent[0].rows().numbers(), 100, 100).or_throw(),
               ElementsAre(4u, 6u, 8u));
   EXPECT_EQ(sent[2].run_done().photos(), 4u);
+}
+
+TEST(RowWork, ARowThatFitsNoMessageTravelsInPieces) {
+  for (const size_t size : {kWholeRow - 1, kWholeRow, kWholeRow + 1}) {
+    RowWork w(1, 100, {.bytes = size, .varies = true}, kWindow);
+    ASSERT_TRUE(w.wanted(wanted(1, {4, 6, 8}, {0, 1, 2})).ok());
+    std::vector<wire::FromStore> sent;
+    std::string large(size, 'l');
+    large.back() = 'L';
+    while (const auto batch = w.next(1)) {
+      const bool is_large = batch->photos[0].number == 6;
+      for (auto& m : w.done(*batch, Strings{is_large ? large : "small"}, {})) sent.push_back(m);
+      for (const auto& m : sent) w.acknowledged(ack(m.rows().chunk()));
+    }
+    EXPECT_TRUE(w.idle());
+    EXPECT_EQ(w.unacknowledged_bytes(), 0U);
+    const size_t pieces = size > kWholeRow ? (size + kRowPiece - 1) / kRowPiece : 1;
+    ASSERT_EQ(sent.size(), pieces + 3);
+    EXPECT_EQ(sent.back().run_done().photos(), 3U);
+    std::string whole;
+    for (size_t i = 1; i <= pieces; ++i) {
+      const wire::Rows& piece = sent[i].rows();
+      EXPECT_LT(sent[i].ByteSizeLong(), static_cast<size_t>(limits::kMessage));
+      EXPECT_THAT(unpack_numbers(piece.numbers(), 100, 1).or_throw(), ElementsAre(6U));
+      EXPECT_THAT(piece.lengths(), ElementsAre(size));
+      EXPECT_EQ(piece.chunk(), i + 1);
+      whole += piece.rows();
+    }
+    EXPECT_TRUE(whole == large) << size;
+  }
+}
+
+// A batch of them would be more than the machine has memory for.
+TEST(RowWork, RowsOfDifferentSizesThatFillTheWindowAreTakenUpOneByOne) {
+  RowWork w(1, 100, {.bytes = 900, .varies = true}, 1000);
+  ASSERT_TRUE(w.wanted(wanted(0, {0, 1, 2}, {0, 1, 2})).ok());
+  EXPECT_EQ(w.next(32)->photos.size(), 1U);
+  EXPECT_FALSE(w.next(32));
 }
 
 TEST(RowWork, APhotoThatCannotBeReadKeepsItsPlace) {

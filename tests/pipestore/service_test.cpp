@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/hash.h"
 #include "framework/core/memory_fs.h"
+#include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 #include "tests/support/waiting_lanes.h"
 
@@ -326,6 +328,64 @@ TEST_F(StoreUploads, DeletionsThatFailAreHeardOfAgainAndWhatCameAfterThemToo) {
   lanes_.run();
   EXPECT_FALSE(service_.connected()) << "the Tuner is to say it again";
   EXPECT_EQ(known_deletions(), std::pair(uint64_t{0}, uint64_t{0}));
+}
+
+// One photo, of which a row fits no message.
+struct LargePhoto final : RowMaker {
+  uint64_t photos() const override { return 1; }
+  Result<StoreInventory> scan() override {
+    return StoreInventory{.photos = {{.digest = sha256("a photo"), .path = "a.jpg"}}};
+  }
+  Result<RowWork::RowSize> open(const wire::Job&, const std::string&, const std::string&) override {
+    return RowWork::RowSize{.bytes = kWholeRow + 1, .varies = true};
+  }
+  Result<Made> make(std::span<const size_t>) override {
+    return Made{.rows = {std::string(kWholeRow + 1, 'x')}, .bad = {}};
+  }
+};
+
+TEST(StoreRows, PiecesAreSentToTunersThatKnowOfThemAndOthersAreToldWhyNot) {
+  for (const uint32_t protocol : kProtocols) {
+    MemoryFs fs;
+    ManualClock clock;
+    StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
+    support::WaitingLanes lanes;
+    LargePhoto maker;
+    Sent sent;
+    LinkId link = 0;
+    const auto dial = [&](LinkId id) {
+      link = id;
+      return std::make_unique<Link>(sent);
+    };
+    PipeStoreService service({fs, clock, state, lanes, maker, dial}, {}, 1);
+    service.tick();
+    service.handle({link, LinkOpened{"the Tuner", ""}});
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_welcome()->set_protocol(protocol);
+    m.mutable_welcome()->set_tuner("0123456789abcdef");
+    m.mutable_welcome()->set_heartbeat_ms(600'000);
+    m.mutable_welcome()->set_window(1 << 20);
+    service.handle({link, m});
+    m.mutable_job()->set_job(1);
+    m.mutable_job()->set_rows(wire::Job::FILES);
+    service.handle({link, m});
+    lanes.run();
+    m.mutable_wanted()->set_job(1);
+    m.mutable_wanted()->set_numbers(pack_numbers(std::vector<uint64_t>{0}));
+    m.mutable_wanted()->set_places(pack_numbers(std::vector<uint64_t>{0}));
+    sent.clear();
+    service.handle({link, m});
+    lanes.run();
+    if (protocol >= kSpeaksOfPieces) {
+      ASSERT_EQ(sent.size(), kWholeRow / kRowPiece + 2);
+      EXPECT_EQ(sent[0].rows().lengths(0), kWholeRow + 1);
+      EXPECT_TRUE(sent.back().has_run_done());
+    } else {
+      ASSERT_EQ(sent.size(), 1U);
+      EXPECT_TRUE(sent[0].refused().reason().ends_with("upgrade it")) << sent[0].DebugString();
+    }
+  }
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 // Fine-tuning over PipeStores gives what one machine gives, however the photos are spread.
 #include <gmock/gmock.h>
 
+#include "framework/core/limits.h"
+#include "framework/core/rng.h"
+#include "framework/train/head.h"
+#include "framework/train/useful_cuts.h"
 #include "ndp/labels/label_db.h"
 #include "tests/roles/breaking_relay.h"
 #include "tests/roles/roles_fixture.h"
@@ -54,6 +58,63 @@ TEST_F(NearData, EveryModeGivesTheSameWeights) {
     if (first.empty()) first = id;
     EXPECT_EQ(id, first) << name_of(mode);
   }
+}
+
+// A photo that fits no message between roles, and one that does.
+TEST_F(NearData, PhotosOfAnySizeTravel) {
+  constexpr int kNoisy = 1600;
+  Rng rng(1, "noise");
+  Image photo(kNoisy, kNoisy);
+  for (uint8_t& v : photo.rgb) v = static_cast<uint8_t>(rng.next_below(256));
+  const std::string file = encode_jpeg(photo, 100);
+  ASSERT_GT(file.size(), static_cast<size_t>(limits::kMessage));
+  publish(real_fs(), at("photos/c1/large.jpg"), file).or_throw();
+  std::string first;
+  for (const JobMode mode : {JobMode::kNdpipe, JobMode::kTypical}) {
+    JobSpec s = spec(2, 2);
+    s.mode = mode;
+    s.feature_dtype = DType::kF32;
+    const auto result = run(s, std::string(name_of(mode)));
+    EXPECT_EQ(result["train_photos"].get<int>() + result["val_photos"].get<int>(), kPhotos + 1);
+    if (first.empty()) first = result["model_id"];
+    EXPECT_EQ(result["model_id"], first) << name_of(mode);
+  }
+}
+
+// What is frozen behind an earlier cut runs on the Tuner instead.
+TEST_F(NearData, AnEarlierCutGivesTheSameWeightsAndTheJobSaysWhichAndWhy) {
+  const Model base = load_model(real_fs(), at("base.onnx")).model;
+  const auto cuts = useful_cuts(base, trainable_parameters(base, "auto"));
+  ASSERT_GE(cuts.size(), 3U);
+  std::string first;
+  int job = 0;
+  for (const JobMode mode : {JobMode::kNdpipe, JobMode::kTypical}) {
+    for (const std::string& cut : {std::string(), cut_name(cuts[0]), cut_name(cuts[1])}) {
+      JobSpec s = spec(2, 2);
+      s.mode = mode;
+      s.freeze = "auto";
+      s.feature_dtype = DType::kF32;
+      s.cut = cut;
+      s.why = "it was asked for";
+      const auto result = run(s, "job" + std::to_string(++job));
+      if (first.empty()) first = result["model_id"];
+      EXPECT_EQ(result["model_id"], first) << name_of(mode) << " " << cut;
+      EXPECT_EQ(result["cut"], cut.empty() ? cut_name(cuts.back()) : cut);
+      EXPECT_EQ(result["why"], "it was asked for");
+    }
+  }
+}
+
+TEST_F(NearData, ACutThatTheModelDoesNotHaveIsRefusedWithThoseItHas) {
+  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+  JobSpec s = spec(1, 1);
+  s.model = to_hex(daemon.add_model(at("base.onnx")));
+  s.cut = "nowhere";
+  const auto until = system_clock().monotonic() + std::chrono::minutes(2);
+  const auto o = daemon.run_job(
+      s, [&] { return system_clock().monotonic() > until; }, [](const std::string&) {});
+  EXPECT_FALSE(o.done);
+  EXPECT_THAT(o.message, HasSubstr("cut nowhere: there are "));
 }
 
 TEST_F(NearData, RunOptionsChangeTheWeightsAndMemoryDoesNot) {

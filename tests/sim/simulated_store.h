@@ -33,18 +33,18 @@ class SimulatedStore {
     std::vector<wire::FromStore> out;
     if (m.has_job()) {
       *out.emplace_back().mutable_inventory() = inventory(m.job().job());
-      work_ =
-          std::make_unique<RowWork>(m.job().job(), photos_.size(), RowWork::RowSize{kRow}, kWindow);
+      work_ = std::make_unique<RowWork>(m.job().job(), photos_.size(), row_, kWindow);
     }
     if (m.has_wanted()) work_->wanted(m.wanted()).or_throw();
     if (m.has_ack()) work_->acknowledged(m.ack());
     while (const auto batch = work_->next(kBatch)) {
       for (wire::FromStore& sent : extract(*batch)) out.push_back(std::move(sent));
-      EXPECT_LE(work_->unacknowledged_bytes(), std::max(kWindow, kBatch * kRow));
+      EXPECT_LE(work_->unacknowledged_bytes(), std::max(kWindow, kBatch * row_.bytes));
     }
     return out;
   }
 
+  void make_rows(RowWork::RowSize row) { row_ = row; }  // row_of() and zeros behind it
   void forget(size_t photo) { photos_.erase(photos_.begin() + static_cast<int64_t>(photo)); }
   void spoil(const Digest& d) { bad_.push_back(d); }
   bool idle() const { return !work_ || work_->idle(); }
@@ -74,6 +74,7 @@ class SimulatedStore {
       const Digest& d = photos_.at(p.place).digest;
       if (std::ranges::find(bad_, d) == bad_.end()) {
         rows.push_back(row_of(d));
+        rows.back().resize(row_.bytes);
       } else {
         bad.push_back({p.number, "photo.jpg", "cut short"});
       }
@@ -83,6 +84,7 @@ class SimulatedStore {
 
   std::vector<PhotoClaim> photos_;
   std::vector<Digest> bad_;
+  RowWork::RowSize row_{kRow};
   std::unique_ptr<RowWork> work_;
 };
 

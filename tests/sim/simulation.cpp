@@ -193,6 +193,15 @@ void Simulation::check_uploads() {
 void Simulation::look_after() {
   timeline_.after(seconds(5), [this] { look_after(); });
   ask_tuner([this] { look_at_jobs(); });
+  ask_tuner([this] { look_at_stores(); });
+}
+
+// One is drained for longer than it should be when the Tuner could not be told.
+void Simulation::look_at_stores() {
+  for (const StoreRecord& store : tuner_->service().stores()) {
+    const bool due = store.drained && timeline_.now() >= drained_until_[store.name];
+    if (due) tuner_->service().drain(store.name, false);
+  }
 }
 
 void Simulation::look_at_jobs() {

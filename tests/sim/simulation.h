@@ -59,6 +59,7 @@ class Simulation {
   // The person in front of the Tuner.
   void look_after();
   void look_at_jobs();
+  void look_at_stores();
   void judge_failure(const JobRecord& job);
   bool only_on_lost() const;
 
@@ -83,8 +84,9 @@ class Simulation {
   std::vector<std::string> story_;
   size_t lost_ = Collection::kStores;  // which one is
   int corruptions_ = 0;
-  Time healed_{0};         // no fault lasts longer
-  Time paused_until_{0};   // the job, if it is
+  Time healed_{0};        // no fault lasts longer
+  Time paused_until_{0};  // the job, if it is
+  std::map<std::string, Time> drained_until_;
   int64_t judged_ = 0;     // when the last failure was that was looked at
   bool given_up_ = false;  // the job has failed rightly
   bool allow_missing_ = false;

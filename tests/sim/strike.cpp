@@ -141,6 +141,7 @@ bool Simulation::drain(const std::string& store, Time until) {
   if (!drained) return false;
   const auto back_at = [this, store](Time when, bool again) {
     healed_ = std::max(healed_, when);
+    drained_until_[store] = std::max(drained_until_[store], when);
     timeline_.at(when, [this, store, again] {
       ask_tuner([&] {
         if (again) tuner_->service().drain(store, true);

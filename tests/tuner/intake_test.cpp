@@ -5,6 +5,10 @@
 
 #include <algorithm>
 
+#include "framework/core/hash.h"
+#include "framework/core/limits.h"
+#include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
 #include "tests/sim/simulated_store.h"
 
 namespace ndtrain {
@@ -83,6 +87,76 @@ TEST(Intake, WaitsForAllStoresThenTakesEachPhotoOnce) {
   EXPECT_EQ(c.intake.manifest().size(), 120u);
   EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
   expect_all_rows(c.intake.manifest(), c.spool);
+}
+
+TEST(Intake, RowsThatFitNoMessageArePutTogether) {
+  constexpr size_t kLarge = kWholeRow + kRowPiece + 1;
+  for (const bool varies : {false, true}) {
+    Store a("a", claims(0, 4));
+    a.make_rows({.bytes = kLarge, .varies = varies});
+    IntakeRules r = rules(1);
+    r.row_bytes = varies ? 0 : kLarge;
+    Calm c(r);
+    c.arrive(a);
+    EXPECT_EQ(c.ended, "");
+    EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
+    EXPECT_TRUE(a.idle()) << "a piece was not acknowledged";
+    for (auto& [number, row] : c.spool) {
+      EXPECT_EQ(row.size(), kLarge);
+      row.resize(Store::kRow);
+    }
+    expect_all_rows(c.intake.manifest(), c.spool);
+  }
+}
+
+TEST(Intake, PiecesThatAreNotOfOneRowEndTheSessionAndLeaveNothingBehind) {
+  constexpr size_t kLarge = kWholeRow + 1;
+  Store a("a", claims(0, 9));
+  IntakeRules r = rules(1);
+  r.row_bytes = 0;
+  const auto begun = [&](Calm& c) {
+    c.ended.clear();
+    c.take(c.intake.arrive(c.now, "a"));
+    wire::ToStore job;
+    job.mutable_job()->set_job(9);
+    c.take(c.intake.message(c.now, "a", a.answer(job).at(0)));  // and says nothing more
+  };
+  const auto piece = [&](Calm& c, uint64_t number, size_t bytes, size_t of) {
+    wire::FromStore m;
+    wire::Rows& rows = *m.mutable_rows();
+    rows.set_job(9);
+    rows.set_run(c.intake.manifest().entry(number).run);
+    rows.set_numbers(pack_numbers(std::vector<uint64_t>{number}));
+    rows.set_rows(std::string(bytes, 'x'));
+    rows.add_lengths(static_cast<uint32_t>(of));
+    rows.set_checksum(xxh3(rows.rows().data(), bytes));
+    c.take(c.intake.message(c.now, "a", std::move(m)));
+    return c.ended;
+  };
+  Calm c(r);
+  begun(c);
+  EXPECT_EQ(piece(c, 0, 100, kLarge), "");
+  EXPECT_THAT(piece(c, 1, 100, kLarge), HasSubstr("do not fit")) << "in the middle of another";
+  begun(c);
+  EXPECT_EQ(piece(c, 0, 100, kLarge), "");
+  EXPECT_THAT(piece(c, 1, 3, 3), HasSubstr("not asked for")) << "a whole one in the middle";
+  begun(c);
+  EXPECT_EQ(piece(c, 0, kLarge - 1, kLarge), "");
+  EXPECT_THAT(piece(c, 0, 2, kLarge), HasSubstr("do not fit")) << "too much";
+  begun(c);
+  EXPECT_THAT(piece(c, 0, 2, kWholeRow), HasSubstr("another size")) << "would have fitted";
+  begun(c);
+  const auto most = static_cast<size_t>(limits::kPhotoFile);
+  EXPECT_THAT(piece(c, 0, 100, most + 1), HasSubstr("do not fit")) << "larger than a photo";
+  for (const size_t of : {most - 1, most}) {
+    begun(c);
+    EXPECT_EQ(piece(c, 0, 100, of), "");
+  }
+  begun(c);
+  EXPECT_EQ(piece(c, 0, kLarge - 1, kLarge), "") << "what came before it has been dropped";
+  EXPECT_TRUE(c.spool.empty());
+  EXPECT_EQ(piece(c, 0, 1, kLarge), "");
+  EXPECT_EQ(c.spool.at(0).size(), kLarge);
 }
 
 TEST(Intake, AnotherHolderTakesOverFromAStoreThatLeaves) {

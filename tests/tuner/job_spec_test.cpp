@@ -41,5 +41,31 @@ TEST(JobSpecPrecision, IsRefusedWhereNothingCanComeOfIt) {
   EXPECT_EQ(refusal(R"(,"kind":"relabel","precision":"auto")"), "");
 }
 
+TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
+  const JobSpec s = parsed(R"(,"epochs":7)");
+  const JobSpec more =
+      changed(s, R"({"disk":5,"memory":6,"store_timeout":9,"allow_missing":true})");
+  EXPECT_EQ(more.disk, 5);
+  EXPECT_EQ(more.memory, 6);
+  EXPECT_EQ(more.store_timeout, 9);
+  EXPECT_TRUE(more.allow_missing);
+  EXPECT_EQ(more.trainer.epochs, 7);
+  EXPECT_EQ(changed(s, "{}").text(), s.text());
+  const auto refusal = [](const JobSpec& of, const char* changes) {
+    try {
+      (void)changed(of, changes);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refusal(s, R"({"disk":5,"epochs":8})"),
+              HasSubstr("epochs cannot change any more; of a finetune store_timeout"));
+  EXPECT_THAT(refusal(s, R"({"store_timeout":-1})"), HasSubstr("store_timeout -1"));
+  EXPECT_THAT(refusal(s, "[1]"), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(parsed(R"(,"kind":"relabel")"), R"({"disk":5})"),
+              HasSubstr("of a relabel store_timeout and allow_missing can"));
+}
+
 }  // namespace
 }  // namespace ndtrain

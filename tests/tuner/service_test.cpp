@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "framework/core/publish.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 using testing::ServiceTest;
@@ -34,6 +36,21 @@ TEST_F(ServiceTest, AJobFailsBecauseOfWhatAStoreSaysAndTheNextOneBegins) {
   EXPECT_EQ(service_.job(job).state, JobState::kFailed);
   EXPECT_THAT(service_.job(job).message, HasSubstr("no space"));
   EXPECT_EQ(service_.job(next).state, JobState::kRunning);
+}
+
+TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
+  const uint64_t job = submit();
+  lanes_.run();
+  service_.pause(job);
+  EXPECT_THROW(service_.resume(job, R"({"stores":9})"), Error);
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused) << "resumed without what was asked for";
+  service_.resume(job, R"({"disk":4096})");
+  EXPECT_EQ(service_.log(job).at(service_.log(job).size() - 2), R"(resumed with {"disk":4096})");
+  EXPECT_EQ(service_.job(job).spec.disk, 4096);
+  service_.pause(job);
+  const TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                           state_.next_term(1).or_throw());
+  EXPECT_EQ(again.job(job).spec.disk, 4096);
 }
 
 // Both would have the same files open.
@@ -214,6 +231,79 @@ TEST_F(ServiceTest, AFullDiskRefusesToPauseAJobThatWaitsAndTheTunerLivesOn) {
   fs_.set_capacity(1 << 20);
   service_.pause(next);
   EXPECT_EQ(service_.job(next).state, JobState::kPaused);
+}
+
+TEST_F(ServiceTest, ADrainedStoreIsGivenNoWorkByTheNextTunerEither) {
+  greet(1, "a");
+  service_.drain("a", true);
+  uint64_t term = 1;
+  const auto restarted = [&] {
+    return std::make_unique<TunerService>(
+        TunerService::Setting{fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+        state_.next_term(++term).or_throw());
+  };
+  auto next = restarted();
+  ASSERT_EQ(next->stores().size(), 1U);
+  EXPECT_TRUE(next->stores().at(0).drained);
+  EXPECT_EQ(next->stores().at(0).name, "a");
+  next->drain("a", false);
+  EXPECT_TRUE(restarted()->stores().empty());
+  EXPECT_THROW(restarted()->drain("a", true), Error) << "which it does not know yet";
+}
+
+TEST_F(ServiceTest, AForgottenStoreIsNotDrainedWhenItComesBack) {
+  greet(1, "a");
+  service_.drain("a", true);
+  service_.handle({1, LinkClosed{"gone"}});
+  service_.forget("a");
+  const TunerService next({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                          state_.next_term(1).or_throw());
+  EXPECT_TRUE(next.stores().empty());
+}
+
+TEST_F(ServiceTest, AFullDiskRefusesToDrainAStoreAndTheTunerLivesOn) {
+  greet(1, "a");
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.drain("a", true), Error);
+  EXPECT_FALSE(service_.stores().at(0).drained);
+  fs_.set_capacity(1 << 20);
+  service_.drain("a", true);
+  fs_.set_capacity(0);
+  EXPECT_THROW(service_.drain("a", false), Error);
+  EXPECT_TRUE(service_.stores().at(0).drained);
+  service_.handle({1, LinkClosed{"gone"}});
+  EXPECT_THROW(service_.forget("a"), Error);
+  EXPECT_EQ(service_.stores().size(), 1U);
+}
+
+TEST(DrainedStores, AFileOfAnotherFormatIsRefused) {
+  MemoryFs fs;
+  publish(fs, "drained.json", R"({"format": 2, "stores": []})").or_throw();
+  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
+  publish(fs, "drained.json", "[").or_throw();
+  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
+}
+
+// Else the next Tuner would go on with it, which the person was told is paused.
+TEST_F(ServiceTest, AFullDiskRefusesToPauseTheJobInProgressWhichGoesOn) {
+  const uint64_t job = submit();
+  lanes_.run();
+  fs_.set_capacity(0);
+  for (const bool pause : {true, false}) {
+    try {
+      pause ? service_.pause(job) : service_.cancel(job);
+      ADD_FAILURE() << "it cannot be kept";
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), AllOf(HasSubstr("job 1 is running as before"), HasSubstr("full"),
+                                  HasSubstr("make room on the Tuner's volume")));
+    }
+    EXPECT_EQ(service_.job(job).state, JobState::kRunning);
+    EXPECT_EQ(works_.alive, 1);
+  }
+  fs_.set_capacity(1 << 20);
+  service_.pause(job);
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused);
+  EXPECT_EQ(service_.log(job).back(), "paused: on request");
 }
 
 // The first part of it came before the job was paused, or the whole of it comes late.

@@ -1,11 +1,16 @@
-#include "tuner/useful_cuts.h"
+#include "framework/train/useful_cuts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "framework/core/rng.h"
 #include "framework/graph/cuts.h"
+#include "framework/graph/inference.h"
+#include "framework/runtime/batch_plans.h"
 #include "framework/train/head.h"
+#include "framework/train/trainer.h"
 #include "models/zoo.h"
+#include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
 namespace {
@@ -68,6 +73,33 @@ TEST(UsefulCuts, LeaveOutOnlyWhatALaterCutReplaces) {
   }
   EXPECT_GT(left_out, 0u);
   EXPECT_EQ(at, useful.size());
+}
+
+// What is frozen behind a cut computes as it does before one, batch normalisation and all.
+TEST(UsefulCuts, TrainingBehindAnyOfThemGivesTheSameWeights) {
+  const Model m = build_model("resnet18", {.classes = 3, .img_size = 32});
+  const Names trainable = trainable_parameters(m, "layer4.0");
+  Tensor photos({DType::kF32, {10, 3, 32, 32}});
+  Rng rng(1, "photos");
+  for (float& v : photos.mutable_as<float>()) v = static_cast<float>(rng.next_normal());
+  const std::vector<int64_t> labels = {0, 1, 2, 0, 1, 2, 0, 1, 2, 0};
+  const auto cuts = useful_cuts(m, trainable);
+  std::map<std::string, Tensor> expected;
+  for (const size_t i : {cuts.size() - 1, cuts.size() - 2, size_t{0}}) {
+    const Names input = {m.inputs[0].name};
+    const Model extractor = extract(m, input, cuts[i]);
+    BatchPlans plans([&](int64_t b) { return inference_graph(extractor, b); }, testing::cpu(), 8);
+    TensorDataset rows(plans.run(std::vector{photos}), labels);
+    Trainer trainer(extract(m, cuts[i], m.outputs), trainable, testing::cpu(),
+                    {.epochs = 2, .batch = 4});
+    EpochResult result;
+    while (trainer.epoch() < 2) trainer.train_epoch(rows, result);
+    const auto& trained = trainer.model().initialisers;
+    if (expected.empty()) expected = trained;
+    for (const std::string& name : trainable) {
+      EXPECT_TRUE(trained.at(name).same_bytes(expected.at(name))) << cut_name(cuts[i]) << name;
+    }
+  }
 }
 
 }  // namespace

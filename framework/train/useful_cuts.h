@@ -14,4 +14,7 @@ namespace ndtrain {
 std::vector<std::vector<std::string>> useful_cuts(const Model& whole,
                                                   const std::vector<std::string>& trainable);
 
+// "a", or "a+b" of a cut where several values cross.
+std::string cut_name(const std::vector<std::string>& cut);
+
 }  // namespace ndtrain

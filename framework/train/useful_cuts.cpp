@@ -1,4 +1,4 @@
-#include "tuner/useful_cuts.h"
+#include "framework/train/useful_cuts.h"
 
 #include <algorithm>
 
@@ -47,6 +47,12 @@ std::vector<std::vector<std::string>> useful_cuts(const Model& whole,
   }
   if (useful.empty() || useful.back() != last) useful.push_back(last);
   return useful;
+}
+
+std::string cut_name(const std::vector<std::string>& cut) {
+  std::string name;
+  for (const std::string& value : cut) name += (name.empty() ? "" : "+") + value;
+  return name;
 }
 
 }  // namespace ndtrain

@@ -1,0 +1,51 @@
+#include "tuner/planned_job.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/tuner/plan_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The features of "early" are a hundredth of the photos and of those of "late"; the network is the
+// same work wherever it runs, and nothing else costs anything.
+PlanInputs narrow_early() {
+  PlanInputs in = testing_plan::one_second_photos(100);
+  in.bandwidth = testing_plan::kThousandBytesPerSecond;
+  in.costs.cuts = {{.name = "early", .feature_bytes = 20, .extract_s = 0.5},
+                   {.name = "late", .feature_bytes = 2000, .extract_s = 0.75}};
+  return in;
+}
+
+TEST(PlannedJob, TakesAnEarlierCutWhereThatIsDoneFirst) {
+  const JobSpec s = planned({}, narrow_early());
+  EXPECT_EQ(s.mode, JobMode::kNdpipe);
+  EXPECT_EQ(s.cut, "early");
+  EXPECT_THAT(s.why, HasSubstr("ndpipe at early in "));
+  EXPECT_THAT(s.why, HasSubstr("is the bottleneck"));
+  const JobSpec kept =
+      parse_job_spec(R"({"kind":"relabel","why":"because","cut":"early","mode":"ndpipe"})");
+  EXPECT_EQ(parse_job_spec(kept.text()).cut, "early");
+  EXPECT_EQ(parse_job_spec(kept.text()).why, "because");
+}
+
+TEST(PlannedJob, SaysNothingOfTheCutWhereTrainingBegins) {
+  PlanInputs in = narrow_early();
+  in.costs.cuts.front().train_s = 10;
+  in.costs.cuts.back().feature_bytes = 10;
+  const JobSpec s = planned({}, in);
+  EXPECT_EQ(s.cut, "");
+  EXPECT_THAT(s.why, HasSubstr("ndpipe at late in "));
+}
+
+TEST(PlannedJob, KeepsThatCutWhenAnotherVersionIsToBeJudgedOnTheSameFeatures) {
+  JobSpec by_rule;
+  by_rule.promote = Promote::kRule;
+  EXPECT_EQ(planned(by_rule, narrow_early()).cut, "");
+}
+
+}  // namespace
+}  // namespace ndtrain

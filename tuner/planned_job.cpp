@@ -1,0 +1,30 @@
+#include "tuner/planned_job.h"
+
+#include <fmt/format.h>
+
+#include "tuner/planner.h"
+
+namespace ndtrain {
+
+JobSpec planned(JobSpec spec, PlanInputs in) {
+  if (in.costs.cuts.empty()) throw Error("plan: there are no cuts");
+  const std::string last = in.costs.cuts.back().name;
+  if (spec.promote == Promote::kRule) in.costs.cuts = {in.costs.cuts.back()};
+  in.stores = {static_cast<int>(spec.stores)};
+  in.epochs = static_cast<double>(spec.trainer.epochs);
+  in.val_split = spec.val_split;
+  in.all_runs = spec.all_runs;
+  in.runs = {1, 2, 3, 4};
+  const Prediction chosen = best(predict_all(in));
+  const bool features = chosen.mode == JobMode::kNdpipe;
+  spec.mode = chosen.mode;
+  spec.runs = static_cast<uint32_t>(chosen.runs);
+  spec.cut = chosen.cut == last ? "" : chosen.cut;
+  spec.why =
+      fmt::format("the profile predicts {:.1f} s for {}{} in {} run{}: {}", chosen.time.makespan_s,
+                  name_of(chosen.mode), features ? " at " + chosen.cut : "", chosen.runs,
+                  chosen.runs == 1 ? "" : "s", why(chosen));
+  return spec;
+}
+
+}  // namespace ndtrain

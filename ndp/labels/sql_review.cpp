@@ -10,8 +10,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kPage = 20'000;
-
 struct Candidate {
   double key;
   Digest digest;

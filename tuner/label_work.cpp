@@ -100,6 +100,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
 
 Status LabelSink::inventory(const Intake::Inventory& inventory) {
   const std::vector<PhotoClaim>& photos = inventory.photos;
+  photos_.reserve(photos_.size() + photos.size());
   for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
     const size_t end = std::min(begin + kAtOnce, photos.size());
     std::vector<PhotoPlace> places;

@@ -266,7 +266,7 @@ TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
   lanes_.run();
   wire::FromStore inventory;
   wire::Inventory& i = *inventory.mutable_inventory();
-  constexpr uint32_t kPhotos = 100'000;
+  constexpr uint32_t kPhotos = 4 * TunerService::kKeptAtOnce;
   for (uint32_t p = 0; p < kPhotos; ++p) {
     std::string digest(32, '\0');
     for (size_t b = 0; b < 4; ++b) digest[b] = static_cast<char>(p >> (24 - 8 * b));

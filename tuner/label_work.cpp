@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "ndp/jobs/features.h"
 #include "ndp/store/coding.h"
@@ -18,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kAtOnce = 10'000;  // photos in one transaction
+constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
 constexpr int64_t kMany = 10'000;   // labels that are worth tidying up after
 
 }  // namespace
@@ -51,17 +50,31 @@ LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, con
   demand(db_.put_in_force(task_, version_));
 }
 
-// The collection has all photos of the manifest by now.
+// Photos of stores that are away are known from the job's earlier life.
+Status LabelSink::look_up(const Manifest& manifest) {
+  std::vector<Digest> unknown;
+  for (uint64_t n = 0; n < manifest.size(); ++n) {
+    const Digest& photo = manifest.entry(n).digest;
+    if (!photos_.contains(photo)) unknown.push_back(photo);
+  }
+  const Result<std::vector<int64_t>> ids = db_.photos_with(unknown);
+  if (!ids.ok()) return ids.status();
+  for (size_t i = 0; i < unknown.size(); ++i) {
+    if ((*ids)[i] != 0) photos_[unknown[i]] = (*ids)[i];
+  }
+  return {};
+}
+
 Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   manifest_ = &manifest;
-  std::set<Digest> lacking;
-  for (int64_t after = 0;;) {
-    const auto page = db_.photos_without(version_, collection_, after, kAtOnce);
-    if (!page.ok()) return page.status();
-    for (const CollectedPhoto& p : *page) lacking.insert(p.digest);
-    if (page->size() < kAtOnce) break;
-    after = page->back().photo;
+  if (const Status s = look_up(manifest); !s.ok()) return s;
+  std::vector<int64_t> ids;  // 0: it was deleted
+  for (uint64_t n = 0; n < manifest.size(); ++n) {
+    const auto photo = photos_.find(manifest.entry(n).digest);
+    ids.push_back(photo == photos_.end() ? 0 : photo->second);
   }
+  const Result<std::vector<int64_t>> done = db_.labelled_by(version_, ids);
+  if (!done.ok()) return done.status();
   CurrentLabels current;
   if (spec_.only != RelabelOnly::kAll) {
     Result<CurrentLabels> read = CurrentLabels::read(db_, spec_.collection, spec_.task);
@@ -70,9 +83,12 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   }
   before_ = left_out_ = 0;
   std::vector<uint64_t> durable;
+  size_t next_done = 0;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     const Digest& photo = manifest.entry(n).digest;
-    const bool labelled = !lacking.contains(photo);
+    const bool by_it = next_done < done->size() && (*done)[next_done] == ids[n];
+    next_done += by_it;
+    const bool labelled = by_it || ids[n] == 0;
     const bool wanted =
         spec_.only == RelabelOnly::kAll || current.wanted(photo, content_, spec_.only);
     if (labelled || !wanted) durable.push_back(n);
@@ -84,6 +100,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
 
 Status LabelSink::inventory(const Intake::Inventory& inventory) {
   const std::vector<PhotoClaim>& photos = inventory.photos;
+  photos_.reserve(photos_.size() + photos.size());
   for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
     const size_t end = std::min(begin + kAtOnce, photos.size());
     std::vector<PhotoPlace> places;

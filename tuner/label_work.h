@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
+#include "framework/core/digest_hash.h"
 #include "ndp/labels/label_db.h"
 #include "tuner/finetune_work.h"
 #include "tuner/job_work.h"
@@ -39,6 +41,7 @@ class LabelSink final : public RowSink {
   int64_t version() const { return version_; }
 
  private:
+  Status look_up(const Manifest& manifest);
   Result<int64_t> store_id(const std::string& name);
 
   LabelDb& db_;
@@ -47,7 +50,7 @@ class LabelSink final : public RowSink {
   int64_t collection_ = 0, task_ = 0, version_ = 0;
   std::vector<int64_t> class_ids_;
   const Manifest* manifest_ = nullptr;
-  std::map<Digest, int64_t> photos_;  // ids in the database
+  std::unordered_map<Digest, int64_t, DigestHash> photos_;  // ids in the database
   std::map<std::string, int64_t> stores_;
   const JobSpec& spec_;
   Digest content_;

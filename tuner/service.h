@@ -52,6 +52,9 @@ class TunerService {
   using Time = TunerSessions::Time;
   // Lanes that the service uses.
   static constexpr size_t kKeepLane = 0, kJobLane = 1, kDeltaLane = 2, kUploadLane = 3, kLanes = 4;
+  // Rows that a sink is given at once, but for a message that has more: what comes while it makes
+  // them durable must not be so much that the stores then wait for it.
+  static constexpr size_t kKeptAtOnce = 50'000;
   // Of which the files are kept, besides those that are needed.
   static constexpr size_t kKeptVersions = 24;
 

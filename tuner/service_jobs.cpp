@@ -18,6 +18,19 @@ namespace {
 
 constexpr TunerService::Time kAskAgain = std::chrono::seconds(2);
 
+// The first of what waits, at most kKeptAtOnce rows, or one message.
+std::vector<Intake::Rows> take_some(std::vector<Intake::Rows>& waiting) {
+  size_t messages = 0;
+  for (size_t rows = 0; messages < waiting.size(); ++messages) {
+    rows += waiting[messages].rows.size();
+    if (messages > 0 && rows > TunerService::kKeptAtOnce) break;
+  }
+  const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(messages);
+  std::vector<Intake::Rows> some(std::move_iterator(waiting.begin()), std::move_iterator(end));
+  waiting.erase(waiting.begin(), end);
+  return some;
+}
+
 }  // namespace
 
 void TunerService::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
@@ -265,7 +278,7 @@ void TunerService::pump_keep(const ActivePtr& job) {
   if (!job->open || job->keeping || (job->rows.empty() && job->inventories.empty())) return;
   start(job, kKeepLane,
         [this, job, inventories = std::exchange(job->inventories, {}),
-         rows = std::exchange(job->rows, {})]() -> Continuation {
+         rows = take_some(job->rows)]() -> Continuation {
           for (const Intake::Inventory& i : inventories) demand(job->work->sink().inventory(i));
           const auto kept_now = job->work->sink().keep(rows);
           demand(kept_now.status());

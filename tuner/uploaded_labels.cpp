@@ -81,9 +81,7 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
 Status UploadedLabels::forget(const std::vector<Digest>& photos) {
   try {
     LabelDb& db = db_();
-    std::vector<int64_t> ids = db.photos_with(photos).or_throw();
-    if (ids.empty()) ids.push_back(0);
-    return db.remove_photos(ids).status();
+    return db.remove_photos(db.photos_with(photos).or_throw()).status();
   } catch (const std::exception& e) {
     return {Code::kIo, e.what()};
   }

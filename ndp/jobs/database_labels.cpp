@@ -2,20 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 namespace ndtrain {
 namespace {
 
 constexpr int64_t kPage = 10'000;
 
 }  // namespace
-
-size_t DatabaseLabels::DigestHash::operator()(const Digest& d) const {
-  size_t h = 0;
-  std::memcpy(&h, d.data(), sizeof h);
-  return h;
-}
 
 DatabaseLabels::DatabaseLabels(const DatabaseLabelsConfig& config) : config_(config) {
   const auto db = open_label_db(config.url, OpenLabelDb::kExisting).or_throw();

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "framework/core/digest_hash.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/labels/label_db.h"
 
@@ -40,9 +41,6 @@ class DatabaseLabels {
   struct Label {
     int class_index;
     LabelSource source;
-  };
-  struct DigestHash {
-    size_t operator()(const Digest& d) const;
   };
 
   void read(LabelDb& db, int64_t collection, int64_t task);

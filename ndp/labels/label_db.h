@@ -62,7 +62,7 @@ class LabelDb {
   virtual Status remove_paths(int64_t collection, std::span<const std::string> paths) = 0;
   virtual Result<int64_t> find_photo(int64_t collection, std::string_view path) = 0;
   virtual Result<Digest> digest_of(int64_t photo) = 0;
-  // The ids of those that are there.
+  // Their ids, in order; 0 for those that are not there.
   virtual Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) = 0;
   // Photos, their paths and all their labels, for good: the database's files hold nothing of them
   // any more. Costs a rewriting of the files, so many at once are better than one by one. Those
@@ -75,9 +75,6 @@ class LabelDb {
   // Those of `photos` that the version has labelled, in their order.
   virtual Result<std::vector<int64_t>> labelled_by(int64_t version,
                                                    std::span<const int64_t> photos) = 0;
-  // Photos of the collection with ids above `after` that it has not, by id.
-  virtual Result<std::vector<CollectedPhoto>> photos_without(int64_t version, int64_t collection,
-                                                             int64_t after, int64_t limit) = 0;
 
   // When many labels have been replaced: queries need not pass over those that were, from now on.
   // Others read and write meanwhile.

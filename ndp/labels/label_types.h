@@ -22,12 +22,6 @@ struct PhotoPlace {
   Digest digest{};
 };
 
-struct CollectedPhoto {
-  int64_t photo = 0;
-  Digest digest{};
-  std::string path;  // the first, if it is at several
-};
-
 struct ClassInfo {
   int64_t id = 0;
   std::string name;

@@ -158,13 +158,11 @@ Result<Digest> SqlLabels::digest_of(int64_t photo) {
 
 Result<std::vector<int64_t>> SqlLabels::photos_with(std::span<const Digest> digests) {
   return reading([&] {
-    std::vector<int64_t> found;
+    std::vector<int64_t> ids;
     for (const Digest& digest : digests) {
-      if (const auto id = integer("SELECT id FROM photos WHERE sha256 = ?", digest)) {
-        found.push_back(*id);
-      }
+      ids.push_back(integer("SELECT id FROM photos WHERE sha256 = ?", digest).value_or(0));
     }
-    return found;
+    return ids;
   });
 }
 

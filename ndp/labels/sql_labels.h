@@ -54,8 +54,6 @@ class SqlLabels : public LabelDb {
   Result<PutReport> put_labels(const LabelBatch& batch) override;
   Result<std::vector<int64_t>> labelled_by(int64_t version,
                                            std::span<const int64_t> photos) override;
-  Result<std::vector<CollectedPhoto>> photos_without(int64_t version, int64_t collection,
-                                                     int64_t after, int64_t limit) override;
   Status settle() override;
   Result<LabelPage> query(const LabelQuery& query) override;
   Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) override;
@@ -87,6 +85,8 @@ class SqlLabels : public LabelDb {
   virtual void sweep() = 0;
 
  private:
+  static constexpr int64_t kPage = 20'000;  // photos
+
   template <typename F>
   auto guarded(bool to_write, F f) -> Result<decltype(f())> {
     const std::lock_guard lock(mutex_);
@@ -151,9 +151,17 @@ class SqlLabels : public LabelDb {
   int64_t task_of(int64_t version);  // throws sql::Failure, kNotFound
   std::vector<VersionInfo> versions_of(int64_t task);
   VersionOrder version_order(int64_t task);
-  void judge_all_again(int64_t task);
-  void take_next_best(int64_t task, std::span<const int64_t> photos, const VersionOrder& order,
-                      UndoReport& report);
+  // Photos by id, no more than a page: with a label of the version, which may not be the current
+  // one; with one that is.
+  std::vector<int64_t> labelled_between(int64_t task, int64_t version, int64_t above, int64_t to);
+  std::vector<int64_t> current_by(int64_t task, int64_t version, int64_t above);
+  // Of `photos`, rising, all with a label of the version, and others between them perhaps.
+  std::vector<int64_t> labelled_about(int64_t task, int64_t version,
+                                      std::span<const int64_t> photos);
+  // Makes each photo's best label the current one. How many of the photos have one.
+  int64_t choose_current(int64_t task, std::span<const int64_t> photos, const VersionOrder& order);
+  // Once one version has risen above all others, in another's place.
+  void judge_again(int64_t task, int64_t risen, std::optional<int64_t> fallen);
   std::vector<LabelRow> rows_by(const LabelQuery& query, const std::string& index,
                                 const std::string& which);
   std::vector<LabelRow> stale_rows(const LabelQuery& query);

@@ -10,8 +10,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kPage = 20'000;
-
 struct Candidate {
   double key;
   Digest digest;
@@ -68,8 +66,10 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
             c.key = r.real(2);
             uncertain.offer(c);
           },
+          // The plus keeps SQLite from an index of current labels, which would be sorted by photo
+          // for every page.
           "SELECT l.photo, ph.sha256, l.score FROM labels l JOIN photos ph ON ph.id = l.photo"
-          " WHERE l.photo > ? AND l.task = ? AND l.current = 1 AND l.source = 1"
+          " WHERE l.photo > ? AND l.task = ? AND +l.current = 1 AND l.source = 1"
           " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = l.photo AND p.collection = ?)"
           " ORDER BY l.photo LIMIT ?",
           after, task, collection, kPage);

@@ -5,8 +5,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kPage = 20'000;
-
 // In a collection, of the label with this alias.
 std::string collected(const std::string& alias) {
   return " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = " + alias +
@@ -41,41 +39,63 @@ Status SqlLabels::put_in_force(int64_t task, int64_t version) {
            if (before == version) return true;
            run("UPDATE versions SET withdrawn = NULL WHERE id = ?", version);
            run("UPDATE tasks SET in_force = ? WHERE id = ?", version, task);
-           judge_all_again(task);
+           judge_again(task, version, before);
            return true;
          })
       .status();
 }
 
-void SqlLabels::judge_all_again(int64_t task) {
-  const VersionOrder order = version_order(task);
+std::vector<int64_t> SqlLabels::labelled_between(int64_t task, int64_t version, int64_t above,
+                                                 int64_t to) {
+  std::vector<int64_t> photos;
+  rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
+       "SELECT l.photo FROM labels l WHERE l.photo > ? AND l.photo <= ? AND l.task = ?"
+       " AND l.version = ? ORDER BY l.photo LIMIT ?",
+       above, to, task, version, kPage);
+  return photos;
+}
+
+std::vector<int64_t> SqlLabels::current_by(int64_t task, int64_t version, int64_t above) {
+  std::vector<int64_t> photos;
+  rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
+       "SELECT l.photo FROM labels l" + by_index("labels_version") +
+           " WHERE l.task = ? AND l.version = ? AND l.current = 1 AND l.photo > ?"
+           " ORDER BY l.photo LIMIT ?",
+       task, version, above, kPage);
+  return photos;
+}
+
+int64_t SqlLabels::choose_current(int64_t task, std::span<const int64_t> photos,
+                                  const VersionOrder& order) {
+  const std::vector<std::vector<HeldLabel>> held = all_labels(task, photos);
   LabelWrites writes{.task = task};
-  std::vector<HeldLabel> held;
-  int64_t photo = 0;
-  const auto judge = [&] {
-    const std::optional<size_t> best = order.best(held);
-    for (size_t i = 0; i < held.size(); ++i) {
-      if (held[i].current && best != i) writes.flags.push_back({photo, held[i].seq, false});
+  int64_t chosen = 0;
+  for (size_t p = 0; p < photos.size(); ++p) {
+    const std::optional<size_t> best = order.best(held[p]);
+    for (size_t i = 0; i < held[p].size(); ++i) {
+      const HeldLabel& l = held[p][i];
+      if (l.current != (best == i)) writes.flags.push_back({photos[p], l.seq, best == i});
     }
-    if (best && !held[*best].current) writes.flags.push_back({photo, held[*best].seq, true});
-    held.clear();
-  };
-  for (int64_t n = kPage; n == kPage;) {
-    n = 0;
-    rows(
-        [&](const SqlRow& r) {
-          ++n;
-          if (r.integer(0) != photo) judge();
-          photo = r.integer(0);
-          held.push_back(held_label(r, 1));
-        },
-        "SELECT l.photo, " + std::string(kHeldColumns) +
-            " FROM labels l WHERE (l.photo, l.task, l.seq) > (?, ?, ?) AND l.task = ?"
-            " ORDER BY l.photo, l.task, l.seq LIMIT ?",
-        photo, task, held.empty() ? int64_t{0} : held.back().seq, task, kPage);
+    chosen += best.has_value();
   }
-  judge();
   write(writes);
+  return chosen;
+}
+
+// Of all versions two have changed their places: photos that neither has labelled stay as they are.
+void SqlLabels::judge_again(int64_t task, int64_t risen, std::optional<int64_t> fallen) {
+  const VersionOrder order = version_order(task);
+  const auto judge = [&](const auto& next_page) {
+    for (int64_t after = 0, n = kPage; n == kPage;) {
+      const std::vector<int64_t> photos = next_page(after);
+      choose_current(task, photos, order);
+      n = static_cast<int64_t>(photos.size());
+      if (n > 0) after = photos.back();
+    }
+  };
+  judge([&](int64_t after) { return labelled_between(task, risen, after, INT64_MAX); });
+  if (!fallen || order.above(*fallen) < 2) return;
+  judge([&](int64_t after) { return current_by(task, *fallen, after); });
 }
 
 Result<UndoReport> SqlLabels::undo(int64_t version, int64_t time) {
@@ -94,33 +114,13 @@ Result<UndoReport> SqlLabels::undo(int64_t version, int64_t time) {
     }
     const VersionOrder order = version_order(task);
     for (bool more = true; more;) {
-      std::vector<int64_t> photos;
-      rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
-           "SELECT l.photo FROM labels l" + by_index("labels_version") +
-               " WHERE l.task = ? AND l.version = ? AND l.current = 1 ORDER BY l.photo LIMIT ?",
-           task, version, kPage);
+      const std::vector<int64_t> photos = current_by(task, version, 0);
       more = static_cast<int64_t>(photos.size()) == kPage;
-      take_next_best(task, photos, order, report);
+      report.withdrawn += static_cast<int64_t>(photos.size());
+      report.restored += choose_current(task, photos, order);
     }
     return report;
   });
-}
-
-void SqlLabels::take_next_best(int64_t task, std::span<const int64_t> photos,
-                               const VersionOrder& order, UndoReport& report) {
-  const std::vector<std::vector<HeldLabel>> held = all_labels(task, photos);
-  LabelWrites writes{.task = task};
-  for (size_t p = 0; p < photos.size(); ++p) {
-    for (const HeldLabel& l : held[p]) {
-      if (l.current) writes.flags.push_back({photos[p], l.seq, false});
-    }
-    ++report.withdrawn;
-    if (const auto best = order.best(held[p])) {
-      ++report.restored;
-      writes.flags.push_back({photos[p], held[p][*best].seq, true});
-    }
-  }
-  write(writes);
 }
 
 Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) {

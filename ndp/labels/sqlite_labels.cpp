@@ -1,5 +1,8 @@
 #include "ndp/labels/sqlite_labels.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/migrations.h"
 
@@ -28,6 +31,19 @@ void bind(sql::Statement& statement, int i, const SqlValue& value) {
         }
       },
       value);
+}
+
+// Of several places with one path the last one counts. By path.
+std::vector<size_t> last_of_each_path(std::span<const PhotoPlace> places) {
+  std::vector<size_t> order(places.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto path = [&](size_t i) -> const std::string& { return places[i].path; };
+  std::ranges::stable_sort(order, {}, path);
+  std::ranges::reverse(order);
+  const auto rest = std::ranges::unique(order, {}, path);
+  order.erase(rest.begin(), rest.end());
+  std::ranges::reverse(order);
+  return order;
 }
 
 }  // namespace
@@ -91,24 +107,30 @@ std::string SqliteLabels::by_index(const char* name) const {
   return std::string(" INDEXED BY ") + name;
 }
 
+// Photos lie in the order in which they came, paths in their own: what is new goes in last, in the
+// order of its paths, so that neighbours fall on one page.
 std::vector<int64_t> SqliteLabels::place_photos(int64_t collection,
                                                 std::span<const PhotoPlace> places) {
-  sql::Statement& find = prepared("SELECT id FROM photos WHERE sha256 = ?");
+  sql::Statement& find = prepared(
+      "SELECT ph.id, EXISTS (SELECT 1 FROM places p WHERE p.photo = ph.id AND p.collection = ?"
+      " AND p.path = ?) FROM photos ph WHERE ph.sha256 = ?");
   sql::Statement& insert = prepared("INSERT INTO photos (sha256) VALUES (?)");
   sql::Statement& put = prepared(
       "INSERT INTO places (collection, path, photo) VALUES (?, ?, ?)"
       " ON CONFLICT (collection, path) DO UPDATE SET photo = excluded.photo"
       " WHERE photo <> excluded.photo");
   std::vector<int64_t> ids;
+  std::vector<bool> there;
   for (const PhotoPlace& place : places) {
     const std::span<const uint8_t> digest(place.digest);
-    if (find.bind(digest).step()) {
-      ids.push_back(find.integer(0));
-    } else {
-      insert.bind(digest).run();
-      ids.push_back(db_.last_id());
-    }
-    put.bind(collection, std::string_view(place.path), ids.back()).run();
+    const bool known = find.bind(collection, std::string_view(place.path), digest).step();
+    there.push_back(known && find.integer(1) != 0);
+    if (!known) insert.bind(digest).run();
+    ids.push_back(known ? find.integer(0) : db_.last_id());
+  }
+  find.reset();
+  for (const size_t i : last_of_each_path(places)) {
+    if (!there[i]) put.bind(collection, std::string_view(places[i].path), ids[i]).run();
   }
   return ids;
 }

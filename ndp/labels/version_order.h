@@ -52,6 +52,8 @@ class VersionOrder {
   }
   Rank rank(const HeldLabel& l) const { return rank(l.source, l.version, l.time); }
 
+  size_t above(int64_t version) const;  // how many versions' labels outrank this one's
+
   // The index of the label that is to be current; none if all are withdrawn.
   std::optional<size_t> best(std::span<const HeldLabel> labels) const;
 

@@ -1,19 +1,12 @@
 #include "ndp/pipestore/upload_log.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "framework/core/publish.h"
 #include "ndp/pipestore/upload_line.h"
 #include "ndp/wire/digests.h"
 
 namespace ndtrain {
-
-size_t UploadLog::DigestHash::operator()(const Digest& d) const {
-  size_t h = 0;
-  std::memcpy(&h, d.data(), sizeof h);
-  return h;
-}
 
 UploadLog::~UploadLog() {
   if (!mark_due_ || !file_ || !broken_.ok()) return;

@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "framework/core/digest_hash.h"
 #include "framework/core/fs.h"
-#include "framework/core/hash.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
@@ -87,9 +87,6 @@ class UploadLog {
   struct Photo {
     std::optional<Place> label, truth, removal;
     bool labelled = false;
-  };
-  struct DigestHash {
-    size_t operator()(const Digest& d) const;
   };
   // A commit that waits for whoever writes.
   struct Waiting {

@@ -160,13 +160,36 @@ TEST_P(LabelsTest, AVersionLabelsAPhotoOnce) {
   EXPECT_EQ(put(kModel, photos[0], dog, 2, v).added, 0);
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
   EXPECT_THAT(db->labelled_by(v, photos).or_throw(), ElementsAre(photos[0]));
-  const auto rest = db->photos_without(v, collection, 0, 100).or_throw();
-  ASSERT_EQ(rest.size(), 9u);
-  EXPECT_EQ(rest[0].path, "photo 1.jpg");
-  EXPECT_EQ(rest[0].digest, sha256("photo 1.jpg"));
-  const auto page = db->photos_without(v, collection, photos[4], 3).or_throw();
-  ASSERT_EQ(page.size(), 3u);
-  EXPECT_EQ(page[0].photo, photos[5]);
+}
+
+TEST_P(LabelsTest, WhichPhotosAVersionHasLabelledIsSaidOfAnyPhotosInAnyOrder) {
+  const int64_t v = version("v", 1), other = version("other", 2);
+  for (const size_t i : {1u, 4u, 9u}) put(kModel, photos[i], cat, 1, v);
+  for (const size_t i : {4u, 5u}) put(kModel, photos[i], dog, 2, other);
+  EXPECT_THAT(db->labelled_by(v, photos).or_throw(), ElementsAre(photos[1], photos[4], photos[9]));
+  const std::vector<int64_t> some{photos[9], photos[2], photos[1], 999, photos[9]};
+  EXPECT_THAT(db->labelled_by(v, some).or_throw(), ElementsAre(photos[9], photos[1], photos[9]));
+  const auto many = db->add_photos(collection, places(100, 30)).or_throw();
+  const std::vector<int64_t> far{photos[4], many.back(), photos[5]};
+  EXPECT_THAT(db->labelled_by(v, far).or_throw(), ElementsAre(photos[4]));
+  EXPECT_THAT(db->labelled_by(v, {}).or_throw(), IsEmpty());
+}
+
+TEST_P(LabelsTest, PhotosAreFoundByTheirDigests) {
+  const std::vector<Digest> digests{sha256("photo 7.jpg"), sha256("nobody's"),
+                                    sha256("photo 2.jpg")};
+  EXPECT_THAT(db->photos_with(digests).or_throw(), ElementsAre(photos[7], 0, photos[2]));
+}
+
+TEST_P(LabelsTest, OfAPathThatIsNamedTwiceAtOnceTheLastPhotoCounts) {
+  const Digest first = sha256("first"), second = sha256("second");
+  for (const auto& [one, other] : {std::pair{first, second}, {first, second}, {second, first}}) {
+    const std::vector<PhotoPlace> twice{{"b.jpg", one}, {"a.jpg", first}, {"b.jpg", other}};
+    const auto ids = db->add_photos(collection, twice).or_throw();
+    EXPECT_NE(ids[0], ids[2]);
+    EXPECT_EQ(db->find_photo(collection, "b.jpg").or_throw(), ids[2]);
+    EXPECT_EQ(db->find_photo(collection, "a.jpg").or_throw(), ids[1]);
+  }
 }
 
 TEST_P(LabelsTest, ABatchGetsInWholeOrNotAtAll) {

@@ -141,10 +141,8 @@ class Told {
     for (const ReviewPhoto& p : db_->review(collection_, task_, 5, seed).or_throw()) {
       all += fmt(p.path, p.label, p.at_random);
     }
-    for (const CollectedPhoto& p : db_->photos_without(from, collection_, 0, 7).or_throw()) {
-      all += fmt(p.path);
-    }
-    all += fmt("labelled", db_->labelled_by(from, photos_).or_throw().size());
+    all += fmt("labelled");
+    for (const int64_t p : db_->labelled_by(from, photos_).or_throw()) all += fmt(p);
     return all;
   }
 

@@ -75,6 +75,17 @@ TEST_P(LabelVersionsTest, GoingBackToAnEarlierVersionMakesItsLabelsCurrentAgain)
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog", "photo 1.jpg=dog", "photo 2.jpg=dog"));
 }
 
+TEST_P(LabelVersionsTest, ANewVersionInForceLeavesALabelThatWasOnlyCurrentWhileItsVersionWas) {
+  const int64_t v1 = version("v1", 1), v2 = version("v2", 2), v3 = version("v3", 3);
+  ASSERT_TRUE(db->put_in_force(task, v1).ok());
+  put(kModel, photos[0], cat, 1, v1);
+  put(kModel, photos[0], dog, 2, v2);
+  put(kModel, photos[1], cat, 1, v1);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=cat"));
+  ASSERT_TRUE(db->put_in_force(task, v3).ok());
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog", "photo 1.jpg=cat"));
+}
+
 TEST_P(LabelVersionsTest, OnlyAVersionOfTheTaskCanBePutInForce) {
   const int64_t other = db->task("other").or_throw();
   const int64_t v = db->version(other, {.content = sha256("v")}).or_throw();

@@ -35,6 +35,20 @@ inline std::vector<PhotoPlace> places(int first, int count) {
   return result;
 }
 
+// The first of `photos` that are not among the `labelled`, which are in the same order.
+inline std::vector<int64_t> some_without(const std::vector<int64_t>& labelled,
+                                         const std::vector<int64_t>& photos, size_t most) {
+  std::vector<int64_t> some;
+  for (size_t i = 0, at = 0; i < photos.size() && some.size() < most; ++i) {
+    if (at < labelled.size() && labelled[at] == photos[i]) {
+      ++at;
+    } else {
+      some.push_back(photos[i]);
+    }
+  }
+  return some;
+}
+
 // A database with ten photos in the default collection, classes cat and dog in the default task.
 class LabelsTest : public testing::TestWithParam<std::string> {
  protected:

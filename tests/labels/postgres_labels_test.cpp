@@ -40,13 +40,14 @@ int label_all(LabelDb& db, const std::function<void(int64_t)>& after_batch) {
   const int64_t task = insist([&] { return db.task("t"); });
   const std::vector<std::string> names{"a"};
   const int64_t a = insist([&] { return db.class_ids(task, names); })[0];
-  insist([&] { return db.add_photos(collection, places(0, 600)); });
+  const auto photos = insist([&] { return db.add_photos(collection, places(0, 600)); });
   const int64_t v = insist([&] { return db.version(task, {.content = sha256("v")}); });
   for (int64_t labelled = 0;;) {
-    const auto todo = insist([&] { return db.photos_without(v, collection, 0, 20); });
+    const auto done = insist([&] { return db.labelled_by(v, photos); });
+    const auto todo = some_without(done, photos, 20);
     if (todo.empty()) return failures;
     LabelBatch batch{.task = task, .version = v};
-    for (const CollectedPhoto& p : todo) batch.labels.push_back({.photo = p.photo, .class_id = a});
+    for (const int64_t photo : todo) batch.labels.push_back({.photo = photo, .class_id = a});
     labelled += insist([&] { return db.put_labels(batch); }).added;
     after_batch(labelled);
   }

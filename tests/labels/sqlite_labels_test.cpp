@@ -28,14 +28,15 @@ void relabel(const std::string& path) {
   const int64_t task = db->task(kDefaultTask).or_throw();
   const std::vector<std::string> names{"a", "b"};
   const auto classes = db->class_ids(task, names).or_throw();
-  db->add_photos(collection, places(0, kPhotos)).or_throw();
+  const auto photos = db->add_photos(collection, places(0, kPhotos)).or_throw();
   const int64_t version = db->version(task, {.content = sha256("v")}).or_throw();
   for (;;) {
-    const auto todo = db->photos_without(version, collection, 0, kBatch).or_throw();
+    const auto todo = some_without(db->labelled_by(version, photos).or_throw(), photos, kBatch);
     if (todo.empty()) return;
     LabelBatch batch{.task = task, .version = version};
-    for (const CollectedPhoto& photo : todo) {
-      batch.labels.push_back({.photo = photo.photo, .class_id = classes[photo.digest[0] % 2]});
+    for (const int64_t photo : todo) {
+      const Digest digest = db->digest_of(photo).or_throw();
+      batch.labels.push_back({.photo = photo, .class_id = classes[digest[0] % 2]});
     }
     db->put_labels(batch).or_throw();
   }

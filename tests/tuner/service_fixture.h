@@ -19,10 +19,10 @@ struct Links final : LinkServer {
   std::vector<std::pair<LinkId, wire::ToStore>> sent;
 };
 
-// Asks for rows that nobody sends here.
+// Asks for rows, and counts what is sent.
 struct NoWork final : JobWork, RowSink {
-  NoWork(int& alive, int& away, std::vector<TensorType> features)
-      : alive_(alive), away_(away), features_(std::move(features)) {
+  NoWork(int& alive, int& away, std::vector<size_t>& kept, std::vector<TensorType> features)
+      : alive_(alive), away_(away), kept_(kept), features_(std::move(features)) {
     ++alive_;
   }
   ~NoWork() override { --alive_; }
@@ -38,10 +38,14 @@ struct NoWork final : JobWork, RowSink {
     }
     return std::vector<uint64_t>();
   }
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows>) override {
+  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+    size_t n = 0;
+    for (const Intake::Rows& r : rows) n += r.rows.size();
+    kept_.push_back(n);
     return std::vector<Intake::BadRow>();
   }
   int &alive_, &away_;
+  std::vector<size_t>& kept_;
   std::vector<TensorType> features_;
 };
 struct NoWorks final : JobWorks {
@@ -51,11 +55,12 @@ struct NoWorks final : JobWorks {
       --makers_away;
       throw SinkAway("the database restarts");
     }
-    return std::make_unique<NoWork>(alive, away, features);
+    return std::make_unique<NoWork>(alive, away, kept, features);
   }
   int alive = 0;
-  int away = 0;         // so often the sink cannot be reached
-  int makers_away = 0;  // and so often what a job needs to begin
+  int away = 0;                   // so often the sink cannot be reached
+  int makers_away = 0;            // and so often what a job needs to begin
+  std::vector<size_t> kept = {};  // rows of each call
   std::vector<TensorType> features = {};
 };
 

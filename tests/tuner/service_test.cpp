@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
+#include "framework/core/hash.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/numbers.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain {
@@ -344,6 +348,48 @@ TEST_F(ServiceTest, WhatAStoreSaysOfAJobBeforeItWasPausedIsNoAnswerAfterwards) {
     EXPECT_FALSE(m.has_refusal()) << m.refusal().text();
   }
   EXPECT_EQ(service_.stores().at(0).photos, 2U);
+}
+
+TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
+  const uint64_t job = submit();
+  greet(1, "a");
+  lanes_.run();
+  wire::FromStore inventory;
+  wire::Inventory& i = *inventory.mutable_inventory();
+  constexpr uint32_t kPhotos = 4 * TunerService::kKeptAtOnce;
+  for (uint32_t p = 0; p < kPhotos; ++p) {
+    std::string digest(32, '\0');
+    for (size_t b = 0; b < 4; ++b) digest[b] = static_cast<char>(p >> (24 - 8 * b));
+    i.mutable_digests()->append(digest);
+    i.add_labels(1);
+  }
+  i.set_job(job);
+  i.add_names("cat");
+  i.set_sources(std::string(kPhotos, '\2'));
+  i.set_last(true);
+  say(1, inventory);
+  lanes_.run();
+  const wire::Wanted wanted = links_.sent.back().second.wanted();
+  const std::vector<uint64_t> numbers =
+      unpack_numbers(wanted.numbers(), UINT64_MAX, wanted.numbers().size()).or_throw();
+  constexpr size_t kAtOnce = TunerService::kKeptAtOnce * 2 / 5;
+  for (size_t at = 0; at < numbers.size(); at += kAtOnce) {
+    const auto some = std::span(numbers).subspan(at, std::min(kAtOnce, numbers.size() - at));
+    wire::FromStore m;
+    m.mutable_rows()->set_job(job);
+    m.mutable_rows()->set_run(wanted.run());
+    m.mutable_rows()->set_chunk(at + 1);
+    m.mutable_rows()->set_numbers(pack_numbers(some));
+    m.mutable_rows()->set_rows(std::string(4 * some.size(), 'x'));
+    m.mutable_rows()->set_checksum(xxh3(m.rows().rows().data(), m.rows().rows().size()));
+    say(1, m);
+  }
+  lanes_.run();
+  EXPECT_EQ(std::accumulate(works_.kept.begin(), works_.kept.end(), size_t{0}), numbers.size());
+  ASSERT_GT(works_.kept.size(), 3U);
+  EXPECT_EQ(works_.kept[0], kAtOnce) << "the first finds the sink idle";
+  EXPECT_EQ(works_.kept[1], 2 * kAtOnce);
+  for (const size_t n : works_.kept) EXPECT_LE(n, TunerService::kKeptAtOnce);
 }
 
 // It died between the last part and giving the model its name.

@@ -36,6 +36,37 @@ struct NoPhotos final : RowMaker {
   int closed = 0;
 };
 
+// A PipeStore that a Tuner, a test, has welcomed.
+struct WelcomedStore {
+  explicit WelcomedStore(RowMaker& rows, uint32_t protocol = kProtocols[0]) : maker(rows) {
+    service.tick();
+    service.handle({link, LinkOpened{"the Tuner", ""}});
+    service.handle({link, welcome(protocol)});
+  }
+  static wire::ToStore welcome(uint32_t protocol = kProtocols[0]) {
+    wire::ToStore m;
+    m.set_term(1);
+    m.mutable_welcome()->set_protocol(protocol);
+    m.mutable_welcome()->set_tuner("0123456789abcdef");
+    m.mutable_welcome()->set_heartbeat_ms(600'000);
+    m.mutable_welcome()->set_window(1 << 20);
+    return m;
+  }
+
+  RowMaker& maker;
+  MemoryFs fs;
+  ManualClock clock;
+  StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
+  support::WaitingLanes lanes;
+  Sent sent;
+  LinkId link = 0;
+  std::function<std::unique_ptr<LinkClient>(LinkId)> dial = [this](LinkId id) {
+    link = id;
+    return std::make_unique<Link>(sent);
+  };
+  PipeStoreService service{{fs, clock, state, lanes, maker, dial}, {}, 1};
+};
+
 // A PipeStore with a log of uploads and a Tuner that is a test.
 class StoreUploads : public ::testing::Test {
  protected:
@@ -47,14 +78,8 @@ class StoreUploads : public ::testing::Test {
     }
     connected_ = link_;
     service_.handle({link_, LinkOpened{"the Tuner", ""}});
-    wire::ToStore m;
-    m.set_term(1);
-    m.mutable_welcome()->set_protocol(kProtocols[0]);
-    m.mutable_welcome()->set_tuner("0123456789abcdef");
-    m.mutable_welcome()->set_heartbeat_ms(600'000);
-    m.mutable_welcome()->set_window(1 << 20);
     sent_.clear();
-    service_.handle({link_, m});
+    service_.handle({link_, WelcomedStore::welcome()});
     service_.tick();
   }
   void upload(int n) {
@@ -207,37 +232,22 @@ TEST_F(StoreUploads, TheTunerHearsWhereThereIsRoomAndWhenItChanges) {
 }
 
 TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
-  MemoryFs fs;
-  ManualClock clock;
-  StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
-  support::WaitingLanes lanes;
   NoPhotos maker;
-  Sent sent;
-  LinkId link = 0;
-  const auto dial = [&](LinkId id) {
-    link = id;
-    return std::make_unique<Link>(sent);
-  };
-  PipeStoreService service({fs, clock, state, lanes, maker, dial}, {}, 1);
-  service.tick();
-  service.handle({link, LinkOpened{"the Tuner", ""}});
+  WelcomedStore store(maker);
+  PipeStoreService& service = store.service;
   wire::ToStore m;
   m.set_term(1);
-  m.mutable_welcome()->set_protocol(kProtocols[0]);
-  m.mutable_welcome()->set_tuner("0123456789abcdef");
-  m.mutable_welcome()->set_heartbeat_ms(600'000);
-  service.handle({link, m});
 
-  fs.set_capacity(0);
+  store.fs.set_capacity(0);
   m.mutable_publish()->set_version(3);
-  service.handle({link, m});
+  service.handle({store.link, m});
   EXPECT_EQ(service.in_force().version, 0U);
 
-  fs.set_capacity(1 << 20);
-  clock.advance(service.next() - clock.monotonic());
+  store.fs.set_capacity(1 << 20);
+  store.clock.advance(service.next() - store.clock.monotonic());
   service.tick();
   EXPECT_EQ(service.in_force().version, 3U);
-  EXPECT_TRUE(sent.back().has_in_force());
+  EXPECT_TRUE(store.sent.back().has_in_force());
 }
 
 TEST_F(StoreUploads, TheTunersTokensAreTakenWholeOrNotAtAll) {
@@ -346,44 +356,28 @@ struct LargePhoto final : RowMaker {
 
 TEST(StoreRows, PiecesAreSentToTunersThatKnowOfThemAndOthersAreToldWhyNot) {
   for (const uint32_t protocol : kProtocols) {
-    MemoryFs fs;
-    ManualClock clock;
-    StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
-    support::WaitingLanes lanes;
     LargePhoto maker;
-    Sent sent;
-    LinkId link = 0;
-    const auto dial = [&](LinkId id) {
-      link = id;
-      return std::make_unique<Link>(sent);
-    };
-    PipeStoreService service({fs, clock, state, lanes, maker, dial}, {}, 1);
-    service.tick();
-    service.handle({link, LinkOpened{"the Tuner", ""}});
+    WelcomedStore store(maker, protocol);
     wire::ToStore m;
     m.set_term(1);
-    m.mutable_welcome()->set_protocol(protocol);
-    m.mutable_welcome()->set_tuner("0123456789abcdef");
-    m.mutable_welcome()->set_heartbeat_ms(600'000);
-    m.mutable_welcome()->set_window(1 << 20);
-    service.handle({link, m});
     m.mutable_job()->set_job(1);
     m.mutable_job()->set_rows(wire::Job::FILES);
-    service.handle({link, m});
-    lanes.run();
+    store.service.handle({store.link, m});
+    store.lanes.run();
     m.mutable_wanted()->set_job(1);
     m.mutable_wanted()->set_numbers(pack_numbers(std::vector<uint64_t>{0}));
     m.mutable_wanted()->set_places(pack_numbers(std::vector<uint64_t>{0}));
-    sent.clear();
-    service.handle({link, m});
-    lanes.run();
+    store.sent.clear();
+    store.service.handle({store.link, m});
+    store.lanes.run();
     if (protocol >= kSpeaksOfPieces) {
-      ASSERT_EQ(sent.size(), kWholeRow / kRowPiece + 2);
-      EXPECT_EQ(sent[0].rows().lengths(0), kWholeRow + 1);
-      EXPECT_TRUE(sent.back().has_run_done());
+      ASSERT_EQ(store.sent.size(), kWholeRow / kRowPiece + 2);
+      EXPECT_EQ(store.sent[0].rows().lengths(0), kWholeRow + 1);
+      EXPECT_TRUE(store.sent.back().has_run_done());
     } else {
-      ASSERT_EQ(sent.size(), 1U);
-      EXPECT_TRUE(sent[0].refused().reason().ends_with("upgrade it")) << sent[0].DebugString();
+      ASSERT_EQ(store.sent.size(), 1U);
+      EXPECT_TRUE(store.sent[0].refused().reason().ends_with("upgrade it"))
+          << store.sent[0].DebugString();
     }
   }
 }

@@ -40,8 +40,8 @@ struct TunerDaemon::Parts {
         works({fs, clock, devices, models}, versions, labels) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
     lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
-    const TunerService::Setting setting{fs,    clock,  state,    *server, *lanes,
-                                        works, models, versions, &uploads};
+    const TunerService::Setting setting{fs,    clock,  state,    *server,  *lanes,
+                                        works, models, versions, &uploads, &guard.audit()};
     service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
     service->remove_done_rows();
     if (config.watch) {

@@ -137,10 +137,8 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
     };
   };
   using Request = const HttpRequest&;
-  const HttpAudit promotion = {"promotion", [&versions](Request) {
-                                 const std::optional<PublishedModel> m = versions.in_force();
-                                 return m ? "version " + std::to_string(m->version) : "no version";
-                               }};
+  const HttpAudit promotion = {"promotion",
+                               [&versions](Request) { return text_of(versions.in_force()); }};
   return {
       {"GET", "/versions", Role::kViewer,
        on([&](TunerService& s, Request) { return all_versions(s, models, versions); })},

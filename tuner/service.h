@@ -14,6 +14,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
 #include "ndp/engine/energy.h"
+#include "ndp/http/audit.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
@@ -68,6 +69,7 @@ class TunerService {
     ModelStore& models;
     Versions& versions;
     UploadKeeper* uploads = nullptr;
+    AuditLog* audit = nullptr;  // of versions that jobs put in force
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
@@ -214,6 +216,7 @@ class TunerService {
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
+  void record_promotion(uint64_t job);
   void leave(ActivePtr job);
   void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);

@@ -132,6 +132,18 @@ void TunerService::publish_to(const std::string& name) {
   send(name, std::move(message));
 }
 
+// As one that a person asks for.
+void TunerService::record_promotion(uint64_t job) {
+  if (!setting_.audit) return;
+  const std::optional<PublishedModel> before = setting_.versions.in_force();
+  const bool by_rule = jobs_.at(job).spec.promote == Promote::kRule;
+  const AuditLine line{.who = "job " + std::to_string(job),
+                       .what = "promotion",
+                       .request = by_rule ? "by rule" : "as submitted",
+                       .before = text_of(before)};
+  setting_.audit->add(line).or_throw();
+}
+
 PublishedModel TunerService::publish_version(PublishedModel model, bool production) {
   std::optional<PublishedModel> published =
       model.job > 0 ? setting_.versions.of_job(model.job) : std::nullopt;
@@ -139,6 +151,7 @@ PublishedModel TunerService::publish_version(PublishedModel model, bool producti
     const std::optional<PublishedModel> before = setting_.versions.in_force();
     model.parent = before ? before->version : 0;
     model.created = setting_.clock.unix_seconds();
+    if (production && model.job > 0) record_promotion(model.job);
     published = setting_.versions.add(std::move(model), production).or_throw();
     collect_ = true;
   }

@@ -34,6 +34,11 @@ struct PublishedModel {
   bool has_file(const Digest& file) const { return file == extractor || file == head; }
 };
 
+// "version 3", "no version".
+inline std::string text_of(const std::optional<PublishedModel>& m) {
+  return m ? "version " + std::to_string(m->version) : "no version";
+}
+
 class Versions {
  public:
   // Reads the present format and the one before, an array. Throws Error when it cannot.

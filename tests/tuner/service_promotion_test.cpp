@@ -41,8 +41,10 @@ class ServicePromotionTest : public ::testing::Test {
   ModelStore models_{fs_, "state/models"};
   Versions versions_{fs_, "state/versions.json"};
   Digest model_ = models_.add("a model").or_throw();
-  TunerService service_{{fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
-                        state_.next_term(1).or_throw()};
+  AuditLog audit_{fs_, clock_, "state"};
+  TunerService service_{
+      {fs_, clock_, state_, links_, lanes_, works_, models_, versions_, nullptr, &audit_},
+      state_.next_term(1).or_throw()};
   std::function<void()> meanwhile_;
   uint64_t last_ = 0;
 };
@@ -63,6 +65,19 @@ TEST_F(ServicePromotionTest, ARulesWordCountsForWhatItWasComparedWith) {
   meanwhile_ = [this] { service_.promote(1); };
   EXPECT_EQ(job(Promote::kRule, 2), 1U) << "it was not compared with version 1";
   EXPECT_THAT(log(), HasSubstr("another version was put in force meanwhile"));
+}
+
+TEST_F(ServicePromotionTest, WhatAJobPutsInForceIsInTheAuditLog) {
+  job(Promote::kAlways, std::nullopt);
+  job(Promote::kNever, std::nullopt);
+  job(Promote::kRule, 1);
+  const std::vector<std::string> lines = audit_.last(10).or_throw();
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_THAT(lines[0], HasSubstr(R"("who":"job 1")"));
+  EXPECT_THAT(lines[0], HasSubstr(R"("before":"no version")"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("who":"job 3")"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("request":"by rule")"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("before":"version 1")"));
 }
 
 TEST(JobSpecPromote, IsTrueFalseOrTheRule) {

@@ -120,10 +120,13 @@ void declare_bench_forward(ArgsSpec& args) {
 int run_bench_forward(Context& context, const Args& args) {
   const int64_t batch = args.integer("batch");
   Work work;
-  const std::unique_ptr<const Plan> made = [&] {  // the weights as read go again
+  const auto read = [&] {
     Model model = import_model(context.fs(), args.required("model"));
     if (args.has("precision")) declare_precision(model, float_precision(args.text("precision")));
-    const Graph g = inference_graph(model, batch);
+    return inference_graph(model, batch);
+  };
+  const std::unique_ptr<const Plan> made = [&] {  // the weights go as they are packed
+    const Graph g = read();
     work = work_of(g);
     return std::make_unique<const Plan>(g, context.device());
   }();

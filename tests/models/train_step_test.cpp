@@ -216,7 +216,7 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
-                         testing::Values("squeezenet1_1", "resnet18", "vit"),
+                         testing::Values("squeezenet1_1", "tinynet", "vit"),
                          [](const auto& test) { return std::string(test.param); });
 
 // More gradients than one Sum takes.

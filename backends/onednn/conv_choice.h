@@ -15,7 +15,7 @@ struct ConvChoice {
   std::vector<int64_t> sizes;
 };
 
-// What the fixed rule says.
+// Whether the fixed rule computes it by Winograd.
 bool winograd_by_rule(const AskedConv& a);
 
 // Sets `a.how.winograd`. Depends on the layer, never on its batch.

@@ -8,9 +8,6 @@ namespace ndtrain::onednn {
 namespace {
 
 constexpr int64_t kPartBytes = int64_t{1} << 20;  // half of the cache that a core has alone
-constexpr size_t kLine = 64;
-
-size_t whole_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 int64_t plane_bytes(const ndt_tensor_type& t) { return t.dims[2] * t.dims[3] * size_of(t.dtype); }
 
@@ -68,7 +65,7 @@ class PooledConv final : public Kernel {
     cut(a, wanted);
     slots_ = static_cast<int>(
         std::min<int64_t>(threads(), images_ * static_cast<int64_t>(parts_.size())));
-    workspace_bytes = static_cast<size_t>(slots_) * (scratch_ + pooled_);
+    workspace_bytes = static_cast<size_t>(slots_) * (scratch_ + unpooled_);
   }
 
   void run(const void* const* in, void* const* out, void* workspace) const override {
@@ -76,7 +73,7 @@ class PooledConv final : public Kernel {
     std::atomic<bool> failed{false};
     parallel_tasks(images_ * parts, slots_, [&](int64_t task, int slot) {
       char* scratch =
-          static_cast<char*>(workspace) + static_cast<size_t>(slot) * (scratch_ + pooled_);
+          static_cast<char*>(workspace) + static_cast<size_t>(slot) * (scratch_ + unpooled_);
       try {
         run_part(parts_[static_cast<size_t>(task % parts)], task / parts, in, out, scratch);
       } catch (const std::exception&) {  // the library answers with no more than a status
@@ -112,7 +109,7 @@ class PooledConv final : public Kernel {
       parts_.push_back({convs[i], pooling(p), first * plane_bytes(a.y)});
       scratch_ = std::max({scratch_, whole_lines(convs[i].primitive->scratch()),
                            whole_lines(parts_.back().pool->scratch())});
-      pooled_ = std::max(pooled_, whole_lines(p.src.get_size()));
+      unpooled_ = std::max(unpooled_, whole_lines(p.src.get_size()));
     }
   }
 
@@ -122,15 +119,15 @@ class PooledConv final : public Kernel {
       return const_cast<char*>(static_cast<const char*>(p) + offset);
     };
     const std::vector<int64_t>& offsets = part.conv.offsets;
-    char* const pooled = scratch + scratch_;
+    char* const unpooled = scratch + scratch_;
     size_t n = 0;
     void* data[4] = {};
     data[n++] = at(in[0], image * x_step_ + offsets[0]);
     data[n++] = at(weights_->data(), offsets[1]);
     if (bias_) data[n++] = at(in[2], offsets[2]);
-    data[n++] = pooled;
+    data[n++] = unpooled;
     part.conv.primitive->run(data, scratch);
-    void* through[] = {pooled, at(out[0], image * y_step_ + part.at)};
+    void* through[] = {unpooled, at(out[0], image * y_step_ + part.at)};
     part.pool->run(through, scratch);
   }
 
@@ -140,7 +137,7 @@ class PooledConv final : public Kernel {
   int64_t x_step_ = 0, y_step_ = 0;
   std::vector<Part> parts_;
   int slots_ = 1;
-  size_t scratch_ = 0, pooled_ = 0;  // bytes of one slot
+  size_t scratch_ = 0, unpooled_ = 0;  // bytes of one slot
 };
 
 }  // namespace

@@ -40,6 +40,12 @@ const ndt_host& host();
 void set_host(const ndt_host& host);
 int threads();  // what the host lends, at least 1
 
+// Of cache, so that no two threads' scratch shares one.
+inline size_t whole_lines(size_t bytes) {
+  constexpr size_t kLine = 64;
+  return (bytes + kLine - 1) / kLine * kLine;
+}
+
 // body(task, slot) for every task of [0, n), at most `slots` at once, no two of them with one slot.
 // The body must not throw.
 template <typename F>

@@ -3,14 +3,6 @@
 #include <cstring>
 
 namespace ndtrain::onednn {
-namespace {
-
-constexpr size_t kLine = 64;
-
-size_t whole_lines(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
-}  // namespace
-
 void check_float(const Node& node, bool or_bytes) {
   const ndt_dtype t = node.in(0).dtype;
   if (t == NDT_BF16 && !has_avx512()) unsupported("dtype bf16 needs AVX-512");

@@ -1,4 +1,5 @@
-// Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain.
+// Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain. Weights
+// that change from run to run are those of training.
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
 
@@ -12,6 +13,7 @@ AskedConv asked(const Node& node) {
   if (a.from != Layout::kBlocked && !(a.from == Layout::kPlain && a.shape.few_channels())) {
     unsupported("its input is not blocked");
   }
+  if (a.how.weights_change) check_changing(a);
   return a;
 }
 
@@ -24,10 +26,10 @@ std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node)
 void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   const ConvPorts ports;
   check_float(node);
-  const bool few = conv_shape(node, node.in(ports.weights)).few_channels();
-  node.need_constant(ports.weights, "weight");
+  const bool few = conv_shape(node, in[0], node.in(ports.weights)).few_channels();
   if (node.constant(ports.residual)) unsupported("its residual is constant");
   set_layout(in[0], few ? Layout::kPlain : Layout::kBlocked);
+  set_layout(in[ports.weights], Layout::kPlain);
   set_layout(out[0], Layout::kBlocked);
   if (node.has(ports.residual)) set_layout(in[ports.residual], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);

@@ -86,6 +86,7 @@ std::string key_of(const AskedConv& a) {
   std::ostringstream key;
   key << "conv3x3 " << a.shape.in << '>' << a.shape.out << ' ' << a.x.dims[2] << 'x' << a.x.dims[3]
       << '>' << a.y.dims[2] << 'x' << a.y.dims[3];
+  if (a.how.weights_change) key << " changing";
   if (a.how.bias) key << " bias";
   if (a.how.finish.sum) key << " sum";
   if (a.how.finish.activation) key << " activation";
@@ -94,13 +95,14 @@ std::string key_of(const AskedConv& a) {
 
 }  // namespace
 
-// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles,
-// nor where the transformed images of a layer do not stay in cache.
+// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles
+// (the fewer if weights are transformed for every slice), nor where the transformed images of a
+// layer do not stay in cache.
 bool winograd_by_rule(const AskedConv& a) {
   const int64_t height = a.y.dims[2], width = a.y.dims[3];
   const int64_t channels = std::min(a.shape.in, a.shape.out);
   return can_winograd(a) && channels >= (height * width > 60 * 60 ? 64 : 32) &&
-         std::min(height, width) >= 7;
+         std::min(height, width) >= (a.how.weights_change ? 14 : 7);
 }
 
 ConvChoice choose(const ndt_device& device, AskedConv& a) {

@@ -78,7 +78,7 @@ std::unique_ptr<Kernel> prepare_conv_int8(const ndt_device& device, const Node& 
 
 void prefer_conv_int8(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   check(node);
-  conv_shape(node, node.in(kW));
+  conv_shape(node, node.in(0), node.in(kW));
   set_layout(in[kX], Layout::kLast);
   set_layout(out[0], Layout::kLast);
   if (node.has(kResidual)) set_layout(in[kResidual], Layout::kLast);

@@ -147,7 +147,7 @@ std::unique_ptr<Kernel> prepare_conv_pool(const ndt_device&, const Node& node) {
 }
 
 void prefer_conv_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
-  const bool few = conv_shape(node, node.in(1)).few_channels();
+  const bool few = conv_shape(node, node.in(0), node.in(1)).few_channels();
   set_layout(in[0], few ? Layout::kPlain : Layout::kBlocked);
   set_layout(out[0], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);

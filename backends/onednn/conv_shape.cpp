@@ -32,8 +32,7 @@ std::vector<std::byte> ConvShape::widened(const void* weights, size_t size) cons
   return wide;
 }
 
-ConvShape conv_shape(const Node& node, const ndt_tensor_type& w) {
-  const ndt_tensor_type& x = node.in(0);
+ConvShape conv_shape(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& w) {
   if (x.rank != 4 || w.rank != 4) unsupported("its input has rank ", x.rank, ", not 4");
   if (count(x) == 0 || count(w) == 0) unsupported("it is empty");
   const auto strides = node.ints("strides"), dilations = node.ints("dilations"),

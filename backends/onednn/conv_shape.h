@@ -27,8 +27,9 @@ struct ConvShape {
   std::vector<std::byte> widened(const void* weights, size_t size) const;
 };
 
-// Of a node with input [N, C, H, W] and weights at `w`. Throws Unsupported for another rank.
-ConvShape conv_shape(const Node& node, const ndt_tensor_type& w);
+// Of a node with a convolution's attributes, images `x` [N, C, H, W] and weights `w`. Throws
+// Unsupported for another rank.
+ConvShape conv_shape(const Node& node, const ndt_tensor_type& x, const ndt_tensor_type& w);
 // For inputs blocked by block(): throws Unsupported where the groups cannot be merged to blocks.
 void fill_blocks(ConvShape& s);
 // Merges small groups to whole blocks. False where that is not possible.

@@ -1,9 +1,8 @@
-#include "backends/onednn/dnnl_v2.h"
-
 #include <omp.h>
 
 #include <algorithm>
 
+#include "backends/onednn/dnnl_v2_make.h"
 #include "backends/onednn/node.h"
 
 namespace ndtrain::onednn {
@@ -11,6 +10,15 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 using Type = dnnl::memory::data_type;
+
+Tag plain_tag(int rank) {
+  static constexpr Tag kTags[] = {Tag::a,    Tag::a,     Tag::ab,     Tag::abc,
+                                  Tag::abcd, Tag::abcde, Tag::abcdef, Tag::abcdefg};
+  if (rank >= static_cast<int>(std::size(kTags))) unsupported("has rank ", rank);
+  return kTags[rank];
+}
+
+}  // namespace
 
 const dnnl::engine& engine() {
   static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
@@ -23,46 +31,6 @@ void stay_in_this_thread() {
   static thread_local const bool set = (omp_set_num_threads(1), true);
   (void)set;
 }
-
-Tag plain_tag(int rank) {
-  static constexpr Tag kTags[] = {Tag::a,    Tag::a,     Tag::ab,     Tag::abc,
-                                  Tag::abcd, Tag::abcde, Tag::abcdef, Tag::abcdefg};
-  if (rank >= static_cast<int>(std::size(kTags))) unsupported("has rank ", rank);
-  return kTags[rank];
-}
-
-dnnl::primitive_attr attributes(const Finish& f) {
-  dnnl::primitive_attr a;
-  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (!f.scales.empty()) a.set_output_scales(f.scales.size() == 1 ? 0 : 1 << 1, f.scales);
-  if (f.src_zero) a.set_zero_points(DNNL_ARG_SRC, 0, {f.src_zero});
-  if (f.dst_zero) a.set_zero_points(DNNL_ARG_DST, 0, {f.dst_zero});
-  dnnl::post_ops post;
-  if (f.sum) post.append_sum(f.sum_scale, f.sum_zero, f.sum_type);
-  if (f.activation) {
-    post.append_eltwise(1.0F, f.activation->kind, f.activation->alpha, f.activation->beta);
-  }
-  a.set_post_ops(post);
-  return a;
-}
-
-// What every primitive is made by: `describe` gives the library's primitive descriptor.
-template <typename P, typename F>
-PrimitivePtr make(const char* what, const std::vector<int>& args, const F& describe) {
-  stay_in_this_thread();
-  try {
-    const auto d = describe();
-    Primitive::Ports ports;
-    for (const int arg : args) ports.emplace_back(arg, d.query_md(dnnl::query::exec_arg_md, arg));
-    return std::make_shared<Primitive>(P(d), std::move(ports), d.scratchpad_desc().get_size(),
-                                       d.impl_info_str());
-  } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
-    unsupported("oneDNN has no ", what, " for it: ", e.what());
-  }
-}
-
-}  // namespace
 
 bool has_avx512() {
   const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
@@ -215,86 +183,6 @@ void Primitive::run(void* const* data, void* scratch) const {
   free_.push_back(std::move(bound));
   if (status == dnnl_out_of_memory) throw std::bad_alloc();
   if (status != dnnl_success) invalid("oneDNN ", algorithm_, " failed with status ", status);
-}
-
-PrimitivePtr convolution(const Convolution& c) {
-  using F = dnnl::convolution_forward;
-  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
-  if (c.bias) args.push_back(DNNL_ARG_BIAS);
-  args.push_back(DNNL_ARG_DST);
-  return make<F>("convolution", args, [&] {
-    const auto kind =
-        c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
-    const auto how = dnnl::prop_kind::forward_inference;
-    const F::desc d = c.bias ? F::desc(how, kind, c.src, c.weights, *c.bias, c.dst, c.strides,
-                                       c.dilations, c.begin, c.end)
-                             : F::desc(how, kind, c.src, c.weights, c.dst, c.strides, c.dilations,
-                                       c.begin, c.end);
-    return F::primitive_desc(d, attributes(c.finish), engine());
-  });
-}
-
-PrimitivePtr pooling(const Pooling& p) {
-  using F = dnnl::pooling_forward;
-  return make<F>("pooling", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
-    const F::desc d(dnnl::prop_kind::forward_inference, p.kind, p.src, p.dst, p.strides, p.kernel,
-                    p.begin, p.end);
-    return F::primitive_desc(d, attributes({}), engine());
-  });
-}
-
-PrimitivePtr elementwise(const Activation& a, const Desc& x) {
-  using F = dnnl::eltwise_forward;
-  return make<F>("elementwise", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
-    const F::desc d(dnnl::prop_kind::forward_inference, a.kind, x, a.alpha, a.beta);
-    return F::primitive_desc(d, attributes({}), engine());
-  });
-}
-
-PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
-  using F = dnnl::binary;
-  return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
-    return F::primitive_desc(F::desc(kind, x, x, x), attributes({}), engine());
-  });
-}
-
-PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y) {
-  using F = dnnl::matmul;
-  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
-  if (bias) args.push_back(DNNL_ARG_BIAS);
-  args.push_back(DNNL_ARG_DST);
-  return make<F>("matmul", args, [&] {
-    const F::desc d = bias ? F::desc(a, b, *bias, y) : F::desc(a, b, y);
-    return F::primitive_desc(d, attributes({}), engine());
-  });
-}
-
-PrimitivePtr softmax(const Desc& x) {
-  using F = dnnl::softmax_forward;
-  return make<F>("softmax", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
-    const auto axis = static_cast<int>(x.dims().size()) - 1;
-    return F::primitive_desc(F::desc(dnnl::prop_kind::forward_inference, x, axis), attributes({}),
-                             engine());
-  });
-}
-
-PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift) {
-  using F = dnnl::layer_normalization_forward;
-  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_SCALE};
-  if (shift) args.push_back(DNNL_ARG_SHIFT);
-  args.push_back(DNNL_ARG_DST);
-  return make<F>("layer normalization", args, [&] {
-    auto flags = dnnl::normalization_flags::use_scale;
-    if (shift) flags = flags | dnnl::normalization_flags::use_shift;
-    const F::desc d(dnnl::prop_kind::forward_inference, x, epsilon, flags);
-    return F::primitive_desc(d, attributes({}), engine());
-  });
-}
-
-PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
-  using F = dnnl::reorder;
-  return make<F>("reorder", {DNNL_ARG_FROM, DNNL_ARG_TO},
-                 [&] { return F::primitive_desc(engine(), from, engine(), to, attributes(f)); });
 }
 
 std::shared_ptr<const Packed> pack(const Desc& from, const void* data, const Desc& to) {

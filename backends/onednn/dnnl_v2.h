@@ -94,6 +94,7 @@ struct Convolution {
   std::optional<Desc> bias;
   Dims strides, dilations, begin, end;  // dilations as the library counts: 0 is none
   bool winograd = false;
+  bool weights_change = false;  // from run to run: any transform of them is the primitive's
   Finish finish = {};
 };
 
@@ -104,9 +105,13 @@ struct Pooling {
 };
 
 // All throw Unsupported when the library has no fast implementation.
-PrimitivePtr convolution(const Convolution& c);                // SRC, WEIGHTS, [BIAS,] DST
+PrimitivePtr convolution(const Convolution& c);  // SRC, WEIGHTS, [BIAS,] DST
+// Backwards `c.src` and `c.weights` are what is wanted in turn; neither bias nor finish.
+PrimitivePtr convolution_back_data(const Convolution& c);      // DIFF_DST, WEIGHTS, DIFF_SRC
+PrimitivePtr convolution_back_weights(const Convolution& c);   // SRC, DIFF_DST, DIFF_WEIGHTS
 PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
+PrimitivePtr relu_back(const Desc& x);                         // DIFF_DST, DST, DIFF_SRC
 PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
 PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias,
                     const Desc& y);   // SRC, WEIGHTS, [BIAS,] DST

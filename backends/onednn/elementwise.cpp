@@ -1,5 +1,5 @@
-// Functions of one element, and Add and Mul of equal shapes: there to keep the layout that
-// convolutions give. Plain f32 is left to the cpu plugin.
+// Functions of one element, and Add, Mul and ReluGrad of equal shapes: there to keep the layout
+// that convolutions give. Plain f32 is left to the cpu plugin.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -29,14 +29,20 @@ Activation function_of(const Node& node) {
     return {node.s("approximate") == "tanh" ? Kind::eltwise_gelu_tanh : Kind::eltwise_gelu_erf};
   }
   static const std::map<std::string_view, Kind> others = {
-      {"Relu", Kind::eltwise_relu}, {"Sigmoid", Kind::eltwise_logistic},
-      {"Tanh", Kind::eltwise_tanh}, {"HardSwish", Kind::eltwise_hardswish},
-      {"Add", Kind::binary_add},    {"Mul", Kind::binary_mul},
+      {"Relu", Kind::eltwise_relu},
+      {"Sigmoid", Kind::eltwise_logistic},
+      {"Tanh", Kind::eltwise_tanh},
+      {"HardSwish", Kind::eltwise_hardswish},
+      {"Add", Kind::binary_add},
+      {"Mul", Kind::binary_mul},
+      {"ReluGrad", Kind::eltwise_relu_use_dst_for_bwd},
   };
   return {others.at(node.op())};
 }
 
-bool binary(const Node& node) { return node.op() == "Add" || node.op() == "Mul"; }
+bool binary(const Node& node) {
+  return node.op() == "Add" || node.op() == "Mul" || node.op() == "ReluGrad";
+}
 
 void check(const Node& node) {
   check_float(node);
@@ -63,6 +69,7 @@ Sliced::Plan plan_of(const Node& node) {
   Sliced::Plan plan{.images = x.dims[0]};
   plan.make = [=, two = binary(node)](int64_t images) {
     const Desc desc = desc_of(x, layout, images);
+    if (f.kind == Kind::eltwise_relu_use_dst_for_bwd) return relu_back(desc);
     return two ? onednn::binary(f.kind, desc) : elementwise(f, desc);
   };
   plan.ports.push_back(input_port(0, x, layout));

@@ -56,7 +56,7 @@ int64_t Sliced::next_images(int64_t left, int64_t each) const {
 
 Sliced::Sliced(Plan plan) : plan_(std::move(plan)) {
   const int64_t n = plan_.images, least = plan_.sizes.front();
-  const int64_t each = std::max(least, n / threads());
+  const int64_t each = std::max(least, plan_.fixed ? n : n / threads());
   const bool cut = cut_images();
   for (int64_t first = 0; first < n && !cut; first += slices_.back().images) {
     const int64_t images = next_images(n - first, each);

@@ -28,6 +28,8 @@ class Sliced final : public Kernel {
     int64_t images = 1;
     // The numbers of images a slice may have, ascending. A remainder is filled up with copies.
     std::vector<int64_t> sizes = {1, 2, 3, 4};
+    // Slices of the largest size for any number of threads: for sums that depend on the slice.
+    bool fixed = false;
     // Where the primitive cannot write straight into the output: rows of an image that lie `step`
     // apart there and one after the other where it writes.
     struct Rows {

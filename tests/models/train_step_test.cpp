@@ -125,18 +125,19 @@ std::vector<Tensor> batch(const Golden& golden) {
   return {pictures(golden), labels, weights};
 }
 
-class TrainStep : public testing::TestWithParam<const char*> {};
+class TrainStep : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
-  const Golden golden = read_golden(GetParam());
+  const auto [network, backend] = GetParam();
+  const Golden golden = read_golden(network);
   ASSERT_GT(golden.rows, 0);
-  const Model model = conditioned(
-      build_model(GetParam(), {.classes = kClasses, .img_size = golden.side, .seed = 1}));
+  const Model model =
+      conditioned(build_model(network, {.classes = kClasses, .img_size = golden.side, .seed = 1}));
   const std::vector<std::string> names = trainable_parameters(model, "none");
   const StepGraph step = make_step_graph(bind(model, golden.rows), names, 0);
   ASSERT_EQ(step.dropout_seed, kNone);
 
-  const Device device(Backend::find("cpu"));
+  const Device device(Backend::find(backend));
   const Plan plan(step.graph, device, {.bound_params = step.trainable});
   std::vector<Tensor> given = batch(golden);
   ASSERT_EQ(plan.bindings().size(), given.size() + names.size());
@@ -166,8 +167,19 @@ TEST_P(TrainStep, GivesPyTorchsGradientsAndRunningStatistics) {
   RecordProperty("largest_difference", std::to_string(worst));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, TrainStep, testing::Values("resnet18", "mobilenet_v2", "vit"),
-                         [](const auto& test) { return std::string(test.param); });
+std::string name_of(const testing::TestParamInfo<std::tuple<const char*, const char*>>& test) {
+  return std::string(std::get<0>(test.param)) + "_on_" + std::get<1>(test.param);
+}
+
+constexpr auto kNetworks = {"resnet18", "mobilenet_v2", "vit"};
+INSTANTIATE_TEST_SUITE_P(Models, TrainStep,
+                         testing::Combine(testing::ValuesIn(kNetworks), testing::Values("cpu")),
+                         name_of);
+#ifdef NDT_ONEDNN
+INSTANTIATE_TEST_SUITE_P(Onednn, TrainStep,
+                         testing::Combine(testing::ValuesIn(kNetworks), testing::Values("onednn")),
+                         name_of);
+#endif
 
 class MixedPrecision : public testing::TestWithParam<const char*> {};
 
@@ -215,8 +227,7 @@ TEST_P(MixedPrecision, GradientsAreThoseOfF32ButForRounding) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision,
-                         testing::Values("squeezenet1_1", "tinynet", "vit"),
+INSTANTIATE_TEST_SUITE_P(Models, MixedPrecision, testing::Values("squeezenet1_1", "tinynet", "vit"),
                          [](const auto& test) { return std::string(test.param); });
 
 // More gradients than one Sum takes.

@@ -1,0 +1,147 @@
+// The primitives: descriptors as version 2 of the library wants them.
+#include "backends/onednn/dnnl_v2_make.h"
+
+namespace ndtrain::onednn {
+
+namespace {
+
+dnnl::algorithm algorithm_of(const Convolution& c) {
+  return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+}
+
+// What the library wants to know of the way forward before it goes back.
+dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
+  using F = dnnl::convolution_forward;
+  const Desc weights(c.weights.dims(), c.weights.data_type(), dnnl::memory::format_tag::any);
+  const F::desc d(dnnl::prop_kind::forward_training, algorithm_of(c), c.src, weights, c.dst,
+                  c.strides, c.dilations, c.begin, c.end);
+  return {d, engine()};
+}
+
+}  // namespace
+
+dnnl::primitive_attr attributes(const Finish& f) {
+  dnnl::primitive_attr a;
+  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (!f.scales.empty()) a.set_output_scales(f.scales.size() == 1 ? 0 : 1 << 1, f.scales);
+  if (f.src_zero) a.set_zero_points(DNNL_ARG_SRC, 0, {f.src_zero});
+  if (f.dst_zero) a.set_zero_points(DNNL_ARG_DST, 0, {f.dst_zero});
+  dnnl::post_ops post;
+  if (f.sum) post.append_sum(f.sum_scale, f.sum_zero, f.sum_type);
+  if (f.activation) {
+    post.append_eltwise(1.0F, f.activation->kind, f.activation->alpha, f.activation->beta);
+  }
+  a.set_post_ops(post);
+  return a;
+}
+
+PrimitivePtr convolution(const Convolution& c) {
+  using F = dnnl::convolution_forward;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (c.bias) args.push_back(DNNL_ARG_BIAS);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("convolution", args, [&] {
+    const auto kind = algorithm_of(c);
+    const auto how =
+        c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const F::desc d = c.bias ? F::desc(how, kind, c.src, c.weights, *c.bias, c.dst, c.strides,
+                                       c.dilations, c.begin, c.end)
+                             : F::desc(how, kind, c.src, c.weights, c.dst, c.strides, c.dilations,
+                                       c.begin, c.end);
+    return F::primitive_desc(d, attributes(c.finish), engine());
+  });
+}
+
+PrimitivePtr convolution_back_data(const Convolution& c) {
+  using B = dnnl::convolution_backward_data;
+  return make<B>("convolution", {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}, [&] {
+    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
+                    c.end);
+    return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
+  });
+}
+
+PrimitivePtr convolution_back_weights(const Convolution& c) {
+  using B = dnnl::convolution_backward_weights;
+  return make<B>("convolution", {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, [&] {
+    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
+                    c.end);
+    return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
+  });
+}
+
+PrimitivePtr pooling(const Pooling& p) {
+  using F = dnnl::pooling_forward;
+  return make<F>("pooling", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const F::desc d(dnnl::prop_kind::forward_inference, p.kind, p.src, p.dst, p.strides, p.kernel,
+                    p.begin, p.end);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr elementwise(const Activation& a, const Desc& x) {
+  using F = dnnl::eltwise_forward;
+  return make<F>("elementwise", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const F::desc d(dnnl::prop_kind::forward_inference, a.kind, x, a.alpha, a.beta);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr relu_back(const Desc& x) {
+  using F = dnnl::eltwise_forward;
+  using B = dnnl::eltwise_backward;
+  constexpr auto kKind = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  return make<B>("Relu", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
+    const F::primitive_desc hint(F::desc(dnnl::prop_kind::forward_training, kKind, x, 0.0F),
+                                 engine());
+    return B::primitive_desc(B::desc(kKind, x, x, 0.0F), attributes({}), engine(), hint);
+  });
+}
+
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
+  using F = dnnl::binary;
+  return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
+    return F::primitive_desc(F::desc(kind, x, x, x), attributes({}), engine());
+  });
+}
+
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y) {
+  using F = dnnl::matmul;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (bias) args.push_back(DNNL_ARG_BIAS);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("matmul", args, [&] {
+    const F::desc d = bias ? F::desc(a, b, *bias, y) : F::desc(a, b, y);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr softmax(const Desc& x) {
+  using F = dnnl::softmax_forward;
+  return make<F>("softmax", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const auto axis = static_cast<int>(x.dims().size()) - 1;
+    return F::primitive_desc(F::desc(dnnl::prop_kind::forward_inference, x, axis), attributes({}),
+                             engine());
+  });
+}
+
+PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift) {
+  using F = dnnl::layer_normalization_forward;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_SCALE};
+  if (shift) args.push_back(DNNL_ARG_SHIFT);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("layer normalization", args, [&] {
+    auto flags = dnnl::normalization_flags::use_scale;
+    if (shift) flags = flags | dnnl::normalization_flags::use_shift;
+    const F::desc d(dnnl::prop_kind::forward_inference, x, epsilon, flags);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
+  using F = dnnl::reorder;
+  return make<F>("reorder", {DNNL_ARG_FROM, DNNL_ARG_TO},
+                 [&] { return F::primitive_desc(engine(), from, engine(), to, attributes(f)); });
+}
+
+}  // namespace ndtrain::onednn

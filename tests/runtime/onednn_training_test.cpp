@@ -1,0 +1,86 @@
+// What training asks of the onednn plugin: convolutions whose weights change, gradients, batch
+// statistics. Larger than the operators' examples, so that blocks, parts and Winograd are met.
+#include <gtest/gtest.h>
+
+#include "tests/runtime/onednn_cases.h"
+
+namespace ndtrain {
+namespace {
+
+struct Training {
+  std::string name, op;
+  Example example;
+};
+
+constexpr int64_t kImages = 6;
+
+// A convolution of [N, in, side, side] to [N, out, …], forward and back to both its inputs.
+void add_convolution(std::vector<Training>& cases, const std::string& name, Shape x, Shape w,
+                     int64_t stride) {
+  const int64_t pad = w[2] / 2;
+  const Attrs attrs{{"pads", Ints{pad, pad, pad, pad}}, {"strides", Ints{stride, stride}}};
+  const int64_t side = (x[2] + 2 * pad - w[2]) / stride + 1;
+  const Shape y{x[0], w[0], side, side};
+  cases.push_back({name, "Conv", {.inputs = {x, w, Shape{w[0]}}, .attrs = attrs}});
+  if (x[1] > 3) {  // nobody asks for the gradient of a photo
+    Attrs of_input = attrs;
+    of_input.set("input_shape", x.dims());
+    cases.push_back({name, "ConvGradInput", {.inputs = {y, w}, .attrs = of_input}});
+  }
+  Attrs of_weight = attrs;
+  of_weight.set("kernel_shape", Ints{w[2], w[3]});
+  cases.push_back({name, "ConvGradWeight", {.inputs = {x, y}, .attrs = of_weight}});
+}
+
+std::vector<Training> training_cases() {
+  std::vector<Training> cases;
+  const auto add = [&](const char* name, Shape x, Shape w, int64_t stride = 1) {
+    add_convolution(cases, name, std::move(x), std::move(w), stride);
+  };
+  add("Photo", {kImages, 3, 29, 29}, {40, 3, 7, 7}, 2);
+  add("Winograd", {kImages, 64, 28, 28}, {64, 64, 3, 3});
+  add("FewPixels", {kImages, 48, 7, 7}, {48, 48, 3, 3});
+  add("Strided", {kImages, 32, 15, 15}, {64, 32, 3, 3}, 2);
+  add("Pointwise", {kImages, 64, 9, 9}, {300, 64, 1, 1});
+  add("PointwiseStrided", {kImages, 64, 14, 14}, {256, 64, 1, 1}, 2);
+  add("OneImage", {1, 32, 14, 14}, {272, 32, 3, 3});
+  const Shape x{kImages, 40, 19, 17}, c{40};
+  cases.push_back({"Statistics",
+                   "BatchNormalization",
+                   {.inputs = {x, c, c, c, ExampleInput::range(c, 0.2, 2, DType::kF32)},
+                    .attrs = {{"training_mode", 1}},
+                    .outputs = 3}});
+  cases.push_back({"Statistics", "BatchNormalizationGrad", {.inputs = {x, x, c}}});
+  cases.push_back({"Activation", "ReluGrad", {.inputs = {x, x}}});
+  return cases;
+}
+
+class OnednnTrainingTest : public testing::TestWithParam<Training> {};
+
+TEST_P(OnednnTrainingTest, MatchesTheReferenceWithTheSameBitsForAnyThreads) {
+  if (!onednn()) return;
+  const Training& c = GetParam();
+  const OpDef& def = find_op(c.op);
+  const ExampleGraph e = build_example(def, c.example);
+  const NodeRun run = node_of(e);
+  const auto want = run_reference(def, run.attrs, run.in, run.out, e.values);
+  onednn()->set_threads(1);
+  const auto ports = onednn()->prefer(run, ports_from(run, Start::kBlocked));
+  ASSERT_TRUE(ports.has_value());
+  const std::vector<Bytes> alone = onednn()->run(run, *ports);
+  compare(def, c.name, run, 2e-5, want, alone);
+  for (const int threads : {2, 3, 5}) {
+    onednn()->set_threads(threads);
+    const std::vector<Bytes> together = onednn()->run(run, *ports);
+    ASSERT_EQ(together.size(), alone.size());
+    for (size_t k = 0; k < alone.size(); ++k) {
+      EXPECT_TRUE(together[k] == alone[k]) << "output " << k << ", " << threads << " threads";
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, OnednnTrainingTest, testing::ValuesIn(training_cases()),
+                         [](const auto& c) { return c.param.op + c.param.name; });
+
+}  // namespace
+}  // namespace ndtrain

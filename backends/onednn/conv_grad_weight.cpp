@@ -33,40 +33,21 @@ AskedConv asked(const ndt_device& device, const Node& node) {
 class GradWeight final : public Kernel {
  public:
   explicit GradWeight(const AskedConv& a)
-      : x_step_(image_extent(a.x, a.from)), images_(runs_of_images(a)) {
-    const int64_t plane = a.y.dims[2] * a.y.dims[3];
-    y_step_ = image_extent(a.y, a.to);
-    for (const Run& channels : runs_of_channels(a)) {
-      Part part{.channels = channels, .first = channels.first * plane};
-      part.length = (channels.n + block() - 1) / block() * block() * plane;
-      AskedConv of = a;
-      of.y.dims[1] = channels.n;
-      if (a.shape.groups == 1) of.shape.out = channels.n;
-      const Desc any = any_desc(of.shape.as_asked(), NDT_F32);
-      Desc found;
-      for (const Run& images : images_) {
-        const PrimitivePtr p =
-            convolution_back_weights(of.filled(images.n, found.is_zero() ? any : found));
-        found = p->desc(DNNL_ARG_DIFF_WEIGHTS);
-        scratch_ = std::max(scratch_, whole_lines(p->scratch()));
-        part.primitives.push_back(p);
-      }
-      part.reorder = reorder(found, plain_desc(of.shape.as_asked(), NDT_F32));
-      part.bytes = found.get_size();
-      part.into = channels.first * a.shape.in * a.shape.height * a.shape.width;
+      : x_step_(image_extent(a.x, a.from)),
+        y_step_(image_extent(a.y, a.to)),
+        images_(runs_of_images(a)) {
+    const std::vector<Run> channels = runs_of_channels(a);
+    for (const Run& run : channels) parts_.push_back(part_of(a, run));
+    for (const Part& part : parts_) {
       found_ = std::max(found_, whole_lines(part.bytes));
       scratch_ = std::max(scratch_, whole_lines(part.reorder->scratch()));
-      parts_.push_back(std::move(part));
-    }
-    slots_ = static_cast<int>(std::min<int64_t>(threads(), tasks()));
-    if (parts_.size() > 1) {
-      for (const Part& part : parts_) {
-        for (const Run& images : images_) {
-          const auto floats = static_cast<size_t>(part.length * images.n);
-          copied_ = std::max(copied_, whole_lines(floats * sizeof(float)));
-        }
+      for (size_t i = 0; i < images_.size(); ++i) {
+        scratch_ = std::max(scratch_, whole_lines(part.primitives[i]->scratch()));
+        const auto floats = static_cast<size_t>(part.length * images_[i].n);
+        if (copies()) copied_ = std::max(copied_, whole_lines(floats * sizeof(float)));
       }
     }
+    slots_ = static_cast<int>(std::min<int64_t>(threads(), tasks()));
     workspace_bytes =
         static_cast<size_t>(tasks()) * found_ + static_cast<size_t>(slots_) * (scratch_ + copied_);
   }
@@ -96,13 +77,30 @@ class GradWeight final : public Kernel {
   }
 
  private:
+  // Some output channels: floats `first` and on of an image of dy, `into` and on of dw.
   struct Part {
-    Run channels;
-    int64_t first, length = 0, into = 0;        // floats: of its channels in an image of dy; of dw
+    int64_t first, length, into;
     std::vector<PrimitivePtr> primitives = {};  // by run of images
-    PrimitivePtr reorder = {};
-    size_t bytes = 0;
+    PrimitivePtr reorder = {};                  // to dw
+    size_t bytes = 0;                           // of what a primitive finds
   };
+
+  Part part_of(AskedConv a, const Run& channels) const {
+    const int64_t plane = a.y.dims[2] * a.y.dims[3];
+    a.y.dims[1] = channels.n;
+    if (a.shape.groups == 1) a.shape.out = channels.n;
+    Part part{.first = channels.first * plane,
+              .length = image_extent(dense(a.y, a.to), a.to),
+              .into = channels.first * a.shape.in * a.shape.height * a.shape.width};
+    Desc found = any_desc(a.shape.as_asked(), NDT_F32);
+    for (const Run& images : images_) {
+      part.primitives.push_back(convolution_back_weights(a.filled(images.n, found)));
+      found = part.primitives.back()->desc(DNNL_ARG_DIFF_WEIGHTS);
+    }
+    part.reorder = reorder(found, plain_desc(a.shape.as_asked(), NDT_F32));
+    part.bytes = found.get_size();
+    return part;
+  }
 
   static std::vector<Run> runs_of_channels(const AskedConv& a) {
     const int64_t out = a.y.dims[1];
@@ -113,6 +111,7 @@ class GradWeight final : public Kernel {
     const auto parts = static_cast<int64_t>(runs_of_channels(a).size());
     return runs(a.x.dims[0], 1, std::clamp<int64_t>(kTasks / parts, 1, kMostImageRuns));
   }
+  bool copies() const { return parts_.size() > 1; }  // the library wants images without gaps
   int64_t tasks() const { return static_cast<int64_t>(parts_.size() * images_.size()); }
 
   // Tasks of the same channels lie one after the other.
@@ -121,7 +120,7 @@ class GradWeight final : public Kernel {
     const Part& part = parts_[static_cast<size_t>(task / runs)];
     const Run& images = images_[static_cast<size_t>(task % runs)];
     const float* from = dy + images.first * y_step_ + part.first;
-    if (parts_.size() > 1) {  // the library wants images one after the other
+    if (copies()) {
       auto* copy = reinterpret_cast<float*>(scratch + scratch_);
       for (int64_t i = 0; i < images.n; ++i) {
         std::memcpy(copy + i * part.length, from + i * y_step_,
@@ -146,7 +145,7 @@ class GradWeight final : public Kernel {
     part.reorder->run(data, scratch);
   }
 
-  int64_t x_step_, y_step_ = 0;  // floats
+  int64_t x_step_, y_step_;  // floats
   std::vector<Run> images_;
   std::vector<Part> parts_;
   int slots_ = 1;

@@ -223,6 +223,7 @@ int run_job_pause(Context& context, const Args& args) {
 
 void declare_job_resume(ArgsSpec& args) {
   args.positional("JOB", "its number");
+  args.flag("stores", "how many stores it waits for, if they have not come yet", "N");
   args.flag("store-timeout", "from now on: seconds that a store may be away", "S");
   args.flag("allow-missing", "go on without the photos that only lost stores have");
   args.flag("memory", "finetune: features beyond this are streamed from disk", "BYTES");
@@ -231,6 +232,7 @@ void declare_job_resume(ArgsSpec& args) {
 }
 int run_job_resume(Context& context, const Args& args) {
   Json changes = Json::object();
+  if (args.has("stores")) changes["stores"] = args.integer("stores");
   if (args.has("store-timeout")) changes["store_timeout"] = args.number("store-timeout");
   if (args.on("allow-missing")) changes["allow_missing"] = true;
   for (const char* bound : {"memory", "disk"}) {

@@ -124,6 +124,7 @@ void apply_flags(Profile& p, const Args& args) {
   bandwidth("bandwidth", in.bandwidth);
   bandwidth("store-bandwidth", in.store_bandwidth);
   in.all_runs = args.on("all-runs");
+  if (args.has("disk")) in.disk = static_cast<double>(args.bytes("disk"));
   in.runs = parse_counts("runs", args.text("runs"));
   if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"));
   if (args.has("shares")) {
@@ -174,7 +175,7 @@ int plan_sweep(Context& context, const Args& args, Profile& profile) {
 int plan_table(Context& context, const Args& args, const Profile& profile) {
   const Objective objective = objective_named(args.text("minimise"));
   const std::vector<Prediction> all = ranked(predict_all(profile.inputs), objective);
-  const Prediction& chosen = all.front();
+  const Prediction chosen = best(all, objective);
   Json json = {{"profile", profile.name}, {"best", to_json(chosen)}, {"why", why(chosen)}};
   json["remarks"] = remarks(profile.inputs);
   for (const Prediction& p : all) json["predictions"].push_back(to_json(p));
@@ -221,6 +222,7 @@ void declare_plan(ArgsSpec& args) {
   args.flag("all-runs", "each run trains on all photos so far, not on its own alone");
   args.flag("val-split", "share of the photos for validation (default: the profile's, or 0.2)",
             "X");
+  args.flag("disk", "what features may take on the Tuner (default: no limit)", "BYTES");
   args.flag("minimise", "what is best: makespan, cost, energy or bytes", "WHAT", "makespan");
   args.flag("top", "rows to print", "N", "12");
   args.flag("inputs", "print every input too, with where it is from");

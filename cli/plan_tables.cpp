@@ -96,8 +96,8 @@ std::string prediction_table(std::span<const Prediction> predictions, size_t mos
     if (p.mode == JobMode::kNdpipe) width = std::max(width, std::min(p.cut.size(), kWidestCut));
   }
   std::string out = fmt::format(
-      "{:<8} {:<{}} {:>6} {:>5} {:>9} {:>9} {:>8} {:>9}  {:>6} {:>5} {:>6}\n", "mode", "cut", width,
-      "stores", "runs", "time", "bytes", "$", "kJ", "stores", "link", "Tuner");
+      "{:<8} {:<{}} {:>6} {:>5} {:>9} {:>9} {:>9} {:>8} {:>9}  {:>6} {:>5} {:>6}\n", "mode", "cut",
+      width, "stores", "runs", "time", "bytes", "disk", "$", "kJ", "stores", "link", "Tuner");
   size_t left_out = 0;
   for (size_t i = 0; i < predictions.size(); ++i) {
     const Prediction& p = predictions[i];
@@ -108,12 +108,15 @@ std::string prediction_table(std::span<const Prediction> predictions, size_t mos
     }
     const double t = p.time.makespan_s;
     const std::string cut = p.mode == JobMode::kNdpipe ? shortened(p.cut, width) : "";
-    out += fmt::format("{:<8} {:<{}} {:>6} {:>5} {:>9} {:>9} {:>8} {:>9}  {:>5}% {:>4}% {:>5}%{}\n",
-                       name_of(p.mode), cut, width, bound ? "-" : std::to_string(p.stores), p.runs,
-                       time_text(t), size_text(p.bytes()), known(p.dollars, "{:.4g}"),
-                       p.joules ? fmt::format("{:.4g}", *p.joules / 1e3) : "-",
-                       percent(p.time.busiest_store_s, t), percent(p.time.link_s, t),
-                       percent(p.time.tuner_s, t), bound ? "  (a bound: no network)" : "");
+    out += fmt::format(
+        "{:<8} {:<{}} {:>6} {:>5} {:>9} {:>9} {:>9} {:>8} {:>9}  {:>5}% {:>4}% {:>5}%{}\n",
+        name_of(p.mode), cut, width, bound ? "-" : std::to_string(p.stores), p.runs, time_text(t),
+        size_text(p.bytes()), size_text(p.disk_bytes), known(p.dollars, "{:.4g}"),
+        p.joules ? fmt::format("{:.4g}", *p.joules / 1e3) : "-", percent(p.time.busiest_store_s, t),
+        percent(p.time.link_s, t), percent(p.time.tuner_s, t),
+        bound    ? "  (a bound: no network)"
+        : p.fits ? ""
+                 : "  (more than --disk)");
   }
   if (left_out > 0) out += fmt::format("and {} more; --top N prints more\n", left_out);
   return out;
@@ -132,7 +135,10 @@ Json to_json(const Prediction& p) {
                {"bytes_down", p.time.bytes_down},
                {"busiest_store_s", p.time.busiest_store_s},
                {"link_s", p.time.link_s},
-               {"tuner_s", p.time.tuner_s}};
+               {"tuner_s", p.time.tuner_s},
+               {"disk_bytes", p.disk_bytes},
+               {"cache_bytes", p.cache_bytes},
+               {"fits", p.fits}};
   json["dollars"] = p.dollars ? Json(*p.dollars) : Json();
   json["joules"] = p.joules ? Json(*p.joules) : Json();
   return json;

@@ -23,7 +23,7 @@ Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> st
   ledger_ = std::make_unique<Ledger>(*manifest_, stores);
   for (uint32_t s = 0; s < stores.size(); ++s) {
     stores_[stores[s]].number = s;
-    stores_[stores[s]].away_since = now;
+    stores_[stores[s]].counted = now;
   }
   reported_.resize(manifest_->runs() + 1);
 }
@@ -76,7 +76,8 @@ Intake::Actions Intake::leave(Time now, const std::string& name) {
   if (it == stores_.end() || !it->second.here) return a;
   Store& store = it->second;
   store.here = store.ready = false;
-  store.away_since = now;
+  store.away = Time(0);
+  store.counted = now;
   if (!store.number) {  // its inventory does not count yet
     stores_.erase(it);
     return a;
@@ -281,7 +282,9 @@ Intake::Actions Intake::tick(Time now) {
   for (auto& [name, store] : stores_) {
     if (over_) break;
     if (!store.number || store.here || store.lost) continue;
-    if (now - store.away_since < rules_.store_timeout) continue;
+    store.away += std::min(now - store.counted, kStep);
+    store.counted = now;
+    if (store.away < rules_.store_timeout) continue;
     lose(name, store,
          "away for " +
              std::to_string(
@@ -296,7 +299,7 @@ Intake::Time Intake::next() const {
   Time next = Time::max();
   for (const auto& [name, store] : stores_) {
     if (store.number && !store.here && !store.lost) {
-      next = std::min(next, store.away_since + rules_.store_timeout);
+      next = std::min(next, store.counted + std::min(kStep, rules_.store_timeout - store.away));
     }
   }
   return next;

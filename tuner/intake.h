@@ -32,6 +32,9 @@ struct IntakeRules {
 class Intake {
  public:
   using Time = std::chrono::nanoseconds;
+  // What counts of the time between two ticks, at most, for stores that are away: while the Tuner
+  // itself was suspended, nobody could come.
+  static constexpr Time kStep = std::chrono::seconds(10);
   static constexpr int kBadChecksums = 3;  // of one store; then it is lost for this job
 
   // Rows that the caller makes durable; then it says durable(ticket).
@@ -103,8 +106,8 @@ class Intake {
     std::string pieces;                     // of a row that has not come whole yet,
     uint64_t piece_of = 0;                  // of this number
     int bad_checksums = 0;
-    bool lost = false;  // for this job
-    Time away_since{0};
+    bool lost = false;         // for this job
+    Time away{0}, counted{0};  // for how long, as of when
   };
   struct Pending {
     std::string store;

@@ -237,12 +237,12 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   const bool features = spec.kind == JobKind::kFinetune;
   Json job = Json::parse(spec.text());
   for (const auto& [key, value] : changes.items()) {
-    const bool may = key == "store_timeout" || key == "allow_missing" ||
+    const bool may = key == "stores" || key == "store_timeout" || key == "allow_missing" ||
                      (features && (key == "memory" || key == "disk"));
     if (!may) {
       throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
-                  features ? " store_timeout, allow_missing, memory and disk can"
-                           : " store_timeout and allow_missing can",
+                  features ? " stores, store_timeout, allow_missing, memory and disk can"
+                           : " stores, store_timeout and allow_missing can",
                   "; for the rest submit another job");
     }
     job[key] = value;

@@ -80,8 +80,9 @@ struct JobSpec {
 // Throws Error naming the key.
 JobSpec parse_job_spec(std::string_view json);
 
-// The same job with what does not decide its result changed: of `json`'s keys store_timeout and
-// allow_missing, for a fine-tuning memory and disk too. Throws Error naming any other.
+// The same job with what does not decide what is computed changed: of `json`'s keys stores,
+// store_timeout and allow_missing, for a fine-tuning memory and disk too. Throws Error naming any
+// other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
 }  // namespace ndtrain

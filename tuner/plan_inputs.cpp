@@ -65,6 +65,7 @@ void validate(const PlanInputs& in) {
   demand(in.bandwidth > 0, "the bandwidth", in.bandwidth, "it must be above 0");
   demand(in.store_bandwidth >= 0, "a store's bandwidth", in.store_bandwidth,
          "it must not be negative");
+  demand(in.disk >= 0, "the Tuner's disk", in.disk, "it must not be negative");
   for (const int n : in.stores) demand(n >= 1, "a number of stores", n, "it must be at least 1");
   for (const int n : in.runs) demand(n >= 1, "a number of runs", n, "it must be at least 1");
   if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");

@@ -60,6 +60,7 @@ struct PlanInputs {
   bool all_runs = false;       // a run trains on all photos so far, not on its own alone
   double bandwidth = 0;        // bytes/s each way of the Tuner's link, which all stores share
   double store_bandwidth = 0;  // bytes/s of each store's own link; 0: no limit of its own
+  double disk = 0;             // bytes that features may take on the Tuner; 0: no limit
   std::vector<int> stores = {1}, runs = {1};  // every pair is predicted
   std::vector<double> shares = {};            // of the photos, by store; empty: equal
 };

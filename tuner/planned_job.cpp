@@ -14,6 +14,7 @@ JobSpec planned(JobSpec spec, PlanInputs in) {
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;
   in.all_runs = spec.all_runs;
+  in.disk = static_cast<double>(spec.disk);
   in.runs = {1, 2, 3, 4};
   const Prediction chosen = best(predict_all(in));
   const bool features = chosen.mode == JobMode::kNdpipe;

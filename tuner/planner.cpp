@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "framework/core/error.h"
+#include "ndp/store/segment_format.h"
 
 namespace ndtrain {
 namespace {
@@ -14,10 +16,30 @@ double energy(const Machine& m, double machines, double busy_s, double makespan_
   return m.idle_watts * machines * makespan_s + (m.busy_watts - m.idle_watts) * busy_s;
 }
 
+double largest_share(const PlanInputs& in, int stores) {
+  if (in.shares.empty()) return 1.0 / stores;
+  const double all = std::accumulate(in.shares.begin(), in.shares.end(), 0.0);
+  return *std::ranges::max_element(in.shares) / all;
+}
+
+// Each row is a record of its own. Where nothing is frozen a row is the network's input.
+double disk_bytes(const PlanInputs& in, const CutCost& cut) {
+  const double input = in.costs.photo.crop_bytes * sizeof(float);
+  const double row = cut.feature_bytes > 0 ? cut.feature_bytes : input;
+  return in.photos * (row + static_cast<double>(kRecordHeaderBytes));
+}
+
+bool fits(const PlanInputs& in, const CutCost& cut) {
+  return in.disk == 0 || disk_bytes(in, cut) <= in.disk;
+}
+
 Prediction predict(const PlanInputs& in, const CutCost& cut, JobMode mode, int stores, int runs) {
   const int n = mode == JobMode::kIdeal ? 0 : stores;
   Prediction p{.mode = mode, .cut = cut.name, .stores = n, .runs = runs};
   p.time = simulate(in, cut, mode, stores, runs);
+  p.disk_bytes = disk_bytes(in, cut);
+  p.fits = fits(in, cut);
+  if (mode == JobMode::kNdpipe) p.cache_bytes = p.disk_bytes * largest_share(in, stores);
   const Machine& store = store_machine(in.costs, mode);
   const Machine& tuner = tuner_machine(in.costs, mode);
   const auto has = [&](double Machine::*known) {
@@ -53,6 +75,25 @@ double value_of(const Prediction& p, Objective objective) {
       break;
   }
   return p.bytes();
+}
+
+std::vector<std::string> remarks_on_features(const PlanInputs& in) {
+  const PlanCosts& c = in.costs;
+  if (c.cuts.back().feature_bytes == 0) {
+    return {"nothing is frozen, so there is no cut: stores can only send photos or crops"};
+  }
+  const CutCost& last = c.cuts.back();
+  if (last.feature_bytes <= c.photo.bytes) return {};
+  std::string line = fmt::format(
+      "features where training begins ({}) are larger than photos, {} against {}: sending photos "
+      "(typical) moves fewer bytes",
+      last.name, size_text(last.feature_bytes), size_text(c.photo.bytes));
+  const CutCost& smallest = *std::ranges::min_element(c.cuts, {}, &CutCost::feature_bytes);
+  if (smallest.feature_bytes <= c.photo.bytes) {
+    line += fmt::format("; a cut at {} makes them {}, but the Tuner computes more every epoch",
+                        smallest.name, size_text(smallest.feature_bytes));
+  }
+  return {line + "; --head linear makes them smaller"};
 }
 
 }  // namespace
@@ -91,7 +132,8 @@ std::vector<Prediction> predict_all(const PlanInputs& in) {
 std::vector<Prediction> ranked(std::vector<Prediction> all, Objective objective) {
   const auto key = [&](const Prediction& p) {
     const bool bound = p.mode == JobMode::kIdeal;
-    return std::tuple(bound, bound ? 0 : value_of(p, objective), p.time.makespan_s, p.bytes());
+    return std::tuple(bound, !bound && !p.fits, bound ? 0 : value_of(p, objective),
+                      p.time.makespan_s, p.bytes());
   };
   std::ranges::stable_sort(all, {}, key);
   return all;
@@ -100,6 +142,12 @@ std::vector<Prediction> ranked(std::vector<Prediction> all, Objective objective)
 Prediction best(std::vector<Prediction> all, Objective objective) {
   std::erase_if(all, [](const Prediction& p) { return p.mode == JobMode::kIdeal; });
   if (all.empty()) throw Error("plan: there is nothing to choose from");
+  const Prediction least = *std::ranges::min_element(all, {}, &Prediction::disk_bytes);
+  std::erase_if(all, [](const Prediction& p) { return !p.fits; });
+  if (all.empty()) {
+    throw Error("plan: no cut's features fit the Tuner's disk (--disk): ", least.cut,
+                " needs the least, ", size_text(least.disk_bytes));
+  }
   return ranked(std::move(all), objective).front();
 }
 
@@ -136,22 +184,18 @@ std::string size_text(double bytes) {
 }
 
 std::vector<std::string> remarks(const PlanInputs& in) {
-  const PlanCosts& c = in.costs;
-  if (c.cuts.back().feature_bytes == 0) {
-    return {"nothing is frozen, so there is no cut: stores can only send photos or crops"};
+  std::vector<std::string> lines = remarks_on_features(in);
+  const std::vector<CutCost>& cuts = in.costs.cuts;
+  const auto too_large =
+      std::ranges::count_if(cuts, [&](const CutCost& c) { return !fits(in, c); });
+  if (too_large > 0) {
+    const CutCost& largest = *std::ranges::max_element(cuts, {}, &CutCost::feature_bytes);
+    lines.push_back(fmt::format(
+        "the features of {} of {} cuts take more on the Tuner than --disk {}; those of {} take {}",
+        too_large, cuts.size(), size_text(in.disk), largest.name,
+        size_text(disk_bytes(in, largest))));
   }
-  const CutCost& last = c.cuts.back();
-  if (last.feature_bytes <= c.photo.bytes) return {};
-  std::string line = fmt::format(
-      "features where training begins ({}) are larger than photos, {} against {}: sending photos "
-      "(typical) moves fewer bytes",
-      last.name, size_text(last.feature_bytes), size_text(c.photo.bytes));
-  const CutCost& smallest = *std::ranges::min_element(c.cuts, {}, &CutCost::feature_bytes);
-  if (smallest.feature_bytes <= c.photo.bytes) {
-    line += fmt::format("; a cut at {} makes them {}, but the Tuner computes more every epoch",
-                        smallest.name, size_text(smallest.feature_bytes));
-  }
-  return {line + "; --head linear makes them smaller"};
+  return lines;
 }
 
 }  // namespace ndtrain

@@ -18,6 +18,9 @@ struct Prediction {
   int runs = 1;
   Timeline time;
   std::optional<double> dollars, joules;  // absent: a price or a power is unknown
+  double disk_bytes = 0;                  // of features on the Tuner while the job lasts
+  double cache_bytes = 0;  // of features that the store with the most photos can keep
+  bool fits = true;        // PlanInputs::disk
 
   double bytes() const { return time.bytes_up + time.bytes_down; }
 };
@@ -29,9 +32,11 @@ Objective objective_named(std::string_view name);  // makespan, cost, energy, by
 // Throws Error when `inputs` are not valid.
 std::vector<Prediction> predict_all(const PlanInputs& inputs);
 
-// Best first: by the objective, then time, then bytes, then as they came. Ideal is a bound, not a
-// choice: it goes last. Throws Error when what is to be minimised is unknown for one of the others.
+// Best first: by the objective, then time, then bytes, then as they came. What does not fit the
+// disk goes behind what does. Ideal is a bound, not a choice: it goes last. Throws Error when what
+// is to be minimised is unknown for one of the others.
 std::vector<Prediction> ranked(std::vector<Prediction> predictions, Objective objective);
+// Throws Error when nothing fits the disk.
 Prediction best(std::vector<Prediction> predictions, Objective objective = Objective::kMakespan);
 
 // What holds a prediction back, in one line for people.

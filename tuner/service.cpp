@@ -231,7 +231,16 @@ void TunerService::resume(uint64_t id, std::string_view changes) {
   }
   if (record.state == JobState::kDone) throw Error("job ", id, " is done");
   const std::string before = record.spec.text();
+  const uint32_t stores = record.spec.stores;
   record.spec = changed(record.spec, changes);
+  if (record.spec.stores != stores) {
+    const std::optional<KeptManifest> kept = files(id).load_manifest().or_throw();
+    if (kept) {
+      throw Error("job ", id, " has its photos already, on ", kept->stores.size(),
+                  kept->stores.size() == 1 ? " store" : " stores",
+                  ": for another number of stores submit another job");
+    }
+  }
   record.state = JobState::kQueued;
   record.message.clear();
   record.ended = 0;

@@ -88,7 +88,8 @@ class TunerService {
   void cancel(uint64_t job);
   // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
   void pause(uint64_t job);
-  // A paused, failed or cancelled one, from where it was; with `changes`: see changed().
+  // A paused, failed or cancelled one, from where it was; with `changes`: see changed(). The number
+  // of stores is settled once they have said what they hold.
   void resume(uint64_t job, std::string_view changes = "{}");
   void drain(const std::string& store, bool drained);  // until it is said again, or forgotten
   void forget(const std::string& store);

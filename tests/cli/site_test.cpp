@@ -192,8 +192,12 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   EXPECT_EQ(ask(site, {"job", "cancel", "1"}).at("state"), "cancelled");
   EXPECT_EQ(ask(site, {"job", "ls"}).at(0).at("message"), "on request");
   EXPECT_TRUE(cli::is_running(process("tuner")));
-  const Json resumed = ask(site, {"job", "resume", "1", "--store-timeout", "30", "--disk", "2G",
-                                  "--memory", "1G", "--allow-missing"});
+  const Outcome none = run({"job", "resume", "1", "--stores", "0", "--http", site.at("http")});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("stores 0: from 1 to 10000"));
+  const Json resumed = ask(site, {"job", "resume", "1", "--stores", "3", "--store-timeout", "30",
+                                  "--disk", "2G", "--memory", "1G", "--allow-missing"});
+  EXPECT_EQ(resumed.at("spec").at("stores"), 3);
   EXPECT_EQ(resumed.at("spec").at("store_timeout"), 30);
   EXPECT_EQ(resumed.at("spec").at("disk"), int64_t{2} << 30);
   EXPECT_EQ(resumed.at("spec").at("memory"), int64_t{1} << 30);

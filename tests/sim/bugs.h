@@ -7,20 +7,21 @@ namespace ndtrain::sim {
 
 enum class Bug {
   kNone,
-  kAckBeforeDurable,   // rows are acknowledged while they wait to be written
-  kNoFileSync,         // fsync of a file does nothing
-  kNoDirectorySync,    // fsync of a directory does nothing
-  kStaleTermAccepted,  // messages of an earlier term are taken for this one's
-  kRepeatsKept,        // a row that came twice is there twice
-  kFullDiskIgnored,    // rows that do not fit count as written
-  kNeighboursShifted,  // a photo that cannot be read gives its place to the next
-  kChecksumIgnored,    // damaged rows pass
-  kReceivedIsDurable,  // after a restart, what was received counts as there
-  kMessageLost,        // one message vanishes from a stream that goes on
-  kTermForgotten,      // a Tuner that comes back has its old term again
-  kSplitByLife,        // the split follows from when the Tuner was started
-  kAnswersUnmarked,    // a store does not say which asking of a job it answers
-  kDeltaUnverified,    // a store takes what a delta makes, of whatever base
+  kAckBeforeDurable,      // rows are acknowledged while they wait to be written
+  kNoFileSync,            // fsync of a file does nothing
+  kNoDirectorySync,       // fsync of a directory does nothing
+  kStaleTermAccepted,     // messages of an earlier term are taken for this one's
+  kRepeatsKept,           // a row that came twice is there twice
+  kFullDiskIgnored,       // rows that do not fit count as written
+  kNeighboursShifted,     // a photo that cannot be read gives its place to the next
+  kChecksumIgnored,       // damaged rows pass
+  kReceivedIsDurable,     // after a restart, what was received counts as there
+  kMessageLost,           // one message vanishes from a stream that goes on
+  kTermForgotten,         // a Tuner that comes back has its old term again
+  kSplitByLife,           // the split follows from when the Tuner was started
+  kAnswersUnmarked,       // a store does not say which asking of a job it answers
+  kDeadlinesByWallClock,  // which people and time servers set
+  kDeltaUnverified,       // a store takes what a delta makes, of whatever base
 };
 
 }  // namespace ndtrain::sim

@@ -27,10 +27,14 @@ enum class Fault {
   kStopStore,
   kTunerFull,  // disk, freed later
   kStoreFull,
-  kPhotoGone,  // of a store, where another has a copy
-  kLostStore,  // for ever
-  kPause,      // a person pauses the job, and resumes it later
-  kDrain,      // a person takes a store out of the job, and back later
+  kPhotoGone,   // of a store, where another has a copy
+  kLostStore,   // for ever
+  kPause,       // a person pauses the job, and resumes it later
+  kDrain,       // a person takes a store out of the job, and back later
+  kTunerClock,  // on the wall, is set
+  kStoreClock,
+  kTunerSleep,  // suspended, for minutes perhaps
+  kStoreSleep,
   kFaults
 };
 

@@ -25,7 +25,7 @@ void SlowLanes::begin(size_t lane) {
 }
 
 Machine::Machine(Timeline& timeline, std::string name, uint64_t seed)
-    : timeline_(timeline), rng_(seed, name), name_(std::move(name)) {}
+    : timeline_(timeline), clock_(timeline), rng_(seed, name), name_(std::move(name)) {}
 
 void Machine::make_lanes(size_t lanes) {
   lanes_ = std::make_unique<SlowLanes>(
@@ -36,11 +36,13 @@ void Machine::boot() {
   if (up_ || gone_) return;
   up_ = true;
   ++life_;
+  alarm_at_ = Time::min();
   turn([this] { start(); });
 }
 
 void Machine::turn(const std::function<void()>& f) {
   if (!up_) return;
+  if (asleep_) return missed_.push_back(f);
   std::string failure;
   try {
     f();
@@ -64,6 +66,36 @@ void Machine::later(Time delay, std::function<void()> f) {
   });
 }
 
+void Machine::alarm(Time at) {
+  const Time now = clock_.monotonic();
+  if (at > now + std::chrono::hours(1)) return;
+  at = std::max(at, now + seconds(0.001));
+  if (alarm_at_ > now && alarm_at_ <= at) return;
+  alarm_at_ = at;
+  later(at - now, [] {});
+}
+
+void Machine::sleep(Time duration, bool clock_goes_on) {
+  asleep_ = true;
+  timeline_.after(duration, [this, duration, clock_goes_on, life = life_] {
+    if (!asleep_ || life != life_) return;
+    if (!clock_goes_on) clock_.stand_still(duration);
+    wake();
+  });
+}
+
+// It looks at its clock before what has come meanwhile, or after.
+void Machine::wake() {
+  asleep_ = false;
+  alarm_at_ = Time::min();
+  std::deque<std::function<void()>> missed = std::exchange(missed_, {});
+  const auto look = [] {};
+  missed.insert(rng_.next_below(2) ? missed.begin() : missed.end(), look);
+  for (const uint64_t life = life_; !missed.empty() && life == life_; missed.pop_front()) {
+    turn(missed.front());
+  }
+}
+
 void Machine::die(Death how, Time back_after) {
   if (up_) over(how, back_after);
 }
@@ -79,13 +111,17 @@ void Machine::stop_for(Time back_after) { stopping_ = back_after; }
 void Machine::over(Death how, Time back_after) {
   disk_.die_in_call(1);
   (void)disk_.make_directories("/").ok();
-  up_ = false;
+  up_ = asleep_ = false;
+  missed_.clear();
   stopping_.reset();
   lanes_.reset();
   put_off_.clear();
   end();
   if (how == Death::kKill) disk_.crash(MemoryFs::Survives::kAll);
-  if (how == Death::kPowerCut) disk_.crash(rng_);
+  if (how == Death::kPowerCut) {
+    disk_.crash(rng_);
+    clock_.power_up();
+  }
   if (!gone_) timeline_.after(back_after, [this] { boot(); });
 }
 

@@ -13,7 +13,7 @@
 #include "framework/core/lanes.h"
 #include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
-#include "tests/sim/timeline.h"
+#include "tests/sim/machine_clock.h"
 
 namespace ndtrain::sim {
 
@@ -48,16 +48,18 @@ class Machine {
   void boot();
   bool up() const { return up_; }
   bool gone() const { return gone_; }  // for ever
+  bool awake() const { return up_ && !asleep_; }
   uint64_t life() const { return life_; }
   bool disk_full() const { return full_; }
   // Since the last call.
   bool was_full() { return std::exchange(was_full_, full_); }
   const std::string& name() const { return name_; }
   MemoryFs& disk() { return disk_; }
+  MachineClock& clock() { return clock_; }
   // Neither crashed nor in a turn in which it has.
   bool alive() { return up_ && disk_.info("/").status().code() != Code::kIo; }
 
-  // Runs `f` as a turn of this life.
+  // Runs `f` as a turn of this life; when it wakes, if it is asleep.
   void turn(const std::function<void()>& f);
   // And the same later, if this life lasts.
   void later(Time delay, std::function<void()> f);
@@ -65,6 +67,8 @@ class Machine {
   void die(Death how, Time back_after);
   void die_within(int64_t disk_calls, Time back_after);  // of a power cut
   void lose();                                           // never comes back
+  // Suspended: what would happen waits. Its clock for deadlines goes on meanwhile or not.
+  void sleep(Time duration, bool clock_goes_on);
   void fill_disk(int64_t slack);
   void free_disk();
 
@@ -77,7 +81,11 @@ class Machine {
   virtual void after_turn() = 0;  // of a turn that went well
   virtual bool may_die_when_full() const = 0;
 
+  // A turn comes at that time of its own clock, if none comes before.
+  void alarm(Time at);
+
   Timeline& timeline_;
+  MachineClock clock_;
   Rng rng_;
   MemoryFs disk_;
   std::unique_ptr<SlowLanes> lanes_;  // of this life
@@ -86,9 +94,12 @@ class Machine {
 
  private:
   void over(Death how, Time back_after);
+  void wake();
 
   std::string name_;
-  bool up_ = false, gone_ = false, full_ = false, was_full_ = false;
+  bool up_ = false, gone_ = false, full_ = false, was_full_ = false, asleep_ = false;
+  std::deque<std::function<void()>> missed_;  // while it is asleep
+  Time alarm_at_ = Time::min();
   uint64_t life_ = 0;
   Time back_after_{0};
   std::optional<Time> stopping_;

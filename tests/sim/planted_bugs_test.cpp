@@ -37,7 +37,9 @@ INSTANTIATE_TEST_SUITE_P(Simulator, PlantedBug,
                                            std::pair("MessageLost", Bug::kMessageLost),
                                            std::pair("TermForgotten", Bug::kTermForgotten),
                                            std::pair("SplitByLife", Bug::kSplitByLife),
-                                           std::pair("AnswersUnmarked", Bug::kAnswersUnmarked)),
+                                           std::pair("AnswersUnmarked", Bug::kAnswersUnmarked),
+                                           std::pair("DeadlinesByWallClock",
+                                                     Bug::kDeadlinesByWallClock)),
                          [](const auto& test) { return test.param.first; });
 
 }  // namespace

@@ -128,13 +128,13 @@ void Simulation::upload() {
   const size_t store = upload_rng_.next_below(Collection::kStores);
   const uint64_t photo = upload_rng_.next_below(20), n = ++uploads_;
   if (upload_rng_.next_below(10) == 0) return remove_upload(store, photo);
-  if (!stores_[store]->up()) return;
+  if (!stores_[store]->awake()) return;
   stores_[store]->upload(photo, n, [&] { uploaded_[{store, photo}] = n; });
 }
 
 // It may die over it, or answer that it cannot: its disk is full, say.
 void Simulation::ask_tuner(const std::function<void()>& what) {
-  if (!tuner_->alive()) return;
+  if (!tuner_->alive() || !tuner_->awake()) return;
   tuner_->turn([&] {
     try {
       what();

@@ -46,6 +46,8 @@ class Simulation {
   bool apply(Fault fault, size_t store);
   bool pause(Time until);
   bool drain(const std::string& store, Time until);
+  bool sleep(Machine& machine, Time duration);
+  void set_clock(Machine& machine);
   Fault draw();
   Stage stage();
 
@@ -84,6 +86,7 @@ class Simulation {
   std::vector<std::string> story_;
   size_t lost_ = Collection::kStores;  // which one is
   int corruptions_ = 0;
+  Time slept_{0};         // by stores
   Time healed_{0};        // no fault lasts longer
   Time paused_until_{0};  // the job, if it is
   std::map<std::string, Time> drained_until_;

@@ -76,7 +76,9 @@ StoreMachine::StoreMachine(Timeline& timeline, uint64_t seed, Network& network,
       network_(network),
       collection_(collection),
       number_(number),
-      bug_(bug) {}
+      bug_(bug) {
+  if (bug == Bug::kDeadlinesByWallClock) clock_.take_wall_for_monotonic();
+}
 StoreMachine::~StoreMachine() = default;
 
 void StoreMachine::start() {
@@ -94,7 +96,7 @@ void StoreMachine::start() {
   service_ = std::make_unique<PipeStoreService>(
       PipeStoreService::Setting{
           .fs = disk_,
-          .clock = timeline_.clock(),
+          .clock = clock_,
           .state = *state_,
           .lanes = *lanes_,
           .maker = *maker_,
@@ -103,7 +105,6 @@ void StoreMachine::start() {
           .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta,
           .forget = [this](std::span<const Digest> photos) { return forget(photos); }},
       hello, rng_.next_bits());
-  wakes_at_ = Time(0);
 }
 
 void StoreMachine::end() {
@@ -117,14 +118,11 @@ void StoreMachine::end() {
 void StoreMachine::after_turn() {
   if (!service_) return;
   service_->tick();
-  const Time next = std::max(service_->next(), timeline_.now() + seconds(0.001));
-  if (wakes_at_ > timeline_.now() && wakes_at_ <= next) return;
-  wakes_at_ = next;
-  later(next - timeline_.now(), [] {});
+  alarm(service_->next());
 }
 
 void StoreMachine::handle(LinkEvent<wire::ToStore> event) {
-  turn([this, &event] { service_->handle(std::move(event)); });
+  turn([this, event = std::move(event)] { service_->handle(event); });
 }
 
 void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()>& promised) {

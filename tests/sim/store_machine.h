@@ -47,7 +47,6 @@ class StoreMachine final : public Machine {
   std::unique_ptr<Maker> maker_;
   std::unique_ptr<UploadLog> log_;
   std::unique_ptr<PipeStoreService> service_;
-  Time wakes_at_{0};
 };
 
 }  // namespace ndtrain::sim

@@ -1,7 +1,21 @@
 // The faults of a simulation.
+#include <cmath>
+
 #include "tests/sim/simulation.h"
 
 namespace ndtrain::sim {
+namespace {
+
+// All together shorter than stores may be away; a Tuner may sleep for longer.
+constexpr Time kStoreNaps = seconds(400), kTunerNap = seconds(1200);
+
+Time nap(Rng& rng, Time longest) {
+  return rng.next_below(2) ? seconds(30 * rng.next_uniform())
+                           : Time(static_cast<int64_t>(static_cast<double>(longest.count()) *
+                                                       rng.next_uniform()));
+}
+
+}  // namespace
 
 Stage Simulation::stage() {
   if (!tuner_->alive()) return Stage::kDown;
@@ -110,10 +124,37 @@ bool Simulation::apply(Fault fault, size_t s) {
       return pause(soon);
     case Fault::kDrain:
       return drain(Collection::name_of(s), soon);
+    case Fault::kTunerClock:
+      set_clock(*tuner_);
+      return true;
+    case Fault::kStoreClock:
+      set_clock(store);
+      return true;
+    case Fault::kTunerSleep:
+      return sleep(*tuner_, nap(rng_, kTunerNap));
+    case Fault::kStoreSleep: {
+      const Time duration = nap(rng_, kStoreNaps);
+      if (slept_ + duration > kStoreNaps || !sleep(store, duration)) return false;
+      slept_ += duration;
+      return true;
+    }
     case Fault::kFaults:
       break;
   }
   return false;
+}
+
+bool Simulation::sleep(Machine& machine, Time duration) {
+  if (!machine.awake()) return false;
+  healed_ = std::max(healed_, timeline_.now() + duration);
+  machine.sleep(duration, rng_.next_below(2) == 0);
+  return true;
+}
+
+// By seconds or by years.
+void Simulation::set_clock(Machine& machine) {
+  const Time by = seconds(std::pow(10, 8 * rng_.next_uniform()));
+  machine.clock().set_wall(rng_.next_below(2) ? by : -by);
 }
 
 bool Simulation::pause(Time until) {

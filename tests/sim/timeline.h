@@ -11,7 +11,7 @@ namespace ndtrain::sim {
 
 using Time = std::chrono::nanoseconds;
 
-inline Time seconds(double s) {
+constexpr Time seconds(double s) {
   return std::chrono::duration_cast<Time>(std::chrono::duration<double>(s));
 }
 

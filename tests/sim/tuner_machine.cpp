@@ -20,7 +20,9 @@ TunerMachine::TunerMachine(Timeline& timeline, uint64_t seed, Network& network, 
       watch_(watch),
       bug_(bug),
       fs_(disk_, bug != Bug::kNoFileSync, bug != Bug::kNoDirectorySync),
-      state_fs_(fs_, bug != Bug::kTermForgotten, bug != Bug::kTermForgotten) {}
+      state_fs_(fs_, bug != Bug::kTermForgotten, bug != Bug::kTermForgotten) {
+  if (bug == Bug::kDeadlinesByWallClock) clock_.take_wall_for_monotonic();
+}
 TunerMachine::~TunerMachine() = default;
 
 void TunerMachine::start() {
@@ -30,17 +32,16 @@ void TunerMachine::start() {
   models_ = std::make_unique<ModelStore>(fs_, state_->file("models"));
   model_ = models_->add(tiny_model()).or_throw();
   versions_ = std::make_unique<Versions>(fs_, state_->file("versions.json"));
-  works_ = std::make_unique<WatchedWorks>(Workshop{fs_, timeline_.clock(), devices(), *models_},
-                                          *versions_, watch_, memory_, bug_, life());
+  works_ = std::make_unique<WatchedWorks>(Workshop{fs_, clock_, devices(), *models_}, *versions_,
+                                          watch_, memory_, bug_, life());
   links_ = network_.server();
   uploads_ = std::make_unique<KeptUploads>(fs_);
   watch_.stage = Stage::kBefore;
   service_ = std::make_unique<TunerService>(
-      TunerService::Setting{fs_, timeline_.clock(), *state_, *links_, *lanes_, *works_, *models_,
-                            *versions_, uploads_.get()},
+      TunerService::Setting{fs_, clock_, *state_, *links_, *lanes_, *works_, *models_, *versions_,
+                            uploads_.get()},
       state_->next_term(rng_.next_bits()).or_throw(), kHeartbeat, kWindow);
   stopping_.reset();
-  wakes_at_ = Time(0);
 }
 
 void TunerMachine::end() {
@@ -59,15 +60,11 @@ void TunerMachine::after_turn() {
   if (!service_) return;
   service_->tick();
   if (stopping_ && service_->stopped()) return stop_for(*stopping_);
-  const Time next = std::max(service_->next(), timeline_.now() + seconds(0.001));
-  if (next > timeline_.now() + seconds(3600)) return;
-  if (wakes_at_ > timeline_.now() && wakes_at_ <= next) return;
-  wakes_at_ = next;
-  later(next - timeline_.now(), [] {});
+  alarm(service_->next());
 }
 
 void TunerMachine::handle(LinkEvent<wire::FromStore> event) {
-  turn([this, &event] { service_->handle(std::move(event)); });
+  turn([this, event = std::move(event)] { service_->handle(event); });
 }
 
 void TunerMachine::stop(Time back_after) {

@@ -49,7 +49,6 @@ class TunerMachine final : public Machine {
   std::unique_ptr<KeptUploads> uploads_;
   std::unique_ptr<TunerService> service_;
   std::optional<Time> stopping_;
-  Time wakes_at_{0};
 };
 
 }  // namespace ndtrain::sim

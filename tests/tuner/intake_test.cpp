@@ -216,6 +216,7 @@ TEST(Intake, AStoreThatStaysAwayFailsTheJobByNameUnlessItMayBeMissing) {
     job.mutable_job()->set_job(9);
     c.take(c.intake.message(c.now, "b", mute.answer(job).at(0)));
     c.take(c.intake.leave(c.now, "b"));
+    while (c.intake.next() < seconds(60)) c.take(c.intake.tick(c.intake.next()));
     EXPECT_EQ(c.intake.next(), seconds(60));
     c.take(c.intake.tick(seconds(59)));
     EXPECT_TRUE(c.failed.empty() && c.complete.empty());
@@ -227,6 +228,25 @@ TEST(Intake, AStoreThatStaysAwayFailsTheJobByNameUnlessItMayBeMissing) {
       EXPECT_THAT(c.failed, HasSubstr("30 photos are only on store b"));
     }
   }
+}
+
+TEST(Intake, AStoreIsNotAwayWhileTheTunerItselfIsSuspended) {
+  Store a("a", claims(0, 40)), b("b", claims(30, 70)), mute("b", claims(30, 70));
+  Calm c(rules(2));
+  c.arrive(a);
+  c.take(c.intake.arrive(c.now, "b"));
+  wire::ToStore job;
+  job.mutable_job()->set_job(9);
+  c.take(c.intake.message(c.now, "b", mute.answer(job).at(0)));
+  c.take(c.intake.leave(c.now, "b"));
+  c.take(c.intake.tick(seconds(5)));
+  c.take(c.intake.tick(seconds(4000)));
+  EXPECT_EQ(c.failed, "");
+  c.arrive(b);
+  EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
+  // Being away again begins from nothing.
+  c.take(c.intake.leave(seconds(4001), "b"));
+  EXPECT_EQ(c.intake.next(), seconds(4001) + Intake::kStep);
 }
 
 TEST(Intake, WhatWasNotAskedForOrDoesNotFitEndsTheSession) {

@@ -44,7 +44,8 @@ TEST(JobSpecPrecision, IsRefusedWhereNothingCanComeOfIt) {
 TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
   const JobSpec s = parsed(R"(,"epochs":7)");
   const JobSpec more =
-      changed(s, R"({"disk":5,"memory":6,"store_timeout":9,"allow_missing":true})");
+      changed(s, R"({"stores":3,"disk":5,"memory":6,"store_timeout":9,"allow_missing":true})");
+  EXPECT_EQ(more.stores, 3U);
   EXPECT_EQ(more.disk, 5);
   EXPECT_EQ(more.memory, 6);
   EXPECT_EQ(more.store_timeout, 9);
@@ -60,11 +61,12 @@ TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
     return std::string();
   };
   EXPECT_THAT(refusal(s, R"({"disk":5,"epochs":8})"),
-              HasSubstr("epochs cannot change any more; of a finetune store_timeout"));
+              HasSubstr("epochs cannot change any more; of a finetune stores, store_timeout"));
   EXPECT_THAT(refusal(s, R"({"store_timeout":-1})"), HasSubstr("store_timeout -1"));
+  EXPECT_THAT(refusal(s, R"({"stores":0})"), HasSubstr("stores 0: from 1 to 10000"));
   EXPECT_THAT(refusal(s, "[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(parsed(R"(,"kind":"relabel")"), R"({"disk":5})"),
-              HasSubstr("of a relabel store_timeout and allow_missing can"));
+              HasSubstr("of a relabel stores, store_timeout and allow_missing can"));
 }
 
 }  // namespace

@@ -32,6 +32,18 @@ TEST(PlannedJob, TakesAnEarlierCutWhereThatIsDoneFirst) {
   EXPECT_EQ(parse_job_spec(kept.text()).why, "because");
 }
 
+TEST(PlannedJob, TakesACutThatFitsTheDiskItIsGiven) {
+  PlanInputs in = narrow_early();
+  std::swap(in.costs.cuts[0].feature_bytes, in.costs.cuts[1].feature_bytes);
+  in.bandwidth = testing_plan::kNoLimit;
+  JobSpec small;
+  small.disk = 100 * (20 + 72);
+  EXPECT_EQ(planned({}, in).cut, "early");
+  EXPECT_EQ(planned(small, in).cut, "");
+  small.disk -= 1;
+  EXPECT_THROW((void)planned(small, in), Error);
+}
+
 TEST(PlannedJob, SaysNothingOfTheCutWhereTrainingBegins) {
   PlanInputs in = narrow_early();
   in.costs.cuts.front().train_s = 10;

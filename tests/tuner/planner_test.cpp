@@ -257,5 +257,44 @@ TEST(Planner, ObjectivesHaveNames) {
   EXPECT_THROW(objective_named("speed"), Error);
 }
 
+// Each of 100 features is a record, with 72 bytes of header.
+TEST(Planner, ACutWhoseFeaturesDoNotFitTheTunersDiskIsNotChosen) {
+  PlanInputs in = one_second_photos(100);
+  in.costs.cuts = {{.name = "early", .feature_bytes = 5000, .extract_s = 0.1},
+                   {.name = "late", .feature_bytes = 1000, .extract_s = 0.75}};
+  in.shares = {3, 1};
+  in.stores = {2};
+  const Prediction fastest = best(predict_all(in));
+  EXPECT_EQ(fastest.cut, "early");
+  EXPECT_EQ(fastest.disk_bytes, 507'200);
+  EXPECT_EQ(fastest.cache_bytes, 0.75 * 507'200);
+  EXPECT_TRUE(remarks(in).empty() || remarks(in).back().find("--disk") == std::string::npos);
+
+  in.disk = 507'199;
+  const std::vector<Prediction> all = ranked(predict_all(in), Objective::kMakespan);
+  EXPECT_EQ(all.front().cut, "late");
+  EXPECT_TRUE(all.front().fits);
+  EXPECT_FALSE(all.at(all.size() - 2).fits) << "before ideal, which is no choice";
+  EXPECT_EQ(best(predict_all(in)).cut, "late");
+  EXPECT_THAT(remarks(in).back(), HasSubstr("of 1 of 2 cuts take more on the Tuner than --disk"));
+
+  in.disk = 107'200;
+  EXPECT_EQ(best(predict_all(in)).cut, "late");
+  in.disk = 107'199;
+  try {
+    (void)best(predict_all(in));
+    FAIL() << "chosen";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("late needs the least, 107.2 KB"));
+  }
+}
+
+TEST(Planner, WithoutACutTheTunerKeepsTheNetworksInput) {
+  PlanInputs in = one_second_photos(10);
+  in.costs.photo.crop_bytes = 48;
+  in.costs.cuts = {{.name = "x"}};
+  EXPECT_EQ(predict_all(in).front().disk_bytes, 10 * (4 * 48 + 72));
+}
+
 }  // namespace
 }  // namespace ndtrain

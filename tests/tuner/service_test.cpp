@@ -46,7 +46,7 @@ TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
   const uint64_t job = submit();
   lanes_.run();
   service_.pause(job);
-  EXPECT_THROW(service_.resume(job, R"({"stores":9})"), Error);
+  EXPECT_THROW(service_.resume(job, R"({"runs":9})"), Error);
   EXPECT_EQ(service_.job(job).state, JobState::kPaused) << "resumed without what was asked for";
   service_.resume(job, R"({"disk":4096})");
   EXPECT_EQ(service_.log(job).at(service_.log(job).size() - 2), R"(resumed with {"disk":4096})");
@@ -55,6 +55,28 @@ TEST_F(ServiceTest, AJobGoesOnWithOtherBoundsAndKeepsThem) {
   const TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
                            state_.next_term(1).or_throw());
   EXPECT_EQ(again.job(job).spec.disk, 4096);
+}
+
+TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatTheyHold) {
+  const uint64_t job = submit();
+  lanes_.run();
+  service_.pause(job);
+  EXPECT_THROW(service_.resume(job, R"({"stores":0})"), Error);
+  service_.resume(job, R"({"stores":2})");
+  lanes_.run();
+  EXPECT_THAT(service_.log(job), ::testing::Contains("waits for 2 stores; 0 are here"));
+  service_.pause(job);
+  JobFiles kept(fs_, "state/jobs/" + std::to_string(job));
+  kept.save_manifest(Manifest({}, {.seed = 1, .runs = 1}), {"a", "b"}).or_throw();
+  try {
+    service_.resume(job, R"({"stores":3})");
+    FAIL() << "resumed with three";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("has its photos already, on 2 stores"));
+  }
+  EXPECT_EQ(service_.job(job).state, JobState::kPaused);
+  service_.resume(job, R"({"stores":2,"store_timeout":5})");
+  EXPECT_EQ(service_.job(job).spec.store_timeout, 5);
 }
 
 // Both would have the same files open.

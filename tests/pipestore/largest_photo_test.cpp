@@ -1,0 +1,75 @@
+// The largest photo there may be, from a store's disk to the messages that carry it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "framework/core/limits.h"
+#include "ndp/pipestore/photo_row_maker.h"
+#include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct OnePhoto final : PhotoRowMaker {
+  using PhotoRowMaker::PhotoRowMaker;
+  void holds(const std::string& path, int64_t bytes) {
+    take({.photos = {{.digest = sha256(path), .path = path, .bytes = bytes}}, .unreadable = 0});
+  }
+};
+
+// As the store asks for it when the Tuner wants photo 0.
+RowMaker::Made make(RowMaker& maker) {
+  const size_t place = 0;
+  return maker.make({&place, 1}).or_throw();
+}
+
+// The file is sparse: nothing of it is on the disk, and a copy is in memory one at a time.
+TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
+  const support::TemporaryDirectory root;
+  std::filesystem::create_directory(root.at("photos"));
+  support::write_file(real_fs(), root.at("photos/x.jpg"), "x");
+  Devices devices("cpu");
+  OnePhoto store({.photos = root.at("photos"), .cache = root.at("cache"), .cache_bytes = 1 << 20},
+                 devices, real_fs(), system_clock());
+  wire::Job job;
+  job.set_rows(wire::Job::FILES);
+  for (const int64_t over : {-1, 0, 1}) {
+    const int64_t size = limits::kPhotoFile + over;
+    std::filesystem::resize_file(root.at("photos/x.jpg"), static_cast<uint64_t>(size));
+    store.holds("x.jpg", size);
+    RowWork work(1, 1, store.open(job, "", "").or_throw(), kWindow);
+    const uint64_t zero = 0;
+    wire::Wanted wanted;
+    wanted.set_job(1);
+    wanted.set_numbers(pack_numbers({&zero, 1}));
+    wanted.set_places(pack_numbers({&zero, 1}));
+    ASSERT_TRUE(work.wanted(wanted).ok());
+    const RowWork::Batch batch = work.next(1).value();
+    const RowMaker::Made made = make(store);
+    if (over > 0) {
+      ASSERT_EQ(made.bad.size(), 1U);
+      EXPECT_TRUE(made.rows.empty());
+      EXPECT_THAT(made.bad[0].reason, HasSubstr(std::to_string(limits::kPhotoFile)));
+      continue;
+    }
+    ASSERT_EQ(made.rows.size(), 1U);
+    EXPECT_EQ(made.rows[0].size(), static_cast<size_t>(size));
+    int64_t sent = 0;
+    for (const wire::FromStore& m : work.done(batch, made.rows, {})) {
+      ASSERT_LT(m.ByteSizeLong(), static_cast<size_t>(limits::kMessage));
+      if (!m.has_rows()) continue;
+      ASSERT_EQ(m.rows().lengths(0), static_cast<uint64_t>(size)) << "what the pieces make";
+      sent += static_cast<int64_t>(m.rows().rows().size());
+    }
+    EXPECT_EQ(sent, size);
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

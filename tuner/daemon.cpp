@@ -153,7 +153,7 @@ struct TunerDaemon::Parts {
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
   Works works;
-  UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }};
+  UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
   LinkEvents<wire::FromStore> events;
   std::unique_ptr<LinkServer> server;
   std::unique_ptr<ThreadLanes> lanes;

@@ -27,6 +27,7 @@ Json progress_json(const JobRecord& r, const TunerService& service) {
   if (r.state == JobState::kRunning) {
     const JobReport::Counts counts = service.counts();
     json["doing"] = service.doing();
+    json["runs"] = r.spec.runs;
     json["photos"] = counts.photos;
     json["rows"] = counts.durable;
     json["row_bytes"] = counts.row_bytes;

@@ -23,6 +23,16 @@ Result<Digest> at_path(LabelDb& db, const std::string& path) {
                                      "labels query shows it");
 }
 
+// Named by its digest, or by its path.
+Result<Digest> named(const std::function<LabelDb&()>& labels, const std::string& name) {
+  if (is_digest(name)) return digest_from_hex(name);
+  try {
+    return at_path(labels(), name);
+  } catch (const Error& e) {
+    return Status(Code::kIo, e.what());
+  }
+}
+
 HttpResponse remove(TunerService& service, const Digest& photo) {
   try {
     const TunerService::Deletion d = service.delete_photos({&photo, 1});
@@ -41,13 +51,7 @@ HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> lab
           "/photos/(.+)",
           {Role::kOperator, HttpScope::kPhotos},
           [with, labels](const HttpRequest& request) {
-            const std::string& name = request.captures.at(0);
-            Result<Digest> photo = Status(Code::kIo, "");
-            try {
-              photo = is_digest(name) ? digest_from_hex(name) : at_path(labels(), name);
-            } catch (const Error& e) {
-              photo = Status(Code::kIo, e.what());
-            }
+            const Result<Digest> photo = named(labels, request.captures.at(0));
             if (!photo.ok()) {
               return http_error(photo.status().code() == Code::kNotFound ? 404 : 503,
                                 photo.status().message());
@@ -55,7 +59,10 @@ HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> lab
             return with([&](TunerService& s) { return remove(s, *photo); });
           },
           {},
-          {"deletion"}};
+          {"deletion", [labels](const HttpRequest& request) {
+             const Result<Digest> photo = named(labels, request.captures.at(0));
+             return photo.ok() ? to_hex(*photo) : "";
+           }}};
 }
 
 }  // namespace ndtrain

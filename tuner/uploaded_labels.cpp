@@ -81,7 +81,16 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
 Status UploadedLabels::forget(const std::vector<Digest>& photos) {
   try {
     LabelDb& db = db_();
-    return db.remove_photos(db.photos_with(photos).or_throw()).status();
+    const std::vector<int64_t> ids = db.photos_with(photos).or_throw();
+    if (audit_) {  // as long as the database knows which they are
+      std::map<std::string, Digest> paths;
+      for (size_t i = 0; i < photos.size(); ++i) {
+        paths.emplace("/photos/" + to_hex(photos[i]), photos[i]);
+        if (ids[i] != 0) paths.emplace("/labels/" + std::to_string(ids[i]), photos[i]);
+      }
+      audit_->forget(paths).or_throw();
+    }
+    return db.remove_photos(ids).status();
   } catch (const std::exception& e) {
     return {Code::kIo, e.what()};
   }

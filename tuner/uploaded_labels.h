@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "ndp/http/audit.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/wire.pb.h"
 #include "tuner/versions.h"
@@ -28,8 +29,10 @@ class UploadKeeper {
 // know (it was restored from a backup, say) is left out: a relabel makes another.
 class UploadedLabels final : public UploadKeeper {
  public:
-  // `db` opens the database, or has it; throws Error.
-  explicit UploadedLabels(std::function<LabelDb&()> db) : db_(std::move(db)) {}
+  // `db` opens the database, or has it; throws Error. `audit`, if there is one, lets go of deleted
+  // photos as well, and outlives this.
+  explicit UploadedLabels(std::function<LabelDb&()> db, AuditLog* audit = nullptr)
+      : db_(std::move(db)), audit_(audit) {}
 
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>& versions) override;
@@ -41,6 +44,7 @@ class UploadedLabels final : public UploadKeeper {
            const std::map<uint64_t, PublishedModel>& versions);
 
   std::function<LabelDb&()> db_;
+  AuditLog* const audit_;
 };
 
 // Whether the label is by this version, and not by one that had its number before a restore.

@@ -1,6 +1,6 @@
 #include "ndp/engine/crops.h"
 
-#include <algorithm>
+#include <cstring>
 
 #include "framework/core/log.h"
 #include "ndp/engine/network_input.h"
@@ -52,7 +52,7 @@ std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preproc
         throw Error("a crop of ", crop.size(), " bytes; the network sees ", preprocess.values());
       }
       Image image(preprocess.img_size, preprocess.img_size);
-      std::ranges::copy(crop, image.rgb.begin());
+      std::memcpy(image.rgb.data(), crop.data(), crop.size());
       input.put(i, image);
     }
   });

@@ -29,6 +29,32 @@ std::string text_of(const AuditLine& line, int64_t now) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// The photo that a line is about, in hex; "": none of these. A request may have one more part
+// behind the photo's own path, or name it otherwise and have its digest as what was before.
+std::string photo_of(const Json& line, const std::map<std::string, Digest>& photos) {
+  const std::string what = line.value("what", ""), request = line.value("request", "");
+  if (what != "label" && what != "deletion") return "";
+  const std::string path = request.substr(std::min(request.find(' '), request.size() - 1) + 1);
+  for (const std::string& name :
+       {path, path.substr(0, path.rfind('/')), "/photos/" + line.value("before", "")}) {
+    if (const auto it = photos.find(name); it != photos.end()) return to_hex(it->second);
+  }
+  return "";
+}
+
+// Nothing changes in a line that is forgotten twice.
+std::string forgotten(const std::string& text, const std::map<std::string, Digest>& photos) {
+  Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!line.is_object()) return text;
+  const std::string photo = photo_of(line, photos);
+  if (photo.empty()) return text;
+  const std::string request = line.at("request");
+  line["request"] = request.substr(0, request.find(' ')) + " /photos/" + photo;
+  line.erase("asked");
+  line.erase("before");
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 // Up to and with the last line feed.
 Result<int64_t> whole_lines(File& file, int64_t size) {
   std::string part(4096, '\0');
@@ -99,6 +125,28 @@ Status AuditLog::append(const std::string& text) {
     if (Status s = fs_.sync_directory(directory_); !s.ok()) throw FsyncFailed(s.message());
   }
   return {};
+}
+
+Status AuditLog::forget(const std::map<std::string, Digest>& photos) {
+  const std::lock_guard guard(mutex_);
+  const Result<std::unique_ptr<FileLock>> held = lock();
+  if (!held.ok()) return held.status();
+  for (int i = 0; i < kAuditFiles; ++i) {
+    if (Status s = forget_in(path(i), photos); !s.ok()) return s;
+  }
+  return {};
+}
+
+Status AuditLog::forget_in(const std::string& file, const std::map<std::string, Digest>& photos) {
+  const Result<std::string> text = fs_.read(file, 2 * kAuditBytes);
+  if (text.status().code() == Code::kNotFound) return {};
+  if (!text.ok()) return text.status();
+  std::string now;
+  for (size_t at = 0, end; (end = text->find('\n', at)) != std::string::npos; at = end + 1) {
+    now += forgotten(text->substr(at, end - at), photos) + "\n";
+  }
+  if (now == *text) return {};
+  return publish(fs_, file, now);
 }
 
 Result<std::vector<std::string>> AuditLog::last(size_t most) const {

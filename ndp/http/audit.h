@@ -5,14 +5,18 @@
 // A line is durable before the change is made, so no change is without one; where the change then
 // fails, another line with "failed" says so. At kAuditBytes bytes the file becomes
 // audit.1.jsonl, that audit.2.jsonl and so on up to kAuditFiles, of which the last goes.
+//
+// Of a photo that was deleted a line says no more than who did what to it when, and its digest.
 #pragma once
 
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
+#include "framework/core/hash.h"
 
 namespace ndtrain {
 
@@ -38,6 +42,9 @@ class AuditLog {
 
   // Durable on return; otherwise the Status says why there is no such line. FsyncFailed.
   Status add(const AuditLine& line);
+  // Photos that were deleted, by the paths that requests about them have: "/labels/17", "/photos/"
+  // and the digest. What they showed, and where they were, goes from all lines; durable on return.
+  Status forget(const std::map<std::string, Digest>& photos);
   // The last `most` lines, oldest first, of all files.
   Result<std::vector<std::string>> last(size_t most) const;
 
@@ -46,6 +53,7 @@ class AuditLog {
   Result<std::unique_ptr<FileLock>> lock();
   Status rotate();
   Status append(const std::string& text);
+  Status forget_in(const std::string& file, const std::map<std::string, Digest>& photos);
 
   Fs& fs_;
   Clock& clock_;

@@ -149,6 +149,8 @@ class SqlLabels : public LabelDb {
   Result<int64_t> named(const char* table, std::string_view name);
   Result<std::vector<std::string>> names(const char* table);
   int64_t task_of(int64_t version);  // throws sql::Failure, kNotFound
+  std::string collected_photos() const;  // FROM these, as p, of the collection that is bound
+  bool has_all_photos(int64_t collection);
   std::vector<VersionInfo> versions_of(int64_t task);
   VersionOrder version_order(int64_t task);
   // Photos by id, no more than a page: with a label of the version, which may not be the current

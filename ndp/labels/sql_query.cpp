@@ -172,13 +172,25 @@ Result<std::vector<LabelRow>> SqlLabels::history(int64_t task, int64_t photo) {
   });
 }
 
+// In the order of the photos, which leaves nothing to sort.
+std::string SqlLabels::collected_photos() const {
+  return " FROM (SELECT DISTINCT photo FROM places p" + by_index("places_photo") +
+         " WHERE p.collection = ?) p";
+}
+
+bool SqlLabels::has_all_photos(int64_t collection) {
+  return integer("SELECT count(*)" + collected_photos(), collection) ==
+         integer("SELECT count(*) FROM photos");
+}
+
 Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
   return reading([&] {
-    // In the order of the photos, which leaves nothing to sort.
-    const std::string collected = " FROM (SELECT DISTINCT photo FROM places p" +
-                                  by_index("places_photo") + " WHERE p.collection = ?) p";
     LabelStats stats;
-    stats.photos = *integer("SELECT count(*)" + collected, collection);
+    stats.photos = *integer("SELECT count(*)" + collected_photos(), collection);
+    const std::string labels =
+        has_all_photos(collection)  // then none need be looked up
+            ? " FROM labels l WHERE ? > 0"
+            : collected_photos() + " CROSS JOIN labels l WHERE l.photo = p.photo";
     std::map<int64_t, std::string> names;
     rows([&](const SqlRow& r) { names[r.integer(0)] = r.bytes(1); },
          "SELECT id, name FROM classes WHERE task = ?", task);
@@ -192,9 +204,8 @@ Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
           classes[names[r.integer(0)]] += n;
           sources[std::string(name_of(static_cast<LabelSource>(r.integer(1))))] += n;
         },
-        "SELECT l.class, l.source, l.version, count(*)" + collected +
-            " CROSS JOIN labels l WHERE l.photo = p.photo AND l.task = ? AND +l.current = 1"
-            " GROUP BY l.class, l.source, l.version",
+        "SELECT l.class, l.source, l.version, count(*)" + labels +
+            " AND l.task = ? AND +l.current = 1 GROUP BY l.class, l.source, l.version",
         collection, task);
     const auto most_first = [](const std::map<std::string, int64_t>& counts) {
       Counts sorted(counts.begin(), counts.end());

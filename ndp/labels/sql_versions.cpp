@@ -5,10 +5,12 @@
 namespace ndtrain {
 namespace {
 
-// In a collection, of the label with this alias.
-std::string collected(const std::string& alias) {
-  return " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = " + alias +
-         ".photo AND p.collection = ?)";
+// In a collection, of the label with this alias; `all` when there are no photos outside of it, so
+// that none need be looked up.
+std::string collected(const std::string& alias, bool all = false) {
+  return all ? " AND ? > 0"
+             : " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = " + alias +
+                   ".photo AND p.collection = ?)";
 }
 
 }  // namespace
@@ -130,31 +132,32 @@ Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) 
       throw sql::Failure{Status(Code::kNotFound, "labels: the versions are of two tasks")};
     }
     LabelDiff diff;
+    const std::string here = collected("a", has_all_photos(collection));
     rows(
         [&](const SqlRow& r) {
+          const int64_t n = r.integer(2);
+          if (r.is_null(1)) {
+            diff.only_from += n;
+            return;
+          }
           const std::string old_name = r.bytes(0), new_name = r.bytes(1);
-          (old_name == new_name ? diff.same : diff.changed) += r.integer(2);
-          if (old_name != new_name) diff.changes.push_back({old_name, new_name, r.integer(2)});
+          (old_name == new_name ? diff.same : diff.changed) += n;
+          if (old_name != new_name) diff.changes.push_back({old_name, new_name, n});
         },
         "SELECT ca.name, cb.name, d.n FROM"
         " (SELECT a.class AS old, b.class AS new, count(*) AS n FROM labels a"
-        " JOIN labels b ON b.photo = a.photo AND b.task = a.task AND b.version = ?"
+        " LEFT JOIN labels b ON b.photo = a.photo AND b.task = a.task AND b.version = ?"
         " WHERE a.task = ? AND a.version = ?" +
-            collected("a") +
+            here +
             " GROUP BY a.class, b.class) d"
             " JOIN classes ca ON ca.task = ? AND ca.id = d.old"
-            " JOIN classes cb ON cb.task = ? AND cb.id = d.new"
+            " LEFT JOIN classes cb ON cb.task = ? AND cb.id = d.new"
             " ORDER BY d.n DESC, ca.name, cb.name",
         to, task, from, collection, task, task);
-    const int64_t both = diff.same + diff.changed;
-    const auto labelled = [&](int64_t version) {
-      return integer("SELECT count(*) FROM labels l WHERE l.task = ? AND l.version = ?" +
-                         collected("l"),
-                     task, version, collection)
-          .value_or(0);
-    };
-    diff.only_from = labelled(from) - both;
-    diff.only_to = labelled(to) - both;
+    const auto labelled =
+        integer("SELECT count(*) FROM labels a WHERE a.task = ? AND a.version = ?" + here, task, to,
+                collection);
+    diff.only_to = labelled.value_or(0) - diff.same - diff.changed;
     return diff;
   });
 }

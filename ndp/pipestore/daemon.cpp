@@ -46,6 +46,7 @@ struct PipeStoreDaemon::Parts {
       throw Error("there is no directory of photos at ", config.photos);
     }
     log = UploadLog::open(fs, state.file("uploads")).or_throw();
+    const auto forget = [this](auto deleted) { return uploads->forget(deleted); };
     maker = std::make_unique<PhotoRowMaker>(PhotoRowConfig{.photos = config.photos,
                                                            .labels = config.labels,
                                                            .cache = state.file("cache"),
@@ -54,10 +55,16 @@ struct PipeStoreDaemon::Parts {
                                                            .shard = config.shard,
                                                            .shards = config.shards,
                                                            .uploads = log.get(),
+                                                           .forget = forget,
                                                            .courtesy = &courtesy},
                                             devices, fs, clock);
     UploadConfig upload = config.uploads;
     upload.photos = config.photos;
+    upload.forget = [this](const std::set<Digest>& deleted) {
+      std::map<std::string, Digest> paths;
+      for (const Digest& id : deleted) paths.emplace("/photos/" + to_hex(id), id);
+      return guard.audit().forget(paths);
+    };
     upload.online.batch = static_cast<size_t>(config.batch);
     uploads = std::make_unique<Uploads>(upload, fs, clock, *log, maker->cache(),
                                         open_catalogue(fs, state.file("cache"), config.photos),
@@ -70,8 +77,7 @@ struct PipeStoreDaemon::Parts {
     service = std::make_unique<PipeStoreService>(
         PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
                                   [this, photos = config.photos] { return space(photos); },
-                                  [this] { put_in_force(); }, apply_delta,
-                                  [this](auto deleted) { return uploads->forget(deleted); },
+                                  [this] { put_in_force(); }, apply_delta, forget,
                                   [this](const std::string& json) { keep_tokens(json); }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;

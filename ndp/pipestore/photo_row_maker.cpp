@@ -84,10 +84,14 @@ Result<StoreInventory> PhotoRowMaker::scan() {
                                        config_.photos + "; is it mounted?");
   }
   StoreInventory inventory{.photos = {}, .unreadable = set.quarantined.size()};
+  std::vector<Digest> deleted;
   for (const Photo& p : set.photos) {
     if (!in_shard(p.path)) continue;
     const auto said = config_.uploads ? config_.uploads->said(p.digest) : UploadLog::Said();
-    if (said.removed) continue;
+    if (said.removed) {
+      deleted.push_back(p.digest);
+      continue;
+    }
     const bool human = !said.truth.empty();
     inventory.photos.push_back({.digest = p.digest,
                                 .path = p.path,
@@ -97,11 +101,22 @@ Result<StoreInventory> PhotoRowMaker::scan() {
                                                          : LabelSource::kImport,
                                 .bytes = p.bytes});
   }
+  forget(deleted);
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
   const auto twice = std::ranges::unique(inventory.photos, {}, &StorePhoto::digest);
   inventory.photos.erase(twice.begin(), twice.end());
   take(inventory);
   return inventory;
+}
+
+void PhotoRowMaker::forget(std::span<const Digest> deleted) const {
+  if (deleted.empty() || !config_.forget) return;
+  const Status s = config_.forget(deleted);
+  if (s.ok()) {
+    log::info("{} files of deleted photos are removed from {}", deleted.size(), config_.photos);
+  } else {
+    log::warn("files of deleted photos stay for now, unused: {}", s.message());
+  }
 }
 
 void PhotoRowMaker::take(StoreInventory inventory) {

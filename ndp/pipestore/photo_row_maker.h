@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -31,6 +32,9 @@ struct PhotoRowConfig {
   uint32_t shard = 0, shards = 1;
   // What people said of photos here, if anybody can; it counts more than `labels`.
   const UploadLog* uploads = nullptr;
+  // Removes photos that were deleted and are there all the same: no scan had seen the file yet, or
+  // somebody put it back. Durable on return.
+  std::function<Status(std::span<const Digest>)> forget = {};
   Courtesy* courtesy = nullptr;  // to those who upload
 };
 
@@ -62,6 +66,7 @@ class PhotoRowMaker : public RowMaker {
   bool given_up() const { return given_up_ == job_.job(); }
   std::string label_of(const std::string& path) const;
   bool in_shard(const std::string& path) const;
+  void forget(std::span<const Digest> deleted) const;
   Result<std::string> read(size_t place) const;
   Made features(std::span<const size_t> places);
   Made labels(std::span<const size_t> places);

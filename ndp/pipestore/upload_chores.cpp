@@ -36,7 +36,7 @@ Status Uploads::forget(std::span<const Digest> photos) {
     const Result<std::vector<std::string>> here = places(id);
     if (!here.ok() && here.status().code() != Code::kNotFound) return here.status();
     const std::vector<std::string> paths = here.ok() ? *here : std::vector<std::string>();
-    if (!log_.said(id).removed) {
+    if (!log_.said(id).removed || !paths.empty()) {
       wire::Upload line = line_of(id, paths.empty() ? "" : paths.front());
       line.set_removed(true);
       if (Status s = log_.commit({line}); !s.ok()) return s;
@@ -169,6 +169,8 @@ void Uploads::tidy() {
     const std::lock_guard lock(mutex_);
     erased = erased_;
   }
+  // Before the log forgets where they were: with that, a start finds out what is still to be done.
+  if (!erased.empty() && config_.forget) config_.forget(erased).or_throw();
   if (!erased.empty() ||
       (counts.bytes > kWorthCompacting && 2 * counts.dead_bytes > counts.bytes)) {
     tidied_ = now;

@@ -147,7 +147,9 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
       &decoders_, [](std::counting_semaphore<>* s) { s->release(); });
   PhotoCost cost;
   const Result<Image> image = crop_photo(name, file, preprocess, cost);
-  if (image.ok()) return std::string(image->rgb.begin(), image->rgb.end());
+  if (image.ok()) {
+    return std::string(reinterpret_cast<const char*>(image->rgb.data()), image->rgb.size());
+  }
   const std::lock_guard lock(mutex_);
   ++unreadable_;
   return image.status();

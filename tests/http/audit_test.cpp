@@ -53,6 +53,40 @@ TEST_F(Audit, SaysWhoChangedWhatFromWhatToWhat) {
                                  {"before", "tulip"}}));
 }
 
+TEST_F(Audit, OfADeletedPhotoItKeepsWhoDidWhatWhenAndTheDigestInAllFiles) {
+  const Digest gone = sha256("gone"), other = sha256("other");
+  const std::string hex = to_hex(gone), label = R"({"label": "rose"})";
+  const auto add = [&](const std::string& what, const std::string& request,
+                       const std::string& before) {
+    log()
+        .add({.who = "ann", .what = what, .request = request, .asked = label, .before = before})
+        .or_throw();
+  };
+  add("label", "PUT /photos/" + hex + "/label", "tulip");
+  add("label", "PUT /labels/17", "tulip");
+  fs_.rename("state/audit.jsonl", "state/audit.2.jsonl").or_throw();
+  add("label", "PUT /labels/171", "tulip");
+  add("label", "PUT /photos/" + to_hex(other) + "/label", "tulip");
+  add("deletion", "DELETE /photos/attic/july/1.jpg", hex);
+  add("deletion", "DELETE /photos/" + hex, hex);
+  add("job", "POST /photos/" + hex, "");
+  const std::vector<Json> before = lines();
+  const std::map<std::string, Digest> paths = {{"/photos/" + hex, gone}, {"/labels/17", gone}};
+  log().forget(paths).or_throw();
+  const std::vector<Json> after = lines();
+  ASSERT_EQ(after.size(), before.size());
+  for (const size_t i : {0, 1, 4, 5}) {
+    EXPECT_FALSE(after[i].contains("asked") || after[i].contains("before")) << after[i];
+    EXPECT_EQ(after[i].at("request"), (i < 2 ? "PUT /photos/" : "DELETE /photos/") + hex);
+    for (const char* kept : {"time", "who", "address", "what"}) {
+      EXPECT_EQ(after[i].at(kept), before[i].at(kept));
+    }
+  }
+  for (const size_t i : {2, 3, 6}) EXPECT_EQ(after[i], before[i]);
+  log().forget(paths).or_throw();
+  EXPECT_EQ(lines(), after);
+}
+
 TEST_F(Audit, ALineIsOneLineWhateverIsInIt) {
   log().add({.who = "a\nb\xff", .request = "\"\n", .asked = "no JSON\n"}).or_throw();
   log().add({.request = "r", .asked = "\"" + std::string(5000, 'x') + "\""}).or_throw();

@@ -145,10 +145,11 @@ TEST_P(LabelVersionsTest, ADiffCountsWhatBecameWhatAndListsThePhotos) {
   const int64_t bird = db->class_ids(task, names).or_throw()[0];
   put(kModel, photos[8], bird, 1, v1);
   put(kModel, photos[8], cat, 1, v2);
+  put(kModel, photos[9], cat, 1, v1);
   const LabelDiff diff = db->diff(collection, v1, v2).or_throw();
   EXPECT_EQ(diff.same, 2);
   EXPECT_EQ(diff.changed, 5);
-  EXPECT_EQ(diff.only_from, 0);
+  EXPECT_EQ(diff.only_from, 1);
   EXPECT_EQ(diff.only_to, 2);
   ASSERT_EQ(diff.changes.size(), 2u);
   EXPECT_EQ(diff.changes[0].from + diff.changes[0].to, "catdog");
@@ -171,6 +172,17 @@ TEST_P(LabelVersionsTest, ADiffCountsWhatBecameWhatAndListsThePhotos) {
   EXPECT_EQ(birds[0].from_score, std::nullopt);
   const int64_t elsewhere = db->collection("elsewhere").or_throw();
   EXPECT_EQ(db->diff(elsewhere, v1, v2).or_throw().changed, 0);
+  std::vector<PhotoPlace> some;
+  for (const size_t i : {0, 7, 9}) {
+    some.push_back({std::to_string(i) + ".jpg", db->digest_of(photos[i]).or_throw()});
+  }
+  db->add_photos(elsewhere, some).or_throw();
+  const LabelDiff few = db->diff(elsewhere, v1, v2).or_throw();
+  EXPECT_EQ(few.same, 0);
+  EXPECT_EQ(few.changed, 1);
+  EXPECT_EQ(few.only_from, 1);
+  EXPECT_EQ(few.only_to, 1);
+  EXPECT_EQ(db->stats(elsewhere, task).or_throw().labelled, 3);
 }
 
 NDT_FOR_ALL_DATABASES(LabelVersionsTest);

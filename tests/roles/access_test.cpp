@@ -147,6 +147,25 @@ TEST_F(RoleAccess, TheTunersTokensHoldAtItsStoresAlsoWhileItIsAway) {
   EXPECT_EQ(label.at("before"), "rose");
 }
 
+TEST_F(RoleAccess, ARevocationThatAStoreHasMissedHoldsThereFromTheNextSessionOn) {
+  real_fs().make_directories(at("tuner")).or_throw();
+  const std::string ann = token("ann", Role::kOperator), bob = token("bob", Role::kViewer);
+  RunningStore a(store_config(), devices_);
+  {
+    RunningTuner t(tuner_config(), devices_);
+    await([&] { return ready(a.http(), bob) == 200 && ready(a.http(), ann) == 200; });
+  }
+  await([&] { return ready(a.http(), bob) == 503; });
+  revoke("bob");  // while the Tuner is not there to say so
+  revoke("ann");
+  const std::string root = token("root", Role::kAdmin);
+  EXPECT_EQ(ready(a.http(), bob), 503) << "nobody can have told the store";
+  RunningTuner t(tuner_config(), devices_);
+  await([&] { return ready(a.http(), root) == 200; });
+  EXPECT_EQ(ready(a.http(), bob), 401);
+  EXPECT_EQ(ready(a.http(), ann), 401);
+}
+
 TEST_F(RoleAccess, OverTlsTheTunerSendsUploadsToTheStoreByTheNameOfItsCertificate) {
   const support::Authority authority;
   const Credentials c =

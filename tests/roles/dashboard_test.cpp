@@ -174,6 +174,15 @@ TEST_F(RoleDashboard, SaysHowFarAJobIsAndAsksForATokenWhereOneIsNeeded) {
   EXPECT_EQ(jobs("m.left('a', {done: 100, total: 1000}, 10)"), Json());
   EXPECT_EQ(jobs("m.left('a', {done: 300, total: 1000}, 14)"), 14);
   EXPECT_EQ(jobs("m.left('b', {done: 300, total: 1000}, 15)"), Json()) << "another stage";
+  const auto left_of = [&](const std::string& job, const std::string& stage) {
+    return jobs("m.left_text(" + job + ", {stage: '" + stage + "'}, 14)");
+  };
+  const std::string once = "{kind: 'finetune', runs: 1}", thrice = "{kind: 'finetune', runs: 3}";
+  EXPECT_EQ(left_of("{kind: 'relabel', runs: 1}", "rows"), "about 14 s left of the job");
+  EXPECT_EQ(left_of(once, "rows"), "about 14 s left of this step") << "the training is to come";
+  EXPECT_EQ(left_of(once, "training"), "about 14 s left of the job");
+  EXPECT_EQ(left_of(thrice, "training"), "about 14 s left of this step") << "so are other runs";
+  EXPECT_EQ(jobs("m.left_text(" + once + ", {stage: 'rows'}, undefined)"), "");
 
   const auto running = [](const std::string& doing) {
     return "m.show_jobs([{job: 7, kind: 'finetune', state: 'running', photos: 9, rows: 9, doing: "

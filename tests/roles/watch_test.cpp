@@ -111,6 +111,44 @@ TEST_F(RoleWatch, TruthsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   EXPECT_EQ(watch.at("failure"), "");
 }
 
+TEST_F(RoleWatch, OtherPhotosThanBeforeStartAFineTuningWithoutAWordOfAnybody) {
+  constexpr int kEach = 30;  // uploads of a window
+  constexpr auto kWindow = std::chrono::seconds(6);
+  TunerConfig config = tuner("tuner");
+  config.http = "127.0.0.1:0";
+  config.watch = parse_watch_rule(
+      R"({"labels": 3, "score_drop": 0.99, "psi": 0.25, "window_s": 6, "window_photos": 20,
+          "every_s": 0.1, "min_interval_s": 0, "relabel": false,
+          "job": {"promote": true, "epochs": 20, "batch": 8, "lr": 0.02, "freeze": "layer1"}})");
+  config.watch->model = at("base.onnx");
+  RunningTuner t(config, devices_);
+  PipeStoreConfig with_http = store("a", 0, 1);
+  with_http.http = "127.0.0.1:0";
+  RunningStore a(with_http, devices_);
+  label_photos(a.http(), 0, 3);
+  await([&] {
+    return HttpClient(a.http()).get("/metrics")->body.find("\nndtrain_upload_version 1\n") !=
+           std::string::npos;
+  });
+
+  const auto upload_all = [&](int from, int step) {
+    for (int i = 0; i < kEach; ++i) upload_only(a.http(), from + i * step);
+  };
+  upload_all(300, 1);  // of all classes
+  std::this_thread::sleep_for(kWindow);
+  EXPECT_EQ(get(t.http(), "/jobs").size(), 1U) << "one window alone says nothing";
+  upload_all(600, kClasses);  // of one
+  Json jobs;
+  await([&] { return (jobs = get(t.http(), "/jobs")).size() >= 2; });
+  EXPECT_EQ(jobs[1].at("kind"), "finetune");
+  const Json watch = get(t.http(), "/watch");
+  EXPECT_EQ(watch.at("submitted").at("job"), 2);
+  EXPECT_THAT(watch.at("submitted").at("why").get<std::string>(),
+              ::testing::StartsWith("the classes have changed: population stability index"));
+  EXPECT_EQ(watch.at("truths"), 0) << "nobody has labelled a photo since";
+  await([&] { return get(t.http(), "/stores")[0].at("version_in_force") == 2; });
+}
+
 TEST_F(RoleWatch, ATunerWithoutARuleSaysSo) {
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";

@@ -40,6 +40,18 @@ export function left(name, progress, now) {
   return (progress.total - progress.done) * (now - t) / (progress.done - done);
 }
 
+// Whether nothing that takes long comes after this step. What a training will take after the rows,
+// or after one run of several, nobody knows.
+export function is_last(job, progress) {
+  return job.kind === "relabel" ? progress.stage === "rows"
+    : progress.stage === "training" && job.runs === 1;
+}
+
+export function left_text(job, progress, rest) {
+  if (rest === undefined) return "";
+  return `about ${duration(rest)} left of ${is_last(job, progress) ? "the job" : "this step"}`;
+}
+
 function show_running(job) {
   if (!job) return find("running").replaceChildren();
   const now = performance.now() / 1000, said = progress_of(job);
@@ -51,7 +63,7 @@ function show_running(job) {
     el("strong", {}, `Job ${job.job}: ${job.kind}`),
     bar(progress.stage ? progress.done / progress.total : undefined, "progress"),
     el("span", {}, progress.text || "waits for its stores"),
-    el("span", {class: "muted"}, rest === undefined ? "" : `about ${duration(rest)} left of this step`)));
+    el("span", {class: "muted"}, left_text(job, progress, rest))));
 }
 
 const took = (job) =>

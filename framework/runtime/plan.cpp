@@ -6,6 +6,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/graph/fuse_attention.h"
+#include "framework/graph/fuse_elementwise.h"
 #include "framework/graph/fuse_matmul.h"
 #include "framework/graph/fuse_max_pool.h"
 #include "framework/graph/op.h"
@@ -269,6 +270,7 @@ LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId
   rewriting.apply(fuse_attention, kernel);
   rewriting.apply(fuse_matmul, layout);
   rewriting.apply(fuse_max_pool, layout);
+  rewriting.apply(fuse_elementwise, layout);
   return rewriting.lay_out(device);
 }
 

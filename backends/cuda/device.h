@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backends/cuda/check.h"
+#include "backends/cuda/fault.h"
 #include "backends/plugin/tuning.h"
 
 namespace ndtrain::cuda {
@@ -31,6 +32,7 @@ struct ndt_stream {
   ndt_device& device;
   cudaStream_t stream = nullptr;
   cudnnHandle_t dnn = nullptr;
+  ndtrain::cuda::Fault* fault = nullptr;  // pinned: kernels write to it
 };
 
 namespace ndtrain::cuda {

@@ -1,6 +1,8 @@
 // The C ABI of the cuda plugin.
 #include <algorithm>
 #include <cstddef>
+#include <new>
+#include <utility>
 
 #include "backends/cuda/devices.h"
 #include "backends/cuda/graph.h"
@@ -95,6 +97,7 @@ void stream_destroy(ndt_stream* stream) {
   if (!stream) return;
   if (stream->dnn) cudnnDestroy(stream->dnn);
   if (stream->stream) cudaStreamDestroy(stream->stream);
+  if (stream->fault) cudaFreeHost(stream->fault);
   delete stream;
 }
 
@@ -106,6 +109,9 @@ ndt_status stream_create(ndt_device* device, ndt_stream** stream) {
     check(cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking), "create a stream");
     check(cudnnCreate(&made->dnn), "open cuDNN");
     check(cudnnSetStream(made->dnn, made->stream), "give cuDNN its stream");
+    void* fault = nullptr;
+    check(cudaHostAlloc(&fault, sizeof(Fault), cudaHostAllocMapped), "pin a stream's memory");
+    made->fault = new (fault) Fault;
     *stream = made.release();
     return NDT_OK;
   });
@@ -115,6 +121,11 @@ ndt_status stream_wait(ndt_stream* stream) {
   return guarded("stream_wait", [&] {
     const Current current(stream->device);
     check(cudaStreamSynchronize(stream->stream), "wait for a stream");
+    const Fault found = std::exchange(*stream->fault, Fault{});
+    if (found.is_set) {
+      invalid("label ", found.label, " of row ", found.row, " is none of ", found.classes,
+              " classes");
+    }
     return NDT_OK;
   });
 }

@@ -6,6 +6,8 @@
 
 #include "framework/core/hash.h"
 #include "framework/graph/fuse_attention.h"
+#include "framework/graph/fuse_elementwise.h"
+#include "framework/graph/fuse_matmul.h"
 #include "framework/graph/fuse_max_pool.h"
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
@@ -232,17 +234,44 @@ std::vector<ValueId> translated(std::span<const ValueId> values, std::span<const
   return found;
 }
 
+// Graphs that are rewritten in turn, and where the values of the first are in the last.
+class Rewriting {
+ public:
+  Rewriting(const Graph& g, std::span<const ValueId> bindings)
+      : graph_(g), bindings_(bindings.begin(), bindings.end()) {
+    for (size_t i = 0; i < g.value_count(); ++i) now_.push_back(static_cast<ValueId>(i));
+  }
+
+  using Pass = Rewritten (*)(const Graph&, std::span<const ValueId> keep, const Offer&);
+  void apply(Pass pass, const Offer& accepts) {
+    Rewritten r = pass(graph_, bindings_, accepts);
+    graph_ = std::move(r.graph);
+    bindings_ = translated(bindings_, r.now);
+    now_ = translated(now_, r.now);
+  }
+
+  LaidOut lay_out(const Device& device) const {
+    LaidOut laid = ndtrain::lay_out(graph_, device, {bindings_.begin(), bindings_.end()});
+    laid.now = translated(now_, laid.now);
+    return laid;
+  }
+
+ private:
+  Graph graph_;
+  std::vector<ValueId> bindings_, now_;
+};
+
 LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
-  const Rewritten attention = fuse_attention(
-      g, bindings, [&](const Graph& with, const Node& n) { return takes(device, with, n); });
-  const std::vector<ValueId> given = translated(bindings, attention.now);
-  const Rewritten pooled = fuse_max_pool(
-      attention.graph, given,
-      [&](const Graph& with, const Node& n) { return has_layout_for(device, with, n); });
-  const std::vector<ValueId> bound = translated(given, pooled.now);
-  LaidOut laid = lay_out(pooled.graph, device, {bound.begin(), bound.end()});
-  laid.now = translated(translated(attention.now, pooled.now), laid.now);
-  return laid;
+  const Offer kernel = [&](const Graph& with, const Node& n) { return takes(device, with, n); };
+  const Offer layout = [&](const Graph& with, const Node& n) {
+    return has_layout_for(device, with, n);
+  };
+  Rewriting rewriting(g, bindings);
+  rewriting.apply(fuse_attention, kernel);
+  rewriting.apply(fuse_matmul, layout);
+  rewriting.apply(fuse_max_pool, layout);
+  rewriting.apply(fuse_elementwise, layout);
+  return rewriting.lay_out(device);
 }
 
 }  // namespace

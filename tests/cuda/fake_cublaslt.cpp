@@ -55,6 +55,7 @@ double scalar(const void* value, cudaDataType t) {
 cublasStatus_t status_of(cudaError_t error) {
   return error == cudaSuccess                 ? CUBLAS_STATUS_SUCCESS
          : error == cudaErrorMemoryAllocation ? CUBLAS_STATUS_ALLOC_FAILED
+         : error == cudaErrorNotSupported     ? CUBLAS_STATUS_NOT_SUPPORTED
                                               : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
@@ -232,8 +233,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   if (workspace_bytes < p.algorithm.workspace) return CUBLAS_STATUS_INVALID_VALUE;
   const bool there = is_device(a, extent(p.a)) && is_device(b, extent(p.b)) &&
                      is_device(d, extent(p.d)) && (p.beta == 0 || is_device(c, extent(p.c))) &&
-                     (o.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
-                      is_device(o.bias, p.d.rows * size_of(p.d.type))) &&
+                     (!is_biased(o.epilogue) || is_device(o.bias, p.d.rows * size_of(p.d.type))) &&
                      (workspace_bytes == 0 || is_device(workspace, workspace_bytes));
   if (!there) return CUBLAS_STATUS_INVALID_VALUE;
   return status_of(enqueue(stream, "cublasLtMatmul", [p] { compute(p); }));

@@ -46,6 +46,8 @@ struct Product {
   void* d_data;
 };
 
+bool is_biased(uint32_t epilogue);
+
 // Empty when they belong together, else what does not fit.
 const char* misfit(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& c,
                    const Matrix& d);

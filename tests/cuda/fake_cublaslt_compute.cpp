@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tests/cuda/fake_cublaslt.h"
 
@@ -54,12 +55,21 @@ Sum dot(const Product& p, int64_t a, int64_t a_step, int64_t b, int64_t b_step, 
   return sum;
 }
 
+// The tanh approximation, as the real one's.
+template <typename Sum>
+Sum activated(uint32_t epilogue, Sum x) {
+  if (epilogue & CUBLASLT_EPILOGUE_RELU) return std::max(x, Sum(0));
+  if (!(epilogue & CUBLASLT_EPILOGUE_GELU)) return x;
+  const auto inner = static_cast<Sum>(std::sqrt(2 / M_PI)) * (x + Sum(0.044715) * x * x * x);
+  return x / 2 * (1 + std::tanh(inner));
+}
+
 template <typename Sum>
 void compute_as(const Product& p) {
   const bool at = p.operation.a == CUBLAS_OP_T, bt = p.operation.b == CUBLAS_OP_T;
   const auto k = static_cast<int64_t>(at ? p.a.rows : p.a.columns);
   const auto rows = static_cast<int64_t>(p.d.rows), columns = static_cast<int64_t>(p.d.columns);
-  const bool biased = p.operation.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  const bool biased = is_biased(p.operation.epilogue);
   for (int64_t batch = 0; batch < p.d.batches; ++batch) {
     for (int64_t j = 0; j < columns; ++j) {
       for (int64_t i = 0; i < rows; ++i) {
@@ -71,6 +81,7 @@ void compute_as(const Product& p) {
           x += static_cast<Sum>(p.beta) * static_cast<Sum>(get(p.c_data, p.c.type, c));
         }
         if (biased) x += static_cast<Sum>(get(p.operation.bias, p.d.type, i));
+        x = activated(p.operation.epilogue, x);
         put(p.d_data, p.d.type, batch * p.d.step + j * p.d.ld + i, static_cast<double>(x));
       }
     }
@@ -78,6 +89,8 @@ void compute_as(const Product& p) {
 }
 
 }  // namespace
+
+bool is_biased(uint32_t epilogue) { return epilogue & CUBLASLT_EPILOGUE_BIAS; }
 
 const char* misfit(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& c,
                    const Matrix& d) {
@@ -98,8 +111,17 @@ const char* misfit(const Operation& o, const Matrix& a, const Matrix& b, const M
   const bool tf32 = o.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && d.type == CUDA_R_32F;
   if (!tf32 && o.compute != (wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F)) return "compute type";
   if (o.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return nullptr;
-  if (o.epilogue != CUBLASLT_EPILOGUE_BIAS || wide || !o.bias) return "the epilogue";
-  return nullptr;
+  if (wide || (is_biased(o.epilogue) && !o.bias)) return "the epilogue";
+  switch (o.epilogue) {
+    case CUBLASLT_EPILOGUE_BIAS:
+    case CUBLASLT_EPILOGUE_RELU:
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU:
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+      return nullptr;
+    default:
+      return "the epilogue";
+  }
 }
 
 void compute(const Product& p) {

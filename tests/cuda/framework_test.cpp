@@ -88,6 +88,42 @@ TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradients) {
   EXPECT_EQ(down, (1 + 4 * kClasses) * sizeof(float)) << "loss and logits";
 }
 
+// The loss of three rows, of which the second label is given; the third row does not count.
+std::vector<Tensor> loss_of(Executor& executor, int64_t label) {
+  return executor.run(std::vector{random_tensor({DType::kF32, {3, kClasses}}, 1, "x"),
+                                  Tensor::of<int64_t>(DType::kI64, {3}, {0, label, 99}),
+                                  Tensor::of<float>(DType::kF32, {3}, {1, 1, 0})});
+}
+
+TEST_F(CudaFramework, ALabelOutsideTheClassesIsAnErrorAsOnTheCpuAndTheNextRunIsWell) {
+  const Device device(cuda(), {.deterministic = true});
+  Graph loss, gradient;
+  for (Graph* g : {&loss, &gradient}) {
+    const ValueId x = g->add_input("x", {DType::kF32, {3, kClasses}}),
+                  labels = g->add_input("labels", {DType::kI64, {3}}),
+                  weights = g->add_input("weights", {DType::kF32, {3}});
+    const ValueId one = g->add_constant("", Tensor::of<float>(DType::kF32, {}, {1}));
+    g->mark_output(g == &loss ? g->add1("SoftmaxCrossEntropy", {x, labels, weights})
+                              : g->add1("SoftmaxCrossEntropyGrad", {one, x, labels, weights}));
+  }
+  for (const Graph* g : {&loss, &gradient}) {
+    const Plan there(*g, device), here(*g, cpu());
+    Executor on_device(there), on_cpu(here);
+    for (int run = 0; run < 3; ++run) {  // the third is a recorded one
+      for (const int64_t label : {kClasses, int64_t{-1}}) {
+        const std::string what =
+            "label " + std::to_string(label) + " of row 1 is none of 3 classes";
+        for (Executor* e : {&on_device, &on_cpu}) {
+          EXPECT_THAT(testing::error_of([&] { loss_of(*e, label); }), ::testing::HasSubstr(what));
+        }
+      }
+      const std::vector<double> got = loss_of(on_device, 1)[0].to_doubles(),
+                                want = loss_of(on_cpu, 1)[0].to_doubles();
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5);
+    }
+  }
+}
+
 TEST_F(CudaFramework, TrainsInMixedPrecision) {
   const Device device(cuda(), {.deterministic = true});
   for (const DType compute : {DType::kF16, DType::kBF16}) {

@@ -38,6 +38,22 @@ void add_elementwise(std::vector<Large>& all) {
   all.push_back({"MeanOfMany", "Mean", {{{40, 50}, {50}, {40, 1}, {1, 50}, {40, 50}, {40, 50}}}});
 }
 
+// A whole vector at a time, element by element, and both.
+void add_chains(std::vector<Large>& all) {
+  const DType half = DType::kF16, brain = DType::kBF16, f32 = DType::kF32;
+  const Attrs silu{{"steps", "Sigmoid x0; Mul x0 y0"}};
+  const Attrs shifted{{"steps", "Mul x0 x1; Add y0 x2; Clip y1 0 6; Mul y2 y1"}};
+  all.push_back({"ChainOfVectors", "FusedElementwise", {{{f32, {5, 1001}}}, silu}});
+  all.push_back({"ChainOfHalves", "FusedElementwise", {{{half, {3, 1003}}}, silu}});
+  all.push_back({"ChainByChannel",
+                 "FusedElementwise",
+                 {{{brain, {3, 24, 9, 7}}, {brain, {24, 1, 1}}, {brain, {3, 24, 1, 1}}}, shifted}});
+  all.push_back({"ChainByColumn",
+                 "FusedElementwise",
+                 {{{half, {2, 197, 96}}, constant(half, {96}), constant(half, {1})}, shifted}});
+  all.push_back({"ChainByRow", "FusedElementwise", {{{7, 33}, {7, 1}, {7, 33}}, shifted}});
+}
+
 void add_movement(std::vector<Large>& all) {
   const auto perm = [](Ints p) { return Attrs{{"perm", std::move(p)}}; };
   const DType half = DType::kF16;
@@ -131,6 +147,7 @@ void add_images(std::vector<Large>& all) {
 
 std::vector<Large> large_cases() {
   std::vector<Large> all;
+  add_chains(all);
   add_elementwise(all);
   add_movement(all);
   add_reductions(all);

@@ -130,6 +130,7 @@ TEST_F(CudaPlugin, AnErrorOnceReportedIsNotReportedAgain) {
 TEST_F(CudaPlugin, PinnedMemoryIsTheRuntimes) {
   const Device device(cuda());
   void* ptr = nullptr;
+  fake::forget_calls();
   ASSERT_EQ(abi().host_alloc(device.handle(), 4096, &ptr), NDT_OK);
   std::memset(ptr, 1, 4096);
   EXPECT_EQ(fake::count("cudaHostAlloc"), 1U);

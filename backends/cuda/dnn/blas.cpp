@@ -69,6 +69,22 @@ struct Description {
 bool a_transposed(const ProductShape& s) { return s.a_col != 1; }
 bool b_transposed(const ProductShape& s) { return s.b_col != 1; }
 
+cublasLtEpilogue_t epilogue_of(const BlasProduct& p) {
+  switch (p.activation) {
+    case Activation::kRelu:
+      return p.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::kGeluTanh:
+      return p.bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Activation::kNone:
+      break;
+  }
+  return p.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+const char* text_of_activation(Activation a) {
+  return a == Activation::kRelu ? " relu" : a == Activation::kGeluTanh ? " gelu" : "";
+}
+
 Description describe(const ndt_device& device, const BlasProduct& p, int64_t rows, int64_t stack) {
   const ProductShape& s = p.shape;
   const bool wide = p.dtype == NDT_F64;
@@ -83,8 +99,8 @@ Description describe(const ndt_device& device, const BlasProduct& p, int64_t row
       static_cast<int32_t>(b_transposed(s) ? CUBLAS_OP_T : CUBLAS_OP_N));
   set(d.operation, CUBLASLT_MATMUL_DESC_TRANSB,
       static_cast<int32_t>(a_transposed(s) ? CUBLAS_OP_T : CUBLAS_OP_N));
+  set(d.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(epilogue_of(p)));
   if (p.bias) {
-    set(d.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<uint32_t>(CUBLASLT_EPILOGUE_BIAS));
     // Only its alignment counts until it is run.
     set(d.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, reinterpret_cast<const void*>(p.alignment));
   }
@@ -141,7 +157,8 @@ std::string key_of(const BlasProduct& p) {
   const ProductShape& s = p.shape;
   return text_of("product ", plugin::name_of(p.dtype), ' ', p.usual_rows, 'x', s.k, 'x', s.n,
                  a_transposed(s) ? " at" : "", b_transposed(s) ? " bt" : "",
-                 s.rank > 0 ? " stacked" : "", p.bias ? " bias" : "", p.beta != 0 ? " sum" : "",
+                 s.rank > 0 ? " stacked" : "", p.bias ? " bias" : "",
+                 text_of_activation(p.activation), p.beta != 0 ? " sum" : "",
                  p.alignment < 16 ? " unaligned" : "");
 }
 
@@ -255,6 +272,12 @@ Blas::Blas(const ndt_device& device, const BlasProduct& product) : product_(prod
   a_ = d.a;
   b_ = d.b;
   y_ = d.y;
+}
+
+void check_available(const ndt_device& device, const BlasProduct& product) {
+  const int64_t stack = product.shape.rank > 0 ? kUsualStack : 1;
+  Description d = describe(device, product, product.usual_rows, stack);
+  candidates(device, product, d);
 }
 
 void Blas::run(ndt_stream& stream, const void* a, const void* b, const void* c, const void* bias,

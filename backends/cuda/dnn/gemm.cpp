@@ -1,19 +1,17 @@
 // Gemm: y = alpha op(a) op(b) + beta c, c broadcast to y. MatMul: NumPy's products of stacked
 // matrices. Floats by cuBLASLt; integers, and sums without terms, by a plain kernel. Constant right
 // sides are uploaded once for all plans.
-#include <cstring>
 #include <numeric>
 
 #include "backends/cuda/dnn/blas.h"
 #include "backends/cuda/dnn/product_shape.h"
+#include "backends/cuda/dnn/right_side.h"
 #include "backends/cuda/kernel.h"
-#include "backends/cuda/memory.h"
 
 namespace ndtrain::cuda {
 namespace {
 
-constexpr int kRight = 1, kAddend = 2;
-constexpr int64_t kUsualImages = 32;
+constexpr int kAddend = 2;
 constexpr size_t kAlignment = 16;
 
 void check_dtypes(const Node& node) {
@@ -169,15 +167,6 @@ class BlasGemm final : public Kernel {
   int64_t parts_ = 1;
 };
 
-// One copy of the right side for all plans, when it is a constant matrix.
-std::shared_ptr<const Memory> upload_right(const ndt_device& device, const Node& node) {
-  const void* data = node.constant(kRight);
-  if (!data) return nullptr;
-  const auto bytes = static_cast<size_t>(count(node.in(kRight)) * size_of(node.in(kRight).dtype));
-  return packed_weights(device, node.constant_id(kRight), "as it is", bytes,
-                        [&](void* to) { std::memcpy(to, data, bytes); });
-}
-
 std::unique_ptr<Kernel> product_kernel(const ndt_device& device, const Node& node, const Gemm& g,
                                        int64_t rows_of_an_image) {
   const ProductShape& s = g.shape;
@@ -187,10 +176,7 @@ std::unique_ptr<Kernel> product_kernel(const ndt_device& device, const Node& nod
   for (const int64_t extent : {s.m, s.n, s.k, s.products()}) {
     if (extent > INT32_MAX) unsupported("an extent of ", extent, " is beyond 2^31");
   }
-  // Rows of photos meet weights that are constant; a product of two changing sides has as many rows
-  // as it always has, and so has a training step.
-  const bool by_image = node.constant(kRight) && s.rank == 0 && rows_of_an_image > 0;
-  return std::make_unique<BlasGemm>(device, g, by_image ? kUsualImages * rows_of_an_image : s.m,
+  return std::make_unique<BlasGemm>(device, g, usual_rows(node, s, rows_of_an_image),
                                     upload_right(device, node));
 }
 

@@ -12,6 +12,7 @@ set(ndt_cuda_dnn_sources
   backends/cuda/dnn/conv_shape.cpp
   backends/cuda/dnn/descriptor.cpp
   backends/cuda/dnn/engine.cpp
+  backends/cuda/dnn/fused_matmul.cpp
   backends/cuda/dnn/gemm.cpp
   backends/cuda/dnn/graph.cpp
   backends/cuda/dnn/matmul_bytes.cpp
@@ -19,5 +20,6 @@ set(ndt_cuda_dnn_sources
   backends/cuda/dnn/product.cu
   backends/cuda/dnn/product_shape.cpp
   backends/cuda/dnn/relayout.cu
+  backends/cuda/dnn/right_side.cpp
   backends/cuda/dnn/staged.cpp
 )

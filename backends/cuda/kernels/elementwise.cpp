@@ -69,7 +69,7 @@ std::unique_ptr<Kernel> start(const Elementwise& e, const std::vector<int>& from
     e.run(data, out[0], stream.stream);
   });
   for (size_t i = 0; i < from.size(); ++i) {
-    const bool fits = size_of(e.in[i]) == size_of(e.out) && e.whole(static_cast<int>(i));
+    const bool fits = size_of(e.in[i]) == size_of(e.out) && e.walk.whole(static_cast<int>(i));
     if (fits) k->in_place_inputs |= uint64_t{1} << from[i];
   }
   return k;
@@ -116,7 +116,7 @@ class Folding final : public Kernel {
       workspace_bytes = static_cast<size_t>(extent_of(between) * size_of(between.dtype));
     } else {
       for (int i = 0; i < node.inputs(); ++i) {
-        if (steps_[0].what.whole(i)) in_place_inputs |= uint64_t{1} << i;
+        if (steps_[0].what.walk.whole(i)) in_place_inputs |= uint64_t{1} << i;
       }
     }
   }

@@ -1,5 +1,5 @@
 #include "backends/cuda/kernels/elementwise.h"
-#include "backends/cuda/kernels/grid.h"
+#include "backends/cuda/kernels/hot.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -9,12 +9,6 @@ struct Operands {
   ndt_dtype dtype[kMostInputs];
   void* out;
   ndt_dtype out_dtype;
-};
-
-struct Numbers {
-  Function function;
-  int n;
-  double a, b;
 };
 
 template <typename W>
@@ -55,51 +49,6 @@ __global__ void walked(Operands o, Numbers f, Walk walk) {
     }
     store(o.out, o.out_dtype, at.out, value_of(f.function, v[0], v[1], v[2], v[3], f.n, a, b));
   }
-}
-
-template <int kSize>
-NDT_DEVICE void apply(Numbers f, const float (&v)[kMostInputs][kSize], float (&result)[kSize]) {
-  using namespace function;  // NOLINT(google-build-using-namespace): the list is written in them
-  using W = float;
-  const W a = static_cast<W>(f.a), b = static_cast<W>(f.b);
-#define NUMBER(name, expression)
-#define FLOAT(name, expression)
-#define HOT_FLOAT(name, expression) HOT_NUMBER(name, expression)
-#define HOT_NUMBER(name, expression)                                               \
-  case Function::k##name:                                                          \
-    for_each_lane<kSize>([&](int i) {                                              \
-      [[maybe_unused]] const W p = v[0][i], q = v[1][i], r = v[2][i], s = v[3][i]; \
-      result[i] = expression;                                                      \
-    });                                                                            \
-    break;
-  switch (f.function) {
-#include "backends/cuda/kernels/functions.inc"
-    default:
-      break;
-  }
-#undef HOT_NUMBER
-#undef HOT_FLOAT
-#undef FLOAT
-#undef NUMBER
-  (void)a, (void)b;
-}
-
-bool is_hot(Function f) {
-#define NUMBER(name, expression)
-#define FLOAT(name, expression)
-#define HOT_FLOAT(name, expression) HOT_NUMBER(name, expression)
-#define HOT_NUMBER(name, expression) \
-  case Function::k##name:            \
-    return true;
-  switch (f) {
-#include "backends/cuda/kernels/functions.inc"
-    default:
-      return false;
-  }
-#undef HOT_NUMBER
-#undef HOT_FLOAT
-#undef FLOAT
-#undef NUMBER
 }
 
 // Element i of the walk is a whole vector of the output; an operand that does not advance along it
@@ -160,40 +109,6 @@ void run_walked(Class computed, const Operands& o, const Numbers& f, const Walk&
   }
 }
 
-// What is left of a walk of one dim behind its first `done` elements.
-Walk rest_of(const Walk& walk, int64_t done) {
-  Walk rest = walk;
-  rest.count -= done;
-  rest.dims[0].extent = Divisor(rest.count);
-  rest.out_start += done * walk.dims[0].out;
-  for (int k = 0; k < kMostInputs; ++k) rest.in_start[k] += done * walk.dims[0].in[k];
-  return rest;
-}
-
-// In units of `size` elements along the inner dim; false where vectors of it are none of memory.
-bool in_vectors(Walk& walk, int inputs, int size, unsigned& single) {
-  Walk::Dim& inner = walk.dims[walk.rank - 1];
-  const auto starts_at_vector = [&](int64_t step) { return step % size == 0; };
-  if (inner.out != 1 || (walk.rank > 1 && inner.extent.n % size != 0)) return false;
-  if (!starts_at_vector(walk.out_start)) return false;
-  single = 0;
-  for (int k = 0; k < inputs; ++k) {
-    if (inner.in[k] == 0) single |= 1u << k;
-    if (inner.in[k] != 0 && (inner.in[k] != 1 || !starts_at_vector(walk.in_start[k]))) return false;
-  }
-  for (int d = 0; d + 1 < walk.rank; ++d) {
-    if (!starts_at_vector(walk.dims[d].out)) return false;
-    for (int k = 0; k < inputs; ++k) {
-      if (!(single >> k & 1) && !starts_at_vector(walk.dims[d].in[k])) return false;
-    }
-  }
-  inner.extent = Divisor(std::max<int64_t>(inner.extent.n / size, 1));
-  inner.out = size;
-  for (int k = 0; k < inputs; ++k) inner.in[k] *= size;
-  walk.count /= size;
-  return walk.count > 0;
-}
-
 template <typename T>
 bool run_vectors(const Operands& o, const Numbers& f, const Walk& walk, cudaStream_t stream) {
   Walk by_vector = walk;
@@ -248,13 +163,6 @@ bool run_cast(const Elementwise& e, const Operands& o, cudaStream_t stream) {
 }
 
 }  // namespace
-
-bool Elementwise::whole(int k) const {
-  for (int d = 0; d < walk.rank; ++d) {
-    if (walk.dims[d].extent.n > 1 && walk.dims[d].in[k] != walk.dims[d].out) return false;
-  }
-  return walk.in_start[k] == walk.out_start;
-}
 
 void Elementwise::run(const void* const* data, void* to, cudaStream_t stream) const {
   Operands o{};

@@ -14,11 +14,8 @@ struct Elementwise {
   Walk walk;
   ndt_dtype in[kMostInputs] = {}, out = NDT_F32;
 
-  // No input may lie over the output, but those that whole() names.
+  // No input may lie over the output, but those that walk.whole() names.
   void run(const void* const* data, void* to, cudaStream_t stream) const;
-
-  // Operand k has the output's elements where the output has them.
-  bool whole(int k) const;
 };
 
 }  // namespace ndtrain::cuda

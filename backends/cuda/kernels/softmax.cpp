@@ -43,7 +43,7 @@ std::unique_ptr<Kernel> prepare_cross_entropy(ndt_device&, const Node& node) {
   const CrossEntropy c = cross_entropy_of(node, 0);
   auto k = kernel([c](ndt_stream& stream, const void* const* in, void* const* out, void* work) {
     c.loss(in[0], static_cast<const int64_t*>(in[1]), static_cast<const float*>(in[2]), work,
-           out[0], stream.stream);
+           out[0], stream.fault, stream.stream);
   });
   k->workspace_bytes = c.workspace();
   return k;
@@ -53,7 +53,7 @@ std::unique_ptr<Kernel> prepare_cross_entropy_grad(ndt_device&, const Node& node
   const CrossEntropy c = cross_entropy_of(node, 1);
   return kernel([c](ndt_stream& stream, const void* const* in, void* const* out, void*) {
     c.gradient(in[0], in[1], static_cast<const int64_t*>(in[2]), static_cast<const float*>(in[3]),
-               out[0], stream.stream);
+               out[0], stream.fault, stream.stream);
   });
 }
 

@@ -37,6 +37,22 @@ __global__ void softmax_rows(Softmax kind, Lines lines, const T* a, const T* b, 
 
 NDT_DEVICE bool is_class(int64_t label, int64_t classes) { return label >= 0 && label < classes; }
 
+// One block: the first row that counts and whose label is none of the classes.
+__global__ void check_labels(CrossEntropy c, const int64_t* labels, const float* weights,
+                             Fault* fault) {
+  __shared__ int64_t shared[kWarps];
+  int64_t first = c.rows;
+  for (int64_t r = threadIdx.x; r < c.rows && first == c.rows; r += kBlockThreads) {
+    if (weights[r] != 0 && !is_class(labels[r], c.classes)) first = r;
+  }
+  first = fold_block(first, [](int64_t a, int64_t b) { return a < b ? a : b; }, shared);
+  if (threadIdx.x != 0 || first == c.rows || fault->is_set) return;
+  fault->label = labels[first];
+  fault->row = first;
+  fault->classes = c.classes;
+  fault->is_set = 1;
+}
+
 template <typename T>
 __global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels,
                                const float* weights, Wide<T>* losses) {
@@ -113,7 +129,8 @@ void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const
 }
 
 void CrossEntropy::loss(const void* x, const int64_t* labels, const float* weights, void* losses,
-                        void* loss, cudaStream_t stream) const {
+                        void* loss, Fault* fault, cudaStream_t stream) const {
+  launch(check_labels, Extent{1, kBlockThreads}, stream, *this, labels, weights, fault);
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
     auto* of_rows = static_cast<Wide<T>*>(losses);
@@ -125,8 +142,10 @@ void CrossEntropy::loss(const void* x, const int64_t* labels, const float* weigh
 }
 
 void CrossEntropy::gradient(const void* dloss, const void* x, const int64_t* labels,
-                            const float* weights, void* dx, cudaStream_t stream) const {
+                            const float* weights, void* dx, Fault* fault,
+                            cudaStream_t stream) const {
   if (rows == 0) return;
+  launch(check_labels, Extent{1, kBlockThreads}, stream, *this, labels, weights, fault);
   for_float(t, [&](auto type) {
     using T = typename decltype(type)::Type;
     launch(gradients_of_rows<T>, rows_extent(rows, classes), stream, *this,

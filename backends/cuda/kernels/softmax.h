@@ -2,6 +2,7 @@
 // where they are long. Which one depends on the row's length alone.
 #pragma once
 
+#include "backends/cuda/fault.h"
 #include "backends/cuda/kernels/number.h"
 
 namespace ndtrain::cuda {
@@ -23,11 +24,12 @@ struct CrossEntropy {
   ndt_dtype t = NDT_F32;
 
   size_t workspace() const { return static_cast<size_t>(rows) * sizeof(double); }
-  // A row of weight 0 is not looked at. A row whose label is none of the classes gives NaN.
+  // A row of weight 0 is not looked at. A row whose label is none of the classes gives NaN and goes
+  // into `fault`.
   void loss(const void* x, const int64_t* labels, const float* weights, void* losses, void* loss,
-            cudaStream_t stream) const;
+            Fault* fault, cudaStream_t stream) const;
   void gradient(const void* dloss, const void* x, const int64_t* labels, const float* weights,
-                void* dx, cudaStream_t stream) const;
+                void* dx, Fault* fault, cudaStream_t stream) const;
 };
 
 }  // namespace ndtrain::cuda

@@ -2,6 +2,8 @@
 set(ndt_cuda_kernel_sources
   backends/cuda/kernels/batch_norm.cpp
   backends/cuda/kernels/batch_norm.cu
+  backends/cuda/kernels/chain.cpp
+  backends/cuda/kernels/chain.cu
   backends/cuda/kernels/copy.cpp
   backends/cuda/kernels/copy.cu
   backends/cuda/kernels/elementwise.cpp

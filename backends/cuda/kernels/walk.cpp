@@ -28,6 +28,13 @@ Divisor::Divisor(int64_t by) : n(by) {
   multiplier = static_cast<uint32_t>((rest << 32) / static_cast<uint64_t>(by) + 1);
 }
 
+bool Walk::whole(int k) const {
+  for (int d = 0; d < rank; ++d) {
+    if (dims[d].extent.n > 1 && dims[d].in[k] != dims[d].out) return false;
+  }
+  return in_start[k] == out_start;
+}
+
 Walk walk(std::vector<Steps> dims) {
   Walk w;
   for (const Steps& s : dims) w.count *= s.n;
@@ -82,6 +89,38 @@ Walk walk(const ndt_tensor_type& out, const std::vector<ndt_tensor_type>& in) {
     for (size_t d = 0; d < dims.size(); ++d) dims[d].in[k] = steps[d];
   }
   return walk(std::move(dims));
+}
+
+Walk rest_of(const Walk& walk, int64_t done) {
+  Walk rest = walk;
+  rest.count -= done;
+  rest.dims[0].extent = Divisor(rest.count);
+  rest.out_start += done * walk.dims[0].out;
+  for (int k = 0; k < kMostInputs; ++k) rest.in_start[k] += done * walk.dims[0].in[k];
+  return rest;
+}
+
+bool in_vectors(Walk& walk, int inputs, int size, unsigned& single) {
+  Walk::Dim& inner = walk.dims[walk.rank - 1];
+  const auto starts_at_vector = [&](int64_t step) { return step % size == 0; };
+  if (inner.out != 1 || (walk.rank > 1 && inner.extent.n % size != 0)) return false;
+  if (!starts_at_vector(walk.out_start)) return false;
+  single = 0;
+  for (int k = 0; k < inputs; ++k) {
+    if (inner.in[k] == 0) single |= 1u << k;
+    if (inner.in[k] != 0 && (inner.in[k] != 1 || !starts_at_vector(walk.in_start[k]))) return false;
+  }
+  for (int d = 0; d + 1 < walk.rank; ++d) {
+    if (!starts_at_vector(walk.dims[d].out)) return false;
+    for (int k = 0; k < inputs; ++k) {
+      if (!(single >> k & 1) && !starts_at_vector(walk.dims[d].in[k])) return false;
+    }
+  }
+  inner.extent = Divisor(std::max<int64_t>(inner.extent.n / size, 1));
+  inner.out = size;
+  for (int k = 0; k < inputs; ++k) inner.in[k] *= size;
+  walk.count /= size;
+  return walk.count > 0;
 }
 
 }  // namespace ndtrain::cuda

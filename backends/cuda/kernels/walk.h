@@ -41,6 +41,8 @@ struct Walk {
   int64_t out_start = 0, in_start[kMostInputs] = {};
 
   const Dim& inner() const { return dims[rank - 1]; }
+  // Input k has the output's elements where the output has them.
+  bool whole(int k) const;
 };
 
 // Where element i of a walk lies.
@@ -68,6 +70,14 @@ struct Steps {
   int64_t n, out, in[kMostInputs];
 };
 Walk walk(std::vector<Steps> dims);
+
+// What is left of a walk of one dim behind its first `done` elements.
+Walk rest_of(const Walk& walk, int64_t done);
+
+// In units of `size` elements along the inner dim; false where vectors of it are none of memory. An
+// operand that does not advance along it (bit of `single`) is one number for all of a vector. What
+// does not fill a vector at the end of a walk of one dim is left out.
+bool in_vectors(Walk& walk, int inputs, int size, unsigned& single);
 
 // Over the elements of `out`, to which every one of `in` broadcasts. Throws: it does not, or a
 // layout of blocks.

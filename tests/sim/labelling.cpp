@@ -64,7 +64,6 @@ class Labelling final : public JobWork {
   }
   RowSink& sink() override { return *sink_; }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override {
-    watch_.stage = Stage::kLabelling;
     work_->manifest(manifest, stores);
   }
   bool run(uint32_t run) override { return work_->run(run); }

@@ -22,7 +22,7 @@ enum class Stage {
   kFirstRun,    // of run 1, nothing is trained
   kSecondRun,   // of run 2, run 1 is trained
   kPublishing,  // nothing is left to train
-  kLabelling,   // rows of a relabelling come in
+  kLabelling,   // the relabelling has begun
   kDone,
   kStages
 };

@@ -114,6 +114,7 @@ class WatchedWork final : public JobWork {
 std::unique_ptr<JobWork> WatchedWorks::make(uint64_t job, const JobSpec& spec,
                                             const std::string& directory, Progress& progress) {
   if (spec.kind == JobKind::kRelabel) {
+    watch_.stage = Stage::kLabelling;
     if (!memory_.database) {
       memory_.database = make_database();
       watch_.next_job();

@@ -108,8 +108,11 @@ void check_labels(LabelDb& db, const Collection& photos, size_t lost, bool whole
       all.insert(p.digest);
     }
   }
-  for (const Digest& photo : all) {
-    const int64_t id = db.photos_with({&photo, 1}).or_throw()[0];
+  const std::vector<Digest> wanted(all.begin(), all.end());
+  const std::vector<int64_t> ids = db.photos_with(wanted).or_throw();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Digest& photo = wanted[i];
+    const int64_t id = ids[i];
     const std::vector<LabelRow> labels =
         id == 0 ? std::vector<LabelRow>() : db.history(task, id).or_throw();
     const std::string name = "photo " + to_hex(photo).substr(0, 12);

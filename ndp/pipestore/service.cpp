@@ -133,6 +133,7 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
   if (m.has_job()) {
     log::info("job {} begins", m.job().job());
     jobs_[m.job().job()] = Job{.ask = m.job(), .serial = ++serials_};
+    list(m.job().job());
     advance();
   } else if (m.has_model_part()) {
     if (models_.part(m.model_part())) return;
@@ -204,8 +205,15 @@ void PipeStoreService::advance() {
   for (const auto& [id, job] : jobs_) ids.push_back(id);
   for (const uint64_t id : ids) {  // any of which may be refused meanwhile
     const auto job = jobs_.find(id);
-    if (job == jobs_.end() || job->second.preparing || job->second.work) continue;
-    if (models_.fetch(models_of(job->second.ask))) prepare(id);
+    if (job == jobs_.end() || job->second.opening || job->second.work) continue;
+    const bool here = models_.fetch(models_of(job->second.ask));
+    if (!here || !job->second.inventory) continue;
+    if (listed_ == job->second.serial) {
+      open(id);
+    } else {  // the maker has another job's list
+      job->second.inventory.reset();
+      list(id);
+    }
   }
   if (coming_ && models_.fetch(models_of(*coming_))) swap_in();
 }
@@ -214,7 +222,7 @@ void PipeStoreService::model_failed(const std::string& reason) {
   if (coming_) retry_at_ = now() + kRetry;
   std::vector<uint64_t> waiting;
   for (const auto& [id, job] : jobs_) {
-    if (!job.work && !job.preparing) waiting.push_back(id);
+    if (!job.work && !job.opening) waiting.push_back(id);
   }
   for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + reason);
 }

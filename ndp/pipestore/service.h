@@ -79,17 +79,16 @@ class PipeStoreService {
  private:
   struct Job {
     wire::Job ask;
-    uint64_t serial = 0;  // tasks of another are stale
-    bool preparing = false;
-    std::shared_ptr<const StoreInventory> inventory;
+    uint64_t serial = 0;                              // tasks of another are stale
+    std::shared_ptr<const StoreInventory> inventory;  // once its photos are listed
+    bool opening = false;
     std::unique_ptr<RowWork> work;
     size_t tasks = 0;                                          // on the lane
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
     std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
     std::map<uint32_t, double> joules;  // by run
   };
-  struct Prepared {
-    std::shared_ptr<const StoreInventory> inventory;
+  struct Opened {
     RowWork::RowSize row;
     wire::Inventory about;  // what the job asks besides photos; in the first message
   };
@@ -111,10 +110,13 @@ class PipeStoreService {
   static std::vector<Digest> models_of(const VersionInForce& version);
   void model_failed(const std::string& reason);
 
-  void prepare(uint64_t id);
-  void prepared(uint64_t id, const Result<Prepared>& result);
-  Result<Prepared> open(const wire::Job& ask, const std::string& extractor,
-                        const std::string& head);  // on the lane
+  // The photos are listed while the models come; then the job is opened.
+  void list(uint64_t id);
+  void listed(uint64_t id, Result<StoreInventory> result);
+  void open(uint64_t id);
+  void opened(uint64_t id, const Result<Opened>& result);
+  Result<Opened> open(const wire::Job& ask, const std::string& extractor,
+                      const std::string& head);  // on the lane
   void send_inventory(const Job& job, wire::Inventory about);
   void pump(uint64_t id);
   void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
@@ -134,7 +136,8 @@ class PipeStoreService {
   LinkId link_id_ = 0;
   uint64_t serials_ = 0;
   std::map<uint64_t, Job> jobs_;  // of this session
-  uint64_t opened_ = 0;           // the job that the maker has open
+  uint64_t opened_ = 0;           // the job that the maker has open, or lists the photos of
+  uint64_t listed_ = 0;           // the serial of the last that it was asked to list them for
   ModelFetch models_;
   VersionInForce in_force_;
   std::optional<VersionInForce> coming_;

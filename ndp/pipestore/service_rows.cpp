@@ -12,55 +12,74 @@ namespace {
 
 constexpr size_t kInventoryBytes = size_t{1} << 20;  // of one message, about
 
+// What `f` gives on a lane; what it throws as a Status, but for an fsync, which ends the process.
+template <typename F>
+auto tried(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const FsyncFailed&) {
+    throw;
+  } catch (const std::exception& e) {
+    return Status(Code::kIo, e.what());
+  }
+}
+
 }  // namespace
 
-void PipeStoreService::prepare(uint64_t id) {
-  Job& job = jobs_.at(id);
-  job.preparing = true;
+void PipeStoreService::list(uint64_t id) {
   opened_ = id;  // from its place on the lane on
+  listed_ = jobs_.at(id).serial;
+  setting_.lanes.start(0, [this, id, serial = listed_]() -> Continuation {
+    Result<StoreInventory> result = tried([&] { return setting_.maker.scan(); });
+    return [this, id, serial, result = std::move(result)] {
+      if (is_current(id, serial)) listed(id, result);
+    };
+  });
+}
+
+void PipeStoreService::listed(uint64_t id, Result<StoreInventory> result) {
+  if (!result.ok()) return refuse(id, result.status().message());
+  jobs_.at(id).inventory = std::make_shared<StoreInventory>(std::move(*result));
+  advance();
+}
+
+void PipeStoreService::open(uint64_t id) {
+  Job& job = jobs_.at(id);
+  job.opening = true;
+  opened_ = id;
   const std::vector<Digest> models = models_of(job.ask);
   std::string paths[2];
   for (size_t i = 0; i < models.size(); ++i) paths[i] = shelf_.path(models[i]);
   setting_.lanes.start(0,
                        [this, id, serial = job.serial, ask = job.ask, extractor = paths[0],
                         head = paths[1]]() -> Continuation {
-                         Result<Prepared> result = Status(Code::kIo, "nothing was tried");
-                         try {
-                           result = open(ask, extractor, head);
-                         } catch (const FsyncFailed&) {
-                           throw;
-                         } catch (const std::exception& e) {
-                           result = Status(Code::kIo, e.what());
-                         }
+                         Result<Opened> result = tried([&] { return open(ask, extractor, head); });
                          return [this, id, serial, result = std::move(result)] {
-                           if (is_current(id, serial)) prepared(id, result);
+                           if (is_current(id, serial)) opened(id, result);
                          };
                        });
 }
 
-Result<PipeStoreService::Prepared> PipeStoreService::open(const wire::Job& ask,
-                                                          const std::string& extractor,
-                                                          const std::string& head) {
-  Result<StoreInventory> inventory = setting_.maker.scan();
-  if (!inventory.ok()) return inventory.status();
+Result<PipeStoreService::Opened> PipeStoreService::open(const wire::Job& ask,
+                                                        const std::string& extractor,
+                                                        const std::string& head) {
   const Result<RowWork::RowSize> row = setting_.maker.open(ask, extractor, head);
   if (!row.ok()) return row.status();
-  Prepared prepared{std::make_shared<StoreInventory>(std::move(*inventory)), *row, {}};
-  if (ask.with_gain()) prepared.about.set_bf16_gain(setting_.maker.bf16_gain());
-  if (ask.sample().empty()) return prepared;
+  Opened opened{*row, {}};
+  if (ask.with_gain()) opened.about.set_bf16_gain(setting_.maker.bf16_gain());
+  if (ask.sample().empty()) return opened;
   const std::vector<std::string> photos(ask.sample().begin(), ask.sample().end());
   Result<std::string> sample = setting_.maker.sample(photos);
   if (!sample.ok()) return sample.status();
-  prepared.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
-  prepared.about.set_sample(std::move(*sample));
-  return prepared;
+  opened.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
+  opened.about.set_sample(std::move(*sample));
+  return opened;
 }
 
-void PipeStoreService::prepared(uint64_t id, const Result<Prepared>& result) {
+void PipeStoreService::opened(uint64_t id, const Result<Opened>& result) {
   if (!result.ok()) return refuse(id, result.status().message());
   Job& job = jobs_.at(id);
-  job.preparing = false;
-  job.inventory = result->inventory;
+  job.opening = false;
   job.work =
       std::make_unique<RowWork>(id, job.inventory->photos.size(), result->row, session_.window());
   send_inventory(job, result->about);
@@ -117,14 +136,8 @@ void PipeStoreService::pump(uint64_t id) {
     setting_.lanes.start(0,
                          [this, id, serial = job.serial, batch = std::move(*batch),
                           places = std::move(places)]() -> Continuation {
-                           Result<RowMaker::Made> result = Status(Code::kIo, "nothing was tried");
-                           try {
-                             result = setting_.maker.make(places);
-                           } catch (const FsyncFailed&) {
-                             throw;
-                           } catch (const std::exception& e) {
-                             result = Status(Code::kIo, e.what());
-                           }
+                           Result<RowMaker::Made> result =
+                               tried([&] { return setting_.maker.make(places); });
                            return [this, id, serial, batch, result = std::move(result)] {
                              if (is_current(id, serial)) made(id, batch, result);
                            };

@@ -4,6 +4,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/memory_fs.h"
+#include "ndp/wire/digests.h"
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 #include "tests/support/waiting_lanes.h"
@@ -248,6 +249,55 @@ TEST(PipeStoreService, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   service.tick();
   EXPECT_EQ(service.in_force().version, 3U);
   EXPECT_TRUE(store.sent.back().has_in_force());
+}
+
+// The first of a job's requests for its model asks for it whole.
+TEST(PipeStoreService, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
+  struct Photos final : RowMaker {
+    uint64_t photos() const override { return 1; }
+    Result<StoreInventory> scan() override {
+      calls += "scan ";
+      return StoreInventory{{StorePhoto{.path = "x.jpg"}}, 0};
+    }
+    Result<RowWork::RowSize> open(const wire::Job& job, const std::string&,
+                                  const std::string&) override {
+      calls += "open" + std::to_string(job.job()) + " ";
+      return RowWork::RowSize{1};
+    }
+    Result<Made> make(std::span<const size_t>) override { return Made(); }
+    std::string calls;
+  } maker;
+  WelcomedStore store(maker);
+  const std::string bytes = "an extractor";
+  const Digest model = sha256(bytes);
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_job()->set_job(7);
+  m.mutable_job()->set_extractor(bytes_of(model));
+  store.sent.clear();
+  store.service.handle({store.link, m});
+  ASSERT_EQ(store.sent.size(), 1U);
+  EXPECT_TRUE(store.sent[0].has_model_wanted());
+  store.lanes.run();
+  EXPECT_EQ(maker.calls, "scan ");
+  EXPECT_EQ(store.sent.size(), 1U) << "without a model there is nothing to say";
+
+  // Another job lists them too, and the first one's places would be those of its list.
+  wire::ToStore other;
+  other.set_term(1);
+  other.mutable_job()->set_job(8);
+  other.mutable_job()->set_extractor(bytes_of(sha256("another")));
+  store.service.handle({store.link, other});
+  store.lanes.run();
+  m.mutable_model_part()->set_sha256(bytes_of(model));
+  m.mutable_model_part()->set_total(bytes.size());
+  m.mutable_model_part()->set_bytes(bytes);
+  m.mutable_model_part()->set_checksum(xxh3(bytes.data(), bytes.size()));
+  store.service.handle({store.link, m});
+  store.lanes.run();
+  EXPECT_EQ(maker.calls, "scan scan scan open7 ");
+  EXPECT_TRUE(store.sent.back().has_inventory());
+  EXPECT_EQ(store.sent.back().inventory().job(), 7U);
 }
 
 TEST_F(StoreUploads, TheTunersTokensAreTakenWholeOrNotAtAll) {

@@ -21,6 +21,8 @@ enum class Bug {
   kSplitByLife,           // the split follows from when the Tuner was started
   kAnswersUnmarked,       // a store does not say which asking of a job it answers
   kDeadlinesByWallClock,  // which people and time servers set
+  kKnownTunerForgotten,   // a store that starts again knows no Tuner
+  kVersionByLife,         // labels are under a version that follows from the Tuner's life
   kDeltaUnverified,       // a store takes what a delta makes, of whatever base
 };
 

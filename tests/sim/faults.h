@@ -35,6 +35,7 @@ enum class Fault {
   kStoreClock,
   kTunerSleep,  // suspended, for minutes perhaps
   kStoreSleep,
+  kOldTuner,  // answers a store: one of an earlier term
   kFaults
 };
 

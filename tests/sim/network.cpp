@@ -75,11 +75,12 @@ std::unique_ptr<LinkClient> Network::dial(size_t store, LinkId id) {
 }
 
 bool Network::reachable(const Link& link) const {
-  return ends_.tuner->up() && timeline_.now() >= parted_until_[link.store];
+  return (link.old || ends_.tuner->up()) && timeline_.now() >= parted_until_[link.store];
 }
 
 void Network::reach(const LinkPtr& link) {
   if (!link->client_open) return;
+  if (timeline_.now() < old_until_[link->store]) link->old = make_old_tuner(link->store);
   if (!reachable(*link)) {
     return link->down->put(a_moment(), [this, link] { tell_store(link, LinkClosed{"no answer"}); });
   }
@@ -92,9 +93,31 @@ void Network::reach(const LinkPtr& link) {
 
 void Network::tell_tuner(const LinkPtr& link,
                          std::variant<LinkOpened, wire::FromStore, LinkClosed> what) {
+  if (link->old) {
+    if (std::holds_alternative<LinkClosed>(what)) link->server_open = false;
+    if (const auto* m = std::get_if<wire::FromStore>(&what)) tell_old_tuner(link, *m);
+    return;
+  }
   if (!link->server_open || !ends_.tuner->up() || link->tuner_life != tuner_life_) return;
   if (std::holds_alternative<LinkClosed>(what)) link->server_open = false;
   ends_.to_tuner({link->server, std::move(what)});
+}
+
+// A store that has seen a later term says who it is, and nothing else.
+void Network::tell_old_tuner(const LinkPtr& link, const wire::FromStore& message) {
+  if (!link->server_open) return;
+  if (!message.has_hello()) {
+    watch_.violation("store " + Collection::name_of(link->store) + " follows an old Tuner");
+  }
+  for (wire::ToStore& m : link->old->answer(timeline_.now(), message)) {
+    link->down->put(a_moment(), [this, link, m = std::move(m)] { tell_store(link, m); });
+  }
+}
+
+std::shared_ptr<OldTuner> Network::make_old_tuner(size_t store) {
+  const auto& [id, term] = known_[store];
+  const TunerIdentity me{id, 1 + rng_.next_below(term - 1)};
+  return std::make_shared<OldTuner>(me, rng_.next_below(2) == 0, timeline_.now());
 }
 
 void Network::tell_store(const LinkPtr& link,
@@ -112,6 +135,9 @@ void Network::from_store(const LinkPtr& link, wire::FromStore message) {
   if (!link->client_open || !ends_.stores[link->store]->alive()) return;
   if (bug_ == Bug::kAnswersUnmarked) message.clear_answers();
   remember(up_[link->store], message);
+  if (message.has_hello() && message.hello().newest_term() > known_[link->store].term) {
+    known_[link->store] = {message.hello().tuner(), message.hello().newest_term()};
+  }
   watch_.failures += message.has_model_wanted() && !message.model_wanted().failure().empty();
   if (message.has_rows()) {
     wire::Rows& rows = *message.mutable_rows();
@@ -188,7 +214,7 @@ void Network::tuner_died() {
     if (!down_[s].empty()) old_down_[s] = std::exchange(down_[s], {});
   }
   for (const LinkPtr& link : links_) {
-    if (!link->server_open) continue;
+    if (!link->server_open || link->old) continue;
     link->server_open = false;
     cut(link, false, rng_.next_below(2) == 0);
   }
@@ -204,7 +230,8 @@ void Network::store_died(size_t store) {
 
 Network::LinkPtr Network::open_link(size_t store) const {
   for (const LinkPtr& link : links_) {
-    if (link->store == store && link->client_open && link->server_open && link->greeted) {
+    if (link->store == store && !link->old && link->client_open && link->server_open &&
+        link->greeted) {
       return link;
     }
   }
@@ -235,6 +262,13 @@ void Network::part(size_t store, Time until) {
     link->up->hold(until);
     link->down->hold(until);
   }
+}
+
+bool Network::old_tuner(size_t store, Time until) {
+  if (known_[store].term < 2) return false;
+  old_until_[store] = until;
+  break_link(store);  // if there is one; it dials again
+  return true;
 }
 
 bool Network::corrupt_next_rows(size_t store) { return !std::exchange(corrupt_[store], true); }

@@ -13,6 +13,7 @@
 #include "tests/sim/bugs.h"
 #include "tests/sim/collection.h"
 #include "tests/sim/machine.h"
+#include "tests/sim/old_tuner.h"
 #include "tests/sim/pipe.h"
 #include "tests/sim/watch.h"
 
@@ -46,6 +47,8 @@ class Network {
   bool corrupt_next_rows(size_t store);
   // A message of an earlier term comes once more.
   bool replay(size_t store);
+  // Until then the store reaches a Tuner of an earlier term than it has seen.
+  bool old_tuner(size_t store, Time until);
 
  private:
   struct Link {
@@ -54,6 +57,7 @@ class Network {
     uint64_t store_life = 0, tuner_life = 0;
     bool client_open = true, server_open = false, greeted = false;
     std::shared_ptr<Pipe> up, down;
+    std::shared_ptr<OldTuner> old;  // that it leads to
   };
   using LinkPtr = std::shared_ptr<Link>;
   class Client;
@@ -73,6 +77,8 @@ class Network {
   void hang_up(const LinkPtr& link, bool graceful);
   void tell_tuner(const LinkPtr& link, std::variant<LinkOpened, wire::FromStore, LinkClosed> what);
   void tell_store(const LinkPtr& link, std::variant<LinkOpened, wire::ToStore, LinkClosed> what);
+  void tell_old_tuner(const LinkPtr& link, const wire::FromStore& message);
+  std::shared_ptr<OldTuner> make_old_tuner(size_t store);
   bool reachable(const Link& link) const;
   void cut(const LinkPtr& link, bool tell_tuner_too, bool tell_store_too);
 
@@ -84,7 +90,8 @@ class Network {
   LinkId ids_ = 0;
   uint64_t tuner_life_ = 0, newest_term_ = 0;
   std::vector<LinkPtr> links_;
-  std::array<Time, Collection::kStores> parted_until_ = {};
+  std::array<Time, Collection::kStores> parted_until_ = {}, old_until_ = {};
+  std::array<TunerIdentity, Collection::kStores> known_;  // as stores have said
   std::array<bool, Collection::kStores> corrupt_ = {};
   // The last messages of this term, and of the one before.
   std::array<std::deque<wire::FromStore>, Collection::kStores> up_, old_up_;

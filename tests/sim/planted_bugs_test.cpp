@@ -24,23 +24,25 @@ TEST_P(PlantedBug, IsFound) {
   FAIL() << "not found in " << kSeeds << " seeds";
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulator, PlantedBug,
-                         ::testing::Values(std::pair("AckBeforeDurable", Bug::kAckBeforeDurable),
-                                           std::pair("NoFileSync", Bug::kNoFileSync),
-                                           std::pair("NoDirectorySync", Bug::kNoDirectorySync),
-                                           std::pair("StaleTermAccepted", Bug::kStaleTermAccepted),
-                                           std::pair("RepeatsKept", Bug::kRepeatsKept),
-                                           std::pair("FullDiskIgnored", Bug::kFullDiskIgnored),
-                                           std::pair("NeighboursShifted", Bug::kNeighboursShifted),
-                                           std::pair("ChecksumIgnored", Bug::kChecksumIgnored),
-                                           std::pair("ReceivedIsDurable", Bug::kReceivedIsDurable),
-                                           std::pair("MessageLost", Bug::kMessageLost),
-                                           std::pair("TermForgotten", Bug::kTermForgotten),
-                                           std::pair("SplitByLife", Bug::kSplitByLife),
-                                           std::pair("AnswersUnmarked", Bug::kAnswersUnmarked),
-                                           std::pair("DeadlinesByWallClock",
-                                                     Bug::kDeadlinesByWallClock)),
-                         [](const auto& test) { return test.param.first; });
+INSTANTIATE_TEST_SUITE_P(
+    Simulator, PlantedBug,
+    ::testing::Values(std::pair("AckBeforeDurable", Bug::kAckBeforeDurable),
+                      std::pair("NoFileSync", Bug::kNoFileSync),
+                      std::pair("NoDirectorySync", Bug::kNoDirectorySync),
+                      std::pair("StaleTermAccepted", Bug::kStaleTermAccepted),
+                      std::pair("RepeatsKept", Bug::kRepeatsKept),
+                      std::pair("FullDiskIgnored", Bug::kFullDiskIgnored),
+                      std::pair("NeighboursShifted", Bug::kNeighboursShifted),
+                      std::pair("ChecksumIgnored", Bug::kChecksumIgnored),
+                      std::pair("ReceivedIsDurable", Bug::kReceivedIsDurable),
+                      std::pair("MessageLost", Bug::kMessageLost),
+                      std::pair("TermForgotten", Bug::kTermForgotten),
+                      std::pair("SplitByLife", Bug::kSplitByLife),
+                      std::pair("AnswersUnmarked", Bug::kAnswersUnmarked),
+                      std::pair("DeadlinesByWallClock", Bug::kDeadlinesByWallClock),
+                      std::pair("KnownTunerForgotten", Bug::kKnownTunerForgotten),
+                      std::pair("VersionByLife", Bug::kVersionByLife)),
+    [](const auto& test) { return test.param.first; });
 
 }  // namespace
 }  // namespace ndtrain

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "framework/core/publish.h"
+#include "tests/sim/labelling.h"
 #include "tuner/spool.h"
 
 namespace ndtrain::sim {
@@ -14,7 +15,18 @@ namespace {
 constexpr double kStoreTimeout = 600;
 constexpr Time kTooLong = std::chrono::hours(6);  // after that a job hangs
 
-JobSpec spec_of(const Digest& model, bool allow_missing) {
+constexpr uint64_t kFinetuning = 1, kRelabelling = 2;  // jobs
+
+JobSpec relabelling(bool without_one, bool allow_missing) {
+  JobSpec spec;
+  spec.kind = JobKind::kRelabel;
+  spec.stores = Collection::kStores - without_one;
+  spec.store_timeout = kStoreTimeout;
+  spec.allow_missing = allow_missing;
+  return spec;
+}
+
+JobSpec finetuning(const Digest& model, bool allow_missing) {
   JobSpec spec;
   spec.model = to_hex(model);
   spec.stores = Collection::kStores;
@@ -34,6 +46,7 @@ JobSpec spec_of(const Digest& model, bool allow_missing) {
 Simulation::Simulation(uint64_t seed, int faults, Bug bug)
     : seed_(seed),
       faults_(faults),
+      disturbed_(faults > 0),
       bug_(bug),
       rng_(seed, "simulation"),
       upload_rng_(seed, "uploads"),
@@ -82,10 +95,14 @@ Ending Simulation::run() {
   }
   if (tuner_->up()) {
     for (const auto& [id, job] : tuner_->service().jobs()) {
-      ending.done = job.state == JobState::kDone;
+      const bool done = job.state == JobState::kDone;
+      (id == kFinetuning ? ending.done : ending.labelled) = done;
       for (const std::string& line : tuner_->service().log(id))
         story_.push_back("         | " + line);
     }
+  }
+  if (ending.labelled) {
+    check_labels(*tuner_->labels(), collection_, lost_, !allow_missing_, watch_);
   }
   if (ending.done) check_result(ending);
   if (ending.done) check_uploads();
@@ -101,14 +118,20 @@ bool Simulation::over() {
   if (!watch_.violations().empty() || timeline_.now() >= kTooLong) return true;
   if (!tuner_->failures().empty()) return true;
   if (faults_ > 0 || timeline_.now() < healed_ || !tuner_->up()) return false;
-  const auto& jobs = tuner_->service().jobs();
-  if (jobs.empty()) return false;
-  const JobRecord& job = jobs.begin()->second;
-  if (job.state == JobState::kFailed) return given_up_;
-  if (job.state == JobState::kDone) return everybody_well() && uploads_heard() && deletions_heard();
+  const JobRecord* job = last_job();
+  if (!job) return false;
+  if (job->state == JobState::kFailed) return given_up_;
+  if (job->state == JobState::kDone && job->id == kRelabelling) {
+    return everybody_well() && uploads_heard() && deletions_heard();
+  }
   // Without a manifest there is no job to fail: it waits for the third store.
   return lost_ < Collection::kStores && timeline_.now() > healed_ + seconds(3 * kStoreTimeout) &&
-         !tuner_->disk().exists("state/jobs/1/manifest.cbor");
+         !tuner_->disk().exists(fmt::format("state/jobs/{}/manifest.cbor", job->id));
+}
+
+const JobRecord* Simulation::last_job() const {
+  const auto& jobs = tuner_->service().jobs();
+  return jobs.empty() ? nullptr : &jobs.rbegin()->second;
 }
 
 // Every store that is left has put the new version in force.
@@ -206,11 +229,18 @@ void Simulation::look_at_stores() {
 
 void Simulation::look_at_jobs() {
   TunerService& service = tuner_->service();
-  if (service.jobs().empty()) {
-    service.submit(spec_of(tuner_->model(), allow_missing_));
+  if (!last_job()) {
+    service.submit(finetuning(tuner_->model(), allow_missing_));
     return;
   }
-  const JobRecord job = service.jobs().begin()->second;
+  const JobRecord job = *last_job();
+  if (job.state == JobState::kDone && job.id == kFinetuning) {
+    service.submit(relabelling(lost_ < Collection::kStores, allow_missing_));
+    if (disturbed_ && std::exchange(faults_, faults_ + kLateFaults) == 0) {
+      timeline_.after(seconds(3 * rng_.next_uniform()), [this] { strike(); });
+    }
+    return;
+  }
   if (job.state == JobState::kPaused && timeline_.now() >= paused_until_) service.resume(job.id);
   if (job.state != JobState::kFailed || given_up_ || timeline_.now() < healed_) return;
   tell("the job has failed: " + job.message);

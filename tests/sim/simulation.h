@@ -1,4 +1,5 @@
-// One job of a Tuner and three PipeStores, with ten faults, all from one seed.
+// A fine-tuning and then a relabelling of a Tuner and three PipeStores, with ten faults and three
+// more when the second begins, all from one seed.
 #pragma once
 
 #include <functional>
@@ -17,7 +18,8 @@ namespace ndtrain::sim {
 // How a simulation ended.
 struct Ending {
   std::vector<std::string> violations;  // empty: as it should have
-  bool done = false;                    // the job; else it failed or waits, rightly
+  bool done = false;                    // the fine-tuning; else it failed or waits, rightly
+  bool labelled = false;                // the relabelling after it
   bool whole = false;                   // and without a photo missing
   bool lost_store = false;
   std::string weights;  // of a job that is done: what decides its bytes
@@ -30,7 +32,7 @@ struct Ending {
 
 class Simulation {
  public:
-  static constexpr int kFaults = 10;
+  static constexpr int kFaults = 10, kLateFaults = 3;
 
   Simulation(uint64_t seed, int faults, Bug bug = Bug::kNone);
 
@@ -61,6 +63,7 @@ class Simulation {
   // The person in front of the Tuner.
   void look_after();
   void look_at_jobs();
+  const JobRecord* last_job() const;  // of a Tuner that is up; null: there is none
   void look_at_stores();
   void judge_failure(const JobRecord& job);
   bool only_on_lost() const;
@@ -69,7 +72,8 @@ class Simulation {
   bool over();
 
   uint64_t seed_;
-  int faults_;
+  int faults_;  // that are still to strike
+  bool disturbed_;
   Bug bug_;
   Rng rng_, upload_rng_;
   Collection collection_;

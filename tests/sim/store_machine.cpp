@@ -1,6 +1,7 @@
 #include "tests/sim/store_machine.h"
 
 #include "ndp/deltas/delta_format.h"
+#include "tests/sim/labelling.h"
 
 namespace ndtrain::sim {
 namespace {
@@ -36,7 +37,8 @@ class StoreMachine::Maker final : public RowMaker {
     if (job.extractor() != std::string(digest.begin(), digest.end())) {
       throw Error("the extractor at ", extractor, " is not the one that was asked for");
     }
-    return RowWork::RowSize{Collection::kRow};
+    labels_ = job.rows() == wire::Job::LABELS;
+    return RowWork::RowSize{labels_ ? label_row({}).size() : Collection::kRow};
   }
 
   Result<Made> make(std::span<const size_t> places) override {
@@ -46,7 +48,7 @@ class StoreMachine::Maker final : public RowMaker {
       if (Collection::bad(store_, photo) || !collection_.holds(store_, photo)) {
         made.bad.push_back({place, "premature end"});
       } else {
-        made.rows.push_back(Collection::row(photo));
+        made.rows.push_back(labels_ ? label_row(photo) : Collection::row(photo));
       }
     }
     if (bug_ == Bug::kNeighboursShifted && !made.bad.empty() && made.rows.size() > 1) {
@@ -68,6 +70,7 @@ class StoreMachine::Maker final : public RowMaker {
   size_t store_;
   Bug bug_;
   std::vector<StorePhoto> scanned_;
+  bool labels_ = false;  // the job in progress wants them
 };
 
 StoreMachine::StoreMachine(Timeline& timeline, uint64_t seed, Network& network,
@@ -83,6 +86,7 @@ StoreMachine::~StoreMachine() = default;
 
 void StoreMachine::start() {
   make_lanes(PipeStoreService::kLanes);
+  if (bug_ == Bug::kKnownTunerForgotten) (void)disk_.remove("state/state.json");
   state_ = std::make_unique<StateDirectory>(
       StateDirectory::open(disk_, "state", "pipestore").or_throw());
   maker_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);

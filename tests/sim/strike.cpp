@@ -19,9 +19,8 @@ Time nap(Rng& rng, Time longest) {
 
 Stage Simulation::stage() {
   if (!tuner_->alive()) return Stage::kDown;
-  const auto& jobs = tuner_->service().jobs();
-  if (!jobs.empty() && jobs.begin()->second.state == JobState::kDone) return Stage::kDone;
-  return watch_.stage;
+  const JobRecord* job = last_job();
+  return job && job->state == JobState::kDone ? Stage::kDone : watch_.stage;
 }
 
 Fault Simulation::draw() {
@@ -138,6 +137,10 @@ bool Simulation::apply(Fault fault, size_t s) {
       slept_ += duration;
       return true;
     }
+    case Fault::kOldTuner:
+      if (!network_.old_tuner(s, until)) return false;
+      lasting();
+      return true;
     case Fault::kFaults:
       break;
   }
@@ -160,10 +163,9 @@ void Simulation::set_clock(Machine& machine) {
 bool Simulation::pause(Time until) {
   bool paused = false;
   ask_tuner([&] {
-    TunerService& service = tuner_->service();
-    if (service.jobs().empty() || service.jobs().begin()->second.state != JobState::kRunning)
-      return;
-    service.pause(service.jobs().begin()->first);
+    const JobRecord* job = last_job();
+    if (!job || job->state != JobState::kRunning) return;
+    tuner_->service().pause(job->id);
     paused = true;
   });
   if (!paused) return false;

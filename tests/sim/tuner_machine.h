@@ -27,6 +27,7 @@ class TunerMachine final : public Machine {
   const Versions& versions() const { return *versions_; }
   ModelStore& models() { return *models_; }
   Digest model() const { return model_; }
+  LabelDb* labels() const { return memory_.database.get(); }  // null: no relabelling has begun
 
  private:
   void start() override;

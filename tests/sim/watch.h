@@ -22,6 +22,7 @@ enum class Stage {
   kFirstRun,    // of run 1, nothing is trained
   kSecondRun,   // of run 2, run 1 is trained
   kPublishing,  // nothing is left to train
+  kLabelling,   // the relabelling has begun
   kDone,
   kStages
 };
@@ -37,7 +38,9 @@ class Watch {
   void sends(uint64_t link, const wire::Rows& rows);
   void acknowledges(uint64_t link, const wire::Ack& ack);
 
-  // The Tuner's spool.
+  // What is acknowledged from now on is of another job.
+  void next_job() { promised_.clear(); }
+  // Where the Tuner keeps rows.
   void opened(const Manifest& manifest, const std::vector<uint64_t>& durable);
   void kept(uint64_t number);
 
@@ -52,7 +55,7 @@ class Watch {
 
  private:
   std::map<std::pair<uint64_t, uint64_t>, std::vector<uint64_t>> chunks_;  // link, chunk
-  std::set<uint64_t> durable_;   // as far as the spool has said
+  std::set<uint64_t> durable_;                                             // as far as was said
   std::set<uint64_t> promised_;  // acknowledged to some store
   std::vector<std::string> violations_;
 };

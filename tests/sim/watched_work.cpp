@@ -1,6 +1,7 @@
 #include "tests/sim/watched_work.h"
 
 #include "tests/sim/collection.h"
+#include "tests/sim/labelling.h"
 #include "tuner/spool.h"
 
 namespace ndtrain::sim {
@@ -112,6 +113,17 @@ class WatchedWork final : public JobWork {
 
 std::unique_ptr<JobWork> WatchedWorks::make(uint64_t job, const JobSpec& spec,
                                             const std::string& directory, Progress& progress) {
+  if (spec.kind == JobKind::kRelabel) {
+    watch_.stage = Stage::kLabelling;
+    if (!memory_.database) {
+      memory_.database = make_database();
+      watch_.next_job();
+    }
+    const std::optional<PublishedModel> model = versions_.in_force();
+    if (!model) throw Error("no version is in force");
+    return make_labelling(shop_, spec, directory, *model, *memory_.database, progress, watch_, bug_,
+                          life_);
+  }
   return std::make_unique<WatchedWork>(works_.make(job, spec, directory, progress), watch_, memory_,
                                        bug_, life_);
 }

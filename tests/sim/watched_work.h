@@ -13,20 +13,29 @@ namespace ndtrain::sim {
 
 class WatchedWorks final : public JobWorks {
  public:
-  // What a buggy sink remembers over the Tuner's deaths.
+  // What there is over the Tuner's deaths: what a buggy sink remembers, say.
   struct Memory {
     std::set<uint64_t> received;
+    std::unique_ptr<LabelDb> database = nullptr;  // which is not of this life either
   };
 
   // `life` counts the Tuner's. Keeps references.
   WatchedWorks(const Workshop& shop, const Versions& versions, Watch& watch, Memory& memory,
                Bug bug, uint64_t life)
-      : works_(shop, versions, ""), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
+      : shop_(shop),
+        versions_(versions),
+        works_(shop, versions, ""),
+        watch_(watch),
+        memory_(memory),
+        bug_(bug),
+        life_(life) {}
 
   std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec, const std::string& directory,
                                 Progress& progress) override;
 
  private:
+  Workshop shop_;
+  const Versions& versions_;
   Works works_;
   Watch& watch_;
   Memory& memory_;

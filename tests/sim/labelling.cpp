@@ -1,0 +1,129 @@
+#include "tests/sim/labelling.h"
+
+#include <bit>
+#include <set>
+
+#include "ndp/labels/sqlite_labels.h"
+#include "ndp/store/coding.h"
+
+namespace ndtrain::sim {
+namespace {
+
+constexpr int64_t kTransaction = 4000;  // bytes of the volume, about
+
+class Sink final : public RowSink {
+ public:
+  Sink(RowSink& sink, Fs& fs, Watch& watch) : sink_(sink), fs_(fs), watch_(watch) {}
+
+  Status inventory(const Intake::Inventory& i) override {
+    return transaction([&] { return sink_.inventory(i); });
+  }
+  Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
+    auto durable = transaction([&] { return sink_.open(manifest); });
+    if (durable.ok()) watch_.opened(manifest, *durable);
+    return durable;
+  }
+  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+    auto bad = transaction([&] { return sink_.keep(rows); });
+    for (const Intake::Rows& r : rows) {
+      for (const auto& [number, row] : r.rows) {
+        if (bad.ok()) watch_.kept(number);
+      }
+    }
+    return bad;
+  }
+
+ private:
+  // A call to the disk before it, and one between it and its answer.
+  template <typename F>
+  auto transaction(F f) -> decltype(f()) {
+    fs_.sync_directory("state").or_throw();
+    const Result<Space> space = fs_.space("state");
+    if (space.ok() && space->free < kTransaction) {
+      return Status(Code::kNoSpace, "the database or disk is full");
+    }
+    auto result = f();
+    fs_.sync_directory("state").or_throw();
+    return result;
+  }
+
+  RowSink& sink_;
+  Fs& fs_;
+  Watch& watch_;
+};
+
+class Labelling final : public JobWork {
+ public:
+  Labelling(std::unique_ptr<JobWork> work, Fs& fs, Watch& watch)
+      : work_(std::move(work)), fs_(fs), watch_(watch) {}
+
+  JobQuestion prepare() override {
+    JobQuestion question = work_->prepare();
+    sink_ = std::make_unique<Sink>(work_->sink(), fs_, watch_);
+    return question;
+  }
+  RowSink& sink() override { return *sink_; }
+  void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override {
+    work_->manifest(manifest, stores);
+  }
+  bool run(uint32_t run) override { return work_->run(run); }
+  JobOutcome finish() override { return work_->finish(); }
+
+ private:
+  std::unique_ptr<JobWork> work_;
+  Fs& fs_;
+  Watch& watch_;
+  std::unique_ptr<Sink> sink_;
+};
+
+}  // namespace
+
+std::string label_row(const Digest& photo) {
+  std::string row(3 * kRowLabelBytes, '\0');
+  auto* to = reinterpret_cast<std::byte*>(row.data());
+  for (uint32_t i = 0; i < 3; ++i, to += kRowLabelBytes) {
+    store_le<uint32_t>(to, (photo[2] + i) % 3);
+    store_le<uint32_t>(to + 4, std::bit_cast<uint32_t>(0.5F / static_cast<float>(i + 1)));
+  }
+  return row;
+}
+
+std::unique_ptr<LabelDb> make_database() { return SqliteLabels::open(":memory:").or_throw(); }
+
+std::unique_ptr<JobWork> make_labelling(const Workshop& shop, const JobSpec& spec,
+                                        const std::string& directory, PublishedModel model,
+                                        LabelDb& db, Progress& progress, Watch& watch, Bug bug,
+                                        uint64_t life) {
+  if (bug == Bug::kVersionByLife) model.content[0] = static_cast<uint8_t>(life);
+  return std::make_unique<Labelling>(
+      std::make_unique<LabelWork>(shop, spec, directory, std::move(model), &db, progress), shop.fs,
+      watch);
+}
+
+void check_labels(LabelDb& db, const Collection& photos, size_t lost, bool whole, Watch& watch) {
+  const int64_t task = db.task(kDefaultTask).or_throw();
+  std::set<Digest> all;
+  for (size_t s = 0; s < Collection::kStores; ++s) {
+    for (const StorePhoto& p : photos.of(s)) {
+      all.insert(p.digest);
+    }
+  }
+  const std::vector<Digest> wanted(all.begin(), all.end());
+  const std::vector<int64_t> ids = db.photos_with(wanted).or_throw();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const Digest& photo = wanted[i];
+    const int64_t id = ids[i];
+    const std::vector<LabelRow> labels =
+        id == 0 ? std::vector<LabelRow>() : db.history(task, id).or_throw();
+    const std::string name = "photo " + to_hex(photo).substr(0, 12);
+    if (labels.size() > 1) {
+      watch.violation(name + " has " + std::to_string(labels.size()) + " labels");
+    } else if (labels.empty() && whole && photos.readable(photo, lost)) {
+      watch.violation(name + " has no label");
+    } else if (!labels.empty() && labels[0].class_name != labelled_class(photo)) {
+      watch.violation(name + " has the label of another: " + labels[0].class_name);
+    }
+  }
+}
+
+}  // namespace ndtrain::sim

@@ -101,6 +101,9 @@ ArgsSpec::ArgsSpec(std::string_view verb)
   flag("less-memory",
        "networks take less memory and more time: no convolution by algorithms whose weights are "
        "larger");
+  flag("tf32",
+       "with --device cuda: products and convolutions of f32 round their factors to 11 bits, which "
+       "is faster");
   flag("j,threads", "threads; 0 takes all cores", "N", "0");
   flag("h,help", "show this help");
   group_ = "";

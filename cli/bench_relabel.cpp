@@ -161,7 +161,7 @@ class BenchRelabel {
   const std::string directory_;
   const int64_t photos_, classes_;
   const std::string labels_;
-  Devices devices_{context_.device_name(), context_.less_memory()};
+  Devices devices_{context_.device_name(), context_.device_options()};
 };
 
 }  // namespace

@@ -18,10 +18,11 @@ Context::Context(const Args& args)
       quiet_(args.on("quiet")),
       seed_(static_cast<uint64_t>(args.integer("seed"))),
       device_name_(args.text("device")),
-      deterministic_(args.on("deterministic")),
-      less_memory_(args.on("less-memory")) {
+      device_options_{.deterministic = args.on("deterministic"),
+                      .less_memory = args.on("less-memory"),
+                      .tf32 = args.on("tf32")} {
   // Weights that are freed go back to the system at once.
-  if (less_memory_) mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  if (device_options_.less_memory) mallopt(M_MMAP_THRESHOLD, 1 << 20);
   const int64_t threads = args.integer("threads");
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
@@ -35,9 +36,7 @@ Context::~Context() = default;
 
 const Device& Context::device() {
   if (!device_) {
-    device_ = std::make_unique<Device>(
-        Backend::find(device_name()),
-        DeviceOptions{.deterministic = deterministic_, .less_memory = less_memory_});
+    device_ = std::make_unique<Device>(Backend::find(device_name()), device_options_);
   }
   return *device_;
 }

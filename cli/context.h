@@ -16,8 +16,8 @@ class Args;
 class ArgsSpec;
 using Json = nlohmann::ordered_json;
 
-// What every verb shares: the flags --json -q --seed --device --less-memory -j, the device they
-// choose, and where results and progress go.
+// What every verb shares: the flags --json -q --seed --device --less-memory --tf32 -j, the device
+// they choose, and where results and progress go.
 class Context {
  public:
   explicit Context(const Args& args);
@@ -25,7 +25,7 @@ class Context {
 
   const Device& device();  // opened when first asked for; throws Error
   std::string device_name() const { return device_name_.empty() ? "auto" : device_name_; }
-  bool less_memory() const { return less_memory_; }
+  const DeviceOptions& device_options() const { return device_options_; }
   Fs& fs() { return real_fs(); }
   Clock& clock() { return system_clock(); }
   Progress& progress() { return *progress_; }
@@ -40,7 +40,7 @@ class Context {
   bool json_, quiet_;
   uint64_t seed_;
   std::string device_name_;
-  bool deterministic_, less_memory_;
+  DeviceOptions device_options_;
   std::unique_ptr<Progress> progress_;
   std::unique_ptr<Device> device_;
 };

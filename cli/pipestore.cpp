@@ -94,7 +94,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.version = NDT_VERSION;
   config.security = security_of(context, args, LinkRole::kStore, config.tuner);
   config.http_security = http_security_of(context, args, config.http, {});
-  Devices devices(context.device_name(), context.less_memory());
+  Devices devices(context.device_name(), context.device_options());
   PipeStoreDaemon store(config, devices, context.fs(), context.clock());
   log::info(
       "PipeStore {} dials {}{}", config.name, config.tuner,

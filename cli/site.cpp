@@ -33,9 +33,9 @@ void stop_all(std::vector<Site::Member> members) {
 }
 
 Json to_json(const SiteSettings& s) {
-  return {{"stores", s.stores},   {"photos", s.photos},          {"labels", s.labels},
-          {"http", s.http},       {"device", s.device},          {"port", s.port},
-          {"threads", s.threads}, {"less_memory", s.less_memory}};
+  return {{"stores", s.stores},   {"photos", s.photos},           {"labels", s.labels},
+          {"http", s.http},       {"device", s.device},           {"port", s.port},
+          {"threads", s.threads}, {"less_memory", s.less_memory}, {"tf32", s.tf32}};
 }
 
 SiteSettings settings_from(const Json& j) {
@@ -46,7 +46,8 @@ SiteSettings settings_from(const Json& j) {
           .device = j.at("device"),
           .port = j.at("port"),
           .threads = j.at("threads"),
-          .less_memory = j.value("less_memory", false)};  // absent in older files
+          .less_memory = j.value("less_memory", false),  // absent in older files
+          .tf32 = j.value("tf32", false)};
 }
 
 }  // namespace
@@ -110,6 +111,7 @@ void Site::launch(const std::string& name, const std::vector<std::string>& words
   all.push_back(fmt::format("--threads={}", settings_.threads));
   if (!settings_.device.empty()) all.push_back("--device=" + settings_.device);
   if (settings_.less_memory) all.emplace_back("--less-memory");
+  if (settings_.tf32) all.emplace_back("--tf32");
   const std::string log = file(name + ".log");
   const ProcessId process = start_in_background(all, log);
   std::erase_if(members_, [&](const Member& m) { return m.name == name; });

@@ -22,7 +22,7 @@ struct SiteSettings {
   std::string photos;  // that all share; "": each has its own
   std::string labels, http, device;
   int64_t port = 0, threads = 0;  // 0: the system's choice
-  bool less_memory = false;
+  bool less_memory = false, tf32 = false;
 
   bool operator==(const SiteSettings&) const = default;
 };

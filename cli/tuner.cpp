@@ -33,7 +33,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
   config.http_security = http_security_of(context, args, config.http, config.security);
-  Devices devices(context.device_name(), context.less_memory());
+  Devices devices(context.device_name(), context.device_options());
   (void)devices.get(false);  // says now what is wrong with the backend
   TunerDaemon tuner(config, devices, context.fs(), context.clock());
   log::info(
@@ -63,7 +63,7 @@ int run_finetune(Context& context, const Args& args) {
   config.state = args.required("out");
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
   const ModelFile model = load_model(context.fs(), args.required("model"));
-  Devices devices(context.device_name(), context.less_memory());
+  Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());
   JobSpec spec;
   spec.model = to_hex(tuner.add_model(model.path));

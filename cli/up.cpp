@@ -33,6 +33,7 @@ SiteSettings settings_of(const Args& args) {
   s.device = args.text("device");
   s.threads = args.integer("threads");
   s.less_memory = args.on("less-memory");
+  s.tf32 = args.on("tf32");
   return s;
 }
 

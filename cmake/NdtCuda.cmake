@@ -51,4 +51,7 @@ set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 add_library(NDT::cuda INTERFACE IMPORTED)
 target_include_directories(NDT::cuda SYSTEM INTERFACE ${NDT_CUDA_HEADERS})
 target_link_libraries(NDT::cuda INTERFACE CUDA::cudart CUDA::cublasLt ${CUDNN_LIBRARY})
+# Stands in for the driver's library, which is on machines with a card only.
+find_file(NDT_CUDA_STUB libcuda.so HINTS ${CUDAToolkit_LIBRARY_DIR} PATH_SUFFIXES stubs
+  NO_DEFAULT_PATH)
 set(NDT_CUDA_FOUND ON)

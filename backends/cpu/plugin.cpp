@@ -28,7 +28,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;  // kernels walk over planes, a page or more apart
-constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 // A fixed buffer: reporting that memory ran out needs none.
 thread_local char error_text[1024] = "no error";
@@ -78,7 +77,7 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one cpu device, 0; asked for ", index);
-    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
+    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     *device = new ndt_device{options && options->struct_size >= sizeof(ndt_options) &&
                              options->less_memory != 0};
     return NDT_OK;

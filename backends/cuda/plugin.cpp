@@ -1,6 +1,5 @@
 // The C ABI of the cuda plugin.
 #include <algorithm>
-#include <cstddef>
 #include <new>
 #include <utility>
 
@@ -16,8 +15,6 @@ struct ndt_event {
 
 namespace ndtrain::cuda {
 namespace {
-
-constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 ndt_host the_host{};
 
@@ -50,7 +47,7 @@ Numerics& numerics() {
 
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
-    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
+    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     *device = open_device(index, options, {.log = log, .publish = publish}).release();
     return NDT_OK;
   });

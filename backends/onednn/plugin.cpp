@@ -18,7 +18,6 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kHugePage = size_t{1} << 21;
-constexpr size_t kOptions10 = offsetof(ndt_options, less_memory);  // bytes, in version 1.0
 
 ndt_host the_host{};
 
@@ -49,7 +48,7 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one onednn device, 0; asked for ", index);
-    if (options && options->struct_size < kOptions10) invalid("ndt_options is too small");
+    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     auto opened = std::make_unique<ndt_device>();
     opened->less_memory =
         options && options->struct_size >= sizeof(ndt_options) && options->less_memory;

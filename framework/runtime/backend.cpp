@@ -90,6 +90,14 @@ std::vector<std::string> candidates(const std::string& name) {
   return found;
 }
 
+// The loader names what is missing, and not always for whom.
+std::string why_not_loaded(const std::string& path, const std::string& text) {
+  if (text.starts_with("libcuda.so.1: cannot open")) {
+    return "there is no NVIDIA driver on this machine: " + path + " needs libcuda.so.1";
+  }
+  return text.starts_with(path) ? text : path + ": " + text;
+}
+
 }  // namespace
 
 ThreadPool& shared_threads() {
@@ -113,7 +121,7 @@ const Backend& Backend::load(const std::string& path) {
   if (const auto it = loaded.find(path); it != loaded.end()) return *it->second;
 
   void* lib = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!lib) throw Error("backend: ", dlerror());
+  if (!lib) throw Error("backend: ", why_not_loaded(path, dlerror()));
   const auto entry = reinterpret_cast<ndt_backend_main_fn>(dlsym(lib, "ndt_backend_main"));
   if (!entry) throw Error("backend: ", path, " does not export ndt_backend_main");
   const ndt_backend* abi = entry(NDT_ABI_MAJOR, NDT_ABI_MINOR, &host());
@@ -154,15 +162,18 @@ std::span<const char* const> Backend::known() {
 }
 
 std::string Backend::refusal(const std::string& name) {
-  if (candidates(name).empty()) return "";
-  try {
-    const Backend& b = find(name);
-    int32_t devices = 0;
-    const ndt_status asked = b.abi().device_count(&devices);
-    return asked == NDT_OK && devices > 0 ? "" : b.abi().last_error();
-  } catch (const Error& e) {
-    return e.what();
+  std::string reasons;
+  for (const std::string& path : candidates(name)) {
+    try {
+      const Backend& b = load(path);
+      int32_t devices = 0;
+      const ndt_status asked = b.abi().device_count(&devices);
+      return asked == NDT_OK && devices > 0 ? "" : b.abi().last_error();
+    } catch (const Error& e) {
+      reasons += (reasons.empty() ? "" : "; ") + std::string(e.what());
+    }
   }
+  return reasons;
 }
 
 std::vector<std::string> Backend::available() {

@@ -57,6 +57,7 @@ struct DeviceOptions {
   bool deterministic = false;
   std::string tuning_file = {};
   bool less_memory = false;  // no algorithm that is faster but takes more memory: other bits
+  bool tf32 = false;         // products of f32 may round their factors to tf32, where there is one
   bool fallback = true;      // see Device::fallback()
 };
 

@@ -112,6 +112,9 @@ typedef struct {
   int32_t less_memory;     /* since 1.1: no faster algorithm that takes more memory */
 } ndt_options;
 
+/* Bytes of ndt_options in version 1.0: the least that a host fills. */
+#define NDT_OPTIONS_SIZE_1_0 offsetof(ndt_options, less_memory)
+
 typedef struct {
   size_t struct_size;
   int32_t abi_major, abi_minor;

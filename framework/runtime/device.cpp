@@ -15,7 +15,7 @@ Device::Device(const Backend& backend, const DeviceOptions& options)
   const ndt_options abi_options{
       .struct_size = sizeof(ndt_options),
       .deterministic = options.deterministic,
-      .allow_tf32 = 0,
+      .allow_tf32 = options.tf32,
       .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str(),
       .less_memory = options.less_memory};
   if (options.fallback && abi().prefer && abi().shares_host_memory && backend.name() != kFallback) {

@@ -11,24 +11,24 @@ namespace ndtrain {
 
 class Devices {
  public:
-  explicit Devices(std::string backend, bool less_memory = false)
-      : backend_(std::move(backend)), less_memory_(less_memory) {}
+  explicit Devices(std::string backend, DeviceOptions options = {})
+      : backend_(std::move(backend)), options_(std::move(options)) {}
 
   // Throws Error when there is no such backend.
   const Device& get(bool deterministic) {
     const std::lock_guard lock(mutex_);
     std::unique_ptr<Device>& device = devices_[deterministic ? 1 : 0];
     if (!device) {
-      device = std::make_unique<Device>(
-          Backend::find(backend_),
-          DeviceOptions{.deterministic = deterministic, .less_memory = less_memory_});
+      DeviceOptions options = options_;
+      options.deterministic = deterministic;
+      device = std::make_unique<Device>(Backend::find(backend_), options);
     }
     return *device;
   }
 
  private:
   std::string backend_;
-  bool less_memory_;
+  DeviceOptions options_;
   std::mutex mutex_;
   std::unique_ptr<Device> devices_[2];
 };

@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "tests/cuda/fake_cublaslt.h"
@@ -38,17 +39,29 @@ void put(void* data, cudaDataType t, int64_t i, double x) {
   }
 }
 
+// As tensor cores read f32: 11 bits are left.
+double in_tf32(double x) {
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(x));
+  bits = (bits + 0x1000) & ~0x1fffU;
+  return std::bit_cast<float>(bits);
+}
+
 // Sums of blocks, summed in turn: in which blocks decides the last bits.
 template <typename Sum>
 Sum dot(const Product& p, int64_t a, int64_t a_step, int64_t b, int64_t b_step, int64_t k) {
   const int64_t block =
       p.algorithm.split > 1 ? 1 + static_cast<int64_t>(p.d.columns) : int64_t{4} << p.algorithm.id;
+  const bool rounds = p.operation.compute == CUBLAS_COMPUTE_32F_FAST_TF32;
+  const auto factor = [&](const void* data, cudaDataType t, int64_t i) {
+    const double x = get(data, t, i);
+    return static_cast<Sum>(rounds ? in_tf32(x) : x);
+  };
   Sum sum = 0;
   for (int64_t begin = 0; begin < k; begin += block) {
     Sum part = 0;
     for (int64_t l = begin; l < std::min(k, begin + block); ++l) {
-      part += static_cast<Sum>(get(p.a_data, p.a.type, a + l * a_step)) *
-              static_cast<Sum>(get(p.b_data, p.b.type, b + l * b_step));
+      part +=
+          factor(p.a_data, p.a.type, a + l * a_step) * factor(p.b_data, p.b.type, b + l * b_step);
     }
     sum += part;
   }

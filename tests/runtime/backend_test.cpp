@@ -1,5 +1,6 @@
 #include "framework/runtime/backend.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -84,6 +85,16 @@ TEST(Backend, FindingSaysWhyEachCandidateWasRefused) {
   const SearchPath path(NDT_FAKE_PLUGIN_DIR);
   EXPECT_THAT(error_of([] { Backend::find("newer"); }),
               AllOf(HasSubstr("no backend 'newer'"), HasSubstr("version 2")));
+}
+
+TEST(Backend, WithoutTheDriverOneIsToldThatAndNoneIsAvailable) {
+  if (dlopen("libcuda.so.1", RTLD_LAZY)) GTEST_SKIP() << "there is a driver on this machine";
+  const std::string directory = std::string(NDT_FAKE_PLUGIN_DIR) + "/driven";
+  const SearchPath path(directory.c_str());
+  EXPECT_EQ(Backend::refusal("cuda"), "backend: there is no NVIDIA driver on this machine: " +
+                                          directory + "/libndt_cuda.so needs libcuda.so.1");
+  EXPECT_TRUE(Backend::available().empty());
+  EXPECT_EQ(Backend::refusal("onednn"), "") << "which is not there";
 }
 
 TEST(Backend, DTypesAreNumberedAsInTheInterface) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "framework/runtime/executor.h"
 #include "tests/graph/random_graph.h"
@@ -87,7 +86,7 @@ TEST_P(LessMemory, IsNamedInTheNumerics) {
 
 TEST_P(LessMemory, IsOffForAProgramOfTheFirstVersionOfTheInterface) {
   const ndt_backend& abi = Backend::find(GetParam()).abi();
-  ndt_options options{.struct_size = offsetof(ndt_options, less_memory),
+  ndt_options options{.struct_size = NDT_OPTIONS_SIZE_1_0,
                       .deterministic = 1,
                       .allow_tf32 = 0,
                       .tuning_file = nullptr,

@@ -85,13 +85,16 @@ const char* text_of_activation(Activation a) {
   return a == Activation::kRelu ? " relu" : a == Activation::kGeluTanh ? " gelu" : "";
 }
 
+bool in_tf32(const ndt_device& device, const BlasProduct& p) {
+  return p.dtype == NDT_F32 && device.allow_tf32;
+}
+
 Description describe(const ndt_device& device, const BlasProduct& p, int64_t rows, int64_t stack) {
   const ProductShape& s = p.shape;
   const bool wide = p.dtype == NDT_F64;
-  const cublasComputeType_t compute = wide ? CUBLAS_COMPUTE_64F
-                                      : p.dtype == NDT_F32 && device.allow_tf32
-                                          ? CUBLAS_COMPUTE_32F_FAST_TF32
-                                          : CUBLAS_COMPUTE_32F;
+  const cublasComputeType_t compute = wide                 ? CUBLAS_COMPUTE_64F
+                                      : in_tf32(device, p) ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                           : CUBLAS_COMPUTE_32F;
   Description d;
   check(cublasLtMatmulDescInit(&d.operation, compute, wide ? CUDA_R_64F : CUDA_R_32F),
         "describe a product");
@@ -153,11 +156,11 @@ std::string text_of_algorithm(const cublasLtMatmulAlgo_t& algorithm) {
 }
 
 // What the product is, but for the number of its rows and the length of its stack.
-std::string key_of(const BlasProduct& p) {
+std::string key_of(const ndt_device& device, const BlasProduct& p) {
   const ProductShape& s = p.shape;
-  return text_of("product ", plugin::name_of(p.dtype), ' ', p.usual_rows, 'x', s.k, 'x', s.n,
-                 a_transposed(s) ? " at" : "", b_transposed(s) ? " bt" : "",
-                 s.rank > 0 ? " stacked" : "", p.bias ? " bias" : "",
+  return text_of("product ", plugin::name_of(p.dtype), in_tf32(device, p) ? " tf32 " : " ",
+                 p.usual_rows, 'x', s.k, 'x', s.n, a_transposed(s) ? " at" : "",
+                 b_transposed(s) ? " bt" : "", s.rank > 0 ? " stacked" : "", p.bias ? " bias" : "",
                  text_of_activation(p.activation), p.beta != 0 ? " sum" : "",
                  p.alignment < 16 ? " unaligned" : "");
 }
@@ -245,7 +248,7 @@ std::vector<cublasLtMatmulAlgo_t> choose(const ndt_device& device, const BlasPro
   for (const auto& found : list) order.push_back(found.algo);
   if (!device.tuning) return order;
   const std::string choice =
-      device.tuning->choose(key_of(p), text_of_algorithm(order.front()),
+      device.tuning->choose(key_of(device, p), text_of_algorithm(order.front()),
                             [&] { return fastest(device, p, usual, p.usual_rows, stack, list); });
   std::ranges::stable_partition(
       order, [&](const auto& algorithm) { return text_of_algorithm(algorithm) == choice; });

@@ -228,11 +228,12 @@ cudaError_t cudaHostAlloc(void** ptr, size_t bytes, unsigned) {
 }
 
 cudaError_t cudaFreeHost(void* ptr) {
-  if (const cudaError_t error = note("cudaFreeHost")) return error;
+  const cudaError_t error = note("cudaFreeHost");  // as above
   const std::lock_guard lock(state().mutex);
-  if (ptr && state().pinned.erase(ptr) == 0) return keep_last(cudaErrorInvalidValue);
+  if (ptr && state().pinned.erase(ptr) == 0)
+    return error ? error : keep_last(cudaErrorInvalidValue);
   std::free(ptr);
-  return cudaSuccess;
+  return error;
 }
 
 cudaError_t cudaGetLastError() {

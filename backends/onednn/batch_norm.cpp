@@ -62,10 +62,9 @@ struct Blocks {
     });
   }
 
-  // Of [C]: the block's channels; `none` in the padding lanes.
-  Lanes of(const void* values, int64_t block, float none) const {
-    Lanes lanes;
-    lanes.fill(none);
+  // Of [C]: the block's channels; zero in the padding lanes.
+  Lanes of(const void* values, int64_t block) const {
+    Lanes lanes{};
     std::copy_n(static_cast<const float*>(values) + block * B, this->lanes(block), lanes.begin());
     return lanes;
   }
@@ -102,14 +101,14 @@ class BatchNorm final : public Kernel {
     const auto* x = static_cast<const float*>(in[0]);
     parallel_tasks(at_.count(), threads(), [&](int64_t block, int) {
       const Moments<B> m = moments(at_, x, block);
-      auto factor = at_.of(in[1], block, 0);
-      const auto bias = at_.of(in[2], block, 0);
+      auto factor = at_.of(in[1], block);
+      const auto bias = at_.of(in[2], block);
       for (int l = 0; l < B; ++l) factor[l] /= std::sqrt(m.var[l] + epsilon_);
       at_.fill(block, static_cast<float*>(out[0]),
                [&](int64_t i, int l) { return (x[i] - m.mean[l]) * factor[l] + bias[l]; });
       for (const int k : {0, 1}) {
         if (!running_[k]) continue;
-        auto kept = at_.of(in[3 + k], block, 0);
+        auto kept = at_.of(in[3 + k], block);
         const auto& batch = k == 0 ? m.mean : m.var;
         for (int l = 0; l < B; ++l) kept[l] = momentum_ * kept[l] + (1 - momentum_) * batch[l];
         at_.to(out[1 + k], block, kept);
@@ -138,7 +137,7 @@ class BatchNormGrad final : public Kernel {
       const Moments<B> m = moments(at_, x, block);
       const auto shift = at_.mean(block, [&](int64_t i, int) { return dy[i]; });
       auto slope = at_.mean(block, [&](int64_t i, int l) { return dy[i] * (x[i] - m.mean[l]); });
-      auto factor = at_.of(in[2], block, 0);
+      auto factor = at_.of(in[2], block);
       typename Blocks<B>::Lanes dscale, dbias;
       for (int l = 0; l < B; ++l) {
         const float r = 1 / std::sqrt(m.var[l] + epsilon_);
@@ -169,8 +168,7 @@ void check(const Node& node) {
   const ndt_tensor_type &x = node.in(0), &y = node.out();
   if (count(x) == 0) unsupported("it is empty");
   for (const ndt_tensor_type* t : {&x, &y, back ? &node.in(1) : &x}) {
-    if (!lies(*t, Layout::kBlocked) || t->channel_block != block() ||
-        has_gaps(*t, Layout::kBlocked)) {
+    if (!lies(*t, Layout::kBlocked) || has_gaps(*t, Layout::kBlocked)) {
       unsupported("it is not blocked without gaps");
     }
   }

@@ -95,9 +95,9 @@ std::string key_of(const AskedConv& a) {
 
 }  // namespace
 
-// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles
-// (the fewer if weights are transformed for every slice), nor where the transformed images of a
-// layer do not stay in cache.
+// Where Winograd is faster, measured in slices of four: not with few channels, nor with few tiles,
+// of which it takes more when every slice transforms the weights, nor where the transformed images
+// of a layer do not stay in cache.
 bool winograd_by_rule(const AskedConv& a) {
   const int64_t height = a.y.dims[2], width = a.y.dims[3];
   const int64_t channels = std::min(a.shape.in, a.shape.out);

@@ -26,8 +26,8 @@ Back asked(const ndt_device& device, const Node& node) {
   if (b.conv.from != Layout::kBlocked || b.conv.to != Layout::kBlocked) {
     unsupported("it is not blocked");
   }
-  b.conv.how.weights_change = !node.constant(1);
-  if (b.conv.how.weights_change) check_changing(b.conv);
+  b.conv.how.weights_change = true;  // the library has no form of its own for them backwards
+  check_changing(b.conv);
   b.conv.how.winograd = !device.less_memory && winograd_by_rule(b.conv);
   return b;
 }

@@ -101,7 +101,7 @@ std::unique_ptr<Kernel> kernel_with_weights(const Node& node, const AskedConv& a
   using Role = Sliced::Port::Role;
   const auto port = plan.ports.begin() + 1;
   if (a.how.weights_change) {
-    plan.fixed = true;
+    plan.fixed = true;  // all sizes take the weights, and Winograd sums by the images at once
     plan.cut = {};
     plan.ports.insert(port, {Role::kInput, a.ports.weights});
     return std::make_unique<Repacked>(std::make_unique<Sliced>(std::move(plan)), node.inputs(),

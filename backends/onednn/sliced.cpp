@@ -3,6 +3,7 @@
 #include <cstring>
 
 namespace ndtrain::onednn {
+
 void check_float(const Node& node, bool or_bytes) {
   const ndt_dtype t = node.in(0).dtype;
   if (t == NDT_BF16 && !has_avx512()) unsupported("dtype bf16 needs AVX-512");

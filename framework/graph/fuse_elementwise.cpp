@@ -101,8 +101,6 @@ class Search {
     return all;
   }
 
-  bool varies(ValueId v) const { return varying_.contains(v); }
-
  private:
   static constexpr int kCaller = -1;  // as a reader
 
@@ -148,55 +146,17 @@ class Search {
   std::vector<int> group_;  // by node: the last of its group
 };
 
-Attrs attrs_of(const Search& search, const std::vector<int>& group) {
-  return {{"steps", text_of(search.steps(group))}};
-}
-
-bool accepted(const Graph& g, const Search& search, const std::vector<int>& group,
-              const Offer& accepts) {
-  Graph alone;
-  std::vector<ValueId> in;
-  for (const ValueId v : search.inputs(group)) {
-    const std::string name = "x" + std::to_string(in.size());
-    const bool constant = g.value(v).data.defined() && !search.varies(v);
-    in.push_back(constant ? alone.add_param(name, g.value(v).data)
-                          : alone.add_input(name, g.type(v)));
-  }
-  alone.add1("FusedElementwise", std::move(in), attrs_of(search, group));
-  return accepts(alone, alone.nodes().back());
-}
-
 }  // namespace
 
 Rewritten fuse_elementwise(const Graph& g, std::span<const ValueId> keep, const Offer& accepts) {
   Search search(g, keep);
-  std::map<int, std::vector<int>> groups = search.groups();
-  std::erase_if(groups,
-                [&](const auto& group) { return !accepted(g, search, group.second, accepts); });
-  std::vector<bool> inner(g.nodes().size(), false);
-  for (const auto& [last, group] : groups) {
-    for (const int i : group) inner[static_cast<size_t>(i)] = true;
+  std::vector<FusedNode> all;
+  for (const auto& [last, group] : search.groups()) {
+    FusedNode fused{
+        "FusedElementwise", search.inputs(group), {{"steps", text_of(search.steps(group))}}, group};
+    if (is_taken(g, fused, keep, accepts)) all.push_back(std::move(fused));
   }
-
-  GraphCopy copy(g);
-  copy.keep_inputs();
-  for (ValueId v : keep) copy.get(v);
-  for (int i = 0; i < static_cast<int>(g.nodes().size()); ++i) {
-    const Node& n = g.nodes()[static_cast<size_t>(i)];
-    const auto group = groups.find(i);
-    if (group == groups.end()) {
-      if (!inner[static_cast<size_t>(i)]) copy.copy(n);
-      continue;
-    }
-    std::vector<ValueId> in;
-    for (ValueId v : search.inputs(group->second)) in.push_back(copy.get(v));
-    const ValueId y =
-        copy.graph().add1("FusedElementwise", std::move(in), attrs_of(search, group->second));
-    copy.graph().rename(y, g.value(n.outputs[0]).name);
-    copy.replace(n.outputs[0], y);
-  }
-  Rewritten result{.graph = copy.finish(), .now = copy.now()};
-  return result;
+  return with_fused(g, keep, all);
 }
 
 }  // namespace ndtrain

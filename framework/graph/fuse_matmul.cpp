@@ -1,7 +1,6 @@
 #include "framework/graph/fuse_matmul.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "framework/graph/uses.h"
@@ -91,66 +90,37 @@ std::vector<ValueId> inputs_of(const Graph& g, const Chain& c) {
   return in;
 }
 
-// Asked about in a graph of its own; what may change from run to run has no data there.
-bool accepted(const Graph& g, const Chain& c, std::span<const ValueId> varying,
-              const Offer& accepts) {
-  Graph alone;
-  std::vector<ValueId> in;
-  for (const ValueId v : inputs_of(g, c)) {
-    const std::string name = "x" + std::to_string(in.size());
-    const bool constant =
-        g.value(v).data.defined() && std::ranges::find(varying, v) == varying.end();
-    in.push_back(constant ? alone.add_param(name, g.value(v).data)
-                          : alone.add_input(name, g.type(v)));
-  }
-  alone.add1("FusedMatMul", std::move(in), attrs_of(g, c));
-  return accepts(alone, alone.nodes().back());
+FusedNode fused(const Graph& g, const Chain& c) {
+  return {"FusedMatMul", inputs_of(g, c), attrs_of(g, c), c.nodes()};
 }
 
 // As much of it as the device takes.
-std::optional<Chain> accepted_part(const Graph& g, Chain c, std::span<const ValueId> varying,
-                                   const Offer& accepts) {
-  if (accepted(g, c, varying, accepts)) return c;
+std::optional<FusedNode> accepted_part(const Graph& g, Chain c, std::span<const ValueId> varying,
+                                       const Offer& accepts) {
+  if (is_taken(g, fused(g, c), varying, accepts)) return fused(g, c);
   if (c.activation < 0 || c.add < 0) return {};
   c.activation = -1;
-  return accepted(g, c, varying, accepts) ? std::optional(c) : std::nullopt;
+  if (!is_taken(g, fused(g, c), varying, accepts)) return {};
+  return fused(g, c);
 }
 
 }  // namespace
 
 Rewritten fuse_matmul(const Graph& g, std::span<const ValueId> keep, const Offer& accepts) {
   const Search search(g);
-  std::map<int, Chain> by_last;
+  std::vector<FusedNode> all;
   std::vector<bool> taken(g.nodes().size(), false);
   for (int i = 0; i < static_cast<int>(g.nodes().size()); ++i) {
-    std::optional<Chain> c = search.from(i);
-    const auto is_taken = [&](int n) { return taken[static_cast<size_t>(n)]; };
+    const std::optional<Chain> c = search.from(i);
+    const auto is_in_another = [&](int n) { return taken[static_cast<size_t>(n)]; };
     // Of two products that are added, one is the bias of the other.
-    if (!c || std::ranges::any_of(c->nodes(), is_taken)) continue;
-    c = accepted_part(g, *c, keep, accepts);
-    if (!c) continue;
-    for (const int n : c->nodes()) taken[static_cast<size_t>(n)] = true;
-    by_last.emplace(c->last(), *c);
+    if (!c || std::ranges::any_of(c->nodes(), is_in_another)) continue;
+    std::optional<FusedNode> part = accepted_part(g, *c, keep, accepts);
+    if (!part) continue;
+    for (const int n : part->nodes) taken[static_cast<size_t>(n)] = true;
+    all.push_back(std::move(*part));
   }
-
-  GraphCopy copy(g);
-  copy.keep_inputs();
-  for (ValueId v : keep) copy.get(v);
-  for (int i = 0; i < static_cast<int>(g.nodes().size()); ++i) {
-    const Node& n = g.nodes()[static_cast<size_t>(i)];
-    const auto chain = by_last.find(i);
-    if (chain == by_last.end()) {
-      if (!taken[static_cast<size_t>(i)]) copy.copy(n);
-      continue;
-    }
-    std::vector<ValueId> in;
-    for (ValueId v : inputs_of(g, chain->second)) in.push_back(copy.get(v));
-    const ValueId y = copy.graph().add1("FusedMatMul", std::move(in), attrs_of(g, chain->second));
-    copy.graph().rename(y, g.value(n.outputs[0]).name);
-    copy.replace(n.outputs[0], y);
-  }
-  Rewritten result{.graph = copy.finish(), .now = copy.now()};
-  return result;
+  return with_fused(g, keep, all);
 }
 
 }  // namespace ndtrain

@@ -21,7 +21,7 @@ pid_t ProgramTest::start(const std::vector<std::string>& words) const {
   if (i >= 0) dup2(i, STDIN_FILENO);
   dup2(o, STDOUT_FILENO);
   dup2(e, STDERR_FILENO);
-  if (chdir(root_.c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
+  if (chdir(root_.path().c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
   _exit(127);
 }
 

@@ -11,6 +11,7 @@
 #include "cli/demo_photos.h"
 #include "framework/core/publish.h"
 #include "ndp/photos/encode.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_cli {
 
@@ -21,15 +22,7 @@ struct Outcome {
 
 class ProgramTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo* info = testing::UnitTest::GetInstance()->current_test_info();
-    root_ = testing::TempDir() + "ndtrain_cli_" + info->name();
-    std::filesystem::remove_all(root_);
-    std::filesystem::create_directories(root_);
-  }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-
-  std::string at(const std::string& name) const { return join(root_, name); }
+  std::string at(const std::string& name) const { return root_.at(name); }
 
   // Starts the program in the test's directory, its output into files there; a file `in` is its
   // input.
@@ -52,7 +45,7 @@ class ProgramTest : public testing::Test {
     }
   }
 
-  std::string root_;
+  support::TemporaryDirectory root_;
 };
 
 }  // namespace ndtrain::testing_cli

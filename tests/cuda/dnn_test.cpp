@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "tests/cuda/cases.h"
 #include "tests/cuda/fake_cudart.h"
 #include "tests/cuda/fake_cudnn.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -180,13 +180,7 @@ class TunedDnn : public Dnn {
  protected:
   void SetUp() override {
     Dnn::SetUp();
-    path_ = testing::TempDir() + "/cuda_choices_" + std::to_string(getpid());
-    std::filesystem::remove(path_);
     cuda_plugin()->set_tuning_file(path_);
-  }
-  void TearDown() override {
-    std::filesystem::remove(path_);
-    Dnn::TearDown();
   }
   std::string choices() const {
     std::ostringstream text;
@@ -198,7 +192,9 @@ class TunedDnn : public Dnn {
     check(kPlainConv, 1, DType::kF16);
     return fake::dnn_runs().back();
   }
-  std::string path_;
+
+  const support::TemporaryDirectory directory_;
+  const std::string path_ = directory_.at("choices.txt");
 };
 
 TEST_F(TunedDnn, TheFastestOfTheFirstIsChosenAndKept) {

@@ -11,6 +11,7 @@
 #include "models/zoo.h"
 #include "ndp/jobs/finetune.h"
 #include "ndp/photos/encode.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_jobs {
 
@@ -19,9 +20,6 @@ inline constexpr int kClasses = 3, kTrain = 8, kVal = 4, kSide = 32;
 class FinetuneTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const ::testing::TestInfo* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = ::testing::TempDir() + "ndtrain_jobs_" + info->name();
-    std::filesystem::remove_all(root_);
     for (int c = 0; c < kClasses; ++c) {
       for (int i = 0; i < kTrain + kVal; ++i) {
         const std::string folder =
@@ -37,9 +35,8 @@ class FinetuneTest : public ::testing::Test {
     file.preprocess.img_size = file.preprocess.resize = kSide;
     save_model(real_fs(), file.path, file);
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
 
-  std::string at(const std::string& name) const { return join(root_, name); }
+  std::string at(const std::string& name) const { return root_.at(name); }
   std::string bytes(const std::string& name) const { return real_fs().read(at(name)).or_throw(); }
 
   FinetuneConfig config(const std::string& run) const {
@@ -60,7 +57,7 @@ class FinetuneTest : public ::testing::Test {
     return train(c, quiet);
   }
 
-  std::string root_;
+  support::TemporaryDirectory root_;
   Device device_{Backend::find("cpu")};
 };
 

@@ -2,11 +2,11 @@
 // numerics where it departs from the fixed rule.
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <sstream>
 
 #include "tests/runtime/onednn_cases.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -16,13 +16,11 @@ class OnednnTuning : public testing::Test {
   void SetUp() override {
     if (!onednn()) return;
     if (channel_block() == 8) GTEST_SKIP() << "without AVX-512 there is nothing to choose";
-    std::remove(path_.c_str());
     onednn()->set_threads(1);
     onednn()->set_tuning_file(path_);
   }
   void TearDown() override {
     if (onednn()) onednn()->set_tuning_file("");
-    std::remove(path_.c_str());
   }
 
   // Of a layer of 64 channels, 14 x 14, unless said otherwise.
@@ -53,7 +51,8 @@ class OnednnTuning : public testing::Test {
                     " " + choice);
   }
 
-  const std::string path_ = testing::TempDir() + "onednn_tuning_test.txt";
+  const support::TemporaryDirectory directory_;
+  const std::string path_ = directory_.at("tuning.txt");
 };
 
 TEST_F(OnednnTuning, KeepsALinePerLayerWhateverItsBatch) {
@@ -92,7 +91,7 @@ TEST_F(OnednnTuning, IsBegunAnewWhenItIsNotOurs) {
 
 TEST_F(OnednnTuning, DoesNotStopTheWorkWhenItCannotBeWritten) {
   const Bytes want = run();
-  onednn()->set_tuning_file(testing::TempDir() + "no/such/folder/tuning.txt");
+  onednn()->set_tuning_file(directory_.at("no/such/folder/tuning.txt"));
   EXPECT_EQ(run().size(), want.size());
 }
 

@@ -225,6 +225,8 @@ bool FinetuneWork::run(uint32_t run) {
   if (spec_.mode == JobMode::kIdeal) extract_here(run);
   if (run == 0) {
     val_ = dataset(manifest_->run(0), spec_.memory / 4);
+    // While the stores extract.
+    trainer_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
     return true;
   }
   std::vector<uint64_t> numbers = manifest_->run(run);

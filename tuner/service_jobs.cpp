@@ -311,7 +311,7 @@ void TunerService::pump_work(const ActivePtr& job) {
       const bool whole = job->work->run(run);
       return [this, job, run, begun, whole] {
         if (!whole) return;  // stops, and goes on after the next start
-        if (run > 0) job->report.work("run " + std::to_string(run), begun, now());
+        job->report.work(run > 0 ? "run " + std::to_string(run) : "prepare", begun, now());
         if (run < job->runs) return pump_work(job);
         start(job, kJobLane, [this, job] {
           return [this, job, outcome = job->work->finish()] { finished(job, outcome); };

@@ -73,7 +73,6 @@ Trainer::Step& Trainer::step_for(int64_t rows) {
 
 void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
   const auto n = rows.size();
-  const Graph& g = s.graph.graph;
   auto labels = s.labels.host().mutable_as<int64_t>();
   auto weights = s.weights.host().mutable_as<float>();
   std::ranges::fill(labels, 0);
@@ -88,6 +87,25 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
       throw Error("label ", labels[i], " but the model has ", classes, " classes");
     }
   }
+  compute(s);
+  if (applies(s)) {
+    optimizer_->step(lr);
+    for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
+  }
+
+  s.loss.fetch();
+  s.logits.fetch();
+  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * static_cast<double>(n);
+  rows_ += static_cast<double>(n);
+  for (size_t i = 0; i < n; ++i) {
+    const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
+    correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
+  }
+}
+
+// Loss, logits, gradients and new running statistics of the rows in `s`.
+void Trainer::compute(Step& s) {
+  const Graph& g = s.graph.graph;
   auto seed = s.seed.host().mutable_as<int64_t>();
   seed[0] = static_cast<int64_t>(config_.seed);
   seed[1] = optimizer_->steps();
@@ -113,19 +131,6 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
   s.executor.run(bindings, outputs);
-  if (applies(s)) {
-    optimizer_->step(lr);
-    for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
-  }
-
-  s.loss.fetch();
-  s.logits.fetch();
-  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * static_cast<double>(n);
-  rows_ += static_cast<double>(n);
-  for (size_t i = 0; i < n; ++i) {
-    const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
-    correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
-  }
 }
 
 // Whether the gradients that a step made are finite.
@@ -135,6 +140,16 @@ bool Trainer::applies(Step& s) {
   const bool finite = s.finite.host().as<float>()[0] == 0;
   loss_scale_.update(finite);
   return finite;
+}
+
+void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
+  if (train_rows > 0) compute(step_for(std::min(train_rows, config_.batch)));
+  if (val_rows <= 0) return;
+  std::vector<Tensor> zeros;
+  for (const TensorType& t : row_types_) {
+    zeros.emplace_back(TensorType{t.dtype, t.shape.with(0, std::min(val_rows, config_.batch))});
+  }
+  inference().run(zeros);
 }
 
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
@@ -179,10 +194,14 @@ const Model& Trainer::model() {
   return model_;
 }
 
-Evaluation Trainer::evaluate(Dataset& data) {
+BatchPlans Trainer::inference() {
   const Model& m = model();
-  BatchPlans plans([&](int64_t batch) { return inference_graph(m, batch, with_plain_logits); },
-                   device_, config_.batch);
+  return {[&m](int64_t batch) { return inference_graph(m, batch, with_plain_logits); }, device_,
+          config_.batch};
+}
+
+Evaluation Trainer::evaluate(Dataset& data) {
+  BatchPlans plans = inference();
   return ndtrain::evaluate(plans, data, row_types_);
 }
 

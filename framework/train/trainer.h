@@ -44,6 +44,11 @@ class Trainer {
           TrainerConfig config);
   ~Trainer();
 
+  // Does ahead what the first step and the first evaluation of datasets of so many rows would do
+  // besides their rows: makes their plans, and touches their memory, by one of each on zeros that
+  // leaves no trace.
+  void prepare(int64_t train_rows, int64_t val_rows);
+
   // Called after every step with (steps done, steps of the epoch); returning false stops there.
   using OnStep = std::function<bool(int64_t done, int64_t total)>;
 
@@ -71,6 +76,8 @@ class Trainer {
   struct Step;  // the step graph prepared for one batch size
   Step& step_for(int64_t rows);
   bool applies(Step& s);
+  void compute(Step& s);
+  BatchPlans inference();  // with the current parameters; lives no longer than they stay
   void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
 
   Model model_;

@@ -203,6 +203,22 @@ TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
   }
 }
 
+TEST(Trainer, PreparedAheadItGivesTheSameBytes) {
+  TensorDataset data = stripes(30, 1);
+  for (const DType compute : {DType::kF32, DType::kF16}) {
+    const auto trained = [&](bool prepared) {
+      Trainer t = trainer_for(small_net(true, 0.3), {.batch = 8, .compute = compute, .seed = 5});
+      if (prepared) t.prepare(30, 30);
+      EpochResult r;
+      t.train_epoch(data, r);
+      if (prepared) t.prepare(6, 0);
+      t.train_epoch(data, r);
+      return std::pair(bytes_of(t.checkpoint()), t.evaluate(data).loss);
+    };
+    EXPECT_TRUE(trained(true) == trained(false));
+  }
+}
+
 TEST(Trainer, TheSeedDecides) {
   TensorDataset data = stripes(20, 1);
   const auto trained = [&](uint64_t seed) {

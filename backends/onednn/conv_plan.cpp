@@ -1,21 +1,12 @@
 #include "backends/onednn/conv_plan.h"
 
+#include "backends/onednn/activation.h"
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_cut.h"
 #include "backends/onednn/repacked.h"
 
 namespace ndtrain::onednn {
 namespace {
-
-std::optional<Activation> activation_of(const Node& node) {
-  if (!node.has_attr("activation") || node.s("activation").empty()) return {};
-  if (node.s("activation") == "Relu") return Activation{dnnl::algorithm::eltwise_relu};
-  if (node.s("activation") == "Clip") {
-    return Activation{dnnl::algorithm::eltwise_clip, static_cast<float>(node.f("clip_min")),
-                      static_cast<float>(node.f("clip_max"))};
-  }
-  unsupported("activation ", node.s("activation"), " is not Relu or Clip");
-}
 
 // A blocked tensor of `images`, of `channels` that may reach into its padding lanes.
 Desc blocked_desc(ndt_tensor_type t, int64_t channels, int64_t images) {

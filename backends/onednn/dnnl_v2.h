@@ -113,9 +113,9 @@ PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
 PrimitivePtr relu_back(const Desc& x);                         // DIFF_DST, DST, DIFF_SRC
 PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
-PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias,
-                    const Desc& y);   // SRC, WEIGHTS, [BIAS,] DST
-PrimitivePtr softmax(const Desc& x);  // over the last axis; SRC, DST
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y,
+                    const Finish& finish);  // SRC, WEIGHTS, [BIAS,] DST
+PrimitivePtr softmax(const Desc& x);        // over the last axis; SRC, DST
 // Over the last axis; SRC, SCALE, [SHIFT,] DST, scale and shift of f32.
 PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift);
 PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f = {});  // FROM, TO

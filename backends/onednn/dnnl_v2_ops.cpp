@@ -105,14 +105,15 @@ PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
   });
 }
 
-PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y) {
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y,
+                    const Finish& finish) {
   using F = dnnl::matmul;
   std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
   if (bias) args.push_back(DNNL_ARG_BIAS);
   args.push_back(DNNL_ARG_DST);
   return make<F>("matmul", args, [&] {
     const F::desc d = bias ? F::desc(a, b, *bias, y) : F::desc(a, b, y);
-    return F::primitive_desc(d, attributes({}), engine());
+    return F::primitive_desc(d, attributes(finish), engine());
   });
 }
 

@@ -4,6 +4,7 @@
 #include <limits>
 #include <map>
 
+#include "backends/onednn/activation.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/sliced.h"
 
@@ -25,9 +26,7 @@ Activation function_of(const Node& node) {
   if (node.op() == "Clip") return clip_of(node);
   if (node.op() == "LeakyRelu") return {Kind::eltwise_relu, attr("alpha")};
   if (node.op() == "Elu") return {Kind::eltwise_elu, attr("alpha")};
-  if (node.op() == "Gelu") {
-    return {node.s("approximate") == "tanh" ? Kind::eltwise_gelu_tanh : Kind::eltwise_gelu_erf};
-  }
+  if (node.op() == "Gelu") return gelu_of(node);
   static const std::map<std::string_view, Kind> others = {
       {"Relu", Kind::eltwise_relu},
       {"Sigmoid", Kind::eltwise_logistic},

@@ -1,8 +1,9 @@
-// MatMul and Gemm, f32 and bf16, plain. A constant right side is packed, and rows of a few images,
+// MatMul, Gemm and FusedMatMul, f32 and bf16, plain. A constant right side is packed, and rows of a few images,
 // or a few rows of features, are one product: this library sums a row the same way with any others,
 // by test. Two sides that both change are a product per image.
 #include <optional>
 
+#include "backends/onednn/activation.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/sliced.h"
 #include "backends/onednn/weights.h"
@@ -18,6 +19,7 @@ struct Product {
   std::vector<int64_t> sizes = {1};
   int64_t heads = 1, m = 1, k = 1, n = 1;  // of one image
   bool by_rows = false, transposed = false, packed = false, bias = false;
+  Finish finish = {};
 
   Dims dims(int64_t group, int64_t rows, int64_t columns) const {
     if (by_rows) rows *= group;
@@ -30,7 +32,8 @@ struct Product {
   PrimitivePtr make(int64_t group, const Desc& w) const {
     std::optional<Desc> b;
     if (bias) b = plain_desc({1, n}, dtype);
-    return matmul(plain_desc(dims(group, m, k), dtype), w, b, plain_desc(dims(group, m, n), dtype));
+    return matmul(plain_desc(dims(group, m, k), dtype), w, b, plain_desc(dims(group, m, n), dtype),
+                  finish);
   }
 };
 
@@ -56,11 +59,12 @@ Product product_of(const Node& node) {
   if (layout_of(node.out(), "output 0") != Layout::kPlain) unsupported("its output is not plain");
   const int last = a.rank - 1;
   Product p{.dtype = a.dtype, .images = a.dims[0], .k = a.dims[last], .n = b.dims[b.rank - 1]};
-  if (node.op() == "Gemm") {
-    check_gemm(node);
+  if (node.op() == "Gemm") check_gemm(node);
+  if (node.op() != "MatMul") {
     p.transposed = node.i("transB") != 0;
     if (p.transposed) p.n = b.dims[0];
     p.bias = node.has(kBias);
+    p.finish.activation = activation_of(node);
   }
   p.packed = b.rank == 2;
   if (p.packed) {

@@ -55,6 +55,14 @@ std::vector<Batched> onednn_cases() {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }
   cases.push_back({"MatMulImages", "MatMul", {{1, 197, 96}, {96, 80}}});
+  cases.push_back({"MatMulGelu",
+                   "FusedMatMul",
+                   {{1, 197, 96}, {96, 80}, {80}},
+                   {{"activation", "Gelu"}}});
+  cases.push_back({"MatMulRelu",
+                   "FusedMatMul",
+                   {{1, 96}, {80, 96}, {80}},
+                   {{"activation", "Relu"}, {"transB", 1}}});
   cases.push_back({"Softmax", "Softmax", {{1, 50, 37}}, {{"axis", -1}}});
   cases.push_back({"SoftmaxRows", "Softmax", {{1, 70}}, {{"axis", -1}}});
   cases.push_back({"LayerNorm", "LayerNormalization", {{1, 50, 96}, {96}, {96}}, {{"axis", -1}}});
@@ -190,7 +198,8 @@ TEST(Onednn, TakesTheLayersItIsFor) {
   // A dilated pool; a depthwise multiplier where blocks are of 16.
   const std::set<std::string> others = {"MaxPoolPadded", "DepthwiseStrided"};
   const std::set<std::string> products = {"Gemm",       "GemmTransposed", "MatMul",
-                                          "MatMulRows", "MatMulImages",   "Attention"};
+                                          "MatMulRows", "MatMulImages",   "Attention",
+                                         "MatMulGelu", "MatMulRelu"};
   if (!onednn()) return;
   for (const Batched& c : onednn_cases()) {
     if (others.count(c.name) != 0) continue;

@@ -1,0 +1,17 @@
+// Activations by their names in the graph.
+#pragma once
+
+#include <optional>
+
+#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/node.h"
+
+namespace ndtrain::onednn {
+
+// Of a fused node: what its attribute `activation` names. Throws Unsupported for another name than
+// Relu, Clip or Gelu.
+std::optional<Activation> activation_of(const Node& node);
+
+Activation gelu_of(const Node& node);  // by its attribute `approximate`
+
+}  // namespace ndtrain::onednn

@@ -125,7 +125,8 @@ void read_common(const Args& args, Json& j) {
 
 }  // namespace
 
-void read_training(Context& context, const Args& args, JobSpec& spec) {
+void read_training(Context& context, const Args& args, JobSpec& spec,
+                   const std::function<int64_t()>& room) {
   Json j = Json::parse(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -170,7 +171,9 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
     throw UsageError("--auto and --cut: the profile chooses the cut; give one");
   }
   if (!args.has("auto")) return;
-  spec = planned(spec, load_profile(context.fs(), args.text("auto")).inputs);
+  PlanInputs inputs = load_profile(context.fs(), args.text("auto")).inputs;
+  if (spec.disk == 0) inputs.disk = static_cast<double>(room());
+  spec = planned(spec, std::move(inputs));
   context.progress().say(spec.why);
 }
 

@@ -5,6 +5,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/store/disk_budget.h"
 
 namespace ndtrain {
 
@@ -292,6 +293,10 @@ JobReport::Counts TunerService::total_counts() const {
   all.row_bytes += now.row_bytes;
   all.model_bytes += now.model_bytes;
   return all;
+}
+
+int64_t TunerService::room() const {
+  return DiskBudget::default_room(setting_.fs, setting_.state.path()).or_throw();
 }
 
 std::vector<StoreRecord> TunerService::stores() const {

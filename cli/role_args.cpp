@@ -76,6 +76,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "weight decay .002",
             "NAME");
   declare_head(args);
+  declare_compute(args);
   args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
   args.flag("mode",
             "where the work is done: ndpipe, stores extract and send features; typical, "
@@ -154,6 +155,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec,
               {"weight_decay", 0.002}});
   }
   j["head"] = head_of(args);
+  j["compute"] = name_of(compute_of(args));
   text("freeze", "freeze");
   text("mode", "mode");
   text("photos", "photos");

@@ -33,6 +33,8 @@ constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "c
                                                   {Schedule::Kind::kStep, "step"},
                                                   {Schedule::Kind::kCosine, "cosine"},
                                                   {Schedule::Kind::kNdpipe, "ndpipe"}}};
+constexpr Names<DType, 3> kComputeTypes = {
+    {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
 constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
 
 template <typename E, size_t N>
@@ -142,6 +144,7 @@ std::string JobSpec::text() const {
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
   if (!cut.empty()) j["cut"] = cut;
   if (!why.empty()) j["why"] = why;
+  if (trainer.compute != DType::kF32) j["compute"] = name_in(kComputeTypes, trainer.compute);
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
@@ -207,6 +210,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("weight_decay", t.optimizer.weight_decay);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
+  r.take("compute", kComputeTypes, t.compute);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);

@@ -41,6 +41,14 @@ TEST(JobSpecPrecision, IsRefusedWhereNothingCanComeOfIt) {
   EXPECT_EQ(refusal(R"(,"kind":"relabel","precision":"auto")"), "");
 }
 
+TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
+  EXPECT_EQ(parsed(R"(,"compute":"bf16")").trainer.compute, DType::kBF16);
+  EXPECT_EQ(parse_job_spec(parsed(R"(,"compute":"f16")").text()).trainer.compute, DType::kF16);
+  EXPECT_THAT(parsed(R"(,"compute":"f32")").text(), Not(HasSubstr("compute")))
+      << "an earlier Tuner takes it";
+  EXPECT_THAT(refusal(R"(,"compute":"f8")"), HasSubstr("compute 'f8': there are f32, bf16, f16"));
+}
+
 TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
   const JobSpec s = parsed(R"(,"epochs":7)");
   const JobSpec more =

@@ -114,9 +114,6 @@ void validate(const JobSpec& s) {
                      s.precision == "bf16" || s.precision == "f16" || s.precision == "int8";
   demand(known, "precision", s.precision, "there are f32, bf16, f16, int8 and auto");
   demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
-  demand(s.precision.empty() || s.mode != JobMode::kIdeal, "precision", s.precision,
-         "is compared on photos that stores have; for mode ideal give a model from ndtrain model "
-         "quantize");
   demand(s.precision.empty() || !s.model.empty(), "precision", s.precision,
          "the version in force computes in the precision it was trained in; give a model");
   demand(s.memory >= 0, "memory", s.memory, "not negative");

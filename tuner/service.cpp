@@ -163,6 +163,9 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
     if (message.has_rows()) {
       active_->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
     }
+    if (message.has_inventory() && message.inventory().last()) {
+      active_->report.surveyed(name, message.inventory().survey_seconds());
+    }
     if (message.has_run_done()) active_->report.run_done(name, message.run_done());
     apply(active_, name, active_->intake->message(now(), name, std::move(message)));
   }

@@ -133,6 +133,7 @@ TEST_F(NearData, RunOptionsChangeTheWeightsAndMemoryDoesNot) {
 
 TEST_F(NearData, AJobTrainsInSixteenBitsOverHoweverManyStores) {
   const auto plain = run(spec(1, 2), "plain");
+  EXPECT_GT(plain["report"]["survey_s"], 0);
   JobSpec s = spec(1, 2);
   s.trainer.compute = DType::kBF16;
   const auto one = run(s, "one");
@@ -141,6 +142,9 @@ TEST_F(NearData, AJobTrainsInSixteenBitsOverHoweverManyStores) {
   s.stores = 2;
   const auto two = run(s, "two");
   EXPECT_EQ(two["model_id"], one["model_id"]);
+  for (const auto& [name, store] : two["report"]["stores"].items()) {
+    EXPECT_GT(store["survey_s"], 0) << name;
+  }
 }
 
 TEST_F(NearData, ThePublishedVersionLabelsPhotosWhereTheyAre) {

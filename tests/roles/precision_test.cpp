@@ -85,9 +85,9 @@ TEST_F(JobPrecision, ATunerThatHasThePhotosItselfMeasuresOnThoseOfTheJob) {
     const std::vector<std::string> keys = {kPrecisionKey};
     EXPECT_EQ(content_id(extractor_of(precision), keys), content_id(alone(chosen), keys));
   }
-  EXPECT_THAT(log_,
-              AllOf(HasSubstr("int8: 60 photos against f32"), HasSubstr("precision f32: the cpu backend has"),
-                    Not(HasSubstr("the stores compute"))));
+  EXPECT_THAT(log_, AllOf(HasSubstr("int8: 60 photos against f32"),
+                          HasSubstr("precision f32: the cpu backend has"),
+                          Not(HasSubstr("the stores compute"))));
 }
 
 TEST_F(JobPrecision, ADropBeyondWhatIsAllowedIsRefusedBeforeTheJobBegins) {

@@ -161,7 +161,9 @@ int run_job_submit(Context& context, const Args& args) {
   JobSpec spec;
   try {
     spec = parse_job_spec(json.dump());
-    read_training(context, args, spec);
+    // An older Tuner does not say it.
+    read_training(context, args, spec,
+                  [&] { return tuner.get("/readyz").value("room", int64_t{0}); });
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {

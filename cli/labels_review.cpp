@@ -25,6 +25,7 @@ std::vector<NewLabel> ask(const OpenLabels& o, const std::vector<ReviewPhoto>& p
     answers.push_back({.photo = p.photo,
                        .class_id = o.db->class_ids(o.task, name).or_throw()[0],
                        .time = now,
+                       .just_now = true,
                        .at_random = p.at_random});
   }
   return answers;

@@ -7,6 +7,7 @@
 #include "cli/plan_tables.h"
 #include "cli/verb.h"
 #include "framework/core/publish.h"
+#include "ndp/store/disk_budget.h"
 #include "tuner/measure.h"
 
 namespace ndtrain::cli {
@@ -102,7 +103,7 @@ Profile measured(Context& context, const Args& args) {
 }
 
 // What the flags say goes over what the profile says.
-void apply_flags(Profile& p, const Args& args) {
+void apply_flags(Fs& fs, Profile& p, const Args& args) {
   PlanInputs& in = p.inputs;
   const auto take = [&](const std::string& flag, double& member) {
     if (args.has(flag)) p.set(member, parse_positive(flag, args.text(flag)), "given: --" + flag);
@@ -124,7 +125,11 @@ void apply_flags(Profile& p, const Args& args) {
   bandwidth("bandwidth", in.bandwidth);
   bandwidth("store-bandwidth", in.store_bandwidth);
   in.all_runs = args.on("all-runs");
-  if (args.has("disk")) in.disk = static_cast<double>(args.bytes("disk"));
+  if (args.has("disk")) {
+    in.disk = static_cast<double>(args.bytes("disk"));
+  } else if (args.has("state")) {
+    in.disk = static_cast<double>(DiskBudget::default_room(fs, args.text("state")).or_throw());
+  }
   in.runs = parse_counts("runs", args.text("runs"));
   if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"));
   if (args.has("shares")) {
@@ -222,7 +227,14 @@ void declare_plan(ArgsSpec& args) {
   args.flag("all-runs", "each run trains on all photos so far, not on its own alone");
   args.flag("val-split", "share of the photos for validation (default: the profile's, or 0.2)",
             "X");
-  args.flag("disk", "what features may take on the Tuner (default: no limit)", "BYTES");
+  args.flag("disk",
+            "what features may take on the Tuner (default: with --state what its volume has for "
+            "them, else no limit)",
+            "BYTES");
+  args.flag("state",
+            "the Tuner's state directory, where this is its machine: features may take a tenth of "
+            "that volume and never its last 5 %",
+            "DIR");
   args.flag("minimise", "what is best: makespan, cost, energy or bytes", "WHAT", "makespan");
   args.flag("top", "rows to print", "N", "12");
   args.flag("inputs", "print every input too, with where it is from");
@@ -236,7 +248,7 @@ int run_plan(Context& context, const Args& args) {
   if (args.has("profile") && args.has("model")) {
     throw UsageError("--model and --profile: the profile says what the model costs; give one");
   }
-  apply_flags(profile, args);
+  apply_flags(context.fs(), profile, args);
   validate(profile.inputs);
   if (args.has("save-profile")) {
     publish(context.fs(), args.text("save-profile"), to_json(profile)).or_throw();

@@ -116,7 +116,7 @@ std::string prediction_table(std::span<const Prediction> predictions, size_t mos
         percent(p.time.link_s, t), percent(p.time.tuner_s, t),
         bound    ? "  (a bound: no network)"
         : p.fits ? ""
-                 : "  (more than --disk)");
+                 : "  (more than the disk has)");
   }
   if (left_out > 0) out += fmt::format("and {} more; --top N prints more\n", left_out);
   return out;

@@ -76,6 +76,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "weight decay .002",
             "NAME");
   declare_head(args);
+  declare_compute(args);
   args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
   args.flag("mode",
             "where the work is done: ndpipe, stores extract and send features; typical, "
@@ -125,7 +126,8 @@ void read_common(const Args& args, Json& j) {
 
 }  // namespace
 
-void read_training(Context& context, const Args& args, JobSpec& spec) {
+void read_training(Context& context, const Args& args, JobSpec& spec,
+                   const std::function<int64_t()>& room) {
   Json j = Json::parse(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -153,6 +155,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
               {"weight_decay", 0.002}});
   }
   j["head"] = head_of(args);
+  j["compute"] = name_of(compute_of(args));
   text("freeze", "freeze");
   text("mode", "mode");
   text("photos", "photos");
@@ -170,7 +173,9 @@ void read_training(Context& context, const Args& args, JobSpec& spec) {
     throw UsageError("--auto and --cut: the profile chooses the cut; give one");
   }
   if (!args.has("auto")) return;
-  spec = planned(spec, load_profile(context.fs(), args.text("auto")).inputs);
+  PlanInputs inputs = load_profile(context.fs(), args.text("auto")).inputs;
+  if (spec.disk == 0) inputs.disk = static_cast<double>(room());
+  spec = planned(spec, std::move(inputs));
   context.progress().say(spec.why);
 }
 

@@ -1,6 +1,7 @@
 // What the verbs of the two roles share.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "cli/args.h"
@@ -26,7 +27,10 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);
-void read_training(Context& context, const Args& args, JobSpec& spec);
+// `room`: bytes that features may take on the Tuner where no --disk says it; 0: not known. Asked
+// when the job is to be planned.
+void read_training(Context& context, const Args& args, JobSpec& spec,
+                   const std::function<int64_t()>& room);
 
 // Until SIGINT or SIGTERM.
 bool told_to_stop();

@@ -5,6 +5,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/model_file.h"
+#include "ndp/store/disk_budget.h"
 #include "tuner/daemon.h"
 
 namespace ndtrain::cli {
@@ -70,7 +71,8 @@ int run_finetune(Context& context, const Args& args) {
   spec.seed = context.seed();
   spec.runs = static_cast<uint32_t>(args.integer("num_of_run"));
   spec.stores = static_cast<uint32_t>(args.integer("num_of_client"));
-  read_training(context, args, spec);
+  read_training(context, args, spec,
+                [&] { return DiskBudget::default_room(context.fs(), config.state).or_throw(); });
   log::info("waits for {} PipeStore{} on {}", spec.stores, spec.stores == 1 ? "" : "s",
             tuner.address());
   const TunerDaemon::Outcome outcome = tuner.run_job(

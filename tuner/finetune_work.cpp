@@ -37,6 +37,23 @@ std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec
   return classes;
 }
 
+PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+                     Progress& progress) {
+  const LabelledPhotos labelled =
+      (spec.labels.empty() ? read_image_folder(shop.fs, spec.photos)
+                           : read_labels_csv(shop.fs, spec.labels, spec.photos))
+          .or_throw();
+  return hash_photos(shop.fs, *open_catalogue(shop.fs, directory, spec.photos), labelled, progress);
+}
+
+std::vector<PhotoClaim> claims_of(const PhotoSet& set) {
+  std::vector<PhotoClaim> claims;
+  for (const Photo& p : set.photos) {
+    claims.push_back({.digest = p.digest, .label = set.classes[static_cast<size_t>(p.label)]});
+  }
+  return claims;
+}
+
 FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
                            JobSpec spec, std::string directory, Progress& progress, Truths truths)
     : shop_(shop),
@@ -99,7 +116,8 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
   here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),
                                            shop_.devices.get(spec_.deterministic), *spool_);
   if (spec_.mode == JobMode::kIdeal) {
-    q.local = local_photos();
+    local_ = photos_here(shop_, spec_, directory_, progress_);
+    q.local = claims_of(local_);
     return;
   }
   const bool files = spec_.mode == JobMode::kTypical, packed = spec_.mode == JobMode::kSrvC;
@@ -111,20 +129,6 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
     }
   }
   sink_ = std::make_unique<ExtractingSink>(q.ask.rows(), *here_, *spool_);
-}
-
-std::vector<PhotoClaim> FinetuneWork::local_photos() {
-  const LabelledPhotos labelled =
-      (spec_.labels.empty() ? read_image_folder(shop_.fs, spec_.photos)
-                            : read_labels_csv(shop_.fs, spec_.labels, spec_.photos))
-          .or_throw();
-  local_ = hash_photos(shop_.fs, *open_catalogue(shop_.fs, directory_, spec_.photos), labelled,
-                       progress_);
-  std::vector<PhotoClaim> claims;
-  for (const Photo& p : local_.photos) {
-    claims.push_back({.digest = p.digest, .label = local_.classes[static_cast<size_t>(p.label)]});
-  }
-  return claims;
 }
 
 // The photos of a run that are not in the spool from before a restart.

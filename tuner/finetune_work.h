@@ -32,6 +32,11 @@ TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes);
 std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec);
 
+// Of mode ideal: the photos that the Tuner has itself, with labels. Throws Error.
+PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+                     Progress& progress);
+std::vector<PhotoClaim> claims_of(const PhotoSet& set);
+
 class FinetuneWork final : public JobWork {
  public:
   FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
@@ -53,7 +58,6 @@ class FinetuneWork final : public JobWork {
   };
 
   void ask_for_rows(JobQuestion& question);
-  std::vector<PhotoClaim> local_photos();
   void extract_here(uint32_t run);
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);

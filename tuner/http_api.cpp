@@ -155,7 +155,7 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
          return answer({{"status", "ok"}});
        }},
       {"GET", "/readyz", Role::kViewer, on([](TunerService& s, Request) {
-         return answer({{"status", "ready"}, {"stores", s.stores().size()}});
+         return answer({{"status", "ready"}, {"stores", s.stores().size()}, {"room", s.room()}});
        })},
       {"GET", "/metrics", Role::kViewer, on([](TunerService& s, Request) { return metrics(s); })},
       {"GET", "/jobs", Role::kViewer, on([](TunerService& s, Request) {

@@ -263,6 +263,7 @@ HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   const NewLabel said{.photo = now.photo,
                       .class_id = classes.at(0),
                       .time = clock_.unix_seconds(),
+                      .just_now = true,
                       .at_random = body.value("at_random", false)};
   const PutReport put =
       got(o.db.put_labels({.task = o.task, .source = LabelSource::kHuman, .labels = {said}}));

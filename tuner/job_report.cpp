@@ -49,15 +49,18 @@ std::string JobReport::json() const {
     for (const auto& [what, rows] : e.made_from) all.made_from[what] += rows;
     last_row = std::max(last_row, e.last);
   }
-  double slowest = 0, working = 0;
+  for (const auto& [name, seconds] : surveys_) stores[name].survey = seconds;
+  double slowest = 0, slowest_survey = 0, working = 0;
   uint64_t photos = 0;
   std::map<std::string, uint64_t> made_from;
   Json by_store = Json::object();
   for (const auto& [name, e] : stores) {
     slowest = std::max(slowest, e.busy);
+    slowest_survey = std::max(slowest_survey, e.survey);
     photos += e.photos;
     for (const auto& [what, rows] : e.made_from) made_from[what] += rows;
     by_store[name] = {{"photos", e.photos},
+                      {"survey_s", e.survey},
                       {"busy_s", e.busy},
                       {"stages_s", e.stages},
                       {"made_from", e.made_from}};
@@ -72,6 +75,7 @@ std::string JobReport::json() const {
   }
   const double overall = at(ended_);
   Json json = {{"overall_s", overall},
+               {"survey_s", slowest_survey},
                {"feature_extraction_s", slowest},
                {"feature_extraction_photos_per_s",
                 slowest > 0 ? static_cast<double>(photos) / slowest : 0.0},

@@ -25,6 +25,8 @@ class JobReport {
 
   void begin(Time now) { begun_ = now; }
   void photos(uint64_t photos, uint64_t durable);
+  // A store has listed and hashed its photos, in so many seconds.
+  void surveyed(const std::string& store, double seconds) { surveys_[store] += seconds; }
   void rows(Time now, const std::string& store, uint32_t run, uint64_t bytes);
   void kept(uint64_t rows) { counts_.durable += rows; }
   void model_part(uint64_t bytes) { counts_.model_bytes += bytes; }
@@ -53,6 +55,7 @@ class JobReport {
     Time first{0}, last{0};  // when its rows came
     uint64_t photos = 0;
     double busy = 0;  // seconds
+    double survey = 0;
     std::optional<double> joules;
     std::map<std::string, double> stages;
     std::map<std::string, uint64_t> made_from;
@@ -63,6 +66,7 @@ class JobReport {
   std::optional<double> joules_;
   Counts counts_;
   std::map<std::pair<std::string, uint32_t>, Extraction> extractions_;  // by store and run
+  std::map<std::string, double> surveys_;                               // by store
   std::map<uint32_t, Time> complete_;
   std::vector<Span> work_;
 };

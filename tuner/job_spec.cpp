@@ -33,6 +33,8 @@ constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "c
                                                   {Schedule::Kind::kStep, "step"},
                                                   {Schedule::Kind::kCosine, "cosine"},
                                                   {Schedule::Kind::kNdpipe, "ndpipe"}}};
+constexpr Names<DType, 3> kComputeTypes = {
+    {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
 constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
 
 template <typename E, size_t N>
@@ -112,9 +114,6 @@ void validate(const JobSpec& s) {
                      s.precision == "bf16" || s.precision == "f16" || s.precision == "int8";
   demand(known, "precision", s.precision, "there are f32, bf16, f16, int8 and auto");
   demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
-  demand(s.precision.empty() || s.mode != JobMode::kIdeal, "precision", s.precision,
-         "is compared on photos that stores have; for mode ideal give a model from ndtrain model "
-         "quantize");
   demand(s.precision.empty() || !s.model.empty(), "precision", s.precision,
          "the version in force computes in the precision it was trained in; give a model");
   demand(s.memory >= 0, "memory", s.memory, "not negative");
@@ -142,6 +141,7 @@ std::string JobSpec::text() const {
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
   if (!cut.empty()) j["cut"] = cut;
   if (!why.empty()) j["why"] = why;
+  if (trainer.compute != DType::kF32) j["compute"] = name_in(kComputeTypes, trainer.compute);
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
     j.update({{"mode", name_of(mode)},
@@ -207,6 +207,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("weight_decay", t.optimizer.weight_decay);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
+  r.take("compute", kComputeTypes, t.compute);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);

@@ -14,7 +14,7 @@ JobSpec planned(JobSpec spec, PlanInputs in) {
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;
   in.all_runs = spec.all_runs;
-  in.disk = static_cast<double>(spec.disk);
+  if (spec.disk > 0) in.disk = static_cast<double>(spec.disk);
   in.runs = {1, 2, 3, 4};
   const Prediction chosen = best(predict_all(in));
   const bool features = chosen.mode == JobMode::kNdpipe;
@@ -25,6 +25,10 @@ JobSpec planned(JobSpec spec, PlanInputs in) {
       fmt::format("the profile predicts {:.1f} s for {}{} in {} run{}: {}", chosen.time.makespan_s,
                   name_of(chosen.mode), features ? " at " + chosen.cut : "", chosen.runs,
                   chosen.runs == 1 ? "" : "s", why(chosen));
+  if (in.disk > 0) {
+    spec.why += fmt::format("; on the Tuner's disk it takes {} of the {} that there are for it",
+                            size_text(chosen.disk_bytes), size_text(in.disk));
+  }
   return spec;
 }
 

@@ -145,8 +145,9 @@ Prediction best(std::vector<Prediction> all, Objective objective) {
   const Prediction least = *std::ranges::min_element(all, {}, &Prediction::disk_bytes);
   std::erase_if(all, [](const Prediction& p) { return !p.fits; });
   if (all.empty()) {
-    throw Error("plan: no cut's features fit the Tuner's disk (--disk): ", least.cut,
-                " needs the least, ", size_text(least.disk_bytes));
+    throw Error("plan: no cut's features fit what the Tuner's disk has for them: ", least.cut,
+                " needs the least, ", size_text(least.disk_bytes),
+                "; make room on its volume, or give them more of it by --disk");
   }
   return ranked(std::move(all), objective).front();
 }
@@ -190,10 +191,11 @@ std::vector<std::string> remarks(const PlanInputs& in) {
       std::ranges::count_if(cuts, [&](const CutCost& c) { return !fits(in, c); });
   if (too_large > 0) {
     const CutCost& largest = *std::ranges::max_element(cuts, {}, &CutCost::feature_bytes);
-    lines.push_back(fmt::format(
-        "the features of {} of {} cuts take more on the Tuner than --disk {}; those of {} take {}",
-        too_large, cuts.size(), size_text(in.disk), largest.name,
-        size_text(disk_bytes(in, largest))));
+    lines.push_back(
+        fmt::format("the features of {} of {} cuts take more than the {} that the Tuner's disk "
+                    "has; those of {} take {}",
+                    too_large, cuts.size(), size_text(in.disk), largest.name,
+                    size_text(disk_bytes(in, largest))));
   }
   return lines;
 }

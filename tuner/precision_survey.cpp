@@ -131,6 +131,10 @@ JobQuestion PrecisionSurvey::prepare() {
                 .add_classes = true,
                 .only_labelled = spec_.kind == JobKind::kFinetune,
                 .truths = truths_()};
+  if (spec_.mode == JobMode::kIdeal) {
+    here_ = photos_here(shop_, spec_, directory_, progress_);
+    q.local = claims_of(*here_);
+  }
   return q;
 }
 
@@ -144,7 +148,7 @@ void PrecisionSurvey::manifest(const Manifest& manifest, const std::vector<std::
 
 PrecisionConfig PrecisionSurvey::config() const {
   PrecisionConfig c{.precision = spec_.precision, .max_drop = spec_.max_drop};
-  if (c.precision != "auto" || !sink_) return c;
+  if (c.precision != "auto" || !sink_ || here_) return c;
   const auto& gains = sink_->gains();
   const bool worth = !gains.empty() && std::ranges::all_of(gains, [](const auto& store) {
     return worth_bf16(store.second);
@@ -153,15 +157,31 @@ PrecisionConfig PrecisionSurvey::config() const {
   return c;
 }
 
+// What people said elsewhere is in the manifest, and what they deleted is not.
+PhotoSample PrecisionSurvey::sample_here() {
+  std::map<Digest, int32_t> labels;
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    labels.emplace(manifest_->entry(n).digest, manifest_->entry(n).label);
+  }
+  std::erase_if(here_->photos, [&](const Photo& p) { return !labels.contains(p.digest); });
+  const auto classes = static_cast<int32_t>(model_.classes.size());
+  for (Photo& p : here_->photos) {
+    const int32_t label = labels.at(p.digest);
+    p.label = label < classes ? label : -1;
+  }
+  return sample_of(*here_, sample_size(config().photos), model_.preprocess, shop_.fs);
+}
+
 bool PrecisionSurvey::run(uint32_t run) {
   if (run == 0) return true;
   const PrecisionConfig c = config();
-  if (spec_.precision == "auto") {
+  if (spec_.precision == "auto" && !here_) {
     std::string text = c.precision + ": in bf16 the stores compute this many times as fast:";
     for (const auto& [store, gain] : sink_->gains()) text += fmt::format(" {} {:.2f}", store, gain);
     progress_.say("precision " + text);
   }
-  const PhotoSample sample = sink_->sample(*manifest_, model_.classes.size());
+  const PhotoSample sample =
+      here_ ? sample_here() : sink_->sample(*manifest_, model_.classes.size());
   const ModelFile low =
       in_precision(model_, c, sample, shop_.devices.get(spec_.deterministic), shop_.fs, progress_);
   if (progress_.interrupted()) return false;

@@ -1,11 +1,13 @@
 // What comes before a job in a precision that was asked for: the stores send crops of a few photos
 // of the collection, on which the Tuner measures the scales of int8 and compares the precision with
 // f32 (ndp/jobs/low_precision.h). What comes of it is a model file in the job's directory, and the
-// job's own work begins. Since scales travel in it, all stores compute one function.
+// job's own work begins. Since scales travel in it, all stores compute one function. In mode ideal
+// the Tuner takes photos of its own instead.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +65,7 @@ class PrecisionSurvey final : public JobWork {
 
  private:
   PrecisionConfig config() const;  // with what `auto` means for these stores
+  PhotoSample sample_here();
 
   Workshop shop_;
   JobSpec spec_;
@@ -71,6 +74,7 @@ class PrecisionSurvey final : public JobWork {
   Truths truths_;
   ModelFile model_;
   std::unique_ptr<SurveySink> sink_;
+  std::optional<PhotoSet> here_;  // of mode ideal: the Tuner's own photos, instead of crops
   const Manifest* manifest_ = nullptr;
 };
 

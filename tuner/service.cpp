@@ -5,6 +5,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/store/disk_budget.h"
 
 namespace ndtrain {
 
@@ -162,6 +163,9 @@ void TunerService::deliver(const std::string& name, wire::FromStore message) {
     if (message.has_rows()) {
       active_->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
     }
+    if (message.has_inventory() && message.inventory().last()) {
+      active_->report.surveyed(name, message.inventory().survey_seconds());
+    }
     if (message.has_run_done()) active_->report.run_done(name, message.run_done());
     apply(active_, name, active_->intake->message(now(), name, std::move(message)));
   }
@@ -292,6 +296,10 @@ JobReport::Counts TunerService::total_counts() const {
   all.row_bytes += now.row_bytes;
   all.model_bytes += now.model_bytes;
   return all;
+}
+
+int64_t TunerService::room() const {
+  return DiskBudget::default_room(setting_.fs, setting_.state.path()).or_throw();
 }
 
 std::vector<StoreRecord> TunerService::stores() const {

@@ -119,6 +119,7 @@ class TunerService {
   const std::vector<std::string>& log(uint64_t job) const;  // lines of this process's life
   std::string doing() const;                                // of the job in progress
   std::vector<StoreRecord> stores() const;
+  int64_t room() const;  // bytes that a job's rows may take here where it does not say how many
   JobReport::Counts counts() const;        // of the job in progress
   JobReport::Counts total_counts() const;  // since this process began
 

@@ -117,9 +117,10 @@ Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view
   Result<std::vector<int64_t>> ids = db.class_ids(task, {&class_name, 1});
   if (!ids.ok()) return ids.status();
   return db
-      .put_labels({.task = task,
-                   .source = LabelSource::kHuman,
-                   .labels = {{.photo = *photo, .class_id = ids->front(), .time = time}}})
+      .put_labels(
+          {.task = task,
+           .source = LabelSource::kHuman,
+           .labels = {{.photo = *photo, .class_id = ids->front(), .time = time, .just_now = true}}})
       .status();
 }
 

@@ -3,7 +3,9 @@
 // Collections hold photos at paths; a photo is its bytes, the same in any collection. A task is one
 // classifier's purpose with class ids of its own. All labels are kept; one of each (photo, task) is
 // current: that of the highest source; among a model's that of the version in force, then the
-// newest version's; then the newest. A version that was undone has none.
+// newest version's; then the newest by its time. A label that is said just now is given a time
+// after that of all its source has said of the photo, however the clock was set; others keep
+// theirs, in whatever order they come. A version that was undone has none.
 //
 // All ids are small integers of this database. Members may be called from any thread and return
 // what goes wrong with the database as a Status; each call is one transaction. Inconsistent
@@ -111,7 +113,7 @@ Result<int64_t> existing_version(LabelDb& db, int64_t task, const std::string& n
 // Whether a person may call a class this: 1 to 256 bytes, no control characters.
 Status check_class_name(std::string_view name);
 
-// What a person says: the photo at `path` shows `class_name` (made if new).
+// What a person says just now: the photo at `path` shows `class_name` (made if new).
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,
                  const std::string& class_name, int64_t time);
 

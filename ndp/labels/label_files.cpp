@@ -46,7 +46,7 @@ bool parse(const std::string& text, T& to) {
 struct Row {
   std::string path, label;
   std::optional<double> score;
-  int64_t time = 0;
+  std::optional<int64_t> time;  // none: now
   bool at_random = false;
 };
 
@@ -104,7 +104,8 @@ class Importer {
       batch.labels.push_back({.photo = photos_[i],
                               .class_id = (*ids)[i],
                               .score = rows_[i].score,
-                              .time = rows_[i].time,
+                              .time = rows_[i].time.value_or(now_),
+                              .just_now = !rows_[i].time,
                               .at_random = rows_[i].at_random});
     }
     Result<PutReport> put = db_.put_labels(batch);
@@ -120,14 +121,14 @@ class Importer {
 
   Status take(const Said& said) {
     ++report_.rows;
-    Row row{.path = said[kPath], .label = said[kLabel], .time = now_};
+    Row row{.path = said[kPath], .label = said[kLabel]};
     if (row.path.empty() || row.label.empty()) return {Code::kCorrupt, "no path or no label"};
     if (const std::string& score = said[kScore]; !score.empty()) {
       if (!parse(score, row.score.emplace()) || !std::isfinite(*row.score)) {
         return {Code::kCorrupt, "'" + score + "' is no score"};
       }
     }
-    if (!said[kTime].empty() && !parse(said[kTime], row.time)) {
+    if (!said[kTime].empty() && !parse(said[kTime], row.time.emplace())) {
       return {Code::kCorrupt, "'" + said[kTime] + "' is no time in Unix seconds"};
     }
     if (const std::string& drawn = said[kAtRandom]; !drawn.empty()) {

@@ -23,8 +23,8 @@ enum class LabelFormat { kCsv, kJsonLines };
 
 // In CSV a header line names the columns in any order (path or file, label or class; score, source,
 // time and at_random are optional, others are ignored); without one the columns are path,label.
-// Either all rows get in or none; kCorrupt names the line. Rows without a time get `now`. `source`
-// is what they count as.
+// Either all rows get in or none; kCorrupt names the line. Rows without a time are said just `now`.
+// `source` is what they count as.
 Result<LabelImport> import_labels(LabelDb& db, int64_t collection, int64_t task,
                                   std::string_view text, int64_t now,
                                   LabelSource source = LabelSource::kImport,

@@ -54,7 +54,9 @@ struct NewLabel {
   int64_t class_id = 0;
   std::optional<double> score;
   std::vector<ScoredClass> top_k;
-  int64_t time = 0;                             // Unix seconds
+  int64_t time = 0;  // Unix seconds
+  // Said as it is put: whatever the clock says, it is later than all that the source said before.
+  bool just_now = false;
   std::optional<int64_t> store = std::nullopt;  // that made it
   bool at_random = false;  // an answer about a photo that was drawn by chance: see ReviewPhoto
 };

@@ -196,7 +196,7 @@ void PostgresLabels::insert(const LabelWrites& w) {
     rows.integer(l.class_id);
     l.score ? rows.real(*l.score) : rows.null();
     l.store ? rows.integer(*l.store) : rows.null();
-    rows.integer(l.time);
+    rows.integer(r.time);
     rows.integer(l.at_random);
     rows.integer(r.current);
     l.top_k.empty() ? rows.null() : rows.bytes(top_k_blob(l.top_k));

@@ -56,7 +56,8 @@ class Judge {
         continue;
       }
       if (newest[p]) writes_.flags.push_back({photos_[p], newest[p]->seq, false});
-      writes_.rows.push_back({&label(begin), newest[p] ? newest[p]->seq + 1 : 1, true});
+      const NewLabel& l = label(begin);
+      writes_.rows.push_back({&l, l.time, newest[p] ? newest[p]->seq + 1 : 1, true});
       ++report_.added;
       ++report_.current;
     }
@@ -72,27 +73,30 @@ class Judge {
 
  private:
   const NewLabel& label(size_t at) const { return batch_.labels[by_photo_[at]]; }
-  VersionOrder::Rank rank(const NewLabel& l) const {
-    return order_.rank(batch_.source, batch_.version.value_or(0), l.time);
+  VersionOrder::Rank rank(int64_t time) const {
+    return order_.rank(batch_.source, batch_.version.value_or(0), time);
   }
 
   // A current label of a lesser version: were there one of this version, it would be current.
   bool replaces(const HeldLabel& newest, const NewLabel& l) const {
     return batch_.version && newest.current && newest.source == LabelSource::kModel &&
-           newest.version != *batch_.version && order_.rank(newest) < rank(l);
+           newest.version != *batch_.version && order_.rank(newest) < rank(l.time);
   }
 
-  bool says_nothing_new(std::span<const HeldLabel> held, const NewLabel& l) const {
+  // The time under which a label gets in; none if it says nothing new.
+  std::optional<int64_t> time_of(std::span<const HeldLabel> held, const NewLabel& l) const {
     const HeldLabel* last = nullptr;
     for (const HeldLabel& h : held) {
       if (batch_.version ? h.version == *batch_.version : h.source == batch_.source) {
-        if (batch_.version) return true;
+        if (batch_.version) return {};
         // Or an import of an older state, once more.
-        if (h.class_id == l.class_id && h.time == l.time) return true;
+        if (!l.just_now && h.class_id == l.class_id && h.time == l.time) return {};
         if (!last || h.time >= last->time) last = &h;
       }
     }
-    return last && last->class_id == l.class_id;
+    if (last && last->class_id == l.class_id) return {};
+    if (!l.just_now || !last || last->time < l.time) return l.time;
+    return last->time == INT64_MAX ? INT64_MAX : last->time + 1;
   }
 
   void settle(size_t begin, size_t end, std::vector<HeldLabel>& held) {
@@ -105,18 +109,19 @@ class Judge {
     size_t current = was;
     for (size_t at = begin; at < end; ++at) {
       const NewLabel& l = label(at);
-      if (says_nothing_new(held, l)) continue;
+      const std::optional<int64_t> time = time_of(held, l);
+      if (!time) continue;
       ++report_.added;
       held.push_back({.seq = held.empty() ? 1 : held.back().seq + 1,
                       .source = batch_.source,
                       .version = batch_.version.value_or(0),
                       .class_id = l.class_id,
-                      .time = l.time});
-      if (current == kNone || rank(l) >= order_.rank(held[current])) {
+                      .time = *time});
+      if (current == kNone || rank(*time) >= order_.rank(held[current])) {
         ++report_.current;
         current = held.size() - 1;
       }
-      writes_.rows.push_back({&l, held.back().seq, false});
+      writes_.rows.push_back({&l, *time, held.back().seq, false});
     }
     if (current == was) return;
     if (was != kNone) writes_.flags.push_back({label(begin).photo, held[was].seq, false});

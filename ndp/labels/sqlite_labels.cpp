@@ -178,7 +178,7 @@ void SqliteLabels::write(const LabelWrites& w) {
     const auto blob = std::span(reinterpret_cast<const uint8_t*>(top_k.data()), top_k.size());
     insert
         .bind(l.photo, w.task, r.seq, l.class_id, l.score, static_cast<int64_t>(w.source),
-              w.version, l.store, l.time, int64_t{l.at_random}, int64_t{r.current},
+              w.version, l.store, r.time, int64_t{l.at_random}, int64_t{r.current},
               l.top_k.empty() ? std::nullopt : std::optional(blob))
         .run();
   }

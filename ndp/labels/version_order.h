@@ -27,6 +27,7 @@ struct LabelWrites {
   };
   struct Row {
     const NewLabel* label;
+    int64_t time;  // in place of the label's
     int64_t seq;
     bool current;
   };

@@ -23,6 +23,7 @@ struct StorePhoto {
 struct StoreInventory {
   std::vector<StorePhoto> photos;  // by digest, each once
   uint64_t unreadable = 0;         // files that are no whole photos
+  double seconds = 0;              // that it took to list and hash them
 };
 
 // One thread at a time, but for photos() and give_up().

@@ -30,7 +30,9 @@ void PipeStoreService::list(uint64_t id) {
   opened_ = id;  // from its place on the lane on
   listed_ = jobs_.at(id).serial;
   setting_.lanes.start(0, [this, id, serial = listed_]() -> Continuation {
+    const Time begun = now();
     Result<StoreInventory> result = tried([&] { return setting_.maker.scan(); });
+    if (result.ok()) result->seconds = std::chrono::duration<double>(now() - begun).count();
     return [this, id, serial, result = std::move(result)] {
       if (is_current(id, serial)) listed(id, result);
     };
@@ -119,6 +121,7 @@ void PipeStoreService::send_inventory(const Job& job, wire::Inventory about) {
       for (const StorePhoto& p : photos) bytes += static_cast<uint64_t>(p.bytes);
       i.set_photo_bytes(bytes);
       i.set_unreadable(job.inventory->unreadable);
+      i.set_survey_seconds(job.inventory->seconds);
     }
     answer(job, std::move(m));
   } while (at < photos.size());

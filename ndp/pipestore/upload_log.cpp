@@ -155,6 +155,7 @@ std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
     const wire::Upload line = read(*at);
     known.path = line.path();
     known.truth = line.truth();
+    known.said = line.time();
   }
   if (const auto& at = photo.label) {
     const wire::Upload line = read(*at);

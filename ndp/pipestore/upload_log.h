@@ -40,6 +40,7 @@ class UploadLog {
     std::string files;     // of that version: the digests of its extractor and head
     std::vector<wire::TopClass> top;
     std::string truth;  // "": nobody said
+    int64_t said = 0;   // when; Unix seconds
   };
   struct Line {
     uint64_t sequence = 0;

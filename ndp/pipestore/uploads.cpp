@@ -233,6 +233,10 @@ Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) 
   if (!paths.ok()) return paths.status();
   wire::Upload line = line_of(id, paths->front());
   line.set_truth(truth);
+  // Her last word is her newest, though the clock was set back.
+  if (const auto known = log_.find(id); known && !known->truth.empty()) {
+    line.set_time(std::max(line.time(), known->said + 1));
+  }
   if (Status s = log_.commit({line}); !s.ok()) return s;
   changed_();
   return Photo{id, *log_.find(id)};

@@ -18,6 +18,14 @@ Result<DiskBudget> DiskBudget::open(Fs& fs, std::string directory, int64_t budge
   return b;
 }
 
+Result<int64_t> DiskBudget::default_room(Fs& fs, const std::string& directory) {
+  Result<DiskBudget> budget = open(fs, directory, 0);
+  if (!budget.ok()) return budget.status();
+  const Result<int64_t> room = budget->room(0, 1);
+  if (!room.ok()) return room.status();
+  return std::max<int64_t>(*room, 1);
+}
+
 Status DiskBudget::measure() {
   Result<Space> space = fs_->space(directory_);
   if (!space.ok()) return space.status();

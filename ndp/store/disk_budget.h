@@ -13,6 +13,9 @@ class DiskBudget {
   // `budget` 0: a tenth of the volume that holds `directory`.
   static Result<DiskBudget> open(Fs& fs, std::string directory, int64_t budget);
 
+  // Bytes that may be written below `directory` by whoever has no budget of its own; at least 1.
+  static Result<int64_t> default_room(Fs& fs, const std::string& directory);
+
   int64_t bytes() const { return budget_; }
   // Bytes that may be written on top of the `used` that are there. Asks the volume only now and
   // then, and always when it matters for `wanted`.

@@ -1,5 +1,6 @@
 #include "ndp/wire/state_directory.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "framework/core/hash.h"
@@ -93,7 +94,7 @@ Result<TunerIdentity> StateDirectory::next_term(uint64_t random) {
   }
   const auto me = reading(file("state.json"), [&] {
     return TunerIdentity{bytes_from_hex(json->at("tuner").get<std::string>()),
-                         json->at("term").get<uint64_t>() + 1};
+                         json->at("term").get<uint64_t>() + 1, std::max<uint64_t>(random, 1)};
   });
   if (!me.ok()) return me;
   (*json)["term"] = me->term;
@@ -101,20 +102,28 @@ Result<TunerIdentity> StateDirectory::next_term(uint64_t random) {
   return me;
 }
 
-Result<KnownTuner> StateDirectory::known_tuner() const {
+// A start counts only with its own term: an earlier program keeps the key and writes another term.
+Result<TunerIdentity> StateDirectory::known_tuner() const {
   const Result<Json> json = read_state(*fs_, file("state.json"));
   if (!json.ok()) return json.status();
   return reading(file("state.json"), [&] {
-    return json->contains("tuner") ? KnownTuner{bytes_from_hex(json->at("tuner")), json->at("term")}
-                                   : KnownTuner{};
+    TunerIdentity known;
+    if (!json->contains("tuner")) return known;
+    known.id = bytes_from_hex(json->at("tuner"));
+    known.term = json->at("term");
+    if (!json->contains("start")) return known;
+    const Json& start = json->at("start");
+    if (start.at("term") == known.term) known.start = start.at("number");
+    return known;
   });
 }
 
-Status StateDirectory::remember(const KnownTuner& tuner) {
+Status StateDirectory::remember(const TunerIdentity& tuner) {
   Result<Json> json = read_state(*fs_, file("state.json"));
   if (!json.ok()) return json.status();
-  (*json)["tuner"] = hex_of(tuner.tuner);
+  (*json)["tuner"] = hex_of(tuner.id);
   (*json)["term"] = tuner.term;
+  (*json)["start"] = {{"term", tuner.term}, {"number", tuner.start}};
   return write_state(*fs_, file("state.json"), *json);
 }
 

@@ -11,8 +11,7 @@
 #include <string>
 
 #include "framework/core/fs.h"
-#include "ndp/wire/store_session.h"
-#include "ndp/wire/tuner_sessions.h"
+#include "ndp/wire/tuner_identity.h"
 
 namespace ndtrain {
 
@@ -26,12 +25,12 @@ class StateDirectory {
   const std::string& path() const { return path_; }
 
   // A Tuner that starts: its identity (drawn from `random` the first time) with a new term, which
-  // is durable on return.
+  // is durable on return, and `random` as the number of this start.
   Result<TunerIdentity> next_term(uint64_t random);
 
   // The Tuner that a PipeStore knows.
-  Result<KnownTuner> known_tuner() const;
-  Status remember(const KnownTuner& tuner);
+  Result<TunerIdentity> known_tuner() const;
+  Status remember(const TunerIdentity& tuner);
 
  private:
   StateDirectory(Fs& fs, std::string path, std::string role)

@@ -16,7 +16,7 @@ bool is_store_name(std::string_view name) {
   });
 }
 
-StoreSession::StoreSession(wire::Hello hello, KnownTuner known, uint64_t seed)
+StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed)
     : hello_(std::move(hello)),
       known_(std::move(known)),
       rng_(seed, "store session"),
@@ -48,8 +48,9 @@ StoreSession::Actions StoreSession::opened(Time now) {
   if (state_ != State::kDialling) return a;
   state_ = State::kGreeting;
   liveness_ = Liveness(kHeartbeat, now);
-  hello_.set_tuner(known_.tuner);
+  hello_.set_tuner(known_.id);
   hello_.set_newest_term(known_.term);
+  hello_.set_newest_start(known_.start);
   *a.send.emplace_back().mutable_hello() = hello_;
   return a;
 }
@@ -76,14 +77,15 @@ StoreSession::Actions StoreSession::welcome(Time now, const wire::ToStore& messa
   if (std::ranges::find(kProtocols, w.protocol()) == std::end(kProtocols)) {
     return end(now, "the Tuner speaks protocol " + std::to_string(w.protocol()), false);
   }
-  if (w.tuner() == known_.tuner && message.term() < known_.term) {
+  if (w.tuner() == known_.id && message.term() < known_.term) {
     return end(now,
                "an old Tuner answers: its term is " + std::to_string(message.term()) + ", " +
                    std::to_string(known_.term) + " has been seen",
                false);
   }
+  const TunerIdentity met{w.tuner(), message.term(), w.start()};
+  if (is_twin(known_, met)) return end(now, "refused: " + refusal_of_twin(met.term), false);
   Actions a;
-  const KnownTuner met{w.tuner(), message.term()};
   if (met != known_) a.remember = known_ = met;
   state_ = State::kOpen;
   retry_ = kFirstRetry;

@@ -9,16 +9,10 @@
 
 #include "framework/core/rng.h"
 #include "ndp/wire/liveness.h"
+#include "ndp/wire/tuner_identity.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
-
-// The Tuner that a store knows, and the newest of its terms. Kept on the store's disk.
-struct KnownTuner {
-  std::string tuner;
-  uint64_t term = 0;
-  bool operator==(const KnownTuner&) const = default;
-};
 
 class StoreSession {
  public:
@@ -29,7 +23,7 @@ class StoreSession {
 
   // What the caller does now, in this order.
   struct Actions {
-    std::optional<KnownTuner> remember;  // durably, before anything is sent
+    std::optional<TunerIdentity> remember;  // durably, before anything is sent
     std::vector<wire::FromStore> send;
     bool close = false;    // the link, if there is one; closed() need not be said then
     bool dial = false;     // a new link
@@ -38,7 +32,7 @@ class StoreSession {
   };
 
   // `hello` but for what is known of the Tuner. `seed` spreads the stores' retries.
-  StoreSession(wire::Hello hello, KnownTuner known, uint64_t seed);
+  StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed);
 
   Actions tick(Time now);
   Actions opened(Time now);
@@ -56,7 +50,7 @@ class StoreSession {
   Time next() const;  // when tick() has something to do
   uint64_t window() const { return window_; }
   uint32_t protocol() const { return protocol_; }
-  const KnownTuner& known() const { return known_; }
+  const TunerIdentity& known() const { return known_; }
 
  private:
   enum class State { kWaiting, kDialling, kGreeting, kOpen };
@@ -65,7 +59,7 @@ class StoreSession {
   Actions end(Time now, std::string why, bool hurry);
 
   wire::Hello hello_;
-  KnownTuner known_;
+  TunerIdentity known_;  // the newest, kept on the store's disk
   Rng rng_;
   State state_ = State::kWaiting;
   Time retry_at_{0}, retry_ = kFirstRetry;

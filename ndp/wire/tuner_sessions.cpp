@@ -64,6 +64,9 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
                                             ", the store has seen " +
                                             std::to_string(hello.newest_term()));
   }
+  if (is_twin({hello.tuner(), hello.newest_term(), hello.newest_start()}, me_)) {
+    return std::pair(Refusal::TWIN, refusal_of_twin(me_.term));
+  }
   if (const auto other = by_store_.find(name); other != by_store_.end()) {
     const Session& holder = sessions_.at(other->second);
     if (holder.incarnation != hello.incarnation() && !holder.liveness.silent(now)) {
@@ -91,6 +94,7 @@ TunerSessions::Actions TunerSessions::greet(Time now, LinkId link, const wire::H
   wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
   m.mutable_welcome()->set_protocol(*common_protocol(hello));
   m.mutable_welcome()->set_tuner(me_.id);
+  m.mutable_welcome()->set_start(me_.start);
   m.mutable_welcome()->set_heartbeat_ms(static_cast<uint32_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(heartbeat_).count()));
   m.mutable_welcome()->set_window(window_);

@@ -10,14 +10,10 @@
 
 #include "ndp/wire/link.h"
 #include "ndp/wire/liveness.h"
+#include "ndp/wire/tuner_identity.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
-
-struct TunerIdentity {
-  std::string id;  // 16 bytes, of the state directory
-  uint64_t term = 0;
-};
 
 class TunerSessions {
  public:
@@ -44,7 +40,7 @@ class TunerSessions {
   // Nullopt when the store has no session.
   std::optional<LinkId> link_of(const std::string& store) const;
   std::string peer_of(const std::string& store) const;  // as LinkOpened has it; "" without one
-  std::vector<std::string> stores() const;  // with a session, in byte order
+  std::vector<std::string> stores() const;              // with a session, in byte order
   // Marks a message as of this Tuner's term, about to be sent.
   void stamp(Time now, LinkId link, wire::ToStore& message);
   Time next() const;  // when tick() has something to do; Time::max() when there is no link

@@ -84,7 +84,7 @@ TEST_F(BackupTest, ARestoredTunerTakesATermAboveEveryOneGivenOut) {
 
 TEST_F(BackupTest, APipeStoresTermIsWhatItHasSeen) {
   auto state = StateDirectory::open(real_fs(), at("store"), "pipestore").or_throw();
-  state.remember({.tuner = std::string(16, 'x'), .term = 9}).or_throw();
+  state.remember({.id = std::string(16, 'x'), .term = 9}).or_throw();
   write("store/cache/1.seg", "features");
   Outcome o = run({"backup", "store", "-o", "s.tar.zst"});
   EXPECT_EQ(o.code, 1);

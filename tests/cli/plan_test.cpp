@@ -120,6 +120,15 @@ TEST_F(PlanProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   refused({"--profile", "bad.json"}, 1, "bad.json has no \"cuts\"");
 }
 
+TEST_F(PlanProgram, GoesByTheVolumeOfTheTunersState) {
+  const Outcome o =
+      run({"plan", "--profile", published_, "--photo-count", "1e15", "--state", at(".")});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("no cut's features fit what the Tuner's disk has for them"));
+  EXPECT_EQ(run({"plan", "--profile", published_, "--photo-count", "1e15"}).code, 0);
+  EXPECT_EQ(run({"plan", "--profile", published_, "--state", at("nowhere")}).code, 1);
+}
+
 TEST_F(PlanProgram, WithoutADirectoryPhotosAreDrawn) {
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
   const Json json = planned({"-m", "m.onnx", "-j", "1", "--photo-count", "1000", "--photo-bytes",

@@ -154,6 +154,43 @@ TEST_P(LabelsTest, TheLastWordOfAPersonCounts) {
   EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 3u);
 }
 
+TEST_P(LabelsTest, TheLastWordOfAPersonCountsThoughTheClockWasSetBack) {
+  const auto say = [&](const std::string& name, int64_t time) {
+    set_label(*db, collection, task, "photo 0.jpg", name, time).or_throw();
+  };
+  put(kImport, photos[0], dog, 5000);
+  say("cat", 1000);
+  say("dog", 10);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog"));
+  say("dog", 5);
+  say("cat", 5);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+  std::vector<std::pair<std::string, int64_t>> history;
+  for (const LabelRow& row : db->history(task, photos[0]).or_throw()) {
+    history.emplace_back(row.class_name, row.time);
+  }
+  EXPECT_THAT(history, ElementsAre(std::pair("dog", 5000), std::pair("cat", 1002),
+                                   std::pair("dog", 1001), std::pair("cat", 1000)));
+}
+
+TEST_P(LabelsTest, LabelsWithTimesOfTheirOwnCountByThemInWhateverOrderTheyCome) {
+  set_label(*db, collection, task, "photo 0.jpg", "cat", 1000).or_throw();
+  for (int twice = 0; twice < 2; ++twice) {  // a store's outbox, say
+    put(kHuman, photos[0], dog, 900);
+    put(kHuman, photos[0], dog, 1100);
+    put(kHuman, photos[0], cat, 1050);
+    EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog"));
+    EXPECT_EQ(db->history(task, photos[0]).or_throw().size(), 4u);
+  }
+}
+
+TEST_P(LabelsTest, AfterALabelOfTheEndOfTimeAPersonStillHasTheLastWord) {
+  put(kHuman, photos[0], cat, INT64_MAX);
+  set_label(*db, collection, task, "photo 0.jpg", "dog", 10).or_throw();
+  set_label(*db, collection, task, "photo 0.jpg", "cat", 10).or_throw();
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat"));
+}
+
 TEST_P(LabelsTest, AVersionLabelsAPhotoOnce) {
   const int64_t v = version("v", 1);
   EXPECT_EQ(put(kModel, photos[0], cat, 1, v).added, 1);

@@ -49,6 +49,15 @@ TEST_P(LabelFilesTest, ImportingTwiceChangesNothing) {
   EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=cat", "photo 1.jpg=dog"));
 }
 
+TEST_P(LabelFilesTest, ARowWithoutATimeIsLaterThanWhatItsSourceSaidBefore) {
+  EXPECT_EQ(
+      import("path,label,time\nphoto 0.jpg,cat,5000\nphoto 1.jpg,cat,5000\n").or_throw().added, 2);
+  const char* corrected = "path,label,time\nphoto 0.jpg,dog,\nphoto 1.jpg,dog,4000\n";
+  EXPECT_EQ(import(corrected).or_throw().added, 2);
+  EXPECT_EQ(import(corrected).or_throw().added, 0);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog", "photo 1.jpg=cat"));
+}
+
 TEST_P(LabelFilesTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
   const PhotoPlace odd{"with \"quotes\", commas\r\nand lines.jpg", sha256("odd")};
   const int64_t photo = db->add_photos(collection, {&odd, 1}).or_throw()[0];

@@ -22,6 +22,7 @@ struct Naive {
     int class_index, version;  // -1: no model's
     LabelSource source;
     int64_t time;
+    bool just_now;
   };
   std::vector<Label> labels;
   std::vector<bool> withdrawn = std::vector<bool>(kVersions, false);
@@ -35,15 +36,21 @@ struct Naive {
     for (const Label& o : labels) {
       if (o.photo != l.photo || o.source != l.source) continue;
       if (l.version >= 0 ? o.version == l.version
-                         : o.class_index == l.class_index && o.time == l.time) {
+                         : !l.just_now && o.class_index == l.class_index && o.time == l.time) {
         return true;
       }
       if (!last || o.time >= last->time) last = &o;
     }
     return l.version < 0 && last && last->class_index == l.class_index;
   }
-  void put(const Label& l) {
-    if (!says_nothing_new(l)) labels.push_back(l);
+  void put(Label l) {
+    if (says_nothing_new(l)) return;
+    for (const Label& o : labels) {
+      if (l.version < 0 && l.just_now && o.photo == l.photo && o.source == l.source) {
+        l.time = std::max(l.time, o.time + 1);
+      }
+    }
+    labels.push_back(l);
   }
   std::map<size_t, Label> current() const {
     std::map<size_t, Label> best;
@@ -86,7 +93,8 @@ class Told {
                               .class_id = classes_[static_cast<size_t>(l.class_index)],
                               .score = 0.25 * l.class_index,
                               .top_k = {{classes_[0], 0.5}},
-                              .time = l.time});
+                              .time = l.time,
+                              .just_now = l.just_now});
     }
     const auto put = db_->put_labels(batch);
     if (put.ok()) report_ = std::to_string(put->added) + "/" + std::to_string(put->current);
@@ -203,7 +211,8 @@ std::vector<Naive::Label> draw_batch(Rng& rng) {
                       .class_index = static_cast<int>(rng.next_below(kClasses)),
                       .version = version,
                       .source = source,
-                      .time = static_cast<int64_t>(rng.next_below(5))});
+                      .time = static_cast<int64_t>(rng.next_below(5)),
+                      .just_now = rng.next_below(2) == 0});
   }
   return labels;
 }

@@ -186,6 +186,24 @@ TEST_F(UploadsTest, APersonsWordIsKeptBesideTheModels) {
   EXPECT_EQ(uploads_->say(sha256("another"), "peony").status().code(), Code::kNotFound);
 }
 
+TEST_F(UploadsTest, APersonsLastWordIsHerNewestThoughTheClockWasSetBack) {
+  open();
+  version(1);
+  const Digest id = uploads_->add(photo_file(1)).or_throw().id;
+  const auto said_after = [&](std::chrono::minutes passed, const char* truth) {
+    close();  // nobody looks at the clock meanwhile
+    clock_.advance(passed);
+    open();
+    return uploads_->say(id, truth).or_throw().known.said;
+  };
+  const int64_t first = said_after(std::chrono::minutes(60), "peony");
+  EXPECT_EQ(first, clock_.unix_seconds());
+  EXPECT_EQ(said_after(std::chrono::minutes(-50), "rose"), first + 1);
+  EXPECT_EQ(said_after(std::chrono::minutes(0), "peony"), first + 2);
+  const int64_t last = said_after(std::chrono::minutes(90), "rose");
+  EXPECT_EQ(last, clock_.unix_seconds());
+}
+
 TEST_F(UploadsTest, OfADeletedPhotoNothingIsFoundOnAnyDisk) {
   open();
   version(1);

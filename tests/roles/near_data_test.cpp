@@ -131,6 +131,22 @@ TEST_F(NearData, RunOptionsChangeTheWeightsAndMemoryDoesNot) {
   }
 }
 
+TEST_F(NearData, AJobTrainsInSixteenBitsOverHoweverManyStores) {
+  const auto plain = run(spec(1, 2), "plain");
+  EXPECT_GT(plain["report"]["survey_s"], 0);
+  JobSpec s = spec(1, 2);
+  s.trainer.compute = DType::kBF16;
+  const auto one = run(s, "one");
+  EXPECT_NE(one["model_id"], plain["model_id"]);
+  EXPECT_NEAR(one["val_loss"].get<double>(), plain["val_loss"].get<double>(), 0.05);
+  s.stores = 2;
+  const auto two = run(s, "two");
+  EXPECT_EQ(two["model_id"], one["model_id"]);
+  for (const auto& [name, store] : two["report"]["stores"].items()) {
+    EXPECT_GT(store["survey_s"], 0) << name;
+  }
+}
+
 TEST_F(NearData, ThePublishedVersionLabelsPhotosWhereTheyAre) {
   TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
   RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);

@@ -12,6 +12,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::RolesTest;
 using testing::RunningStore;
 
@@ -70,6 +71,23 @@ TEST_F(JobPrecision, StoresComputeWhatOneMachineWithAllPhotosWould) {
   EXPECT_THAT(log_, AllOf(HasSubstr("before int8: 60 of 60 photos on 2 stores are looked at"),
                           HasSubstr("int8: 60 photos against f32"),
                           HasSubstr("bf16: 60 photos against f32")));
+}
+
+TEST_F(JobPrecision, ATunerThatHasThePhotosItselfMeasuresOnThoseOfTheJob) {
+  for (const std::string precision : {"int8", "bf16", "auto"}) {
+    SCOPED_TRACE(precision);
+    JobSpec s = spec(precision);
+    s.mode = JobMode::kIdeal;
+    s.photos = at("photos");
+    (void)run(s, precision);
+    const std::string chosen = precision == "auto" ? "f32" : precision;
+    EXPECT_EQ(name_of(declared_precision(extractor_of(precision))), chosen);
+    const std::vector<std::string> keys = {kPrecisionKey};
+    EXPECT_EQ(content_id(extractor_of(precision), keys), content_id(alone(chosen), keys));
+  }
+  EXPECT_THAT(log_, AllOf(HasSubstr("int8: 60 photos against f32"),
+                          HasSubstr("precision f32: the cpu backend has"),
+                          Not(HasSubstr("the stores compute"))));
 }
 
 TEST_F(JobPrecision, ADropBeyondWhatIsAllowedIsRefusedBeforeTheJobBegins) {

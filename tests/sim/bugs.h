@@ -23,6 +23,7 @@ enum class Bug {
   kDeadlinesByWallClock,  // which people and time servers set
   kKnownTunerForgotten,   // a store that starts again knows no Tuner
   kVersionByLife,         // labels are under a version that follows from the Tuner's life
+  kStartUnsaid,           // a Tuner does not say which of its starts it is
   kDeltaUnverified,       // a store takes what a delta makes, of whatever base
 };
 

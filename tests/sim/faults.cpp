@@ -6,11 +6,11 @@ namespace ndtrain::sim {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Fault::kFaults)> kFaultNames = {
-    "break",        "delay",       "partition",    "partition all", "late message",
-    "damaged rows", "Tuner kill",  "Tuner power",  "Tuner torn",    "Tuner stop",
-    "store kill",   "store power", "store torn",   "store stop",    "Tuner full",
-    "store full",   "photo gone",  "store lost",   "job paused",    "store drained",
-    "Tuner clock",  "store clock", "Tuner asleep", "store asleep",  "old Tuner"};
+    "break",      "delay",         "partition",   "partition all", "late message", "damaged rows",
+    "Tuner kill", "Tuner power",   "Tuner torn",  "Tuner stop",    "store kill",   "store power",
+    "store torn", "store stop",    "Tuner full",  "store full",    "photo gone",   "store lost",
+    "job paused", "store drained", "Tuner clock", "store clock",   "Tuner asleep", "store asleep",
+    "old Tuner",  "twin Tuner"};
 constexpr std::array<std::string_view, static_cast<size_t>(Stage::kStages)> kStageNames = {
     "down", "before", "validation", "run 1", "run 2", "publishing", "labelling", "done"};
 

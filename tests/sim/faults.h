@@ -35,7 +35,8 @@ enum class Fault {
   kStoreClock,
   kTunerSleep,  // suspended, for minutes perhaps
   kStoreSleep,
-  kOldTuner,  // answers a store: one of an earlier term
+  kOldTuner,   // answers a store: one of an earlier term
+  kTwinTuner,  // or of the same one
   kFaults
 };
 

@@ -75,12 +75,12 @@ std::unique_ptr<LinkClient> Network::dial(size_t store, LinkId id) {
 }
 
 bool Network::reachable(const Link& link) const {
-  return (link.old || ends_.tuner->up()) && timeline_.now() >= parted_until_[link.store];
+  return (link.wrong || ends_.tuner->up()) && timeline_.now() >= parted_until_[link.store];
 }
 
 void Network::reach(const LinkPtr& link) {
   if (!link->client_open) return;
-  if (timeline_.now() < old_until_[link->store]) link->old = make_old_tuner(link->store);
+  link->wrong = timeline_.now() < wrong_until_[link->store];
   if (!reachable(*link)) {
     return link->down->put(a_moment(), [this, link] { tell_store(link, LinkClosed{"no answer"}); });
   }
@@ -93,9 +93,9 @@ void Network::reach(const LinkPtr& link) {
 
 void Network::tell_tuner(const LinkPtr& link,
                          std::variant<LinkOpened, wire::FromStore, LinkClosed> what) {
-  if (link->old) {
+  if (link->wrong) {
     if (std::holds_alternative<LinkClosed>(what)) link->server_open = false;
-    if (const auto* m = std::get_if<wire::FromStore>(&what)) tell_old_tuner(link, *m);
+    if (const auto* m = std::get_if<wire::FromStore>(&what)) tell_wrong_tuner(link, *m);
     return;
   }
   if (!link->server_open || !ends_.tuner->up() || link->tuner_life != tuner_life_) return;
@@ -103,21 +103,24 @@ void Network::tell_tuner(const LinkPtr& link,
   ends_.to_tuner({link->server, std::move(what)});
 }
 
-// A store that has seen a later term says who it is, and nothing else.
-void Network::tell_old_tuner(const LinkPtr& link, const wire::FromStore& message) {
+// A store that has seen the right one says who it is, and nothing else.
+void Network::tell_wrong_tuner(const LinkPtr& link, const wire::FromStore& message) {
   if (!link->server_open) return;
-  if (!message.has_hello()) {
-    watch_.violation("store " + Collection::name_of(link->store) + " follows an old Tuner");
+  if (message.has_hello()) {
+    link->other = make_wrong_tuner(link->store);
+  } else {
+    watch_.violation("store " + Collection::name_of(link->store) + " follows a wrong Tuner");
   }
-  for (wire::ToStore& m : link->old->answer(timeline_.now(), message)) {
+  for (wire::ToStore& m : link->other->answer(timeline_.now(), message)) {
     link->down->put(a_moment(), [this, link, m = std::move(m)] { tell_store(link, m); });
   }
 }
 
-std::shared_ptr<OldTuner> Network::make_old_tuner(size_t store) {
-  const auto& [id, term] = known_[store];
-  const TunerIdentity me{id, 1 + rng_.next_below(term - 1)};
-  return std::make_shared<OldTuner>(me, rng_.next_below(2) == 0, timeline_.now());
+std::unique_ptr<WrongTuner> Network::make_wrong_tuner(size_t store) {
+  TunerIdentity me = known_[store];
+  if (!twin_[store]) me.term = 1 + rng_.next_below(me.term - 1);
+  me.start = rng_.next_bits();
+  return std::make_unique<WrongTuner>(me, rng_.next_below(2) == 0, timeline_.now());
 }
 
 void Network::tell_store(const LinkPtr& link,
@@ -125,8 +128,9 @@ void Network::tell_store(const LinkPtr& link,
   const Machine& store = *ends_.stores[link->store];
   if (!link->client_open || !store.up() || link->store_life != store.life()) return;
   if (std::holds_alternative<LinkClosed>(what)) link->client_open = false;
-  if (const auto* m = std::get_if<wire::ToStore>(&what); m && m->has_welcome()) {
+  if (auto* m = std::get_if<wire::ToStore>(&what); m && m->has_welcome()) {
     link->greeted = true;
+    if (bug_ == Bug::kStartUnsaid) m->mutable_welcome()->clear_start();
   }
   ends_.to_store(link->store, {link->client, std::move(what)});
 }
@@ -136,7 +140,7 @@ void Network::from_store(const LinkPtr& link, wire::FromStore message) {
   if (bug_ == Bug::kAnswersUnmarked) message.clear_answers();
   remember(up_[link->store], message);
   if (message.has_hello() && message.hello().newest_term() > known_[link->store].term) {
-    known_[link->store] = {message.hello().tuner(), message.hello().newest_term()};
+    known_[link->store] = {message.hello().tuner(), message.hello().newest_term(), 0};
   }
   watch_.failures += message.has_model_wanted() && !message.model_wanted().failure().empty();
   if (message.has_rows()) {
@@ -214,7 +218,7 @@ void Network::tuner_died() {
     if (!down_[s].empty()) old_down_[s] = std::exchange(down_[s], {});
   }
   for (const LinkPtr& link : links_) {
-    if (!link->server_open || link->old) continue;
+    if (!link->server_open || link->wrong) continue;
     link->server_open = false;
     cut(link, false, rng_.next_below(2) == 0);
   }
@@ -230,7 +234,7 @@ void Network::store_died(size_t store) {
 
 Network::LinkPtr Network::open_link(size_t store) const {
   for (const LinkPtr& link : links_) {
-    if (link->store == store && !link->old && link->client_open && link->server_open &&
+    if (link->store == store && !link->wrong && link->client_open && link->server_open &&
         link->greeted) {
       return link;
     }
@@ -265,8 +269,16 @@ void Network::part(size_t store, Time until) {
 }
 
 bool Network::old_tuner(size_t store, Time until) {
-  if (known_[store].term < 2) return false;
-  old_until_[store] = until;
+  return known_[store].term >= 2 && mislead(store, until, false);
+}
+
+bool Network::twin_tuner(size_t store, Time until) {
+  return known_[store].term >= 1 && mislead(store, until, true);
+}
+
+bool Network::mislead(size_t store, Time until, bool twin) {
+  wrong_until_[store] = until;
+  twin_[store] = twin;
   break_link(store);  // if there is one; it dials again
   return true;
 }

@@ -13,9 +13,9 @@
 #include "tests/sim/bugs.h"
 #include "tests/sim/collection.h"
 #include "tests/sim/machine.h"
-#include "tests/sim/old_tuner.h"
 #include "tests/sim/pipe.h"
 #include "tests/sim/watch.h"
+#include "tests/sim/wrong_tuner.h"
 
 namespace ndtrain::sim {
 
@@ -47,8 +47,9 @@ class Network {
   bool corrupt_next_rows(size_t store);
   // A message of an earlier term comes once more.
   bool replay(size_t store);
-  // Until then the store reaches a Tuner of an earlier term than it has seen.
+  // Until then the store reaches a Tuner of an earlier term than it has seen, or of that very term.
   bool old_tuner(size_t store, Time until);
+  bool twin_tuner(size_t store, Time until);
 
  private:
   struct Link {
@@ -57,7 +58,8 @@ class Network {
     uint64_t store_life = 0, tuner_life = 0;
     bool client_open = true, server_open = false, greeted = false;
     std::shared_ptr<Pipe> up, down;
-    std::shared_ptr<OldTuner> old;  // that it leads to
+    bool wrong = false;                 // the Tuner that it leads to
+    std::unique_ptr<WrongTuner> other;  // which is this, once it has heard a Hello
   };
   using LinkPtr = std::shared_ptr<Link>;
   class Client;
@@ -77,8 +79,9 @@ class Network {
   void hang_up(const LinkPtr& link, bool graceful);
   void tell_tuner(const LinkPtr& link, std::variant<LinkOpened, wire::FromStore, LinkClosed> what);
   void tell_store(const LinkPtr& link, std::variant<LinkOpened, wire::ToStore, LinkClosed> what);
-  void tell_old_tuner(const LinkPtr& link, const wire::FromStore& message);
-  std::shared_ptr<OldTuner> make_old_tuner(size_t store);
+  void tell_wrong_tuner(const LinkPtr& link, const wire::FromStore& message);
+  std::unique_ptr<WrongTuner> make_wrong_tuner(size_t store);
+  bool mislead(size_t store, Time until, bool twin);
   bool reachable(const Link& link) const;
   void cut(const LinkPtr& link, bool tell_tuner_too, bool tell_store_too);
 
@@ -90,7 +93,8 @@ class Network {
   LinkId ids_ = 0;
   uint64_t tuner_life_ = 0, newest_term_ = 0;
   std::vector<LinkPtr> links_;
-  std::array<Time, Collection::kStores> parted_until_ = {}, old_until_ = {};
+  std::array<Time, Collection::kStores> parted_until_ = {}, wrong_until_ = {};
+  std::array<bool, Collection::kStores> twin_ = {};  // the wrong one has the term of the right one
   std::array<TunerIdentity, Collection::kStores> known_;  // as stores have said
   std::array<bool, Collection::kStores> corrupt_ = {};
   // The last messages of this term, and of the one before.

@@ -41,6 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
                       std::pair("AnswersUnmarked", Bug::kAnswersUnmarked),
                       std::pair("DeadlinesByWallClock", Bug::kDeadlinesByWallClock),
                       std::pair("KnownTunerForgotten", Bug::kKnownTunerForgotten),
+                      std::pair("StartUnsaid", Bug::kStartUnsaid),
                       std::pair("VersionByLife", Bug::kVersionByLife)),
     [](const auto& test) { return test.param.first; });
 

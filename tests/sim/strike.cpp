@@ -141,6 +141,10 @@ bool Simulation::apply(Fault fault, size_t s) {
       if (!network_.old_tuner(s, until)) return false;
       lasting();
       return true;
+    case Fault::kTwinTuner:
+      if (!network_.twin_tuner(s, until)) return false;
+      lasting();
+      return true;
     case Fault::kFaults:
       break;
   }

@@ -178,6 +178,16 @@ TEST_F(HttpLabelsTest, ThatPeopleSayAreTruthAndTellHowGoodAVersionIs) {
   EXPECT_EQ(get("/labels/accuracy?version=1")["at_random"]["photos"], 5);
 }
 
+TEST_F(HttpLabelsTest, ThatAPersonGivesLastCountThoughTheClockWasSetBack) {
+  label_all();
+  EXPECT_EQ(say(photos_[0], R"({"label":"fox"})").status, 200);
+  clock_.advance(-std::chrono::hours(1));
+  EXPECT_EQ(Json::parse(say(photos_[0], R"({"label":"owl"})").body)["added"], 1);
+  const Json rows = get("/labels?source=human")["rows"];
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0]["label"], "owl");
+}
+
 TEST_F(HttpLabelsTest, StayInTheHistoryOfAPhoto) {
   label_all();
   ASSERT_EQ(say(photos_[0], R"({"label": "dog"})").status, 200);

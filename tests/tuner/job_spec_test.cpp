@@ -36,9 +36,17 @@ TEST(JobSpecPrecision, IsKeptAndSaidOnlyWhereItIsAskedFor) {
 TEST(JobSpecPrecision, IsRefusedWhereNothingCanComeOfIt) {
   EXPECT_THAT(refusal(R"(,"precision":"f8")"), HasSubstr("f32, bf16, f16, int8 and auto"));
   EXPECT_THAT(refusal(R"(,"precision":"bf16","max_drop":-1)"), HasSubstr("max_drop -1"));
-  EXPECT_THAT(refusal(R"(,"precision":"bf16","mode":"ideal","photos":"x")"), HasSubstr("ideal"));
+  EXPECT_EQ(refusal(R"(,"precision":"bf16","mode":"ideal","photos":"x")"), "");
   EXPECT_THAT(refusal(R"(,"kind":"relabel","precision":"bf16")", ""), HasSubstr("give a model"));
   EXPECT_EQ(refusal(R"(,"kind":"relabel","precision":"auto")"), "");
+}
+
+TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
+  EXPECT_EQ(parsed(R"(,"compute":"bf16")").trainer.compute, DType::kBF16);
+  EXPECT_EQ(parse_job_spec(parsed(R"(,"compute":"f16")").text()).trainer.compute, DType::kF16);
+  EXPECT_THAT(parsed(R"(,"compute":"f32")").text(), Not(HasSubstr("compute")))
+      << "an earlier Tuner takes it";
+  EXPECT_THAT(refusal(R"(,"compute":"f8")"), HasSubstr("compute 'f8': there are f32, bf16, f16"));
 }
 
 TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {

@@ -9,6 +9,7 @@ namespace ndtrain {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // The features of "early" are a hundredth of the photos and of those of "late"; the network is the
 // same work wherever it runs, and nothing else costs anything.
@@ -42,6 +43,21 @@ TEST(PlannedJob, TakesACutThatFitsTheDiskItIsGiven) {
   EXPECT_EQ(planned(small, in).cut, "");
   small.disk -= 1;
   EXPECT_THROW((void)planned(small, in), Error);
+}
+
+TEST(PlannedJob, WithoutALimitOfItsOwnTakesWhatTheTunersDiskHasRoomForAndSaysSo) {
+  PlanInputs in = narrow_early();
+  std::swap(in.costs.cuts[0].feature_bytes, in.costs.cuts[1].feature_bytes);
+  in.bandwidth = testing_plan::kNoLimit;
+  EXPECT_THAT(planned({}, in).why, Not(HasSubstr("disk")));
+  in.disk = 100 * (20 + 72);
+  const JobSpec s = planned({}, in);
+  EXPECT_EQ(s.cut, "");
+  EXPECT_EQ(s.disk, 0) << "it may take what is free then";
+  EXPECT_THAT(s.why, HasSubstr("on the Tuner's disk it takes 9.2 KB of the 9.2 KB"));
+  JobSpec large;
+  large.disk = 100 * (2000 + 72);
+  EXPECT_EQ(planned(large, in).cut, "early") << "what the job says holds";
 }
 
 TEST(PlannedJob, SaysNothingOfTheCutWhereTrainingBegins) {

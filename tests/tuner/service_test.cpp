@@ -8,6 +8,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/numbers.h"
+#include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
 
 namespace ndtrain {
@@ -300,6 +301,17 @@ TEST_F(ServiceTest, AFullDiskRefusesToDrainAStoreAndTheTunerLivesOn) {
   service_.handle({1, LinkClosed{"gone"}});
   EXPECT_THROW(service_.forget("a"), Error);
   EXPECT_EQ(service_.stores().size(), 1U);
+}
+
+TEST_F(ServiceTest, SaysHowMuchRoomThereIsForFeaturesBeforeTheVolumesLastTwentieth) {
+  fs_.set_capacity(100'000);
+  EXPECT_EQ(service_.room(), 10'000) << "a tenth of the volume";
+  const Space space = fs_.space("state").or_throw();
+  const auto spare = static_cast<size_t>(space.free - space.total / 20);
+  support::write_file(fs_, "state/other", std::string(spare - 7, 'x'));
+  EXPECT_EQ(service_.room(), 7);
+  support::write_file(fs_, "state/more", std::string(100, 'x'));
+  EXPECT_EQ(service_.room(), 1) << "0 would say that it is not known";
 }
 
 TEST(DrainedStores, AFileOfAnotherFormatIsRefused) {

@@ -13,6 +13,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Time = Liveness::Time;
@@ -85,6 +86,30 @@ TEST(TunerSessions, RefusesAStoreThatHasSeenANewerTerm) {
   EXPECT_TRUE(answer(t, h, 2).has_welcome()) << "whose term was that?";
 }
 
+TEST(TunerSessions, RefusesAStoreThatHasSeenAnotherStartOfTheSameTerm) {
+  TunerSessions t({.id = "tuner", .term = 7, .start = 11}, kHeartbeat, kWindow);
+  wire::Hello h = hello("a");
+  h.set_tuner("tuner");
+  h.set_newest_term(7);
+  h.set_newest_start(12);
+  const wire::ToStore m = answer(t, h);
+  EXPECT_EQ(m.refusal().reason(), wire::Refusal::TWIN);
+  EXPECT_THAT(m.refusal().text(), AllOf(HasSubstr("term is 7"), HasSubstr("stop the copy")));
+  h.set_newest_term(6);
+  EXPECT_TRUE(answer(t, h, 2).has_welcome()) << "that was an earlier start";
+  h.set_newest_term(7);
+  h.set_newest_start(11);
+  EXPECT_EQ(answer(t, h, 3, seconds(20)).welcome().start(), 11u);
+}
+
+TEST(TunerSessions, BelievesAStoreThatDoesNotSayWhichStartItHasSeen) {
+  TunerSessions t({.id = "tuner", .term = 7, .start = 11}, kHeartbeat, kWindow);
+  wire::Hello h = hello("a");
+  h.set_tuner("tuner");
+  h.set_newest_term(7);
+  EXPECT_TRUE(answer(t, h).has_welcome()) << "an earlier program, or one that was upgraded since";
+}
+
 TEST(TunerSessions, RefusesACertificateOfAnotherName) {
   TunerSessions t = tuner();
   const auto m = answer(t, hello("a"), 1, seconds(0), "b");
@@ -152,18 +177,19 @@ TEST(TunerSessions, PingsAndGivesUpWhoIsSilent) {
   EXPECT_EQ(t.next(), Time::max());
 }
 
-wire::ToStore welcome(uint64_t term, const std::string& id = "tuner") {
+wire::ToStore welcome(uint64_t term, const std::string& id = "tuner", uint64_t start = 0) {
   wire::ToStore m;
   m.set_term(term);
   m.mutable_welcome()->set_protocol(kProtocols[0]);
   m.mutable_welcome()->set_tuner(id);
+  m.mutable_welcome()->set_start(start);
   m.mutable_welcome()->set_heartbeat_ms(5000);
   m.mutable_welcome()->set_window(1000);
   return m;
 }
 
 // A session that has dialled and said Hello.
-StoreSession greeted(KnownTuner known = {}) {
+StoreSession greeted(TunerIdentity known = {}) {
   StoreSession s(hello("a"), std::move(known), 1);
   EXPECT_TRUE(s.tick(seconds(0)).dial);
   EXPECT_TRUE(s.opened(seconds(0)).send.at(0).has_hello());
@@ -173,7 +199,7 @@ StoreSession greeted(KnownTuner known = {}) {
 TEST(StoreSession, RemembersATermBeforeItUsesIt) {
   StoreSession s = greeted();
   const auto a = s.message(seconds(1), welcome(4));
-  EXPECT_EQ(a.remember, (KnownTuner{"tuner", 4}));
+  EXPECT_EQ(a.remember, (TunerIdentity{"tuner", 4}));
   EXPECT_TRUE(s.open());
   EXPECT_EQ(s.window(), 1000u);
   StoreSession again = greeted({"tuner", 4});
@@ -189,6 +215,45 @@ TEST(StoreSession, RefusesAnOldTunerAndSaysBothTerms) {
   EXPECT_GE(s.next(), seconds(1) + StoreSession::kLastRetry / 2) << "no hurry";
   StoreSession other = greeted({"tuner", 5});
   EXPECT_TRUE(other.message(seconds(1), welcome(1, "a new one")).remember);
+}
+
+TEST(StoreSession, RefusesATwinOfItsTunerUntilThatHasANewerTerm) {
+  const TunerIdentity known{"tuner", 5, 11};
+  StoreSession s = greeted(known);
+  const auto a = s.message(seconds(1), welcome(5, "tuner", 12));
+  EXPECT_TRUE(a.close);
+  EXPECT_FALSE(a.remember);
+  EXPECT_THAT(a.note, AllOf(HasSubstr("another Tuner of the same term"),
+                            HasSubstr("start this one again, which gives it a newer term")));
+  EXPECT_GE(s.next(), seconds(1) + StoreSession::kLastRetry / 2) << "no hurry";
+  StoreSession same = greeted(known);
+  (void)same.message(seconds(1), welcome(5, "tuner", 11));
+  EXPECT_TRUE(same.open());
+  StoreSession newer = greeted(known);
+  EXPECT_EQ(newer.message(seconds(1), welcome(6, "tuner", 12)).remember,
+            (TunerIdentity{"tuner", 6, 12}));
+}
+
+TEST(StoreSession, RefusesATwinThatDoesNotSayWhichStartItIs) {
+  StoreSession s = greeted({"tuner", 5, 11});
+  EXPECT_TRUE(s.message(seconds(1), welcome(5)).close);
+  EXPECT_FALSE(s.open()) << "the start that it has seen was of a program that says so";
+}
+
+TEST(StoreSession, LearnsTheStartOfATunerWhoseTermItKnowsFromAnEarlierProgram) {
+  StoreSession s = greeted({"tuner", 5, 0});
+  EXPECT_EQ(s.message(seconds(1), welcome(5, "tuner", 11)).remember,
+            (TunerIdentity{"tuner", 5, 11}));
+  EXPECT_TRUE(s.open());
+}
+
+TEST(StoreSession, SaysWhichTunerItHasSeen) {
+  StoreSession s(hello("a"), {"tuner", 5, 11}, 1);
+  EXPECT_TRUE(s.tick(seconds(0)).dial);
+  const wire::Hello said = s.opened(seconds(0)).send.at(0).hello();
+  EXPECT_EQ(said.tuner(), "tuner");
+  EXPECT_EQ(said.newest_term(), 5u);
+  EXPECT_EQ(said.newest_start(), 11u);
 }
 
 TEST(StoreSession, DropsLateMessagesOfAnotherTerm) {

@@ -1,5 +1,6 @@
-// A Tuner of an earlier term at the other end of one link: restored from a backup, say, while the
-// right one runs. It takes the store for its own where it is let, and ends its job and its uploads.
+// A Tuner that runs on a copy of the right one's state, at the other end of one link: of an earlier
+// term (an old machine that woke up), or of the same one (it was started as often). It takes the
+// store for its own where it is let, and ends its job and its uploads.
 #pragma once
 
 #include <vector>
@@ -9,18 +10,18 @@
 
 namespace ndtrain::sim {
 
-class OldTuner {
+class WrongTuner {
  public:
   using Time = TunerSessions::Time;
 
-  // `careful`: it asks which term the store has seen.
-  OldTuner(TunerIdentity me, bool careful, Time now)
+  // `careful`: it asks which Tuner the store has seen.
+  WrongTuner(TunerIdentity me, bool careful, Time now)
       : sessions_(std::move(me), kHeartbeat, kWindow), careful_(careful) {
     sessions_.opened(now, kLink, {"host of a store", ""});
   }
 
   std::vector<wire::ToStore> answer(Time now, wire::FromStore message) {
-    if (!careful_ && message.has_hello()) message.mutable_hello()->set_newest_term(0);
+    if (!careful_ && message.has_hello()) message.mutable_hello()->clear_newest_term();
     const TunerSessions::Actions actions = sessions_.message(now, kLink, message);
     std::vector<wire::ToStore> said;
     for (const auto& [link, m] : actions.send) said.push_back(m);

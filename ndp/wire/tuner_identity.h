@@ -1,0 +1,23 @@
+// Which Tuner, and which of its starts. A state directory that is copied makes two Tuners of one
+// id; the terms they count up to may meet, the numbers that they draw do not.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace ndtrain {
+
+struct TunerIdentity {
+  std::string id;      // 16 bytes, of the state directory; "": none is known
+  uint64_t term = 0;   // counts its starts
+  uint64_t start = 0;  // drawn at this one; 0: not known, of a program that draws none
+  bool operator==(const TunerIdentity&) const = default;
+};
+
+// Whether `met` is another Tuner than the one a store knows, of the very same term.
+bool is_twin(const TunerIdentity& known, const TunerIdentity& met);
+
+// What a person is told who has to choose between them.
+std::string refusal_of_twin(uint64_t term);
+
+}  // namespace ndtrain

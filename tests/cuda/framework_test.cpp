@@ -67,7 +67,7 @@ TEST_F(CudaFramework, TrainingStaysOnTheDeviceAndGivesWhatTheCpuGives) {
   EXPECT_LE(farthest(there.states, here.states), 2e-3);
 }
 
-TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradients) {
+TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradientsAndUsesPinnedMemory) {
   const Device device(cuda(), {.deterministic = true});
   const Model m = net();
   Trainer t(m, weights_of(m), device, {.epochs = 8, .batch = 4});
@@ -78,6 +78,8 @@ TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradients) {
   ASSERT_TRUE(t.train_epoch(data, r));
   size_t up = 0, down = 0;
   for (const fake::Call& c : fake::calls()) {
+    const bool copies = c.name == "cudaMemcpyAsync H2D" || c.name == "cudaMemcpyAsync D2H";
+    EXPECT_TRUE(c.pinned || !copies) << c.name << " of " << c.bytes << " bytes";
     if (c.name == "cudaMemcpyAsync H2D") up += c.bytes;
     if (c.name == "cudaMemcpyAsync D2H") down += c.bytes;
     EXPECT_NE(c.name, "cudaMalloc");

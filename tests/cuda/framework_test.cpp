@@ -126,6 +126,27 @@ TEST_F(CudaFramework, ALabelOutsideTheClassesIsAnErrorAsOnTheCpuAndTheNextRunIsW
   }
 }
 
+TEST_F(CudaFramework, ALabelOutsideTheClassesIsToldBeforeItsStepChangesAnything) {
+  const Device device(cuda(), {.deterministic = true});
+  const Model m = net();
+  Trainer t(m, weights_of(m), device, {.batch = 4});
+  TensorDataset good = rows(4);
+  EpochResult r;
+  ASSERT_TRUE(t.train_epoch(good, r));
+  const Checkpoint before = t.checkpoint();
+  TensorDataset bad({random_tensor({DType::kF32, {4, 3, kSide, kSide}}, 2, "x")},
+                    {0, kClasses, 0, 0});
+  EXPECT_THAT(testing::error_of([&] { t.train_epoch(bad, r); }), ::testing::HasSubstr("label 3"));
+  const Checkpoint after = t.checkpoint();
+  EXPECT_EQ(after.optimizer_steps, 1);
+  for (const auto& [name, tensor] : before.parameters) {
+    EXPECT_TRUE(tensor.same_bytes(after.parameters.at(name))) << name;
+  }
+  for (const auto& [name, tensor] : before.states) {
+    EXPECT_TRUE(tensor.same_bytes(after.states.at(name))) << name;
+  }
+}
+
 TEST_F(CudaFramework, TrainsInMixedPrecision) {
   const Device device(cuda(), {.deterministic = true});
   for (const DType compute : {DType::kF16, DType::kBF16}) {

@@ -79,6 +79,16 @@ Tensor Tensor::reshaped(Shape shape) const {
   return t;
 }
 
+Tensor Tensor::rows(int64_t begin, int64_t n) const {
+  if (shape().rank() == 0 || begin < 0 || n < 0 || begin > shape()[0] - n) {
+    throw Error("Tensor: ", type_, " has no rows ", begin, " to ", begin + n);
+  }
+  TensorType part{type_.dtype, shape().with(0, n)};
+  const size_t row = shape()[0] == 0 ? 0 : bytes() / static_cast<size_t>(shape()[0]);
+  std::byte* first = data_.get() + static_cast<size_t>(begin) * row;
+  return {std::move(part), std::shared_ptr<std::byte[]>(data_, first)};
+}
+
 bool Tensor::same_bytes(const Tensor& o) const {
   if (defined() != o.defined()) return false;
   if (!defined()) return true;

@@ -14,6 +14,9 @@ class Tensor {
  public:
   Tensor() = default;                // absent: defined() is false
   explicit Tensor(TensorType type);  // zeros
+  // In memory that somebody else took: `data` has the bytes of the type and lies aligned.
+  Tensor(TensorType type, std::shared_ptr<std::byte[]> data)
+      : type_(std::move(type)), data_(std::move(data)) {}
 
   template <typename T>
   static Tensor of(DType dtype, Shape shape, const std::vector<T>& values) {
@@ -47,6 +50,9 @@ class Tensor {
   std::vector<int64_t> to_ints() const;  // any integer or bool dtype; throws Error otherwise
 
   Tensor reshaped(Shape shape) const;  // shares the bytes; throws Error when the counts differ
+  // Rows [begin, begin + n) along the first axis. Shares the bytes; they lie where they lie,
+  // aligned or not. Throws Error when there are no such rows.
+  Tensor rows(int64_t begin, int64_t n) const;
   bool same_bytes(const Tensor& o) const;
 
  private:

@@ -21,6 +21,34 @@ Tensor padded_rows(const Tensor& t, int64_t begin, int64_t n, int64_t bucket) {
   return rows;
 }
 
+int64_t rows_of(std::span<const Tensor> inputs) {
+  if (inputs.empty() || inputs[0].shape().rank() == 0)
+    throw Error("batch: there is no input with rows");
+  const int64_t rows = inputs[0].shape()[0];
+  if (rows < 1) throw Error("batch: ", inputs[0].type(), " has no rows");
+  for (const Tensor& t : inputs) {
+    if (t.shape().rank() > 0 && t.shape()[0] == rows) continue;
+    throw Error("batch: inputs have ", rows, " and ", t.shape()[0], " rows");
+  }
+  return rows;
+}
+
+// Copies the first n rows of outputs with `bucket` rows to rows [begin, begin + n) of `total` rows.
+void put_rows(std::span<const Tensor> out, int64_t bucket, int64_t n, std::vector<Tensor>& results,
+              int64_t begin, int64_t total) {
+  for (size_t k = 0; k < out.size(); ++k) {
+    const Tensor& t = out[k];
+    if (t.shape().rank() == 0 || t.shape()[0] != bucket) {
+      throw Error("batch: an output is ", t.type(), " for ", bucket, " rows");
+    }
+    if (results.size() == k) {
+      results.emplace_back(TensorType{t.type().dtype, t.shape().with(0, total)});
+    }
+    std::memcpy(static_cast<std::byte*>(results[k].mutable_data()) + row_bytes(t) * begin, t.data(),
+                row_bytes(t) * n);
+  }
+}
+
 }  // namespace
 
 BatchPlans::BatchPlans(MakeGraph make, const Device& device, int64_t max_batch)
@@ -62,38 +90,43 @@ BatchPlans::Prepared& BatchPlans::fitting(int64_t rows) {
 const Plan& BatchPlans::plan(int64_t bucket) { return prepared(bucket).plan; }
 
 std::vector<Tensor> BatchPlans::run(std::span<const Tensor> inputs) {
-  if (inputs.empty() || inputs[0].shape().rank() == 0)
-    throw Error("batch: there is no input with rows");
-  const int64_t total = inputs[0].shape()[0];
-  if (total < 1) throw Error("batch: ", inputs[0].type(), " has no rows");
+  const int64_t total = rows_of(inputs);
   std::vector<Tensor> results;
   for (int64_t begin = 0; begin < total;) {
     Prepared& p = fitting(total - begin);
     const int64_t n = std::min(max_batch_, total - begin);
     std::vector<Tensor> rows;
     for (const Tensor& t : inputs) {
-      if (t.shape()[0] != total) {
-        throw Error("batch: inputs have ", total, " and ", t.shape()[0], " rows");
-      }
-      rows.push_back(padded_rows(t, begin, n, bucket(n)));
+      rows.push_back(device_.shares_host_memory() ? padded_rows(t, begin, n, bucket(n))
+                                                  : t.rows(begin, n));
     }
-    const std::vector<Tensor> out = p.executor.run(rows);
-    for (const Tensor& t : out) {
-      if (t.shape().rank() == 0 || t.shape()[0] != bucket(n)) {
-        throw Error("batch: an output is ", t.type(), " for ", bucket(n), " rows");
-      }
-    }
-    if (results.empty()) {
-      for (const Tensor& t : out)
-        results.emplace_back(TensorType{t.type().dtype, t.shape().with(0, total)});
-    }
-    for (size_t k = 0; k < out.size(); ++k) {
-      std::memcpy(static_cast<std::byte*>(results[k].mutable_data()) + row_bytes(out[k]) * begin,
-                  out[k].data(), row_bytes(out[k]) * n);
-    }
+    put_rows(p.executor.run(rows), bucket(n), n, results, begin, total);
     begin += n;
   }
   return results;
+}
+
+BatchPlans::Started BatchPlans::start(std::span<const Tensor> inputs) {
+  constexpr size_t kAtOnce = 2;  // one is copied, one computes
+  const int64_t rows = rows_of(inputs);
+  Prepared& p = fitting(rows);
+  if (rows > max_batch_ || p.executor.reserve(kAtOnce) < kAtOnce) return Started(run(inputs));
+  return {p.executor, p.executor.start(inputs), bucket(rows), rows};
+}
+
+std::vector<Tensor> BatchPlans::Started::finish() {
+  if (!executor_) return std::move(results_);
+  std::vector<Tensor> results;
+  put_rows(std::exchange(executor_, nullptr)->finish(run_), bucket_, rows_, results, 0, rows_);
+  return results;
+}
+
+BatchPlans::Started::~Started() {
+  if (!executor_) return;
+  try {
+    executor_->finish(run_);
+  } catch (const Error&) {  // nobody wants its results
+  }
 }
 
 }  // namespace ndtrain

@@ -1,8 +1,28 @@
 #include "framework/runtime/device_tensor.h"
 
 #include <algorithm>
+#include <cstring>
+
+#include "framework/core/log.h"
 
 namespace ndtrain {
+
+Tensor host_tensor(const Device& device, TensorType type) {
+  if (device.shares_host_memory()) return Tensor(std::move(type));
+  const size_t bytes = std::max<size_t>(type.bytes(), 1);
+  void* pinned = nullptr;
+  const ndt_status status = device.abi().host_alloc(device.handle(), bytes, &pinned);
+  if (status == NDT_OUT_OF_MEMORY) {
+    log::info("{}: copies go through ordinary memory: {}", device.backend().name(),
+              device.abi().last_error());
+    return Tensor(std::move(type));
+  }
+  device.backend().check(status, "pin memory");
+  const auto release = [&device](std::byte* p) { device.abi().host_free(device.handle(), p); };
+  std::shared_ptr<std::byte[]> data(static_cast<std::byte*>(pinned), release);
+  std::memset(pinned, 0, bytes);
+  return {std::move(type), std::move(data)};
+}
 
 DeviceTensor::DeviceTensor(const Device& device, TensorType type)
     : device_(&device),
@@ -23,7 +43,9 @@ Tensor DeviceTensor::copy() const {
 }
 
 StagedTensor::StagedTensor(const Device& device, TensorType type)
-    : device_(&device), shared_(device.shares_host_memory()), host_(std::move(type)) {
+    : device_(&device),
+      shared_(device.shares_host_memory()),
+      host_(host_tensor(device, std::move(type))) {
   if (!shared_) there_ = DeviceBuffer(device, std::max<size_t>(host_.bytes(), 1));
 }
 

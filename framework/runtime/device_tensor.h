@@ -6,6 +6,11 @@
 
 namespace ndtrain {
 
+// Zeros in memory of the host. Where the device has memory of its own they lie where copies to and
+// from it go on by themselves (pinned), unless the host has none left: then in ordinary memory,
+// with slower copies. The device must outlive the tensor. Takes long: not for every batch.
+Tensor host_tensor(const Device& device, TensorType type);
+
 // Lies on a device and stays there. Begins with zeros.
 class DeviceTensor {
  public:

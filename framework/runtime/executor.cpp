@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "framework/core/log.h"
-#include "framework/runtime/program.h"
+#include "framework/runtime/lane.h"
 
 namespace ndtrain {
 
@@ -15,8 +16,10 @@ struct Executor::State {
         arena(p.device, std::max<size_t>(p.arena_bytes, 1)),
         workspace(p.device, std::max<size_t>(p.workspace_bytes, 1)),
         seconds(p.steps.size()) {
-    stream = stream_of(p.device);
-    if (p.device.fallback()) fallback_stream = stream_of(*p.device.fallback());
+    on = &lane(0);
+    if (const Device* d = p.device.fallback()) {
+      d->backend().check(d->abi().stream_create(d->handle(), &fallback_stream), "stream");
+    }
     size_t in = 0, out = 0;
     for (const Step& s : p.steps) {
       in = std::max(in, s.inputs.size());
@@ -26,15 +29,12 @@ struct Executor::State {
     step_outputs.resize(out);
   }
   ~State() {
-    if (recorded) p.device.abi().release(recorded);
     if (fallback_stream) p.device.fallback()->abi().stream_destroy(fallback_stream);
-    p.device.abi().stream_destroy(stream);
   }
 
-  static ndt_stream* stream_of(const Device& d) {
-    ndt_stream* made = nullptr;
-    d.backend().check(d.abi().stream_create(d.handle(), &made), "stream");
-    return made;
+  Lane& lane(size_t i) {
+    while (lanes.size() <= i) lanes.push_back(std::make_unique<Lane>(p));
+    return *lanes[i];
   }
 
   void* address(const Place& place) const {
@@ -63,9 +63,9 @@ struct Executor::State {
     for (size_t k = 0; k < s.inputs.size(); ++k) inputs[k] = address(s.inputs[k]);
     for (size_t k = 0; k < s.outputs.size(); ++k) step_outputs[k] = address(s.outputs[k]);
     const Device& d = s.kernel.device();
-    ndt_stream* on = &d == &p.device ? stream : fallback_stream;
+    ndt_stream* stream = &d == &p.device ? on->stream() : fallback_stream;
     const ndt_status status =
-        d.abi().run(s.kernel.get(), on, inputs.data(), step_outputs.data(), workspace.data());
+        d.abi().run(s.kernel.get(), stream, inputs.data(), step_outputs.data(), workspace.data());
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
   }
 
@@ -78,78 +78,120 @@ struct Executor::State {
     }
   }
 
-  void wait(const char* what) {
-    p.device.backend().check(p.device.abi().stream_wait(stream), what);
+  // Queues the steps, as they were recorded where they were and nobody asks about one of them;
+  // after_step(i) follows step i of others. Then what is left to copy.
+  template <typename F>
+  void queue(bool step_by_step, const F& after_step) {
+    const ndt_kernel* whole = step_by_step ? nullptr : recording();
+    if (whole) {
+      p.device.backend().check(p.device.abi().run(whole, on->stream(), nullptr, nullptr, nullptr),
+                               "run");
+    } else {
+      run_steps(after_step);
+    }
+    for (int k : p.copied_outputs) {
+      const auto i = static_cast<size_t>(k);
+      const size_t bytes = p.types[index(p.outputs[i])].bytes();
+      const void* from = address(p.output_places[i]);
+      if (bytes == 0 || from == outputs[i]) continue;
+      p.device.backend().check(p.device.abi().download(on->stream(), outputs[i], from, bytes),
+                               "copy an output");
+    }
   }
 
-  // The steps as one kernel, once a run has the addresses of the run before: they may be for good.
+  // The steps as one kernel; null when they go one by one.
   const ndt_kernel* recording() {
     const ndt_backend& abi = p.device.abi();
     if (!abi.capture_begin || !abi.capture_end || p.steps.empty() || !recordable) return nullptr;
-    const bool again =
-        std::ranges::equal(bindings, last_bindings) && std::ranges::equal(outputs, last_outputs);
-    if (again && recorded) return recorded;
-    if (recorded) abi.release(std::exchange(recorded, nullptr));
-    last_bindings.assign(bindings.begin(), bindings.end());
-    last_outputs.assign(outputs.begin(), outputs.end());
-    if (again) record(abi);
-    return recorded;
+    const bool again = on->again(bindings, outputs);
+    if (again && !on->recorded().get()) record(abi);
+    return on->recorded().get();
   }
 
   void record(const ndt_backend& abi) {
     const std::string why = refusal_to_record(abi);
     if (why.empty()) return;
-    if (recorded) abi.release(std::exchange(recorded, nullptr));
     recordable = false;
     log::info("{}: steps go one by one, since they cannot be recorded: {}",
               p.device.backend().name(), why);
   }
 
-  // Empty when `recorded` is there. What fails while recording may do well without: it is run
-  // again.
+  // Empty when it is recorded. What fails while recording may do well without: it is run again.
   std::string refusal_to_record(const ndt_backend& abi) {
-    if (abi.capture_begin(stream) != NDT_OK) return abi.last_error();
+    if (abi.capture_begin(on->stream()) != NDT_OK) return abi.last_error();
     std::string why;
     try {
       run_steps([](size_t) {});
     } catch (const Error& e) {
       why = e.what();
     }
-    const ndt_status ended = abi.capture_end(stream, &recorded);  // also of a failed one
-    return ended == NDT_OK || !why.empty() ? why : abi.last_error();
+    ndt_kernel* graph = nullptr;
+    const ndt_status ended = abi.capture_end(on->stream(), &graph);  // also of a failed one
+    PreparedKernel recorded(p.device, graph);
+    if (ended != NDT_OK && why.empty()) why = abi.last_error();
+    if (why.empty()) on->recorded() = std::move(recorded);
+    return why;
   }
 
-  void stage() {
-    if (staged_inputs.size() == p.bindings.size() && staged_outputs.size() == p.outputs.size()) {
-      return;
-    }
-    const auto buffers = [&](const std::vector<ValueId>& values, std::vector<DeviceBuffer>& made) {
-      made.clear();
-      for (ValueId v : values) {
-        made.emplace_back(p.device, std::max<size_t>(p.types[index(v)].bytes(), 1));
+  void use(Lane& l, std::span<const void* const> in, std::span<void* const> out) {
+    on = &l;
+    bindings = in;
+    outputs = out;
+  }
+
+  size_t start(std::span<const Tensor> given) {
+    size_t free = 0;
+    while (free < lanes.size() && lanes[free]->busy()) ++free;
+    Lane& l = lane(free);
+    l.stage();
+    try {
+      l.upload(given);
+      for (const auto& other : lanes) {
+        if (other.get() != &l && other->busy()) l.follow(*other);
       }
-    };
-    buffers(p.bindings, staged_inputs);
-    buffers(p.outputs, staged_outputs);
+      use(l, l.inputs(), l.outputs());
+      queue(false, [](size_t) {});
+      l.mark();
+      l.download();
+    } catch (const Error&) {
+      if (l.busy()) drop(l);
+      throw;
+    }
+    return free;
+  }
+
+  // What went wrong first is told, not what this meets.
+  static void drop(Lane& l) {
+    try {
+      l.finish();
+    } catch (const Error&) {
+    }
   }
 
   const Plan::Program& p;
   DeviceBuffer arena, workspace;
-  // Both work in the calling thread's time: backends with a fallback share the host's memory.
-  ndt_stream *stream = nullptr, *fallback_stream = nullptr;
+  // Works in the calling thread's time: backends with a fallback share the host's memory.
+  ndt_stream* fallback_stream = nullptr;
+  std::vector<std::unique_ptr<Lane>> lanes;  // the first for runs that are waited for
+  size_t most_lanes = SIZE_MAX;              // for which there was memory
+  Lane* on = nullptr;                        // of the run that is queued
   std::span<const void* const> bindings;
   std::span<void* const> outputs;
   std::vector<const void*> inputs;
   std::vector<void*> step_outputs;
-  // Where host tensors lie on a device with memory of its own.
-  std::vector<DeviceBuffer> staged_inputs, staged_outputs;
-  ndt_kernel* recorded = nullptr;
   bool recordable = true;
-  std::vector<const void*> last_bindings;
-  std::vector<void*> last_outputs;
   bool profiling = false;
   std::vector<double> seconds;
 };
+
+namespace {
+
+void check_count(const Plan::Program& p, size_t given) {
+  if (given == p.bindings.size()) return;
+  throw Error("plan: takes ", p.bindings.size(), " tensors, was given ", given);
+}
+
+}  // namespace
 
 Executor::Executor(const Plan& plan) : state_(std::make_unique<State>(*plan.program_)) {}
 Executor::~Executor() = default;
@@ -162,78 +204,80 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
     throw Error("plan: takes ", p.bindings.size(), " bindings and ", p.outputs.size(),
                 " outputs, was given ", bindings.size(), " and ", outputs.size());
   }
-  s.bindings = bindings;
-  s.outputs = outputs;
+  if (std::ranges::any_of(s.lanes, [](const auto& l) { return l->busy(); })) {
+    throw Error("plan: a run that was started is not finished");
+  }
+  s.use(*s.lanes[0], bindings, outputs);
   size_t reported = 0;
-  const ndt_kernel* whole = s.profiling || on_ready ? nullptr : s.recording();
-  if (whole) {
-    p.device.backend().check(p.device.abi().run(whole, s.stream, nullptr, nullptr, nullptr), "run");
-  } else {
-    auto start = std::chrono::steady_clock::now();
-    s.run_steps([&](size_t i) {
-      const std::vector<int>& complete = p.steps[i].completes;
-      if (s.profiling || (on_ready && !complete.empty())) s.wait("run");
-      const auto now = std::chrono::steady_clock::now();
-      s.seconds[i] = std::chrono::duration<double>(now - std::exchange(start, now)).count();
-      for (int k : complete) {
-        ++reported;
-        if (on_ready) on_ready(k);
-      }
-    });
-  }
-  for (int k : p.copied_outputs) {
-    const auto i = static_cast<size_t>(k);
-    const size_t bytes = p.types[index(p.outputs[i])].bytes();
-    const void* from = s.address(p.output_places[i]);
-    if (bytes == 0 || from == outputs[i]) continue;
-    p.device.backend().check(p.device.abi().download(s.stream, outputs[i], from, bytes),
-                             "copy an output");
-  }
-  s.wait("run");
+  auto start = std::chrono::steady_clock::now();
+  s.queue(s.profiling || on_ready, [&](size_t i) {
+    const std::vector<int>& complete = p.steps[i].completes;
+    if (s.profiling || (on_ready && !complete.empty())) s.on->wait("run");
+    const auto now = std::chrono::steady_clock::now();
+    s.seconds[i] = std::chrono::duration<double>(now - std::exchange(start, now)).count();
+    for (int k : complete) {
+      ++reported;
+      if (on_ready) on_ready(k);
+    }
+  });
+  s.on->wait("run");
   for (; on_ready && reported < p.ready_order.size(); ++reported) on_ready(p.ready_order[reported]);
 }
 
 std::vector<Tensor> Executor::run(std::span<const Tensor> bindings) {
-  State& s = *state_;
-  const Plan::Program& p = s.p;
-  if (bindings.size() != p.bindings.size()) {
-    throw Error("plan: takes ", p.bindings.size(), " tensors, was given ", bindings.size());
+  const Plan::Program& p = state_->p;
+  std::vector<Tensor> results;
+  for (ValueId v : p.outputs) results.emplace_back(p.types[index(v)]);
+  if (!p.device.shares_host_memory()) {
+    const std::span<const Tensor> got = finish(start(bindings));
+    for (size_t k = 0; k < results.size(); ++k) {
+      std::memcpy(results[k].mutable_data(), got[k].data(), got[k].bytes());
+    }
+    return results;
   }
+  check_count(p, bindings.size());
   for (size_t i = 0; i < bindings.size(); ++i) {
     if (bindings[i].type() == p.types[index(p.bindings[i])]) continue;
     throw Error("plan: binding ", i, " is ", p.types[index(p.bindings[i])], ", was given ",
                 bindings[i].type());
   }
-  std::vector<Tensor> results;
-  for (ValueId v : p.outputs) results.emplace_back(p.types[index(v)]);
   std::vector<const void*> in;
   std::vector<void*> out;
-  if (p.device.shares_host_memory()) {
-    for (const Tensor& t : bindings) in.push_back(t.data());
-    for (Tensor& t : results) out.push_back(t.mutable_data());
-    run(in, out);
-    return results;
-  }
-  s.stage();
-  for (size_t i = 0; i < bindings.size(); ++i) {
-    in.push_back(s.staged_inputs[i].data());
-    p.device.backend().check(p.device.abi().upload(s.stream, s.staged_inputs[i].data(),
-                                                   bindings[i].data(), bindings[i].bytes()),
-                             "upload");
-  }
-  for (const DeviceBuffer& b : s.staged_outputs) out.push_back(b.data());
+  for (const Tensor& t : bindings) in.push_back(t.data());
+  for (Tensor& t : results) out.push_back(t.mutable_data());
   run(in, out);
-  for (size_t k = 0; k < results.size(); ++k) {
-    p.device.backend().check(
-        p.device.abi().download(s.stream, results[k].mutable_data(), out[k], results[k].bytes()),
-        "download");
-  }
-  s.wait("download");
   return results;
 }
 
-void Executor::reserve() {
-  if (!state_->p.device.shares_host_memory()) state_->stage();
+size_t Executor::start(std::span<const Tensor> bindings) {
+  if (state_->p.device.shares_host_memory()) {
+    throw Error("plan: on a device that shares the host's memory a run is not started, but run");
+  }
+  check_count(state_->p, bindings.size());
+  return state_->start(bindings);
+}
+
+std::span<const Tensor> Executor::finish(size_t started) {
+  Lane& lane = *state_->lanes.at(started);
+  if (!lane.busy()) throw Error("plan: run ", started, " was not started, or is finished");
+  lane.finish();
+  return lane.results();
+}
+
+size_t Executor::reserve(size_t at_once) {
+  State& s = *state_;
+  if (s.p.device.shares_host_memory()) return 0;
+  if (!s.p.device.abi().event_create) at_once = 1;
+  for (size_t i = 0; i < std::min(at_once, s.most_lanes); ++i) {
+    try {
+      s.lane(i).stage();
+    } catch (const OutOfMemory& e) {
+      if (i == 0) throw;
+      log::info("no memory for a run to begin while another computes: {}", e.what());
+      s.most_lanes = i;
+    }
+  }
+  return std::min(at_once, s.most_lanes);
 }
 
 void Executor::set_profiling(bool on) { state_->profiling = on; }

@@ -10,9 +10,10 @@
 
 namespace ndtrain {
 
-// Runs a Plan: owns one arena and one stream. One run at a time; several Executors may run one Plan
-// at once. Running allocates nothing, but for the first two runs on a device that can record: a run
-// with the addresses of the one before is recorded, and replayed from then on.
+// Runs a Plan: owns one arena. One thread at a time, and one run at a time but for start(); several
+// Executors may run one Plan at once. Running allocates nothing, but for the first two runs on a
+// device that can record: a run with the addresses of the one before is recorded, and replayed from
+// then on.
 class Executor {
  public:
   explicit Executor(const Plan& plan);
@@ -28,11 +29,23 @@ class Executor {
   void run(std::span<const void* const> bindings, std::span<void* const> outputs,
            const OnReady& on_ready = {});
 
-  // Takes the device memory through which host tensors go, where it is not the host's; else the
-  // first such run does. Throws OutOfMemory.
-  void reserve();
-  // The same with host tensors, copied to and from the device.
+  // The same with host tensors, copied to and from the device. Where its memory is not the host's
+  // they may have fewer rows than the plan, as for start().
   std::vector<Tensor> run(std::span<const Tensor> bindings);
+
+  // The same in two halves, on a device with memory of its own. start() queues copies of the
+  // bindings, the run, and copies of its outputs, on a stream of their own: of runs that are
+  // started at once the copies of one go on while another computes. The runs share the arena, so
+  // they compute one after the other. A binding with fewer rows (of the first axis) than the plan
+  // is followed by zeros or by rows of an earlier run, which leaves the rows of a batch-invariant
+  // graph alone. Bindings stay as they are until finish(n), n being start()'s answer, which waits;
+  // what it gives lasts until the next start(). Both throw Error.
+  size_t start(std::span<const Tensor> bindings);
+  std::span<const Tensor> finish(size_t started);
+  // For how many runs at once there is device memory, which it takes; at most `at_once`, and none
+  // where memory is shared. Throws OutOfMemory where there is none for one. What was not reserved
+  // is taken when it is first needed.
+  size_t reserve(size_t at_once = 1);
 
   // Seconds per node of the last run when profiling is on, in plan order.
   struct NodeTime {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <memory>
 #include <mutex>
@@ -28,7 +29,8 @@ class Stopwatch {
 
 // One buffer of the ring: owned by exactly one stage at a time.
 struct Slot {
-  Slot(const Preprocess& preprocess, bool bytes) : input(preprocess, bytes) {}
+  Slot(const Preprocess& preprocess, const BatchPlans& network)
+      : input(preprocess, network.reads_photos(), &network.device()) {}
 
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
@@ -42,13 +44,21 @@ struct Slot {
 };
 using SlotPtr = std::unique_ptr<Slot>;
 
+// A batch that the network has been given, and the buffer that it reads.
+struct Inference {
+  SlotPtr slot;
+  std::optional<BatchPlans::Started> run = {};  // none when no photo came out
+
+  bool under_way() const { return run && run->under_way(); }
+};
+
 class Pipeline {
  public:
-  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring, bool bytes,
-           const std::function<std::string(size_t)>& name, const Engine::Open& open,
-           const Engine::Crops* crops)
+  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring,
+           const BatchPlans& network, const std::function<std::string(size_t)>& name,
+           const Engine::Open& open, const Engine::Crops* crops)
       : preprocess_(preprocess), growth_(growth), name_(name), open_(open), crops_(crops) {
-    for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, bytes));
+    for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, network));
   }
 
   void start(std::span<const size_t> items) {
@@ -67,6 +77,7 @@ class Pipeline {
   }
 
   std::optional<SlotPtr> next() { return ready_.pop(); }
+  std::optional<SlotPtr> next_if_ready() { return ready_.pop_if_ready(); }
   void give_back(SlotPtr slot) { free_.push(std::move(slot)); }
   void rethrow() {
     const std::lock_guard lock(mutex_);
@@ -181,6 +192,19 @@ class Pipeline {
   std::vector<std::jthread> threads_;
 };
 
+void count(const Slot& s, EngineStats& stats) {
+  stats.photos += static_cast<int64_t>(s.good.size());
+  for (const BadPhoto& b : s.bad) {
+    ++(b.reason.code() == Code::kUnsupported ? stats.skipped : stats.quarantined);
+  }
+  for (const PhotoCost& c : s.costs) {
+    stats.warnings += c.warnings;
+    stats.decode_s += c.decode_s;
+    stats.resize_s += c.resize_s;
+    stats.normalise_s += c.normalise_s;
+  }
+}
+
 }  // namespace
 
 Result<Image> crop_photo(const std::string& name, std::string_view file,
@@ -230,34 +254,39 @@ EngineStats Engine::run(std::span<const size_t> items,
                         const OnBatch& on_batch, const Crops* crops) {
   const Stopwatch wall;
   EngineStats stats;
-  double infer_s = 0;
   {
-    Pipeline pipeline(preprocess_, growth_, options_.ring, extractor_.reads_photos(), name, open,
-                      crops);
+    // A device with memory of its own reads one buffer while another is copied to it.
+    const int buffers = options_.ring + (extractor_.device().shares_host_memory() ? 0 : 1);
+    Pipeline pipeline(preprocess_, growth_, buffers, extractor_, name, open, crops);
     pipeline.start(items);
-    while (std::optional<SlotPtr> slot = pipeline.next()) {
-      Slot& s = **slot;
+    std::deque<Inference> given;  // at most two
+    Stopwatch busy;               // the network, with the first of them
+    while (true) {
+      std::optional<SlotPtr> slot = given.empty() ? pipeline.next() : pipeline.next_if_ready();
+      if (slot) {
+        if (given.empty()) busy = {};
+        given.push_back({std::move(*slot)});
+        if (Inference& i = given.back(); !i.slot->good.empty()) {
+          const Tensor rows = i.slot->input.first(static_cast<int64_t>(i.slot->good.size()));
+          i.run.emplace(extractor_.start({&rows, 1}));
+        }
+        if (given.size() == 1 && given.back().under_way()) continue;
+      }
+      if (given.empty()) break;
+      Inference first = std::move(given.front());
+      given.pop_front();
+      const Slot& s = *first.slot;
       std::vector<Tensor> outputs;
-      if (!s.good.empty()) {
-        const Stopwatch watch;
-        const Tensor input = s.input.first(static_cast<int64_t>(s.good.size()));
-        outputs = extractor_.run({&input, 1});
-        const double took = watch.seconds();
+      if (first.run) {
+        outputs = first.run->finish();
+        const double took = busy.seconds();
         growth_.took(static_cast<int64_t>(s.good.size()), took);
-        infer_s += took;
+        stats.infer_s += took;
+        busy = {};
       }
-      stats.photos += static_cast<int64_t>(s.good.size());
-      for (const BadPhoto& b : s.bad) {
-        ++(b.reason.code() == Code::kUnsupported ? stats.skipped : stats.quarantined);
-      }
-      for (const PhotoCost& c : s.costs) {
-        stats.warnings += c.warnings;
-        stats.decode_s += c.decode_s;
-        stats.resize_s += c.resize_s;
-        stats.normalise_s += c.normalise_s;
-      }
+      count(s, stats);
       if (!on_batch({s.good, outputs, s.bad})) break;
-      pipeline.give_back(std::move(*slot));
+      pipeline.give_back(std::move(first.slot));
     }
     pipeline.stop();
     pipeline.rethrow();
@@ -266,7 +295,6 @@ EngineStats Engine::run(std::span<const size_t> items,
     stats.load_s = pipeline.stats.load_s;
     stats.preprocess_s = pipeline.stats.preprocess_s;
   }
-  stats.infer_s = infer_s;
   stats.batch = growth_.batch();
   stats.wall_s = wall.seconds();
   return stats;

@@ -1,7 +1,8 @@
 // The engine runs photos through an extractor: load | decode and preprocess | infer, each stage on
 // its own thread over a ring of buffers with ownership hand-off, so that disk and processor stay
-// busy. Decoding and inference share the process's thread pool. Photos whose crops were kept are
-// not read or decoded again.
+// busy. A device with memory of its own gets one batch copied while it computes another, out of
+// buffers that are pinned for that. Decoding and inference share the process's thread pool. Photos
+// whose crops were kept are not read or decoded again.
 #pragma once
 
 #include <functional>
@@ -20,7 +21,9 @@ struct EngineOptions {
   // The most photos at a time. On a deterministic device as many; else as many as are worth it, by
   // measurement (batch_growth.h). No feature depends on it.
   int64_t batch = 32;
-  int ring = 3;  // buffers of one batch each; at least 3 keep all three stages busy
+  // Buffers of one batch each; at least 3 keep all three stages busy. A device with memory of its
+  // own has one more.
+  int ring = 3;
 };
 
 struct EngineStats {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "framework/runtime/device_tensor.h"
+
 namespace ndtrain {
 
 void send_bytes_where_faster(BatchPlans& plans, const Preprocess& preprocess) {
@@ -12,21 +14,24 @@ void send_bytes_where_faster(BatchPlans& plans, const Preprocess& preprocess) {
                      .channels_last = preprocess.layout == Layout::kNhwc});
 }
 
-NetworkInput::NetworkInput(const Preprocess& preprocess, bool bytes)
+NetworkInput::NetworkInput(const Preprocess& preprocess, bool bytes, const Device* to)
     : preprocess_(preprocess),
       bytes_(bytes),
+      to_(to),
       row_bytes_(preprocess.values() * (bytes ? 1 : sizeof(float))) {}
 
 void NetworkInput::resize(int64_t rows) {
+  if (room_.defined() && rows <= room_.shape()[0]) return;
   const int64_t side = preprocess_.img_size;
   const bool last = bytes_ || preprocess_.layout == Layout::kNhwc;
   const TensorType type{bytes_ ? DType::kU8 : DType::kF32,
                         last ? Shape{rows, side, side, 3} : Shape{rows, 3, side, side}};
-  if (tensor_.type() != type) tensor_ = Tensor(type);
+  room_ = {};
+  room_ = to_ ? host_tensor(*to_, type) : Tensor(type);
 }
 
 std::byte* NetworkInput::row(int64_t i) {
-  return static_cast<std::byte*>(tensor_.mutable_data()) + static_cast<size_t>(i) * row_bytes_;
+  return static_cast<std::byte*>(room_.mutable_data()) + static_cast<size_t>(i) * row_bytes_;
 }
 
 void NetworkInput::put(int64_t i, const Image& crop) {
@@ -41,11 +46,6 @@ void NetworkInput::copy(int64_t from, int64_t to) {
   if (from != to) std::memcpy(row(to), row(from), row_bytes_);
 }
 
-Tensor NetworkInput::first(int64_t rows) const {
-  if (tensor_.shape()[0] == rows) return tensor_;
-  Tensor t({tensor_.type().dtype, tensor_.shape().with(0, rows)});
-  std::memcpy(t.mutable_data(), tensor_.data(), t.bytes());
-  return t;
-}
+Tensor NetworkInput::first(int64_t rows) const { return room_.rows(0, rows); }
 
 }  // namespace ndtrain

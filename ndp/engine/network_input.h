@@ -13,20 +13,22 @@ void send_bytes_where_faster(BatchPlans& plans, const Preprocess& preprocess);
 // filled by several threads at once.
 class NetworkInput {
  public:
-  NetworkInput(const Preprocess& preprocess, bool bytes);
+  // `to`, if any: the device to which rows go again and again, from memory of host_tensor().
+  NetworkInput(const Preprocess& preprocess, bool bytes, const Device* to = nullptr);
 
-  void resize(int64_t rows);  // what they hold is lost
+  void resize(int64_t rows);  // what they hold is lost; allocates when there never were as many
   void put(int64_t row, const Image& crop);
   void copy(int64_t from, int64_t to);
-  Tensor first(int64_t rows) const;
+  Tensor first(int64_t rows) const;  // as they lie: later changes show
 
  private:
   std::byte* row(int64_t i);
 
   const Preprocess& preprocess_;
   const bool bytes_;
+  const Device* const to_;
   size_t row_bytes_;
-  Tensor tensor_;
+  Tensor room_;  // for the most rows there ever were
 };
 
 }  // namespace ndtrain

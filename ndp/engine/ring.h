@@ -26,10 +26,13 @@ class HandOff {
   std::optional<T> pop() {
     std::unique_lock lock(mutex_);
     ready_.wait(lock, [&] { return closed_ || !items_.empty(); });
-    if (items_.empty()) return std::nullopt;
-    std::optional<T> item(std::move(items_.front()));
-    items_.pop_front();
-    return item;
+    return first();
+  }
+
+  // nullopt, too, when there is nothing yet.
+  std::optional<T> pop_if_ready() {
+    const std::lock_guard lock(mutex_);
+    return first();
   }
 
   void close() {
@@ -41,6 +44,13 @@ class HandOff {
   }
 
  private:
+  std::optional<T> first() {
+    if (items_.empty()) return std::nullopt;
+    std::optional<T> item(std::move(items_.front()));
+    items_.pop_front();
+    return item;
+  }
+
   std::mutex mutex_;
   std::condition_variable ready_;
   std::deque<T> items_;

@@ -50,6 +50,18 @@ TEST(Tensor, CopiesShareTheBytes) {
   EXPECT_THROW(a.reshaped({3}), Error);
 }
 
+TEST(Tensor, RowsShareTheBytes) {
+  Tensor t = Tensor::of<float>(DType::kF32, {3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor part = t.rows(1, 2);
+  EXPECT_EQ(part.shape(), Shape({2, 2}));
+  t.mutable_as<float>()[2] = 7;
+  EXPECT_EQ(part.to_doubles(), (std::vector<double>{7, 4, 5, 6}));
+  EXPECT_EQ(t.rows(3, 0).bytes(), 0U);
+  EXPECT_THROW(t.rows(2, 2), Error);
+  EXPECT_THROW(t.rows(-1, 1), Error);
+  EXPECT_THROW(Tensor::of<float>(DType::kF32, {}, {1}).rows(0, 1), Error);
+}
+
 TEST(Tensor, RefusesDataOfAnotherSize) {
   EXPECT_THROW((Tensor::of<float>(DType::kF32, {3}, {1, 2})), Error);
   EXPECT_THROW((Tensor::of<float>(DType::kF16, {2}, {1, 2})), Error);

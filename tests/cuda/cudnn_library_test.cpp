@@ -121,7 +121,9 @@ class CudnnLibrary : public testing::TestWithParam<const Chip*> {
   }
 
   std::string prepare(const char* op, const std::vector<ndt_tensor_type>& in,
-                      const ndt_tensor_type& out, const std::vector<ndt_attr>& attrs) {
+                      const ndt_tensor_type& out, const std::vector<ndt_attr>& attrs,
+                      const std::vector<const void*>& constants = {}) {
+    const std::vector<uint64_t> ids(constants.size(), 0);
     const ndt_node node{.struct_size = sizeof(ndt_node),
                         .op = op,
                         .inputs = in.data(),
@@ -130,8 +132,8 @@ class CudnnLibrary : public testing::TestWithParam<const Chip*> {
                         .n_inputs = static_cast<int32_t>(in.size()),
                         .n_outputs = 1,
                         .n_attrs = static_cast<int32_t>(attrs.size()),
-                        .constants = nullptr,
-                        .constant_ids = nullptr};
+                        .constants = constants.empty() ? nullptr : constants.data(),
+                        .constant_ids = ids.empty() ? nullptr : ids.data()};
     return attempt([&] { (void)find_op(op)->prepare(device_, Node(node)); });
   }
 
@@ -184,6 +186,38 @@ TEST_P(CudnnLibrary, HasEnginesForGradients) {
       EXPECT_EQ(prepare("ConvGradInput", {c.y, c.w}, c.x, c.attrs), "");
       EXPECT_EQ(prepare("ConvGradWeight", {c.x, c.y}, c.w, c.attrs), "");
     }
+  }
+}
+
+TEST_P(CudnnLibrary, HasEnginesForAttentionFromArchitecture80On) {
+  constexpr int64_t kHeads = 12, kTokens = 197, kDepth = 64;
+  struct Case {
+    ndt_dtype type;
+    bool masked;
+  };
+  for (const Case& c : {Case{NDT_F16, false}, Case{NDT_F16, true}, Case{NDT_BF16, false}}) {
+    SCOPED_TRACE(text_of(plugin::name_of(c.type), c.masked ? " masked" : ""));
+    const ndt_tensor_type x = row(c.type, {kImages, kHeads, kTokens, kDepth});
+    std::vector<ndt_tensor_type> in = {x, x, x};
+    if (c.masked) in.push_back(row(c.type, {kTokens, kTokens}));
+    const std::string why =
+        prepare("FusedAttention", in, x, {{"scale", -1, nullptr, 0.125, nullptr}});
+    EXPECT_EQ(why.empty(), device_.architecture >= 80) << why;
+  }
+}
+
+TEST_P(CudnnLibrary, HasEnginesForSumsOfBytes) {
+  for (const Layer2d& l : kLayers) {
+    if (l.groups > 1 || l.channels % 4) continue;
+    SCOPED_TRACE(l.name);
+    const Conv2d c(NDT_I8, l);
+    const std::vector<int8_t> w(static_cast<size_t>(l.filters * l.channels * l.window * l.window));
+    ndt_tensor_type y = c.y;
+    y.dtype = NDT_I32;
+    EXPECT_EQ(
+        prepare("ConvInteger", {c.x, row(NDT_I8, {l.filters, l.channels, l.window, l.window})}, y,
+                c.attrs, {nullptr, w.data()}),
+        "");
   }
 }
 

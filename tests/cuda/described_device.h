@@ -1,7 +1,8 @@
 // cuDNN itself where there is no device: it accepts a description of one instead of a handle, for
 // its heuristics, engines and plans. This file's source defines the calls by which the plugin
 // reaches the library, in front of the library's own: they leave handles out, say the description
-// where a device is asked for, note what comes back, and pass everything on.
+// where a device is asked for, note what comes back, and pass everything on. Memory of the device
+// is the host's.
 #pragma once
 
 #include <cstdint>

@@ -40,6 +40,7 @@ class Dnn : public testing::Test {
     ASSERT_NE(cuda_plugin(), nullptr);
   }
   void TearDown() override {
+    cuda_plugin()->keep_open(false);
     cuda_plugin()->set_tuning_file("");
     cuda_plugin()->set_tf32(false);
   }
@@ -69,6 +70,20 @@ class Dnn : public testing::Test {
 TEST_F(Dnn, EnginesThatSumByChanceTransformOrFailAreNotUsed) {
   check(kPlainConv, 2, DType::kF16);
   EXPECT_THAT(fake::dnn_runs(), Each("tensor cores:13=0"));
+}
+
+TEST_F(Dnn, ADeviceThatIsKeptOpenServesAllTests) {
+  const auto opened = [](int runs) {
+    fake::forget_calls();
+    for (int i = 0; i < runs; ++i) check(kPlainConv, 2, DType::kF16);
+    return fake::count("cublasLtCreate");
+  };
+  EXPECT_GT(opened(2), 2U);
+  cuda_plugin()->keep_open(true);
+  EXPECT_EQ(opened(2), 1U);
+  EXPECT_EQ(opened(1), 0U);
+  cuda_plugin()->keep_open(false);
+  EXPECT_GT(opened(1), 0U);
 }
 
 TEST_F(Dnn, F32IsNotRoundedToTf32UnlessThatIsAllowed) {

@@ -7,6 +7,17 @@
 namespace ndtrain {
 namespace {
 
+// Opening a device takes long: one serves all tests of this program.
+class OneDevice : public testing::Environment {
+  void SetUp() override {
+    if (cuda_plugin()) cuda_plugin()->keep_open(true);
+  }
+  void TearDown() override {
+    if (cuda_plugin()) cuda_plugin()->keep_open(false);
+  }
+};
+const testing::Environment* const one_device = testing::AddGlobalTestEnvironment(new OneDevice);
+
 bool is_computed(const OpDef& def, const Example&) {
   for (std::string_view view : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
     if (def.name == view) return false;

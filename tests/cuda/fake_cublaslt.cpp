@@ -65,7 +65,7 @@ size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = nullptr;
-  if (note("cublasLtCreate")) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (note({"cublasLtCreate"})) return CUBLAS_STATUS_NOT_INITIALIZED;
   *handle = new cublasLtContext;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -157,7 +157,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               cublasLtMatmulHeuristicResult_t* results,
                                               int* count) {
   *count = 0;
-  if (const cudaError_t error = note("cublasLtMatmulAlgoGetHeuristic")) return status_of(error);
+  if (const cudaError_t error = note({"cublasLtMatmulAlgoGetHeuristic"})) return status_of(error);
   const Matrix& y = in<Matrix>(d);
   if (misfit(in<Operation>(desc), in<Matrix>(a), in<Matrix>(b), in<Matrix>(c), y)) {
     return CUBLAS_STATUS_INVALID_VALUE;

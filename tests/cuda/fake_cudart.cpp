@@ -105,6 +105,13 @@ size_t allocated_bytes() {
   return bytes;
 }
 
+size_t pinned_bytes() {
+  const std::lock_guard lock(state().mutex);
+  size_t bytes = 0;
+  for (const auto& [address, size] : state().pinned) bytes += size;
+  return bytes;
+}
+
 bool is_device(const void* begin, size_t bytes) {
   const auto at = reinterpret_cast<uintptr_t>(begin);
   const std::lock_guard lock(state().mutex);
@@ -114,12 +121,12 @@ bool is_device(const void* begin, size_t bytes) {
   return at + bytes <= after->first + after->second.bytes;
 }
 
-cudaError_t note(const std::string& name, size_t bytes) {
+cudaError_t note(const Call& call) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
-  s.calls.push_back({name, bytes});
+  s.calls.push_back(call);
   for (Order& order : s.orders) {
-    if (order.name != name || order.calls_left <= 0 || --order.calls_left > 0) continue;
+    if (order.name != call.name || order.calls_left <= 0 || --order.calls_left > 0) continue;
     if (ends_the_context(order.error)) s.lost = order.error;
     return keep_last(order.error);
   }
@@ -132,7 +139,7 @@ using namespace ndtrain::fake;  // NOLINT(google-build-using-namespace): the C f
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 0;
-  if (const cudaError_t error = note("cudaGetDeviceCount")) return error;
+  if (const cudaError_t error = note({"cudaGetDeviceCount"})) return error;
   const std::lock_guard lock(state().mutex);
   if (state().driver_error) return keep_last(state().driver_error);
   *count = static_cast<int>(state().devices.size());
@@ -153,7 +160,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
-  if (const cudaError_t error = note("cudaGetDeviceProperties")) return error;
+  if (const cudaError_t error = note({"cudaGetDeviceProperties"})) return error;
   const std::lock_guard lock(state().mutex);
   if (device < 0 || device >= static_cast<int>(state().devices.size())) {
     return keep_last(cudaErrorInvalidDevice);
@@ -180,7 +187,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  if (const cudaError_t error = note("cudaMemGetInfo")) return error;
+  if (const cudaError_t error = note({"cudaMemGetInfo"})) return error;
   const std::lock_guard lock(state().mutex);
   *free = free_now(state(), device_of_thread);
   *total = state().devices.at(static_cast<size_t>(device_of_thread)).bytes;
@@ -189,7 +196,7 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 cudaError_t cudaMalloc(void** ptr, size_t bytes) {
   *ptr = nullptr;
-  if (const cudaError_t error = note("cudaMalloc", bytes)) return error;
+  if (const cudaError_t error = note({"cudaMalloc", bytes})) return error;
   if (captures > 0) return keep_last(cudaErrorStreamCaptureUnsupported);
   if (bytes == 0) return cudaSuccess;
   const std::lock_guard lock(state().mutex);
@@ -204,8 +211,9 @@ cudaError_t cudaMalloc(void** ptr, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* ptr) {
-  const cudaError_t error = note("cudaFree");  // what a lost device had is gone all the same
+  const cudaError_t error = note({"cudaFree"});  // what a lost device had is gone all the same
   if (!ptr) return error;
+  if (!error) work_until_idle();
   const std::lock_guard lock(state().mutex);
   const auto found = state().allocations.find(reinterpret_cast<uintptr_t>(ptr));
   if (found == state().allocations.end()) return error ? error : keep_last(cudaErrorInvalidValue);
@@ -217,20 +225,20 @@ cudaError_t cudaFree(void* ptr) {
 
 cudaError_t cudaHostAlloc(void** ptr, size_t bytes, unsigned) {
   *ptr = nullptr;
-  if (const cudaError_t error = note("cudaHostAlloc", bytes)) return error;
+  if (const cudaError_t error = note({"cudaHostAlloc", bytes})) return error;
   if (captures > 0) return keep_last(cudaErrorStreamCaptureUnsupported);
   if (posix_memalign(ptr, kAlignment, std::max<size_t>(bytes, 1))) {
     return keep_last(cudaErrorMemoryAllocation);
   }
   const std::lock_guard lock(state().mutex);
-  state().pinned.insert(*ptr);
+  state().pinned[reinterpret_cast<uintptr_t>(*ptr)] = bytes;
   return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void* ptr) {
-  const cudaError_t error = note("cudaFreeHost");  // as above
+  const cudaError_t error = note({"cudaFreeHost"});  // as above
   const std::lock_guard lock(state().mutex);
-  if (ptr && state().pinned.erase(ptr) == 0)
+  if (ptr && state().pinned.erase(reinterpret_cast<uintptr_t>(ptr)) == 0)
     return error ? error : keep_last(cudaErrorInvalidValue);
   std::free(ptr);
   return error;

@@ -1,7 +1,10 @@
-// A CUDA runtime without a device: memory is the host's, a stream does its work at once, what is
-// captured is done when its graph is launched. It keeps a record of the calls, refuses what the
-// real one refuses (an address that is no device memory, an allocation or a wait while this thread
-// captures) and fails when it is told to. Thread-safe. Tests link it as the plugin does.
+// A CUDA runtime without a device: memory is the host's, and streams do their work as late as they
+// may: when one is waited for, all that no event holds back take turns, piece by piece, so that
+// what is in no order by streams and events gets a bad one. Only pinned memory is read and written
+// then; copies from other memory take its bytes at once, copies to it are waited for. It keeps a
+// record of the calls, refuses what the real one refuses (an address that is no device memory, an
+// allocation or a wait while this thread captures) and fails when it is told to. Thread-safe. Tests
+// link it as the plugin does.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -33,11 +36,14 @@ void fail(const std::string& name, int n, cudaError_t error);
 struct Call {
   std::string name;  // "cudaMalloc", "cudaMemcpyAsync H2D", or what enqueue() was told
   size_t bytes = 0;
+  const void* stream = nullptr;  // of work on one
+  bool pinned = false;           // a copy whose host side is pinned memory
 };
 std::vector<Call> calls();
 void forget_calls();
 size_t count(const std::string& name);
 size_t allocated_bytes();  // device memory that is not freed
+size_t pinned_bytes();     // of the host, likewise
 
 // The bytes lie in one allocation of device memory.
 bool is_device(const void* begin, size_t bytes = 1);
@@ -46,7 +52,7 @@ bool is_device(const void* begin, size_t bytes = 1);
 // Answers what was ordered for this call.
 cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<void()> work);
 
-// For calls that enqueue nothing: puts it on record, answers what was ordered.
-cudaError_t note(const std::string& name, size_t bytes = 0);
+// Puts a call on record, answers what was ordered.
+cudaError_t note(const Call& call);
 
 }  // namespace ndtrain::fake

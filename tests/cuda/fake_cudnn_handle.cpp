@@ -8,7 +8,7 @@ size_t cudnnGetVersion() { return CUDNN_VERSION; }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
   *handle = nullptr;
-  switch (note("cudnnCreate")) {
+  switch (note({"cudnnCreate"})) {
     case cudaSuccess:
       *handle = new cudnnContext;
       return CUDNN_STATUS_SUCCESS;
@@ -21,7 +21,7 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
   delete handle;
-  note("cudnnDestroy");
+  note({"cudnnDestroy"});
   return CUDNN_STATUS_SUCCESS;
 }
 

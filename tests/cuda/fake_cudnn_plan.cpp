@@ -67,7 +67,7 @@ void check_config(const DnnDescriptor& d) {
 }
 
 void check_plan(const DnnDescriptor& d) {
-  if (const cudaError_t error = note("cudnnBackendFinalize plan")) {
+  if (const cudaError_t error = note({"cudnnBackendFinalize plan"})) {
     refuse(error == cudaErrorMemoryAllocation ? CUDNN_STATUS_ALLOC_FAILED
                                               : CUDNN_STATUS_INTERNAL_ERROR,
            "as ordered");

@@ -67,7 +67,7 @@ TEST_F(CudaFramework, TrainingStaysOnTheDeviceAndGivesWhatTheCpuGives) {
   EXPECT_LE(farthest(there.states, here.states), 2e-3);
 }
 
-TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradients) {
+TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradientsAndUsesPinnedMemory) {
   const Device device(cuda(), {.deterministic = true});
   const Model m = net();
   Trainer t(m, weights_of(m), device, {.epochs = 8, .batch = 4});
@@ -78,6 +78,8 @@ TEST_F(CudaFramework, AStepCopiesNeitherWeightsNorGradients) {
   ASSERT_TRUE(t.train_epoch(data, r));
   size_t up = 0, down = 0;
   for (const fake::Call& c : fake::calls()) {
+    const bool copies = c.name == "cudaMemcpyAsync H2D" || c.name == "cudaMemcpyAsync D2H";
+    EXPECT_TRUE(c.pinned || !copies) << c.name << " of " << c.bytes << " bytes";
     if (c.name == "cudaMemcpyAsync H2D") up += c.bytes;
     if (c.name == "cudaMemcpyAsync D2H") down += c.bytes;
     EXPECT_NE(c.name, "cudaMalloc");
@@ -121,6 +123,27 @@ TEST_F(CudaFramework, ALabelOutsideTheClassesIsAnErrorAsOnTheCpuAndTheNextRunIsW
                                 want = loss_of(on_cpu, 1)[0].to_doubles();
       for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1e-5);
     }
+  }
+}
+
+TEST_F(CudaFramework, ALabelOutsideTheClassesIsToldBeforeItsStepChangesAnything) {
+  const Device device(cuda(), {.deterministic = true});
+  const Model m = net();
+  Trainer t(m, weights_of(m), device, {.batch = 4});
+  TensorDataset good = rows(4);
+  EpochResult r;
+  ASSERT_TRUE(t.train_epoch(good, r));
+  const Checkpoint before = t.checkpoint();
+  TensorDataset bad({random_tensor({DType::kF32, {4, 3, kSide, kSide}}, 2, "x")},
+                    {0, kClasses, 0, 0});
+  EXPECT_THAT(testing::error_of([&] { t.train_epoch(bad, r); }), ::testing::HasSubstr("label 3"));
+  const Checkpoint after = t.checkpoint();
+  EXPECT_EQ(after.optimizer_steps, 1);
+  for (const auto& [name, tensor] : before.parameters) {
+    EXPECT_TRUE(tensor.same_bytes(after.parameters.at(name))) << name;
+  }
+  for (const auto& [name, tensor] : before.states) {
+    EXPECT_TRUE(tensor.same_bytes(after.states.at(name))) << name;
   }
 }
 

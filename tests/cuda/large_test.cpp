@@ -71,6 +71,29 @@ void add_movement(std::vector<Large>& all) {
                  {{{100, 65}, ExampleInput::given(DType::kI64, {3}, {99, -1, 7})}}});
 }
 
+// Lists that are sorted in one run and in several, the last of them short; most indices are one.
+void add_gather_gradients(std::vector<Large>& all) {
+  for (const int64_t n : {256, 257, 700, 2100}) {
+    std::vector<double> wide, hot;
+    for (int64_t k = 0; k < n; ++k) {
+      wide.push_back(static_cast<double>(k * 7919 % 90 - 45));
+      hot.push_back(k % 50 == 0 ? static_cast<double>(k % 3) : -1);
+    }
+    const auto grad = [&](DType t, Shape dy, int64_t at, Ints x, const std::vector<double>& to) {
+      const DType index = t == DType::kF16 ? DType::kI32 : DType::kI64;
+      Attrs attrs = axis(at);
+      attrs.set("input_shape", std::move(x));
+      const ExampleInput list = ExampleInput::given(index, {n}, to);
+      all.push_back(
+          {"GatherGrad", "GatherGrad", {{{t, std::move(dy)}, list}, attrs, 0, true, 1e-4}});
+    };
+    grad(DType::kF32, {n, 5}, 0, {45, 5}, wide);
+    grad(DType::kF32, {2, n, 3}, 1, {2, 1000, 3}, wide);
+    grad(DType::kF32, {3, n}, 1, {3, 4}, hot);
+    grad(DType::kF16, {n, 2}, 0, {50, 2}, wide);
+  }
+}
+
 void add_reductions(std::vector<Large>& all) {
   const DType half = DType::kF16;
   const auto axes = [](std::vector<int64_t> a) { return ExampleInput::ints(std::move(a)); };
@@ -150,6 +173,7 @@ std::vector<Large> large_cases() {
   add_chains(all);
   add_elementwise(all);
   add_movement(all);
+  add_gather_gradients(all);
   add_reductions(all);
   add_rows(all);
   add_images(all);
@@ -194,6 +218,25 @@ TEST(CudaConcat, WritesAroundGapsBehindImages) {
     ports.out[0].strides[0] += 40;
     const auto want = run_reference(find_op(op), run.attrs, run.in, run.out, e.values);
     compare(find_op(op), op, run, 0, want, cuda_plugin()->run(run, ports));
+  }
+}
+
+TEST(CudaGatherGrad, AddsInTheOrderOfTheListHoweverLongItIs) {
+  if (!cuda_plugin()) GTEST_SKIP() << why_not();
+  for (const int64_t n : {200, 3000}) {
+    std::vector<double> list;
+    for (int64_t k = 0; k < n; ++k) list.push_back(static_cast<double>(k * k % 3));
+    const Example example{{{n}, ExampleInput::given(DType::kI64, {n}, list)},
+                          {{"input_shape", Ints{3}}}};
+    const NodeRun run = node_of(build_example(find_op("GatherGrad"), example));
+    float want[3] = {};
+    const auto* dy = reinterpret_cast<const float*>(run.data[0].data());
+    for (size_t k = 0; k < list.size(); ++k) want[static_cast<size_t>(list[k])] += dy[k];
+    const std::vector<Bytes> got = cuda_plugin()->run(run);
+    ASSERT_EQ(got.size(), 1u);
+    for (size_t e = 0; e < 3; ++e) {
+      EXPECT_EQ(reinterpret_cast<const float*>(got[0].data())[e], want[e]) << n << ", " << e;
+    }
   }
 }
 

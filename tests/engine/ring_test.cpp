@@ -35,5 +35,16 @@ TEST(HandOff, CloseWakesAWaitingReceiver) {
   h.close();
 }
 
+TEST(HandOff, WhoDoesNotWaitGetsWhatIsReady) {
+  HandOff<int> h;
+  EXPECT_EQ(h.pop_if_ready(), std::nullopt);
+  h.push(1);
+  h.push(2);
+  EXPECT_EQ(h.pop_if_ready(), 1);
+  h.close();
+  EXPECT_EQ(h.pop_if_ready(), 2);
+  EXPECT_EQ(h.pop_if_ready(), std::nullopt);
+}
+
 }  // namespace
 }  // namespace ndtrain

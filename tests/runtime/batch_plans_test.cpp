@@ -127,6 +127,21 @@ TEST(BatchPlans, RowsOfAWideNetworkAreInvariantToo) {
   }
 }
 
+TEST(BatchPlans, WhereMemoryIsSharedARunIsDoneWhenItWasStarted) {
+  const auto make = [](int64_t b) { return random_network(1, 8, b); };
+  BatchPlans plans(make, cpu(), 4);
+  const std::vector<Tensor> inputs = testing::random_inputs(make(3), 1);
+  BatchPlans::Started started = plans.start(inputs);
+  EXPECT_FALSE(started.under_way());
+  expect_rows(started.finish(), plans.run(inputs), 0, "started");
+  const Plan plan(make(3), cpu());
+  Executor executor(plan);
+  EXPECT_EQ(executor.reserve(2), 0U);
+  EXPECT_THAT(error_of([&] { executor.start(inputs); }), HasSubstr("shares the host's memory"));
+  EXPECT_THAT(error_of([&] { executor.run(std::span(inputs).first(1)); }),
+              HasSubstr("was given 1"));
+}
+
 TEST(BatchPlans, WhatHasNoRowsIsRefused) {
   BatchPlans plans([](int64_t b) { return random_network(1, 8, b); }, cpu(), 4);
   EXPECT_NE(error_of([&] { plans.run({}); }), "no error");

@@ -10,6 +10,24 @@
 #include <utility>
 
 namespace ndtrain {
+
+struct OpenDevice {
+  OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool tf32) : abi(a) {
+    const bool tuned = !tuning_file.empty();
+    const ndt_options options{sizeof(ndt_options), !tuned, tf32,
+                              tuned ? tuning_file.c_str() : nullptr};
+    EXPECT_EQ(abi.open(0, &options, &device), NDT_OK);
+    EXPECT_EQ(abi.stream_create(device, &stream), NDT_OK);
+  }
+  ~OpenDevice() {
+    abi.stream_destroy(stream);
+    abi.close(device);
+  }
+  const ndt_backend& abi;
+  ndt_device* device = nullptr;
+  ndt_stream* stream = nullptr;
+};
+
 namespace {
 
 constexpr size_t kGuard = 64;
@@ -109,23 +127,17 @@ struct AbiNode {
   ndt_node node;
 };
 
-struct OpenDevice {
-  OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool tf32) : abi(a) {
-    const bool tuned = !tuning_file.empty();
-    const ndt_options options{sizeof(ndt_options), !tuned, tf32,
-                              tuned ? tuning_file.c_str() : nullptr};
-    EXPECT_EQ(abi.open(0, &options, &device), NDT_OK);
-    EXPECT_EQ(abi.stream_create(device, &stream), NDT_OK);
+struct PreparedNode {
+  explicit PreparedNode(std::shared_ptr<OpenDevice> d) : device(std::move(d)) {}
+  PreparedNode(const PreparedNode&) = delete;
+  ~PreparedNode() {
+    if (is.kernel) device->abi.release(is.kernel);
   }
-  ~OpenDevice() {
-    if (kernel) abi.release(kernel);
-    abi.stream_destroy(stream);
-    abi.close(device);
+  ndt_status prepare(const ndt_node& node) {
+    return device->abi.prepare(device->device, &node, &is);
   }
-  const ndt_backend& abi;
-  ndt_device* device = nullptr;
-  ndt_stream* stream = nullptr;
-  ndt_kernel* kernel = nullptr;
+  const std::shared_ptr<OpenDevice> device;
+  ndt_prepared is{};
 };
 
 struct OwnStream {
@@ -170,13 +182,12 @@ class OnDevice {
 };
 
 // The kernel as it is, or captured and replayed.
-void run_kernel(const OpenDevice& d, ndt_stream* stream, const void* const* in, void* const* out,
-                void* workspace, bool captured) {
-  const ndt_backend& abi = d.abi;
+void run_kernel(const ndt_backend& abi, const ndt_kernel* kernel, ndt_stream* stream,
+                const void* const* in, void* const* out, void* workspace, bool captured) {
   if (captured) {
     EXPECT_EQ(abi.capture_begin(stream), NDT_OK) << abi.last_error();
   }
-  EXPECT_EQ(abi.run(d.kernel, stream, in, out, workspace), NDT_OK) << abi.last_error();
+  EXPECT_EQ(abi.run(kernel, stream, in, out, workspace), NDT_OK) << abi.last_error();
   if (!captured) return;
   ndt_kernel* graph = nullptr;
   EXPECT_EQ(abi.capture_end(stream, &graph), NDT_OK) << abi.last_error();
@@ -221,7 +232,7 @@ std::vector<Bytes> run_once(const OpenDevice& d, ndt_stream* stream, const ndt_p
   if (how.in_place >= 0) in[static_cast<size_t>(how.in_place)] = out[0];
   void* const scratch = there.emplace_back(d, stream, workspace).data();
 
-  run_kernel(d, stream, in.data(), out.data(), scratch, how.captured);
+  run_kernel(d.abi, prepared.kernel, stream, in.data(), out.data(), scratch, how.captured);
   for (size_t i = first_output; i < there.size(); ++i) there[i].fetch();
   EXPECT_EQ(d.abi.stream_wait(stream), NDT_OK) << d.abi.last_error();
   EXPECT_TRUE(guard_intact(workspace)) << node.op << " wrote past its workspace";
@@ -275,14 +286,17 @@ Ports plain_ports(const NodeRun& node) {
   return ports;
 }
 
+std::shared_ptr<OpenDevice> Plugin::device() const {
+  if (kept_) return kept_;
+  auto opened = std::make_shared<OpenDevice>(*abi_, tuning_file_, tf32_);
+  if (kept_open_) kept_ = opened;
+  return opened;
+}
+
 std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_, tuning_file_, tf32_);
-  ndt_prepared prepared{};
-  if (abi_->prepare(device.device, &abi_node.node, &prepared) == NDT_OK) {
-    device.kernel = prepared.kernel;
-    return {};
-  }
+  PreparedNode prepared(device());
+  if (prepared.prepare(abi_node.node) == NDT_OK) return {};
   const std::string why = abi_->last_error();
   EXPECT_GT(why.size(), node.op.size()) << node.op << " is refused without a reason";
   return why;
@@ -290,20 +304,18 @@ std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
 
 Plugin::Held Plugin::hold(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  auto device = std::make_shared<OpenDevice>(*abi_, tuning_file_, tf32_);
-  ndt_prepared prepared{};
-  EXPECT_EQ(abi_->prepare(device->device, &abi_node.node, &prepared), NDT_OK) << abi_->last_error();
-  device->kernel = prepared.kernel;
-  return device;
+  auto prepared = std::make_shared<PreparedNode>(device());
+  EXPECT_EQ(prepared->prepare(abi_node.node), NDT_OK) << abi_->last_error();
+  return prepared;
 }
 
 std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const {
   if (!abi_->prefer) return {};
   const AbiNode abi_node(node, now);
-  OpenDevice device(*abi_, tuning_file_, tf32_);
+  const std::shared_ptr<OpenDevice> asked = device();
   Ports wanted = now;
   const ndt_status status =
-      abi_->prefer(device.device, &abi_node.node, wanted.in.data(), wanted.out.data());
+      abi_->prefer(asked->device, &abi_node.node, wanted.in.data(), wanted.out.data());
   if (status == NDT_OK) return wanted;
   EXPECT_EQ(status, NDT_UNSUPPORTED) << abi_->last_error();
   EXPECT_NE(std::string(abi_->last_error()).find(node.op), std::string::npos)
@@ -313,19 +325,18 @@ std::optional<Ports> Plugin::prefer(const NodeRun& node, const Ports& now) const
 
 std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);
-  OpenDevice device(*abi_, tuning_file_, tf32_);
-  ndt_prepared prepared{};
-  const ndt_status status = abi_->prepare(device.device, &abi_node.node, &prepared);
-  if (status != NDT_OK) {
+  PreparedNode kernel(device());
+  const OpenDevice& opened = *kernel.device;
+  const ndt_prepared& prepared = kernel.is;
+  if (kernel.prepare(abi_node.node) != NDT_OK) {
     ADD_FAILURE() << path_ << " refuses: " << abi_->last_error();
     return {};
   }
-  device.kernel = prepared.kernel;
   std::vector<Bytes> laid;
   for (size_t i = 0; i < node.in.size(); ++i) {
     laid.push_back(lay_out(node.data[i].data(), ports.in[i]));
   }
-  std::vector<Bytes> results = run_once(device, device.stream, prepared, node, ports, laid, {});
+  std::vector<Bytes> results = run_once(opened, opened.stream, prepared, node, ports, laid, {});
   const auto same = [&](const std::vector<Bytes>& again, const std::string& when) {
     for (size_t k = 0; k < again.size(); ++k) {
       EXPECT_TRUE(again[k] == results[k]) << node.op << ": " << when;
@@ -334,20 +345,20 @@ std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   for (size_t i = 0; node.in_place && i < node.in.size(); ++i) {
     if (!(prepared.in_place_inputs >> i & 1) || node.in[i].dtype == DType::kNone) continue;
     if (node.constant[i] || laid[i].size() != laid_size(ports.out[0])) continue;
-    same(run_once(device, device.stream, prepared, node, ports, laid,
+    same(run_once(opened, opened.stream, prepared, node, ports, laid,
                   {.in_place = static_cast<int>(i)}),
          "in place over input " + std::to_string(i));
   }
   if (node.captured && abi_->capture_begin) {
-    same(run_once(device, device.stream, prepared, node, ports, laid, {.captured = true}),
+    same(run_once(opened, opened.stream, prepared, node, ports, laid, {.captured = true}),
          "captured and replayed");
   }
   if (node.streams > 1) {
     std::vector<std::jthread> streams;
     for (int i = 0; i < node.streams; ++i) {
       streams.emplace_back([&] {
-        const OwnStream own(device);
-        same(run_once(device, own.stream, prepared, node, ports, laid, {}),
+        const OwnStream own(opened);
+        same(run_once(opened, own.stream, prepared, node, ports, laid, {}),
              "with other streams at once");
       });
     }

@@ -30,6 +30,8 @@ struct Ports {
 };
 Ports plain_ports(const NodeRun& node);
 
+struct OpenDevice;
+
 class Plugin {
  public:
   // Null when the library is not there or does not serve this machine.
@@ -41,6 +43,12 @@ class Plugin {
   const std::string& path() const { return path_; }
   // How many threads the host lends from now on. Chunks are handed out last first when it is 1.
   void set_threads(int threads);
+  // Whether one device serves all calls below, as it was when it was opened, until this is said
+  // again; else each opens its own.
+  void keep_open(bool keep) {
+    kept_open_ = keep;
+    kept_.reset();
+  }
   // Devices are deterministic until a tuning file is named, and again after an empty name.
   void set_tuning_file(const std::string& path) { tuning_file_ = path; }
   void set_tf32(bool allowed) { tf32_ = allowed; }
@@ -59,8 +67,11 @@ class Plugin {
 
  private:
   Plugin() = default;
+  std::shared_ptr<OpenDevice> device() const;
+
   std::string path_, tuning_file_;
-  bool tf32_ = false;
+  bool tf32_ = false, kept_open_ = false;
+  mutable std::shared_ptr<OpenDevice> kept_;
   ndt_backend_main_fn main_ = nullptr;
   const ndt_backend* abi_ = nullptr;
 };

@@ -39,9 +39,12 @@ std::unique_ptr<Kernel> prepare_gather_grad(ndt_device&, const Node& node) {
   const ndt_dtype t = node.in(0).dtype;
   check_float(node.in(0));
   const Gathering g = gathering_of(node, node.ints("input_shape"));
-  return kernel([g, t](ndt_stream& stream, const void* const* in, void* const* out, void*) {
-    gather_grad(g, t, in[0], in[1], out[0], stream.stream);
-  });
+  auto k =
+      kernel([g, t](ndt_stream& stream, const void* const* in, void* const* out, void* workspace) {
+        gather_grad(g, t, in[0], in[1], out[0], workspace, stream.stream);
+      });
+  k->workspace_bytes = gather_grad_workspace(g);
+  return k;
 }
 
 }  // namespace ndtrain::cuda

@@ -15,8 +15,10 @@ void gather(const Gathering& g, int64_t element_bytes, const void* in, const voi
             void* out, cudaStream_t stream);
 
 // The gradient of that: dx[o, e, i] is the sum, in the order of k, of dy[o, k, i] where indices[k]
-// names e. Indices outside of the extent are passed over.
+// names e. Indices outside of the extent are passed over. Of a short list of indices every element
+// of dx reads all; a long one is sorted first, in `workspace`.
+size_t gather_grad_workspace(const Gathering& g);  // bytes
 void gather_grad(const Gathering& g, ndt_dtype t, const void* dy, const void* indices, void* dx,
-                 cudaStream_t stream);
+                 void* workspace, cudaStream_t stream);
 
 }  // namespace ndtrain::cuda

@@ -11,8 +11,8 @@
 #include "cli/bench.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
+#include "framework/graph/arithmetic.h"
 #include "framework/graph/inference.h"
-#include "framework/graph/op.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/executor.h"
 
@@ -20,13 +20,6 @@ namespace ndtrain::cli {
 namespace {
 
 constexpr int kFewest = 3;  // runs
-
-bool has_sums(const Node& n) {
-  for (std::string_view op : {"Conv", "FusedConv", "FusedQLinearConv", "MatMul", "Gemm"}) {
-    if (n.op == op) return true;
-  }
-  return false;
-}
 
 // `n` alone: what it reads that is no weight comes from outside.
 Graph alone(const Graph& g, const Node& n) {
@@ -99,17 +92,6 @@ std::string describe(const Graph& g, const Node& n) {
 }
 
 }  // namespace
-
-double arithmetic(const Graph& g, const Node& n) {
-  const OpDef& def = find_op(n.op);
-  if (!has_sums(n) || !def.terms) return 0;
-  std::vector<TensorType> in;
-  for (const ValueId v : n.inputs) {
-    in.push_back(v == kNone ? TensorType{DType::kNone, {}} : g.type(v));
-  }
-  return 2.0 * static_cast<double>(def.terms(n.attrs, in)) *
-         static_cast<double>(g.shape(n.outputs[0]).count());
-}
 
 std::vector<Layer> time_layers(const Graph& g, const std::vector<const Device*>& devices,
                                double seconds) {

@@ -8,9 +8,6 @@
 
 namespace ndtrain::cli {
 
-// Multiplications and additions in the sums of a node; 0 for ops that are not mostly sums.
-double arithmetic(const Graph& g, const Node& n);
-
 // Nodes that ask for the same work.
 struct Layer {
   size_t node;    // the first of them

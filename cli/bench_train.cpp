@@ -1,5 +1,6 @@
 #include "cli/bench.h"
 #include "cli/head_args.h"
+#include "cli/profile_table.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/onnx/import.h"
@@ -35,6 +36,7 @@ void declare_bench_train(ArgsSpec& args) {
   args.flag("freeze", "what is not trained, as for ndtrain train", "WHAT", "none");
   declare_compute(args);
   args.flag("seconds", "run for at least so long", "S", "5");
+  args.flag("profile", "also print the time of each op, and its share of this machine's peak");
 }
 
 int run_bench_train(Context& context, const Args& args) {
@@ -57,7 +59,13 @@ int run_bench_train(Context& context, const Args& args) {
                      {"batch", batch},
                      {"threads", shared_threads().threads()},
                      {"trained_parameters", trainer.parameter_count()}};
-  context.print(json, table(json));
+  std::string text = table(json);
+  if (args.on("profile")) {
+    trainer.set_profiling(true);
+    trainer.train_epoch(rows, epoch);
+    text += "\n" + profile_table(trainer.profile(), context.device());
+  }
+  context.print(json, text);
   return kOk;
 }
 

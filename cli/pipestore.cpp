@@ -38,6 +38,9 @@ void declare_store(ArgsSpec& args) {
   args.flag("quota", "uploads per second from one address; 0: any number", "N", "0");
   args.flag("cache-bytes", "features and crops kept on disk (default: a tenth of the volume)",
             "BYTES");
+  args.flag("compress-crops",
+            "keep crops compressed, without loss: about half of the bytes; those that are there "
+            "stay as they are");
   args.flag("shard",
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",
@@ -87,6 +90,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.labels = args.text("labels");
   config.http = args.text("http");
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
+  config.compress_crops = args.on("compress-crops");
   config.batch = args.integer("batch");
   if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
   read_shard(args.text("shard"), config);

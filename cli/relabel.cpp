@@ -21,6 +21,7 @@ void declare_relabel(ArgsSpec& args) {
   args.flag("keep-crops",
             "keep what the network sees of each photo in the cache, 150 KB each at 224 pixels: the "
             "next relabelling decodes nothing");
+  args.flag("compress-crops", "the same, compressed without loss: about half of the bytes");
   args.flag("dry-run", "only say how many photos would be labelled");
   args.flag("cache",
             "where the list of the photos, and crops, are kept (default: ~/.cache/ndtrain)", "DIR");
@@ -36,7 +37,8 @@ int run_relabel(Context& context, const Args& args) {
   config.cache = args.text("cache");
   config.k = args.integer("k");
   config.batch = args.integer("batch");
-  config.keep_crops = args.on("keep-crops");
+  config.compress_crops = args.on("compress-crops");
+  config.keep_crops = args.on("keep-crops") || config.compress_crops;
   config.dry_run = args.on("dry-run");
   config.precision = precision_config(args, config.cache);
   const ModelFile model = load_model(context.fs(), args.required("model"));
@@ -53,6 +55,7 @@ int run_relabel(Context& context, const Args& args) {
                      {"skipped", r.skipped},
                      {"version", r.version},
                      {"from_crops", r.engine.crops},
+                     {"cache_bytes", r.cache_bytes},
                      {"images_per_s", rate}};
   context.print(json, table(json));
   if (r.interrupted) {

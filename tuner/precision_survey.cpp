@@ -72,9 +72,10 @@ bool SurveySink::fill(const Digest& photo, float* to) {
 }
 
 PhotoSample SurveySink::sample(const Manifest& manifest, size_t classes) {
-  PhotoSample sample{.source = "the stores", .labels = {}, .read = {}};
+  PhotoSample sample{.source = "the stores", .digests = {}, .labels = {}, .read = {}};
   for (uint64_t n = 0; n < std::min<uint64_t>(photos_, manifest.size()); ++n) {
     const int32_t label = manifest.entry(n).label;
+    sample.digests.push_back(manifest.entry(n).digest);
     sample.labels.push_back(label < static_cast<int64_t>(classes) ? label : -1);
   }
   sample.read = [this, &manifest](auto photos, int64_t batch, const PhotoSample::Each& each) {

@@ -285,7 +285,8 @@ void Executor::set_profiling(bool on) { state_->profiling = on; }
 std::vector<Executor::NodeTime> Executor::profile() const {
   std::vector<NodeTime> times;
   for (size_t i = 0; i < state_->p.steps.size(); ++i) {
-    times.push_back({state_->p.steps[i].op, state_->p.steps[i].name, state_->seconds[i]});
+    const Step& s = state_->p.steps[i];
+    times.push_back({s.op, s.name, s.dtype, s.operations, state_->seconds[i]});
   }
   return times;
 }

@@ -50,6 +50,8 @@ class Executor {
   // Seconds per node of the last run when profiling is on, in plan order.
   struct NodeTime {
     std::string op, name;
+    DType dtype;        // of its first input
+    double operations;  // in its sums of products; 0: it is none
     double seconds;
   };
   void set_profiling(bool on);

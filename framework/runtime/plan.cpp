@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "framework/graph/arithmetic.h"
 #include "framework/graph/fuse_attention.h"
 #include "framework/graph/fuse_elementwise.h"
 #include "framework/graph/fuse_matmul.h"
@@ -311,6 +312,8 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
     s.kernel = preparation.take(i);
     s.op = n.op;
     s.name = g.value(n.outputs[0]).name;
+    s.dtype = g.type(n.inputs.empty() ? n.outputs[0] : n.inputs[0]).dtype;
+    s.operations = arithmetic(g, n);
     for (ValueId v : n.inputs) s.inputs.push_back(place(v));
     for (ValueId v : n.outputs) s.outputs.push_back(place(v));
     p.steps.push_back(std::move(s));

@@ -38,6 +38,8 @@ struct Step {
   PreparedKernel kernel;
   std::vector<Place> inputs, outputs;
   std::string op, name;
+  DType dtype;                 // of its first input
+  double operations = 0;       // framework/graph/arithmetic.h
   std::vector<int> completes;  // outputs of the plan that are ready after it
 };
 

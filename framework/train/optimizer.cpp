@@ -77,6 +77,17 @@ void Optimizer::step(double lr) {
   }
 }
 
+void Optimizer::set_profiling(bool on) {
+  for (const auto& b : buckets_) b->executor.set_profiling(on);
+}
+
+std::vector<Executor::NodeTime> Optimizer::profile() const {
+  std::vector<Executor::NodeTime> times;
+  for (const auto& b : buckets_)
+    std::ranges::copy(b->executor.profile(), std::back_inserter(times));
+  return times;
+}
+
 std::string Optimizer::moment_name(size_t bucket, size_t moment) const {
   return parameters_.buckets()[bucket].name + (moment == 0 ? ".m" : ".v");
 }

@@ -33,6 +33,9 @@ class Optimizer {
   void step(double lr);
   int64_t steps() const { return steps_; }
 
+  void set_profiling(bool on);
+  std::vector<Executor::NodeTime> profile() const;  // of the last step
+
   // Moments by "bucketN.m" and "bucketN.v", for checkpoints.
   std::map<std::string, Tensor> state() const;
   void restore(const std::map<std::string, Tensor>& state, int64_t steps);

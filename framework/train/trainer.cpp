@@ -67,6 +67,7 @@ Trainer::Step& Trainer::step_for(int64_t rows) {
     std::vector<ValueId> bound = s.trainable;
     for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
     step = std::make_unique<Step>(std::move(s), device_, bound);
+    step->executor.set_profiling(profiling_);
   }
   return *step;
 }
@@ -131,6 +132,7 @@ void Trainer::compute(Step& s) {
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
   s.executor.run(bindings, outputs);
+  last_ = &s;
 }
 
 // Whether the gradients that a step made are finite.
@@ -185,6 +187,20 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
 
 void Trainer::reset_optimizer() {
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
+  optimizer_->set_profiling(profiling_);
+}
+
+void Trainer::set_profiling(bool on) {
+  profiling_ = on;
+  for (auto& [batch, step] : steps_) step->executor.set_profiling(on);
+  optimizer_->set_profiling(on);
+}
+
+std::vector<Executor::NodeTime> Trainer::profile() const {
+  if (!last_) return {};
+  std::vector<Executor::NodeTime> times = last_->executor.profile();
+  std::ranges::copy(optimizer_->profile(), std::back_inserter(times));
+  return times;
 }
 
 const Model& Trainer::model() {

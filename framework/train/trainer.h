@@ -63,6 +63,11 @@ class Trainer {
 
   Evaluation evaluate(Dataset& data);
   const TrainerConfig& config() const { return config_; }
+  // Times every node of the steps from now on, those of the optimizer too.
+  void set_profiling(bool on);
+  // Of the last step, in order; of no step, nothing.
+  std::vector<Executor::NodeTime> profile() const;
+
   const Model& model();  // with the current parameters and running statistics
   int64_t epoch() const { return epoch_; }
   int64_t parameter_count() const;
@@ -93,6 +98,8 @@ class Trainer {
   };
   std::map<std::string, Statistic> states_;
   std::map<int64_t, std::unique_ptr<Step>> steps_;
+  const Step* last_ = nullptr;
+  bool profiling_ = false;
   bool has_batch_statistics_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,23 +21,39 @@ namespace ndtrain {
 // digest.
 Digest crop_group(const Preprocess& preprocess);
 
+// RecordMeta::codec of a crop.
+enum class CropCodec : uint8_t { kPixels = 0, kPacked = 1 };  // ndp/engine/packed_crop.h
+
 // Crops of one preprocessing in a store that has features too. They are many times larger, so they
-// are kept only as long as nothing has to go for them. Thread-safe.
+// are kept only as long as nothing has to go for them. Packed ones and others may lie beside each
+// other. Thread-safe.
 class CropCache {
  public:
-  CropCache(SegmentStore& store, const Preprocess& preprocess)
-      : store_(store), group_(crop_group(preprocess)), bytes_(preprocess.values()) {}
+  // `pack`: those that are kept from now on.
+  CropCache(SegmentStore& store, const Preprocess& preprocess, bool pack)
+      : store_(store),
+        group_(crop_group(preprocess)),
+        side_(preprocess.img_size),
+        bytes_(preprocess.values()),
+        pack_(pack) {}
 
-  bool get(const Digest& photo, std::span<uint8_t> to);  // preprocess.values() bytes
-  void put(const Digest& photo, const Image& crop);      // warns once when that fails
+  std::optional<Image> get(const Digest& photo);
+  // Ok also when there is no room.
+  Status keep(const Digest& photo, const Image& crop);
+  void put(const Digest& photo, const Image& crop);  // the same, and warns once when that fails
 
   // As the engine wants them; `digest` is of its photo numbers. Both must outlive the answer.
   Engine::Crops with(const std::function<const Digest&(size_t item)>& digest);
 
  private:
+  // As Engine::Crops::find.
+  bool find(const Digest& photo, Image& crop, std::vector<std::byte>& packed);
+
   SegmentStore& store_;
   const Digest group_;
+  const int side_;
   const size_t bytes_;
+  const bool pack_;
   std::atomic<bool> failed_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "ndp/engine/network_input.h"
+#include "ndp/engine/packed_crop.h"
 #include "ndp/engine/ring.h"
 #include "ndp/photos/verdict.h"
 
@@ -34,8 +35,9 @@ struct Slot {
 
   std::vector<size_t> items;  // what was asked for
   std::vector<Result<std::string>> files;
-  std::vector<Image> crops;    // by place: what was kept,
-  std::vector<bool> has_crop;  // if anything was; else the file was read
+  std::vector<Image> crops;                    // by place: what was kept,
+  std::vector<std::vector<std::byte>> packed;  // or what it is made of, if not empty;
+  std::vector<uint8_t> has_crop;               // else the file was read
   std::vector<Status> status;
   std::vector<PhotoCost> costs;
   std::vector<size_t> good;  // items whose rows are in `input`, in order
@@ -84,7 +86,7 @@ class Pipeline {
     if (failure_) std::rethrow_exception(failure_);
   }
 
-  // load_s, bytes and crops are the loader's, preprocess_s the second stage's, until stop().
+  // load_s is the loader's, all else the second stage's, until stop().
   EngineStats stats;
 
  private:
@@ -111,6 +113,7 @@ class Pipeline {
       s.items.assign(part.begin(), part.end());
       s.files.clear();
       s.crops.resize(part.size());
+      s.packed.resize(part.size());
       s.has_crop.assign(part.size(), false);
       for (size_t i = 0; i < part.size(); ++i) load_photo(s, i);
       stats.load_s += watch.seconds();
@@ -122,15 +125,9 @@ class Pipeline {
     if (crops_) {
       Image& crop = s.crops[i];
       if (crop.rgb.empty()) crop = Image(preprocess_.img_size, preprocess_.img_size);
-      s.has_crop[i] = crops_->find(s.items[i], crop.rgb);
+      s.has_crop[i] = crops_->find(s.items[i], crop, s.packed[i]);
     }
-    if (s.has_crop[i]) {
-      ++stats.crops;
-      s.files.emplace_back(std::string());
-      return;
-    }
-    s.files.push_back(open_(s.items[i]));
-    if (s.files.back().ok()) stats.bytes += static_cast<int64_t>(s.files.back()->size());
+    s.files.push_back(s.has_crop[i] ? std::string() : open_(s.items[i]));
   }
 
   void preprocess_all() {
@@ -155,6 +152,8 @@ class Pipeline {
     s.good.clear();
     s.bad.clear();
     for (size_t i = 0; i < n; ++i) {
+      stats.crops += s.has_crop[i];
+      if (s.files[i].ok()) stats.bytes += static_cast<int64_t>(s.files[i]->size());
       if (!s.status[i].ok()) {
         s.bad.push_back({s.items[i], s.status[i]});
         continue;
@@ -166,6 +165,10 @@ class Pipeline {
 
   Status preprocess_one(Slot& s, size_t i) {
     PhotoCost& cost = s.costs[i];
+    if (s.has_crop[i] && !s.packed[i].empty() && !unpack_crop(s.packed[i], s.crops[i])) {
+      s.has_crop[i] = false;
+      s.files[i] = open_(s.items[i]);
+    }
     if (s.has_crop[i]) return put_timed(s, i, s.crops[i]);
     if (!s.files[i].ok()) return s.files[i].status();
     const Result<Image> crop = crop_photo(name_(s.items[i]), *s.files[i], preprocess_, cost);

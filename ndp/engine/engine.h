@@ -48,13 +48,14 @@ struct BadPhoto {
 
 class Engine {
  public:
-  // Reads photo number `item`; called on the loading thread.
+  // Reads photo number `item`; called on the loading thread, and on those that decode where a kept
+  // crop turns out to be no good.
   using Open = std::function<Result<std::string>(size_t item)>;
   // Crops (ndp/engine/crops.h) that are kept from run to run.
   struct Crops {
-    // Called on the loading thread: copies the crop of `item` to preprocess.values() bytes, if
-    // there.
-    std::function<bool(size_t item, std::span<uint8_t> to)> find;
+    // Called on the loading thread: puts the crop of `item` into `crop`, which has its size, or
+    // into `packed` what unpack_crop() makes it of. False: there is none.
+    std::function<bool(size_t item, Image& crop, std::vector<std::byte>& packed)> find;
     // Called on the threads that decode, for each photo that was decoded.
     std::function<void(size_t item, const Image& crop)> keep;
   };

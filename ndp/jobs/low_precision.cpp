@@ -12,6 +12,7 @@
 #include "framework/runtime/batch_plans.h"
 #include "framework/runtime/product_rate.h"
 #include "framework/train/head.h"
+#include "ndp/engine/numerics.h"
 
 namespace ndtrain {
 namespace {
@@ -73,14 +74,24 @@ BatchPlans plans_of(const Model& model, const std::vector<std::string>& features
   return {[both = std::move(both)](int64_t b) { return inference_graph(both, b); }, device, kRows};
 }
 
-std::string kept_in(const PrecisionConfig& config, const ModelFile& low) {
-  return join(join(config.cache, "precision"), to_hex(low.id()) + ".json");
+std::string text_of(const Digest& d) { return {reinterpret_cast<const char*>(d.data()), d.size()}; }
+
+// Named by all that decides what a comparison finds; "" when there is no cache.
+std::string kept_in(const PrecisionConfig& config, const ModelFile& f32, const ModelFile& low,
+                    const PhotoSample& sample, const Device& device) {
+  if (config.cache.empty()) return "";
+  Sha256 hash;
+  hash.field("comparison of precisions").field(text_of(f32.id())).field(text_of(low.id()));
+  hash.field(feature_numerics(device)).field(config.photos);
+  for (size_t i = 0; i < sample.size(); ++i) {
+    hash.field(text_of(sample.digests[i])).field(sample.labels[i]);
+  }
+  return join(join(config.cache, "precision"), to_hex(hash.finish()) + ".json");
 }
 
-std::optional<PrecisionCheck> known_check(const PrecisionConfig& config, const ModelFile& low,
-                                          Fs& fs) {
-  if (config.cache.empty()) return std::nullopt;
-  const Result<std::string> text = fs.read(kept_in(config, low));
+std::optional<PrecisionCheck> known_check(const std::string& file, Fs& fs) {
+  if (file.empty()) return std::nullopt;
+  const Result<std::string> text = fs.read(file);
   if (!text.ok()) return std::nullopt;
   const auto j = nlohmann::json::parse(*text, nullptr, false);
   PrecisionCheck c;
@@ -93,14 +104,13 @@ std::optional<PrecisionCheck> known_check(const PrecisionConfig& config, const M
   return c;
 }
 
-void keep_check(const PrecisionConfig& config, const ModelFile& low, const PrecisionCheck& c,
-                Fs& fs) {
-  if (config.cache.empty()) return;
+void keep_check(const std::string& file, const PrecisionCheck& c, Fs& fs) {
+  if (file.empty()) return;
   const nlohmann::json j = {{"photos", c.photos},     {"agree", c.agree},
                             {"labelled", c.labelled}, {"lost", c.lost},
                             {"gained", c.gained},     {"cosine_sum", c.cosine_sum}};
-  fs.make_directories(join(config.cache, "precision")).or_throw();
-  publish(fs, kept_in(config, low), j.dump() + "\n").or_throw();
+  fs.make_directories(parent_of(file)).or_throw();
+  publish(fs, file, j.dump() + "\n").or_throw();
 }
 
 }  // namespace
@@ -215,12 +225,13 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
   }
   const std::vector<std::string> until = precision_until(file.model);
   low.model = lowered(file.model, p, until, sample, device, progress);
-  std::optional<PrecisionCheck> check = known_check(config, low, fs);
+  const std::string kept = kept_in(config, file, low, sample, device);
+  std::optional<PrecisionCheck> check = known_check(kept, fs);
   if (!check) {
     check = compare_precision(file.model, low.model, features_of(file.model), sample, config.photos,
                               device, progress);
     if (progress.interrupted()) return low;
-    keep_check(config, low, *check, fs);
+    keep_check(kept, *check, fs);
   }
   const std::string text = fmt::format("{}: {}", name_of(p), describe(*check, config.max_drop));
   if (judge(*check, config.max_drop) == PrecisionVerdict::kRefused) {

@@ -53,8 +53,9 @@ PrecisionCheck compare_precision(const Model& f32, const Model& low,
                                  Progress& progress);
 
 // What a job does before it begins: `file` in the precision asked for, or in the one it declares,
-// compared with f32 unless that was done before, which the cache knows. Says what it found. Throws
-// Error when the drop is beyond what is allowed. Interrupted, it has compared nothing.
+// compared with f32 unless the cache knows what that finds: of this model and precision, the same
+// photos and labels, on a device of the same numerics. Says what was found. Throws Error when the
+// drop is beyond what is allowed. Interrupted, it has compared nothing.
 ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
                        const PhotoSample& sample, const Device& device, Fs& fs, Progress& progress);
 // The same with a sample of `set`.

@@ -60,8 +60,11 @@ PhotoSample sample_of(const PhotoSet& set, size_t n, const Preprocess& preproces
   const auto same = std::ranges::unique(chosen, {}, digest);
   chosen.erase(same.begin(), same.end());
   if (chosen.size() > n) chosen.resize(n);
-  PhotoSample sample{.source = set.root, .labels = {}, .read = {}};
-  for (const size_t i : chosen) sample.labels.push_back(set.photos[i].label);
+  PhotoSample sample{.source = set.root, .digests = {}, .labels = {}, .read = {}};
+  for (const size_t i : chosen) {
+    sample.digests.push_back(set.photos[i].digest);
+    sample.labels.push_back(set.photos[i].label);
+  }
   const auto fill = [&set, &fs, chosen = std::move(chosen), preprocess](size_t i, float* to) {
     const std::string& path = set.photos[chosen[i]].path;
     const auto file = fs.read(join(set.root, path), limits::kPhotoFile);

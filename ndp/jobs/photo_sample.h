@@ -24,7 +24,8 @@ struct PhotoSample {
   using Each = std::function<bool(const PhotoBatch&)>;  // false: stop
 
   std::string source;           // for people
-  std::vector<int64_t> labels;  // of each photo, in the order of the digests; -1: none counts
+  std::vector<Digest> digests;  // of each photo, in order
+  std::vector<int64_t> labels;  // the same; -1: none counts
   // `photos` in batches of `batch`, preprocessed; what cannot be read is left out.
   std::function<void(std::span<const size_t> photos, int64_t batch, const Each& each)> read;
 

@@ -79,7 +79,7 @@ class Relabel {
     std::optional<CropCache> crops;
     if (config_.keep_crops) {
       store = SegmentStore::open(fs_, clock_, join(cache_, "features")).or_throw();
-      crops.emplace(*store, model_.preprocess);
+      crops.emplace(*store, model_.preprocess, config_.compress_crops);
     }
     progress_.begin("labelling", static_cast<int64_t>(todo.size()), "photos");
     result_.engine = classify(
@@ -100,7 +100,9 @@ class Relabel {
           return !result_.interrupted;
         });
     progress_.end();
-    if (store) store->close().or_throw();
+    if (!store) return;
+    result_.cache_bytes = store->disk_bytes();
+    store->close().or_throw();
   }
 
   void put(std::span<const Classification> results) {

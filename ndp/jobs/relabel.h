@@ -17,8 +17,9 @@ struct RelabelConfig {
   std::string collection = std::string(kDefaultCollection), task = std::string(kDefaultTask);
   std::string cache = {};  // "": default_cache_directory()
   int64_t k = 5, batch = 32;
-  bool keep_crops = false;  // in the cache, so that the next version needs no decoding
-  bool dry_run = false;     // only counts
+  bool keep_crops = false;      // in the cache, so that the next version needs no decoding
+  bool compress_crops = false;  // those that are kept
+  bool dry_run = false;         // only counts
   PrecisionConfig precision = {};
 };
 
@@ -28,6 +29,8 @@ struct RelabelResult {
   int64_t labelled = 0;  // distinct photos labelled now; with dry_run: that would be
   int64_t skipped = 0;   // formats we do not read
   int64_t version = 0;   // its number in the database
+  // On disk, of features and crops; 0 when no crops are kept.
+  int64_t cache_bytes = 0;
   std::vector<QuarantinedPhoto> quarantined;
   EngineStats engine;
   bool interrupted = false;

@@ -1,5 +1,7 @@
 #include "ndp/pipestore/cache_writer.h"
 
+#include <algorithm>
+
 #include "framework/core/log.h"
 #include "ndp/engine/crops.h"
 
@@ -46,12 +48,16 @@ void CacheWriter::run() {
 
 void CacheWriter::write(const Item& item) {
   const Network& n = *item.model->network;
-  const auto put = [&](const Digest& group, const RecordMeta& meta, const std::string& bytes) {
-    if (bytes.empty()) return Status();
-    return cache_.put(group, item.photo, meta, std::as_bytes(std::span(bytes)));
-  };
-  Status s = put(n.id(), {.dtype = n.dtype(), .numerics = n.numerics()}, item.labelled.feature);
-  if (s.ok()) s = put(crop_group(n.preprocess()), {}, item.labelled.crop);
+  Status s;
+  if (const std::string& feature = item.labelled.feature; !feature.empty()) {
+    s = cache_.put(n.id(), item.photo, {.dtype = n.dtype(), .numerics = n.numerics()},
+                   std::as_bytes(std::span(feature)));
+  }
+  if (const std::string& pixels = item.labelled.crop; s.ok() && !pixels.empty()) {
+    Image crop(n.preprocess().img_size, n.preprocess().img_size);
+    std::ranges::copy(pixels, crop.rgb.begin());
+    s = CropCache(cache_, n.preprocess(), compress_crops_).keep(item.photo, crop);
+  }
   if (!s.ok() && !full_) log::warn("crops and features are not kept: {}", s.message());
   full_ = !s.ok();
 }

@@ -15,7 +15,8 @@ namespace ndtrain {
 
 class CacheWriter {
  public:
-  CacheWriter(SegmentStore& cache, size_t most) : cache_(cache), most_(most) {}
+  CacheWriter(SegmentStore& cache, bool compress_crops, size_t most)
+      : cache_(cache), compress_crops_(compress_crops), most_(most) {}
   ~CacheWriter();
 
   void put(const Digest& photo, std::shared_ptr<OnlineModel> model, Online::Labelled labelled);
@@ -31,6 +32,7 @@ class CacheWriter {
   void write(const Item& item);
 
   SegmentStore& cache_;
+  const bool compress_crops_;
   const size_t most_;
   mutable std::mutex mutex_;  // of all below
   std::condition_variable ready_;

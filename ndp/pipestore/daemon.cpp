@@ -51,6 +51,7 @@ struct PipeStoreDaemon::Parts {
                                                            .labels = config.labels,
                                                            .cache = state.file("cache"),
                                                            .cache_bytes = config.cache_bytes,
+                                                           .compress_crops = config.compress_crops,
                                                            .batch = config.batch,
                                                            .shard = config.shard,
                                                            .shards = config.shards,
@@ -60,6 +61,7 @@ struct PipeStoreDaemon::Parts {
                                             devices, fs, clock);
     UploadConfig upload = config.uploads;
     upload.photos = config.photos;
+    upload.compress_crops = config.compress_crops;
     upload.forget = [this](const std::set<Digest>& deleted) {
       std::map<std::string, Digest> paths;
       for (const Digest& id : deleted) paths.emplace("/photos/" + to_hex(id), id);

@@ -21,11 +21,12 @@ struct PipeStoreConfig {
   std::string state;                      // directory
   std::string photos;                     // directory
   std::string labels = "folder";          // see PhotoRowConfig
-  int64_t cache_bytes = 0;                // of features; 0: a tenth of the volume
+  int64_t cache_bytes = 0;                // of features and crops; 0: a tenth of the volume
+  bool compress_crops = false;
   int64_t batch = 32;
   uint32_t shard = 0, shards = 1;
   std::string version;        // of the program
-  UploadConfig uploads = {};  // their directory and batch are those above
+  UploadConfig uploads = {};  // directory, batch and compress_crops are those above
   LinkSecurity security = {};
   HttpSecurity http_security = {};
 };

@@ -236,7 +236,7 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
   };
   made.made_from["features"] += places.size() - missing.size();
   if (missing.empty()) return rows;
-  CropCache kept(*cache_, n.preprocess());
+  CropCache kept(*cache_, n.preprocess(), config_.compress_crops);
   const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
     return photo(i).digest;
   };
@@ -299,14 +299,13 @@ RowMaker::Made PhotoRowMaker::crops(std::span<const size_t> places, bool packed)
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
   std::vector<PhotoCost> costs(places.size());
-  CropCache kept(*cache_, preprocess_);
+  CropCache kept(*cache_, preprocess_, config_.compress_crops);
   shared_threads().parallel_for(
       static_cast<int64_t>(places.size()), 1, [&](int64_t from, int64_t to) {
         for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
           const StorePhoto& photo = inventory_.photos[places[i]];
           const auto image = [&]() -> Result<Image> {
-            Image crop(preprocess_.img_size, preprocess_.img_size);
-            if (kept.get(photo.digest, crop.rgb)) return crop;
+            if (std::optional<Image> crop = kept.get(photo.digest)) return std::move(*crop);
             const Result<std::string> file = read(places[i]);
             if (!file.ok()) return file.status();
             Result<Image> made_now = crop_photo(photo.path, *file, preprocess_, costs[i]);

@@ -27,6 +27,7 @@ struct PhotoRowConfig {
   std::string labels = "folder";
   std::string cache;        // where the catalogue and the features are kept
   int64_t cache_bytes = 0;  // of features and crops; 0: a tenth of the volume
+  bool compress_crops = false;
   int64_t batch = 32;
   // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
   uint32_t shard = 0, shards = 1;

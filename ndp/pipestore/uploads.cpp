@@ -39,7 +39,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
       courtesy_(courtesy),
       changed_(std::move(changed)),
       online_(config.online),
-      cache_writer_(cache, kCachedBehind),
+      cache_writer_(cache, config_.compress_crops, kCachedBehind),
       decoders_(shared_threads().threads()),
       catalogue_(std::move(catalogue)),
       room_(DiskBudget::open(fs, config.photos, 0).or_throw()),

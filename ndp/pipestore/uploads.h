@@ -31,6 +31,7 @@ struct UploadConfig {
   int64_t most_bytes = 32 << 20;  // of one photo
   size_t queue = 64;              // uploads in progress at once
   double quota = 0;               // uploads per second from one address; 0: any number
+  bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
   Online::Options online = {};

@@ -6,11 +6,13 @@
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "framework/core/clock.h"
 #include "framework/core/memory_fs.h"
 #include "framework/graph/inference.h"
 #include "ndp/engine/crops.h"
+#include "ndp/engine/packed_crop.h"
 #include "tests/graph/model_builder.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
@@ -139,13 +141,26 @@ class KeptCrops : public ::testing::Test {
   std::unique_ptr<SegmentStore> store(int64_t budget) {
     return SegmentStore::open(fs_, clock_, "cache", {.budget_bytes = budget}).or_throw();
   }
-  Outcome run_with(SegmentStore& store, const std::vector<File>& files) {
-    CropCache cache(store, kPreprocess);
+  Outcome run_with(SegmentStore& store, const std::vector<File>& files, bool pack = false) {
+    CropCache cache(store, kPreprocess, pack);
     const std::function<const Digest&(size_t)> digest = [&](size_t i) -> const Digest& {
       return digests_[i];
     };
     const Engine::Crops crops = cache.with(digest);
     return run(files, all_of(files), {.batch = 8}, kPreprocess, &crops);
+  }
+
+  // The photos, of which only some can still be read.
+  std::vector<File> gone_but(std::set<size_t> there) const {
+    std::vector<File> files = files_;
+    for (size_t i = 0; i < files.size(); ++i) {
+      if (!there.contains(i)) files[i].bytes = "gone";
+    }
+    return files;
+  }
+  CropCodec codec(SegmentStore& store, size_t i) {
+    return static_cast<CropCodec>(
+        store.find(crop_group(kPreprocess), digests_[i]).or_throw().meta.codec);
   }
 
   MemoryFs fs_;
@@ -158,15 +173,71 @@ TEST_F(KeptCrops, GiveTheSameFeaturesWithoutTheFiles) {
   const auto cache = store(int64_t{1} << 30);
   const Outcome first = run_with(*cache, files_);
   EXPECT_EQ(first.stats.crops, 0);
-  std::vector<File> gone = files_;
-  for (size_t i = 0; i < gone.size(); ++i) {
-    if (i != 7) gone[i].bytes = "gone";
-  }
   ASSERT_TRUE(cache->remove(crop_group(kPreprocess), digests_[7]).ok());
-  const Outcome second = run_with(*cache, gone);
+  const Outcome second = run_with(*cache, gone_but({7}));
   EXPECT_EQ(second.stats.crops, 18);
   EXPECT_EQ(second.rows, first.rows);
   EXPECT_EQ(second.rows, run(files_, all_of(files_)).rows);
+}
+
+TEST_F(KeptCrops, PackedOnesGiveTheSameFeaturesBesideOthers) {
+  const auto cache = store(int64_t{1} << 30);
+  const Outcome want = run_with(*cache, files_);
+  const auto pixels = cache->disk_bytes();
+  for (const size_t i : {2, 9}) cache->remove(crop_group(kPreprocess), digests_[i]).or_throw();
+  (void)run_with(*cache, gone_but({2, 9}), true);
+  EXPECT_EQ(codec(*cache, 2), CropCodec::kPacked);
+  EXPECT_EQ(codec(*cache, 3), CropCodec::kPixels);
+  for (const bool pack : {false, true}) {
+    const Outcome kept = run_with(*cache, gone_but({}), pack);
+    EXPECT_EQ(kept.stats.crops, 19);
+    EXPECT_EQ(kept.rows, want.rows);
+  }
+  cache->remove_group(crop_group(kPreprocess)).or_throw();
+  EXPECT_EQ(run_with(*cache, files_, true).rows, want.rows);
+  EXPECT_LT(cache->disk_bytes(), pixels);
+}
+
+TEST_F(KeptCrops, APackedOneThatIsDamagedOnDiskIsMadeAgain) {
+  const Outcome want = run(files_, all_of(files_));
+  auto cache = store(int64_t{1} << 30);
+  (void)run_with(*cache, gone_but({2}), true);
+  ASSERT_EQ(codec(*cache, 2), CropCodec::kPacked);
+  cache->close().or_throw();
+  cache.reset();
+  const std::string segment = "cache/0000000001.seg";
+  std::string file = fs_.read(segment).or_throw();
+  file[file.size() - 16] ^= 1;
+  support::write_file(fs_, segment, file);
+  cache = store(int64_t{1} << 30);
+  const Outcome again = run_with(*cache, files_, true);
+  EXPECT_EQ(again.stats.crops, 0);
+  EXPECT_EQ(again.rows, want.rows);
+  EXPECT_EQ(run_with(*cache, gone_but({}), true).rows, want.rows);
+}
+
+// Whatever wrote them: their checksums are right.
+TEST_F(KeptCrops, ThoseThatAreNoCropsAreMadeAgain) {
+  const auto cache = store(int64_t{1} << 30);
+  const auto put = [&](size_t i, CropCodec codec, std::string_view bytes) {
+    const RecordMeta meta{.codec = static_cast<uint8_t>(codec)};
+    cache->put(crop_group(kPreprocess), digests_[i], meta, std::as_bytes(std::span(bytes)))
+        .or_throw();
+  };
+  put(0, CropCodec::kPacked, "");
+  put(1, CropCodec::kPacked, "no frame of zstd");
+  const auto larger = pack_crop(testing::flat(2 * kSide, 2 * kSide, 1, 2, 3));
+  put(2, CropCodec::kPacked, {reinterpret_cast<const char*>(larger.data()), larger.size()});
+  put(3, CropCodec::kPacked, std::string(4 * kPreprocess.values(), 'x'));
+  put(4, CropCodec::kPixels, std::string(kPreprocess.values() - 1, 'x'));
+  put(5, CropCodec{99}, std::string(kPreprocess.values(), 'x'));
+  const Outcome o = run_with(*cache, files_);
+  EXPECT_EQ(o.stats.crops, 0);
+  int64_t read = 0;
+  for (const File& f : files_) read += static_cast<int64_t>(f.bytes.size());
+  EXPECT_EQ(o.stats.bytes, read);
+  EXPECT_EQ(o.rows, run(files_, all_of(files_)).rows);
+  EXPECT_EQ(run_with(*cache, gone_but({})).rows, o.rows);
 }
 
 TEST_F(KeptCrops, NeverPushOutWhatElseIsInTheStore) {

@@ -189,6 +189,7 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
   const RelabelResult second = relabel(c, newer, device_, *db, real_fs(), system_clock(), quiet);
   EXPECT_EQ(second.labelled, kClasses * kVal);
   EXPECT_EQ(second.engine.crops, kClasses * kVal) << "nothing is decoded again";
+  EXPECT_GT(second.cache_bytes, 0);
   LabelQuery human{.collection = collection, .task = task, .sources = {LabelSource::kHuman}};
   ASSERT_EQ(db->query(human).or_throw().rows.size(), 1U);
   EXPECT_EQ(db->query(human).or_throw().rows[0].class_name, "c2");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <set>
 
 #include "framework/graph/inference.h"
@@ -100,6 +101,43 @@ TEST_F(LowPrecision, NothingFrozenHasNoPrecision) {
   FinetuneConfig c = in("bf16", "run");
   c.freeze = "none";
   EXPECT_THAT(error_of([&] { train(c); }), HasSubstr("nothing is frozen"));
+}
+
+// Whether it was made, rather than found in the cache.
+class Comparisons : public LowPrecision {
+ protected:
+  bool compares(const ModelFile& file, const PhotoSet& set, const Device& device) {
+    const PrecisionConfig config{.precision = precision_, .max_drop = 100, .cache = at("cache")};
+    Heard heard;
+    const ModelFile low = in_precision(file, config, set, device, real_fs(), heard);
+    EXPECT_NE(low.id(), file.id());
+    return std::ranges::count(heard.said, "comparing precisions") > 0;
+  }
+  std::string precision_ = "bf16";
+};
+
+TEST_F(Comparisons, AreMadeAgainForOtherPhotosLabelsModelsPrecisionsAndNumerics) {
+  const ModelFile file = load_model(real_fs(), at("base.onnx"));
+  const PhotoSet set = some_photos();
+  ASSERT_TRUE(compares(file, set, device_));
+  EXPECT_FALSE(compares(file, set, device_));
+
+  PhotoSet fewer = set;
+  fewer.photos.pop_back();
+  EXPECT_TRUE(compares(file, fewer, device_));
+  PhotoSet labelled = set;
+  labelled.photos[0].label = labelled.photos[0].label == 1 ? 2 : 1;
+  EXPECT_TRUE(compares(file, labelled, device_));
+  const Device thrifty(Backend::find("cpu"), {.less_memory = true});
+  EXPECT_TRUE(compares(file, set, thrifty));
+  ModelFile other = file;
+  other.preprocess.resize += 1;
+  EXPECT_TRUE(compares(other, set, device_));
+  precision_ = "f16";
+  EXPECT_TRUE(compares(file, set, device_));
+
+  precision_ = "bf16";
+  EXPECT_FALSE(compares(file, set, device_)) << "what was found first is still there";
 }
 
 TEST_F(LowPrecision, AComparisonIsMadeOncePerModel) {

@@ -57,6 +57,27 @@ TEST_F(UploadsTest, KeepsThePhotoUnderItsDigestAndItsCropAndFeatureForJobs) {
   EXPECT_EQ(rows.at(0), feature);
 }
 
+TEST_F(UploadsTest, KeepsTheSameCropCompressedWhenAsked) {
+  const std::string file = photo_file(0);
+  const Preprocess p = model_of(1)->network->preprocess();
+  std::vector<Image> crops;
+  for (const bool compress : {false, true}) {
+    open_cache();
+    cache_->remove_group(crop_group(p)).or_throw();
+    photos_ = compress ? "photos2" : "photos";
+    state_ = compress ? "state2" : "state";
+    open({.compress_crops = compress});
+    version(1);
+    const Uploads::Photo photo = uploads_->add(file).or_throw();
+    close();
+    const Found kept = cache_->find(crop_group(p), photo.id).or_throw();
+    EXPECT_EQ(kept.meta.codec, compress ? 1 : 0);
+    EXPECT_EQ(kept.bytes < p.values(), compress);
+    crops.push_back(CropCache(*cache_, p, compress).get(photo.id).value());
+  }
+  EXPECT_EQ(crops[0].rgb, crops[1].rgb);
+}
+
 TEST_F(UploadsTest, TheSameBytesAreTheSamePhoto) {
   open();
   version(1);

@@ -277,5 +277,20 @@ TEST(Plan, ProfilesEveryKernel) {
   for (const auto& node : profile) EXPECT_GT(node.seconds, 0) << node.op;
 }
 
+TEST(Plan, ProfilesOperationsOfTheNodesThatRun) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {2, 3, 8, 8}});
+  const ValueId w = g.add_param("w", random_tensor({DType::kF32, {4, 3, 3, 3}}, 1, "w"));
+  const ValueId y = g.add1("Conv", {x, w}, {{"strides", Ints{2, 2}}});
+  g.mark_output(g.add1("Relu", {y}));
+  const Plan plan(g, cpu());
+  double operations = 0;
+  for (const auto& node : Executor(plan).profile()) {
+    operations += node.operations;
+    EXPECT_EQ(node.dtype, DType::kF32);
+  }
+  EXPECT_EQ(operations, 2.0 * (2 * 4 * 3 * 3) * (3 * 3 * 3));
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -219,6 +219,23 @@ TEST(Trainer, PreparedAheadItGivesTheSameBytes) {
   }
 }
 
+TEST(Trainer, ProfilesTheLastStepAndItsOptimizer) {
+  TensorDataset data = stripes(12, 1);
+  Trainer t(small_net(false, 0), {"conv.w"}, cpu(), {.batch = 4});
+  EXPECT_TRUE(t.profile().empty());
+  t.set_profiling(true);
+  t.reset_optimizer();
+  EpochResult epoch;
+  t.train_epoch(data, epoch);
+  std::set<std::string> ops;
+  for (const auto& node : t.profile()) {
+    EXPECT_GT(node.seconds, 0) << node.op;
+    ops.insert(node.op);
+  }
+  EXPECT_TRUE(ops.contains("ConvGradWeight"));
+  EXPECT_TRUE(ops.contains("AdamStep"));
+}
+
 TEST(Trainer, TheSeedDecides) {
   TensorDataset data = stripes(20, 1);
   const auto trained = [&](uint64_t seed) {

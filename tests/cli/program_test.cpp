@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -19,7 +20,9 @@
 namespace ndtrain {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+using Json = nlohmann::json;
 
 using testing_cli::Outcome;
 using testing_cli::ProgramTest;
@@ -119,6 +122,40 @@ TEST_F(ProgramTest, ARelabelKilledAgainAndAgainLabelsEveryPhotoOnce) {
   ASSERT_EQ(page.rows.size(), static_cast<size_t>(kPhotos));
   for (const LabelRow& r : page.rows)
     EXPECT_EQ(db->history(task, r.photo).or_throw().size(), 1U) << r.path;
+}
+
+TEST_F(ProgramTest, CompressedCropsTakeFewerBytesAndServeTheNextRelabelling) {
+  draw_photos(40);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  std::map<std::string, int64_t> bytes;
+  for (const std::string way : {"keep-crops", "compress-crops"}) {
+    for (const bool again : {false, true}) {
+      const std::string db = "sqlite:" + way + (again ? "2.db" : ".db");
+      const Outcome o = run(
+          {"relabel", "photos", "-m", "m.onnx", "--db", db, "--cache", way, "--" + way, "--json"});
+      ASSERT_EQ(o.code, 0) << o.err;
+      const Json j = Json::parse(o.out);
+      EXPECT_EQ(j.at("from_crops"), again ? 40 : 0);
+      bytes[way] = j.at("cache_bytes");
+      const Json listed = Json::parse(run({"cache", "ls", "--cache", way, "--json"}).out);
+      EXPECT_EQ(listed.at("disk_bytes"), bytes[way]);
+    }
+  }
+  EXPECT_GT(bytes["compress-crops"], 0);
+  EXPECT_LT(bytes["compress-crops"], bytes["keep-crops"]);
+}
+
+TEST_F(ProgramTest, BenchesShowTheTimeAndRateOfEachOp) {
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const auto profile = [&](const std::string& what) {
+    const Outcome o = run({"bench", what, "-m", "m.onnx", "--seconds", "0", "--profile"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("GOP/s"));
+    EXPECT_THAT(o.out, HasSubstr("a pointwise convolution of 512 channels"));
+    return o.out;
+  };
+  EXPECT_THAT(profile("forward"), HasSubstr("FusedConv"));
+  EXPECT_THAT(profile("train"), AllOf(HasSubstr("ConvGradWeight"), HasSubstr("AdamStep")));
 }
 
 TEST_F(ProgramTest, DeterministicTrainingGivesTheSameBytesForAnyNumberOfThreads) {

@@ -20,7 +20,13 @@ void SlowLanes::begin(size_t lane) {
     Continuation after = task();  // what it throws ends the process
     lanes_[lane].pop_front();
     if (!lanes_[lane].empty()) begin(lane);
-    if (after) turn_(a_while(lane), std::move(after));
+    if (!after) return;
+    ended_[lane].push_back(std::move(after));
+    turn_(a_while(lane), [this, lane] {
+      const Continuation oldest = std::move(ended_[lane].front());
+      ended_[lane].pop_front();
+      oldest();
+    });
   });
 }
 

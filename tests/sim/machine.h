@@ -23,7 +23,8 @@ class SlowLanes final : public Lanes {
   // Calls what it is given as a turn of the machine, unless the machine has died meanwhile.
   using Turn = std::function<void(Time delay, std::function<void()>)>;
 
-  SlowLanes(size_t lanes, Rng& rng, Turn turn) : rng_(rng), turn_(std::move(turn)), lanes_(lanes) {}
+  SlowLanes(size_t lanes, Rng& rng, Turn turn)
+      : rng_(rng), turn_(std::move(turn)), lanes_(lanes), ended_(lanes) {}
   void start(size_t lane, Task task) override;
 
  private:
@@ -36,6 +37,7 @@ class SlowLanes final : public Lanes {
   Rng& rng_;
   Turn turn_;
   std::vector<std::deque<Task>> lanes_;
+  std::vector<std::deque<Continuation>> ended_;  // what each lane's tasks returned
 };
 
 class Machine {

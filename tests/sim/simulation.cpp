@@ -303,8 +303,9 @@ void Simulation::check_result(Ending& ending) {
   if (records > ending.rows) {
     watch_.violation(fmt::format("{} rows of {} photos", records, ending.rows));
   }
-  ending.weights = to_hex(versions.back().content) + " " +
-                   to_hex(sha256(disk.read("state/jobs/1/run/last.safetensors").or_throw()));
+  const Result<std::string> last = disk.read("state/jobs/1/run/last.safetensors");
+  if (!last.ok()) return watch_.violation("what was trained is gone: " + last.status().message());
+  ending.weights = to_hex(versions.back().content) + " " + to_hex(sha256(*last));
 }
 
 Ending simulate(uint64_t seed, Bug bug) {

@@ -14,7 +14,7 @@ namespace {
 class OnednnTuning : public testing::Test {
  protected:
   void SetUp() override {
-    if (!onednn()) return;
+    ASSERT_NE(onednn(), nullptr);
     if (channel_block() == 8) GTEST_SKIP() << "without AVX-512 there is nothing to choose";
     onednn()->set_threads(1);
     onednn()->set_tuning_file(path_);

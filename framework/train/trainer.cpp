@@ -89,6 +89,7 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
     }
   }
   compute(s);
+  last_ = &s;
   if (applies(s)) {
     optimizer_->step(lr);
     for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
@@ -132,7 +133,6 @@ void Trainer::compute(Step& s) {
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
   s.executor.run(bindings, outputs);
-  last_ = &s;
 }
 
 // Whether the gradients that a step made are finite.

@@ -9,8 +9,12 @@
 namespace ndtrain::onednn {
 namespace {
 
-constexpr int64_t kMostImages = 4;  // in a slice: more was not faster
-constexpr double kClearly = 0.9;    // of the rule's time, to go against it
+// Images in a slice: more than four are faster only where the weights, which every slice reads
+// anew, do not stay in cache.
+constexpr int64_t kSizes[] = {1, 2, 3, 4, 8, 16};
+constexpr int64_t kMostOfLightWeights = 4;
+constexpr size_t kHeavyWeights = size_t{4} << 20;  // bytes
+constexpr double kClearly = 0.9;                   // of the rule's time, to go against it
 constexpr int kRepeats = 5;
 
 bool can_winograd(const AskedConv& a) {
@@ -20,8 +24,11 @@ bool can_winograd(const AskedConv& a) {
 }
 
 std::vector<int64_t> sizes_for(const AskedConv& a, const Desc& weights) {
+  // Weights that change are for the slices of any number of threads, so that these stay small.
+  const bool heavy = weights.get_size() > kHeavyWeights && !a.how.weights_change;
   std::vector<int64_t> sizes;
-  for (int64_t images = 1; images <= kMostImages; ++images) {
+  for (const int64_t images : kSizes) {
+    if (images > kMostOfLightWeights && !heavy) break;
     try {
       a.make(images, weights);
       sizes.push_back(images);

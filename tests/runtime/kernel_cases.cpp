@@ -120,7 +120,7 @@ NodeRun batch_of(const Batched& c, int64_t first, int64_t batch, DType t) {
     const bool streams =
         i == 0 || std::find(c.per_image.begin(), c.per_image.end(), i) != c.per_image.end();
     const TensorType type = with_batch(c.inputs[i], streams ? batch : c.inputs[i][0], t);
-    const int64_t stream = std::max<int64_t>(c.inputs[0].rank() == 2 ? 24 : 8, batch);
+    const int64_t stream = std::max<int64_t>(24, batch);
     const Shape whole = with_batch(c.inputs[i], streams ? stream : c.inputs[i][0], t).shape;
     const std::vector<double>& values = drawn(c, i, whole);
     run.data.emplace_back(type.bytes());

@@ -51,7 +51,9 @@ void declare_bench_forward(ArgsSpec& args) {
   args.flag("b,batch", "batch size", "N", "1");
   args.flag("precision", "f32, bf16 or f16; default: what the model declares", "P");
   args.flag("seconds", "run for at least so long", "S", "5");
-  args.flag("profile", "also print the time of each op, and its share of this machine's peak");
+  args.flag("profile",
+            "also the time of each op, and its share of this machine's peak; with --json of "
+            "every node");
 }
 
 int run_bench_forward(Context& context, const Args& args) {
@@ -67,21 +69,24 @@ int run_bench_forward(Context& context, const Args& args) {
   const auto run = [&] { executor.run(data.bindings, data.outputs); };
   const std::vector<double> times = timed(args.number("seconds"), run);
   const double m = median(times);
-  const Json json = {{"median_ms", m * 1e3},
-                     {"min_ms", times.front() * 1e3},
-                     {"max_ms", times.back() * 1e3},
-                     {"images_per_s", static_cast<double>(batch) / m},
-                     {"runs", times.size()},
-                     {"batch", batch},
-                     {"threads", shared_threads().threads()},
-                     {"peak_mb", peak_mb()},
-                     {"arena_mb", static_cast<double>(plan.arena_bytes()) / 1e6},
-                     {"numerics", context.device().numerics()}};
+  Json json = {{"median_ms", m * 1e3},
+               {"min_ms", times.front() * 1e3},
+               {"max_ms", times.back() * 1e3},
+               {"images_per_s", static_cast<double>(batch) / m},
+               {"runs", times.size()},
+               {"batch", batch},
+               {"threads", shared_threads().threads()},
+               {"peak_mb", peak_mb()},
+               {"arena_mb", static_cast<double>(plan.arena_bytes()) / 1e6},
+               {"numerics", context.device().numerics()}};
   std::string text = table(json);
   if (args.on("profile")) {
     executor.set_profiling(true);
-    run();
-    text += "\n" + profile_table(executor.profile(), context.device());
+    const NodeTimes nodes = median_profile(args.number("seconds"), [&] {
+      run();
+      return executor.profile();
+    });
+    text += "\n" + profile_table(nodes, context.device(), json);
   }
   context.print(json, text);
   return kOk;

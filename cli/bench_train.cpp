@@ -36,7 +36,9 @@ void declare_bench_train(ArgsSpec& args) {
   args.flag("freeze", "what is not trained, as for ndtrain train", "WHAT", "none");
   declare_compute(args);
   args.flag("seconds", "run for at least so long", "S", "5");
-  args.flag("profile", "also print the time of each op, and its share of this machine's peak");
+  args.flag("profile",
+            "also the time of each op, and its share of this machine's peak; with --json of "
+            "every node");
 }
 
 int run_bench_train(Context& context, const Args& args) {
@@ -51,19 +53,22 @@ int run_bench_train(Context& context, const Args& args) {
   const std::vector<double> times =
       timed(args.number("seconds"), [&] { trainer.train_epoch(rows, epoch); });
   const double m = median(times);
-  const Json json = {{"median_ms", m * 1e3},
-                     {"min_ms", times.front() * 1e3},
-                     {"max_ms", times.back() * 1e3},
-                     {"images_per_s", static_cast<double>(batch) / m},
-                     {"steps", times.size()},
-                     {"batch", batch},
-                     {"threads", shared_threads().threads()},
-                     {"trained_parameters", trainer.parameter_count()}};
+  Json json = {{"median_ms", m * 1e3},
+               {"min_ms", times.front() * 1e3},
+               {"max_ms", times.back() * 1e3},
+               {"images_per_s", static_cast<double>(batch) / m},
+               {"steps", times.size()},
+               {"batch", batch},
+               {"threads", shared_threads().threads()},
+               {"trained_parameters", trainer.parameter_count()}};
   std::string text = table(json);
   if (args.on("profile")) {
     trainer.set_profiling(true);
-    trainer.train_epoch(rows, epoch);
-    text += "\n" + profile_table(trainer.profile(), context.device());
+    const NodeTimes nodes = median_profile(args.number("seconds"), [&] {
+      trainer.train_epoch(rows, epoch);
+      return trainer.profile();
+    });
+    text += "\n" + profile_table(nodes, context.device(), json);
   }
   context.print(json, text);
   return kOk;

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <map>
-#include <vector>
+#include <utility>
 
+#include "cli/bench.h"
 #include "framework/runtime/product_rate.h"
 
 namespace ndtrain::cli {
@@ -17,7 +18,7 @@ struct OpTime {
   double seconds = 0, operations = 0;
 };
 
-std::vector<OpTime> by_op(std::span<const Executor::NodeTime> nodes) {
+std::vector<OpTime> by_op(const NodeTimes& nodes) {
   std::map<std::string, OpTime> ops;
   for (const auto& n : nodes) {
     OpTime& o = ops[n.op];
@@ -33,7 +34,7 @@ std::vector<OpTime> by_op(std::span<const Executor::NodeTime> nodes) {
 }
 
 // In which most of the sums are made.
-DType precision_of(std::span<const Executor::NodeTime> nodes) {
+DType precision_of(const NodeTimes& nodes) {
   std::map<DType, double> operations = {{DType::kF32, 0}};
   for (const auto& n : nodes) {
     if (n.operations > 0) operations[n.dtype] += n.operations;
@@ -41,9 +42,34 @@ DType precision_of(std::span<const Executor::NodeTime> nodes) {
   return std::ranges::max_element(operations, {}, [](const auto& o) { return o.second; })->first;
 }
 
+Json json_of(const NodeTimes& nodes) {
+  Json json = Json::array();
+  for (const auto& n : nodes) {
+    json.push_back({{"op", n.op}, {"name", n.name}, {"ms", n.seconds * 1e3}});
+    if (n.operations > 0) json.back()["gops_per_s"] = n.operations / n.seconds / 1e9;
+  }
+  return json;
+}
+
 }  // namespace
 
-std::string profile_table(std::span<const Executor::NodeTime> nodes, const Device& device) {
+NodeTimes median_profile(double seconds, const std::function<NodeTimes()>& run) {
+  NodeTimes nodes;
+  std::vector<std::vector<double>> times;  // of each node, of each run
+  timed(seconds, [&] {
+    nodes = run();
+    times.resize(nodes.size());
+    for (size_t i = 0; i < nodes.size(); ++i) times[i].push_back(nodes[i].seconds);
+  });
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    std::ranges::sort(times[i]);
+    nodes[i].seconds = median(times[i]);
+  }
+  return nodes;
+}
+
+std::string profile_table(const NodeTimes& nodes, const Device& device, Json& json) {
+  json["profile"] = json_of(nodes);
   const std::vector<OpTime> rows = by_op(nodes);
   const double peak = product_rate(device, precision_of(nodes));
   double total = 0;

@@ -3,6 +3,7 @@
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_cut.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/pool_blocks.h"
 
 namespace ndtrain::onednn {
 namespace {
@@ -13,7 +14,7 @@ int64_t plane_bytes(const ndt_tensor_type& t) { return t.dims[2] * t.dims[3] * s
 
 struct Asked {
   AskedConv conv;  // its output is what is pooled
-  Pooling pool;
+  PoolWindow pool;
   ndt_tensor_type y;
 };
 
@@ -42,13 +43,9 @@ Asked ask_pooled(const Node& node) {
     unsupported("it is not for two spatial dims");
   }
   set_conv_output(c);
-  a.pool.kind = dnnl::algorithm::pooling_max;
-  for (int d = 0; d < 2; ++d) {
-    a.pool.kernel.push_back(kernel[d]);
-    a.pool.strides.push_back(strides[d]);
-    a.pool.begin.push_back(pads[d]);
-    a.pool.end.push_back(pads[2 + d]);
-  }
+  a.pool = {.kind = PoolWindow::Kind::kMax,
+            .rows = {c.y.dims[2], a.y.dims[2], kernel[0], strides[0], pads[0]},
+            .columns = {c.y.dims[3], a.y.dims[3], kernel[1], strides[1], pads[1]}};
   if (c.shape.groups != 1) unsupported("its convolution has groups");
   if (winograd_by_rule(c)) unsupported("its convolution is one for Winograd");
   return a;
@@ -56,7 +53,8 @@ Asked ask_pooled(const Node& node) {
 
 class PooledConv final : public Kernel {
  public:
-  PooledConv(const Node& node, const Asked& a) : images_(a.conv.x.dims[0]), bias_(a.conv.how.bias) {
+  PooledConv(const Node& node, const Asked& a)
+      : images_(a.conv.x.dims[0]), bias_(a.conv.how.bias), pool_(a.pool, a.y.dtype) {
     const Desc wanted = a.conv.make(1)->desc(DNNL_ARG_WEIGHTS);
     weights_ = weights_of(node, a.conv, wanted);
     packed_inputs = uint64_t{1} << a.conv.ports.weights;
@@ -86,7 +84,7 @@ class PooledConv final : public Kernel {
  private:
   struct Part {
     Sliced::Plan::Part conv;
-    PrimitivePtr pool;
+    int64_t blocks;
     int64_t at;  // bytes into an image of the output
   };
 
@@ -101,15 +99,12 @@ class PooledConv final : public Kernel {
       const int64_t first = convs[i].offsets.back() / plane_bytes(a.conv.y);
       const int64_t end =
           i + 1 < convs.size() ? convs[i + 1].offsets.back() / plane_bytes(a.conv.y) : channels;
-      Pooling p = a.pool;
-      ndt_tensor_type from = a.conv.y, to = a.y;
-      from.dims[1] = to.dims[1] = end - first;
-      p.src = desc_of(from, Layout::kBlocked, 1);
-      p.dst = desc_of(to, Layout::kBlocked, 1);
-      parts_.push_back({convs[i], pooling(p), first * plane_bytes(a.y)});
-      scratch_ = std::max({scratch_, whole_lines(convs[i].primitive->scratch()),
-                           whole_lines(parts_.back().pool->scratch())});
-      unpooled_ = std::max(unpooled_, whole_lines(p.src.get_size()));
+      const int64_t blocks = (end - first + block() - 1) / block();
+      parts_.push_back({convs[i], blocks, first * plane_bytes(a.y)});
+      scratch_ = std::max(
+          {scratch_, whole_lines(convs[i].primitive->scratch()), whole_lines(pool_.scratch())});
+      unpooled_ = std::max(
+          unpooled_, whole_lines(static_cast<size_t>(blocks * block() * plane_bytes(a.conv.y))));
     }
   }
 
@@ -127,12 +122,12 @@ class PooledConv final : public Kernel {
     if (bias_) data[n++] = at(in[2], offsets[2]);
     data[n++] = unpooled;
     part.conv.primitive->run(data, scratch);
-    void* through[] = {unpooled, at(out[0], image * y_step_ + part.at)};
-    part.pool->run(through, scratch);
+    pool_.run(unpooled, at(out[0], image * y_step_ + part.at), part.blocks, scratch);
   }
 
   int64_t images_;
   bool bias_;
+  BlockPool pool_;
   std::shared_ptr<const Packed> weights_;
   int64_t x_step_ = 0, y_step_ = 0;
   std::vector<Part> parts_;

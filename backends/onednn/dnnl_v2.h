@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backends/onednn/layout.h"
+#include "backends/onednn/pool_window.h"
 #include "framework/runtime/backend_abi.h"
 
 namespace ndtrain::onednn {
@@ -98,21 +99,15 @@ struct Convolution {
   Finish finish = {};
 };
 
-struct Pooling {
-  Desc src, dst;
-  dnnl::algorithm kind;
-  Dims kernel, strides, begin, end;
-};
-
 // All throw Unsupported when the library has no fast implementation.
 PrimitivePtr convolution(const Convolution& c);  // SRC, WEIGHTS, [BIAS,] DST
 // Backwards `c.src` and `c.weights` are what is wanted in turn; neither bias nor finish.
-PrimitivePtr convolution_back_data(const Convolution& c);      // DIFF_DST, WEIGHTS, DIFF_SRC
-PrimitivePtr convolution_back_weights(const Convolution& c);   // SRC, DIFF_DST, DIFF_WEIGHTS
-PrimitivePtr pooling(const Pooling& p);                        // SRC, DST
-PrimitivePtr elementwise(const Activation& a, const Desc& x);  // SRC, DST
-PrimitivePtr relu_back(const Desc& x);                         // DIFF_DST, DST, DIFF_SRC
-PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);      // SRC_0, SRC_1, DST, all alike
+PrimitivePtr convolution_back_data(const Convolution& c);     // DIFF_DST, WEIGHTS, DIFF_SRC
+PrimitivePtr convolution_back_weights(const Convolution& c);  // SRC, DIFF_DST, DIFF_WEIGHTS
+PrimitivePtr pooling(const PoolWindow& w, const Desc& x, const Desc& y);  // SRC, DST
+PrimitivePtr elementwise(const Activation& a, const Desc& x);             // SRC, DST
+PrimitivePtr relu_back(const Desc& x);                                    // DIFF_DST, DST, DIFF_SRC
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);  // SRC_0, SRC_1, DST, all alike
 PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y,
                     const Finish& finish);  // SRC, WEIGHTS, [BIAS,] DST
 PrimitivePtr softmax(const Desc& x);        // over the last axis; SRC, DST

@@ -70,11 +70,16 @@ PrimitivePtr convolution_back_weights(const Convolution& c) {
   });
 }
 
-PrimitivePtr pooling(const Pooling& p) {
+PrimitivePtr pooling(const PoolWindow& w, const Desc& x, const Desc& y) {
   using F = dnnl::pooling_forward;
+  using Kind = PoolWindow::Kind;
+  const auto kind = w.kind == Kind::kMax       ? dnnl::algorithm::pooling_max
+                    : w.kind == Kind::kAverage ? dnnl::algorithm::pooling_avg_exclude_padding
+                                               : dnnl::algorithm::pooling_avg_include_padding;
   return make<F>("pooling", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
-    const F::desc d(dnnl::prop_kind::forward_inference, p.kind, p.src, p.dst, p.strides, p.kernel,
-                    p.begin, p.end);
+    const F::desc d(dnnl::prop_kind::forward_inference, kind, x, y,
+                    {w.rows.stride, w.columns.stride}, {w.rows.kernel, w.columns.kernel},
+                    {w.rows.begin, w.columns.begin}, {w.rows.end(), w.columns.end()});
     return F::primitive_desc(d, attributes({}), engine());
   });
 }

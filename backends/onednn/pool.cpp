@@ -1,9 +1,13 @@
-// MaxPool and AveragePool where channels lie together, and GlobalAveragePool.
+// MaxPool and AveragePool where channels lie together, and GlobalAveragePool: blocked by loops of
+// our own, channels-last by the library.
 #include "backends/onednn/ops.h"
+#include "backends/onednn/pool_blocks.h"
 #include "backends/onednn/sliced.h"
 
 namespace ndtrain::onednn {
 namespace {
+
+using Kind = PoolWindow::Kind;
 
 void check(const Node& node) {
   if (node.in(0).rank != 4) unsupported("its input has rank ", node.in(0).rank, ", not 4");
@@ -15,40 +19,35 @@ void check(const Node& node) {
   }
 }
 
-// A window that reaches further than the padding: the library wants it as more padding.
-Pooling pooling_of(const Node& node) {
+PoolWindow window_of(const Node& node) {
   const ndt_tensor_type &x = node.in(0), &y = node.out();
-  Pooling p{.kind = dnnl::algorithm::pooling_max};
-  const bool average = node.op() == "AveragePool";
-  const bool with_pad = average && node.i("count_include_pad") != 0;
-  if (average) {
-    p.kind = with_pad ? dnnl::algorithm::pooling_avg_include_padding
-                      : dnnl::algorithm::pooling_avg_exclude_padding;
+  PoolWindow w{.kind = Kind::kMax,
+               .rows = {.in = x.dims[2], .out = y.dims[2]},
+               .columns = {.in = x.dims[3], .out = y.dims[3]}};
+  if (node.op() == "GlobalAveragePool") {
+    w.kind = Kind::kAverage;
+    w.rows.kernel = w.rows.stride = w.rows.in;
+    w.columns.kernel = w.columns.stride = w.columns.in;
+    return w;
+  }
+  if (node.op() == "AveragePool") {
+    w.kind = node.i("count_include_pad") != 0 ? Kind::kAverageWithPadding : Kind::kAverage;
   }
   const auto kernel = node.ints("kernel_shape"), strides = node.ints("strides"),
              pads = node.ints("pads");
   if (kernel.size() != 2 || strides.size() != 2 || pads.size() != 4) {
     invalid("kernel_shape, strides or pads are not for two spatial dims");
   }
-  for (int d = 0; d < 2; ++d) {
-    const int64_t reach = (y.dims[2 + d] - 1) * strides[d] + kernel[d] - x.dims[2 + d] - pads[d];
-    if (with_pad && reach > pads[2 + d]) unsupported("ceil_mode counts cells beyond the padding");
-    p.kernel.push_back(kernel[d]);
-    p.strides.push_back(strides[d]);
-    p.begin.push_back(pads[d]);
-    p.end.push_back(std::max<int64_t>(reach, 0));
+  for (size_t d = 0; d < 2; ++d) {
+    PoolWindow::Axis& a = d == 0 ? w.rows : w.columns;
+    a.kernel = kernel[d];
+    a.stride = strides[d];
+    a.begin = pads[d];
+    if (w.kind == Kind::kAverageWithPadding && a.end() > pads[2 + d]) {
+      unsupported("ceil_mode counts cells beyond the padding");
+    }
   }
-  return p;
-}
-
-Pooling global_pooling_of(const Node& node) {
-  const ndt_tensor_type& x = node.in(0);
-  const Dims all = {x.dims[2], x.dims[3]}, none = {0, 0};
-  return {.kind = dnnl::algorithm::pooling_avg_exclude_padding,
-          .kernel = all,
-          .strides = all,
-          .begin = none,
-          .end = none};
+  return w;
 }
 
 // One pixel of whole blocks of channels lies the same, plain or blocked.
@@ -56,46 +55,79 @@ bool same_bytes(const ndt_tensor_type& y) {
   return lies(y, Layout::kPlain) && y.dims[2] * y.dims[3] == 1 && y.dims[1] % block() == 0;
 }
 
-Sliced::Plan pool_plan(const Node& node) {
+struct AskedPool {
+  PoolWindow window;
+  Layout layout;
+};
+
+AskedPool ask_pool(const Node& node) {
   check(node);
   const ndt_tensor_type &x = node.in(0), &y = node.out();
-  const Layout layout = layout_of(x, "input 0");
-  if (layout == Layout::kPlain) unsupported("its input is plain");
-  if (!lies(y, layout) && !(layout == Layout::kBlocked && same_bytes(y))) {
+  const AskedPool a{window_of(node), layout_of(x, "input 0")};
+  if (a.layout == Layout::kPlain) unsupported("its input is plain");
+  if (!lies(y, a.layout) && !(a.layout == Layout::kBlocked && same_bytes(y))) {
     unsupported("its output does not lie as its input");
   }
-  const Pooling p = node.op() == "GlobalAveragePool" ? global_pooling_of(node) : pooling_of(node);
-  const auto make = [=](int64_t images, int64_t channels) {
-    ndt_tensor_type from = x, to = y;
-    from.dims[1] = to.dims[1] = channels;
-    Pooling of = p;
-    of.src = desc_of(from, layout, images);
-    of.dst = desc_of(to, layout, images);
-    return pooling(of);
-  };
-  Sliced::Plan plan{.images = x.dims[0]};
-  plan.make = [=](int64_t images) { return make(images, x.dims[1]); };
-  if (layout == Layout::kBlocked) {
-    plan.cut = [=](int64_t n) {
-      std::vector<Sliced::Plan::Part> parts;
-      for (const Run& run : runs(x.dims[1], block(), n)) {
-        const auto bytes = [&](const ndt_tensor_type& t) {
-          return run.first * t.dims[2] * t.dims[3] * size_of(t.dtype);
-        };
-        parts.push_back({make(1, run.n), {bytes(x), bytes(y)}});
-      }
-      return parts;
-    };
+  return a;
+}
+
+// A few blocks of an image at a time.
+class PooledBlocks final : public Kernel {
+ public:
+  PooledBlocks(const Node& node, const PoolWindow& window)
+      : pool_(window, node.in(0).dtype),
+        images_(node.in(0).dims[0]),
+        x_step_(input_port(0, node.in(0), Layout::kBlocked).step),
+        y_step_(output_port(0, node.out(), Layout::kBlocked).step),
+        x_block_(window.rows.in * window.columns.in * block() * size_of(node.in(0).dtype)),
+        y_block_(window.rows.out * window.columns.out * block() * size_of(node.in(0).dtype)),
+        scratch_(whole_lines(pool_.scratch())) {
+    const int64_t channels = node.in(0).dims[1], blocks = (channels + block() - 1) / block();
+    parts_ = runs(blocks, 1, (threads() + images_ - 1) / images_);
+    slots_ = static_cast<int>(std::min<int64_t>(threads(), images_ * count_of(parts_)));
+    workspace_bytes = static_cast<size_t>(slots_) * scratch_;
   }
-  plan.ports.push_back(input_port(0, x, layout));
-  set_output(plan, y, layout);
-  return plan;
+
+  void run(const void* const* in, void* const* out, void* workspace) const override {
+    const int64_t parts = count_of(parts_);
+    parallel_tasks(images_ * parts, slots_, [&](int64_t task, int slot) {
+      const int64_t image = task / parts;
+      const Run& part = parts_[static_cast<size_t>(task % parts)];
+      pool_.run(static_cast<const char*>(in[0]) + image * x_step_ + part.first * x_block_,
+                static_cast<char*>(out[0]) + image * y_step_ + part.first * y_block_, part.n,
+                static_cast<char*>(workspace) + static_cast<size_t>(slot) * scratch_);
+    });
+  }
+
+ private:
+  static int64_t count_of(const std::vector<Run>& parts) {
+    return static_cast<int64_t>(parts.size());
+  }
+
+  BlockPool pool_;
+  int64_t images_, x_step_, y_step_, x_block_, y_block_;  // bytes
+  size_t scratch_;
+  std::vector<Run> parts_;  // of the blocks
+  int slots_ = 1;
+};
+
+std::unique_ptr<Kernel> pool_kernel(const Node& node) {
+  const AskedPool a = ask_pool(node);
+  if (a.layout == Layout::kBlocked) return std::make_unique<PooledBlocks>(node, a.window);
+  const ndt_tensor_type x = node.in(0), y = node.out();
+  Sliced::Plan plan{.images = x.dims[0]};
+  plan.make = [=](int64_t images) {
+    return pooling(a.window, desc_of(x, a.layout, images), desc_of(y, a.layout, images));
+  };
+  plan.ports.push_back(input_port(0, x, a.layout));
+  set_output(plan, y, a.layout);
+  return std::make_unique<Sliced>(std::move(plan));
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_pool(const ndt_device&, const Node& node) {
-  return std::make_unique<Sliced>(pool_plan(node));
+  return pool_kernel(node);
 }
 
 void prefer_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
@@ -106,7 +138,7 @@ void prefer_pool(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
       layout == Layout::kLast ? out[0].dims[2] * out[0].dims[3] == 1 : same_bytes(node.out());
   set_layout(out[0], one_pixel ? Layout::kPlain : layout);
   const ndt_node wanted = node.with(in, out);
-  pool_plan(Node(wanted)).make(1);
+  pool_kernel(Node(wanted));
 }
 
 }  // namespace ndtrain::onednn

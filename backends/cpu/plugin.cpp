@@ -10,6 +10,7 @@
 #include <new>
 
 #include "backends/cpu/kernels/kernel.h"
+#include "backends/plugin/one_thread.h"
 
 struct ndt_device {
   bool less_memory = false;
@@ -122,6 +123,7 @@ ndt_status prepare(ndt_device* device, const ndt_node* abi_node, ndt_prepared* o
       }
     }();
     if (!known) unsupported("no cpu kernel for ", node.describe());
+    const plugin::OneThread one(abi_node);
     std::unique_ptr<Kernel> kernel;
     try {
       kernel = found->second.make(node);

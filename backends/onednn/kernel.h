@@ -38,7 +38,7 @@ struct Op {
 
 const ndt_host& host();
 void set_host(const ndt_host& host);
-int threads();  // what the host lends, at least 1
+int threads();  // what the host lends the kernel that is prepared, at least 1
 
 // Of cache, so that no two threads' scratch shares one.
 inline size_t whole_lines(size_t bytes) {

@@ -10,6 +10,7 @@
 #include "backends/onednn/dnnl_v2.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
+#include "backends/plugin/one_thread.h"
 
 struct ndt_stream {};
 
@@ -116,6 +117,7 @@ ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared* out) 
   return guarded("prepare", [&] {
     if (!device || !out) invalid("null argument");
     with_op(node, [&](const Op& op, const Node& view) {
+      const OneThread one(node);
       std::unique_ptr<Kernel> kernel = op.prepare(*device, view);
       *out = {.struct_size = sizeof(ndt_prepared),
               .kernel = kernel.get(),
@@ -184,7 +186,7 @@ const ndt_host& host() { return the_host; }
 
 void set_host(const ndt_host& host) { the_host = host; }
 
-int threads() { return std::max(1, the_host.threads); }
+int threads() { return OneThread::asked() ? 1 : std::max(1, the_host.threads); }
 
 }  // namespace ndtrain::onednn
 

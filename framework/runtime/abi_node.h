@@ -26,6 +26,7 @@ class AbiNode {
   void set_output_within(const ndt_tensor_type& whole) {
     std::copy_n(whole.strides, whole.rank, outputs_[0].strides);
   }
+  void set_in_one_thread() { node_.in_one_thread = 1; }
   const ndt_node& get() const { return node_; }
 
  private:

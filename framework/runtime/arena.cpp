@@ -12,9 +12,6 @@ size_t place(std::span<Block> blocks) {
   std::ranges::stable_sort(order,
                            [&](size_t a, size_t b) { return blocks[a].bytes > blocks[b].bytes; });
 
-  auto aligned = [](size_t n) {
-    return (n + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-  };
   std::vector<const Block*> placed;  // by offset
   size_t total = 0;
   for (size_t i : order) {

@@ -13,6 +13,9 @@ struct Block {
 };
 
 inline constexpr size_t kArenaAlignment = 64;
+inline size_t aligned(size_t bytes) {
+  return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+}
 
 // Gives every block an offset such that no two that are needed at the same time overlap, and
 // returns the size of the arena. Largest first, each at the lowest place where it fits ("greedy by

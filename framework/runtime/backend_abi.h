@@ -15,9 +15,13 @@ extern "C" {
 #endif
 
 #define NDT_ABI_MAJOR 1
-#define NDT_ABI_MINOR 1
+#define NDT_ABI_MINOR 2
 #define NDT_MAX_RANK 8
 #define NDT_MAX_PORTS 64
+
+/* Whether a struct that somebody else filled goes as far as this field. */
+#define NDT_REACHES(s, field) \
+  ((s)->struct_size >= (size_t)((const char*)(&(s)->field + 1) - (const char*)(s)))
 
 typedef enum {
   NDT_OK = 0,
@@ -82,7 +86,13 @@ typedef struct {
    * between kernels and between plans of different batch. */
   const void* const* constants;
   const uint64_t* constant_ids;
+  /* Since 1.2: the host runs several of these kernels at once, each in one of its threads, so that
+   * there is nothing to gain from cutting the work of one. */
+  int32_t in_one_thread;
 } ndt_node;
+
+/* Bytes of ndt_node in version 1.0: the least that a host fills. */
+#define NDT_NODE_SIZE_1_0 offsetof(ndt_node, in_one_thread)
 
 /* What prepare() decided. */
 typedef struct {

@@ -1,14 +1,65 @@
 #include "framework/runtime/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <utility>
 
 #include "framework/core/log.h"
 #include "framework/runtime/lane.h"
 
 namespace ndtrain {
+namespace {
+
+using Time = std::chrono::steady_clock::time_point;
+
+// Seconds from `start`, which becomes now.
+double since(Time& start) {
+  const Time now = std::chrono::steady_clock::now();
+  return std::chrono::duration<double>(now - std::exchange(start, now)).count();
+}
+
+// What a thread that runs steps has of its own. Its streams are where memory is the host's: there
+// work is done in the calling thread's time.
+struct Worker {
+  Worker(const Plan::Program& p, int number) : program(p), slot(static_cast<size_t>(number)) {
+    if (p.stretch_steps > 0) stream = new_stream(p.device);
+    if (const Device* d = p.device.fallback()) fallback = new_stream(*d);
+    size_t in = 0, out = 0;
+    for (const Step& s : p.steps) {
+      in = std::max(in, s.inputs.size());
+      out = std::max(out, s.outputs.size());
+    }
+    inputs.resize(in);
+    outputs.resize(out);
+    seconds.resize(p.stretch_steps);
+  }
+  ~Worker() {
+    if (stream) program.device.abi().stream_destroy(stream);
+    if (fallback) program.device.fallback()->abi().stream_destroy(fallback);
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  static ndt_stream* new_stream(const Device& d) {
+    ndt_stream* s = nullptr;
+    d.backend().check(d.abi().stream_create(d.handle(), &s), "stream");
+    return s;
+  }
+
+  const Plan::Program& program;
+  const size_t slot;
+  ndt_stream* stream = nullptr;  // of a stretch
+  ndt_stream* fallback = nullptr;
+  std::vector<const void*> inputs;  // of the step that runs
+  std::vector<void*> outputs;
+  std::vector<double> seconds;  // of each step of the stretch, in the last run
+};
+
+}  // namespace
 
 struct Executor::State {
   explicit State(const Plan::Program& program)
@@ -17,19 +68,7 @@ struct Executor::State {
         workspace(p.device, std::max<size_t>(p.workspace_bytes, 1)),
         seconds(p.steps.size()) {
     on = &lane(0);
-    if (const Device* d = p.device.fallback()) {
-      d->backend().check(d->abi().stream_create(d->handle(), &fallback_stream), "stream");
-    }
-    size_t in = 0, out = 0;
-    for (const Step& s : p.steps) {
-      in = std::max(in, s.inputs.size());
-      out = std::max(out, s.outputs.size());
-    }
-    inputs.resize(in);
-    step_outputs.resize(out);
-  }
-  ~State() {
-    if (fallback_stream) p.device.fallback()->abi().stream_destroy(fallback_stream);
+    for (int slot = 0; slot < p.stretch.slots; ++slot) workers.emplace_back(p, slot);
   }
 
   Lane& lane(size_t i) {
@@ -37,17 +76,19 @@ struct Executor::State {
     return *lanes[i];
   }
 
-  void* address(const Place& place) const {
-    void* const base = base_of(place);
-    return base ? static_cast<std::byte*>(base) + place.offset : nullptr;
+  void* address(const Place& place, size_t slot = 0, size_t slice = 0) const {
+    void* const base = base_of(place, slot);
+    return base ? static_cast<std::byte*>(base) + place.offset + slice * place.step : nullptr;
   }
 
-  void* base_of(const Place& place) const {
+  void* base_of(const Place& place, size_t slot) const {
     switch (place.kind) {
       case Place::Kind::kAbsent:
         return nullptr;
       case Place::Kind::kArena:
         return static_cast<std::byte*>(arena.data()) + place.at;
+      case Place::Kind::kSlot:
+        return static_cast<std::byte*>(arena.data()) + p.slots_at + slot * p.slot_bytes + place.at;
       case Place::Kind::kBinding:
         return const_cast<void*>(bindings[place.at]);
       case Place::Kind::kOutput:
@@ -59,23 +100,58 @@ struct Executor::State {
     return it == p.constants.end() ? nullptr : const_cast<void*>(it->second);
   }
 
-  void run_step(const Step& s) {
-    for (size_t k = 0; k < s.inputs.size(); ++k) inputs[k] = address(s.inputs[k]);
-    for (size_t k = 0; k < s.outputs.size(); ++k) step_outputs[k] = address(s.outputs[k]);
+  void run_step(const Step& s, Worker& w, ndt_stream* stream, size_t slice = 0) {
+    for (size_t k = 0; k < s.inputs.size(); ++k) {
+      w.inputs[k] = address(s.inputs[k], w.slot, slice);
+    }
+    for (size_t k = 0; k < s.outputs.size(); ++k) {
+      w.outputs[k] = address(s.outputs[k], w.slot, slice);
+    }
     const Device& d = s.kernel.device();
-    ndt_stream* stream = &d == &p.device ? on->stream() : fallback_stream;
-    const ndt_status status =
-        d.abi().run(s.kernel.get(), stream, inputs.data(), step_outputs.data(), workspace.data());
+    std::byte* const scratch =
+        static_cast<std::byte*>(workspace.data()) + w.slot * p.slot_workspace;
+    const ndt_status status = d.abi().run(s.kernel.get(), &d == &p.device ? stream : w.fallback,
+                                          w.inputs.data(), w.outputs.data(), scratch);
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
   }
 
-  // All steps in their order; after_step(i) follows step i.
+  // Each slice of the batch through all nodes of the stretch, a few slices at once.
+  void run_stretch() {
+    std::atomic<size_t> next{0};
+    const auto slices = static_cast<size_t>(p.stretch.slices);
+    const auto work = [&](int64_t begin, int64_t end) {
+      for (auto slot = static_cast<size_t>(begin); slot < static_cast<size_t>(end); ++slot) {
+        Worker& w = workers[slot];
+        std::ranges::fill(w.seconds, 0);
+        for (size_t slice; (slice = next.fetch_add(1)) < slices;) run_slice(w, slice);
+      }
+    };
+    shared_threads().parallel_for(p.stretch.slots, 1, std::ref(work));
+  }
+
+  void run_slice(Worker& w, size_t slice) {
+    auto start = profiling ? std::chrono::steady_clock::now() : Time{};
+    for (size_t i = 0; i < p.stretch_steps; ++i) {
+      run_step(p.steps[i], w, w.stream, slice);
+      if (profiling) w.seconds[i] += since(start);
+    }
+  }
+
+  // All steps in their order; after_step(i) follows step i, those of a stretch all of them.
   template <typename F>
   void run_steps(const F& after_step) {
+    if (p.stretch_steps > 0) run_stretch();
     for (size_t i = 0; i < p.steps.size(); ++i) {
-      run_step(p.steps[i]);
+      if (i >= p.stretch_steps) run_step(p.steps[i], workers[0], on->stream());
       after_step(i);
     }
+  }
+
+  // Of the last run, the slots' mean.
+  double seconds_in_stretch(size_t step) const {
+    double sum = 0;
+    for (const Worker& w : workers) sum += w.seconds[step];
+    return sum / static_cast<double>(workers.size());
   }
 
   // Queues the steps, as they were recorded where they were and nobody asks about one of them;
@@ -170,15 +246,12 @@ struct Executor::State {
 
   const Plan::Program& p;
   DeviceBuffer arena, workspace;
-  // Works in the calling thread's time: backends with a fallback share the host's memory.
-  ndt_stream* fallback_stream = nullptr;
+  std::deque<Worker> workers;  // by slot of the stretch; the first for other steps too
   std::vector<std::unique_ptr<Lane>> lanes;  // the first for runs that are waited for
   size_t most_lanes = SIZE_MAX;              // for which there was memory
   Lane* on = nullptr;                        // of the run that is queued
   std::span<const void* const> bindings;
   std::span<void* const> outputs;
-  std::vector<const void*> inputs;
-  std::vector<void*> step_outputs;
   bool recordable = true;
   bool profiling = false;
   std::vector<double> seconds;
@@ -209,12 +282,12 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
   }
   s.use(*s.lanes[0], bindings, outputs);
   size_t reported = 0;
-  auto start = std::chrono::steady_clock::now();
+  Time start = std::chrono::steady_clock::now();
   s.queue(s.profiling || on_ready, [&](size_t i) {
     const std::vector<int>& complete = p.steps[i].completes;
     if (s.profiling || (on_ready && !complete.empty())) s.on->wait("run");
-    const auto now = std::chrono::steady_clock::now();
-    s.seconds[i] = std::chrono::duration<double>(now - std::exchange(start, now)).count();
+    const double seconds = since(start);
+    s.seconds[i] = i < p.stretch_steps ? s.seconds_in_stretch(i) : seconds;
     for (int k : complete) {
       ++reported;
       if (on_ready) on_ready(k);

@@ -13,6 +13,7 @@
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
 #include "framework/runtime/abi_node.h"
+#include "framework/runtime/arena.h"
 #include "framework/runtime/join.h"
 #include "framework/runtime/layout.h"
 #include "framework/runtime/program.h"
@@ -30,11 +31,13 @@ uint64_t constant_id(const Tensor& t) {
 class Preparation {
  public:
   Preparation(const Graph& g, std::span<const ndt_tensor_type> types, const Device& device,
-              const std::set<ValueId>& bound)
+              const std::set<ValueId>& bound, const Stretch& stretch)
       : g_(g),
         types_(types),
         device_(device),
         bound_(bound),
+        stretch_(stretch),
+        within_(types_within(stretch, g, types)),
         kernels_(g.nodes().size()),
         plans_(g.nodes().size()),
         whole_(g.nodes().size(), kNone) {}
@@ -56,6 +59,7 @@ class Preparation {
     }
   }
 
+  // Throws Error where a node is refused.
   void ask_all() {
     std::string refusals;
     int refused = 0;
@@ -81,7 +85,10 @@ class Preparation {
   std::span<const NodePlan> plans() const { return plans_; }
   PreparedKernel take(size_t node) { return std::move(kernels_[node]); }
   const std::set<ValueId>& unpacked() const { return unpacked_; }
-  size_t workspace() const { return workspace_; }
+  size_t slot_workspace() const { return slot_workspace_; }  // bytes, of each slot of the stretch
+  size_t workspace() const {
+    return std::max(workspace_, slot_workspace_ * static_cast<size_t>(stretch_.slots));
+  }
 
  private:
   bool is_constant(ValueId v) const {
@@ -113,11 +120,13 @@ class Preparation {
 
   std::string ask(size_t i, const Device& device) {
     const Node& n = g_.nodes()[i];
-    AbiNode node(n, types_);
+    const bool in_stretch = i < stretch_.nodes;
+    AbiNode node(n, in_stretch ? within_ : types_);
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const ValueId v = n.inputs[k];
       if (is_constant(v)) node.set_constant(k, g_.value(v).data.data(), id(v));
     }
+    if (in_stretch) node.set_in_one_thread();
     if (whole_[i] != kNone) node.set_output_within(types_[index(whole_[i])]);
     ndt_prepared prepared{};
     prepared.struct_size = sizeof prepared;
@@ -126,7 +135,8 @@ class Preparation {
     device.backend().check(s, "prepare " + n.op);
     kernels_[i] = PreparedKernel(device, prepared.kernel);
     plans_[i].in_place_inputs = prepared.in_place_inputs;
-    workspace_ = std::max(workspace_, prepared.workspace);
+    size_t& workspace = in_stretch ? slot_workspace_ : workspace_;
+    workspace = std::max(workspace, aligned(prepared.workspace));
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (!(k < 64 && (prepared.packed_inputs >> k & 1))) reads(n.inputs[k]);
     }
@@ -137,12 +147,14 @@ class Preparation {
   std::span<const ndt_tensor_type> types_;
   const Device& device_;
   const std::set<ValueId>& bound_;
+  const Stretch stretch_;
+  const std::vector<ndt_tensor_type> within_;  // the types of its nodes
   std::vector<PreparedKernel> kernels_;
   std::vector<NodePlan> plans_;
   std::vector<ValueId> whole_;  // the joined value in which a node's output lies, or kNone
   std::set<ValueId> unpacked_;  // constants that a run reads as they are
   std::map<ValueId, uint64_t> ids_;
-  size_t workspace_ = 0;
+  size_t workspace_ = 0, slot_workspace_ = 0;
 };
 
 void keep_constants(Plan::Program& p, const Graph& g, const std::set<ValueId>& needed) {
@@ -286,11 +298,27 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
   const std::vector<ValueId> bindings = translated(p.bindings, laid.now);
   const std::set<ValueId> bound(bindings.begin(), bindings.end());
 
-  Preparation preparation(g, laid.types, device, bound);
-  if (options.reuse_memory) preparation.join();
-  preparation.ask_all();
+  const auto prepare = [&](const Stretch& s) {
+    auto asked = std::make_unique<Preparation>(g, laid.types, device, bound, s);
+    if (options.reuse_memory) asked->join();
+    asked->ask_all();
+    return asked;
+  };
+  Stretch stretch;
+  if (options.reuse_memory && options.bound_params.empty() && device.shares_host_memory()) {
+    stretch = choose_stretch(g, laid.types, shared_threads().threads(), options.stretch);
+  }
+  std::unique_ptr<Preparation> asked;
+  try {
+    asked = prepare(stretch);
+  } catch (const Error&) {  // perhaps of a kernel that takes the batch, but not a few images
+    if (stretch.nodes == 0) throw;
+    stretch = {};
+    asked = prepare(stretch);
+  }
+  Preparation& preparation = *asked;
   const Placement placement =
-      place_values(g, laid.types, preparation.plans(), bindings, options.reuse_memory);
+      place_values(g, laid.types, preparation.plans(), bindings, options.reuse_memory, stretch);
   auto place = [&](ValueId v) { return v == kNone ? Place{} : placement.places[index(v)]; };
 
   std::vector<int> step_of_value(g.value_count(), -1);
@@ -317,7 +345,12 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
     for (ValueId v : n.inputs) s.inputs.push_back(place(v));
     for (ValueId v : n.outputs) s.outputs.push_back(place(v));
     p.steps.push_back(std::move(s));
+    if (i < stretch.nodes) p.stretch_steps = p.steps.size();
   }
+  p.stretch = stretch;
+  p.slots_at = placement.slots_at;
+  p.slot_bytes = placement.slot_bytes;
+  p.slot_workspace = preparation.slot_workspace();
   p.arena_bytes = placement.arena_bytes;
   p.workspace_bytes = preparation.workspace();
   p.copied_outputs = placement.copied_outputs;
@@ -339,6 +372,7 @@ std::span<const ValueId> Plan::outputs() const { return program_->outputs; }
 std::span<const int> Plan::ready_order() const { return program_->ready_order; }
 const TensorType& Plan::type(ValueId v) const { return program_->types.at(index(v)); }
 const Device& Plan::device() const { return program_->device; }
+const Stretch& Plan::stretch() const { return program_->stretch; }
 size_t Plan::arena_bytes() const { return program_->arena_bytes + program_->workspace_bytes; }
 size_t Plan::constant_bytes() const { return program_->constant_bytes; }
 size_t Plan::kernel_count() const { return program_->steps.size(); }

@@ -58,6 +58,9 @@ struct Plan::Program {
   std::vector<int> copied_outputs, ready_order;
   std::vector<Place> output_places;
   size_t arena_bytes = 0, workspace_bytes = 0, constant_bytes = 0;
+  Stretch stretch;           // of the first stretch_steps
+  size_t stretch_steps = 0;  // nodes of it for which something runs
+  size_t slots_at = 0, slot_bytes = 0, slot_workspace = 0;
 };
 
 }  // namespace ndtrain

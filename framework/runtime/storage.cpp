@@ -93,6 +93,60 @@ class Storages {
   std::set<ValueId> fixed_;        // roots that are outputs of the graph: never written over
 };
 
+// What one slice of a stretch leaves to the next nodes is there from its beginning on: other slices
+// may not have begun.
+void place_in_arena(Placement& p, const Graph& g, std::span<const ndt_tensor_type> types,
+                    const Storages& storages, bool reuse, const Stretch& stretch) {
+  const int end = static_cast<int>(stretch.nodes), forever = static_cast<int>(g.nodes().size());
+  const std::vector<ndt_tensor_type> within = types_within(stretch, g, types);
+  std::vector<Block> blocks, in_slot;
+  std::vector<ValueId> owners, owners_in_slot;
+  for (size_t i = 0; i < g.value_count(); ++i) {
+    const auto v = static_cast<ValueId>(i);
+    if (storages.root(v) != v || storages.first(v) < 0) continue;
+    if (p.places[i].kind != Place::Kind::kAbsent) continue;
+    const int first = storages.first(v), last = storages.last(v);
+    if (last < end) {
+      in_slot.push_back({.bytes = extent_bytes(within[i]), .first = first, .last = last});
+      owners_in_slot.push_back(v);
+      continue;
+    }
+    blocks.push_back({.bytes = extent_bytes(types[i]),
+                      .first = reuse && first >= end ? first : 0,
+                      .last = reuse ? last : forever});
+    owners.push_back(v);
+  }
+  p.slot_bytes = place(in_slot);
+  if (p.slot_bytes > 0) {
+    const size_t all = p.slot_bytes * static_cast<size_t>(stretch.slots);
+    blocks.push_back({.bytes = all, .first = 0, .last = end});
+  }
+  p.arena_bytes = place(blocks);
+  if (p.slot_bytes > 0) p.slots_at = blocks.back().offset;
+  for (size_t i = 0; i < owners.size(); ++i) {
+    p.places[index(owners[i])] = {Place::Kind::kArena, blocks[i].offset};
+  }
+  for (size_t i = 0; i < owners_in_slot.size(); ++i) {
+    p.places[index(owners_in_slot[i])] = {Place::Kind::kSlot, in_slot[i].offset};
+  }
+}
+
+void set_steps(Placement& p, const Graph& g, std::span<const ndt_tensor_type> types,
+               const Storages& storages, const Stretch& stretch) {
+  const auto set = [&](ValueId v) {
+    if (v == kNone || g.value(v).data.defined()) return;
+    Place& place = p.places[index(v)];
+    const ndt_tensor_type& whole = types[index(storages.root(v))];
+    if (place.kind == Place::Kind::kSlot) return;
+    const int64_t elements = stretch.images * whole.strides[0];
+    place.step = static_cast<size_t>(elements) * size_of(static_cast<DType>(whole.dtype));
+  };
+  for (size_t i = 0; i < stretch.nodes; ++i) {
+    std::ranges::for_each(g.nodes()[i].inputs, set);
+    std::ranges::for_each(g.nodes()[i].outputs, set);
+  }
+}
+
 }  // namespace
 
 bool is_view(const Node& n) {
@@ -104,7 +158,7 @@ bool is_view(const Node& n) {
 
 Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
                        std::span<const NodePlan> nodes, std::span<const ValueId> bindings,
-                       bool reuse) {
+                       bool reuse, const Stretch& stretch) {
   const Storages storages(g, types, nodes, reuse);
   Placement p;
   p.places.resize(g.value_count());
@@ -124,28 +178,14 @@ Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
     }
   }
 
-  std::vector<Block> blocks;
-  std::vector<ValueId> owner;
-  for (size_t i = 0; i < g.value_count(); ++i) {
-    const auto v = static_cast<ValueId>(i);
-    if (storages.root(v) != v || storages.first(v) < 0) continue;
-    if (p.places[i].kind != Place::Kind::kAbsent) continue;
-    const int forever = static_cast<int>(g.nodes().size());
-    blocks.push_back({.bytes = extent_bytes(types[i]),
-                      .first = reuse ? storages.first(v) : 0,
-                      .last = reuse ? storages.last(v) : forever});
-    owner.push_back(v);
-  }
-  p.arena_bytes = place(blocks);
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    p.places[index(owner[i])] = {Place::Kind::kArena, blocks[i].offset};
-  }
+  place_in_arena(p, g, types, storages, reuse, stretch);
   for (size_t i = 0; i < g.value_count(); ++i) {
     const auto v = static_cast<ValueId>(i);
     if (g.value(v).kind != ValueKind::kComputed) continue;
     p.places[i] = p.places[index(storages.root(v))];
     p.places[i].offset = storages.offset(v);
   }
+  set_steps(p, g, types, storages, stretch);
   return p;
 }
 

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/kernel.h"
 
+#include "backends/plugin/one_thread.h"
+
 namespace ndtrain::cpu {
 namespace {
 
@@ -61,7 +63,7 @@ std::string describe(const ndt_tensor_type& t) {
 
 Node::Node(const ndt_node& node, bool gaps, bool less_memory)
     : node_(node), less_memory_(less_memory) {
-  if (node.struct_size < sizeof(ndt_node)) invalid("ndt_node of ", node.struct_size, " bytes");
+  if (node.struct_size < NDT_NODE_SIZE_1_0) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {
     if (n < 0 || n > NDT_MAX_PORTS) invalid(n, " ports, the limit is ", NDT_MAX_PORTS);
@@ -174,6 +176,6 @@ const ndt_host& host() { return the_host; }
 
 void set_host(const ndt_host& host) { the_host = host; }
 
-int threads() { return std::max(1, the_host.threads); }
+int threads() { return plugin::OneThread::asked() ? 1 : std::max(1, the_host.threads); }
 
 }  // namespace ndtrain::cpu

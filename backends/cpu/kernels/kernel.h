@@ -133,7 +133,7 @@ T* as(void* p) {
 
 const ndt_host& host();
 void set_host(const ndt_host& host);
-int threads();  // what the host lends, at least 1
+int threads();  // what the host lends the kernel that is prepared, at least 1
 
 // body(begin, end) over disjoint ranges of at most `grain` covering [0, n). The body must not
 // throw.

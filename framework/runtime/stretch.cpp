@@ -10,33 +10,50 @@ namespace {
 
 constexpr int64_t kSlicesAThread = 2;  // at least, so that no thread waits long for another
 
-// Ops that compute each image, the first axis, for itself; those in `elementwise` with constants
-// that are the same for all images.
+// Convolutions, and which input is added to their result; 0: none.
+struct Weighted {
+  std::string_view op;
+  size_t residual;
+};
+constexpr Weighted kWeighted[] = {
+    {"Conv", 0}, {"ConvMaxPool", 0}, {"FusedConv", 3}, {"FusedQLinearConv", 9}};
+
+constexpr std::string_view kPlain[] = {"MaxPool",
+                                       "AveragePool",
+                                       "GlobalAveragePool",
+                                       "Relu",
+                                       "LeakyRelu",
+                                       "Clip",
+                                       "Sigmoid",
+                                       "HardSwish",
+                                       "HardSigmoid",
+                                       "Gelu",
+                                       "QuantizeLinear",
+                                       "DequantizeLinear",
+                                       "Add",
+                                       "Mul",
+                                       "Reorder"};
+
+// Whether the node computes each image, of the first axis, for itself, with the same constants.
 bool by_image(const Graph& g, const Node& n, int64_t batch) {
-  constexpr std::string_view kWeighted[] = {"Conv", "FusedConv", "ConvMaxPool", "FusedQLinearConv"};
-  constexpr std::string_view kElementwise[] = {"MaxPool",
-                                               "AveragePool",
-                                               "GlobalAveragePool",
-                                               "Relu",
-                                               "LeakyRelu",
-                                               "Clip",
-                                               "Sigmoid",
-                                               "HardSwish",
-                                               "HardSigmoid",
-                                               "Gelu",
-                                               "QuantizeLinear",
-                                               "DequantizeLinear",
-                                               "Add",
-                                               "Mul",
-                                               "Reorder"};
-  if (n.outputs.size() != 1 || g.shape(n.outputs[0]).rank() < 2) return false;
-  if (std::ranges::find(kWeighted, n.op) != std::end(kWeighted)) return true;
-  if (n.op == "Concat") return n.attrs.i("axis") == 1;
-  if (std::ranges::find(kElementwise, n.op) == std::end(kElementwise)) return false;
-  return std::ranges::none_of(n.inputs, [&](ValueId v) {
-    return v != kNone && g.value(v).data.defined() &&
-           g.shape(v).rank() == g.shape(n.outputs[0]).rank() && g.shape(v)[0] == batch;
-  });
+  if (n.outputs.size() != 1) return false;
+  const int rank = g.shape(n.outputs[0]).rank();
+  const auto of_batch = [&](ValueId v) {
+    return g.shape(v).rank() == rank && rank > 1 && g.shape(v)[0] == batch;
+  };
+  const auto weighted = std::ranges::find(kWeighted, n.op, &Weighted::op);
+  const bool plain = std::ranges::find(kPlain, n.op) != std::end(kPlain) ||
+                     (n.op == "Concat" && n.attrs.i("axis") == 1);
+  if (!of_batch(n.outputs[0]) || (weighted == std::end(kWeighted) && !plain)) return false;
+  for (size_t k = 0; k < n.inputs.size(); ++k) {
+    const ValueId v = n.inputs[k];
+    if (v == kNone) continue;
+    const bool images = plain || k == 0 || k == weighted->residual;
+    const bool constant = g.value(v).data.defined();
+    if (constant && images && of_batch(v)) return false;  // other ones for each image
+    if (!constant && !(images && of_batch(v))) return false;
+  }
+  return true;
 }
 
 struct Weight {
@@ -51,14 +68,6 @@ Weight weight_of(const Graph& g, std::span<const ndt_tensor_type> types, const N
     (constant ? w.constants : w.batch) += extent_bytes(types[index(v)]);
   }
   return w;
-}
-
-bool has_batch(const Graph& g, const Node& n, int64_t batch) {
-  const auto fits = [&](ValueId v) {
-    return v == kNone || g.value(v).data.defined() ||
-           (g.shape(v).rank() > 0 && g.shape(v)[0] == batch);
-  };
-  return std::ranges::all_of(n.inputs, fits) && std::ranges::all_of(n.outputs, fits);
 }
 
 // 0: the batch does not share out.
@@ -83,7 +92,7 @@ Stretch choose_stretch(const Graph& g, std::span<const ndt_tensor_type> types, i
   Stretch s{.images = images, .slices = batch / images};
   size_t heaviest = 0;
   for (const Node& n : g.nodes()) {
-    if (!by_image(g, n, batch) || !has_batch(g, n, batch)) break;
+    if (!by_image(g, n, batch)) break;
     const Weight w = weight_of(g, types, n);
     if (w.constants * rule.outweigh > w.batch / static_cast<size_t>(batch)) break;
     heaviest = std::max(heaviest, w.batch);

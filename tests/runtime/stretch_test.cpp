@@ -70,6 +70,18 @@ TEST(Stretch, EndsBeforeAnOpThatLooksAcrossImages) {
   EXPECT_EQ(chosen(g, 1, kAlways).nodes, 3U);
 }
 
+TEST(Stretch, EndsBeforeWhatOnlyLooksLikeABatch) {
+  Graph g;
+  const ValueId y = conv(g, input(g, {4, 3, 9, 4}), 4, 3);
+  const ValueId row = g.add_input("row", {DType::kF32, {4}});  // one for each column
+  g.mark_output(g.add1("Relu", {g.add1("Add", {g.add1("Relu", {y}), row})}));
+  EXPECT_EQ(chosen(g, 1, kAlways).nodes, 2U);
+  Graph h;
+  const ValueId weights = h.add_input("w", {DType::kF32, {4, 3, 1, 1}});
+  h.mark_output(h.add1("Relu", {h.add1("Conv", {input(h, {4, 3, 9, 9}), weights})}));
+  EXPECT_EQ(chosen(h, 1, kAlways).nodes, 0U);
+}
+
 // Every byte of every output, with one thread and with two.
 void expect_same(const Graph& g, uint64_t seed, size_t& stretches) {
   const std::vector<Tensor> inputs = random_inputs(g, seed);

@@ -115,6 +115,9 @@ int run_tune(Context& context, const Args& args) {
     }
     context.progress().end();
   }
+  if (choices.layers().empty()) {
+    throw Error("no layer of these models has a choice of algorithm on ", backend.name(), " here");
+  }
   const Device tuned(backend, options);
   const auto layers = static_cast<int64_t>(choices.layers().size());
   const Json json = {{"tuning", options.tuning_file},          {"device", tuned.description()},

@@ -19,8 +19,8 @@ std::string one_word(std::string s) {
 Tuning::Tuning(const ndt_options& options, const Owner& owner)
     : path_(options.tuning_file),
       here_(owner.plugin + ' ' + one_word(owner.chip) + ' ' + one_word(owner.library) + ' '),
-      on_choice_(NDT_REACHES(&options, on_choice_arg) ? options.on_choice : nullptr),
-      on_choice_arg_(on_choice_ ? options.on_choice_arg : nullptr) {
+      on_choice_(options.on_choice),
+      on_choice_arg_(options.on_choice_arg) {
   if (on_choice_) add_to_tuning_file(path_, {});
   for (const auto& [key, choice] : read_tuning_file(path_)) {
     if (key.starts_with(here_)) choices_.emplace(key.substr(here_.size()), choice);
@@ -35,6 +35,7 @@ Tuning::Tuning(const ndt_options& options, const Owner& owner)
 
 std::shared_ptr<Tuning> Tuning::open(const ndt_options& options, const Owner& owner) {
   if (options.deterministic || !options.tuning_file) return nullptr;
+  if (!NDT_REACHES(&options, on_choice_arg)) return nullptr;  // it asks for no device's numerics
   return std::shared_ptr<Tuning>(new Tuning(options, owner));
 }
 

@@ -132,6 +132,20 @@ TEST_F(TunedOnednn, AFileThatIsNotThereOrNotSoundIsRefusedWithWhatToDo) {
   EXPECT_EQ(run({"model", "inspect", "m.onnx"}).code, 0) << "the model was overwritten";
 }
 
+TEST_F(TunedOnednn, TheRolesThatUpStartsGetTheFile) {
+  const Outcome o = run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0",
+                         "--device", "onednn", "--tuning", "none.txt"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("ndtrain tune -m MODEL --tuning " + at("none.txt")));
+  EXPECT_EQ(run({"down", "site"}).code, 0);
+}
+
+TEST_F(TunedOnednn, ItIsSaidWhereNoLayerHasAChoice) {
+  const Outcome o = run({"tune", "-m", "m.onnx", "--device", "onednn", "--less-memory"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("no layer of these models has a choice of algorithm on onednn"));
+}
+
 TEST_F(TunedOnednn, AFileWithNothingForThisMachineIsWarnedOf) {
   plugin::add_to_tuning_file(at("t.txt"), {{"onednn Elsewhere 1 layer", {"a", "b"}}});
   const Outcome o = forward({"--device", "onednn", "--tuning", "t.txt"});

@@ -23,7 +23,6 @@ using plugin::TunedChoices;
 using plugin::Tuning;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -210,13 +209,11 @@ TEST_F(TuningTest, AFileThatCannotBeWrittenIsRefusedBeforeAnythingIsMeasured) {
               AllOf(HasSubstr("cannot write"), HasSubstr(nowhere)));
 }
 
-TEST_F(TuningTest, AHostOfAnOlderInterfaceNeverMakesADeviceMeasure) {
-  add_to_tuning_file(path_, {});
+TEST_F(TuningTest, AHostThatDoesNotAskForADevicesNumericsGetsTheRule) {
+  add_to_tuning_file(path_, kChoices);
   ndt_options o = options();
   o.struct_size = offsetof(ndt_options, on_choice);
-  o.on_choice = [](void*, const ndt_choice*) { ADD_FAILURE() << "it was read past the end"; };
-  EXPECT_EQ(choose(*Tuning::open(o, kOwner), "layer", "slow", "fast"), "slow");
-  EXPECT_THAT(read_tuning_file(path_), IsEmpty());
+  EXPECT_EQ(Tuning::open(o, kOwner), nullptr);
 }
 
 TEST_F(TuningTest, ADeterministicDeviceDoesNotEvenLookForTheFile) {

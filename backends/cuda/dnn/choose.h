@@ -1,5 +1,5 @@
-// Which engine computes a graph: the first that cuDNN suggests, or what the tuning file
-// says, for which the first few are measured.
+// Which engine computes a graph: the first that cuDNN suggests, or what the tuning file says, for
+// which the first few are measured.
 #pragma once
 
 #include <functional>

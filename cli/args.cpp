@@ -104,6 +104,8 @@ ArgsSpec::ArgsSpec(std::string_view verb)
   flag("tf32",
        "with --device cuda: products and convolutions of f32 round their factors to 11 bits, which "
        "is faster");
+  flag("tuning",
+       "which algorithms layers take, as ndtrain tune measured it (default: a fixed rule)", "FILE");
   flag("j,threads", "threads; 0 takes all cores", "N", "0");
   flag("h,help", "show this help");
   group_ = "";

@@ -19,10 +19,15 @@ Context::Context(const Args& args)
       seed_(static_cast<uint64_t>(args.integer("seed"))),
       device_name_(args.text("device")),
       device_options_{.deterministic = args.on("deterministic"),
+                      .tuning_file = args.text("tuning"),
                       .less_memory = args.on("less-memory"),
                       .tf32 = args.on("tf32")} {
   // Weights that are freed go back to the system at once.
   if (device_options_.less_memory) mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  if (device_options_.deterministic && !device_options_.tuning_file.empty()) {
+    log::warn("--deterministic follows a fixed rule: --tuning {} is not used",
+              device_options_.tuning_file);
+  }
   const int64_t threads = args.integer("threads");
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");

@@ -16,8 +16,8 @@ class Args;
 class ArgsSpec;
 using Json = nlohmann::ordered_json;
 
-// What every verb shares: the flags --json -q --seed --device --less-memory --tf32 -j, the device
-// they choose, and where results and progress go.
+// What every verb shares: the flags --json -q --seed --device --less-memory --tf32 --tuning -j, the
+// device they choose, and where results and progress go.
 class Context {
  public:
   explicit Context(const Args& args);

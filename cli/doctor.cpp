@@ -13,8 +13,10 @@ namespace ndtrain::cli {
 namespace {
 
 // Measures the backend's first device: what a person reads of it, and `json`.
-std::string examine(const std::string& name, bool is_default, Json& json) {
-  const Device device(Backend::find(name));
+std::string examine(const std::string& name, const std::string& tuning, bool is_default,
+                    Json& json) {
+  const Backend& backend = Backend::find(name);
+  const Device device(backend, {.tuning_file = backend.reads_tuning() ? tuning : ""});
   Json rates;
   std::string measured;
   for (const DType t : {DType::kF32, DType::kBF16, DType::kF16, DType::kI8}) {
@@ -24,11 +26,11 @@ std::string examine(const std::string& name, bool is_default, Json& json) {
     measured += fmt::format("{}{} {:.0f}", measured.empty() ? "" : ", ", name_of(t), rate / 1e9);
   }
   json = {{"name", name},
-          {"numerics", device.backend().abi().numerics},
-          {"path", device.backend().path()},
+          {"numerics", backend.abi().numerics},
+          {"path", backend.path()},
           {"operations_per_s", rates}};
   std::string text = fmt::format("backend {}{}  {}  ({})\n", name, is_default ? " (default)" : "",
-                                 device.backend().abi().numerics, device.backend().path());
+                                 backend.abi().numerics, backend.path());
   if (const std::string what = device.description(); !what.empty()) {
     json["device"] = what;
     text += fmt::format("  {}\n", what);
@@ -59,7 +61,8 @@ int run_doctor(Context& context, const Args&) {
   int code = kOk;
   std::string backends;
   for (const std::string& name : Backend::available()) {
-    backends += examine(name, backends.empty(), json["backends"].emplace_back());
+    backends += examine(name, context.device_options().tuning_file, backends.empty(),
+                        json["backends"].emplace_back());
   }
   if (backends.empty()) {
     backends = "no backend loads: set NDTRAIN_BACKEND_PATH to where libndt_cpu.so is\n";

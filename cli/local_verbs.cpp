@@ -23,6 +23,7 @@ VERB(model_quantize);
 VERB(model_verify);
 VERB(predict);
 VERB(train);
+VERB(tune);
 VERB(version);
 #undef VERB
 
@@ -45,6 +46,13 @@ std::span<const Verb> local_verbs() {
            "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
            "  ndtrain predict model.onnx photos --format json\n",
            declare_predict, run_predict},
+      Verb{"tune", "measure which algorithms a model's layers take here, for --tuning",
+           "-m MODEL... [--tuning FILE] [--freeze WHAT]",
+           "  ndtrain tune -m resnet50.onnx --tuning tuning.txt\n"
+           "  ndtrain tune -m resnet18.onnx -m vit.onnx --tuning tuning.txt --device cuda --tf32\n"
+           "  ndtrain tune -m resnet18.onnx --freeze none -b 64\n"
+           "  ndtrain predict resnet50.onnx photos --tuning tuning.txt\n",
+           declare_tune, run_tune},
       Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
            "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
            run_model_build},

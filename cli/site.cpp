@@ -35,7 +35,8 @@ void stop_all(std::vector<Site::Member> members) {
 Json to_json(const SiteSettings& s) {
   return {{"stores", s.stores},   {"photos", s.photos},           {"labels", s.labels},
           {"http", s.http},       {"device", s.device},           {"port", s.port},
-          {"threads", s.threads}, {"less_memory", s.less_memory}, {"tf32", s.tf32}};
+          {"threads", s.threads}, {"less_memory", s.less_memory}, {"tf32", s.tf32},
+          {"tuning", s.tuning}};
 }
 
 SiteSettings settings_from(const Json& j) {
@@ -47,7 +48,8 @@ SiteSettings settings_from(const Json& j) {
           .port = j.at("port"),
           .threads = j.at("threads"),
           .less_memory = j.value("less_memory", false),  // absent in older files
-          .tf32 = j.value("tf32", false)};
+          .tf32 = j.value("tf32", false),
+          .tuning = j.value("tuning", "")};
 }
 
 }  // namespace
@@ -112,6 +114,7 @@ void Site::launch(const std::string& name, const std::vector<std::string>& words
   if (!settings_.device.empty()) all.push_back("--device=" + settings_.device);
   if (settings_.less_memory) all.emplace_back("--less-memory");
   if (settings_.tf32) all.emplace_back("--tf32");
+  if (!settings_.tuning.empty()) all.push_back("--tuning=" + settings_.tuning);
   const std::string log = file(name + ".log");
   const ProcessId process = start_in_background(all, log);
   std::erase_if(members_, [&](const Member& m) { return m.name == name; });

@@ -23,6 +23,7 @@ struct SiteSettings {
   std::string labels, http, device;
   int64_t port = 0, threads = 0;  // 0: the system's choice
   bool less_memory = false, tf32 = false;
+  std::string tuning;  // absolute; "": by the rule
 
   bool operator==(const SiteSettings&) const = default;
 };

@@ -34,6 +34,7 @@ SiteSettings settings_of(const Args& args) {
   s.threads = args.integer("threads");
   s.less_memory = args.on("less-memory");
   s.tf32 = args.on("tf32");
+  if (args.has("tuning")) s.tuning = absolute(args.text("tuning"));
   return s;
 }
 

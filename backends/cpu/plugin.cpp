@@ -79,8 +79,8 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
   return guarded("open", [&] {
     if (index != 0) invalid("there is one cpu device, 0; asked for ", index);
     if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
-    *device = new ndt_device{options && options->struct_size >= sizeof(ndt_options) &&
-                             options->less_memory != 0};
+    *device =
+        new ndt_device{options && NDT_REACHES(options, less_memory) && options->less_memory != 0};
     return NDT_OK;
   });
 }
@@ -208,6 +208,7 @@ const ndt_backend& backend() {
       .capture_end = nullptr,
       .native_stream = nullptr,
       .describe = nullptr,
+      .device_numerics = nullptr,
   };
   return table;
 }

@@ -18,7 +18,8 @@ struct ndt_device {
   int index = 0;
   std::string description;  // for people
   std::string name;         // "Tesla T4"
-  int architecture = 0;     // 75, 80, 90
+  std::string numerics;
+  int architecture = 0;  // 75, 80, 90
   bool deterministic = false;
   bool allow_tf32 = false;
   cublasLtHandle_t blas = nullptr;                  // may be used by several threads at once

@@ -20,6 +20,12 @@ std::string libraries() {
 // "12.8" of 12080, as the driver and the runtime count.
 std::string version_text(int version) { return text_of(version / 1000, '.', version % 1000 / 10); }
 
+std::string numerics_of(const std::set<int>& architectures) {
+  std::string text = "cuda " NDT_CUDA_VERSION " ";
+  for (const int a : architectures) text += text_of("sm_", a, ' ');
+  return text + libraries();
+}
+
 std::string describe(const cudaDeviceProp& prop) {
   int driver = 0, runtime = 0;
   check(cudaDriverGetVersion(&driver), "ask for the driver's version");
@@ -51,9 +57,7 @@ std::string numerics_of_devices() {
     for (int i = count_devices(); i-- > 0;) architectures.insert(architecture_of(properties(i)));
   } catch (const Failure&) {  // then there is nothing to compute on
   }
-  std::string name = "cuda " NDT_CUDA_VERSION " ";
-  for (const int a : architectures) name += text_of("sm_", a, ' ');
-  return name + libraries();
+  return numerics_of(architectures);
 }
 
 void CloseDevice::operator()(ndt_device* device) const {
@@ -61,7 +65,7 @@ void CloseDevice::operator()(ndt_device* device) const {
   delete device;
 }
 
-OpenDevice open_device(int index, const ndt_options* options, plugin::Tuning::Owner owner) {
+OpenDevice open_device(int index, const ndt_options* options, const ndt_host& host) {
   const int count = count_devices();
   if (index < 0 || index >= count) {
     invalid("there are ", count, " CUDA devices, from 0; asked for ", index);
@@ -72,6 +76,7 @@ OpenDevice open_device(int index, const ndt_options* options, plugin::Tuning::Ow
   opened->name = static_cast<const char*>(prop.name);
   opened->architecture = architecture_of(prop);
   opened->description = describe(prop);
+  opened->numerics = numerics_of({opened->architecture});
   if (opened->architecture < NDT_CUDA_LOWEST) {
     unsupported(opened->name, " is of architecture sm_", opened->architecture,
                 ", this plugin is built for sm_", NDT_CUDA_LOWEST, " and later");
@@ -81,12 +86,11 @@ OpenDevice open_device(int index, const ndt_options* options, plugin::Tuning::Ow
   if (!options) return opened;
   opened->deterministic = options->deterministic != 0;
   opened->allow_tf32 = options->allow_tf32 != 0;
-  if (opened->allow_tf32) owner.publish({{"tf32", "allowed"}});
-  if (!opened->deterministic && options->tuning_file) {
-    owner.plugin = "cuda";
-    owner.chip = opened->name;
-    owner.library = libraries();
-    opened->tuning = std::make_shared<Tuning>(options->tuning_file, std::move(owner));
+  if (opened->allow_tf32) opened->numerics += " tf32";
+  opened->tuning = Tuning::open(*options, {"cuda", opened->name, libraries(), host.log});
+  if (opened->tuning) {
+    opened->numerics += opened->tuning->digest();
+    opened->description += "; " + opened->tuning->description();
   }
   return opened;
 }

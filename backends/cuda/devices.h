@@ -10,8 +10,8 @@ namespace ndtrain::cuda {
 
 int count_devices();  // at least one, or throws Failure with the reason
 
-// What decides the bits of a result on the devices that are here: "cuda 0.1.0+ab12cd34 sm_75 cudnn
-// 91900 cublasLt 130100".
+// What decides the bits of a result on the devices that are here, where their options change
+// nothing: "cuda 0.1.0+ab12cd34 sm_75 cudnn 91900 cublasLt 130100".
 std::string numerics_of_devices();
 
 struct CloseDevice {
@@ -19,7 +19,7 @@ struct CloseDevice {
 };
 using OpenDevice = std::unique_ptr<ndt_device, CloseDevice>;
 
-// `options` may be null. `owner` has the functions; the rest is known here.
-OpenDevice open_device(int index, const ndt_options* options, plugin::Tuning::Owner owner);
+// `options` may be null.
+OpenDevice open_device(int index, const ndt_options* options, const ndt_host& host);
 
 }  // namespace ndtrain::cuda

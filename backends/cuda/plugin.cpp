@@ -18,17 +18,6 @@ namespace {
 
 ndt_host the_host{};
 
-ndt_backend& backend();
-Numerics& numerics();
-
-void publish(const Choices& unruly) {
-  __atomic_store_n(&backend().numerics, numerics().with(unruly), __ATOMIC_RELEASE);
-}
-
-void log(const std::string& text) {
-  if (the_host.log) the_host.log(1, text.c_str());
-}
-
 // No driver, or one that is too old, is a machine without devices: last_error() says why.
 ndt_status device_count(int32_t* count) {
   *count = 0;
@@ -40,15 +29,10 @@ ndt_status device_count(int32_t* count) {
   return NDT_OK;
 }
 
-Numerics& numerics() {
-  static Numerics text(numerics_of_devices());
-  return text;
-}
-
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
-    *device = open_device(index, options, {.log = log, .publish = publish}).release();
+    *device = open_device(index, options, the_host).release();
     return NDT_OK;
   });
 }
@@ -241,13 +225,14 @@ ndt_status capture_end(ndt_stream* stream, ndt_kernel** graph) {
   });
 }
 
-ndt_backend& backend() {
-  static ndt_backend table = {
+const ndt_backend& backend() {
+  static const std::string numerics = numerics_of_devices();
+  static const ndt_backend table = {
       .struct_size = sizeof(ndt_backend),
       .abi_major = NDT_ABI_MAJOR,
       .abi_minor = NDT_ABI_MINOR,
       .name = "cuda",
-      .numerics = numerics().with({}),
+      .numerics = numerics.c_str(),
       .shares_host_memory = 0,
       .last_error = last_error,
       .device_count = device_count,
@@ -274,6 +259,7 @@ ndt_backend& backend() {
       .capture_end = capture_end,
       .native_stream = [](ndt_stream* stream) -> void* { return stream->stream; },
       .describe = [](ndt_device* device) { return device->description.c_str(); },
+      .device_numerics = [](ndt_device* device) { return device->numerics.c_str(); },
   };
   return table;
 }

@@ -13,8 +13,8 @@ set(ndt_cuda_sources
   backends/cuda/plugin.cpp
   backends/plugin/answer.cpp
   backends/plugin/node.cpp
-  backends/plugin/numerics.cpp
   backends/plugin/tuning.cpp
+  backends/plugin/tuning_file.cpp
   ${ndt_cuda_dnn_sources}
   ${ndt_cuda_kernel_sources}
 )

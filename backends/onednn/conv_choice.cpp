@@ -123,7 +123,8 @@ ConvChoice choose(const ndt_device& device, AskedConv& a) {
     const std::string rule = name(chosen);
     const std::string answer = device.tuning->choose(key_of(a), rule, [&] {
       const double d = measure(a, direct, false), w = measure(a, *winograd, true);
-      return name(chosen ? !(d < kClearly * w) : w < kClearly * d);
+      const bool faster = chosen ? !(d < kClearly * w) : w < kClearly * d;
+      return Tuning::Measured{name(faster), faster ? w : d, chosen ? w : d};
     });
     chosen = answer == name(true);
   }

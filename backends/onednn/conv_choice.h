@@ -1,4 +1,4 @@
-// Direct or Winograd: by a fixed rule, or measured once and kept in the tuning file.
+// Direct or Winograd: by a fixed rule, or as the tuning file says, for which it is measured.
 #pragma once
 
 #include <vector>

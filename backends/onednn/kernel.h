@@ -14,6 +14,7 @@
 struct ndt_device {
   std::shared_ptr<ndtrain::plugin::Tuning> tuning;  // null: a fixed rule
   bool less_memory = false;                         // no Winograd, whose weights are larger
+  std::string numerics, description;
 };
 
 // Immutable: run() may be called on several streams at once.

@@ -22,23 +22,11 @@ constexpr size_t kHugePage = size_t{1} << 21;
 
 ndt_host the_host{};
 
-ndt_backend& backend();
-Numerics& numerics();
+constexpr const char* kName = "onednn";
 
-std::shared_ptr<Tuning> open_tuning(const char* path) {
-  return std::make_shared<Tuning>(
-      path, Tuning::Owner{.plugin = "onednn",
-                          .chip = chip_name(),
-                          .library = library_name(),
-                          .log =
-                              [](const std::string& text) {
-                                if (the_host.log) the_host.log(1, text.c_str());
-                              },
-                          .publish =
-                              [](const Choices& unruly) {
-                                __atomic_store_n(&backend().numerics, numerics().with(unruly),
-                                                 __ATOMIC_RELEASE);
-                              }});
+const std::string& fixed_numerics() {
+  static const std::string text = text_of(kName, ' ', library_name(), " " NDT_ONEDNN_VERSION);
+  return text;
 }
 
 ndt_status device_count(int32_t* count) {
@@ -51,10 +39,16 @@ ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) 
     if (index != 0) invalid("there is one onednn device, 0; asked for ", index);
     if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     auto opened = std::make_unique<ndt_device>();
-    opened->less_memory =
-        options && options->struct_size >= sizeof(ndt_options) && options->less_memory;
-    if (options && !options->deterministic && options->tuning_file) {
-      opened->tuning = open_tuning(options->tuning_file);
+    const std::string chip = chip_name(), library = library_name();
+    opened->numerics = fixed_numerics();
+    opened->description = chip + ", oneDNN " + library;
+    if (options) {
+      opened->less_memory = NDT_REACHES(options, less_memory) && options->less_memory;
+      opened->tuning = Tuning::open(*options, {kName, chip, library, the_host.log});
+    }
+    if (opened->tuning) {
+      opened->numerics += opened->tuning->digest();
+      opened->description += "; " + opened->tuning->description();
     }
     *device = opened.release();
     return NDT_OK;
@@ -138,18 +132,13 @@ ndt_status run(const ndt_kernel* kernel, ndt_stream*, const void* const* inputs,
   });
 }
 
-Numerics& numerics() {
-  static Numerics text("onednn " + library_name() + " " NDT_ONEDNN_VERSION);
-  return text;
-}
-
-ndt_backend& backend() {
-  static ndt_backend table = {
+const ndt_backend& backend() {
+  static const ndt_backend table = {
       .struct_size = sizeof(ndt_backend),
       .abi_major = NDT_ABI_MAJOR,
       .abi_minor = NDT_ABI_MINOR,
-      .name = "onednn",
-      .numerics = numerics().with({}),
+      .name = kName,
+      .numerics = fixed_numerics().c_str(),
       .shares_host_memory = 1,
       .last_error = last_error,
       .device_count = device_count,
@@ -175,7 +164,8 @@ ndt_backend& backend() {
       .capture_begin = nullptr,
       .capture_end = nullptr,
       .native_stream = nullptr,
-      .describe = nullptr,
+      .describe = [](ndt_device* device) { return device->description.c_str(); },
+      .device_numerics = [](ndt_device* device) { return device->numerics.c_str(); },
   };
   return table;
 }

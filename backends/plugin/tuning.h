@@ -1,44 +1,54 @@
-// Measured choices of algorithm, kept in a small text file: a line per layer, chip and library.
-// Choices made by measurement may change bits, so what differs from the fixed rule goes into the
-// plugin's numerics.
+// The measured choices of algorithm of one device: read from a tuning file when it is opened, and
+// final from then on; or, on a device that is for tuning, measured and added to the file. A choice
+// holds only against the rule that it was measured against: another rule is another program.
 #pragma once
 
 #include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
-#include "backends/plugin/numerics.h"
+#include "backends/plugin/tuning_file.h"
+#include "framework/runtime/backend_abi.h"
 
 namespace ndtrain::plugin {
 
 class Tuning {
  public:
   struct Owner {
-    std::string plugin;         // "onednn", in the heading of the file
-    std::string chip, library;  // lines of others are kept and not used
-    std::function<void(const std::string&)> log;
-    std::function<void(const Choices& unruly)> publish;  // those asked for that are not by the rule
+    std::string plugin, chip, library;  // whose lines are used
+    void (*log)(int32_t level, const char* message);
   };
+  struct Measured {
+    std::string choice;
+    double chosen_seconds = 0, rule_seconds = 0;  // 0: it could not be measured
+  };
+  using Measure = std::function<std::optional<Measured>()>;  // none: nothing could be
 
-  // A file that is not there or not of this plugin is begun anew.
-  Tuning(std::string path, Owner owner);
+  // Null where no file is named, the device is deterministic or the host is older than 1.2. Logs a
+  // warning when no line is for the owner. Throws std::invalid_argument where the file is not there
+  // or not sound, or, for tuning, cannot be written.
+  static std::shared_ptr<Tuning> open(const ndt_options& options, const Owner& owner);
 
-  // What the file says for `key`; else what `measure` answers, which is then kept. `rule` is the
-  // answer without a file. A file that cannot be written is logged. Thread-safe: one measures.
-  std::string choose(const std::string& key, const std::string& rule,
-                     const std::function<std::string()>& measure);
+  // What to take for the layer, which by the rule takes `rule`. Measures on a device that is for
+  // tuning only. Thread-safe: one measures.
+  std::string choose(const std::string& layer, const std::string& rule, const Measure& measure);
+
+  // Of the choices against the rule as they were when the device was opened, for its numerics:
+  // " tuned-9f86d081884c7d65", or nothing where there are none.
+  std::string digest() const;
+  std::string description() const;  // for people: "8 layers tuned, 2 of them against the rule"
 
  private:
-  void read();
-  void write();
+  Tuning(const ndt_options& options, const Owner& owner);
+  void tell(const std::string& layer, const std::string& rule, const Measured& m) const;
 
-  const std::string path_;
-  const Owner owner_;
-  const std::string heading_, here_;
-  std::mutex mutex_;
-  Choices choices_;  // by "chip library layer"
-  Choices unruly_;   // of those asked for, the ones not by the rule
+  const std::string path_, here_;
+  void (*const on_choice_)(void*, const ndt_choice*);
+  void* const on_choice_arg_;
+  std::mutex mutex_;      // of a device that is for tuning
+  TunedChoices choices_;  // by layer
 };
 
 }  // namespace ndtrain::plugin

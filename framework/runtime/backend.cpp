@@ -130,9 +130,9 @@ const Backend& Backend::load(const std::string& path) {
     throw Error("backend: ", path, " speaks version ", abi->abi_major, " of the plugin interface, ",
                 NDT_ABI_MAJOR, " is needed; rebuild it");
   }
-  if (abi->struct_size < sizeof(ndt_backend)) {
+  if (abi->struct_size < NDT_BACKEND_SIZE_1_0) {
     throw Error("backend: ", path, " fills ", abi->struct_size, " bytes of the plugin interface, ",
-                sizeof(ndt_backend), " are needed; rebuild it");
+                NDT_BACKEND_SIZE_1_0, " are needed; rebuild it");
   }
   auto backend = std::unique_ptr<Backend>(new Backend(abi, path));
   return *loaded.emplace(path, std::move(backend)).first->second;
@@ -182,6 +182,10 @@ std::vector<std::string> Backend::available() {
     if (!candidates(name).empty() && refusal(name).empty()) names.emplace_back(name);
   }
   return names;
+}
+
+bool Backend::reads_tuning() const {
+  return NDT_REACHES(abi_, device_numerics) && abi_->device_numerics;
 }
 
 void Backend::check(ndt_status s, const std::string& what) const {

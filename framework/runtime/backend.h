@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -38,6 +39,8 @@ class Backend {
   const ndt_backend& abi() const { return *abi_; }
   const std::string& path() const { return path_; }
   std::string name() const { return abi_->name; }
+  // Whether its devices take choices of algorithm from a tuning file.
+  bool reads_tuning() const;
 
   // Throws Error with the plugin's own words unless `s` is NDT_OK; OutOfMemory where it was that.
   void check(ndt_status s, const std::string& what) const;
@@ -52,10 +55,20 @@ class Backend {
 void set_threads(int threads);
 ThreadPool& shared_threads();
 
+// Which algorithm a layer takes by measurement, and which by the fixed rule.
+struct TunedLayer {
+  std::string layer, chosen, rule;
+  double chosen_seconds = 0, rule_seconds = 0;  // 0: not measured now
+};
+
 struct DeviceOptions {
   int32_t index = 0;
   bool deterministic = false;
+  // Measured choices of algorithm; "": none. A deterministic device has no use for it.
   std::string tuning_file = {};
+  // The device is for tuning only: its plans measure what the file lacks, add it there, and tell
+  // every choice here, in the thread that plans.
+  std::function<void(const TunedLayer&)> on_choice = {};
   bool less_memory = false;  // no algorithm that is faster but takes more memory: other bits
   bool tf32 = false;         // products of f32 may round their factors to tf32, where there is one
   bool fallback = true;      // see Device::fallback()
@@ -64,6 +77,8 @@ struct DeviceOptions {
 // One device of a backend, opened. Thread-safe.
 class Device {
  public:
+  // Throws Error; also where the tuning file is not there or is none. One that has nothing for this
+  // device, or that its backend does not read, is warned of.
   Device(const Backend& backend, const DeviceOptions& options = {});
   ~Device();
   Device(const Device&) = delete;
@@ -74,8 +89,8 @@ class Device {
   ndt_device* handle() const { return handle_; }
   // Chip, memory, driver, for people; empty where the plugin has nothing to say.
   std::string description() const;
-  // Plugin, version, instruction set, of the fallback too, and that memory was saved: stored beside
-  // each feature.
+  // Plugin, version, instruction set, of the fallback too, that memory was saved, and a digest of
+  // what was tuned against the rule: stored beside each feature. Final when the device is opened.
   std::string numerics() const;
   // Where nodes go that this device's backend refuses: the cpu backend, or null when this is it, or
   // its memory is not the host's. Work on either is done when run() returns.
@@ -93,6 +108,7 @@ class Device {
   const Backend& backend_;
   ndt_device* handle_ = nullptr;
   bool deterministic_ = false, less_memory_ = false;
+  std::function<void(const TunedLayer&)> on_choice_;
   mutable std::mutex copying_;
   ndt_stream* copies_ = nullptr;  // null where memory is shared
   std::unique_ptr<Device> fallback_;

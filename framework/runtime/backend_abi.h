@@ -114,12 +114,26 @@ typedef struct {
   void (*log)(int32_t level, const char* message);
 } ndt_host;
 
+/* Which algorithm a layer takes by measurement, and which by the fixed rule. */
+typedef struct {
+  size_t struct_size;
+  const char* layer; /* what it computes, in the words of the tuning file */
+  const char *chosen, *rule;
+  double chosen_seconds, rule_seconds; /* 0: not measured now */
+} ndt_choice;
+
 typedef struct {
   size_t struct_size;
   int32_t deterministic; /* fixed choice of algorithm, fixed order of sums */
   int32_t allow_tf32;
-  const char* tuning_file; /* null, or where measured choices are kept and read */
-  int32_t less_memory;     /* since 1.1: no faster algorithm that takes more memory */
+  /* Null, or where measured choices are. Read by open() and never again: layers that it does not
+   * name, and all of a deterministic device, follow the fixed rule. */
+  const char* tuning_file;
+  int32_t less_memory; /* since 1.1: no faster algorithm that takes more memory */
+  /* Since 1.2. Not null: the device is for tuning only. prepare() measures what tuning_file lacks,
+   * adds it there, and tells every choice here, in its own thread. */
+  void (*on_choice)(void* arg, const ndt_choice* choice);
+  void* on_choice_arg;
 } ndt_options;
 
 /* Bytes of ndt_options in version 1.0: the least that a host fills. */
@@ -182,7 +196,15 @@ typedef struct {
   /* For people: chip, memory, driver, libraries, in one line that lives as long as the device.
    * Optional. */
   const char* (*describe)(ndt_device* device);
+
+  /* Since 1.2, optional: what decides the bits of this device's results, with what its options and
+   * its tuning file change. Final when the device is opened; lives as long as it. Without it
+   * `numerics` says so for all devices, and the host names no tuning file. */
+  const char* (*device_numerics)(ndt_device* device);
 } ndt_backend;
+
+/* Bytes of ndt_backend in version 1.0: the least that a backend fills. */
+#define NDT_BACKEND_SIZE_1_0 offsetof(ndt_backend, device_numerics)
 
 /* Exported by every backend. Returns null if it cannot serve this host. */
 typedef const ndt_backend* (*ndt_backend_main_fn)(int32_t host_major, int32_t host_minor,

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <utility>
 
+#include "framework/core/log.h"
 #include "framework/runtime/backend.h"
 
 namespace ndtrain {
@@ -8,18 +9,50 @@ namespace {
 
 constexpr const char* kFallback = "cpu";  // supports every op
 
+using OnChoice = std::function<void(const TunedLayer&)>;
+
+void tell_choice(void* arg, const ndt_choice* c) noexcept {
+  (*static_cast<const OnChoice*>(arg))({.layer = c->layer,
+                                        .chosen = c->chosen,
+                                        .rule = c->rule,
+                                        .chosen_seconds = c->chosen_seconds,
+                                        .rule_seconds = c->rule_seconds});
+}
+
+// Null where the device shall not read one.
+const char* tuning_file_for(const Backend& backend, const DeviceOptions& options) {
+  if (options.tuning_file.empty() || backend.reads_tuning()) {
+    return options.tuning_file.empty() ? nullptr : options.tuning_file.c_str();
+  }
+  if (options.on_choice) {
+    throw Error("the ", backend.name(), " backend follows a fixed rule: nothing of it is tuned");
+  }
+  if (!options.deterministic) {
+    log::warn("the {} backend follows a fixed rule: it does not use the tuning file {}",
+              backend.name(), options.tuning_file);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Device::Device(const Backend& backend, const DeviceOptions& options)
-    : backend_(backend), deterministic_(options.deterministic), less_memory_(options.less_memory) {
-  const ndt_options abi_options{
-      .struct_size = sizeof(ndt_options),
-      .deterministic = options.deterministic,
-      .allow_tf32 = options.tf32,
-      .tuning_file = options.tuning_file.empty() ? nullptr : options.tuning_file.c_str(),
-      .less_memory = options.less_memory};
+    : backend_(backend),
+      deterministic_(options.deterministic),
+      less_memory_(options.less_memory),
+      on_choice_(options.on_choice) {
+  const ndt_options abi_options{.struct_size = sizeof(ndt_options),
+                                .deterministic = options.deterministic,
+                                .allow_tf32 = options.tf32,
+                                .tuning_file = tuning_file_for(backend, options),
+                                .less_memory = options.less_memory,
+                                .on_choice = on_choice_ ? tell_choice : nullptr,
+                                .on_choice_arg = &on_choice_};
   if (options.fallback && abi().prefer && abi().shares_host_memory && backend.name() != kFallback) {
-    fallback_ = std::make_unique<Device>(Backend::find(kFallback), options);
+    DeviceOptions plain = options;
+    plain.tuning_file.clear();
+    plain.on_choice = {};
+    fallback_ = std::make_unique<Device>(Backend::find(kFallback), plain);
   }
   backend.check(abi().open(options.index, &abi_options, &handle_), "open a device");
   if (shares_host_memory()) return;
@@ -60,7 +93,8 @@ void Device::download(void* to, const void* from, size_t bytes) const {
 std::string Device::description() const { return abi().describe ? abi().describe(handle_) : ""; }
 
 std::string Device::numerics() const {
-  const std::string own = std::string(abi().numerics) + (less_memory_ ? " less-memory" : "");
+  std::string own = backend_.reads_tuning() ? abi().device_numerics(handle_) : abi().numerics;
+  if (less_memory_) own += " less-memory";
   return fallback_ ? own + " + " + fallback_->numerics() : own;
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/cuda/emulated.h"
 #include "tests/graph/random_graph.h"
+#include "tests/support/changed_tuning.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
@@ -54,13 +55,16 @@ class CudaBlas : public testing::OnFakes {
 
   // Products that were run while one was prepared.
   size_t measured(const std::string& tuning_file) {
-    const Device device(cuda(), {.tuning_file = tuning_file});
+    const Device device(cuda(), {.tuning_file = tuning_file, .on_choice = [](const auto&) {}});
     fake::forget_calls();
     const MatMul matmul(device, 4, kTerms, kColumns, weights_, 0);
     EXPECT_EQ(matmul.status(), NDT_OK) << abi().last_error();
     return fake::count("cublasLtMatmul");
   }
 
+  void choose(const std::string& choice) const {
+    support::change_tuning(file_, [&](const auto&, auto& c) { c.choice = choice; });
+  }
   std::string text() const {
     std::ostringstream s;
     s << std::ifstream(file_).rdbuf();
@@ -104,13 +108,13 @@ TEST_F(CudaBlas, ARunAllocatesNothingAndReadsNothingOfTheHosts) {
   EXPECT_EQ(names.at(1), "cudaMemcpyAsync D2H") << "the test's own";
 }
 
-TEST_F(CudaBlas, ADeterministicDeviceMeasuresNothing) { EXPECT_EQ(measured(""), 0U); }
+TEST_F(CudaBlas, WithoutAFileNothingIsMeasured) { EXPECT_EQ(measured(""), 0U); }
 
 TEST_F(CudaBlas, ALayerIsMeasuredOnceWhateverItsBatch) {
   EXPECT_GT(measured(file_), 0U);
   const std::string before = text();
-  EXPECT_EQ(std::count(before.begin(), before.end(), '\n'), 2) << before;
-  EXPECT_THAT(before, HasSubstr("ndtrain cuda choices 1\nFake_T4 cudnn_"));
+  EXPECT_EQ(std::count(before.begin(), before.end(), '\n'), 3) << before;
+  EXPECT_THAT(before, HasSubstr("\ncuda Fake_T4 cudnn_"));
   EXPECT_EQ(measured(file_), 0U);
   product(30, file_);
   EXPECT_EQ(text(), before);
@@ -120,26 +124,28 @@ TEST_F(CudaBlas, AnotherDeviceMeasuresForItself) {
   measured(file_);
   fake::set_devices({{.name = "Fake A100", .major = 8, .minor = 0}});
   EXPECT_GT(measured(file_), 0U);
-  EXPECT_THAT(text(), HasSubstr("\nFake_A100 "));
+  EXPECT_THAT(text(), HasSubstr("\ncuda Fake_A100 "));
 }
 
 TEST_F(CudaBlas, TheFileIsObeyedAndNamedInTheNumericsWhereItDepartsFromTheRule) {
-  const std::vector<float> rule = product(4, file_);
-  std::string changed = text();
-  const size_t choice = changed.rfind(' ') + 1;
-  ASSERT_EQ(changed[choice], '2') << changed;  // of the fake's three, the one for many rows
-  changed[choice] = '0';
-  std::ofstream(file_) << changed;
+  const std::vector<float> rule = product(4, "");
+  EXPECT_GT(measured(file_), 0U);
+  EXPECT_EQ(product(4, file_), rule);
+  EXPECT_EQ(Device(cuda(), {.tuning_file = file_}).numerics(), Device(cuda()).numerics());
+  support::change_tuning(file_, [&](const auto&, auto& c) {
+    ASSERT_EQ(c.choice[0], '2') << c.choice;  // of the fake's three, the one for many rows
+    c.choice[0] = '0';
+  });
   EXPECT_NE(product(4, file_), rule);
-  EXPECT_THAT(abi().numerics, HasSubstr(" tuned-"));
+  EXPECT_THAT(Device(cuda(), {.tuning_file = file_}).numerics(),
+              ::testing::StartsWith(Device(cuda()).numerics() + " tuned-"));
   EXPECT_EQ(product(4, ""), rule);
 }
 
 TEST_F(CudaBlas, AChoiceThatTheLibraryNoLongerHasIsTheRule) {
-  const std::vector<float> rule = product(4, file_);
-  std::string changed = text();
-  changed.replace(changed.rfind(' ') + 1, std::string::npos, "99.1.1.1.1.1.1\n");
-  std::ofstream(file_) << changed;
+  const std::vector<float> rule = product(4, "");
+  EXPECT_GT(measured(file_), 0U);
+  choose("99.1.1.1.1.1.1");
   EXPECT_EQ(product(4, file_), rule);
 }
 

@@ -9,6 +9,7 @@
 #include "tests/cuda/cases.h"
 #include "tests/cuda/fake_cudart.h"
 #include "tests/cuda/fake_cudnn.h"
+#include "tests/support/changed_tuning.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
@@ -195,7 +196,10 @@ class TunedDnn : public Dnn {
  protected:
   void SetUp() override {
     Dnn::SetUp();
-    cuda_plugin()->set_tuning_file(path_);
+    cuda_plugin()->set_tuning_file(path_, true);
+  }
+  void choose(const std::string& choice) const {
+    support::change_tuning(path_, [&](const auto&, auto& c) { c.choice = choice; });
   }
   std::string choices() const {
     std::ostringstream text;
@@ -214,14 +218,15 @@ class TunedDnn : public Dnn {
 
 TEST_F(TunedDnn, TheFastestOfTheFirstIsChosenAndKept) {
   EXPECT_EQ(run_last(), "plain");
-  EXPECT_THAT(choices(),
-              HasSubstr("conv f16 5>4 6x7>2x3 3x3 g1 s2,2 d1,1 p0,0 q0,0 channels-last 4"));
+  EXPECT_THAT(
+      choices(),
+      HasSubstr("conv f16 5>4 6x7>2x3 3x3 g1 s2,2 d1,1 p0,0 q0,0 channels-last choice=4 rule="));
 }
 
 TEST_F(TunedDnn, KnobsAreKeptToo) {
   leave_out("plain");
   EXPECT_EQ(run_last(), "tensor cores:13=3");
-  EXPECT_THAT(choices(), HasSubstr(" 3:13=3\n"));
+  EXPECT_THAT(choices(), HasSubstr(" choice=3:13=3 rule=2\n"));
   fake::reset_dnn();
   EXPECT_EQ(run_last(), "tensor cores:13=3") << "from the file";
 }
@@ -236,18 +241,19 @@ TEST_F(TunedDnn, AChoiceIsForEveryBatch) {
 
 TEST_F(TunedDnn, AChoiceThatDoesNotWorkAnyMoreIsPassedOver) {
   run_last();
-  std::string text = choices();
-  text.replace(text.find("channels-last 4") + 14, 1, "2");  // the broken one
-  std::ofstream(path_) << text;
+  choose("2");  // the broken one
+  cuda_plugin()->set_tuning_file(path_);
   EXPECT_EQ(run_last(), "tensor cores:13=0");
-  std::ofstream(path_) << text.replace(text.find("channels-last 2") + 14, 1, "nonsense");
+  choose("nonsense");
   EXPECT_EQ(run_last(), "tensor cores:13=0");
 }
 
-TEST_F(TunedDnn, WithoutMemoryToMeasureInTheFirstSuggestionIsUsed) {
+TEST_F(TunedDnn, WithoutMemoryToMeasureInTheFirstSuggestionIsUsedAndNothingKept) {
   const NodeRun run = batch_of(kPlainConv, 0, 1, DType::kF16);
   fake::fail("cudaMalloc", 1, cudaErrorMemoryAllocation);
   cuda_plugin()->hold(run, plain_ports(run));
+  EXPECT_THAT(choices(), testing::Not(HasSubstr("choice=")));
+  cuda_plugin()->set_tuning_file(path_);
   EXPECT_EQ(run_last(), "tensor cores:13=0");
 }
 

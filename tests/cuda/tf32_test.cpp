@@ -81,14 +81,20 @@ TEST_F(CudaTf32, ItIsInTheNumericsAndInTheKeysOfTheTuningFile) {
     s << std::ifstream(file).rdbuf();
     return s.str();
   };
-  run(product(), {.tuning_file = file});
-  run(convolution(), {.tuning_file = file});
+  const auto measure = [&](const Graph& g, bool tf32) {
+    const Device device(cuda(),
+                        {.tuning_file = file, .on_choice = [](const auto&) {}, .tf32 = tf32});
+    const Plan plan(g, device);
+  };
+  measure(product(), false);
+  measure(convolution(), false);
   EXPECT_THAT(keys(), Not(HasSubstr("tf32")));
-  run(product(), {.tuning_file = file, .tf32 = true});
-  run(convolution(), {.tuning_file = file, .tf32 = true});
+  measure(product(), true);
+  measure(convolution(), true);
   EXPECT_THAT(keys(), HasSubstr(" product f32 tf32 "));
   EXPECT_THAT(keys(), ::testing::ContainsRegex("conv.* tf32"));
-  EXPECT_THAT(abi().numerics, HasSubstr(" tuned-"));
+  EXPECT_THAT(Device(cuda(), {.tf32 = true}).numerics(), HasSubstr(" tf32"));
+  EXPECT_THAT(Device(cuda()).numerics(), Not(HasSubstr("tf32")));
 }
 
 }  // namespace

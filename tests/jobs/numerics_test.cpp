@@ -1,7 +1,11 @@
 // Cached features that another numerics made: used, refused, or not looked at.
 #include <gmock/gmock.h>
 
+#include "framework/graph/inference.h"
+#include "framework/runtime/plan.h"
+#include "ndp/jobs/model_file.h"
 #include "tests/jobs/finetune_fixture.h"
+#include "tests/support/changed_tuning.h"
 
 namespace ndtrain {
 namespace {
@@ -125,6 +129,37 @@ TEST_F(NumericsTest, OnlyThePhotosOfTheOtherNumericsAreJudged) {
   EXPECT_EQ(r.foreign_refused, kPhotos);
   EXPECT_EQ(r.extracted, kPhotos + 1);
   EXPECT_EQ(train_here("again", DType::kF16).cached, kPhotos + 1);
+}
+
+TEST_F(NumericsTest, FeaturesOfATunedDeviceAreStoredUnderItsOwn) {
+  const std::vector<std::string> there = Backend::available();
+  if (std::ranges::find(there, "onednn") == there.end()) GTEST_SKIP() << "no onednn plugin";
+  const Backend& onednn = Backend::find("onednn");
+  const std::string file = at("tuning.txt");
+  int layers = 0;
+  {
+    const Device measuring(
+        onednn, {.tuning_file = file, .on_choice = [&](const TunedLayer&) { ++layers; }});
+    const Model resnet = build_model("resnet18", {.classes = 2, .img_size = kSide});
+    const Plan plan(inference_graph(resnet, 1), measuring);
+  }
+  if (layers == 0) GTEST_SKIP() << "nothing to choose on this processor";
+  support::change_tuning(file, [](const std::string&, plugin::TunedChoice& c) {
+    c.choice = c.rule == "direct" ? "winograd" : "direct";
+  });
+  const Device tuned(onednn, {.tuning_file = file}), by_rule(onednn);
+  NoProgress quiet;
+  finetune(config("tuned"), tuned, real_fs(), system_clock(), quiet);
+  const auto cache = SegmentStore::open(real_fs(), system_clock(), at("cache/features")).or_throw();
+  const std::string root = at("photos/train");
+  for (const Photo& p :
+       all_photos(real_fs(), *open_catalogue(real_fs(), at("cache"), root), root, quiet).photos) {
+    std::vector<std::byte> row;
+    const uint64_t tag =
+        cache->get(cache->groups().at(0).group, p.digest, row).or_throw().meta.numerics;
+    EXPECT_EQ(tag, numerics_tag(feature_numerics(tuned)));
+    EXPECT_NE(tag, numerics_tag(feature_numerics(by_rule)));
+  }
 }
 
 }  // namespace

@@ -73,6 +73,10 @@ TEST(Backend, AnotherVersionOfTheInterfaceIsRefused) {
   EXPECT_THAT(error_of([] { Backend::load(fake("silent")); }), HasSubstr("cannot serve"));
 }
 
+TEST(Backend, APluginOfTheFirstVersionOfTheInterfaceIsNotReadPastItsEnd) {
+  EXPECT_FALSE(Backend::load(fake("older")).reads_tuning());
+}
+
 TEST(Backend, ALibraryThatIsNoPluginIsRefused) {
   EXPECT_THAT(error_of([] { Backend::load(fake("plain")); }), HasSubstr("ndt_backend_main"));
   const support::TemporaryDirectory directory;

@@ -1,4 +1,4 @@
-// The tuning file of the onednn plugin: made by measurement, obeyed ever after, named in the
+// The tuning file of the onednn plugin: measured where that is asked for, obeyed, named in the
 // numerics where it departs from the fixed rule.
 #include <gtest/gtest.h>
 
@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/runtime/onednn_cases.h"
+#include "tests/support/changed_tuning.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
@@ -17,7 +18,7 @@ class OnednnTuning : public testing::Test {
     ASSERT_NE(onednn(), nullptr);
     if (channel_block() == 8) GTEST_SKIP() << "without AVX-512 there is nothing to choose";
     onednn()->set_threads(1);
-    onednn()->set_tuning_file(path_);
+    measure();
   }
   void TearDown() override {
     if (onednn()) onednn()->set_tuning_file("");
@@ -40,15 +41,12 @@ class OnednnTuning : public testing::Test {
     s << std::ifstream(path_).rdbuf();
     return s.str();
   }
-  void write(const std::string& text) const { std::ofstream(path_) << text; }
-  static std::string replaced(std::string s, const std::string& from, const std::string& to) {
-    for (size_t at; (at = s.find(from)) != s.npos;) s.replace(at, from.size(), to);
-    return s;
-  }
+  void measure() const { onednn()->set_tuning_file(path_, true); }
+  void read() const { onednn()->set_tuning_file(path_); }
   // The file with this choice for all layers.
-  std::string with(const std::string& choice) const {
-    return replaced(replaced(replaced(text(), " direct", " ?"), " winograd", " ?"), " ?",
-                    " " + choice);
+  void choose(const std::string& choice) const {
+    support::change_tuning(path_,
+                           [&](const std::string&, plugin::TunedChoice& c) { c.choice = choice; });
   }
 
   const support::TemporaryDirectory directory_;
@@ -58,41 +56,53 @@ class OnednnTuning : public testing::Test {
 TEST_F(OnednnTuning, KeepsALinePerLayerWhateverItsBatch) {
   run(64, 4);
   const std::string one = text();
-  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 2) << one;
+  EXPECT_EQ(std::count(one.begin(), one.end(), '\n'), 3) << one;
   run(64, 1);
   EXPECT_EQ(text(), one);
   run(48, 4);
   const std::string two = text();
-  EXPECT_EQ(std::count(two.begin(), two.end(), '\n'), 3) << two;
+  EXPECT_EQ(std::count(two.begin(), two.end(), '\n'), 4) << two;
 }
 
 TEST_F(OnednnTuning, IsObeyedAndNamedInTheNumericsWhereItDepartsFromTheRule) {
   run();
-  write(with("winograd"));
+  choose("winograd");
+  read();
   const Bytes winograd = run();
-  onednn()->set_tuning_file("");
-  EXPECT_TRUE(run() == winograd) << "the rule for this layer is Winograd";
-  onednn()->set_tuning_file(path_);
-  const std::string before = onednn()->abi().numerics;
-  write(with("direct"));
+  const std::string by_rule = onednn()->abi().numerics;
+  EXPECT_EQ(onednn()->numerics(), by_rule) << "the rule for this layer is Winograd";
+  choose("direct");
   EXPECT_FALSE(run() == winograd);
-  EXPECT_NE(before, onednn()->abi().numerics);
-  EXPECT_NE(std::string(onednn()->abi().numerics).find("tuned-"), std::string::npos);
+  EXPECT_EQ(onednn()->numerics().find(by_rule + " tuned-"), 0U) << onednn()->numerics();
   onednn()->set_tuning_file("");
   EXPECT_TRUE(run() == winograd) << "a deterministic device reads no tuning file";
+  EXPECT_EQ(onednn()->numerics(), by_rule);
 }
 
-TEST_F(OnednnTuning, IsBegunAnewWhenItIsNotOurs) {
-  write("something else\nconv3x3 direct\n");
+TEST_F(OnednnTuning, IsFinalWhenADeviceIsOpened) {
   run();
-  EXPECT_EQ(text().substr(0, 14), "ndtrain onednn");
-  EXPECT_EQ(text().find("something"), std::string::npos);
+  choose("direct");
+  read();
+  const std::string numerics = onednn()->numerics();
+  const Bytes direct = run();
+  onednn()->keep_open(true);
+  (void)onednn()->numerics();  // opens it
+  choose("winograd");
+  EXPECT_TRUE(run() == direct);
+  run(48);
+  EXPECT_EQ(onednn()->numerics(), numerics);
+  onednn()->keep_open(false);
+  EXPECT_FALSE(run() == direct);
 }
 
-TEST_F(OnednnTuning, DoesNotStopTheWorkWhenItCannotBeWritten) {
-  const Bytes want = run();
-  onednn()->set_tuning_file(directory_.at("no/such/folder/tuning.txt"));
-  EXPECT_EQ(run().size(), want.size());
+TEST_F(OnednnTuning, MeasuresNothingUnlessThatIsAskedFor) {
+  run(64);
+  read();
+  const std::string before = text();
+  const Bytes tuned = run(48);
+  EXPECT_EQ(text(), before);
+  onednn()->set_tuning_file("");
+  EXPECT_TRUE(run(48) == tuned) << "by the rule";
 }
 
 }  // namespace

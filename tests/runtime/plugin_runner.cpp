@@ -12,10 +12,16 @@
 namespace ndtrain {
 
 struct OpenDevice {
-  OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool tf32) : abi(a) {
+  OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool measures, bool tf32)
+      : abi(a) {
     const bool tuned = !tuning_file.empty();
-    const ndt_options options{sizeof(ndt_options), !tuned, tf32,
-                              tuned ? tuning_file.c_str() : nullptr};
+    const ndt_options options{.struct_size = sizeof(ndt_options),
+                              .deterministic = !tuned,
+                              .allow_tf32 = tf32,
+                              .tuning_file = tuned ? tuning_file.c_str() : nullptr,
+                              .less_memory = 0,
+                              .on_choice = measures ? +[](void*, const ndt_choice*) {} : nullptr,
+                              .on_choice_arg = nullptr};
     EXPECT_EQ(abi.open(0, &options, &device), NDT_OK);
     EXPECT_EQ(abi.stream_create(device, &stream), NDT_OK);
   }
@@ -288,10 +294,12 @@ Ports plain_ports(const NodeRun& node) {
 
 std::shared_ptr<OpenDevice> Plugin::device() const {
   if (kept_) return kept_;
-  auto opened = std::make_shared<OpenDevice>(*abi_, tuning_file_, tf32_);
+  auto opened = std::make_shared<OpenDevice>(*abi_, tuning_file_, measures_, tf32_);
   if (kept_open_) kept_ = opened;
   return opened;
 }
+
+std::string Plugin::numerics() const { return abi_->device_numerics(device()->device); }
 
 std::string Plugin::refusal(const NodeRun& node, const Ports& ports) const {
   const AbiNode abi_node(node, ports);

@@ -49,8 +49,13 @@ class Plugin {
     kept_open_ = keep;
     kept_.reset();
   }
-  // Devices are deterministic until a tuning file is named, and again after an empty name.
-  void set_tuning_file(const std::string& path) { tuning_file_ = path; }
+  // Devices are deterministic until a tuning file is named, and again after an empty name; or they
+  // are for tuning, and measure.
+  void set_tuning_file(const std::string& path, bool measures = false) {
+    tuning_file_ = path;
+    measures_ = measures;
+  }
+  std::string numerics() const;  // of a device as they are opened now
   void set_tf32(bool allowed) { tf32_ = allowed; }
 
   // The outputs, row-major. Adds a test failure and returns none when anything is refused or guards
@@ -70,7 +75,7 @@ class Plugin {
   std::shared_ptr<OpenDevice> device() const;
 
   std::string path_, tuning_file_;
-  bool tf32_ = false, kept_open_ = false;
+  bool measures_ = false, tf32_ = false, kept_open_ = false;
   mutable std::shared_ptr<OpenDevice> kept_;
   ndt_backend_main_fn main_ = nullptr;
   const ndt_backend* abi_ = nullptr;

@@ -182,9 +182,9 @@ struct Times {
   Times(const Times&) = delete;
   Times& operator=(const Times&) = delete;
 
-  // Milliseconds, the shortest of a few runs.
+  // Seconds, the shortest of a few runs.
   template <typename F>
-  float of(const F& run) const {
+  double of(const F& run) const {
     float best = 0;
     for (int i = 0; i <= kRepeats; ++i) {
       check(cudaEventRecord(begin, stream), "record an event");
@@ -195,12 +195,13 @@ struct Times {
       check(cudaEventElapsedTime(&took, begin, end), "measure a product");
       if (i == 1 || took < best) best = took;  // the first one warms up
     }
-    return best;
+    return best / 1e3;
   }
 };
 
-std::string fastest(const ndt_device& device, const BlasProduct& p, Description& d, int64_t rows,
-                    int64_t stack, const std::vector<cublasLtMatmulHeuristicResult_t>& list) {
+Tuning::Measured fastest(const ndt_device& device, const BlasProduct& p, Description& d,
+                         int64_t rows, int64_t stack,
+                         const std::vector<cublasLtMatmulHeuristicResult_t>& list) {
   const ProductShape& s = p.shape;
   const size_t size = static_cast<size_t>(plugin::size_of(p.dtype));
   const auto zeros = [&](int64_t count) {
@@ -221,9 +222,9 @@ std::string fastest(const ndt_device& device, const BlasProduct& p, Description&
   const float one = 1, zero = 0;
   const bool wide = p.dtype == NDT_F64;
   size_t best = 0;
-  float least = 0;
+  double least = 0, first = 0;
   for (size_t i = 0; i < list.size(); ++i) {
-    const float took = times.of([&](cudaStream_t stream) {
+    const double took = times.of([&](cudaStream_t stream) {
       check(cublasLtMatmul(device.blas, &d.operation,
                            wide ? static_cast<const void*>(&one_wide) : &one, b->data(), &d.b,
                            a->data(), &d.a, wide ? static_cast<const void*>(&zero_wide) : &zero,
@@ -231,12 +232,13 @@ std::string fastest(const ndt_device& device, const BlasProduct& p, Description&
                            kMostWorkspace, stream),
             "measure a product");
     });
+    if (i == 0) first = took;
     if (i == 0 || took < (best == 0 ? kClearly : 1.0) * least) {
       best = i;
       least = took;
     }
   }
-  return text_of_algorithm(list[best].algo);
+  return {text_of_algorithm(list[best].algo), least, first};
 }
 
 // The algorithm to take, and after it those to take where it does not fit.

@@ -51,8 +51,8 @@ cudaStream_t stream_of(cudnnHandle_t handle) {
   return stream;
 }
 
-// Milliseconds, the shortest of a few runs.
-float measure(const ndt_device& device, cudnnHandle_t handle, const Plan& plan, const Tensors& t) {
+// Seconds, the shortest of a few runs.
+double measure(const ndt_device& device, cudnnHandle_t handle, const Plan& plan, const Tensors& t) {
   const Memory workspace(device, std::max<size_t>(plan.workspace_bytes(), 1));
   const cudaStream_t stream = stream_of(handle);
   const Event begin, end;
@@ -66,7 +66,7 @@ float measure(const ndt_device& device, cudnnHandle_t handle, const Plan& plan, 
     check(cudaEventElapsedTime(&took, begin.get(), end.get()), "measure an engine");
     if (i == 1 || took < best) best = took;  // the first one warms up
   }
-  return best;
+  return best / 1e3;
 }
 
 // Failures of one engine say nothing about the next, unless the device is lost.
@@ -82,11 +82,12 @@ bool tried(const F& attempt, std::string& why) {
   }
 }
 
-// The first one's text where nothing can be measured.
-std::string fastest(const ndt_device& device, cudnnHandle_t handle, const Layer& layer,
-                    int64_t images, const std::vector<EngineConfig>& list) {
-  std::string choice = list.front().text(), why;
-  float best = 0;
+// None where nothing can be measured.
+std::optional<Tuning::Measured> fastest(const ndt_device& device, cudnnHandle_t handle,
+                                        const Layer& layer, int64_t images,
+                                        const std::vector<EngineConfig>& list) {
+  std::optional<Tuning::Measured> best;
+  std::string why;
   (void)tried(
       [&] {
         const Tensors tensors(device, layer.graph(images), stream_of(handle));
@@ -97,16 +98,15 @@ std::string fastest(const ndt_device& device, cudnnHandle_t handle, const Layer&
                 Graph graph = layer.graph(images);
                 graph.finalize(handle);
                 const Plan plan(handle, std::move(graph), list[i]);
-                const float took = measure(device, handle, plan, tensors);
-                if (best > 0 && took >= kClearly * best) return;
-                best = took;
-                choice = list[i].text();
+                const double took = measure(device, handle, plan, tensors);
+                if (best && took >= kClearly * best->chosen_seconds) return;
+                best = {list[i].text(), took, i == 0 ? took : best ? best->rule_seconds : 0};
               },
               why);
         }
       },
       why);
-  return choice;
+  return best;
 }
 
 std::vector<EngineConfig> ranked(const ndt_device& device, cudnnHandle_t handle,

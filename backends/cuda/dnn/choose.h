@@ -1,5 +1,5 @@
-// Which engine computes a graph: the first that cuDNN suggests, or the fastest of the first few,
-// measured once and kept in the tuning file.
+// Which engine computes a graph: the first that cuDNN suggests, or what the tuning file says, for
+// which the first few are measured.
 #pragma once
 
 #include <functional>

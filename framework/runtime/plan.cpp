@@ -37,7 +37,9 @@ class Preparation {
         bound_(bound),
         kernels_(g.nodes().size()),
         plans_(g.nodes().size()),
-        whole_(g.nodes().size(), kNone) {}
+        whole_(g.nodes().size(), kNone) {
+    for (size_t i = 0; i < plans_.size(); ++i) plans_[i].is_view = is_view_here(g.nodes()[i]);
+  }
 
   // Concats that need no copy: see join.h. Asks for the kernels of their parts.
   void join() {
@@ -46,6 +48,7 @@ class Preparation {
       const Node& n = g_.nodes()[i];
       const std::vector<size_t> producers = joins.part_producers(n);
       if (producers.empty() || !part_offset(types_, n, producers.size() - 1)) continue;
+      if (std::ranges::any_of(producers, [&](size_t p) { return plans_[p].is_view; })) continue;
       for (size_t p : producers) whole_[p] = n.outputs[0];
       plans_[i].is_join = std::ranges::all_of(producers, [&](size_t p) { return ask(p).empty(); });
       for (size_t p : producers) {
@@ -61,7 +64,6 @@ class Preparation {
     int refused = 0;
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
-      plans_[i].is_view = is_view(n);
       if (plans_[i].is_view) {
         reads(n.inputs[0]);
         continue;
@@ -86,6 +88,10 @@ class Preparation {
  private:
   bool is_constant(ValueId v) const {
     return v != kNone && g_.value(v).data.defined() && !bound_.contains(v);
+  }
+  bool is_view_here(const Node& n) const {
+    return is_view(n) || (n.op == "Reorder" &&
+                          lie_alike(types_[index(n.inputs[0])], types_[index(n.outputs[0])]));
   }
   void reads(ValueId v) {
     if (is_constant(v)) unpacked_.insert(v);

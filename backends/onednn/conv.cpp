@@ -1,5 +1,5 @@
-// Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain. Weights
-// that change from run to run are those of training.
+// Conv, FusedConv and ConvElementwise, f32 and bf16: blocked in and out; few input channels are
+// read plain. Weights that change from run to run are those of training.
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
 

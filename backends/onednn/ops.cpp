@@ -14,6 +14,7 @@ const Op* find_op(std::string_view name) {
       {"Clip", {prepare_elementwise, prefer_elementwise}},
       {"Concat", {prepare_concat, prefer_concat}},
       {"Conv", {prepare_conv, prefer_conv}},
+      {"ConvElementwise", {prepare_conv, prefer_conv}},
       {"ConvGradInput", {prepare_conv_grad_input, prefer_conv_grad_input}},
       {"ConvGradWeight", {prepare_conv_grad_weight, prefer_conv_grad_weight}},
       {"ConvMaxPool", {prepare_conv_pool, prefer_conv_pool}},

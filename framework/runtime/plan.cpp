@@ -7,6 +7,7 @@
 #include "framework/core/hash.h"
 #include "framework/graph/arithmetic.h"
 #include "framework/graph/fuse_attention.h"
+#include "framework/graph/fuse_conv_elementwise.h"
 #include "framework/graph/fuse_elementwise.h"
 #include "framework/graph/fuse_matmul.h"
 #include "framework/graph/fuse_max_pool.h"
@@ -277,6 +278,7 @@ LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId
   rewriting.apply(fuse_attention, kernel);
   rewriting.apply(fuse_matmul, layout);
   rewriting.apply(fuse_max_pool, layout);
+  rewriting.apply(fuse_conv_elementwise, layout);
   rewriting.apply(fuse_elementwise, layout);
   return rewriting.lay_out(device);
 }

@@ -19,6 +19,7 @@ Activation function_of(std::string_view steps) {
       {"HardSwish x0", {Kind::eltwise_hardswish}},
       {"Sigmoid x0", {Kind::eltwise_logistic}},
       {"Sigmoid x0; Mul x0 y0", {Kind::eltwise_swish, 1}},
+      {"Sigmoid x0; Mul y0 x0", {Kind::eltwise_swish, 1}},
       {"Tanh x0", {Kind::eltwise_tanh}},
   };
   const auto found = known.find(steps);

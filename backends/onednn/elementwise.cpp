@@ -1,5 +1,6 @@
 // Functions of one element; Add, Mul and ReluGrad of equal shapes; Mul of maps by one factor for
-// each: there to keep the layout that convolutions give. Plain f32 is left to the cpu plugin.
+// each: there to keep the layout that convolutions give. Plain f32 is left to the cpu plugin, but
+// for functions that are several ops there.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -24,6 +25,7 @@ Activation clip_of(const Node& node) {
 Activation function_of(const Node& node) {
   const auto attr = [&](const char* name) { return static_cast<float>(node.f(name)); };
   if (node.op() == "Clip") return clip_of(node);
+  if (node.has_attr("steps")) return activation_of(node).value();
   if (node.op() == "LeakyRelu") return {Kind::eltwise_relu, attr("alpha")};
   if (node.op() == "Elu") return {Kind::eltwise_elu, attr("alpha")};
   if (node.op() == "Gelu") return gelu_of(node);
@@ -76,7 +78,8 @@ Sliced::Plan plan_of(const Node& node) {
   const int maps = maps_of(node), other = 1 - maps;
   const ndt_tensor_type &x = node.in(maps), &y = node.out();
   const Layout layout = layout_of(x, "its images");
-  if (layout == Layout::kPlain && x.dtype == NDT_F32) unsupported("it is plain f32");
+  const bool one_op = !node.has_attr("steps");
+  if (one_op && layout == Layout::kPlain && x.dtype == NDT_F32) unsupported("it is plain f32");
   if (!lies(y, layout) || (binary(node) && !lies(node.in(other), layout))) {
     unsupported("its inputs and output do not lie alike");
   }

@@ -21,6 +21,7 @@ const Op* find_op(std::string_view name) {
       {"DequantizeLinear", {prepare_quantize, prefer_quantize}},
       {"Elu", {prepare_elementwise, prefer_elementwise}},
       {"FusedConv", {prepare_conv, prefer_conv}},
+      {"FusedElementwise", {prepare_elementwise, prefer_elementwise}},
       {"FusedMatMul", {prepare_matmul, prefer_matmul}},
       {"FusedQLinearConv", {prepare_conv_int8, prefer_conv_int8}},
       {"Gelu", {prepare_elementwise, prefer_elementwise}},

@@ -54,6 +54,7 @@ std::vector<Batched> onednn_cases() {
   const Attrs swish{{"steps", "Sigmoid x0; Mul x0 y0"}}, hard{{"steps", "HardSwish x0"}};
   Attrs padded = swish, depthwise = hard, gelu = padded;
   padded.set("pads", p1);
+  padded.set("strides", s2);
   depthwise.set("group", 40);
   gelu.set("steps", "Gelu x0 approximate=none");
   cases.push_back({"SwishPoints",
@@ -61,8 +62,9 @@ std::vector<Batched> onednn_cases() {
                    {{1, 32, 9, 9}, {128, 32, 1, 1}, {128}, {1, 128, 9, 9}},
                    swish,
                    {3}});
-  cases.push_back({"SwishFilter", "ConvElementwise", {{1, 64, 14, 14}, {64, 64, 3, 3}}, padded});
-  cases.push_back({"SwishDeep", "ConvElementwise", {{1, 512, 7, 7}, {512, 512, 3, 3}}, padded});
+  cases.push_back({"Swish", "FusedElementwise", {{1, 20, 9, 5}}, swish});
+  cases.push_back({"SwishFilter", "ConvElementwise", {{1, 64, 15, 14}, {64, 64, 3, 3}}, padded});
+  cases.push_back({"SwishDeep", "ConvElementwise", {{1, 512, 7, 7}, {256, 512, 1, 1}}, swish});
   cases.push_back(
       {"HardDepthwise", "ConvElementwise", {{1, 40, 9, 9}, {40, 1, 3, 3}, {40}}, depthwise});
   cases.push_back({"GeluPoints", "ConvElementwise", {{1, 40, 9, 9}, {96, 40, 1, 1}, {96}}, gelu});

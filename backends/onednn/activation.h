@@ -8,8 +8,8 @@
 
 namespace ndtrain::onednn {
 
-// Of a fused node: what its attribute `activation` names. Throws Unsupported for another name than
-// Relu, Clip or Gelu.
+// Of a fused node: what its attribute `activation` names or its `steps` compute. Throws Unsupported
+// for another name than Relu, Clip or Gelu, and for steps that the library does not have.
 std::optional<Activation> activation_of(const Node& node);
 
 Activation gelu_of(const Node& node);  // by its attribute `approximate`

@@ -164,7 +164,6 @@ void check(const Node& node) {
   for (int i = 0; i < node.inputs(); ++i) {
     if (node.in(i).dtype != NDT_F32) unsupported("it is not f32 throughout");
   }
-  if (!back && node.i("training_mode") == 0) unsupported("it does not train");
   const ndt_tensor_type &x = node.in(0), &y = node.out();
   if (count(x) == 0) unsupported("it is empty");
   for (const ndt_tensor_type* t : {&x, &y, back ? &node.in(1) : &x}) {
@@ -183,7 +182,8 @@ std::unique_ptr<Kernel> kernel_of(const Node& node) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> prepare_batch_norm(const ndt_device&, const Node& node) {
+std::unique_ptr<Kernel> prepare_batch_norm(const ndt_device& device, const Node& node) {
+  if (node.i("training_mode") == 0) return prepare_channel_affine(device, node);
   return kernel_of<BatchNorm>(node);
 }
 
@@ -192,7 +192,9 @@ std::unique_ptr<Kernel> prepare_batch_norm_grad(const ndt_device&, const Node& n
 }
 
 void prefer_batch_norm(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
-  const int images = node.op() == "BatchNormalizationGrad" ? 2 : 1;
+  const bool back = node.op() == "BatchNormalizationGrad";
+  if (!back && node.i("training_mode") == 0) return prefer_channel_affine(node, in, out);
+  const int images = back ? 2 : 1;
   const bool blocked =
       std::any_of(in, in + images, [](const auto& t) { return lies(t, Layout::kBlocked); });
   if (!blocked) unsupported("nothing that it reads is blocked");

@@ -1,5 +1,6 @@
-// Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain. Weights
-// that change from run to run are those of training.
+// Conv, FusedConv and ConvElementwise, f32 and bf16: blocked in and out; few input channels are
+// read plain. Weights that change from run to run are those of training.
+#include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
 
@@ -33,7 +34,10 @@ void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   set_layout(out[0], Layout::kBlocked);
   if (node.has(ports.residual)) set_layout(in[ports.residual], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);
-  asked(Node(wanted)).make(1);
+  const AskedConv a = asked(Node(wanted));
+  // The library's Winograd takes no such function, and saves more than a pass over the result.
+  if (node.has_attr("steps") && winograd_by_rule(a)) unsupported("Winograd computes it faster");
+  a.make(1);
 }
 
 }  // namespace ndtrain::onednn

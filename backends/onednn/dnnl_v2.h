@@ -107,7 +107,8 @@ PrimitivePtr convolution_back_weights(const Convolution& c);  // SRC, DIFF_DST, 
 PrimitivePtr pooling(const PoolWindow& w, const Desc& x, const Desc& y);  // SRC, DST
 PrimitivePtr elementwise(const Activation& a, const Desc& x);             // SRC, DST
 PrimitivePtr relu_back(const Desc& x);                                    // DIFF_DST, DST, DIFF_SRC
-PrimitivePtr binary(dnnl::algorithm kind, const Desc& x);  // SRC_0, SRC_1, DST, all alike
+// SRC_0, SRC_1, DST; `x` is that of SRC_0 and DST, `y` may have one value where it has many.
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x, const Desc& y);
 PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y,
                     const Finish& finish);  // SRC, WEIGHTS, [BIAS,] DST
 PrimitivePtr softmax(const Desc& x);        // over the last axis; SRC, DST

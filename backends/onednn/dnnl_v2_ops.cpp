@@ -103,10 +103,10 @@ PrimitivePtr relu_back(const Desc& x) {
   });
 }
 
-PrimitivePtr binary(dnnl::algorithm kind, const Desc& x) {
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x, const Desc& y) {
   using F = dnnl::binary;
   return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
-    return F::primitive_desc(F::desc(kind, x, x, x), attributes({}), engine());
+    return F::primitive_desc(F::desc(kind, x, y, x), attributes({}), engine());
   });
 }
 

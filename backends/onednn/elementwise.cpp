@@ -1,5 +1,6 @@
-// Functions of one element, and Add, Mul and ReluGrad of equal shapes: there to keep the layout
-// that convolutions give. Plain f32 is left to the cpu plugin.
+// Functions of one element; Add, Mul and ReluGrad of equal shapes; Mul of maps by one factor for
+// each: there to keep the layout that convolutions give. Plain f32 is left to the cpu plugin, but
+// for functions that are several ops there.
 #include <cmath>
 #include <limits>
 #include <map>
@@ -24,6 +25,7 @@ Activation clip_of(const Node& node) {
 Activation function_of(const Node& node) {
   const auto attr = [&](const char* name) { return static_cast<float>(node.f(name)); };
   if (node.op() == "Clip") return clip_of(node);
+  if (node.has_attr("steps")) return activation_of(node).value();
   if (node.op() == "LeakyRelu") return {Kind::eltwise_relu, attr("alpha")};
   if (node.op() == "Elu") return {Kind::eltwise_elu, attr("alpha")};
   if (node.op() == "Gelu") return gelu_of(node);
@@ -43,14 +45,29 @@ bool binary(const Node& node) {
   return node.op() == "Add" || node.op() == "Mul" || node.op() == "ReluGrad";
 }
 
+// The input of a Mul that has one factor for each map of the other; -1: they are alike.
+int factors_of(const Node& node) {
+  if (node.op() != "Mul" || node.in(0).rank != 4 || node.in(1).rank != 4) return -1;
+  for (const int k : {0, 1}) {
+    const ndt_tensor_type &factor = node.in(k), &map = node.in(1 - k);
+    const auto plane = [](const ndt_tensor_type& t) { return t.dims[2] * t.dims[3]; };
+    const bool alike = factor.dims[0] == map.dims[0] && factor.dims[1] == map.dims[1];
+    if (alike && plane(factor) == 1 && plane(map) > 1) return k;
+  }
+  return -1;
+}
+
+int maps_of(const Node& node) { return factors_of(node) == 0 ? 1 : 0; }
+
 void check(const Node& node) {
   check_float(node);
-  const ndt_tensor_type &x = node.in(0), &y = node.out();
+  const ndt_tensor_type &x = node.in(maps_of(node)), &y = node.out();
   if (x.rank < 1 || count(x) == 0) unsupported("it is empty or a scalar");
   if (!binary(node)) return;
-  const ndt_tensor_type& other = node.in(1);
+  const ndt_tensor_type& other = node.in(1 - maps_of(node));
   if (node.constant(0) || node.constant(1)) unsupported("it has a constant input");
-  if (x.rank != other.rank || !std::equal(x.dims, x.dims + x.rank, other.dims)) {
+  const bool alike = x.rank == other.rank && std::equal(x.dims, x.dims + x.rank, other.dims);
+  if (!alike && factors_of(node) < 0) {
     unsupported("its inputs ", describe(x), " and ", describe(other), " differ in shape");
   }
   if (y.dtype != x.dtype) unsupported("its dtype changes");
@@ -58,21 +75,26 @@ void check(const Node& node) {
 
 Sliced::Plan plan_of(const Node& node) {
   check(node);
-  const ndt_tensor_type &x = node.in(0), &y = node.out();
-  const Layout layout = layout_of(x, "input 0");
-  if (layout == Layout::kPlain && x.dtype == NDT_F32) unsupported("it is plain f32");
-  if (!lies(y, layout) || (binary(node) && !lies(node.in(1), layout))) {
+  const int maps = maps_of(node), other = 1 - maps;
+  const ndt_tensor_type &x = node.in(maps), &y = node.out();
+  const Layout layout = layout_of(x, "its images");
+  const bool one_op = !node.has_attr("steps");
+  if (one_op && layout == Layout::kPlain && x.dtype == NDT_F32) unsupported("it is plain f32");
+  if (!lies(y, layout) || (binary(node) && !lies(node.in(other), layout))) {
     unsupported("its inputs and output do not lie alike");
   }
   const Activation f = function_of(node);
   Sliced::Plan plan{.images = x.dims[0]};
+  if (factors_of(node) >= 0) plan.sizes = {1};  // as the library has it: they are all images'
+  const ndt_tensor_type second = binary(node) ? node.in(other) : x;
   plan.make = [=, two = binary(node)](int64_t images) {
     const Desc desc = desc_of(x, layout, images);
     if (f.kind == Kind::eltwise_relu_use_dst_for_bwd) return relu_back(desc);
-    return two ? onednn::binary(f.kind, desc) : elementwise(f, desc);
+    return two ? onednn::binary(f.kind, desc, desc_of(second, layout, images))
+               : elementwise(f, desc);
   };
-  plan.ports.push_back(input_port(0, x, layout));
-  if (binary(node)) plan.ports.push_back(input_port(1, node.in(1), layout));
+  plan.ports.push_back(input_port(maps, x, layout));
+  if (binary(node)) plan.ports.push_back(input_port(other, second, layout));
   set_output(plan, y, layout);
   return plan;
 }
@@ -81,14 +103,16 @@ Sliced::Plan plan_of(const Node& node) {
 
 std::unique_ptr<Kernel> prepare_elementwise(const ndt_device&, const Node& node) {
   auto kernel = std::make_unique<Sliced>(plan_of(node));
-  kernel->in_place_inputs = 1;
+  kernel->in_place_inputs = uint64_t{1} << maps_of(node);
   return kernel;
 }
 
 void prefer_elementwise(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   check(node);
-  Layout layout = layout_of(in[0], "input 0");
-  if (binary(node) && layout == Layout::kPlain) layout = layout_of(in[1], "input 1");
+  const int maps = maps_of(node);
+  Layout layout = layout_of(in[maps], "its images");
+  const bool second = binary(node) && factors_of(node) < 0;
+  if (second && layout == Layout::kPlain) layout = layout_of(in[1 - maps], "its second images");
   set_layout(in[0], layout);
   if (binary(node)) set_layout(in[1], layout);
   set_layout(out[0], layout);

@@ -12,6 +12,8 @@ const Op* find_op(std::string_view name);  // null: not here
 std::unique_ptr<Kernel> prepare_batch_norm(const ndt_device& device, const Node& node);
 std::unique_ptr<Kernel> prepare_batch_norm_grad(const ndt_device& device, const Node& node);
 void prefer_batch_norm(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
+std::unique_ptr<Kernel> prepare_channel_affine(const ndt_device& device, const Node& node);
+void prefer_channel_affine(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_concat(const ndt_device& device, const Node& node);
 void prefer_concat(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out);
 std::unique_ptr<Kernel> prepare_elementwise(const ndt_device& device, const Node& node);

@@ -10,9 +10,10 @@ namespace ndtrain {
 namespace {
 
 // Of the others that have terms, most sum what they read without a product.
-constexpr std::string_view kProducts[] = {"Conv",        "FusedConv",     "FusedQLinearConv",
-                                          "ConvMaxPool", "ConvGradInput", "ConvGradWeight",
-                                          "Gemm",        "MatMul",        "FusedMatMul"};
+constexpr std::string_view kProducts[] = {
+    "Conv",        "FusedConv",     "FusedQLinearConv", "ConvElementwise",
+    "ConvMaxPool", "ConvGradInput", "ConvGradWeight",   "Gemm",
+    "MatMul",      "FusedMatMul"};
 
 // A gradient by strides has terms for taps that meet nothing: it has the products of its forward
 // convolution, one of each weight of a channel for each element of dy.

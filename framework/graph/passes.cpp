@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/graph/recognise.h"
 #include "framework/graph/split.h"
 
 namespace ndtrain {
@@ -54,7 +55,7 @@ Graph optimize_for_inference(const Graph& g) {
   if (std::ranges::any_of(plain.nodes(), [](const Node& n) { return n.op == "QuantizeLinear"; })) {
     plain = fuse_quantized(fuse_convolutions(plain));
   }
-  const Graph folded = remove_dead_nodes(fold_constants(plain));
+  const Graph folded = recognise_functions(remove_dead_nodes(fold_constants(plain)));
   return remove_dead_nodes(fuse_convolutions(fold_batch_norm(folded)));
 }
 

@@ -75,6 +75,9 @@ struct AdaptRule {
 std::span<const AdaptRule> onnx_rules();       // applied in this order
 std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft that equal ours
 
+// Einsum as MatMul, or refused.
+void adapt_einsum(Adaptation& a);
+
 // Adds all nodes of `from` (inlined, in order) to `to`, whose inputs and initialisers are there.
 // What cannot be expressed is added to `problems`.
 void adapt_nodes(const OnnxModel& from, Model& to, Problems& problems);

@@ -212,6 +212,7 @@ std::span<const AdaptRule> onnx_rules() {
        reduce_axes},
       {{"Softmax", "LogSoftmax"}, 1, 12, softmax_12},
       {{"QuantizeLinear"}, 1, kAll, quantize},
+      {{"Einsum"}, 1, kAll, adapt_einsum},
       {{"DequantizeLinear"}, 1, kAll, dequantize},
   };
   return rules;

@@ -1,6 +1,6 @@
-// Dropout at inference: the identity. In training, passes replace it by a product with DropoutMask,
-// which is a function of (seed, step, stream, element) alone: the same at every place and with any
-// number of threads, another at every step.
+// Dropout at inference, or with a ratio of 0: the identity. In training, passes replace it by a
+// product with DropoutMask, which is a function of (seed, step, stream, element) alone: the same at
+// every place and with any number of threads, another at every step.
 #include "framework/core/rng.h"
 #include "framework/ops/common.h"
 
@@ -15,7 +15,10 @@ void infer(InferContext& c) {
     if (c.in[2].dtype != DType::kBool || c.shape(2).count() != 1) {
       throw Error("training_mode is ", c.in[2], ", expected a bool scalar");
     }
-    if (c.ints(2)[0] != 0) throw Error("training_mode is true; use to_training for training");
+    const bool drops_nothing = c.has(1) && c.known[1].defined() && c.known[1].to_doubles()[0] == 0;
+    if (c.ints(2)[0] != 0 && !drops_nothing) {
+      throw Error("training_mode is true; use to_training for training");
+    }
   }
   c.out.push_back(c.in[0]);
   if (c.n_outputs > 1) c.out.push_back({DType::kBool, c.shape(0)});
@@ -60,7 +63,8 @@ ExampleInput seed(double value, double step) {
 std::vector<OpDef> dropout_ops() {
   using Kind = AttrSpec::Kind;
   const ExampleInput no = ExampleInput::scalar(0, DType::kBool);
-  const ExampleInput half = ExampleInput::scalar(0.5);
+  const ExampleInput yes = ExampleInput::scalar(1, DType::kBool);
+  const ExampleInput half = ExampleInput::scalar(0.5), none = ExampleInput::scalar(0);
   return {
       {.name = "Dropout",
        .min_inputs = 1,
@@ -74,7 +78,8 @@ std::vector<OpDef> dropout_ops() {
        .examples = {{{{7}}},
                     {{{2, 3, 4}, half}, {}, 2},
                     {{{3, 5}, half, no}, {}, 2},
-                    {{{DType::kF64, {3, 5}}, ExampleInput::absent(), no}}}},
+                    {{{DType::kF64, {3, 5}}, ExampleInput::absent(), no}},
+                    {{{3, 5}, none, yes}}}},
       {.name = "DropoutMask",
        .attrs = {{"ratio", Kind::kFloat, {}, true},
                  {"shape", Kind::kInts, {}, true},

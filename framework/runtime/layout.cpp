@@ -25,6 +25,16 @@ ndt_tensor_type simplest(ndt_tensor_type t) {
   return t;
 }
 
+bool described_alike(const ndt_tensor_type& a, const ndt_tensor_type& b) {
+  if (a.rank != b.rank || std::max(a.channel_block, 1) != std::max(b.channel_block, 1)) {
+    return false;
+  }
+  for (int i = 0; i < a.rank; ++i) {
+    if (a.dims[i] != b.dims[i] || (a.dims[i] > 1 && a.strides[i] != b.strides[i])) return false;
+  }
+  return true;
+}
+
 ndt_tensor_type row_major(const ndt_tensor_type& t) {
   ndt_tensor_type plain = t;
   plain.channel_block = 0;
@@ -106,10 +116,10 @@ class LayoutPass {
   ValueId as(ValueId v, const ndt_tensor_type& wanted) {
     if (v == kNone) return kNone;
     const ValueId have = copy_.get(v);
-    if (lie_alike(type(v), wanted)) return have;
+    if (described_alike(type(v), wanted)) return have;
     std::vector<std::pair<ndt_tensor_type, ValueId>>& others = reordered_[v];
     for (const auto& [t, other] : others) {
-      if (lie_alike(t, wanted)) return other;
+      if (described_alike(t, wanted)) return other;
     }
     const ValueId other = copy_.graph().add1("Reorder", {have});
     copy_.graph().rename(other, g_.value(v).name);
@@ -147,12 +157,7 @@ std::vector<ndt_tensor_type> row_major_types(const Graph& g) {
 bool is_row_major(const ndt_tensor_type& t) { return lie_alike(t, row_major(t)); }
 
 bool lie_alike(const ndt_tensor_type& a, const ndt_tensor_type& b) {
-  const ndt_tensor_type x = simplest(a), y = simplest(b);
-  if (x.rank != y.rank || x.channel_block != y.channel_block) return false;
-  for (int i = 0; i < x.rank; ++i) {
-    if (x.dims[i] != y.dims[i] || (x.dims[i] > 1 && x.strides[i] != y.strides[i])) return false;
-  }
-  return true;
+  return described_alike(simplest(a), simplest(b));
 }
 
 size_t extent_bytes(const ndt_tensor_type& t) {

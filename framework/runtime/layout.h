@@ -1,7 +1,9 @@
 // How values lie in memory while a plan runs: row-major, unless the backend would rather have them
 // otherwise (channels in blocks, channels last). The pass asks the backend about every node in
 // order and puts a Reorder wherever a value lies otherwise than its reader wants it, once for each
-// value and layout. Inputs, outputs and constants of a graph stay row-major.
+// value and layout. Where both describe the same bytes (blocks of channels under one pixel), the
+// Reorder is a view: its reader sees the description that it asked for. Inputs, outputs and
+// constants of a graph stay row-major.
 #pragma once
 
 #include <set>

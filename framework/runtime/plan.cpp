@@ -7,6 +7,7 @@
 #include "framework/core/hash.h"
 #include "framework/graph/arithmetic.h"
 #include "framework/graph/fuse_attention.h"
+#include "framework/graph/fuse_conv_elementwise.h"
 #include "framework/graph/fuse_elementwise.h"
 #include "framework/graph/fuse_matmul.h"
 #include "framework/graph/fuse_max_pool.h"
@@ -40,7 +41,9 @@ class Preparation {
         within_(types_within(stretch, g, types)),
         kernels_(g.nodes().size()),
         plans_(g.nodes().size()),
-        whole_(g.nodes().size(), kNone) {}
+        whole_(g.nodes().size(), kNone) {
+    for (size_t i = 0; i < plans_.size(); ++i) plans_[i].is_view = is_view_here(g.nodes()[i]);
+  }
 
   // Concats that need no copy: see join.h. Asks for the kernels of their parts.
   void join() {
@@ -49,6 +52,7 @@ class Preparation {
       const Node& n = g_.nodes()[i];
       const std::vector<size_t> producers = joins.part_producers(n);
       if (producers.empty() || !part_offset(types_, n, producers.size() - 1)) continue;
+      if (std::ranges::any_of(producers, [&](size_t p) { return plans_[p].is_view; })) continue;
       for (size_t p : producers) whole_[p] = n.outputs[0];
       plans_[i].is_join = std::ranges::all_of(producers, [&](size_t p) { return ask(p).empty(); });
       for (size_t p : producers) {
@@ -65,7 +69,6 @@ class Preparation {
     int refused = 0;
     for (size_t i = 0; i < g_.nodes().size(); ++i) {
       const Node& n = g_.nodes()[i];
-      plans_[i].is_view = is_view(n);
       if (plans_[i].is_view) {
         reads(n.inputs[0]);
         continue;
@@ -93,6 +96,10 @@ class Preparation {
  private:
   bool is_constant(ValueId v) const {
     return v != kNone && g_.value(v).data.defined() && !bound_.contains(v);
+  }
+  bool is_view_here(const Node& n) const {
+    return is_view(n) || (n.op == "Reorder" &&
+                          lie_alike(types_[index(n.inputs[0])], types_[index(n.outputs[0])]));
   }
   void reads(ValueId v) {
     if (is_constant(v)) unpacked_.insert(v);
@@ -283,6 +290,7 @@ LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId
   rewriting.apply(fuse_attention, kernel);
   rewriting.apply(fuse_matmul, layout);
   rewriting.apply(fuse_max_pool, layout);
+  rewriting.apply(fuse_conv_elementwise, layout);
   rewriting.apply(fuse_elementwise, layout);
   return rewriting.lay_out(device);
 }

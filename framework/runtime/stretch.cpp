@@ -15,8 +15,11 @@ struct Weighted {
   std::string_view op;
   size_t residual;
 };
-constexpr Weighted kWeighted[] = {
-    {"Conv", 0}, {"ConvMaxPool", 0}, {"FusedConv", 3}, {"FusedQLinearConv", 9}};
+constexpr Weighted kWeighted[] = {{"Conv", 0},
+                                  {"ConvElementwise", 0},
+                                  {"ConvMaxPool", 0},
+                                  {"FusedConv", 3},
+                                  {"FusedQLinearConv", 9}};
 
 constexpr std::string_view kPlain[] = {"MaxPool",
                                        "AveragePool",
@@ -94,7 +97,8 @@ Stretch choose_stretch(const Graph& g, std::span<const ndt_tensor_type> types, i
   for (const Node& n : g.nodes()) {
     if (!by_image(g, n, batch)) break;
     const Weight w = weight_of(g, types, n);
-    if (w.constants * rule.outweigh > w.batch / static_cast<size_t>(batch)) break;
+    const size_t image = w.batch / static_cast<size_t>(batch);
+    if (w.constants > rule.light && w.constants * rule.outweigh > image) break;
     heaviest = std::max(heaviest, w.batch);
     ++s.nodes;
   }

@@ -23,8 +23,9 @@ struct Stretch {
 // When it is worth it.
 struct StretchRule {
   int64_t images = 2;  // at a time: one is a little better for few networks, and worse for more
-  size_t cache = size_t{2} << 20;  // bytes of a batch that would stay there anyway
-  size_t outweigh = 4;             // so many times its weights are what a layer reads and writes
+  size_t cache = size_t{2} << 20;   // bytes of a batch that would stay there anyway
+  size_t outweigh = 4;              // so many times its weights are what a layer does to an image
+  size_t light = size_t{64} << 10;  // bytes of weights that stay in cache from slice to slice
 };
 
 // `types`: how the values lie; all constants are known.

@@ -69,6 +69,46 @@ TEST(Adapt, SoftmaxOfOpset11OverTheLastAxisStaysOneNode) {
   EXPECT_EQ(import_proto(one_node("Softmax", 11)).nodes.size(), 1u);
 }
 
+TEST(Adapt, EinsumOfTwoMatricesIsAProduct) {
+  const auto product = [](const char* equation, const std::vector<int64_t>& b) {
+    onnx::ModelProto m = empty_model(13);
+    add_input(m, "x", {2, 3});
+    add_floats(m, "b", b, {1, 2, 3, 4, 5, 6});
+    set_string(add_node(m, "Einsum", {"x", "b"}, {"y"}), "equation", equation);
+    add_output(m, "y");
+    return run_floats(m, {kX});
+  };
+  EXPECT_EQ(product("ij,jk->ik", {3, 2}), (Doubles{4, 4, 31, 40}));
+  EXPECT_EQ(product("I J, K J -> I K", {2, 3}), (Doubles{2, 2, 20, 47}));
+  EXPECT_EQ(product("ij,jk->ki", {3, 2}), (Doubles{4, 31, 4, 40}));
+  EXPECT_EQ(product("ij,ik->jk", {2, 3}), (Doubles{7, 8, 9, 12, 15, 18, 17, 22, 27}));
+}
+
+TEST(Adapt, EinsumOverCommonIndicesIsAProductForEach) {
+  onnx::ModelProto m = empty_model(13);
+  add_input(m, "x", {2, 1, 3});
+  add_floats(m, "b", {2, 3, 1}, {1, 2, 3, 4, 5, 6});
+  set_string(add_node(m, "Einsum", {"x", "b"}, {"y"}), "equation", "bij,bjk->kbi");
+  add_output(m, "y");
+  EXPECT_EQ(run_floats(m, {floats({2, 1, 3}, {-1, 0, 1, 2, 3, 4})}), (Doubles{2, 47}));
+}
+
+TEST(Adapt, OtherEinsumsAreRefusedWithTheirEquation) {
+  for (const char* equation :
+       {"ij->ji", "ij,jk,kl->il", "...ij,jk->...ik", "ii,ij->ij", "ij,ij->i"}) {
+    onnx::ModelProto m = empty_model(13);
+    add_input(m, "x", {3, 3});
+    set_string(add_node(m, "Einsum", {"x", "x"}, {"y"}), "equation", equation);
+    add_output(m, "y");
+    try {
+      import_proto(m);
+      FAIL() << equation;
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(), HasSubstr(equation));
+    }
+  }
+}
+
 TEST(Adapt, AttributesThatBecameInputs) {
   onnx::ModelProto m = empty_model(9);
   add_input(m, "x", {2, 3});

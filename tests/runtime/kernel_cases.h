@@ -11,7 +11,7 @@
 namespace ndtrain {
 
 NodeRun node_of(const ExampleGraph& e);
-// All inputs become constants but the first, those of the output's shape and the parts of a Concat.
+// All inputs become constants but the first, those of the output's shape, of Concat and of Mul.
 void freeze(NodeRun& node);
 
 // A larger case than an example, in which image `i` of a batch must have the bits it has alone.

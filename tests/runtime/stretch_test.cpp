@@ -39,7 +39,7 @@ TEST(Stretch, EndsWhereTheWeightsBeginToOutweighTheImages) {
   v = g.add1("Relu", {conv(g, v, 16, 3)});
   v = conv(g, v, 16, 3);
   v = g.add1("MaxPool", {v}, {{"kernel_shape", Ints{20, 20}}, {"strides", Ints{20, 20}}});
-  v = conv(g, v, 64, 3);  // 25 pixels
+  v = conv(g, v, 128, 3);  // 25 pixels
   g.mark_output(g.add1("Relu", {v}));
   const Stretch s = chosen(g, 2);
   EXPECT_EQ(s.nodes, 4U);

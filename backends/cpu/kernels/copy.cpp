@@ -16,7 +16,9 @@ std::unique_ptr<Kernel> view_kernel(const Node& node) {
 std::unique_ptr<Kernel> dropout_kernel(const Node& node) {
   if (node.has(2)) {
     for (const int64_t training : node.known_ints(2)) {
-      if (training) unsupported("training_mode; DropoutMask is for training");
+      if (training && !(node.has(1) && node.known_doubles(1).at(0) == 0)) {
+        unsupported("training_mode; DropoutMask is for training");
+      }
     }
   }
   const size_t n = bytes(node.out());

@@ -92,7 +92,9 @@ std::unique_ptr<Kernel> prepare_view(ndt_device&, const Node& node) {
 std::unique_ptr<Kernel> prepare_dropout(ndt_device&, const Node& node) {
   if (node.has(2)) {
     for (const int64_t training : known_ints(node, 2, "training_mode")) {
-      if (training) unsupported("training_mode; DropoutMask is for training");
+      if (training && node.known_single(1, "ratio", 0.5F) != 0) {
+        unsupported("training_mode; DropoutMask is for training");
+      }
     }
   }
   const Walk w = walk(node.out(), {node.in(0)});

@@ -16,26 +16,17 @@ struct Weighted {
   size_t residual;
 };
 constexpr Weighted kWeighted[] = {{"Conv", 0},
-                                  {"ConvElementwise", 0},
+                                  {"ConvElementwise", 3},
                                   {"ConvMaxPool", 0},
                                   {"FusedConv", 3},
                                   {"FusedQLinearConv", 9}};
 
-constexpr std::string_view kPlain[] = {"MaxPool",
-                                       "AveragePool",
-                                       "GlobalAveragePool",
-                                       "Relu",
-                                       "LeakyRelu",
-                                       "Clip",
-                                       "Sigmoid",
-                                       "HardSwish",
-                                       "HardSigmoid",
-                                       "Gelu",
-                                       "QuantizeLinear",
-                                       "DequantizeLinear",
-                                       "Add",
-                                       "Mul",
-                                       "Reorder"};
+constexpr std::string_view kPlain[] = {"Add",       "AveragePool",       "BatchNormalization",
+                                       "Clip",      "DequantizeLinear",  "FusedElementwise",
+                                       "Gelu",      "GlobalAveragePool", "HardSigmoid",
+                                       "HardSwish", "LeakyRelu",         "MaxPool",
+                                       "Mul",       "QuantizeLinear",    "Relu",
+                                       "Reorder",   "Sigmoid",           "Tanh"};
 
 // Whether the node computes each image, of the first axis, for itself, with the same constants.
 bool by_image(const Graph& g, const Node& n, int64_t batch) {

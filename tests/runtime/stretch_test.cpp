@@ -134,6 +134,7 @@ TEST(Stretch, LeavesWhatIsReadBehindIt) {
 }
 
 TEST(Stretch, TakesLessMemory) {
+  set_threads(1);
   Graph g;
   ValueId v = input(g, {16, 8, 40, 40});
   for (int i = 0; i < 4; ++i) v = g.add1("Relu", {conv(g, v, 16, 3)});

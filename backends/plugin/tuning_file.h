@@ -2,8 +2,8 @@
 // libraries, which keep to lines of their own:
 //
 //   ndtrain tuning 1
-//   onednn Intel(R)_Xeon(R)_6975P-C oneDNN_2.6.3 conv3x3 64>64 56x56>56x56 choice=direct
-//   rule=winograd end 1 9f86d081884c7d65
+//   onednn Intel_Xeon oneDNN_2.6.3 conv3x3 64>64 56x56>56x56 choice=direct rule=winograd
+//   end 1 9f86d081884c7d65
 //
 // The last line has how many there are between it and the first, and a digest of all before it.
 #pragma once

@@ -53,10 +53,6 @@ void order_outputs(Plan::Program& p, const Graph& g, const std::vector<int>& ste
   p.ready_order.insert(p.ready_order.end(), at_end.begin(), at_end.end());
 }
 
-}  // namespace
-
-namespace {
-
 // What the caller sees of a graph: its values' numbers, before anything is laid out otherwise.
 void declare(Plan::Program& p, const Graph& g, const PlanOptions& options) {
   p.bindings.assign(g.inputs().begin(), g.inputs().end());

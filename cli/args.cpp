@@ -1,28 +1,19 @@
 #include "cli/args.h"
 
-#include <toml++/toml.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cxxopts.hpp>
 
+#include "cli/settings.h"
 #include "cli/suggest.h"
 #include "framework/core/fs.h"
-#include "ndp/jobs/run_directory.h"
+#include "ndp/jobs/run_settings.h"
 
 namespace ndtrain::cli {
 namespace {
 
-constexpr const char* kConfigFile = "ndtrain.toml";
 constexpr const char* kCommon = "Every verb's";
-
-std::string environment_name(const std::string& flag) {
-  std::string name = "NDTRAIN_";
-  for (char c : flag)
-    name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  return name;
-}
 
 std::string toml_text(const toml::node& node) {
   if (const auto s = node.value<std::string>(); node.is_string()) return *s;
@@ -33,14 +24,7 @@ std::string toml_text(const toml::node& node) {
 
 // Flags from ndtrain.toml as "--flag=value"; a table named after the verb goes over the top level.
 std::vector<std::string> from_file(const std::string& verb, const std::vector<std::string>& names) {
-  if (!real_fs().exists(kConfigFile)) return {};
-  toml::table file;
-  try {
-    file = toml::parse_file(kConfigFile);
-  } catch (const toml::parse_error& e) {
-    throw UsageError(std::string(kConfigFile) + ": " + std::string(e.description()) + ", line " +
-                     std::to_string(e.source().begin.line));
-  }
+  const toml::table file = settings_file();
   std::vector<std::string> words;
   const toml::table* own = file[verb].as_table();
   for (const std::string& name : names) {
@@ -58,6 +42,17 @@ std::vector<std::string> from_environment(const std::vector<std::string>& names)
     }
   }
   return words;
+}
+
+// What the run that the last --config names was asked for.
+Settings repeated(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  std::string run;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with("--config=")) run = words[i].substr(words[i].find('=') + 1);
+    if (words[i] == "--config" && i + 1 < words.size()) run = words[i + 1];
+  }
+  return run.empty() ? Settings() : read_run_settings(real_fs(), run).or_throw().asked;
 }
 
 template <typename T>
@@ -160,10 +155,17 @@ std::string Args::help(ArgsSpec& spec) {
 
 Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
   std::vector<std::string> all = {"ndtrain"};
-  for (const auto& more :
-       {from_file(spec.verb_, spec.names_), from_environment(spec.names_), words}) {
+  for (const auto& more : {from_file(spec.verb_, spec.names_), from_environment(spec.names_)}) {
     all.insert(all.end(), more.begin(), more.end());
   }
+  const Settings again = std::ranges::count(spec.names_, "config") > 0
+                             ? repeated(all, words)
+                             : Settings();  // of a run, which go over the file and the environment
+  std::erase_if(all, [&](const std::string& word) {
+    return std::ranges::any_of(
+        again, [&](const auto& kv) { return word.starts_with("--" + kv.first + "="); });
+  });
+  all.insert(all.end(), words.begin(), words.end());
   std::vector<const char*> argv;
   for (const std::string& word : all) argv.push_back(word.c_str());
   spec.options_->parse_positional(spec.positionals_);
@@ -177,13 +179,35 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
     for (const cxxopts::KeyValue& kv : parsed.arguments()) {
       const bool fresh = last.emplace(kv.key(), kv.value()).second;
       if (fresh) values_[kv.key()].clear();
+      given_.insert(kv.key());
       values_[kv.key()].push_back(kv.value());
       last[kv.key()] = kv.value();
     }
-    for (const auto& [name, value] : last) given_.emplace_back(name, toml_string(value));
+    take_repeated(spec, again, last);
   } catch (const cxxopts::exceptions::exception& e) {
     throw UsageError(explain(words, spec.names_, e.what()));
   }
+}
+
+// Of the run that --config names: what the command line does not say.
+void Args::take_repeated(const ArgsSpec& spec,
+                         const std::vector<std::pair<std::string, std::string>>& run,
+                         const std::map<std::string, std::string>& said) {
+  for (const auto& [name, value] : run) {
+    if (std::ranges::count(spec.names_, name) + std::ranges::count(spec.positionals_, name) == 0) {
+      throw UsageError("the run of --config " + text("config") + " was asked for " + name +
+                       ", which this version does not have");
+    }
+    if (!said.contains(name)) values_[name] = {value};
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> Args::settings() const {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& [name, values] : values_) {
+    if (has(name)) all.emplace_back(name, values.back());
+  }
+  return all;
 }
 
 std::vector<std::string> Args::list(const std::string& name) const {
@@ -193,6 +217,8 @@ std::vector<std::string> Args::list(const std::string& name) const {
   std::erase(values, "");
   return values;
 }
+
+bool Args::given(const std::string& name) const { return given_.contains(name); }
 
 bool Args::has(const std::string& name) const { return !text(name).empty(); }
 bool Args::on(const std::string& name) const { return text(name) == "true"; }

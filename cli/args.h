@@ -1,11 +1,12 @@
 // The flags of one verb. Each has a value from, in rising order: its default, ndtrain.toml in the
-// working directory ([verb] table or top level), the environment (NDTRAIN_<FLAG>), the command
-// line.
+// working directory ([verb] table or top level), the environment (NDTRAIN_<FLAG>), the run that
+// --config names, the command line.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -36,6 +37,8 @@ class ArgsSpec {
   void positional(const std::string& name, const std::string& help);
   void positionals(const std::string& name, const std::string& help);  // all that follow: list()
 
+  const std::vector<std::string>& names() const { return names_; }  // of the flags, the long ones
+
  private:
   friend class Args;
   std::unique_ptr<cxxopts::Options> options_;
@@ -57,14 +60,21 @@ class Args {
   uint64_t bytes(const std::string& name) const;  // 500M, 2G, 1024
   std::vector<std::string> list(const std::string& name) const;
 
-  // Everything that was given on the command line, in the environment or in ndtrain.toml, as TOML.
-  const std::vector<std::pair<std::string, std::string>>& given() const { return given_; }
+  // Every argument and flag that has a value, its default too, in the order of their names.
+  std::vector<std::pair<std::string, std::string>> settings() const;
+
+  // Whether anybody said it (here, in the environment or in ndtrain.toml), or it is the default.
+  bool given(const std::string& name) const;
 
   static std::string help(ArgsSpec& spec);  // arguments and options
 
  private:
+  void take_repeated(const ArgsSpec& spec,
+                     const std::vector<std::pair<std::string, std::string>>& run,
+                     const std::map<std::string, std::string>& said);
+
   std::map<std::string, std::vector<std::string>> values_;
-  std::vector<std::pair<std::string, std::string>> given_;
+  std::set<std::string> given_;  // what has no default value
 };
 
 }  // namespace ndtrain::cli

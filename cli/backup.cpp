@@ -137,15 +137,13 @@ int run_restore(Context& context, const Args& args) {
     // Refuses another format; opening it would come too late.
     StateDirectory::open(fs, part, role).status().or_throw();
     if (role == "tuner") raise_term(fs, join(part, kState), context.clock().unix_seconds());
-  } catch (const FsyncFailed&) {
-    throw;
   } catch (const std::exception&) {
     std::filesystem::remove_all(part);
     throw;
   }
   fs.rename(part, out).or_throw();
   const std::string parent = parent_of(out);
-  fs.sync_directory(parent.empty() ? "." : parent).or_throw();
+  sync_directory_or_throw(fs, parent.empty() ? "." : parent);
   context.print(
       {{"state", out}, {"role", role}, {"files", names.size()}},
       fmt::format("{} is the state of a {}, {} files, all as they were saved{}\n", out, role,

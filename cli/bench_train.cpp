@@ -4,6 +4,7 @@
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/onnx/import.h"
+#include "framework/train/compute.h"
 #include "framework/train/head.h"
 #include "framework/train/trainer.h"
 
@@ -45,8 +46,10 @@ int run_bench_train(Context& context, const Args& args) {
   const Model model = import_model(context.fs(), args.required("model"));
   const int64_t batch = args.integer("batch");
   TensorDataset rows = random_rows(model, batch, context.seed());
+  const TrainingCompute compute = training_compute(compute_of(args), context.device());
+  if (!compute.why.empty()) context.progress().say(compute.why);
   TrainerConfig config{
-      .epochs = 1 << 20, .batch = batch, .compute = compute_of(args), .seed = context.seed()};
+      .epochs = 1 << 20, .batch = batch, .compute = compute.dtype, .seed = context.seed()};
   Trainer trainer(model, trainable_parameters(model, args.text("freeze")), context.device(),
                   config);
   EpochResult epoch;
@@ -59,6 +62,7 @@ int run_bench_train(Context& context, const Args& args) {
                {"images_per_s", static_cast<double>(batch) / m},
                {"steps", times.size()},
                {"batch", batch},
+               {"compute", name_of(compute.dtype)},
                {"threads", shared_threads().threads()},
                {"trained_parameters", trainer.parameter_count()}};
   std::string text = table(json);

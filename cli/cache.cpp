@@ -7,11 +7,8 @@
 namespace ndtrain::cli {
 namespace {
 
-std::unique_ptr<SegmentStore> open_store(Context& context, const Args& args,
-                                         const SegmentOptions& options = {}) {
-  const std::string cache = args.has("cache") ? args.text("cache") : default_cache_directory();
-  return SegmentStore::open(context.fs(), context.clock(), join(cache, "features"), options)
-      .or_throw();
+std::string directory_of(const Args& args) {
+  return join(args.has("cache") ? args.text("cache") : default_cache_directory(), "features");
 }
 
 }  // namespace
@@ -21,7 +18,8 @@ void declare_cache_ls(ArgsSpec& args) {
 }
 
 int run_cache_ls(Context& context, const Args& args) {
-  const auto store = open_store(context, args);
+  const auto store =
+      SegmentStore::open_to_read(context.fs(), context.clock(), directory_of(args)).or_throw();
   Json json = {{"disk_bytes", store->disk_bytes()}, {"budget_bytes", store->budget_bytes()}};
   std::string text =
       fmt::format("{:<16}  {:>10}  {:>14}  {:>12}\n", "extractor", "photos", "bytes", "last used");
@@ -44,8 +42,13 @@ void declare_cache_gc(ArgsSpec& args) {
 }
 
 int run_cache_gc(Context& context, const Args& args) {
-  const auto store =
-      open_store(context, args, {.budget_bytes = static_cast<int64_t>(args.bytes("budget"))});
+  auto opened = SegmentStore::open(
+      context.fs(), context.clock(), directory_of(args),
+      {.budget_bytes = static_cast<int64_t>(args.bytes("budget")), .who = "ndtrain cache gc"});
+  if (opened.status().code() == Code::kExists) {
+    throw Error(opened.status().message(), "; wait until it has written, or stop it");
+  }
+  const auto store = std::move(opened).or_throw();
   const GcReport r = store->gc().or_throw();
   store->close().or_throw();
   const Json json = {{"bytes_before", r.bytes_before},

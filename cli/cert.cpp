@@ -3,6 +3,7 @@
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
+#include "framework/core/utc_text.h"
 #include "ndp/wire/certificates.h"
 #include "ndp/wire/protocol.h"
 
@@ -85,6 +86,21 @@ Credentials authority_of(CertificateDirectory& directory, Fs& fs) {
   return authority;
 }
 
+// What is before '=' and, each by itself, what is between '+' behind it.
+Subject store_named(const std::string& text) {
+  const size_t equals = std::min(text.find('='), text.size());
+  Subject s{.role = LinkRole::kStore, .name = text.substr(0, equals)};
+  for (size_t at = equals + 1; at <= text.size();) {
+    const size_t end = std::min(text.find('+', at), text.size());
+    s.hosts.push_back(text.substr(at, end - at));
+    at = end + 1;
+    if (is_host(s.hosts.back())) continue;
+    throw UsageError("--store '" + text + "': '" + s.hosts.back() +
+                     "' is no DNS name and no IP address");
+  }
+  return s;
+}
+
 // A host may have the name of its store.
 std::string web_file(const std::string& host) { return "web-" + host; }
 
@@ -101,7 +117,10 @@ void declare_cert_init(ArgsSpec& args) {
             "names and addresses by which PipeStores dial the Tuner, besides this machine's own "
             "loopback",
             "HOST[,HOST...]");
-  args.flag("store", "PipeStores to make a certificate for", "NAME[,NAME...]");
+  args.flag("store",
+            "PipeStores to make a certificate for, each with the hosts that its --http is reached "
+            "by, where these are not the address it dials from",
+            "NAME[=HOST[+HOST...]][,...]");
   args.flag(
       "web",
       "hosts to make a certificate for, web-HOST.crt, by which the HTTP of a PipeStore or of the "
@@ -114,8 +133,12 @@ void declare_cert_init(ArgsSpec& args) {
 
 int run_cert_init(Context& context, const Args& args) {
   const std::string path = args.required("DIR");
-  const std::vector<std::string> named = split(args.list("host")),
-                                 stores = split(args.list("store")), web = split(args.list("web"));
+  const std::vector<std::string> named = split(args.list("host")), web = split(args.list("web"));
+  std::vector<Subject> subjects;
+  std::vector<std::string> stores;
+  for (const std::string& store : split(args.list("store"))) {
+    stores.push_back(subjects.emplace_back(store_named(store)).name);
+  }
   const int64_t days = args.integer("days");
   if (days < 1 || days > kAuthorityDays) {
     throw UsageError(fmt::format("--days {}: 1 to {}", days, kAuthorityDays));
@@ -160,7 +183,7 @@ int run_cert_init(Context& context, const Args& args) {
     hosts.insert(hosts.end(), named.begin(), named.end());
     make("tuner", {.role = LinkRole::kTuner, .name = "tuner", .hosts = hosts});
   }
-  for (const std::string& store : stores) make(store, {.role = LinkRole::kStore, .name = store});
+  for (const Subject& store : subjects) make(store.name, store);
   for (const std::string& host : web) {
     make(web_file(host), {.role = LinkRole::kTuner, .name = "web", .hosts = {host}});
   }

@@ -64,15 +64,18 @@ void declare_deterministic(ArgsSpec& args, bool features) {
                           : ""));
 }
 
+std::string plain(const Json& value) {
+  if (value.is_null()) return "-";
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.dump();
+}
+
 std::string table(const Json& json) {
   size_t width = 0;
   for (const auto& [key, value] : json.items()) width = std::max(width, key.size());
   std::string out;
   for (const auto& [key, value] : json.items()) {
-    const std::string text = value.is_string()         ? value.get<std::string>()
-                             : value.is_number_float() ? fmt::format("{:.6g}", value.get<double>())
-                                                       : value.dump();
-    out += fmt::format("{:<{}}  {}\n", key, width, text);
+    out += fmt::format("{:<{}}  {}\n", key, width, plain(value));
   }
   return out;
 }

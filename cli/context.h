@@ -49,6 +49,9 @@ class Context {
 // follows it.
 void declare_deterministic(ArgsSpec& args, bool features);
 
+// A scalar as people read it: no quotes, six digits, and "-" for what is not known.
+std::string plain(const Json& value);
+
 // "top-1 0.8986" lines from JSON's scalars: "  key  value", aligned.
 std::string table(const Json& json);
 

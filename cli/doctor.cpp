@@ -71,7 +71,7 @@ int run_doctor(Context& context, const Args&) {
   for (const std::string name : Backend::known()) {
     const std::string why = Backend::refusal(name);
     if (why.empty()) continue;
-    json["refused_backends"].push_back({{"name", name}, {"why", why}});
+    json["unavailable_backends"].push_back({{"name", name}, {"why", why}});
     backends += fmt::format("backend {} is not used: {}\n", name, why);
   }
   std::string volume = cache;

@@ -43,10 +43,11 @@ int run_eval(Context& context, const Args& args) {
     publish(context.fs(), args.text("confusion"), confusion_csv(class_names(model, e), e.confusion))
         .or_throw();
   }
+  const auto share = [&](double x) { return e.photos > 0 ? Json(x) : Json(); };
+  if (e.photos == 0) context.progress().say("no photo was evaluated: there is no accuracy");
   const double rate = e.engine.wall_s > 0 ? static_cast<double>(e.photos) / e.engine.wall_s : 0;
-  Json json = {{"top1", e.top1},       {"top5", e.top5},
-               {"photos", e.photos},   {"quarantined", e.quarantined},
-               {"skipped", e.skipped}, {"images_per_s", rate}};
+  Json json = {{"top1", share(e.top1)},        {"top5", share(e.top5)}, {"photos", e.photos},
+               {"quarantined", e.quarantined}, {"skipped", e.skipped},  {"images_per_s", rate}};
   if (args.has("db")) json["unlabelled"] = photos.unlabelled;
   context.print(json, table(json));
   if (context.progress().interrupted()) return kInterrupted;

@@ -20,7 +20,8 @@ std::string head_of(const Args& args) {
 void declare_compute(ArgsSpec& args) {
   args.flag(
       "compute",
-      "what training computes in: f32; bf16 or f16 but for the last layers, on weights of f32",
+      "what training computes in: f32; with --device cuda bf16 or f16 but for the last layers, on "
+      "weights of f32 (a CPU has no backward pass in them, trains in f32 and says so)",
       "TYPE", "f32");
 }
 

@@ -1,9 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
@@ -25,47 +28,74 @@ std::string when(const Json& seconds) {
 
 std::string summary(const Json& job) {
   const Json& result = job["result"];
+  const std::string message = job["message"];
+  const std::string without = message.empty() ? "" : ", " + message;
   if (job["state"] == "done" && result.contains("top1")) {
-    return fmt::format("top-1 {:.4f}", result["top1"].get<double>());
+    const Json& top1 = result["top1"];
+    return (top1.is_null() ? "top-1 -" : fmt::format("top-1 {:.4f}", top1.get<double>())) + without;
   }
   if (job["state"] == "done" && result.contains("labelled")) {
-    return fmt::format("{} labelled", result["labelled"].get<int64_t>());
+    return fmt::format("{} labelled{}", result["labelled"].get<int64_t>(), without);
   }
   if (job["state"] == "running") {
     return fmt::format("{} of {} rows{}", job["rows"].get<int64_t>(), job["photos"].get<int64_t>(),
                        job["doing"] == "" ? "" : ", " + job["doing"].get<std::string>());
   }
-  return job["message"].get<std::string>();
+  return message;
 }
 
-int exit_code(const Json& job) { return job["state"] == "done" ? kOk : kFailed; }
+bool has_ended(const Json& job) {
+  const std::string state = job["state"];
+  return state != "queued" && state != "running" && state != "paused";
+}
 
-// Prints the job's lines until it has ended.
+int exit_code(const Json& job) {
+  if (!has_ended(job)) return kInterrupted;
+  return job["state"] == "done" ? exit_code_of_result(job["result"]) : kFailed;
+}
+
+// Prints the job's lines until it has ended. The first Ctrl-C while it waits for stores lets it
+// begin without them.
 Json follow(Context& context, const TunerClient& tuner, uint64_t id) {
   size_t next = 0;
   while (true) {
     const Json log = tuner.get(fmt::format("/jobs/{}/log?from={}", id, next));
     for (const Json& line : log["lines"]) context.progress().say(line.get<std::string>());
     next = log["next"];
-    const std::string state = log["job"]["state"];
-    if (state != "queued" && state != "running" && state != "paused") return log["job"];
-    if (told_to_stop()) return log["job"];
+    if (has_ended(log["job"])) return log["job"];
+    const bool fixed = log["job"]["spec"]["deterministic"];
+    if (!fixed && log["job"].contains("waits_for") && take_interrupt()) {
+      (void)tuner.post(fmt::format("/jobs/{}/start-now", id));
+      continue;
+    }
+    if (told_to_stop()) {
+      context.progress().say(
+          fmt::format("job {0} goes on; ndtrain job show {0} --follow shows it, ndtrain job cancel "
+                      "{0} ends it",
+                      id));
+      return log["job"];
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
   }
 }
 
 void show(Context& context, const Json& job) {
+  const std::string message = job["message"];
+  const bool done = job["state"] == "done";
   std::string text = fmt::format(
       "job        {}\nkind       {}\nstate      {}{}\nsubmitted  {}\nstarted    {}\nended      "
       "{}\n",
       job["job"].get<uint64_t>(), job["kind"].get<std::string>(), job["state"].get<std::string>(),
-      job["message"] == "" ? "" : ": " + job["message"].get<std::string>(), when(job["submitted"]),
-      when(job["started"]), when(job["ended"]));
+      done || message.empty() ? "" : ": " + message, when(job["submitted"]), when(job["started"]),
+      when(job["ended"]));
   if (job["state"] == "running") text += "now        " + summary(job) + "\n";
+  for (const Json& s : job["result"].value("left_out_stores", Json::array())) {
+    text += fmt::format("{:<32} {}: {} photos, {}\n", "left out", s["store"].get<std::string>(),
+                        s["photos"].get<uint64_t>(), s["why"].get<std::string>());
+  }
   for (const auto& [key, value] : job["result"].items()) {
     if (!value.is_structured()) {
-      text += fmt::format("{:<32} {}\n", key,
-                          value.is_string() ? value.get<std::string>() : value.dump());
+      text += fmt::format("{:<32} {}\n", key, plain(value));
     }
   }
   if (job["result"].contains("report")) {
@@ -79,6 +109,7 @@ void show(Context& context, const Json& job) {
       if (value.is_number()) text += fmt::format("{:<32} {:.6g}\n", key, value.get<double>());
     }
   }
+  if (done && !message.empty()) text += message + "\n";
   context.print(job, text);
 }
 
@@ -91,16 +122,41 @@ uint64_t job_number(const Args& args) {
   return std::stoull(text);
 }
 
+// "all", a number, or names with commas between them, as a job's spec has it.
+Json stores_of(const std::string& text) {
+  if (text == "all") return text;
+  if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); })) {
+    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  }
+  Json names = Json::array();
+  for (size_t at = 0; at <= text.size();) {
+    const size_t comma = std::min(text.find(',', at), text.size());
+    names.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return names;
+}
+
+int64_t stores_at_work(const TunerClient& tuner) {
+  const Json stores = tuner.get("/stores");
+  return std::ranges::count_if(stores, [](const Json& s) { return !s["drained"].get<bool>(); });
+}
+
 // As a job's spec has it.
 Json promotion_of(const Args& args) {
   const std::string when = args.text("promote");
   if (when != "always" && when != "rule") {
     throw UsageError("--promote " + when + ": there are always and rule");
   }
-  if (when == "always") return !args.on("candidate");
   for (const char* other : {"candidate", "no-publish"}) {
-    if (args.on(other))
-      throw UsageError(std::string("--promote rule and --") + other + ": give one");
+    if (args.given("promote") && args.on(other)) {
+      throw UsageError("--promote " + when + " and --" + other + ": give one");
+    }
+  }
+  if (args.on("candidate")) return false;
+  if (when == "always") return true;
+  if (args.given("promote") && args.number("val-split") == 0) {
+    throw UsageError("--promote rule and --val-split 0: the rule needs photos for validation");
   }
   return when;
 }
@@ -113,7 +169,10 @@ void declare_job_submit(ArgsSpec& args) {
             "an ONNX file or a run directory; relabel and eval take the version in "
             "force without it",
             "MODEL");
-  args.flag("stores", "how many stores the job waits for", "N", "1");
+  args.flag("stores",
+            "which stores the job is for: all that the Tuner knows; N, so many; or their names, as "
+            "attic,cellar",
+            "all|N|NAMES", "all");
   args.flag("follow", "print what happens until the job has ended");
   args.flag("k,top-k", "relabel: the N best classes of each photo are kept", "N", "5");
   args.flag(
@@ -129,9 +188,10 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
   args.flag("promote",
-            "finetune: always, put the new version in force; rule, only when it is at least as "
-            "good as the one that is, on the same validation photos, else it is the candidate",
-            "WHEN", "always");
+            "finetune: rule, put the new version in force when it is the first or better than the "
+            "one that is, on the same validation photos and by more than chance, else it is the "
+            "candidate; always, whatever it is worth",
+            "WHEN", "rule");
   args.flag("candidate", "finetune: publish the model and wait for ndtrain model promote");
   declare_training(args, "r,runs");
   declare_http(args);
@@ -145,7 +205,7 @@ int run_job_submit(Context& context, const Args& args) {
     const ModelFile model = load_model(context.fs(), args.text("model"));
     json["model"] = tuner.send_model(context.fs(), model.path);
   }
-  json["stores"] = args.integer("stores");
+  json["stores"] = stores_of(args.text("stores"));
   json["seed"] = context.seed();
   if (kind == "finetune") {
     json["runs"] = args.integer("runs");
@@ -163,7 +223,8 @@ int run_job_submit(Context& context, const Args& args) {
     spec = parse_job_spec(json.dump());
     // An older Tuner does not say it.
     read_training(context, args, spec,
-                  [&] { return tuner.get("/readyz").value("room", int64_t{0}); });
+                  {.room = [&] { return tuner.get("/readyz").value("room", int64_t{0}); },
+                   .stores = [&] { return stores_at_work(tuner); }});
   } catch (const UsageError&) {
     throw;
   } catch (const Error& e) {
@@ -223,10 +284,19 @@ int run_job_pause(Context& context, const Args& args) {
   return kOk;
 }
 
+void declare_job_start_now(ArgsSpec& args) { declare_job_cancel(args); }
+int run_job_start_now(Context& context, const Args& args) {
+  show(context, TunerClient(args).post(fmt::format("/jobs/{}/start-now", job_number(args))));
+  return kOk;
+}
+
 void declare_job_resume(ArgsSpec& args) {
   args.positional("JOB", "its number");
-  args.flag("stores", "how many stores it waits for, if they have not come yet", "N");
-  args.flag("store-timeout", "from now on: seconds that a store may be away", "S");
+  args.flag("stores", "which stores it is for, if it has not begun (see ndtrain job submit)",
+            "all|N|NAMES");
+  args.flag("store-timeout", "seconds that it waits for a store that is away before it begins",
+            "S");
+  args.flag("lost-after", "from now on: seconds that a store may be away", "S");
   args.flag("allow-missing", "go on without the photos that only lost stores have");
   args.flag("memory", "finetune: features beyond this are streamed from disk", "BYTES");
   args.flag("disk", "finetune: the Tuner's disk may hold this much", "BYTES");
@@ -234,8 +304,9 @@ void declare_job_resume(ArgsSpec& args) {
 }
 int run_job_resume(Context& context, const Args& args) {
   Json changes = Json::object();
-  if (args.has("stores")) changes["stores"] = args.integer("stores");
+  if (args.has("stores")) changes["stores"] = stores_of(args.text("stores"));
   if (args.has("store-timeout")) changes["store_timeout"] = args.number("store-timeout");
+  if (args.has("lost-after")) changes["lost_after"] = args.number("lost-after");
   if (args.on("allow-missing")) changes["allow_missing"] = true;
   for (const char* bound : {"memory", "disk"}) {
     if (args.has(bound)) changes[bound] = static_cast<int64_t>(args.bytes(bound));

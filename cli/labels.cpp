@@ -3,12 +3,18 @@
 
 #include "cli/labels_args.h"
 #include "framework/core/csv.h"
+#include "framework/core/utc_text.h"
 
 namespace ndtrain::cli {
 namespace {
 
 std::string score_of(const LabelRow& r) { return r.score ? fmt::format("{:.6f}", *r.score) : ""; }
-std::string version_of(const LabelRow& r) { return r.version ? std::to_string(*r.version) : ""; }
+std::string version_of(const LabelRow& r) {
+  return r.version_content ? version_name(r.version_number, *r.version_content) : "";
+}
+std::string content_of(const LabelRow& r) {
+  return r.version_content ? content_prefix(*r.version_content) : "";
+}
 
 }  // namespace
 
@@ -23,7 +29,8 @@ int run_labels_query(Context& context, const Args& args) {
   LabelQuery q = query_of(o, args);
   const int64_t limit = args.integer("limit");
   Json rows = Json::array();
-  std::string csv = csv_row({"path", "label", "score", "source", "version", "time", "store"});
+  std::string csv =
+      csv_row({"path", "label", "score", "source", "version", "content", "time", "store"});
   int64_t n = 0;
   for (bool more = true; more && (limit <= 0 || n < limit);) {
     q.limit = limit <= 0 ? 1000 : std::min<int64_t>(1000, limit - n);
@@ -32,7 +39,7 @@ int run_labels_query(Context& context, const Args& args) {
       ++n;
       rows.push_back(to_json(r));
       csv += csv_row({r.path, r.class_name, score_of(r), std::string(name_of(r.source)),
-                      version_of(r), std::to_string(r.time), r.store});
+                      version_of(r), content_of(r), utc_text(r.time), r.store});
     }
     more = page.next.has_value();
     if (more) q.after = *page.next;
@@ -66,12 +73,12 @@ int run_labels_history(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const int64_t photo = photo_named(o, args.required("PHOTO"));
   Json rows = Json::array();
-  std::string csv = csv_row({"time", "label", "score", "source", "version", "store", "withdrawn"});
+  std::string csv =
+      csv_row({"time", "label", "score", "source", "version", "content", "store", "withdrawn"});
   for (const LabelRow& r : o.db->history(o.task, photo).or_throw()) {
     rows.push_back(to_json(r));
-    csv +=
-        csv_row({std::to_string(r.time), r.class_name, score_of(r), std::string(name_of(r.source)),
-                 version_of(r), r.store, r.withdrawn ? "withdrawn" : ""});
+    csv += csv_row({utc_text(r.time), r.class_name, score_of(r), std::string(name_of(r.source)),
+                    version_of(r), content_of(r), r.store, r.withdrawn ? "withdrawn" : ""});
   }
   context.print(rows, csv);
   return kOk;
@@ -115,13 +122,13 @@ int run_labels_stats(Context& context, const Args& args) {
   text += "\nversions\n";
   for (const VersionInfo& v : o.db->versions(o.task).or_throw()) {
     const char* state = v.withdrawn ? "undone" : v.id == in_force ? "in force" : "";
-    const std::string content = to_hex(v.content);
-    json["versions"].push_back({{"version", v.id},
-                                {"content", content},
-                                {"created", v.created},
-                                {"in_force", v.id == in_force},
-                                {"undone", v.withdrawn.has_value()}});
-    text += fmt::format("  {:<4} {}  {}  {}\n", v.id, content.substr(0, 12), v.created, state);
+    Json version = version_json(v.number, v.content);
+    version.update({{"created", v.created},
+                    {"in_force", v.id == in_force},
+                    {"undone", v.withdrawn.has_value()}});
+    json["versions"].push_back(std::move(version));
+    text += fmt::format("  {:<12} {}  {}  {}\n", version_name(v.number, v.content),
+                        content_prefix(v.content), utc_text(v.created), state);
   }
   context.print(json, text);
   return kOk;

@@ -34,7 +34,7 @@ LabelQuery query_of(const OpenLabels& o, const Args& args) {
   if (args.has("min-score")) q.min_score = args.number("min-score");
   if (args.has("max-score")) q.max_score = args.number("max-score");
   if (args.has("store")) q.store = existing_store(*o.db, args.text("store")).or_throw();
-  if (args.has("version")) q.version = version_named(o, args.text("version"));
+  if (args.has("version")) q.version = version_named(o, args.text("version")).id;
   if (args.has("since")) q.since = args.integer("since");
   if (args.has("until")) q.until = args.integer("until");
   q.stale = args.on("stale");
@@ -53,7 +53,7 @@ int64_t class_named(const OpenLabels& o, const std::string& name) {
   return existing_class(*o.db, o.task, name).or_throw();
 }
 
-int64_t version_named(const OpenLabels& o, const std::string& name) {
+VersionInfo version_named(const OpenLabels& o, const std::string& name) {
   return existing_version(*o.db, o.task, name).or_throw();
 }
 

@@ -20,8 +20,7 @@ LabelQuery query_of(const OpenLabels& o, const Args& args);
 
 // Throws Error with what there is.
 int64_t class_named(const OpenLabels& o, const std::string& name);
-// A version by its number, the beginning of its content in hex, or "in-force".
-int64_t version_named(const OpenLabels& o, const std::string& name);
+VersionInfo version_named(const OpenLabels& o, const std::string& name);  // see existing_version
 int64_t photo_named(const OpenLabels& o, const std::string& path);
 
 }  // namespace ndtrain::cli

@@ -8,13 +8,19 @@
 namespace ndtrain::cli {
 namespace {
 
+constexpr const char* kFormats =
+    "csv, jsonl (a line for each label) or json (default: by the "
+    "file's name)";
+
 LabelFormat format_of(const Args& args, const std::string& path) {
-  if (!args.has("format")) {
-    return path.ends_with(".jsonl") ? LabelFormat::kJsonLines : LabelFormat::kCsv;
-  }
-  if (args.text("format") == "csv") return LabelFormat::kCsv;
-  if (args.text("format") == "jsonl") return LabelFormat::kJsonLines;
-  throw UsageError("--format " + args.text("format") + ": there are csv and jsonl");
+  const std::string name = args.has("format")         ? args.text("format")
+                           : path.ends_with(".jsonl") ? "jsonl"
+                           : path.ends_with(".json")  ? "json"
+                                                      : "csv";
+  if (name == "csv") return LabelFormat::kCsv;
+  if (name == "jsonl") return LabelFormat::kJsonLines;
+  if (name == "json") return LabelFormat::kJson;
+  throw UsageError("--format " + name + ": there are csv, jsonl and json");
 }
 
 LabelSource source_of(const Args& args) {
@@ -36,13 +42,13 @@ LabelSource source_of(const Args& args) {
 }  // namespace
 
 void declare_labels_import(ArgsSpec& args) {
-  args.positional("FILE", "CSV with the columns path,label and optionally score, time; or JSONL");
+  args.positional("FILE", "CSV with the columns path,label and optionally score, time; or JSON");
   declare_database(args);
   args.flag("source", "what the labels count as: import, human or folder (default: import)",
             "NAME");
   args.flag("as", "truth: what the file says outranks what is there, as if a person said it",
             "truth");
-  args.flag("format", "csv or jsonl (default: by the file's name)", "NAME");
+  args.flag("format", kFormats, "NAME");
 }
 
 int run_labels_import(Context& context, const Args& args) {
@@ -68,11 +74,17 @@ void declare_labels_export(ArgsSpec& args) {
   declare_database(args);
   declare_conditions(args);
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
-  args.flag("format", "csv or jsonl (default: by the file's name)", "NAME");
+  args.flag("format", kFormats, "NAME");
 }
 
 int run_labels_export(Context& context, const Args& args) {
-  const LabelFormat format = format_of(args, args.text("out"));
+  LabelFormat format = format_of(args, args.text("out"));
+  if (context.json() && !args.has("out")) {  // the labels are the result
+    if (args.has("format") && format != LabelFormat::kJson) {
+      throw UsageError("--json and --format " + args.text("format") + ": give one");
+    }
+    format = LabelFormat::kJson;
+  }
   const OpenLabels o = open_labels(args, /*to_read=*/true);
   const LabelQuery query = query_of(o, args);
   if (!args.has("out")) {

@@ -1,5 +1,8 @@
 // What versions said, and taking it back.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
 
 #include "cli/labels_args.h"
 #include "framework/core/csv.h"
@@ -32,6 +35,15 @@ std::string text_of(const Agreement& a) {
                      100 * i.low, 100 * i.high, a.agree, a.photos);
 }
 
+std::string name_of(const VersionInfo& v) { return full_version_name(v.number, v.content); }
+
+std::optional<VersionInfo> version_with_id(const OpenLabels& o, std::optional<int64_t> id) {
+  for (const VersionInfo& v : o.db->versions(o.task).or_throw()) {
+    if (v.id == id) return v;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 void declare_labels_diff(ArgsSpec& args) {
@@ -46,10 +58,10 @@ void declare_labels_diff(ArgsSpec& args) {
 
 int run_labels_diff(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
-  const int64_t from = version_named(o, args.required("from")),
-                to = version_named(o, args.required("to"));
+  const VersionInfo from = version_named(o, args.required("from")),
+                    to = version_named(o, args.required("to"));
   if (args.on("photos")) {
-    DiffQuery q{.collection = o.collection, .from = from, .to = to};
+    DiffQuery q{.collection = o.collection, .from = from.id, .to = to.id};
     if (args.has("was")) q.from_class = class_named(o, args.text("was"));
     if (args.has("is")) q.to_class = class_named(o, args.text("is"));
     Json json = Json::array();
@@ -64,11 +76,14 @@ int run_labels_diff(Context& context, const Args& args) {
     context.print(json, csv);
     return kOk;
   }
-  const LabelDiff diff = o.db->diff(o.collection, from, to).or_throw();
-  Json json = {{"from", from}, {"to", to}};
+  const LabelDiff diff = o.db->diff(o.collection, from.id, to.id).or_throw();
+  Json json = {{"from", version_json(from.number, from.content)["version"]},
+               {"to", version_json(to.number, to.content)["version"]}};
   json.update(to_json(diff));
   Json counts = json;
   counts.erase("changes");
+  counts["from"] = name_of(from);
+  counts["to"] = name_of(to);
   std::string text = table(counts);
   if (!diff.changes.empty()) text += "\n";
   for (const LabelChange& c : diff.changes) {
@@ -81,17 +96,53 @@ int run_labels_diff(Context& context, const Args& args) {
 void declare_labels_undo(ArgsSpec& args) {
   args.positional("VERSION", "its number, content or in-force; see ndtrain labels stats");
   declare_database(args);
+  args.flag("yes", "do it without asking, as a script wants it");
 }
+
+namespace {
+
+std::string would_do(const UndoReport& r, const VersionInfo& version,
+                     const std::optional<VersionInfo>& in_force) {
+  if (version.withdrawn) return "version " + name_of(version) + " was undone before";
+  std::string text = fmt::format(
+      "undoing version {} withdraws {} label{}: {} of these photos get an earlier label again, {} "
+      "have none then",
+      name_of(version), r.withdrawn, r.withdrawn == 1 ? "" : "s", r.restored,
+      r.withdrawn - r.restored);
+  return text + (in_force ? "; in force is then version " + name_of(*in_force)
+                          : "; no version is in force then");
+}
+
+// Whether whoever sits there says yes. Throws UsageError when nobody does.
+bool confirmed(const std::string& question) {
+  if (isatty(STDIN_FILENO) != 1) {
+    throw UsageError(question + ". There is no terminal to ask at: --yes does it");
+  }
+  std::cerr << question << ".\nDo it? [y/N] " << std::flush;
+  std::string answer;
+  return std::getline(std::cin, answer) && (answer == "y" || answer == "yes");
+}
+
+}  // namespace
 
 int run_labels_undo(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
-  const int64_t version = version_named(o, args.required("VERSION"));
-  const UndoReport r = o.db->undo(version, context.clock().unix_seconds()).or_throw();
-  Json json = {{"version", version},
-               {"withdrawn", r.withdrawn},
+  const VersionInfo version = version_named(o, args.required("VERSION"));
+  const UndoReport will = o.db->preview_undo(version.id).or_throw();
+  const std::optional<VersionInfo> in_force = version_with_id(o, will.in_force);
+  const std::string what = would_do(will, version, in_force);
+  if (args.on("yes") || version.withdrawn) {
+    context.progress().say(what);
+  } else if (!confirmed(what)) {
+    context.print(Json{{"undone", false}}, "nothing was changed\n");
+    return kFailed;
+  }
+  const UndoReport r = o.db->undo(version.id, context.clock().unix_seconds()).or_throw();
+  Json json = version_json(version.number, version.content);
+  json.update({{"withdrawn", r.withdrawn},
                {"restored", r.restored},
-               {"without_label", r.withdrawn - r.restored}};
-  if (r.in_force) json["in_force"] = *r.in_force;
+               {"without_label", r.withdrawn - r.restored}});
+  if (in_force) json["in_force"] = version_json(in_force->number, in_force->content)["version"];
   context.print(json, table(json));
   return kOk;
 }
@@ -103,13 +154,14 @@ void declare_labels_accuracy(ArgsSpec& args) {
 
 int run_labels_accuracy(Context& context, const Args& args) {
   const OpenLabels o = open_labels(args, /*to_read=*/true);
-  const int64_t version = version_named(o, args.text("version"));
-  const FieldAccuracy a = o.db->accuracy(o.collection, version).or_throw();
-  Json json = {{"version", version}};
+  const VersionInfo version = version_named(o, args.text("version"));
+  const FieldAccuracy a = o.db->accuracy(o.collection, version.id).or_throw();
+  Json json = version_json(version.number, version.content);
   json.update(to_json(a));
-  context.print(json, fmt::format("version {}, {} photos that people or imports have labelled\n"
-                                  "drawn at random  {}all              {}",
-                                  version, a.truths, text_of(a.at_random), text_of(a.all)));
+  context.print(json,
+                fmt::format("version {}, {} photos that people or imports have labelled\n"
+                            "drawn at random  {}all              {}",
+                            name_of(version), a.truths, text_of(a.at_random), text_of(a.all)));
   return kOk;
 }
 

@@ -34,7 +34,8 @@ std::span<const Verb> local_verbs() {
       Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
            "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume\n"
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume -e 30\n"
+           "  ndtrain train --config runs/flowers -o runs/again\n"
            "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
            declare_train, run_train},
       Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",
@@ -42,8 +43,10 @@ std::span<const Verb> local_verbs() {
            "  ndtrain eval model.onnx --data photos --labels labels.csv --confusion confusion.csv\n"
            "  ndtrain eval runs/flowers --data photos --db sqlite:labels.db\n",
            declare_eval, run_eval},
-      Verb{"predict", "classes of photos, as CSV or JSON", "MODEL DIR [options]",
+      Verb{"predict", "classes of photos, as CSV or JSON", "MODEL PHOTOS... [options]",
            "  ndtrain predict runs/flowers photos -k 3 -o labels.csv\n"
+           "  ndtrain predict runs/flowers a.jpg july/*.jpg 'archive/**/*.png'\n"
+           "  find photos -newer labels.csv | ndtrain predict runs/flowers -\n"
            "  ndtrain predict model.onnx photos --format json\n",
            declare_predict, run_predict},
       Verb{"tune", "measure which algorithms a model's layers take here, for --tuning",
@@ -59,7 +62,8 @@ std::span<const Verb> local_verbs() {
       Verb{"model import", "declare what a foreign ONNX file does not say",
            "FILE -o FILE [options]",
            "  ndtrain model import foreign.onnx --img-size 224 --resize 256 --classes names.txt -o "
-           "model.onnx\n",
+           "model.onnx\n"
+           "  ndtrain model import dynamic.onnx --dim height=224 --dim width=224 -o model.onnx\n",
            declare_model_import, run_model_import},
       Verb{"model inspect", "ops, parameters, FLOPs and every legal cut", "FILE",
            "  ndtrain model inspect squeezenet.onnx\n", declare_model_inspect, run_model_inspect},

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <vector>
 
 #include "cli/progress_bar.h"
+#include "cli/settings.h"
 #include "cli/suggest.h"
 #include "cli/verb.h"
 #include "framework/core/error.h"
+#include "framework/core/publish.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -24,10 +27,13 @@ std::string overview() {
   }
   return out +
          "\nndtrain VERB --help shows a verb's options and examples. Options are also read from "
-         "ndtrain.toml\nin the working directory (epochs = 30) and from the environment "
-         "(NDTRAIN_EPOCHS=30).\n\n"
-         "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done but some photos were quarantined, "
-         "4 interrupted\nand resumable.\n";
+         "ndtrain.toml\nin the working directory (epochs = 30; under [train] or [\"job submit\"] "
+         "for "
+         "one verb alone) and\nfrom the environment (NDTRAIN_EPOCHS=30). What no verb knows there "
+         "is "
+         "an error.\n\n"
+         "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done, but something was left out, 4 "
+         "interrupted\nand resumable.\n";
 }
 
 // The verb that the first words name, and how many words that took.
@@ -84,6 +90,7 @@ int run(std::vector<std::string> words) {
   const Verb* verb = find_verb(words, taken);
   if (!verb) unknown_verb(words);
   words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(taken));
+  check_settings(verbs());
   ArgsSpec spec(verb->name);
   verb->declare(spec);
   try {
@@ -100,11 +107,25 @@ int run(std::vector<std::string> words) {
   }
 }
 
+// The last word of a thread that main() cannot see.
+[[noreturn]] void say_why_it_ends() {
+  try {
+    if (const std::exception_ptr why = std::current_exception()) std::rethrow_exception(why);
+  } catch (const FsyncFailed& e) {
+    std::fprintf(stderr, "ndtrain: %s\n", e.what());
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ndtrain: %s\n", e.what());
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 }  // namespace ndtrain::cli
 
 int main(int argc, char** argv) {
   using namespace ndtrain::cli;  // NOLINT: main has to live outside
+  std::set_terminate(say_why_it_ends);
   catch_interrupts();
   try {
     return run({argv + 1, argv + argc});
@@ -113,6 +134,9 @@ int main(int argc, char** argv) {
     return kUsage;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "ndtrain: out of memory; a smaller -b or --memory-limit helps\n");
+    return kFailed;
+  } catch (const ndtrain::FsyncFailed& e) {
+    std::fprintf(stderr, "ndtrain: %s\n", e.what());
     return kFailed;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ndtrain: %s\n", e.what());

@@ -1,6 +1,9 @@
 #include <sstream>
 
+#include "cli/dim_args.h"
 #include "cli/verb.h"
+#include "framework/core/distinct_names.h"
+#include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain::cli {
@@ -55,6 +58,38 @@ void declare_preprocessing(const Args& args, Preprocess& p) {
   validate(p);
 }
 
+ImportOptions import_options(const Args& args) {
+  ImportOptions options{.external_data = args.on("external-data"), .dims = dims_of(args)};
+  if (args.has("img-size")) {
+    options.image_side = [side = args.integer("img-size")](const auto&) { return side; };
+  }
+  return options;
+}
+
+// Photos are made squares of one size: a model of images must take them.
+void check_side(const ModelFile& file) {
+  if (file.model.inputs.size() != 1 || file.model.inputs[0].dims.size() != 4) return;
+  const ModelInput& in = file.model.inputs[0];
+  const bool last = file.preprocess.layout == Layout::kNhwc;
+  const int64_t channels = in.dims[last ? 3 : 1];
+  const int64_t height = in.dims[last ? 1 : 2], width = in.dims[last ? 2 : 3];
+  if (channels != 3 || (height == file.preprocess.img_size && width == height)) return;
+  throw Error("input '", in.name, "' takes images of ", height, " x ", width,
+              ", but photos are made ", file.preprocess.img_size, " x ", file.preprocess.img_size,
+              ": --img-size, and --dim where these are symbolic, must agree");
+}
+
+// As the file lists them, but told apart.
+std::vector<std::string> class_names(Fs& fs, const std::string& path, int64_t outputs) {
+  std::vector<std::string> names = lines(fs, path);
+  if (static_cast<int64_t>(names.size()) != outputs) {
+    throw Error(path, " has ", names.size(), " names but the model has ", outputs, " classes");
+  }
+  const std::vector<Renamed> renamed = make_distinct(names);
+  if (!renamed.empty()) log::warn("{}: {}", path, describe(renamed));
+  return names;
+}
+
 }  // namespace
 
 void declare_model_import(ArgsSpec& args) {
@@ -69,20 +104,19 @@ void declare_model_import(ArgsSpec& args) {
   args.flag("std", "three numbers, for pixels in 0 to 1 (default: ImageNet's)", "R,G,B");
   args.flag("layout", "nchw or nhwc (default: as the input's shape is)", "NAME");
   args.flag("classes", "a file of class names, one per line", "FILE");
+  declare_dims(args);
   args.flag("external-data", "let the model read weights from other files in its directory");
 }
 
 int run_model_import(Context& context, const Args& args) {
-  ModelFile file = load_model(context.fs(), args.required("FILE"), args.on("external-data"));
+  ModelFile file = load_model(context.fs(), args.required("FILE"), import_options(args));
   const std::string out = args.required("out");
   declare_preprocessing(args, file.preprocess);
   file.preprocess_declared = true;
+  if (file.side_from_preprocess) context.progress().say(preprocess_note(file));
+  check_side(file);
   if (args.has("classes")) {
-    file.classes = lines(context.fs(), args.text("classes"));
-    if (static_cast<int64_t>(file.classes.size()) != file.outputs()) {
-      throw Error(args.text("classes"), " has ", file.classes.size(), " names but the model has ",
-                  file.outputs(), " classes");
-    }
+    file.classes = class_names(context.fs(), args.text("classes"), file.outputs());
   }
   save_model(context.fs(), out, file);
   const Json json = {{"file", out},

@@ -52,7 +52,8 @@ void declare_model_inspect(ArgsSpec& args) {
 }
 
 int run_model_inspect(Context& context, const Args& args) {
-  const ModelFile file = load_model(context.fs(), args.required("FILE"), args.on("external-data"));
+  const ModelFile file =
+      load_model(context.fs(), args.required("FILE"), {.external_data = args.on("external-data")});
   context.progress().say(preprocess_note(file));
   const Graph g = bind(file.model, 1);
   std::map<std::string, int64_t> ops;

@@ -41,7 +41,8 @@ Json to_json(const PrecisionCheck& c, double max_drop) {
 }  // namespace
 
 int verify_precision(Context& context, const Args& args) {
-  const ModelFile file = load_model(context.fs(), args.required("FILE"), args.on("external-data"));
+  const ModelFile file =
+      load_model(context.fs(), args.required("FILE"), {.external_data = args.on("external-data")});
   const ModelFile f32 = args.has("against") ? load_model(context.fs(), args.text("against")) : file;
   const PrecisionConfig config = precision_config(args, "");
   std::string why;
@@ -79,7 +80,8 @@ void declare_model_quantize(ArgsSpec& args) {
 }
 
 int run_model_quantize(Context& context, const Args& args) {
-  ModelFile file = load_model(context.fs(), args.required("FILE"), args.on("external-data"));
+  ModelFile file =
+      load_model(context.fs(), args.required("FILE"), {.external_data = args.on("external-data")});
   const std::string out = args.required("out");
   const Precision p = precision_named(args.text("precision"));
   std::vector<std::string> until;

@@ -3,6 +3,7 @@
 
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
+#include "ndp/labels/version_name.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -23,12 +24,20 @@ std::string joined(const Json& names) {
 }
 
 std::string top1(const Json& metrics) {
-  return metrics.contains("top1") ? fmt::format("{:.4f}", metrics["top1"].get<double>()) : "-";
+  return metrics.contains("top1") && metrics["top1"].is_number()
+             ? fmt::format("{:.4f}", metrics["top1"].get<double>())
+             : "-";
+}
+
+// As the Tuner says it: "3 (5f2a0c91d4e7)".
+std::string name_of(const Json& version) {
+  return full_version_name(version["version"].get<int64_t>(),
+                           digest_from_hex(version["content"].get<std::string>()));
 }
 
 std::string in_force_line(const Json& version) {
   return fmt::format("version {} is in force; stores that are away get it when they are back\n",
-                     version["version"].get<uint64_t>());
+                     name_of(version));
 }
 
 }  // namespace
@@ -37,11 +46,11 @@ void declare_model_ls(ArgsSpec& args) { declare_http(args); }
 int run_model_ls(Context& context, const Args& args) {
   const Json versions = TunerClient(args).get("/versions");
   std::string text =
-      fmt::format("{:>7}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version", "parent",
-                  "job", "classes", "top-1", "bytes", "alias", "in force on");
+      fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version",
+                  "content", "parent", "job", "classes", "top-1", "bytes", "alias", "in force on");
   for (const Json& v : versions) {
-    text += fmt::format("{:>7}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n",
-                        v["version"].get<uint64_t>(),
+    text += fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n",
+                        v["version"].get<uint64_t>(), v["content"].get<std::string>().substr(0, 12),
                         v["parent"] == 0 ? "-" : std::to_string(v["parent"].get<uint64_t>()),
                         v["job"].get<uint64_t>(), v["classes"].get<uint64_t>(), top1(v["metrics"]),
                         v["bytes"].get<int64_t>(), joined(v["aliases"]), joined(v["stores"]));
@@ -96,8 +105,7 @@ int run_model_promote(Context& context, const Args& args) {
   const bool candidate = args.on("candidate");
   const Json version = TunerClient(args).post(fmt::format(
       "/versions/{}/{}", version_in(args, "VERSION"), candidate ? "candidate" : "production"));
-  context.print(version, candidate ? fmt::format("version {} is the candidate\n",
-                                                 version["version"].get<uint64_t>())
+  context.print(version, candidate ? fmt::format("version {} is the candidate\n", name_of(version))
                                    : in_force_line(version));
   return kOk;
 }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <iostream>
+#include <iterator>
+
 #include "cli/verb.h"
 #include "framework/core/log.h"
 
@@ -26,13 +29,42 @@ PhotoSet photos_in_database(Context& context, const Args& args, const ModelFile&
   std::vector<std::string> classes;
   for (int64_t i = 0, n = model.outputs(); i < n; ++i) classes.push_back(model.class_name(i));
   count_in(set, classes);
+  context.progress().say(describe_classes(root, set));
   return set;
+}
+
+// Names of folders say nothing to a model whose outputs have none.
+void refuse_unnamed(const ModelFile& model, const LabelledPhotos& photos) {
+  if (!model.classes.empty() || photos.by_output) return;
+  throw Error(
+      model.path, " has no class names, so which output is which of the ", photos.classes.size(),
+      " classes in ", photos.root,
+      " is not known; write them into it, in the order of its outputs: ndtrain model import ",
+      model.path, " --classes NAMES.txt -o NAMED.onnx");
 }
 
 }  // namespace
 
+void declare_photos(ArgsSpec& args) {
+  args.positionals(
+      "PHOTOS",
+      "directories, photos, patterns ('july/**/*.jpg'), and lists: files with a path a line, or - "
+      "for stdin");
+}
+
+NamedPhotos named_photos(const Args& args) {
+  NamedPhotos named{.names = args.list("PHOTOS"), .cache = cache_directory(args)};
+  if (named.names.empty()) throw UsageError("PHOTOS is missing");
+  named.input = [] { return std::string(std::istreambuf_iterator<char>(std::cin), {}); };
+  return named;
+}
+
 void declare_label_flags(ArgsSpec& args) {
-  args.flag("labels", "a CSV file with the columns file,class says what the photos show", "CSV");
+  args.flag(
+      "labels",
+      "a file says what the photos show: CSV with the columns file,class, or what ndtrain labels "
+      "export wrote",
+      "FILE");
   args.flag("db", "a label database says it, as relabel and labels set fill it", "URL");
   args.flag("collection", "collection of photos in the database", "NAME",
             std::string(kDefaultCollection));
@@ -65,9 +97,12 @@ PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& mo
     photos =
         read_image_folder(context.fs(), layout.val.empty() ? layout.train : layout.val).or_throw();
   }
+  refuse_unnamed(model, photos);
   if (!model.classes.empty()) photos = with_classes(std::move(photos), model.classes).or_throw();
   const auto catalogue = open_catalogue(context.fs(), cache_directory(args), photos.root);
-  return hash_photos(context.fs(), *catalogue, photos, context.progress());
+  PhotoSet set = hash_photos(context.fs(), *catalogue, photos, context.progress());
+  context.progress().say(describe_classes(photos.root, set));
+  return set;
 }
 
 int report_quarantine(const std::vector<QuarantinedPhoto>& photos) {

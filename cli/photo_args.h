@@ -5,6 +5,7 @@
 #include "cli/context.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/model_file.h"
+#include "ndp/jobs/named_photos.h"
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
@@ -18,6 +19,10 @@ DatabaseLabelsConfig database_labels(const Args& args);
 // Labelled photos of --data DIR: with --db a label database, with --labels a CSV, else DIR/val or
 // DIR as class directories. Labels are counted in the model's class names when it has some.
 PhotoSet labelled_photos(Context& context, const Args& args, const ModelFile& model);
+
+// The argument PHOTOS, and what it names.
+void declare_photos(ArgsSpec& args);
+NamedPhotos named_photos(const Args& args);
 
 // Of --cache, or where derived files live otherwise.
 std::string cache_directory(const Args& args);

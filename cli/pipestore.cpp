@@ -20,15 +20,19 @@ std::string host_name() {
 
 void declare_store(ArgsSpec& args) {
   args.flag("photos", "the photos, a directory (required)", "DIR");
-  args.flag("state", "models, features and the list of photos are kept here (required)", "DIR");
+  args.flag("state",
+            "models, features, the list of photos and what people upload are kept here, not among "
+            "the photos (required)",
+            "DIR");
   args.flag("name",
             "unique among the stores of a Tuner; where there are certificates, the name that its "
             "own is for (default: the host's name)",
             "NAME");
-  args.flag("labels",
-            "what photos show: folder, the first directory on their path; none; or a "
-            "CSV file,class",
-            "WHAT", "folder");
+  args.flag(
+      "labels",
+      "what photos show: none, people or the label database will say; folder, the name of the "
+      "first directory on their path; or a CSV file,class",
+      "WHAT", "none");
   args.flag("http", "where people upload photos and tools ask: health, metrics", "HOST:PORT");
   args.flag("max-delay-ms",
             "an uploaded photo waits this long, at most, for others to be inferred with", "MS",

@@ -44,7 +44,7 @@ class Listing {
 
 void declare_predict(ArgsSpec& args) {
   args.positional("MODEL", "a run directory or an ONNX file");
-  args.positional("DIR", "the photos");
+  declare_photos(args);
   args.flag("k", "the N best classes of each photo", "N", "5");
   args.flag("format", "csv or json", "NAME", "csv");
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
@@ -61,13 +61,14 @@ int run_predict(Context& context, const Args& args) {
     throw UsageError("--format " + format + ": there are csv and json");
   ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
-  const std::string root = args.required("DIR");
-  const std::string cache = cache_directory(args);
-  PhotoSet set = all_photos(context.fs(), *open_catalogue(context.fs(), cache, root), root,
-                            context.progress());
-  if (set.photos.empty()) throw Error(root, ": there are no photos that can be read");
-  model = in_precision(model, precision_config(args, cache), set, context.device(), context.fs(),
-                       context.progress());
+  const NamedPhotos named = named_photos(args);
+  PhotoSet set = read_named_photos(context.fs(), named, context.progress());
+  if (set.photos.empty()) {
+    (void)report_quarantine(set.quarantined);
+    throw Error(named.names[0], ": there are no photos that can be read");
+  }
+  model = in_precision(model, precision_config(args, named.cache), set, context.device(),
+                       context.fs(), context.progress());
   if (args.has("save-inputs"))
     save_inputs(context.fs(), set, model.preprocess, args.text("save-inputs"));
   std::vector<size_t> all(set.photos.size());
@@ -80,8 +81,11 @@ int run_predict(Context& context, const Args& args) {
            [&](std::span<const Classification> results, std::span<const BadPhoto> bad) {
              for (const Classification& c : results) listing.add(set.photos[c.photo].path, c);
              for (const BadPhoto& b : bad) {
-               if (b.reason.code() != Code::kUnsupported) {
-                 set.quarantined.push_back({set.photos[b.item].path, b.reason.message()});
+               const std::string& path = set.photos[b.item].path;
+               if (b.reason.code() == Code::kUnsupported) {
+                 ++set.skipped[extension_of(path)];
+               } else {
+                 set.quarantined.push_back({path, b.reason.message()});
                }
              }
              done += static_cast<int64_t>(results.size() + bad.size());
@@ -93,6 +97,9 @@ int run_predict(Context& context, const Args& args) {
     publish(context.fs(), args.text("out"), listing.text()).or_throw();
   } else {
     context.print(listing.text());
+  }
+  for (const auto& [kind, n] : set.skipped) {
+    context.progress().say(fmt::format("{} photos left out: {} is not read", n, kind));
   }
   if (context.progress().interrupted()) return kInterrupted;
   return report_quarantine(set.quarantined);

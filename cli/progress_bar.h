@@ -9,6 +9,8 @@ namespace ndtrain::cli {
 // After the first SIGINT or SIGTERM jobs stop where they can go on later; a second one kills.
 void catch_interrupts();
 bool was_interrupted();
+// A SIGINT, once: what it asks for can be done without stopping, and the next one is the first.
+bool take_interrupt();
 
 class QuietProgress final : public Progress {
  public:
@@ -19,8 +21,8 @@ class QuietProgress final : public Progress {
   bool interrupted() const override { return was_interrupted(); }
 };
 
-// On a terminal one line that moves, with rate and time left; elsewhere a plain line per stage and
-// every ten seconds. On stderr.
+// On a terminal one line that moves, with rate and time left, as wide as the terminal at most;
+// elsewhere a plain line per stage and every ten seconds. On stderr.
 class ProgressBar final : public Progress {
  public:
   ProgressBar();
@@ -32,8 +34,10 @@ class ProgressBar final : public Progress {
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string line() const;
-  void draw();
+  std::string counts() const;
+  std::string whole(bool with_bar) const;
+  std::string line(size_t width) const;
+  void draw(const std::string& line);
 
   bool terminal_;
   std::string stage_, unit_, note_;

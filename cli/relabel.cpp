@@ -4,11 +4,12 @@
 #include "cli/precision_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
+#include "ndp/labels/label_json.h"
 
 namespace ndtrain::cli {
 
 void declare_relabel(ArgsSpec& args) {
-  args.positional("DIR", "the photos");
+  declare_photos(args);
   args.flag("m,model", "a run directory or an ONNX file (required)", "MODEL");
   args.flag("db", "the label database, sqlite:FILE or postgresql://…; made if absent (required)",
             "URL");
@@ -16,6 +17,10 @@ void declare_relabel(ArgsSpec& args) {
             std::string(kDefaultCollection));
   args.flag("task", "what the model tells apart: a task has classes of its own", "NAME",
             std::string(kDefaultTask));
+  args.flag("root",
+            "paths in the database are below it (default: below PHOTOS, where that is one "
+            "directory; else as they are named)",
+            "DIR");
   args.flag("k", "the N best classes of each photo are kept", "N", "5");
   args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("keep-crops",
@@ -31,7 +36,8 @@ void declare_relabel(ArgsSpec& args) {
 
 int run_relabel(Context& context, const Args& args) {
   RelabelConfig config;
-  config.photos = args.required("DIR");
+  config.photos = named_photos(args);
+  config.photos.root = args.text("root");
   config.collection = args.required("collection");
   config.task = args.required("task");
   config.cache = args.text("cache");
@@ -48,15 +54,14 @@ int run_relabel(Context& context, const Args& args) {
                                   context.clock(), context.progress());
   const double rate =
       r.engine.wall_s > 0 ? static_cast<double>(r.engine.photos) / r.engine.wall_s : 0;
-  const Json json = {{"photos", r.photos},
-                     {config.dry_run ? "to_label" : "labelled", r.labelled},
-                     {"already_labelled", r.already},
-                     {"quarantined", r.quarantined.size()},
-                     {"skipped", r.skipped},
-                     {"version", r.version},
-                     {"from_crops", r.engine.crops},
-                     {"cache_bytes", r.cache_bytes},
-                     {"images_per_s", rate}};
+  Json json = {{"photos", r.photos},
+               {config.dry_run ? "to_label" : "labelled", r.labelled},
+               {"already_labelled", r.already},
+               {"quarantined", r.quarantined.size()},
+               {"skipped", r.skipped}};
+  json.update(version_json(r.version.number, r.version.content));
+  json.update(
+      {{"from_crops", r.engine.crops}, {"cache_bytes", r.cache_bytes}, {"images_per_s", rate}});
   context.print(json, table(json));
   if (r.interrupted) {
     log::warn("stopped; the same command goes on");

@@ -2,17 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/head_args.h"
 #include "cli/precision_args.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
+#include "ndp/wire/certificates.h"
 #include "tuner/plan_profile.h"
 #include "tuner/planned_job.h"
 
 namespace ndtrain::cli {
 
 bool told_to_stop() { return was_interrupted(); }
+
+int exit_code_of_result(const Json& result) {
+  const bool whole =
+      result.value("left_out", uint64_t{0}) == 0 && !result.contains("left_out_stores");
+  return whole ? kOk : kQuarantined;
+}
 
 void declare_security(ArgsSpec& args) {
   args.flag("ca", "the authority that the other side's certificate is from (ndtrain cert init)",
@@ -35,7 +44,30 @@ void declare_http_security(ArgsSpec& args) {
   args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
             "FILE");
   args.flag("http-key", "its key", "FILE");
+  args.flag(
+      "http-name",
+      "names by which --http is asked besides those of its address and certificate, as behind "
+      "a proxy; a request for another is refused",
+      "HOST[,HOST...]");
 }
+
+namespace {
+
+std::vector<std::string> split_names(const std::vector<std::string>& lists) {
+  std::vector<std::string> names;
+  for (const std::string& list : lists) {
+    for (size_t at = 0; at <= list.size();) {
+      const size_t end = std::min(list.find(',', at), list.size());
+      names.push_back(list.substr(at, end - at));
+      at = end + 1;
+      if (is_host(names.back())) continue;
+      throw UsageError("--http-name '" + names.back() + "': no DNS name and no IP address");
+    }
+  }
+  return names;
+}
+
+}  // namespace
 
 HttpSecurity http_security_of(Context& context, const Args& args, const std::string& address,
                               const LinkSecurity& own) {
@@ -45,6 +77,7 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
   }
   const bool exposed = !check_exposure(address, false, false).ok();
   HttpSecurity s{.authority = own.authority, .demanded = exposed && !args.on("insecure")};
+  s.names = split_names(args.list("http-name"));
   if (args.has("http-cert")) {
     s.certificate = context.fs().read(args.text("http-cert"), limits::kPemFile).or_throw();
     s.key = context.fs().read(args.text("http-key"), limits::kPemFile).or_throw();
@@ -73,7 +106,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   args.flag("weight-decay", "weight decay", "X", "0");
   args.flag("recipe",
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
-            "weight decay .002",
+            "weight decay .002; what is given by flags of their own goes over it",
             "NAME");
   declare_head(args);
   declare_compute(args);
@@ -89,8 +122,8 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "VALUE");
   args.flag("auto",
             "choose mode, cut and number of runs by what this profile predicts (ndtrain plan "
-            "--save-profile); with --promote rule the cut stays where training begins, so that the "
-            "features say something of the version in force as well",
+            "--save-profile); where the version is promoted by rule the cut stays where training "
+            "begins, so that the features say something of the version in force as well",
             "PROFILE");
   args.flag("photos", "of --mode ideal: the photos, a directory on the Tuner", "DIR");
   args.flag("labels", "of --mode ideal: a CSV file,class on the Tuner (default: the directories)",
@@ -105,7 +138,10 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "BYTES");
   args.flag("disk", "the Tuner's disk may hold this much (default: a tenth of the volume)",
             "BYTES");
-  args.flag("store-timeout", "seconds that a store may be away", "S", "600");
+  args.flag("store-timeout",
+            "seconds that the job waits for a store that is away before it begins; 0: not at all",
+            "S", "30");
+  args.flag("lost-after", "seconds that a store may be away when the job has begun", "S", "600");
   args.flag("allow-missing", "go on without the photos that only lost stores have");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
@@ -113,8 +149,22 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
 
 namespace {
 
+// NDPipe's (ASPLOS'24), but for what was given.
+void use_recipe(const Args& args, Json& j) {
+  const auto set = [&](const char* flag, const char* key, const Json& value) {
+    if (!args.given(flag)) j[key] = value;
+  };
+  set("epochs", "epochs", 30);
+  set("batch", "batch", 1024);
+  set("lr", "lr", 0.015);
+  set("opt", "opt", "adam");
+  set("sched", "sched", "ndpipe");
+  set("weight-decay", "weight_decay", 0.002);
+}
+
 void read_common(const Args& args, Json& j) {
   j["store_timeout"] = args.number("store-timeout");
+  j["lost_after"] = args.number("lost-after");
   j["allow_missing"] = args.on("allow-missing");
   j["deterministic"] = args.on("deterministic");
   const PrecisionConfig precision = precision_config(args, "");
@@ -126,8 +176,7 @@ void read_common(const Args& args, Json& j) {
 
 }  // namespace
 
-void read_training(Context& context, const Args& args, JobSpec& spec,
-                   const std::function<int64_t()>& room) {
+void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
   Json j = Json::parse(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -146,14 +195,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec,
   text("opt", "opt");
   text("sched", "sched");
   number("weight_decay", "weight-decay");
-  if (recipe == "ndpipe") {
-    j.update({{"epochs", 30},
-              {"batch", 1024},
-              {"lr", 0.015},
-              {"opt", "adam"},
-              {"sched", "ndpipe"},
-              {"weight_decay", 0.002}});
-  }
+  if (recipe == "ndpipe") use_recipe(args, j);
   j["head"] = head_of(args);
   j["compute"] = name_of(compute_of(args));
   text("freeze", "freeze");
@@ -174,7 +216,10 @@ void read_training(Context& context, const Args& args, JobSpec& spec,
   }
   if (!args.has("auto")) return;
   PlanInputs inputs = load_profile(context.fs(), args.text("auto")).inputs;
-  if (spec.disk == 0) inputs.disk = static_cast<double>(room());
+  if (spec.disk == 0) inputs.disk = static_cast<double>(tuner.room());
+  if (spec.stores.all()) {
+    inputs.stores = {static_cast<int>(std::max<int64_t>(1, tuner.stores()))};
+  }
   spec = planned(spec, std::move(inputs));
   context.progress().say(spec.why);
 }

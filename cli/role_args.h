@@ -27,10 +27,16 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);
-// `room`: bytes that features may take on the Tuner where no --disk says it; 0: not known. Asked
-// when the job is to be planned.
-void read_training(Context& context, const Args& args, JobSpec& spec,
-                   const std::function<int64_t()>& room);
+// What the Tuner has for a job; asked when the job is to be planned.
+struct TunerOffers {
+  std::function<int64_t()>
+      room;  // bytes that features may take where no --disk says it; 0: not known
+  std::function<int64_t()> stores = {};  // that it knows, of a job that is for all
+};
+void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner);
+
+// Of a job that is done: kQuarantined when stores or photos were left out.
+int exit_code_of_result(const Json& result);
 
 // Until SIGINT or SIGTERM.
 bool told_to_stop();

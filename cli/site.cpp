@@ -54,6 +54,24 @@ SiteSettings settings_from(const Json& j) {
 
 }  // namespace
 
+std::string SiteSettings::text() const {
+  const SiteSettings plain;
+  std::string text = fmt::format("--stores {}", stores);
+  const auto add = [&](const char* flag, const auto& value, const auto& usual) {
+    if (value != usual) text += fmt::format(" --{} {}", flag, value);
+  };
+  add("photos", photos, plain.photos);
+  add("labels", labels, std::string("none"));
+  add("http", http, std::string("127.0.0.1:8420"));
+  add("port", port, int64_t{25258});
+  add("device", device, plain.device);
+  add("threads", threads, plain.threads);
+  add("tuning", tuning, plain.tuning);
+  if (less_memory) text += " --less-memory";
+  if (tf32) text += " --tf32";
+  return text;
+}
+
 Site::Site(Fs& fs, const std::string& directory, bool make) : fs_(fs), path_(absolute(directory)) {
   if (path_.size() > 1 && path_.back() == '/') path_.pop_back();
   if (!make && !fs_.exists(path_)) return;
@@ -68,12 +86,23 @@ Site::Site(Fs& fs, const std::string& directory, bool make) : fs_(fs), path_(abs
 }
 
 void Site::load() {
+  const std::string kept = file("site.json");
+  if (const Result<std::string> text = fs_.read(kept); text.ok()) {
+    try {
+      before_ = settings_from(Json::parse(*text));
+    } catch (const Json::exception& e) {
+      throw Error(kept, ": is not what ndtrain up wrote: ", e.what(), "; remove it to begin anew");
+    }
+  } else if (text.status().code() != Code::kNotFound) {
+    text.status().or_throw();
+  }
   const Result<std::string> text = fs_.read(file("up.json"));
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
   try {
     const Json json = Json::parse(*text);
     settings_ = settings_from(json.at("settings"));
+    before_ = settings_;
     listen_ = json.at("listen");
     http_ = json.at("http");
     for (const Json& m : json.at("members")) {
@@ -209,8 +238,8 @@ bool Site::start(const SiteSettings& settings, const std::function<bool()>& stop
                  const std::function<void(const std::string&)>& say) {
   if (is_running()) {
     if (!(settings == settings_)) {
-      throw Error(path_, " is up with other settings: ", to_json(settings_).dump(),
-                  "; ndtrain down ", path_, " first");
+      throw Error(path_, " is up with other settings: ", settings_.text(), "; ndtrain down ", path_,
+                  " first");
     }
   } else {
     settings_ = settings;
@@ -230,7 +259,11 @@ bool Site::start(const SiteSettings& settings, const std::function<bool()>& stop
     undo();
     throw;
   }
-  if (!up) undo();
+  if (!up) {
+    undo();
+  } else if (before_ != settings_) {
+    publish(fs_, file("site.json"), to_json(settings_).dump(2) + "\n").or_throw();
+  }
   return up;
 }
 

@@ -1,5 +1,6 @@
 // A Tuner and its PipeStores on one machine, under one directory:
 //   DIR/up.json        what runs, and how it was asked for
+//   DIR/site.json      how it was asked for the last time it was up
 //   DIR/tuner          the Tuner's state;            DIR/tuner.log
 //   DIR/storeN/state   of PipeStore N;               DIR/storeN.log
 //   DIR/storeN/photos  its photos, unless they are elsewhere
@@ -9,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,7 @@ struct SiteSettings {
   std::string tuning;  // absolute; "": by the rule
 
   bool operator==(const SiteSettings&) const = default;
+  std::string text() const;  // as flags of `ndtrain up`: those that are not its defaults
 };
 
 class Site {
@@ -35,12 +38,15 @@ class Site {
     ProcessId process;
   };
 
-  // Reads up.json, if there is one. Throws Error: another `up` or `down` is at work here.
+  // Reads up.json and site.json, where they are. Throws Error: another `up` or `down` is at work
+  // here.
   Site(Fs& fs, const std::string& directory, bool make);
 
   const std::string& path() const { return path_; }
   std::string file(const std::string& name) const { return join(path_, name); }
   const SiteSettings& settings() const { return settings_; }
+  // Those it was up with the last time, or is; nullopt: it never was.
+  const std::optional<SiteSettings>& before() const { return before_; }
   const std::vector<Member>& members() const { return members_; }  // the Tuner first, if any
   const std::string& listen() const { return listen_; }
   const std::string& http() const { return http_; }
@@ -77,6 +83,7 @@ class Site {
   std::string path_;
   std::unique_ptr<FileLock> lock_;
   SiteSettings settings_;
+  std::optional<SiteSettings> before_;
   std::string listen_, http_;
   std::vector<Member> members_;
   std::vector<std::string> started_;

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/head_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
@@ -9,6 +11,10 @@
 
 namespace ndtrain::cli {
 namespace {
+
+// Flags that change nothing about what a training gives.
+constexpr std::string_view kUndecisive[] = {"resume", "config",  "quiet", "json",        "help",
+                                            "out",    "threads", "cache", "memory-limit"};
 
 DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
@@ -34,12 +40,10 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.memory_limit = static_cast<int64_t>(args.bytes("memory-limit"));
   c.fast_decode = args.on("fast-decode");
   c.resume = args.on("resume");
-  c.given = args.given();
-  std::erase_if(c.given, [](const auto& kv) {  // what does not decide the result
-    return kv.first == "resume" || kv.first == "quiet" || kv.first == "json" ||
-           kv.first == "threads" || kv.first == "out" || kv.first == "cache" ||
-           kv.first == "memory-limit";
-  });
+  c.given = args.settings();
+  std::erase_if(c.given, [](const auto& kv) { return std::ranges::count(kUndecisive, kv.first); });
+  c.version = NDT_VERSION;
+  if (args.has("config")) c.repeats = read_run_settings(real_fs(), args.text("config")).or_throw();
   TrainerConfig& t = c.trainer;
   t.epochs = args.integer("epochs");
   t.batch = args.integer("batch");
@@ -60,10 +64,11 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
 }
 
 Json to_json(const FinetuneResult& r) {
+  const auto of_validation = [&](double x) { return r.val_photos > 0 ? Json(x) : Json(); };
   return {{"model", r.model},
-          {"top1", r.top1},
-          {"top5", r.top5},
-          {"val_loss", r.loss},
+          {"top1", of_validation(r.top1)},
+          {"top5", of_validation(r.top5)},
+          {"val_loss", of_validation(r.loss)},
           {"best_epoch", r.best_epoch},
           {"epochs", r.epochs},
           {"classes", r.classes},
@@ -128,7 +133,10 @@ void declare_train(ArgsSpec& args) {
             "features beyond this are streamed from disk, e.g. 4G (default: half of what is free)",
             "BYTES");
   args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
-  args.flag("resume", "go on with the run in RUN");
+  args.flag("resume", "go on with the run in RUN, also to more --epochs than it was begun with");
+  args.flag("config",
+            "take all settings of another run, from its directory or args.toml; flags go over them",
+            "RUN");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
 }
@@ -142,6 +150,7 @@ int run_train(Context& context, const Args& args) {
     return kInterrupted;
   }
   Json json = to_json(r);
+  if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));
   return r.quarantined > 0 ? kQuarantined : kOk;

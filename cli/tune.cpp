@@ -9,6 +9,7 @@
 #include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
 #include "framework/runtime/plan.h"
+#include "framework/train/compute.h"
 #include "framework/train/head.h"
 #include "framework/train/trainer.h"
 
@@ -42,12 +43,12 @@ class Choices {
 };
 
 // Plans are all that is needed: they choose.
-void plan(const Model& model, const Device& device, const Args& args) {
+void plan(const Model& model, const Device& device, const Args& args, DType compute) {
   const int64_t batch = args.integer("batch");
   const Plan inference(inference_graph(model, batch), device);
   if (!args.has("freeze")) return;
   Trainer trainer(model, trainable_parameters(model, args.text("freeze")), device,
-                  {.batch = batch, .compute = compute_of(args)});
+                  {.batch = batch, .compute = compute});
   trainer.prepare(batch, 0);
 }
 
@@ -108,10 +109,12 @@ int run_tune(Context& context, const Args& args) {
     DeviceOptions measuring = options;
     measuring.on_choice = [&](const TunedLayer& l) { choices.add(l); };
     const Device device(backend, measuring);
+    const TrainingCompute compute = training_compute(compute_of(args), device);
+    if (!compute.why.empty()) context.progress().say(compute.why);
     context.progress().begin("measuring for " + options.tuning_file, 0, "layers");
     for (const std::string& file : models) {
       if (context.progress().interrupted()) return kInterrupted;
-      plan(import_model(context.fs(), file), device, args);
+      plan(import_model(context.fs(), file), device, args, compute.dtype);
     }
     context.progress().end();
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
@@ -71,12 +72,14 @@ int run_finetune(Context& context, const Args& args) {
   spec.seed = context.seed();
   spec.runs = static_cast<uint32_t>(args.integer("num_of_run"));
   spec.stores = static_cast<uint32_t>(args.integer("num_of_client"));
-  read_training(context, args, spec,
-                [&] { return DiskBudget::default_room(context.fs(), config.state).or_throw(); });
-  log::info("waits for {} PipeStore{} on {}", spec.stores, spec.stores == 1 ? "" : "s",
-            tuner.address());
+  read_training(context, args, spec, {.room = [&] {
+                  return DiskBudget::default_room(context.fs(), config.state).or_throw();
+                }});
+  log::info("waits for {} PipeStore{} on {}; Ctrl-C begins with those that are here",
+            spec.stores.number, spec.stores.number == 1 ? "" : "s", tuner.address());
   const TunerDaemon::Outcome outcome = tuner.run_job(
-      spec, told_to_stop, [&](const std::string& line) { context.progress().say(line); });
+      spec, told_to_stop, [&](const std::string& line) { context.progress().say(line); },
+      take_interrupt);
   if (!outcome.ended) {
     log::warn("stopped; the same command goes on");
     return kInterrupted;
@@ -91,14 +94,15 @@ int run_finetune(Context& context, const Args& args) {
   std::string text;
   for (const char* key : {"model", "top1", "top5", "val_loss", "epochs", "train_photos",
                           "val_photos", "stores", "version"}) {
-    if (json.contains(key)) text += fmt::format("{:<34}{}\n", key, json[key].dump());
+    if (json.contains(key)) text += fmt::format("{:<34}{}\n", key, plain(json[key]));
   }
   for (const char* key : {"feature_extraction_s", "feature_extraction_photos_per_s", "overall_s",
                           "tuner_busy_s", "tuner_waiting_s", "row_bytes", "model_bytes"}) {
     text += fmt::format("{:<34}{:.6g}\n", key, report[key].get<double>());
   }
+  if (!outcome.message.empty()) text += outcome.message + "\n";
   context.print(json, text);
-  return kOk;
+  return exit_code_of_result(json);
 }
 
 }  // namespace ndtrain::cli

@@ -1,10 +1,14 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
 
 #include "cli/role_args.h"
 #include "cli/site.h"
 #include "cli/verb.h"
+#include "ndp/pipestore/store_photos.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -17,38 +21,61 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path).lexically_normal().string();
 }
 
-SiteSettings settings_of(const Args& args) {
-  SiteSettings s;
-  s.stores = args.integer("stores");
+// What is given goes over what the site was up with before.
+SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& before) {
+  SiteSettings s = before.value_or(SiteSettings());
+  const auto said = [&](const char* flag) { return !before || args.given(flag); };
+  if (said("stores")) s.stores = args.integer("stores");
   if (s.stores < 1 || s.stores > kMostStores) {
     throw UsageError(fmt::format("--stores {}: 1 to {}", s.stores, kMostStores));
   }
-  s.port = args.integer("port");
+  if (said("port")) s.port = args.integer("port");
   if (s.port < 0 || s.port > 65535) throw UsageError(fmt::format("--port {}: 0 to 65535", s.port));
-  s.http = args.required("http");
+  if (said("http")) s.http = args.required("http");
   if (s.http == "none") throw UsageError("--http none: the Tuner is asked over HTTP who is here");
   if (args.has("photos")) s.photos = absolute(args.text("photos"));
-  s.labels = args.required("labels");
+  if (said("labels")) s.labels = args.required("labels");
   if (s.labels != "folder" && s.labels != "none") s.labels = absolute(s.labels);
-  s.device = args.text("device");
-  s.threads = args.integer("threads");
-  s.less_memory = args.on("less-memory");
-  s.tf32 = args.on("tf32");
+  if (said("device")) s.device = args.text("device");
+  if (said("threads")) s.threads = args.integer("threads");
+  if (said("less-memory")) s.less_memory = args.on("less-memory");
+  if (said("tf32")) s.tf32 = args.on("tf32");
   if (args.has("tuning")) s.tuning = absolute(args.text("tuning"));
   return s;
+}
+
+// Once for each directory in which it may be meant.
+void say_where_folders_may_be_classes(Context& context, const Site& site) {
+  if (site.settings().labels != "none") return;
+  std::set<std::string> directories;
+  for (int64_t i = 1; i <= site.settings().stores; ++i) directories.insert(site.photos_of(i));
+  for (const std::string& photos : directories) {
+    const std::string hint = class_folders_hint(context.fs(), photos);
+    if (!hint.empty()) context.progress().say(photos + ": " + hint);
+  }
+}
+
+// Nothing of what is repeated, or is another than before, without a word.
+std::string about(const SiteSettings& now, const SiteSettings& before) {
+  if (now == before) return "as before: " + now.text();
+  std::string text = "from now on " + now.text() + ", before " + before.text();
+  for (int64_t i = now.stores + 1; i <= before.stores; ++i) {
+    text += fmt::format("{}store{}", i == now.stores + 1 ? "; jobs do without " : ", ", i);
+  }
+  return text + (now.stores < before.stores ? " (ndtrain store forget)" : "");
 }
 
 std::string next_commands(const Site& site) {
   const std::string http = site.http() == kHttp ? "" : " --http " + site.http();
   std::string text = fmt::format(
       "\nNow for example:\n"
-      "  http://{3}/ in a browser\n"
+      "  http://{2}/ in a browser\n"
       "  ndtrain store ls{0}\n"
-      "  ndtrain job submit finetune -m MODEL.onnx --head linear --stores {1} --follow{0}\n"
-      "  ndtrain job submit relabel --stores {1} --follow{0}\n"
-      "  ndtrain labels query --db sqlite:{2}/tuner/labels.db\n"
-      "  ndtrain down {2}\n",
-      http, site.settings().stores, site.path(), site.http());
+      "  ndtrain job submit finetune -m MODEL.onnx --head linear --follow{0}\n"
+      "  ndtrain job submit relabel --follow{0}\n"
+      "  ndtrain labels query --db sqlite:{1}/tuner/labels.db\n"
+      "  ndtrain down {1}\n",
+      http, site.path(), site.http());
   return text;
 }
 
@@ -61,21 +88,33 @@ Json names_of(const std::vector<Site::Member>& members) {
 }  // namespace
 
 void declare_up(ArgsSpec& args) {
-  args.positional("DIR", "state, logs and up.json are kept here");
+  args.positional(
+      "DIR",
+      "state, logs and up.json are kept here; flags that are not given are as they were "
+      "when it was up before");
   args.flag("stores", "how many PipeStores", "N", "2");
   args.flag("photos", "a directory that they share, each a part of it (default: DIR/storeN/photos)",
             "DIR");
-  args.flag("labels", "what photos show: folder, none, or a CSV file,class", "WHAT", "folder");
+  args.flag("labels",
+            "what photos show: none; folder, the name of the first directory on their path; or a "
+            "CSV file,class",
+            "WHAT", "none");
   args.flag("port", "where the PipeStores dial; 0: any that is free", "PORT", "25258");
   args.flag("http", "where people and tools ask; port 0: any that is free", "HOST:PORT", kHttp);
 }
 
 int run_up(Context& context, const Args& args) {
-  const SiteSettings settings = settings_of(args);
+  (void)settings_of(args, {});  // throws before anything is made
   Site site(context.fs(), args.required("DIR"), true);
+  const std::optional<SiteSettings> before = site.before();
+  const SiteSettings settings = settings_of(args, before);
+  if (before && (settings == *before || !site.is_running())) {
+    context.progress().say(about(settings, *before));
+  }
   const bool up = site.start(settings, told_to_stop,
                              [&](const std::string& line) { context.progress().say(line); });
   if (!up) return kInterrupted;
+  say_where_folders_may_be_classes(context, site);
   Json members = Json::array();
   std::string text =
       fmt::format("{} {}, the Tuner on {}, HTTP on {}\n\n", site.path(),
@@ -86,8 +125,8 @@ int run_up(Context& context, const Args& args) {
     text += fmt::format("  {:<9} pid {:<8} {}\n", m.name, m.process.pid, m.log);
   }
   if (settings.photos.empty()) {
-    text += fmt::format("\nPhotos go to {0}/CLASS and so on, a directory per class.\n",
-                        site.photos_of(1));
+    text += fmt::format("\nPhotos go to {} and so on{}.\n", site.photos_of(1),
+                        settings.labels == "folder" ? ", a directory per class" : "");
   }
   context.print({{"directory", site.path()},
                  {"listen", site.listen()},

@@ -7,12 +7,9 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(60);
 
-bool is_secret(const std::string& address) { return address.starts_with("https://"); }
-
-Result<UploadAnswer> post(const std::string& address, const std::string& bytes,
-                          const HttpTrust& trust) {
-  Result<HttpResponse> r =
-      HttpClient(address, kPatience, trust).post("/photos", bytes, "image/jpeg");
+Result<UploadAnswer> post(const std::string& address, const std::string& path,
+                          const std::string& bytes, const HttpTrust& trust) {
+  Result<HttpResponse> r = HttpClient(address, kPatience, trust).post(path, bytes, "image/jpeg");
   if (!r.ok()) return r.status();
   return UploadAnswer{.response = std::move(*r), .store = address};
 }
@@ -30,12 +27,13 @@ std::string http_address(std::string url) {
 
 Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes,
                                   const HttpTrust& trust) {
-  Result<UploadAnswer> first = post(address, bytes, trust);
+  Result<UploadAnswer> first = post(address, "/photos", bytes, trust);
   if (!first.ok() || first->response.status != 307) return first;
   const auto location = first->response.headers.find("Location");
   if (location == first->response.headers.end()) return first;
   const std::string store = http_address(location->second);
-  return post(store, bytes, is_secret(address) && !is_secret(store) ? HttpTrust() : trust);
+  // The ticket in it does there; nobody's own token goes to a store.
+  return post(store, location->second.substr(store.size()), bytes, {.tls = trust.tls});
 }
 
 }  // namespace ndtrain::cli

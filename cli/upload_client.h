@@ -16,7 +16,7 @@ struct UploadAnswer {
   std::string store;  // the address that gave it
 };
 
-// Follows one redirection; a token that is told in secret is not told in the clear after it. The
+// Follows one redirection, which brings what the store needs: the token is not shown there. The
 // Status says who gave no answer.
 Result<UploadAnswer> upload_photo(const std::string& address, const std::string& bytes,
                                   const HttpTrust& trust = {});

@@ -11,6 +11,7 @@ namespace ndtrain::cli {
 VERB(bench_intake);
 VERB(bench_labels);
 VERB(bench_relabel);
+VERB(bench_http);
 VERB(bench_upload);
 VERB(cache_gc);
 VERB(cache_ls);
@@ -41,6 +42,7 @@ VERB(job_ls);
 VERB(job_pause);
 VERB(job_resume);
 VERB(job_show);
+VERB(job_start_now);
 VERB(job_submit);
 VERB(pipestore);
 VERB(pipestore_serve);
@@ -63,8 +65,10 @@ std::span<const Verb> site_verbs() {
   static const std::array kVerbs = {
       Verb{"demo", "the whole story on drawn photos, in a minute", "DIR",
            "  ndtrain demo /tmp/demo\n", declare_demo, run_demo},
-      Verb{"relabel", "label all photos of a directory into a database", "DIR -m MODEL --db URL",
+      Verb{"relabel", "label photos into a database", "PHOTOS... -m MODEL --db URL",
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
+           "  ndtrain relabel photos/july/*.jpg --root photos -m runs/flowers --db "
+           "sqlite:labels.db\n"
            "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
            declare_relabel, run_relabel},
       Verb{
@@ -87,7 +91,7 @@ std::span<const Verb> site_verbs() {
            "sqlite:labels.db\n",
            declare_labels_diff, run_labels_diff},
       Verb{"labels undo", "withdraw a version's labels; those before it count again",
-           "VERSION --db URL", "  ndtrain labels undo in-force --db sqlite:labels.db\n",
+           "VERSION --db URL [--yes]", "  ndtrain labels undo in-force --db sqlite:labels.db\n",
            declare_labels_undo, run_labels_undo},
       Verb{"labels review", "photos for a person to look at", "--db URL [-n N] [options]",
            "  ndtrain labels review -n 100 --db sqlite:labels.db > answers.csv\n"
@@ -100,11 +104,11 @@ std::span<const Verb> site_verbs() {
       Verb{"labels stats", "how many labels there are, by whom", "--db URL",
            "  ndtrain labels stats --db postgresql://ann@db.example.org/labels\n",
            declare_labels_stats, run_labels_stats},
-      Verb{"labels import", "take labels from a CSV or JSONL file", "FILE --db URL",
+      Verb{"labels import", "take labels from a CSV or JSON file", "FILE --db URL",
            "  ndtrain labels import truth.csv --db sqlite:labels.db\n"
            "  ndtrain labels import people.jsonl --as truth --db sqlite:labels.db\n",
            declare_labels_import, run_labels_import},
-      Verb{"labels export", "write current labels as CSV or JSONL", "--db URL [-o FILE]",
+      Verb{"labels export", "write current labels as CSV or JSON", "--db URL [-o FILE]",
            "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n"
            "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
            declare_labels_export, run_labels_export},
@@ -128,7 +132,8 @@ std::span<const Verb> site_verbs() {
            "--photos DIR --tuner HOST:PORT --state DIR [options]",
            "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "
            "/var/lib/ndtrain/store --ca ca.crt --cert a.crt --key a.key\n"
-           "  ndtrain pipestore serve --photos photos --state s1 --name s1 --shard 0/2\n",
+           "  ndtrain pipestore serve --photos photos --labels folder --state s1 --name s1 --shard "
+           "0/2\n",
            declare_pipestore_serve, run_pipestore_serve},
       Verb{"pipestore", "the same, with the Tuner's host in $TUNER_IP",
            "PORT --photos DIR --state DIR",
@@ -136,16 +141,15 @@ std::span<const Verb> site_verbs() {
            "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
            declare_pipestore, run_pipestore},
       Verb{"up", "a Tuner and PipeStores on this machine, in the background", "DIR [options]",
-           "  ndtrain up site --stores 2 --photos flowers/train\n"
+           "  ndtrain up site --stores 2 --photos flowers/train --labels folder\n"
            "  ndtrain up site --stores 3          # photos in site/store1/photos and so on\n",
            declare_up, run_up},
       Verb{"down", "stop what ndtrain up started", "DIR", "  ndtrain down site\n", declare_down,
            run_down},
       Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
-           "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --stores 2 "
-           "--follow\n"
-           "  ndtrain job submit finetune -m resnet50.onnx --stores 2 --precision int8\n"
-           "  ndtrain job submit relabel --stores 2 --follow\n",
+           "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --follow\n"
+           "  ndtrain job submit finetune -m resnet50.onnx --stores attic,cellar --precision int8\n"
+           "  ndtrain job submit relabel --follow\n",
            declare_job_submit, run_job_submit},
       Verb{"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n",
            declare_job_ls, run_job_ls},
@@ -155,6 +159,8 @@ std::span<const Verb> site_verbs() {
            declare_job_cancel, run_job_cancel},
       Verb{"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
            "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
+      Verb{"job start-now", "begin without the stores that a job waits for", "JOB",
+           "  ndtrain job start-now 3\n", declare_job_start_now, run_job_start_now},
       Verb{
           "job resume",
           "go on with a job that was paused or cancelled, or failed; what decides its result stays",
@@ -229,6 +235,10 @@ std::span<const Verb> site_verbs() {
            "--db URL [--photos N] [--classes C]",
            "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
            declare_bench_labels, run_bench_labels},
+      Verb{"bench http", "time /healthz while slow clients hold what connections they can",
+           "URL [--slow N] [--seconds S]",
+           "  ndtrain bench http http://127.0.0.1:8420 --slow 2000\n", declare_bench_http,
+           run_bench_http},
       Verb{"bench upload", "load an upload address, and time its answers",
            "URL --photos DIR [-c N] [--rate X]",
            "  ndtrain bench upload http://127.0.0.1:8421 --photos flowers/val -c 32\n",

@@ -7,6 +7,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
 #include "tuner/http_api.h"
@@ -40,8 +41,18 @@ struct TunerDaemon::Parts {
         works({fs, clock, devices, models}, versions, labels) {
     server = LinkServer::listen(config.listen, config.security, events).or_throw();
     lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
-    const TunerService::Setting setting{fs,    clock,  state,    *server,  *lanes,
-                                        works, models, versions, &uploads, &guard.audit()};
+    const TunerService::Setting setting{
+        fs,
+        clock,
+        state,
+        *server,
+        *lanes,
+        works,
+        models,
+        versions,
+        &uploads,
+        &guard.audit(),
+        [this](const std::string& store) { return tickets.key_of(store); }};
     service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
     service->remove_done_rows();
     if (config.watch) {
@@ -58,21 +69,23 @@ struct TunerDaemon::Parts {
     }
     if (config.http.empty()) return;
     const WithService with = [this](const auto& g) { return call(g); };
-    auto routes = tuner_routes(with, models, versions);
+    const TicketFor ticket = [this](const HttpRequest& r, const std::string& store,
+                                    const std::string& path) { return ticket_for(r, store, path); };
+    auto routes = tuner_routes(with, models, versions, ticket);
     const auto add = [&routes](std::vector<HttpServer::Route> more) {
       std::ranges::move(more, std::back_inserter(routes));
     };
     add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
-    add(photo_routes(with, [this](const HttpRequest& r) { return guard.trust(r); }));
+    add(photo_routes(
+        with, [this](std::string t) { return guard.trust(std::move(t)); }, ticket));
     add(http_labels.routes());
     routes.push_back(photo_deletion(with, [this]() -> LabelDb& { return works.labels(); }));
     routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                         return call([this](TunerService&) { return watched(); });
                       }});
     routes.push_back(guard.audit_route());
-    http =
-        HttpServer::listen(config.http, std::move(routes), limits::kModelFile, guard.protection())
-            .or_throw();
+    http = HttpServer::listen(config.http, std::move(routes), limits::kHttpBody, guard.protection())
+               .or_throw();
   }
 
   ~Parts() {
@@ -105,6 +118,12 @@ struct TunerDaemon::Parts {
     events.wake();
     called.wait(lock, [&] { return call->done || over; });
     return call->done ? call->response : http_error(503, "the Tuner stops");
+  }
+
+  // Of the same method, at a store; "" where nobody needs a token.
+  std::string ticket_for(const HttpRequest& r, const std::string& store, const std::string& path) {
+    if (!guard.access().on()) return "";
+    return tickets.make(store, {.who = r.who, .method = r.method, .path = path});
   }
 
   HttpResponse watched() const {
@@ -150,6 +169,7 @@ struct TunerDaemon::Parts {
   ModelStore models;
   Versions versions;
   HttpGuard guard;
+  const Tickets tickets{system_clock()};
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
   Works works;
@@ -192,7 +212,8 @@ void TunerDaemon::run(const std::function<bool()>& stop) {
 }
 
 TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::function<bool()>& stop,
-                                          const std::function<void(const std::string&)>& say) {
+                                          const std::function<void(const std::string&)>& say,
+                                          const std::function<bool()>& hurry) {
   TunerService& service = *parts_->service;
   uint64_t id = 0;
   for (const auto& [open, record] : service.jobs()) {  // one that was killed goes on
@@ -205,7 +226,12 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
     parts_->turn();
     for (const auto& lines = service.log(id); said < lines.size(); ++said) say(lines[said]);
   };
-  while (service.job(id).open() && !stop()) turn();
+  while (service.job(id).open()) {
+    const bool may_hurry = hurry && service.waits_for(id) && !spec.deterministic;
+    if (may_hurry && hurry()) service.start_now(id);
+    if (stop()) break;
+    turn();
+  }
   const JobRecord& record = service.job(id);
   Outcome outcome{.ended = !record.open(),
                   .done = record.state == JobState::kDone,

@@ -49,9 +49,11 @@ class TunerDaemon {
     std::string directory;
   };
   // One job and no more: its lines go to `say`. Then serves until the stores have the version it
-  // published, a minute at most.
+  // published, a minute at most. `hurry` is asked while the job waits for stores: it then begins
+  // without those that are not ready.
   Outcome run_job(const JobSpec& spec, const std::function<bool()>& stop,
-                  const std::function<void(const std::string&)>& say);
+                  const std::function<void(const std::string&)>& say,
+                  const std::function<bool()>& hurry = {});
 
  private:
   struct Parts;

@@ -1,18 +1,12 @@
 #include "tuner/event_feed.h"
 
 namespace ndtrain {
-namespace {
-
-constexpr std::chrono::milliseconds kWait{500};  // for an event, before the client is looked for
-
-}  // namespace
 
 void EventFeed::put(const std::string& event, const std::string& data) {
   const std::lock_guard lock(mutex_);
   Event& e = events_[event];
   if (e.number > 0 && e.data == data) return;
   e = {data, ++newest_};
-  changed_.notify_all();
 }
 
 bool EventFeed::followed() const {
@@ -44,8 +38,7 @@ HttpResponse EventFeed::follow() {
 }
 
 std::optional<std::string> EventFeed::next(Follower& f) {
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kWait, [&] { return newest_ > f.seen; });
+  const std::lock_guard lock(mutex_);
   const auto now = clock_.monotonic();
   if (now >= f.until) return std::nullopt;
   std::string text;

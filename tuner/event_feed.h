@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,7 +45,6 @@ class EventFeed {
 
   Clock& clock_;
   mutable std::mutex mutex_;  // of all below
-  std::condition_variable changed_;
   std::map<std::string, Event> events_;
   uint64_t newest_ = 0;
   int followers_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "framework/core/finite.h"
 #include "framework/graph/inference.h"
 #include "ndp/engine/crops.h"
 
@@ -29,14 +30,19 @@ TunerExtractor::TunerExtractor(const ModelFile& extractor, const Device& device,
       engine_(plans_, model_.preprocess, {.batch = kExtractBatch}),
       spool_(spool) {}
 
-Status TunerExtractor::put(const Digest& photo, const std::vector<Tensor>& outputs, size_t row) {
+Status TunerExtractor::put(const Item& item, const std::vector<Tensor>& outputs, size_t row,
+                           std::vector<Intake::BadRow>& bad) {
   std::vector<std::byte> bytes;
+  bool finite = true;
   for (const Tensor& t : outputs) {
     const size_t n = t.bytes() / static_cast<size_t>(t.shape()[0]);
     const auto* from = static_cast<const std::byte*>(t.data()) + row * n;
     bytes.insert(bytes.end(), from, from + n);
+    finite = finite && all_finite(t.type().dtype, {from, n});
   }
-  return spool_.put(photo, bytes);
+  if (finite) return spool_.put(item.photo, bytes);
+  bad.push_back({item.number, "the extractor makes NaN or Inf of it"});
+  return {};
 }
 
 Result<std::vector<Intake::BadRow>> TunerExtractor::photos(
@@ -48,7 +54,7 @@ Result<std::vector<Intake::BadRow>> TunerExtractor::photos(
   Status status;
   engine_.run(all, name, open, [&](const Engine::Batch& batch) {
     for (size_t r = 0; r < batch.items.size() && status.ok(); ++r) {
-      status = put(items[batch.items[r]].photo, batch.outputs, r);
+      status = put(items[batch.items[r]], batch.outputs, r, bad);
     }
     for (const BadPhoto& b : batch.bad) {
       bad.push_back({items[b.item].number, b.reason.message()});
@@ -61,14 +67,15 @@ Result<std::vector<Intake::BadRow>> TunerExtractor::photos(
 
 Result<std::vector<Intake::BadRow>> TunerExtractor::crops(std::span<const Item> items,
                                                           std::span<const std::string_view> crops) {
+  std::vector<Intake::BadRow> bad;
   for (size_t begin = 0; begin < items.size(); begin += kExtractBatch) {
     const size_t n = std::min<size_t>(kExtractBatch, items.size() - begin);
     const auto outputs = infer_crops(plans_, model_.preprocess, crops.subspan(begin, n));
     for (size_t r = 0; r < n; ++r) {
-      if (const Status s = put(items[begin + r].photo, outputs, r); !s.ok()) return s;
+      if (const Status s = put(items[begin + r], outputs, r, bad); !s.ok()) return s;
     }
   }
-  return std::vector<Intake::BadRow>();
+  return bad;
 }
 
 Result<std::vector<uint64_t>> ExtractingSink::open(const Manifest& manifest) {
@@ -87,6 +94,10 @@ Result<std::vector<Intake::BadRow>> ExtractingSink::keep(std::span<const Intake:
   for (const Intake::Rows& r : rows) {
     for (const auto& [number, row] : r.rows) {
       std::string_view bytes = row;
+      if (rows_ == wire::Job::FILES && sha256(row) != manifest_->entry(number).digest) {
+        bad.push_back({number, "the file is another one"});
+        continue;
+      }
       if (rows_ == wire::Job::PACKED_CROPS) {
         auto crop = unpack(row, extractor_.preprocess().values());
         if (!crop) {

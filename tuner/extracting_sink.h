@@ -34,7 +34,9 @@ class TunerExtractor {
                                             std::span<const std::string_view> crops);
 
  private:
-  Status put(const Digest& photo, const std::vector<Tensor>& outputs, size_t row);
+  // Features that are not finite are no use: the item is `bad` then.
+  Status put(const Item& item, const std::vector<Tensor>& outputs, size_t row,
+             std::vector<Intake::BadRow>& bad);
 
   ModelFile model_;
   BatchPlans plans_;

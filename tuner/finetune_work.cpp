@@ -8,6 +8,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/graph/precision.h"
+#include "framework/train/compute.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
 #include "ndp/wire/digests.h"
@@ -72,7 +73,7 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
 }
 
 JobQuestion FinetuneWork::prepare() {
-  model_ = load_model(shop_.fs, shop_.models.path(digest_from_hex(spec_.model)));
+  model_ = load_model(shop_.fs, shop_.models.checked_path(digest_from_hex(spec_.model)));
   progress_.say(preprocess_note(model_));
   if (!spec_.precision.empty()) {
     lowered_ = load_model(shop_.fs, PrecisionSurvey::outcome(directory_)).model;
@@ -111,10 +112,12 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
     q.ask.set_rows(wire::Job::FEATURES);
     q.ask.set_extractor(bytes_of(extractor_));
     q.features = row_types_;
+    q.check = finite_features(row_types_);
     return;
   }
-  here_ = std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.path(extractor_)),
-                                           shop_.devices.get(spec_.deterministic), *spool_);
+  here_ =
+      std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.checked_path(extractor_)),
+                                       shop_.devices.get(spec_.deterministic), *spool_);
   if (spec_.mode == JobMode::kIdeal) {
     local_ = photos_here(shop_, spec_, directory_, progress_);
     q.local = claims_of(local_);
@@ -161,12 +164,21 @@ void FinetuneWork::extract_here(uint32_t run) {
 void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
   manifest_ = &manifest;
   stores_ = stores.size();
-  if (manifest.size() == 0) throw Error("none of the stores' photos has a label to train on");
+  if (manifest.size() == 0) {
+    throw Error(
+        "none of the stores' photos has a label to train on: say what they show (ndtrain labels "
+        "set or import), or let stores take it from their folders (--labels folder of pipestore "
+        "serve and up)");
+  }
   const Digest before = transfer_.extractor_id;
   transfer_ = transfer(manifest.classes());
   if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
-  trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable,
-                                       shop_.devices.get(spec_.deterministic), spec_.trainer);
+  const Device& device = shop_.devices.get(spec_.deterministic);
+  const TrainingCompute compute = training_compute(spec_.trainer.compute, device);
+  if (!compute.why.empty()) progress_.say(compute.why);
+  TrainerConfig config = spec_.trainer;
+  config.compute = compute.dtype;
+  trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device, config);
   const std::string run = join(directory_, "run");
   const bool resume = shop_.fs.exists(join(run, "args.toml"));
   run_directory_ = std::make_unique<RunDirectory>(shop_.fs, shop_.clock, run, resume);
@@ -176,21 +188,24 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
     run_directory_->write("classes.txt", names);
     run_directory_->write("env.json", run_directory_->env_json());
     run_directory_->write("job.json", spec_.text());
-    run_directory_->write("args.toml", settings_toml({{"job", std::to_string(job_)}}));
+    run_directory_->write("args.toml", fmt::format("# job.json has all of it\njob = {}\n", job_));
   }
   loop_ = std::make_unique<TrainingLoop>(shop_.fs, *run_directory_, *trainer_, shop_.clock,
                                          progress_, fingerprint());
   (void)loop_->restore();
-  progress_.say(fmt::format("{} photos of {} classes on {} store{}, {} for validation",
+  const size_t val = manifest.run(0).size();
+  progress_.say(fmt::format("{} photos of {} classes on {} store{}, {} for validation{}",
                             manifest.size(), manifest.classes().size(), stores.size(),
-                            stores.size() == 1 ? "" : "s", manifest.run(0).size()));
+                            stores.size() == 1 ? "" : "s", val,
+                            val == 0 ? ": there will be no accuracy" : ""));
 }
 
 std::string FinetuneWork::fingerprint() const {
   JobSpec decisive = spec_;  // without what changes nothing about the result
   const JobSpec plain;
-  decisive.stores = plain.stores;
-  decisive.store_timeout = plain.store_timeout;
+  decisive.stores = 1;  // these two as older versions wrote them, so that their jobs go on
+  decisive.store_timeout = 600;
+  decisive.lost_after = plain.lost_after;
   decisive.max_drop = plain.max_drop;
   decisive.allow_missing = plain.allow_missing;
   decisive.memory = plain.memory;
@@ -269,12 +284,14 @@ void FinetuneWork::report(const RunReport& r) {
   const double bound =
       std::sqrt(std::log(2 * static_cast<double>(trainer_->parameter_count()) / kTheta) /
                 (2 * static_cast<double>(r.photos)));
-  const EpochRow::Validation val = r.last.val.value_or(EpochRow::Validation{});
-  progress_.say(fmt::format(
-      "run {}/{}: {} photos, {:.2f} s of training, loss {:.4f}, val loss {:.4f}, top-1 {:.4f}, "
-      "top-5 {:.4f}; bound on the difference of loss between runs {:.3f} (95 %)",
-      r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, val.loss, val.top1, val.top5,
-      bound));
+  const std::string val = r.last.val
+                              ? fmt::format("val loss {:.4f}, top-1 {:.4f}, top-5 {:.4f}",
+                                            r.last.val->loss, r.last.val->top1, r.last.val->top5)
+                              : "top-1 -";
+  progress_.say(
+      fmt::format("run {}/{}: {} photos, {:.2f} s of training, loss {:.4f}, {}; bound on the "
+                  "difference of loss between runs {:.3f} (95 %)",
+                  r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, val, bound));
 }
 
 JobOutcome FinetuneWork::finish() {
@@ -286,26 +303,30 @@ JobOutcome FinetuneWork::finish() {
   Evaluation e;
   if (val_->size() > 0) {
     e = trainer_->evaluate(*val_);
+    if (!std::isfinite(e.loss)) {
+      throw Error("the loss on the photos of validation is ", e.loss, ": nothing is published");
+    }
     write_report(e);
   }
   Json runs = Json::array();
   int64_t photos = 0;
   for (const RunReport& r : reports_) {
-    const EpochRow::Validation val = r.last.val.value_or(EpochRow::Validation{});
+    const auto& val = r.last.val;
     runs.push_back({{"run", r.run},
                     {"photos", r.photos},
                     {"train_s", r.train_s},
                     {"train_loss", r.last.train_loss},
-                    {"val_loss", val.loss},
-                    {"top1", val.top1},
-                    {"top5", val.top5}});
+                    {"val_loss", val ? Json(val->loss) : Json()},
+                    {"top1", val ? Json(val->top1) : Json()},
+                    {"top5", val ? Json(val->top5) : Json()}});
     photos += r.photos;
   }
+  const auto of_validation = [&](double x) { return val_->size() > 0 ? Json(x) : Json(); };
   Json result = {{"model", whole.path},
                  {"model_id", to_hex(whole.id())},
-                 {"top1", e.top1},
-                 {"top5", e.top5},
-                 {"val_loss", e.loss},
+                 {"top1", of_validation(e.top1)},
+                 {"top5", of_validation(e.top5)},
+                 {"val_loss", of_validation(e.loss)},
                  {"best_epoch", loop_->best_epoch() + 1},
                  {"epochs", epochs},
                  {"classes", manifest_->classes().size()},
@@ -321,14 +342,19 @@ JobOutcome FinetuneWork::finish() {
   if (spec_.promote == Promote::kRule) {
     const Promotion p = by_rule(e);
     outcome.instead_of = p.instead_of;
+    outcome.figures = p.figures;
+    outcome.why = p.why;
     result["rule"] = p.why;
     if (p.production) result["production_top1"] = *p.production;
+    if (p.chance) result["chance"] = *p.chance;
     progress_.say("promotion by rule: " + p.why);
   }
   outcome.result = result.dump();
   if (spec_.publish) {
     const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
-    const Json metrics = {{"top1", e.top1}, {"top5", e.top5}, {"val_photos", val_->size()}};
+    const Json metrics = {{"top1", of_validation(e.top1)},
+                          {"top5", of_validation(e.top5)},
+                          {"val_photos", val_->size()}};
     outcome.model = PublishedModel{.content = whole.id(),
                                    .extractor = extractor_,
                                    .head = head,
@@ -352,7 +378,11 @@ Promotion FinetuneWork::by_rule(const Evaluation& e) {
                           .models = shop_.models,
                           .device = shop_.devices.get(spec_.deterministic),
                           .batch = spec_.trainer.batch};
-  return judge(production, std::llround(e.top1 * static_cast<double>(e.rows)), on);
+  std::vector<bool> right;
+  for (size_t i = 0; i < e.predicted.size(); ++i) {
+    right.push_back(right_at(e, i, val_->labels()[i]));
+  }
+  return judge(production, right, on);
 }
 
 void FinetuneWork::write_report(const Evaluation& e) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "framework/core/publish.h"
+#include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
 #include "tuner/http_versions.h"
 
@@ -31,6 +31,12 @@ Json progress_json(const JobRecord& r, const TunerService& service) {
     json["photos"] = counts.photos;
     json["rows"] = counts.durable;
     json["row_bytes"] = counts.row_bytes;
+    if (const StoreChoice* choice = service.waits_for(r.id)) {
+      json["waits_for"] = Json::array();
+      for (const StoreApart& s : choice->waits_for) {
+        json["waits_for"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
+      }
+    }
   }
   return json;
 }
@@ -46,6 +52,7 @@ Json to_json(const StoreRecord& s) {
           {"numerics", s.numerics},
           {"last_seen", s.last_seen},
           {"http", s.http},
+          {"http_refused", s.http_refused},
           {"free", s.free},
           {"deletions_due", s.deletions_due}};
 }
@@ -60,8 +67,10 @@ Json to_json(const JobRecord& r, const TunerService& service) {
 }
 
 // 307: the client sends the same request there, body and all.
-HttpResponse place_upload(TunerService& service) {
-  const std::optional<std::string> store = service.place_upload();
+// Without what the client shows here: a ticket does at that store, and for this alone.
+HttpResponse place_upload(TunerService& service, const HttpRequest& request,
+                          const TicketFor& ticket) {
+  const StoreRecord* const store = service.place_upload();
   if (!store) {
     HttpResponse r = http_error(
         503,
@@ -70,8 +79,10 @@ HttpResponse place_upload(TunerService& service) {
     r.headers["Retry-After"] = "5";
     return r;
   }
-  HttpResponse r = answer({{"store", *store}}, 307);
-  r.headers["Location"] = (store->starts_with("https://") ? "" : "http://") + *store + "/photos";
+  HttpResponse r = answer({{"store", store->http}}, 307);
+  const std::string shown = ticket(request, store->name, "/photos");
+  r.headers["Location"] = (store->http.starts_with("https://") ? "" : "http://") + store->http +
+                          "/photos" + (shown.empty() ? "" : "?ticket=" + shown);
   return r;
 }
 
@@ -81,8 +92,6 @@ uint64_t number(const HttpRequest& request) { return std::stoull(request.capture
 HttpResponse asked(const std::function<HttpResponse()>& f) {
   try {
     return f();
-  } catch (const FsyncFailed&) {
-    throw;  // it ends the process
   } catch (const Error& e) {
     return http_error(400, e.what());
   }
@@ -142,7 +151,7 @@ HttpResponse put_model(ModelStore& models, const HttpRequest& request) {
 }  // namespace
 
 std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
-                                            const Versions& versions) {
+                                            const Versions& versions, const TicketFor& ticket) {
   const auto on = [with](auto f) {
     return [with, f](const HttpRequest& request) {
       return with([&](TunerService& s) { return asked([&] { return f(s, request); }); });
@@ -180,13 +189,14 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
          return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
        })},
       {"POST",
-       "/jobs/([0-9]{1,18})/(cancel|pause|resume)",
+       "/jobs/([0-9]{1,18})/(cancel|pause|resume|start-now)",
        Role::kOperator,
        on([](TunerService& s, Request r) {
          const std::string& what = r.captures.at(1);
-         what == "cancel"  ? s.cancel(number(r))
-         : what == "pause" ? s.pause(number(r))
-                           : s.resume(number(r), r.body.empty() ? "{}" : r.body);
+         what == "cancel"      ? s.cancel(number(r))
+         : what == "pause"     ? s.pause(number(r))
+         : what == "start-now" ? s.start_now(number(r))
+                               : s.resume(number(r), r.body.empty() ? "{}" : r.body);
          return answer(to_json(s.job(number(r)), s));
        }),
        {},
@@ -217,15 +227,18 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
       {"POST",
        "/photos",
        {Role::kUploader, HttpScope::kPhotos},
-       on([](TunerService& s, Request) { return place_upload(s); }),
+       on([ticket](TunerService& s, Request r) { return place_upload(s, r, ticket); }),
        {.read = false}},
       {"GET", "/models/([0-9a-f]{64})", Role::kOperator,
        [&models](Request r) {
-         const bool here = models.has(digest_from_hex(r.captures.at(0)));
+         const bool here = models.read_all(digest_from_hex(r.captures.at(0))).ok();
          return here ? answer({{"model", r.captures.at(0)}}) : http_error(404, "no such model");
        }},
-      {"PUT", "/models/([0-9a-f]{64})", Role::kOperator,
-       [&models](Request r) { return put_model(models, r); }},
+      {"PUT",
+       "/models/([0-9a-f]{64})",
+       Role::kOperator,
+       [&models](Request r) { return put_model(models, r); },
+       {.most = limits::kModelFile}},
   };
   for (HttpServer::Route& route : version_routes(with, models, versions)) {
     routes.push_back(std::move(route));

@@ -50,7 +50,10 @@ HttpResponse trace(Fs& fs, const std::string& jobs, const std::string& job) {
 
 void put_events(EventFeed& feed, const TunerService& service, const Versions& versions) {
   Json stores = Json::array(), jobs = Json::array(), newest = versions.aliases();
-  for (const StoreRecord& s : service.stores()) stores.push_back(to_json(s));
+  for (const StoreRecord& s : service.stores()) {
+    stores.push_back(to_json(s));
+    if (s.here) stores.back().erase("last_seen");  // it changes all the time
+  }
   for (const auto& [id, job] : service.jobs() | std::views::reverse | std::views::take(kJobs)) {
     jobs.push_back(progress_json(job, service));
   }

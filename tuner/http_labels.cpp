@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/json_input.h"
 #include "ndp/labels/label_json.h"
 
 namespace ndtrain {
@@ -82,9 +83,10 @@ struct HttpLabels::Open {
   int64_t collection, task;
   std::map<Digest, uint64_t> versions;  // the Tuner's numbers, by content
 
-  Json number(const std::optional<Digest>& content) const {
-    const auto it = content ? versions.find(*content) : versions.end();
-    return it == versions.end() ? Json() : Json(it->second);
+  // A database that an earlier program filled does not have their numbers.
+  Json name_of(std::optional<int64_t> number, const Digest& content) const {
+    const auto it = versions.find(content);
+    return version_json(it == versions.end() ? number : static_cast<int64_t>(it->second), content);
   }
 };
 
@@ -138,19 +140,16 @@ int64_t HttpLabels::version_named(const Open& o, const std::string& name) const 
   std::string wanted = name;
   if (!name.empty() && name.size() < 19 && name.find_first_not_of("0123456789") == name.npos) {
     const std::optional<PublishedModel> model = versions_.find(std::stoull(name));
-    if (!model) throw Refused{{Code::kNotFound, "there is no version " + name}};
-    wanted = to_hex(model->content);
+    if (model) wanted = to_hex(model->content);
   }
-  return got(existing_version(o.db, o.task, wanted));
+  return got(existing_version(o.db, o.task, wanted)).id;
 }
 
 HttpLabels::Json HttpLabels::row_json(const Open& o, const LabelRow& row) {
   Json json = {{"photo", row.photo}, {"id", to_hex(row.digest)}};
   json.update(to_json(row));
   if (!row.path.empty()) json["held_by"] = holder_of(row.path);
-  if (!row.version_content) return json;
-  json["content"] = to_hex(*row.version_content);
-  json["version"] = o.number(row.version_content);
+  if (row.version_content) json.update(o.name_of(row.version_number, *row.version_content));
   return json;
 }
 
@@ -186,11 +185,11 @@ HttpLabels::Json HttpLabels::stats(const Open& o) const {
   const auto in_force = got(o.db.in_force(o.task));
   json["versions"] = Json::array();
   for (const VersionInfo& v : got(o.db.versions(o.task))) {
-    json["versions"].push_back({{"version", o.number(v.content)},
-                                {"content", to_hex(v.content)},
-                                {"created", v.created},
-                                {"in_force", v.id == in_force},
-                                {"undone", v.withdrawn.has_value()}});
+    Json version = o.name_of(v.number, v.content);
+    version.update({{"created", v.created},
+                    {"in_force", v.id == in_force},
+                    {"undone", v.withdrawn.has_value()}});
+    json["versions"].push_back(std::move(version));
   }
   return json;
 }
@@ -251,7 +250,9 @@ std::string HttpLabels::label_of(const HttpRequest& r) {
 
 HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   const LabelRow now = current(o, r);
-  const Json body = Json::parse(r.body, nullptr, /*allow_exceptions=*/false);
+  const Result<Json> said_json = read_json(r.body);
+  if (said_json.status().code() == Code::kTooLarge) throw Error(said_json.status().message());
+  const Json body = said_json.ok() ? *said_json : Json();
   if (!body.is_object() || !body.contains("label") || !body["label"].is_string() ||
       !body.value("at_random", Json(false)).is_boolean()) {
     throw Error(R"(say what the photo shows by {"label": "NAME"}, or {"label": "NAME", )",

@@ -33,11 +33,19 @@ HttpResponse fetch(const std::string& address, const std::string& path, HttpTrus
 }
 
 // The body of its answer is where the store takes requests.
-HttpResponse locate(const TunerService& service, const std::string& name) {
+HttpResponse locate(const TunerService& service, const std::string& name, bool tokens) {
   for (const StoreRecord& s : service.stores()) {
     if (s.name != name) continue;
     if (!s.here) return http_error(503, "store '" + name + "' is away");
+    if (tokens && !s.takes_tickets) {
+      return http_error(503,
+                        "store '" + name + "' runs a program that takes no tickets: update it");
+    }
     if (!s.http.empty()) return {.body = s.http};
+    if (!s.http_refused.empty()) {
+      return http_error(503, "store '" + name + "' says that it is at " + s.http_refused +
+                                 ", which is not where it dials from and not in its certificate");
+    }
     return http_error(503, "store '" + name +
                                "' shows no photos: start it with --http HOST:PORT, an address that "
                                "the Tuner can reach");
@@ -47,11 +55,14 @@ HttpResponse locate(const TunerService& service, const std::string& name) {
 
 }  // namespace
 
-std::vector<HttpServer::Route> photo_routes(const WithService& with, const TrustOf& trust) {
+std::vector<HttpServer::Route> photo_routes(const WithService& with, const TrustOf& trust,
+                                            const TicketFor& ticket) {
   const auto turns = std::make_shared<Turns>(kAtOnce);
-  const HttpHandler show = [with, trust, turns](const HttpRequest& r) {
+  const HttpHandler show = [with, trust, ticket, turns](const HttpRequest& r) {
     const std::string name = r.captures.at(0), photo = "/photos/" + r.captures.at(1);
-    const HttpResponse where = with([&](TunerService& s) { return locate(s, name); });
+    const std::string shown = ticket(r, name, photo);
+    const HttpResponse where =
+        with([&](TunerService& s) { return locate(s, name, !shown.empty()); });
     if (where.status != 200) return where;
     if (!turns->try_acquire_for(kTurn)) {
       HttpResponse busy = http_error(503, "as many photos are on their way as may be");
@@ -60,7 +71,7 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with, const Trust
     }
     const std::unique_ptr<Turns, void (*)(Turns*)> turn(turns.get(),
                                                         [](Turns* t) { t->release(); });
-    return fetch(where.body, photo, trust(r));
+    return fetch(where.body, photo, trust(shown));
   };
   return {{"GET",
            "/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",

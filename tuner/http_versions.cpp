@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "framework/core/publish.h"
 #include "ndp/deltas/delta.h"
 
 namespace ndtrain {
@@ -22,8 +21,6 @@ template <typename F>
 HttpResponse asked(F f) {
   try {
     return answer(f());
-  } catch (const FsyncFailed&) {
-    throw;  // it ends the process
   } catch (const Error& e) {
     return http_error(400, e.what());
   }

@@ -13,9 +13,7 @@ constexpr size_t kNamedConflicts = 10;
 
 }  // namespace
 
-Intake::Intake(IntakeRules rules) : rules_(std::move(rules)) {
-  if (rules_.stores < 1) throw Error("intake: no stores");
-}
+Intake::Intake(IntakeRules rules) : rules_(std::move(rules)) {}
 
 Intake::Intake(IntakeRules rules, Manifest manifest, std::vector<std::string> stores, Time now)
     : Intake(std::move(rules)) {
@@ -55,7 +53,10 @@ std::vector<std::string> Intake::stores() const {
 
 Intake::Actions Intake::arrive(Time, const std::string& name) {
   Actions a;
-  if (manifest_ && !stores_.contains(name)) return a;  // came too late for this job
+  if (manifest_ && !stores_.contains(name)) {
+    if (late_.insert(name).second) a.notes.push_back("store " + name + " is too late for this job");
+    return a;
+  }
   Store& store = stores_[name];
   if (over_ || store.lost) return a;
   ++store.session;
@@ -94,7 +95,6 @@ Intake::Actions Intake::message(Time now, const std::string& name, wire::FromSto
   Store& store = it->second;
   if (m.has_inventory() && m.inventory().job() == rules_.job.job()) {
     inventory(now, store, m.inventory(), a);
-    if (!a.end_session && store.ready && !manifest_) make_manifest(a);
     if (!a.end_session && store.ready && store.number) {
       if (!ledger_->is_here(*store.number))
         a.inventories.push_back(
@@ -126,7 +126,19 @@ void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a)
       a.end_session = "a sample's rows with a wrong checksum";
       return;
     }
+    const std::string why = rules_.check_sample ? rules_.check_sample(m.sample()) : "";
+    if (!why.empty()) {
+      a.end_session = "the rows of the job's sample: " + why;
+      return;
+    }
     store.sample = m.sample();
+  }
+  const size_t names = store.names.size() + static_cast<size_t>(m.names_size());
+  if (store.claims.size() + n > rules_.most_photos ||
+      names > static_cast<size_t>(limits::kClasses)) {
+    a.end_session = "an inventory of more than " + std::to_string(rules_.most_photos) +
+                    " photos or " + std::to_string(limits::kClasses) + " labels";
+    return;
   }
   store.names.insert(store.names.end(), m.names().begin(), m.names().end());
   for (size_t i = 0; i < n; ++i) {
@@ -148,25 +160,32 @@ void Intake::inventory(Time, Store& store, const wire::Inventory& m, Actions& a)
   }
   store.ready = m.last();
   store.photo_bytes = m.photo_bytes();
+  store.unreadable = m.unreadable();
   if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
 }
 
-// Once as many stores as the job waits for have said what they hold.
-void Intake::make_manifest(Actions& a) {
+std::vector<std::string> Intake::ready() const {
   std::vector<std::string> names;
-  std::vector<std::vector<PhotoClaim>> claims;
-  for (auto& [name, store] : stores_) {
+  for (const auto& [name, store] : stores_) {
     if (store.ready) names.push_back(name);
   }
-  if (names.size() < rules_.stores) return;
+  return names;
+}
+
+Intake::Actions Intake::count_in(std::span<const std::string> names) {
+  Actions a;
+  if (over_ || manifest_ || names.empty()) throw Error("intake: no stores to count in");
+  std::vector<std::vector<PhotoClaim>> claims;
   for (uint32_t s = 0; s < names.size(); ++s) {
-    stores_[names[s]].number = s;
-    claims.push_back(stores_[names[s]].claims);
+    Store& store = stores_.at(names[s]);
+    if (!store.ready) throw Error("intake: store ", names[s], " has not said what it holds");
+    store.number = s;
+    claims.push_back(store.claims);
   }
-  // Those not ready come too late.
   std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
   manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
-  ledger_ = std::make_unique<Ledger>(*manifest_, names);
+  ledger_ =
+      std::make_unique<Ledger>(*manifest_, std::vector<std::string>(names.begin(), names.end()));
   reported_.resize(manifest_->runs() + 1);
   for (auto& [name, store] : stores_) {
     store.asked.assign(manifest_->size(), false);
@@ -177,6 +196,11 @@ void Intake::make_manifest(Actions& a) {
   if (manifest_->unlabelled() > 0) {
     a.notes.push_back(std::to_string(manifest_->unlabelled()) + " photos have no label");
   }
+  name_conflicts(a);
+  return a;
+}
+
+void Intake::name_conflicts(Actions& a) const {
   size_t named = 0;
   for (const Manifest::Conflict& c : manifest_->conflicts()) {
     if (++named > kNamedConflicts) {
@@ -238,6 +262,12 @@ std::vector<uint64_t> Intake::absent(uint32_t run) const {
   return numbers;
 }
 
+uint64_t Intake::unreadable() const {
+  uint64_t files = 0;
+  for (const auto& [name, store] : stores_) files += store.number ? store.unreadable : 0;
+  return files;
+}
+
 void Intake::run_done(const Store& store, const wire::RunDone& done, Actions& a) {
   const auto received = store.received.find(done.run());
   const uint64_t n = received == store.received.end() ? 0 : received->second;
@@ -284,11 +314,11 @@ Intake::Actions Intake::tick(Time now) {
     if (!store.number || store.here || store.lost) continue;
     store.away += std::min(now - store.counted, kStep);
     store.counted = now;
-    if (store.away < rules_.store_timeout) continue;
+    if (store.away < rules_.lost_after) continue;
     lose(name, store,
          "away for " +
              std::to_string(
-                 std::chrono::duration_cast<std::chrono::seconds>(rules_.store_timeout).count()) +
+                 std::chrono::duration_cast<std::chrono::seconds>(rules_.lost_after).count()) +
              " s",
          a);
   }
@@ -299,7 +329,7 @@ Intake::Time Intake::next() const {
   Time next = Time::max();
   for (const auto& [name, store] : stores_) {
     if (store.number && !store.here && !store.lost) {
-      next = std::min(next, store.counted + std::min(kStep, rules_.store_timeout - store.away));
+      next = std::min(next, store.counted + std::min(kStep, rules_.lost_after - store.away));
     }
   }
   return next;

@@ -1,22 +1,26 @@
-// How the rows of one job come in (features, labels, crops, files: one for each photo): inventories
-// make the manifest, every photo is asked of one store that holds it, rows are acknowledged when
-// they are durable, and what a lost store owed is asked of others. A pure state machine: the caller
-// sends, writes and trains as it is told. One thread. docs/wire.md describes the messages.
+// How the rows of one job come in (features, labels, crops, files: one for each photo): the
+// inventories of the stores that the caller counts in make the manifest, every photo is asked of
+// one store that holds it, rows are acknowledged when they are durable, and what a lost store owed
+// is asked of others. A pure state machine: the caller sends, writes and trains as it is told. One
+// thread. docs/wire.md describes the messages.
 #pragma once
 
 #include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/wire.pb.h"
 #include "tuner/ledger.h"
 #include "tuner/manifest.h"
+#include "tuner/row_check.h"
 
 namespace ndtrain {
 
@@ -24,9 +28,11 @@ struct IntakeRules {
   wire::Job job = {};    // what every store is asked
   size_t row_bytes = 0;  // 0: rows differ in size
   ManifestRules manifest = {};
-  uint32_t stores = 1;  // how many the job waits for
-  std::chrono::nanoseconds store_timeout = std::chrono::minutes(10);
+  std::chrono::nanoseconds lost_after = std::chrono::minutes(10);  // that a store is away
   bool allow_missing = false;  // go on without what only lost stores have
+  // Of a row, and of all rows of the job's sample; a row that is refused is asked of another store.
+  RowCheck check = {}, check_sample = {};
+  size_t most_photos = wire::kMostPhotos;  // of one store
 };
 
 class Intake {
@@ -35,7 +41,8 @@ class Intake {
   // What counts of the time between two ticks, at most, for stores that are away: while the Tuner
   // itself was suspended, nobody could come.
   static constexpr Time kStep = std::chrono::seconds(10);
-  static constexpr int kBadChecksums = 3;  // of one store; then it is lost for this job
+  static constexpr int kBadChecksums = 3;         // of one store; then it is lost for this job
+  static constexpr uint64_t kNamedRefusals = 10;  // rows of one store that people are told of
 
   // Rows that the caller makes durable; then it says durable(ticket).
   struct Rows {
@@ -77,6 +84,11 @@ class Intake {
   // are there; `absent`: those that runs were closed without, before a restart.
   Actions begin(std::span<const uint64_t> durable, std::span<const uint64_t> absent);
 
+  // The stores that have said what they hold, before there is a manifest; and the manifest of what
+  // these of them hold. Any other comes too late for this job.
+  std::vector<std::string> ready() const;
+  Actions count_in(std::span<const std::string> stores);
+
   Actions arrive(Time now, const std::string& store);
   Actions leave(Time now, const std::string& store);
   Actions message(Time now, const std::string& store, wire::FromStore message);
@@ -90,13 +102,15 @@ class Intake {
   std::vector<std::string> stores() const;  // of the manifest, in its order
   // Photos of a run without a row: nobody could read them, or who could is lost.
   std::vector<uint64_t> absent(uint32_t run) const;
+  // Files of the stores that are no whole photos, and so are in no inventory.
+  uint64_t unreadable() const;
 
  private:
   struct Store {
     std::optional<uint32_t> number;  // in the manifest
     uint64_t session = 0;            // counts its sessions; 0: none yet
     bool here = false, ready = false;
-    uint64_t photo_bytes = 0;
+    uint64_t photo_bytes = 0, unreadable = 0;
     std::vector<PhotoClaim> claims;  // of an inventory under way, then sorted and whole
     std::string sample;              // rows of the job's
     double bf16_gain = 0;
@@ -106,6 +120,7 @@ class Intake {
     std::string pieces;                     // of a row that has not come whole yet,
     uint64_t piece_of = 0;                  // of this number
     int bad_checksums = 0;
+    uint64_t refused = 0;      // rows
     bool lost = false;         // for this job
     Time away{0}, counted{0};  // for how long, as of when
   };
@@ -118,7 +133,7 @@ class Intake {
   };
 
   void inventory(Time now, Store& store, const wire::Inventory& message, Actions& a);
-  void make_manifest(Actions& a);
+  void name_conflicts(Actions& a) const;
   bool ask(const std::string& name, Store& store, Actions& a);
   void ask_all(Actions& a);
   void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
@@ -126,6 +141,8 @@ class Intake {
   bool take_piece(Store& store, const std::string& name, uint64_t number, wire::Rows& f,
                   Actions& a) const;
   std::optional<std::vector<size_t>> lengths(const wire::Rows& f, size_t rows) const;
+  bool refuse_row(const std::string& name, Store& store, uint64_t number, std::string_view row,
+                  Actions& a);
   void run_done(const Store& store, const wire::RunDone& done, Actions& a);
   void lose(const std::string& name, Store& store, const std::string& why, Actions& a);
   void report_complete(Actions& a);
@@ -138,6 +155,7 @@ class Intake {
   uint64_t tickets_ = 0;
   std::vector<bool> reported_;  // runs
   bool begun_ = false, over_ = false;
+  std::set<std::string> late_;  // that came when there was a manifest without them
 };
 
 }  // namespace ndtrain

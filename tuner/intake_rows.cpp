@@ -50,6 +50,22 @@ bool Intake::take_piece(Store& store, const std::string& name, uint64_t number, 
   return false;
 }
 
+// Whether the row is of no use; then the photo is asked of another store, if there is one.
+bool Intake::refuse_row(const std::string& name, Store& store, uint64_t number,
+                        std::string_view row, Actions& a) {
+  const std::string why = rules_.check ? rules_.check(row) : "";
+  if (why.empty()) return false;
+  ledger_->cannot_read(number, *store.number, "store " + name + ": " + why);
+  if (++store.refused <= kNamedRefusals) {
+    a.notes.push_back("store " + name + ": photo " +
+                      to_hex(manifest_->entry(number).digest).substr(0, 12) +
+                      " is refused: " + why);
+  } else if (store.refused == kNamedRefusals + 1) {
+    a.notes.push_back("store " + name + ": more photos are refused, as these were");
+  }
+  return true;
+}
+
 void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
   const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
   std::set<uint64_t> unreadable;
@@ -77,11 +93,18 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
   Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
   std::string_view bytes = message->rows();
   size_t row = 0;
+  bool any_refused = false;
   for (uint64_t number : *numbers) {
     if (unreadable.contains(number)) continue;
     const size_t size = sizes[row++];
-    if (!ledger_->has_row(number)) rows.rows.emplace_back(number, bytes.substr(0, size));
+    const std::string_view mine = bytes.substr(0, size);
     bytes.remove_prefix(size);
+    if (ledger_->has_row(number)) continue;
+    if (refuse_row(name, store, number, mine, a)) {
+      any_refused = true;
+    } else {
+      rows.rows.emplace_back(number, mine);
+    }
   }
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
   for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
@@ -89,7 +112,7 @@ void Intake::rows(Store& store, const std::string& name, wire::Rows f, Actions& 
     ledger_->cannot_read(u.number(), *store.number, u.reason());
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
   }
-  if (!unreadable.empty()) {
+  if (!unreadable.empty() || any_refused) {
     ask_all(a);
     report_complete(a);
   }

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
@@ -14,12 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
-
-Result<Json> parse(const std::string& path, const std::string& text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Status(Code::kCorrupt, path + ": is not JSON");
-  return json;
-}
 
 Status corrupt(const std::string& path, const std::exception& e) {
   return {Code::kCorrupt, path + ": " + e.what()};
@@ -77,33 +73,32 @@ std::string_view name_of(JobState state) { return kStates.at(static_cast<size_t>
 
 Status JobFiles::save(const JobRecord& r) {
   if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
-  const Json json = {{"job", r.id},
-                     {"state", name_of(r.state)},
-                     {"message", r.message},
-                     {"submitted", r.submitted},
-                     {"started", r.started},
-                     {"ended", r.ended},
-                     {"spec", Json::parse(r.spec.text())},
-                     {"result", Json::parse(r.result)}};
-  return publish(fs_, file("job.json"), json.dump(2) + "\n");
+  return publish(fs_, file("job.json"),
+                 sealed({{"job", r.id},
+                         {"state", name_of(r.state)},
+                         {"message", r.message},
+                         {"submitted", r.submitted},
+                         {"started", r.started},
+                         {"ended", r.ended},
+                         {"spec", Json::parse(r.spec.text())},
+                         {"result", Json::parse(r.result)}}));
 }
 
 Result<JobRecord> JobFiles::load() const {
   const std::string path = file("job.json");
   const Result<std::string> text = fs_.read(path);
   if (!text.ok()) return text.status();
-  const Result<Json> json = parse(path, *text);
-  if (!json.ok()) return json.status();
   try {
+    const Json json = unsealed(*text);
     JobRecord r;
-    r.id = json->at("job");
-    r.message = json->at("message");
-    r.submitted = json->at("submitted");
-    r.started = json->at("started");
-    r.ended = json->at("ended");
-    r.spec = parse_job_spec(json->at("spec").dump());
-    r.result = json->at("result").dump();
-    const auto state = std::ranges::find(kStates, json->at("state").get<std::string>());
+    r.id = json.at("job");
+    r.message = json.at("message");
+    r.submitted = json.at("submitted");
+    r.started = json.at("started");
+    r.ended = json.at("ended");
+    r.spec = parse_job_spec(json.at("spec").dump());
+    r.result = json.at("result").dump();
+    const auto state = std::ranges::find(kStates, json.at("state").get<std::string>());
     if (state == kStates.end()) throw Error("an unknown state");
     r.state = static_cast<JobState>(state - kStates.begin());
     return r;
@@ -129,7 +124,8 @@ Result<std::optional<std::string>> JobFiles::load_cbor(const char* name) const {
   const size_t size = bytes->size() < sizeof(sum) ? 0 : bytes->size() - sizeof(sum);
   std::memcpy(&sum, bytes->data() + size, std::min(sizeof(sum), bytes->size()));
   if (xxh3(bytes->data(), size) != sum) {
-    return Status(Code::kCorrupt, path + ": its checksum is wrong");
+    return Status(Code::kCorrupt,
+                  path + ": is damaged: its checksum is wrong; submit the job anew");
   }
   return std::optional(bytes->substr(0, size));
 }
@@ -180,8 +176,8 @@ Status JobFiles::close_run(uint32_t run, std::span<const uint64_t> absent) {
   if (std::ranges::find(closed->runs, run) != closed->runs.end()) return {};
   closed->runs.push_back(run);
   closed->absent.insert(closed->absent.end(), absent.begin(), absent.end());
-  const Json json = {{"runs", closed->runs}, {"absent", closed->absent}};
-  return publish(fs_, file("closed.json"), json.dump() + "\n");
+  return publish(fs_, file("closed.json"),
+                 sealed({{"runs", closed->runs}, {"absent", closed->absent}}, -1));
 }
 
 Result<JobFiles::Closed> JobFiles::closed() const {
@@ -189,10 +185,9 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   const Result<std::string> text = fs_.read(path);
   if (text.status().code() == Code::kNotFound) return Closed();
   if (!text.ok()) return text.status();
-  const Result<Json> json = parse(path, *text);
-  if (!json.ok()) return json.status();
   try {
-    return Closed{json->at("runs"), json->at("absent")};
+    const Json json = unsealed(*text);
+    return Closed{json.at("runs"), json.at("absent")};
   } catch (const std::exception& e) {
     return corrupt(path, e);
   }
@@ -220,8 +215,8 @@ Status JobFiles::remove_all(const char* name) {
     const Status s = fs_.remove(f);
     if (first.ok() && s.code() != Code::kNotFound) first = s;
   }
-  const Status synced = fs_.sync_directory(info->is_directory ? path : directory_);
-  return first.ok() ? synced : first;
+  sync_directory_or_throw(fs_, info->is_directory ? path : directory_);
+  return first;
 }
 
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
@@ -229,6 +224,10 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
     if (const Status s = survey().remove_all(name); !s.ok()) return s;
   }
   const Result<std::optional<KeptManifest>> kept = load_manifest();
+  if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
+    log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());
+    return begin_anew("its list of photos is damaged", done);
+  }
   if (!kept.ok()) return kept.status();
   if (!*kept) return {};
   const Manifest& before = (*kept)->manifest;
@@ -242,10 +241,15 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
     if (const Status s = remove_all("spool"); !s.ok()) return s;
     return save_manifest(after, (*kept)->stores);
   }
+  return begin_anew("some of its photos were deleted", done);
+}
+
+Status JobFiles::begin_anew(const std::string& why, bool done) {
   for (const char* name : {"spool", "run", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+    if (done && name == std::string_view("run")) continue;
     if (const Status s = remove_all(name); !s.ok()) return s;
   }
-  return log("begins anew: some of its photos were deleted");
+  return log((done ? "has lost its list of photos: " : "begins anew: ") + why);
 }
 
 Status JobFiles::log(const std::string& line) {

@@ -28,9 +28,10 @@ struct JobRecord {
   uint64_t id = 0;
   JobSpec spec;
   JobState state = JobState::kQueued;
-  std::string message;                            // why it failed
+  std::string message;                            // why it failed, or what it was done without
   std::string result = "{}";                      // JSON
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
+  bool readable = true;                           // false: nothing but the id and why is known
 
   // Not over: a paused one waits for a person.
   bool open() const {
@@ -79,6 +80,7 @@ class JobFiles {
   Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
   JobFiles survey() const { return {fs_, file("survey")}; }
   Status remove_all(const char* name);  // a file, or those of a directory
+  Status begin_anew(const std::string& why, bool done);
 
   Fs& fs_;
   std::string directory_;

@@ -1,15 +1,21 @@
 #include "tuner/job_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "framework/core/json_input.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr double kLongest = 366 * 86'400;  // seconds
+constexpr double kLostAfter = 600;         // is not written: older Tuners do not know the key
 
 template <typename E, size_t N>
 using Names = std::array<std::pair<E, std::string_view>, N>;
@@ -83,6 +89,35 @@ class Reader {
     }
     to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
   }
+  // "all", a number, or a list of names.
+  void take(const char* key, StoresMeant& to) {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return;
+    const Json value = *it;
+    json_.erase(it);
+    const auto refuse = [&](const char* what) {
+      throw Error("job: ", key, " ", value.dump(), what);
+    };
+    to = {};
+    if (value == "all") return;
+    if (value.is_number()) {
+      const bool whole = value.is_number_integer();
+      if (!whole || value < 1 || value > kMostStores) refuse(": from 1 to 10000");
+      to.number = value.get<uint32_t>();
+    } else if (value.is_array()) {
+      if (value.empty() || value.size() > kMostNamed) refuse(": from 1 to 500 names");
+      for (const Json& name : value) {
+        if (!name.is_string() || !is_store_name(name.get<std::string>())) {
+          refuse(": names are of letters, digits, '.', '_' and '-', at most 64");
+        }
+        to.names.push_back(name.get<std::string>());
+      }
+      std::ranges::sort(to.names);
+      if (std::ranges::adjacent_find(to.names) != to.names.end()) refuse(": a name occurs twice");
+    } else {
+      refuse(": there are \"all\", a number, and a list of names");
+    }
+  }
   void finish() const {
     if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
   }
@@ -95,19 +130,23 @@ void demand(bool ok, const char* key, const auto& value, const char* what) {
   if (!ok) throw Error("job: ", key, " ", value, ": ", what);
 }
 
+// "all", a number, or a list of names.
+Json to_json(const StoresMeant& stores) {
+  if (stores.all()) return "all";
+  return stores.number > 0 ? Json(stores.number) : Json(stores.names);
+}
+
 void validate(const JobSpec& s) {
   const TrainerConfig& t = s.trainer;
-  demand(s.stores >= 1 && s.stores <= 10'000, "stores", s.stores, "from 1 to 10000");
-  demand(s.store_timeout > 0, "store_timeout", s.store_timeout, "above 0 seconds");
+  demand(s.store_timeout >= 0 && s.store_timeout <= kLongest, "store_timeout", s.store_timeout,
+         "from 0 to 31622400 seconds");
+  demand(s.lost_after > 0 && s.lost_after <= kLongest, "lost_after", s.lost_after,
+         "above 0, to 31622400 seconds");
   demand(s.runs >= 1 && s.runs <= 1000, "runs", s.runs, "from 1 to 1000");
   demand(t.epochs >= 1 && t.epochs <= 1'000'000, "epochs", t.epochs, "from 1 to 1000000");
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
-  demand(s.promote != Promote::kRule || s.val_split > 0, "val_split", s.val_split,
-         "promotion by rule needs photos for validation");
-  demand(s.promote != Promote::kRule || s.publish, "publish", s.publish,
-         "promotion by rule is for versions that are published");
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
   const bool known = s.precision.empty() || s.precision == "auto" || s.precision == "f32" ||
@@ -133,11 +172,12 @@ std::string_view name_of(JobMode mode) { return name_in(kModes, mode); }
 std::string JobSpec::text() const {
   Json j = {{"kind", name_of(kind)},
             {"model", model},
-            {"stores", stores},
+            {"stores", to_json(stores)},
             {"store_timeout", store_timeout},
             {"allow_missing", allow_missing},
             {"deterministic", deterministic},
             {"seed", seed}};
+  if (lost_after != kLostAfter) j["lost_after"] = lost_after;
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
   if (!cut.empty()) j["cut"] = cut;
   if (!why.empty()) j["why"] = why;
@@ -180,15 +220,17 @@ std::string JobSpec::text() const {
 }
 
 JobSpec parse_job_spec(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) throw Error("job: not a JSON object");
-  Reader r(std::move(json));
+  Result<Json> json = read_json(text);
+  if (!json.ok()) throw Error("job: ", json.status().message());
+  if (!json->is_object()) throw Error("job: not a JSON object");
+  Reader r(std::move(*json));
   JobSpec s;
   TrainerConfig& t = s.trainer;
   r.take("kind", kKinds, s.kind);
   r.take("model", s.model);
   r.take("stores", s.stores);
   r.take("store_timeout", s.store_timeout);
+  r.take("lost_after", s.lost_after);
   r.take("allow_missing", s.allow_missing);
   r.take("deterministic", s.deterministic);
   r.take("seed", s.seed);
@@ -233,17 +275,19 @@ JobSpec parse_job_spec(std::string_view text) {
 }
 
 JobSpec changed(const JobSpec& spec, std::string_view text) {
-  const Json changes = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!changes.is_object()) throw Error("job: what changes is not a JSON object");
+  const Result<Json> changes = read_json(text);
+  if (!changes.ok()) throw Error("job: what changes: ", changes.status().message());
+  if (!changes->is_object()) throw Error("job: what changes is not a JSON object");
   const bool features = spec.kind == JobKind::kFinetune;
   Json job = Json::parse(spec.text());
-  for (const auto& [key, value] : changes.items()) {
-    const bool may = key == "stores" || key == "store_timeout" || key == "allow_missing" ||
-                     (features && (key == "memory" || key == "disk"));
+  for (const auto& [key, value] : changes->items()) {
+    const bool may = key == "stores" || key == "store_timeout" || key == "lost_after" ||
+                     key == "allow_missing" || (features && (key == "memory" || key == "disk"));
     if (!may) {
       throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
-                  features ? " stores, store_timeout, allow_missing, memory and disk can"
-                           : " stores, store_timeout and allow_missing can",
+                  features
+                      ? " stores, store_timeout, lost_after, allow_missing, memory and disk can"
+                      : " stores, store_timeout, lost_after and allow_missing can",
                   "; for the rest submit another job");
     }
     job[key] = value;

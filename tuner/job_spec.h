@@ -8,6 +8,7 @@
 
 #include "framework/core/dtype.h"
 #include "framework/train/trainer.h"
+#include "tuner/store_choice.h"
 
 namespace ndtrain {
 
@@ -26,7 +27,7 @@ enum class JobMode {
 enum class Promote {
   kAlways,
   kNever,
-  kRule,  // when it is at least as good as what is in force: see promotion.h
+  kRule,  // the first one, then what is better than what is in force: see promotion.h
 };
 
 // Which photos a relabelling is for: see CurrentLabels.
@@ -37,9 +38,10 @@ std::string_view name_of(JobMode mode);
 
 struct JobSpec {
   JobKind kind = JobKind::kFinetune;
-  std::string model;    // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
-  uint32_t stores = 1;  // how many the job waits for
-  double store_timeout = 600;  // seconds a store may be away
+  std::string model;          // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
+  StoresMeant stores = {};    // JSON: "all", a number, or a list of names
+  double store_timeout = 30;  // seconds that one which is away is waited for before the job begins
+  double lost_after = 600;    // seconds that one may be away when it has begun
   bool allow_missing = false;  // go on without what only lost stores have
   bool deterministic = false;
   uint64_t seed = 0;
@@ -66,7 +68,7 @@ struct JobSpec {
   int64_t memory = 0;            // bytes of features held in memory; 0: half of what is free
   int64_t disk = 0;              // bytes of features on disk; 0: a tenth of the volume
   bool publish = true;
-  Promote promote = Promote::kAlways;
+  Promote promote = Promote::kRule;
 
   // kRelabel, kEvaluate
   uint32_t top_k = 5;
@@ -81,8 +83,8 @@ struct JobSpec {
 JobSpec parse_job_spec(std::string_view json);
 
 // The same job with what does not decide what is computed changed: of `json`'s keys stores,
-// store_timeout and allow_missing, for a fine-tuning memory and disk too. Throws Error naming any
-// other.
+// store_timeout, lost_after and allow_missing, for a fine-tuning memory and disk too. Throws Error
+// naming any other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
 }  // namespace ndtrain

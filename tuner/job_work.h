@@ -21,6 +21,8 @@ struct JobOutcome {
   std::optional<PublishedModel> model;  // to publish; its version is not known yet
   // Promotion by rule: it is put in force if this version is (0: none); nullopt: it waits.
   std::optional<uint64_t> instead_of = {};
+  std::string figures = {};  // what the rule compared, for people
+  std::string why = {};      // and what it says
   bool again = false;  // there is more to the job: its work is made anew, and asks for other rows
 };
 
@@ -31,6 +33,7 @@ struct JobQuestion {
   ManifestRules manifest;
   // The outputs of the extractor that stores run, for a batch of 1; {}: they run none.
   std::vector<TensorType> features = {};
+  RowCheck check = {};  // of every row
   // The Tuner has the photos itself: these, and nothing is asked of stores.
   std::optional<std::vector<PhotoClaim>> local = {};
   // Where its manifest and the like are kept, below the job's directory.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ndp/jobs/features.h"
+#include "ndp/labels/label_json.h"
 #include "ndp/store/coding.h"
 #include "ndp/wire/digests.h"
 #include "tuner/relabel_preview.h"
@@ -42,7 +43,8 @@ LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, con
   collection_ = demand(db_.collection(spec.collection));
   task_ = demand(db_.task(spec.task));
   class_ids_ = demand(db_.class_ids(task_, model.classes));
-  const NewVersion version{.content = model.content,
+  const NewVersion version{.number = number_of(model),
+                           .content = model.content,
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
@@ -81,7 +83,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
     if (!read.ok()) return read.status();
     current = std::move(*read);
   }
-  before_ = left_out_ = 0;
+  before_ = not_asked_ = 0;
   std::vector<uint64_t> durable;
   size_t next_done = 0;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
@@ -93,7 +95,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
         spec_.only == RelabelOnly::kAll || current.wanted(photo, content_, spec_.only);
     if (labelled || !wanted) durable.push_back(n);
     before_ += labelled;
-    left_out_ += !labelled && !wanted;
+    not_asked_ += !labelled && !wanted;
   }
   return durable;
 }
@@ -191,8 +193,10 @@ JobQuestion LabelWork::prepare() {
   q.ask.set_top_k(k);
   q.ask.set_with_paths(db_ != nullptr);
   q.ask.set_deterministic(spec_.deterministic);
-  q.features = row_types_of(load_model(shop_.fs, shop_.models.path(model_.extractor)).model);
+  q.features =
+      row_types_of(load_model(shop_.fs, shop_.models.checked_path(model_.extractor)).model);
   row_bytes_ = q.row_bytes = k * kRowLabelBytes;
+  q.check = known_classes(model_.classes.size());
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
   if (db_ && spec_.dry_run) {
     q.manifest.only_labelled = false;
@@ -217,7 +221,7 @@ JobQuestion LabelWork::prepare() {
 
 void LabelWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
   manifest_ = &manifest;
-  progress_.say(fmt::format("version {}: {} photos on {} store{}", model_.version, manifest.size(),
+  progress_.say(fmt::format("{}: {} photos on {} store{}", text_of(model_), manifest.size(),
                             stores.size(), stores.size() == 1 ? "" : "s"));
 }
 
@@ -227,11 +231,11 @@ JobOutcome LabelWork::finish() {
   if (labels_->labelled() >= kMany) {
     if (const Status s = db_->settle(); !s.ok()) progress_.say("labels: " + s.message());
   }
-  const Json result = {{"version", labels_->version()},
-                       {"photos", manifest_->size()},
-                       {"labelled", labels_->labelled()},
-                       {"already_labelled", labels_->before()},
-                       {"left_out", labels_->left_out()}};
+  Json result = version_json(number_of(model_), model_.content);
+  result.update({{"photos", manifest_->size()},
+                 {"labelled", labels_->labelled()},
+                 {"already_labelled", labels_->before()},
+                 {"not_asked_for", labels_->not_asked()}});
   return {.result = result.dump(), .model = std::nullopt};
 }
 
@@ -249,12 +253,14 @@ JobOutcome LabelWork::evaluation() {
     top5 += at != labels.end() && at - labels.begin() < 5;
     unknown += static_cast<size_t>(e.label) >= model_.classes.size();
   }
-  const double n = std::max<double>(1, static_cast<double>(photos));
-  const Json result = {{"version", model_.version},
-                       {"photos", photos},
-                       {"top1", static_cast<double>(top1) / n},
-                       {"top5", static_cast<double>(top5) / n},
-                       {"of_unknown_classes", unknown}};
+  const auto share = [&](int64_t of) {
+    return photos > 0 ? Json(static_cast<double>(of) / static_cast<double>(photos)) : Json();
+  };
+  Json result = version_json(number_of(model_), model_.content);
+  result.update({{"photos", photos},
+                 {"top1", share(top1)},
+                 {"top5", share(top5)},
+                 {"of_unknown_classes", unknown}});
   return {.result = result.dump(), .model = std::nullopt};
 }
 

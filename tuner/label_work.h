@@ -36,9 +36,8 @@ class LabelSink final : public RowSink {
   Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
 
   int64_t labelled() const { return labelled_; }
-  int64_t before() const { return before_; }      // photos that were labelled when the job began
-  int64_t left_out() const { return left_out_; }  // that the job is not for (RelabelOnly)
-  int64_t version() const { return version_; }
+  int64_t before() const { return before_; }        // photos that were labelled when the job began
+  int64_t not_asked() const { return not_asked_; }  // that the job is not for (RelabelOnly)
 
  private:
   Status look_up(const Manifest& manifest);
@@ -54,7 +53,7 @@ class LabelSink final : public RowSink {
   std::map<std::string, int64_t> stores_;
   const JobSpec& spec_;
   Digest content_;
-  int64_t labelled_ = 0, before_ = 0, left_out_ = 0;
+  int64_t labelled_ = 0, before_ = 0, not_asked_ = 0;
 };
 
 class PreviewSink;

@@ -93,13 +93,14 @@ class Measurement {
     classes_ = static_cast<int64_t>(names.size());
     transfer_ =
         prepare_transfer(model_, names, config_.head, config_.freeze, DType::kF32, config_.seed);
+    if (transfer_.features.empty()) throw Error("--freeze ", config_.freeze, ": ", kNothingFrozen);
     Trainer trainer(transfer_.head, transfer_.trainable, device_, {.batch = config_.batch});
   }
 
   // What comes before the first photo where the network runs.
   void plan() {
-    const Model& first = transfer_.features.empty() ? transfer_.whole : transfer_.extractor;
-    BatchPlans plans([&](int64_t b) { return inference_graph(first, b); }, device_, batch_);
+    BatchPlans plans([&](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
+                     batch_);
     constexpr auto kDrawn = static_cast<int64_t>(kNumericsSample);
     plans.run(std::vector{Tensor({DType::kF32, input_shape(kDrawn)})});
     plans.plan(batch_);
@@ -130,7 +131,7 @@ class Measurement {
 
   void photos() {
     const bool drawn = config_.photos.empty();
-    PhotoSample sample =
+    TimedPhotos sample =
         drawn ? draw_photos(config_.photo_bytes, config_.sample / 8 + 1, config_.seed)
               : sample_photos(fs_, config_.photos, config_.sample);
     progress_.begin("measuring photos", 1, "steps");
@@ -159,12 +160,6 @@ class Measurement {
   void cuts() {
     std::vector<CutCost>& costs = profile_.inputs.costs.cuts;
     const auto all = useful_cuts(transfer_.whole, transfer_.trainable);
-    if (all.empty()) {
-      CutCost none{.name = "none", .head_bytes = parameter_bytes(transfer_.whole)};
-      train_behind(transfer_.whole, {input_}, kHeavyStep, none);
-      costs.push_back(none);
-      return;
-    }
     progress_.begin("measuring cuts", static_cast<int64_t>(all.size()), "cuts");
     // From the back, so that what lies behind a cut can be foreseen.
     double whole_s = 0;

@@ -60,7 +60,7 @@ std::string compressed(const Image& crop) {
   return out;
 }
 
-void drop_unreadable(PhotoSample& sample, const Preprocess& preprocess) {
+void drop_unreadable(TimedPhotos& sample, const Preprocess& preprocess) {
   std::vector<std::string> names, files;
   std::string why;
   std::vector<float> out(preprocess.values());
@@ -82,7 +82,7 @@ void drop_unreadable(PhotoSample& sample, const Preprocess& preprocess) {
 
 }  // namespace
 
-PhotoSample sample_photos(Fs& fs, const std::string& directory, size_t most) {
+TimedPhotos sample_photos(Fs& fs, const std::string& directory, size_t most) {
   DirectorySource source(fs, directory);
   std::vector<PhotoRef> all;
   std::string cursor;
@@ -95,7 +95,7 @@ PhotoSample sample_photos(Fs& fs, const std::string& directory, size_t most) {
   } while (!cursor.empty());
   if (all.empty()) throw Error(directory, ": there are no photos that can be read");
 
-  PhotoSample sample{.photos = static_cast<double>(all.size())};
+  TimedPhotos sample{.photos = static_cast<double>(all.size())};
   double bytes = 0;
   for (const PhotoRef& p : all) bytes += static_cast<double>(p.size);
   sample.mean_bytes = bytes / sample.photos;
@@ -108,9 +108,9 @@ PhotoSample sample_photos(Fs& fs, const std::string& directory, size_t most) {
   return sample;
 }
 
-PhotoSample draw_photos(double bytes, size_t count, uint64_t seed) {
+TimedPhotos draw_photos(double bytes, size_t count, uint64_t seed) {
   constexpr double kBytesPerPixel = 0.5, kNoise = 40;
-  PhotoSample sample{.mean_bytes = bytes};
+  TimedPhotos sample{.mean_bytes = bytes};
   const auto side_for = [](double pixels) {
     return static_cast<int>(std::clamp(std::sqrt(pixels), 16.0, 8000.0));
   };
@@ -125,7 +125,7 @@ PhotoSample draw_photos(double bytes, size_t count, uint64_t seed) {
   return sample;
 }
 
-PhotoCosts measure_photos(PhotoSample& sample, const Preprocess& preprocess, Clock& clock,
+PhotoCosts measure_photos(TimedPhotos& sample, const Preprocess& preprocess, Clock& clock,
                           double budget_s) {
   drop_unreadable(sample, preprocess);
   const size_t n = sample.files.size();

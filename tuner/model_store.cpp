@@ -20,7 +20,7 @@ Result<Digest> ModelStore::add(std::string_view bytes) {
                                        std::to_string(limits::kModelFile));
   }
   const Digest digest = sha256(bytes);
-  if (has(digest)) return digest;
+  if (read_all(digest).ok()) return digest;
   if (const Status s = publish(fs_, path(digest), bytes); !s.ok()) return s;
   return digest;
 }
@@ -32,7 +32,16 @@ Result<Digest> ModelStore::add_file(const std::string& file) {
 }
 
 Result<std::string> ModelStore::read_all(const Digest& model) const {
-  return fs_.read(path(model), limits::kModelFile);
+  Result<std::string> bytes = fs_.read(path(model), limits::kModelFile);
+  if (!bytes.ok() || sha256(*bytes) == model) return bytes;
+  return Status(Code::kCorrupt, path(model) + ": is damaged: its digest is not that of its name; " +
+                                    "send the model again (ndtrain job submit -m), or put back a " +
+                                    "backup of this file");
+}
+
+std::string ModelStore::checked_path(const Digest& model) const {
+  read_all(model).status().or_throw();
+  return path(model);
 }
 
 int64_t ModelStore::size(const Digest& model) const {

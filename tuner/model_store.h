@@ -1,5 +1,5 @@
 // Model files of the Tuner and the deltas between them, by SHA-256: DIR/<hex>.onnx. Nothing here is
-// ever changed.
+// ever changed, but that a damaged file is replaced when its model is added again.
 #pragma once
 
 #include <string>
@@ -21,7 +21,9 @@ class ModelStore {
   // Durable on return. kTooLarge, kNoSpace, kIo.
   Result<Digest> add(std::string_view bytes);
   Result<Digest> add_file(const std::string& path);
-  Result<std::string> read_all(const Digest& model) const;  // kNotFound, kIo
+  // Both compare the bytes with the digest, since a disk may have changed them.
+  Result<std::string> read_all(const Digest& model) const;  // kNotFound, kIo, kCorrupt
+  std::string checked_path(const Digest& model) const;      // throws Error
   int64_t size(const Digest& model) const;                  // 0: it is not here
   std::vector<Digest> list() const;                         // all there are
   Status remove(const Digest& model);

@@ -57,6 +57,7 @@ void validate(const PlanInputs& in) {
                            cut.train_s, cut.evaluate_s}) {
       demand(v >= 0, "a cost of the cut " + cut.name, v, "it must not be negative");
     }
+    if (cut.feature_bytes == 0) throw Error("plan: the cut ", cut.name, ": ", kNothingFrozen);
   }
   demand(in.photos >= 1, "the number of photos", in.photos, "it must be at least 1");
   demand(in.val_split >= 0 && in.val_split < 1, "val_split", in.val_split,

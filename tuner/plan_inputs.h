@@ -34,7 +34,7 @@ struct PhotoCosts {
 // machines have none.
 struct CutCost {
   std::string name;                            // the value that crosses
-  double feature_bytes = 0;                    // per photo; 0: nothing is frozen, there is no cut
+  double feature_bytes = 0;                    // per photo, above 0
   double extractor_bytes = 0, head_bytes = 0;  // of the files that travel
   double extract_s = 0;                        // in front of the cut
   double train_s = 0;                          // one step behind it
@@ -64,6 +64,11 @@ struct PlanInputs {
   std::vector<int> stores = {1}, runs = {1};  // every pair is predicted
   std::vector<double> shares = {};            // of the photos, by store; empty: equal
 };
+
+// Why there is no plan where training begins with the photo itself.
+inline constexpr const char* kNothingFrozen =
+    "nothing of the model is frozen, so there are no features to send, and a Tuner takes no such "
+    "fine-tuning; another --freeze, or ndtrain train on one machine";
 
 // Throws Error naming the member: not finite, negative, nothing to do, machines that do not fit
 // each other.

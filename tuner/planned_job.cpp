@@ -10,7 +10,8 @@ JobSpec planned(JobSpec spec, PlanInputs in) {
   if (in.costs.cuts.empty()) throw Error("plan: there are no cuts");
   const std::string last = in.costs.cuts.back().name;
   if (spec.promote == Promote::kRule) in.costs.cuts = {in.costs.cuts.back()};
-  in.stores = {static_cast<int>(spec.stores)};
+  if (spec.stores.number > 0) in.stores = {static_cast<int>(spec.stores.number)};
+  if (!spec.stores.names.empty()) in.stores = {static_cast<int>(spec.stores.names.size())};
   in.epochs = static_cast<double>(spec.trainer.epochs);
   in.val_split = spec.val_split;
   in.all_runs = spec.all_runs;

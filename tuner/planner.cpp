@@ -22,11 +22,9 @@ double largest_share(const PlanInputs& in, int stores) {
   return *std::ranges::max_element(in.shares) / all;
 }
 
-// Each row is a record of its own. Where nothing is frozen a row is the network's input.
+// Each row is a record of its own.
 double disk_bytes(const PlanInputs& in, const CutCost& cut) {
-  const double input = in.costs.photo.crop_bytes * sizeof(float);
-  const double row = cut.feature_bytes > 0 ? cut.feature_bytes : input;
-  return in.photos * (row + static_cast<double>(kRecordHeaderBytes));
+  return in.photos * (cut.feature_bytes + static_cast<double>(kRecordHeaderBytes));
 }
 
 bool fits(const PlanInputs& in, const CutCost& cut) {
@@ -79,9 +77,6 @@ double value_of(const Prediction& p, Objective objective) {
 
 std::vector<std::string> remarks_on_features(const PlanInputs& in) {
   const PlanCosts& c = in.costs;
-  if (c.cuts.back().feature_bytes == 0) {
-    return {"nothing is frozen, so there is no cut: stores can only send photos or crops"};
-  }
   const CutCost& last = c.cuts.back();
   if (last.feature_bytes <= c.photo.bytes) return {};
   std::string line = fmt::format(
@@ -113,7 +108,7 @@ std::vector<Prediction> predict_all(const PlanInputs& in) {
   for (const int stores : in.stores) {
     for (const int runs : in.runs) {
       for (const CutCost& cut : in.costs.cuts) {
-        if (cut.feature_bytes > 0) all.push_back(predict(in, cut, JobMode::kNdpipe, stores, runs));
+        all.push_back(predict(in, cut, JobMode::kNdpipe, stores, runs));
       }
       const CutCost& last = in.costs.cuts.back();
       for (const JobMode mode : {JobMode::kTypical, JobMode::kSrvP, JobMode::kSrvC}) {

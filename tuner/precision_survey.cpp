@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRecords = "survey";
 
 ModelFile model_of(const Workshop& shop, const JobSpec& spec) {
-  return load_model(shop.fs, shop.models.path(digest_from_hex(spec.model)));
+  return load_model(shop.fs, shop.models.checked_path(digest_from_hex(spec.model)));
 }
 
 // What the job's work takes its extractor from.

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "framework/graph/inference.h"
 #include "framework/runtime/batch_plans.h"
-#include "framework/train/evaluate.h"
 #include "framework/train/step_graph.h"
 #include "ndp/jobs/model_file.h"
 
@@ -30,6 +30,8 @@ class KnownRows final : public Dataset {
   }
 
   int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
+  int64_t row(size_t i) const { return rows_[i]; }  // of the dataset
+  int64_t label(size_t i) const { return labels_[i]; }
   void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
              std::span<int64_t> labels) override {
     std::vector<int64_t> of_all;
@@ -45,40 +47,94 @@ class KnownRows final : public Dataset {
 
 }  // namespace
 
-std::optional<int64_t> right_answers(const PublishedModel& version, const ValidationRows& on) {
+std::optional<std::vector<bool>> right_answers(const PublishedModel& version,
+                                               const ValidationRows& on) {
   if (version.extractor != on.extractor || version.head == version.extractor) return std::nullopt;
-  const ModelFile head = load_model(on.fs, on.models.path(version.head));
+  const ModelFile head = load_model(on.fs, on.models.checked_path(version.head));
   KnownRows known(on.rows, on.classes, version.classes);
-  if (known.size() == 0) return 0;
+  std::vector<bool> right(static_cast<size_t>(on.rows.size()));
+  if (known.size() == 0) return right;
   BatchPlans plans([&](int64_t n) { return inference_graph(head.model, n, with_plain_logits); },
                    on.device, on.batch);
   const Evaluation e = evaluate(plans, known, on.row_types);
-  return std::llround(e.top1 * static_cast<double>(e.rows));
+  for (size_t i = 0; i < e.predicted.size(); ++i) {
+    right[static_cast<size_t>(known.row(i))] = right_at(e, i, known.label(i));
+  }
+  return right;
 }
 
-Promotion judge(const std::optional<PublishedModel>& production, int64_t right,
+bool right_at(const Evaluation& e, size_t row, int64_t label) {
+  return e.predicted[row] == label && !std::isnan(e.true_probability[row]);
+}
+
+// The sum of the binomial probabilities of n draws at one half, from `gained` on.
+double mcnemar(int64_t gained, int64_t lost) {
+  const int64_t n = gained + lost;
+  if (gained <= lost) return n == 0 || gained == 0 ? 1 : 1 - mcnemar(lost + 1, gained - 1);
+  const auto all = static_cast<double>(n);
+  auto k = static_cast<double>(gained);
+  double term = std::exp(std::lgamma(all + 1) - std::lgamma(k + 1) - std::lgamma(all - k + 1) -
+                         all * std::log(2.0));
+  double sum = 0;
+  for (; k <= all && term > sum * 1e-17; ++k) {
+    sum += term;
+    term *= (all - k) / (k + 1);
+  }
+  return sum;
+}
+
+namespace {
+
+double top1_when_trained(const PublishedModel& m) {
+  const auto metrics = nlohmann::json::parse(m.metrics, nullptr, false);
+  const auto top1 =
+      metrics.is_object() ? metrics.value("top1", nlohmann::json()) : nlohmann::json();
+  return top1.is_number() ? top1.get<double>() : std::nan("");
+}
+
+}  // namespace
+
+Promotion judge(const std::optional<PublishedModel>& production, const std::vector<bool>& right,
                 const ValidationRows& on) {
   if (!production) return {.instead_of = 0, .why = "nothing is in force yet: it is now"};
-  const int64_t n = on.rows.size();
+  const int64_t n = on.rows.size(), ours = std::ranges::count(right, true);
   if (n == 0) {
     return {.why = "the rule cannot be applied, as there are no validation photos: it waits"};
-  }
-  const std::optional<int64_t> theirs = right_answers(*production, on);
-  if (!theirs) {
-    return {.why = fmt::format("the rule cannot be applied, as version {}, which is in force, has "
-                               "another extractor, and these features say nothing of it: it waits",
-                               production->version)};
   }
   const auto share = [&](int64_t answers) {
     return static_cast<double>(answers) / static_cast<double>(n);
   };
-  Promotion p{.production = share(*theirs)};
-  const bool takes_its_place = right >= *theirs;
-  if (takes_its_place) p.instead_of = production->version;
-  p.why = fmt::format(
-      "top-1 {:.4f} on {} validation photos, against {:.4f} of version {}, which is in force: {}",
-      share(right), n, *p.production, production->version,
-      takes_its_place ? "it takes its place" : "it waits");
+  Promotion p{.figures = fmt::format("top-1 {:.4f} on {} validation photos", share(ours), n)};
+  const std::string in_force = fmt::format("version {}, which is in force", production->version);
+  const std::optional<std::vector<bool>> theirs = right_answers(*production, on);
+  if (!theirs) {
+    p.figures += fmt::format(", and {:.4f} of {}, on those of its own job",
+                             top1_when_trained(*production), in_force);
+    p.why = fmt::format(
+        "{}: the rule cannot be applied, as version {} has another extractor, and these features "
+        "say nothing of it: it waits",
+        p.figures, production->version);
+    return p;
+  }
+  p.production = share(std::ranges::count(*theirs, true));
+  p.figures += fmt::format(", against {:.4f} of {}", *p.production, in_force);
+  int64_t gained = 0, lost = 0;
+  for (size_t i = 0; i < right.size(); ++i) {
+    gained += right[i] && !(*theirs)[i];
+    lost += !right[i] && (*theirs)[i];
+  }
+  p.chance = mcnemar(gained, lost);
+  if (*p.chance < kByChance) p.instead_of = production->version;
+  p.why = p.figures;
+  if (p.instead_of) {
+    p.why += ": it takes its place";
+  } else if (gained > lost) {
+    p.why += fmt::format(
+        ": {} photos gained and {} lost may be chance (McNemar's test, p {:.3f}): it waits", gained,
+        lost, *p.chance);
+  } else {
+    p.why += gained == lost ? ": as many, so it waits" : ": it waits";
+  }
   return p;
 }
 

@@ -1,5 +1,5 @@
-// Promotion by rule: a new version is put in force when it is at least as good as the one that is,
-// on the same validation photos.
+// Promotion by rule: a new version is put in force when it is better than the one that is, on the
+// same validation photos and by more than chance explains; a tie keeps what is there.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "framework/runtime/devices.h"
+#include "framework/train/evaluate.h"
 #include "tuner/model_store.h"
 #include "tuner/spool.h"
 #include "tuner/versions.h"
@@ -25,10 +26,22 @@ struct ValidationRows {
   int64_t batch = 64;
 };
 
-// How many of the rows the version's head labels right. A photo of a class that the version does
+// Of each row whether the version's head labels it right. A photo of a class that the version does
 // not know is one that it gets wrong. nullopt: it has another extractor, so the rows say nothing of
 // it. Throws Error when its files cannot be read.
-std::optional<int64_t> right_answers(const PublishedModel& version, const ValidationRows& on);
+std::optional<std::vector<bool>> right_answers(const PublishedModel& version,
+                                               const ValidationRows& on);
+
+// Whether an evaluated row is right, by its top-1.
+bool right_at(const Evaluation& e, size_t row, int64_t label);
+
+// McNemar's test in its exact form, one-sided: how likely it is that of the photos which one of two
+// models alone labels right `gained` or more are the one's and `lost` or fewer the other's, when
+// both are equally good. Q. McNemar, "Note on the sampling error of the difference between
+// correlated proportions or percentages", Psychometrika 12 (1947); for two classifiers on one test
+// set T. G. Dietterich, Neural Computation 10 (1998), recommends it.
+double mcnemar(int64_t gained, int64_t lost);
+inline constexpr double kByChance = 0.05;  // a gain as likely as this, or likelier, is chance
 
 // What the rule says of a candidate.
 struct Promotion {
@@ -36,11 +49,13 @@ struct Promotion {
   // it waits.
   std::optional<uint64_t> instead_of = {};
   std::optional<double> production = {};  // top-1 of what is in force, where it could be compared
-  std::string why;                        // for people, with both figures
+  std::optional<double> chance = {};      // mcnemar() of the two
+  std::string figures = {};               // both, for people
+  std::string why = {};                   // the figures and what follows from them
 };
 
-// `right` of the rows are the candidate's. `production`: what is in force, if anything is.
-Promotion judge(const std::optional<PublishedModel>& production, int64_t right,
+// `right`: which of the rows are the candidate's. `production`: what is in force, if anything is.
+Promotion judge(const std::optional<PublishedModel>& production, const std::vector<bool>& right,
                 const ValidationRows& on);
 
 }  // namespace ndtrain

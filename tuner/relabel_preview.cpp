@@ -4,6 +4,7 @@
 #include <set>
 
 #include "ndp/labels/agreement.h"
+#include "ndp/labels/label_json.h"
 
 namespace ndtrain {
 
@@ -58,11 +59,11 @@ Result<std::vector<Intake::BadRow>> PreviewSink::keep(std::span<const Intake::Ro
 
 std::string PreviewSink::report() const {
   const double seconds = std::chrono::duration<double>(last_ - begun_).count();
-  nlohmann::ordered_json j = {{"version", model_.version},
-                              {"photos", manifest_->size()},
-                              {"to_label", photos_},
-                              {"without_label", missing_},
-                              {"sample", sample_}};
+  nlohmann::ordered_json j = version_json(number_of(model_), model_.content);
+  j.update({{"photos", manifest_->size()},
+            {"to_label", photos_},
+            {"without_label", missing_},
+            {"sample", sample_}});
   if (sample_ > 0) {
     j["about_s"] = seconds * static_cast<double>(photos_) / static_cast<double>(sample_);
   }

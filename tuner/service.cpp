@@ -1,11 +1,14 @@
 #include "tuner/service.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "framework/core/text.h"
 #include "ndp/store/disk_budget.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
 
@@ -13,22 +16,34 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                            uint64_t window)
     : setting_(setting),
       sessions_(std::move(me), heartbeat, window),
-      drained_(setting.fs, setting.state.file("drained.json")),
+      known_(setting.fs, setting.state.path()),
       ways_(setting.models),
       deletions_(setting.fs, setting.state.path()) {
-  for (const std::string& name : drained_.names()) {
-    stores_[name] = {.name = name, .drained = true};
-  }
+  know_stores();
   const std::string directory = setting_.state.file("jobs");
   setting_.fs.make_directories(directory).or_throw();
   for (const std::string& name : setting_.fs.list(directory).or_throw()) {
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const Result<JobRecord> record = files(std::stoull(name)).load();
+    uint64_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    Result<JobRecord> record = files(id).load();
     if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
-    record.status().or_throw();
-    jobs_[record->id] = *record;
+    if (record.ok() && record->id != id) {
+      record = Status(Code::kCorrupt,
+                      files(id).directory() + ": is of job " + std::to_string(record->id));
+    }
+    jobs_[id] = record.ok() ? *record : unreadable(id, record.status());
   }
   tick();
+}
+
+// Its number is not given out again.
+JobRecord TunerService::unreadable(uint64_t job, const Status& why) {
+  log::error("job {} cannot be read, and is left as it is: {}", job, why.message());
+  return {.id = job,
+          .state = JobState::kFailed,
+          .message = "it cannot be read: " + why.message(),
+          .readable = false};
 }
 
 JobFiles TunerService::files(uint64_t job) const {
@@ -48,7 +63,8 @@ void TunerService::remove_done_rows() {
 
 void TunerService::save(const JobRecord& record) { files(record.id).save(record).or_throw(); }
 
-void TunerService::note(uint64_t job, const std::string& line) {
+void TunerService::note(uint64_t job, const std::string& text) {
+  const std::string line = printable(text);
   logs_[job].push_back(line);
   if (const Status s = files(job).log(line); !s.ok()) log::warn("job {}: {}", job, s.message());
 }
@@ -65,6 +81,9 @@ void TunerService::handle(LinkEvent<wire::FromStore> event) {
     apply(sessions_.closed(event.link, closed->reason));
   } else {
     auto& message = std::get<wire::FromStore>(event.what);
+    if (const Status s = wire::admit(message); !s.ok()) {
+      return apply(sessions_.refuse(now(), event.link, s.message()));
+    }
     TunerSessions::Actions actions = sessions_.message(now(), event.link, message);
     const std::optional<std::string> store = actions.deliver;
     apply(std::move(actions));
@@ -74,6 +93,7 @@ void TunerService::handle(LinkEvent<wire::FromStore> event) {
 
 void TunerService::tick() {
   apply(sessions_.tick(now()));
+  count_absence();
   if (active_ && active_->intake) apply(active_, "", active_->intake->tick(now()));
   take_lines();
   collect_versions();
@@ -87,12 +107,14 @@ TunerService::Time TunerService::next() const {
   Time next = sessions_.next();
   if (active_ && active_->intake) next = std::min(next, active_->intake->next());
   if (active_ && active_->again) next = std::min(next, active_->again_at);
-  if (!uploads_.empty() && !uploading_ && !stopping_) next = std::min(next, upload_retry_);
+  if (active_ && !active_->said.empty()) next = std::min(next, now() + kLook);
+  if (!stopping_) next = std::min(next, uploads_.wakes());
   if (forget_at_ > Time(0) && !forgetting_ && !stopping_) next = std::min(next, forget_at_);
   return next;
 }
 
 void TunerService::apply(TunerSessions::Actions actions) {
+  for (const std::string& warning : actions.warnings) log::warn("{}", warning);
   for (const auto& [store, reason] : actions.left) left(store, reason);
   for (auto& [link, message] : actions.send) setting_.links.send(link, std::move(message));
   for (const LinkId link : actions.close) setting_.links.close(link);
@@ -108,12 +130,14 @@ void TunerService::arrived(const wire::Hello& hello) {
   store.version_in_force = hello.version_in_force();
   store.here = true;
   store.last_seen = setting_.clock.unix_seconds();
+  keep_known(store);
   log::info("store {} is here", store.name);
   store.takes_tokens = hello.takes_tokens();
+  store.takes_tickets = hello.takes_tickets();
   send_tokens(store);
   greet_with_deletions(hello);  // before it is asked what it holds
   publish_to(store.name);
-  if (active_ && active_->intake && !active_->local && !store.drained) {
+  if (active_ && has_part(*active_, store)) {
     apply(active_, store.name, active_->intake->arrive(now(), store.name));
   }
 }
@@ -128,6 +152,9 @@ void TunerService::send_tokens(const StoreRecord& store) {
   wire::ToStore m;
   m.mutable_tokens()->set_json(tokens_);
   m.mutable_tokens()->set_checksum(xxh3(tokens_.data(), tokens_.size()));
+  if (setting_.ticket_key && store.takes_tickets) {
+    m.mutable_tokens()->set_ticket_key(setting_.ticket_key(store.name));
+  }
   send(store.name, std::move(m));
 }
 
@@ -135,6 +162,9 @@ void TunerService::left(const std::string& name, const std::string& reason) {
   StoreRecord& store = stores_[name];
   store.here = false;
   store.last_seen = setting_.clock.unix_seconds();
+  if (!store.drained) store.away = Time(0);
+  store.counted = now();
+  keep_known(store);
   log::info("store {} has left: {}", name, reason);
   if (active_ && active_->intake) {
     note(active_->id, "store " + name + " has left: " + reason);
@@ -186,6 +216,7 @@ uint64_t TunerService::submit(const JobSpec& spec) {
     throw Error("no version is in force yet: a ", name_of(spec.kind),
                 " needs a fine-tuning before it, or a model (-m)");
   }
+  check_stores(spec);
   JobRecord record;
   record.id = jobs_.empty() ? 1 : jobs_.rbegin()->first + 1;
   for (const PublishedModel& m : setting_.versions.all()) {  // also of jobs that were removed
@@ -224,6 +255,7 @@ void TunerService::put_away(uint64_t id, JobState state) {
                 "; make room on the Tuner's volume and say it again");
   }
   jobs_[id] = record;
+  start_now_.erase(id);
   if (in_progress) return leave(active_);
   note(id, std::string(name_of(state)) + ": " + why);
 }
@@ -234,15 +266,17 @@ void TunerService::resume(uint64_t id, std::string_view changes) {
     throw Error("job ", id, " is ", name_of(record.state), " already");
   }
   if (record.state == JobState::kDone) throw Error("job ", id, " is done");
+  if (!record.readable) throw Error("job ", id, ": ", record.message, "; submit it anew");
   const std::string before = record.spec.text();
-  const uint32_t stores = record.spec.stores;
+  const StoresMeant stores = record.spec.stores;
   record.spec = changed(record.spec, changes);
   if (record.spec.stores != stores) {
+    check_stores(record.spec);
     const std::optional<KeptManifest> kept = files(id).load_manifest().or_throw();
     if (kept) {
       throw Error("job ", id, " has its photos already, on ", kept->stores.size(),
                   kept->stores.size() == 1 ? " store" : " stores",
-                  ": for another number of stores submit another job");
+                  ": for other stores submit another job");
     }
   }
   record.state = JobState::kQueued;
@@ -254,38 +288,16 @@ void TunerService::resume(uint64_t id, std::string_view changes) {
   start_next();
 }
 
-void TunerService::drain(const std::string& name, bool drained) {
-  const auto it = stores_.find(name);
-  if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  if (it->second.drained == drained) return;
-  if (const Status s = drained_.set(name, drained); !s.ok()) {
-    throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
-                "; make room on the Tuner's volume and say it again");
-  }
-  it->second.drained = drained;
-  if (!it->second.here || !active_ || !active_->intake || active_->local) return;
-  apply(active_, name,
-        drained ? active_->intake->leave(now(), name) : active_->intake->arrive(now(), name));
-}
-
-void TunerService::forget(const std::string& name) {
-  const auto it = stores_.find(name);
-  if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  if (it->second.here) throw Error("store '", name, "' is here; stop it first");
-  if (const Status s = drained_.set(name, false); !s.ok()) {
-    throw Error("store '", name, "' is not forgotten: ", s.message(),
-                "; make room on the Tuner's volume and say it again");
-  }
-  stores_.erase(it);
-}
-
 const std::vector<std::string>& TunerService::log(uint64_t job) const {
   static const std::vector<std::string> kNothing;
   const auto it = logs_.find(job);
   return it == logs_.end() ? kNothing : it->second;
 }
 
-std::string TunerService::doing() const { return active_ ? active_->progress.now() : ""; }
+std::string TunerService::doing() const {
+  if (!active_) return "";
+  return active_->said.empty() ? active_->progress.now() : active_->said;
+}
 
 JobReport::Counts TunerService::counts() const {
   return active_ ? active_->report.counts() : JobReport::Counts();
@@ -300,15 +312,6 @@ JobReport::Counts TunerService::total_counts() const {
 
 int64_t TunerService::room() const {
   return DiskBudget::default_room(setting_.fs, setting_.state.path()).or_throw();
-}
-
-std::vector<StoreRecord> TunerService::stores() const {
-  std::vector<StoreRecord> all;
-  for (const auto& [name, store] : stores_) {
-    all.push_back(store);
-    all.back().deletions_due = deletions_.size() - store.deletions;
-  }
-  return all;
 }
 
 void TunerService::stop() {

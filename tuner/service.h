@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,16 +20,18 @@
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_sessions.h"
-#include "tuner/drained_stores.h"
 #include "tuner/intake.h"
 #include "tuner/job_files.h"
 #include "tuner/job_progress.h"
 #include "tuner/job_report.h"
 #include "tuner/job_work.h"
+#include "tuner/known_stores.h"
 #include "tuner/mixed_numerics.h"
 #include "tuner/model_store.h"
 #include "tuner/model_ways.h"
+#include "tuner/photo_holders.h"
 #include "tuner/tombstones.h"
+#include "tuner/upload_queues.h"
 #include "tuner/uploaded_labels.h"
 #include "tuner/versions.h"
 
@@ -40,11 +43,15 @@ struct StoreRecord {
   bool here = false, drained = false;
   uint64_t version_in_force = 0;
   uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
-  int64_t last_seen = 0;     // Unix seconds
-  bool takes_tokens = false;
-  std::string http;        // where people may upload to it; "": nowhere
-  uint64_t free = 0;       // bytes, for uploads
-  uint64_t deletions = 0;  // photos it has let go of; `deletions_due`: still has to
+  int64_t last_seen = 0;     // Unix seconds; of one that is here, when it was last heard
+  // How long it has been away or drained, as of `counted`; of what was before this process began
+  // nothing.
+  std::chrono::nanoseconds away{0}, counted{0};
+  bool takes_tokens = false, takes_tickets = false;
+  std::string http;          // where people may upload to it; "": nowhere
+  std::string http_refused;  // where it says that they may, and is not believed
+  uint64_t free = 0;         // bytes, for uploads
+  uint64_t deletions = 0;    // photos it has let go of; `deletions_due`: still has to
   uint64_t deletions_due = 0;
 };
 
@@ -58,6 +65,8 @@ class TunerService {
   static constexpr size_t kKeptAtOnce = 50'000;
   // Of which the files are kept, besides those that are needed.
   static constexpr size_t kKeptVersions = 24;
+  // Between two looks at whether the stores that a job waits for are here.
+  static constexpr Time kLook = std::chrono::seconds(1);
 
   struct Setting {
     Fs& fs;
@@ -69,7 +78,9 @@ class TunerService {
     ModelStore& models;
     Versions& versions;
     UploadKeeper* uploads = nullptr;
-    AuditLog* audit = nullptr;  // of versions that jobs put in force
+    AuditLog* audit = nullptr;  // of versions that jobs put in force, and of what stores say
+    // By which a store knows the Tuner's tickets (ndp/http/tickets.h); absent: there are none.
+    std::function<std::string(const std::string& store)> ticket_key = {};
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
@@ -88,13 +99,16 @@ class TunerService {
   void cancel(uint64_t job);
   // The stores stop with it, nothing is held for it, others may go before it; until it is resumed.
   void pause(uint64_t job);
-  // A paused, failed or cancelled one, from where it was; with `changes`: see changed(). The number
-  // of stores is settled once they have said what they hold.
+  // A paused, failed or cancelled one, from where it was; with `changes`: see changed(). Its stores
+  // are settled once they have said what they hold.
   void resume(uint64_t job, std::string_view changes = "{}");
+  // One that waits for stores begins without those that are not ready, once any is; one that has
+  // not begun to wait will not. See choose_stores().
+  void start_now(uint64_t job);
   void drain(const std::string& store, bool drained);  // until it is said again, or forgotten
   void forget(const std::string& store);
-  // The HTTP address of a store that is here and has the most room; nullopt when there is none.
-  std::optional<std::string> place_upload();
+  // A store that is here, takes uploads and has the most room; null when there is none.
+  const StoreRecord* place_upload();
 
   // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.
   void set_tokens(const std::string& json);
@@ -111,13 +125,14 @@ class TunerService {
   PublishedModel publish_version(PublishedModel model, bool production);
   void promote(uint64_t version);  // it is in force from now on
   void set_candidate(uint64_t version);
-  uint64_t rollback();                    // to the parent of what is in force; which that is
+  uint64_t rollback();                    // to what was in force before; which that is
   void remove_version(uint64_t version);  // not one that an alias or a store that is here needs
 
   const std::map<uint64_t, JobRecord>& jobs() const { return jobs_; }
   const JobRecord& job(uint64_t id) const;
   const std::vector<std::string>& log(uint64_t job) const;  // lines of this process's life
   std::string doing() const;                                // of the job in progress
+  const StoreChoice* waits_for(uint64_t job) const;         // null: for nobody
   std::vector<StoreRecord> stores() const;
   int64_t room() const;  // bytes that a job's rows may take here where it does not say how many
   JobReport::Counts counts() const;        // of the job in progress
@@ -150,16 +165,20 @@ class TunerService {
     std::deque<uint32_t> complete;  // runs that wait for the job lane
     uint32_t runs = 0;
     size_t row_bytes = 0;
-    bool local = false;   // no store has a part in it
+    bool local = false;         // no store has a part in it
+    StoreChoice choice;         // while it waits for stores
+    std::string said, said_of;  // of whom it waits for; when to say it again
+    Time say_at{0}, waits_since{0};
     std::string records;  // JobQuestion's
   };
   using ActivePtr = std::shared_ptr<Active>;
 
   Time now() const { return setting_.clock.monotonic(); }
+  static JobRecord unreadable(uint64_t job, const Status& why);
   JobFiles files(uint64_t job) const;
   JobFiles records(const ActivePtr& job) const;
   void save(const JobRecord& record);
-  void note(uint64_t job, const std::string& line);
+  void note(uint64_t job, const std::string& text);
   void take_lines();
 
   // sessions
@@ -185,7 +204,12 @@ class TunerService {
   void publish_to(const std::string& store);
   void take_uploads(const std::string& store, const wire::Uploads& message);
   void pump_uploads();
-  void uploads_kept(const Status& status);
+  std::vector<JobFiles> earlier_records();
+  void judge_uploads(const std::map<Digest, std::set<std::string>>& recorded);
+  AuditLine audit_of(const std::string& store, const wire::Upload& line) const;
+  void keep_uploads();
+  void uploads_failed(const Status& status);
+  void uploads_kept();
   void take_space(const std::string& store, const wire::Space& space);
 
   // deletions (service_deletions.cpp)
@@ -200,7 +224,23 @@ class TunerService {
   void forgotten(uint64_t count, bool whole, Status status);
 
   void publish_to_all();
+  void now_in_force(const PublishedModel& model);
   void collect_versions();
+
+  // stores (service_stores.cpp)
+  void check_stores(const JobSpec& spec) const;
+  void know_stores();
+  void keep_known(const StoreRecord& store);
+  void count_absence();
+  std::vector<StoreStanding> standing(const Active& job) const;
+  bool has_part(const Active& job, const StoreRecord& store) const;
+  void choose();
+  void say_waits(const ActivePtr& job, const std::string& whom);
+  struct LeftOut {
+    std::string json = "{}";  // for the result of a job
+    std::string text = {};    // for people; "": nothing was
+  };
+  LeftOut left_out(const Active& job) const;
 
   // the job in progress
   void start_next();
@@ -222,15 +262,16 @@ class TunerService {
   void leave(ActivePtr job);
   void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
-  bool to_be_in_force(uint64_t job, const JobOutcome& outcome);
+  std::string why_it_waits(uint64_t job, const JobOutcome& outcome);
   bool current(const ActivePtr& job) const { return job == active_; }
-  // Runs `f` on a lane; what it throws fails the job, but for an fsync, which ends the process.
+  // Runs `f` on a lane; what it throws fails the job.
   void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f);
 
   Setting setting_;
   TunerSessions sessions_;
   std::map<std::string, StoreRecord> stores_;
-  DrainedStores drained_;
+  KnownStores known_;
+  std::set<uint64_t> start_now_;           // jobs that wait for no store
   std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
   std::map<uint64_t, JobRecord> jobs_;
   std::map<uint64_t, std::vector<std::string>> logs_;
@@ -245,14 +286,10 @@ class TunerService {
   bool stopping_ = false;
   std::string tokens_;  // "": none were made
 
-  struct Received {
-    std::string store;
-    LinkId link = 0;
-    std::vector<wire::Upload> lines;
-  };
-  std::deque<Received> uploads_;  // not durable yet
-  bool uploading_ = false;        // the first of them is on its lane
-  Time upload_retry_{0};          // not 0: the last attempt failed
+  UploadQueues uploads_;                   // not durable yet
+  std::set<std::string> waiting_uploads_;  // of these stores: the last attempt failed
+  PhotoHolders holders_;
+  bool recalled_ = false;  // what jobs of an earlier process know of them
 
   Tombstones deletions_;
   std::map<std::string, Told> told_;  // of the stores' sessions

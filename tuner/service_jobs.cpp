@@ -8,6 +8,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
@@ -41,8 +42,6 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
     Continuation after;
     try {
       after = f();
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const SinkAway& away) {
       return [this, job, lane, f, why = std::string(away.what())] { sink_away(job, lane, f, why); };
     } catch (const std::exception& e) {
@@ -58,8 +57,6 @@ void TunerService::start(const ActivePtr& job, size_t lane, std::function<Contin
       if (!failure.empty()) return end(job, JobState::kFailed, failure);
       try {
         if (after) after();
-      } catch (const FsyncFailed&) {
-        throw;
       } catch (const std::exception& e) {  // a full disk, say
         end(job, JobState::kFailed, e.what());
       }
@@ -124,16 +121,17 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
   IntakeRules rules{.job = question.ask,
                     .row_bytes = question.row_bytes,
                     .manifest = question.manifest,
-                    .stores = spec.stores,
-                    .store_timeout = std::chrono::duration_cast<Time>(
-                        std::chrono::duration<double>(spec.store_timeout)),
-                    .allow_missing = spec.allow_missing};
+                    .lost_after = std::chrono::duration_cast<Time>(
+                        std::chrono::duration<double>(spec.lost_after)),
+                    .allow_missing = spec.allow_missing,
+                    .check = question.check,
+                    .check_sample = finite_features(question.features)};
   rules.job.set_job(job->id);
   rules.manifest.leave_out = [this](const Digest& photo) { return deletions_.has(photo); };
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = question.local.has_value();
-  if (job->local) rules.store_timeout = Time::max() / 4;
+  if (job->local) rules.lost_after = Time::max() / 4;
   job->records = question.records;
   Result<std::optional<KeptManifest>> kept = records(job).load_manifest();
   if (!kept.ok()) return end(job, JobState::kFailed, kept.status().message());
@@ -157,16 +155,12 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
     open_sink(job);
   } else {
     job->intake = std::make_unique<Intake>(std::move(rules));
-    if (const size_t here = sessions_.stores().size(); here < spec.stores) {
-      note(job->id, fmt::format("waits for {} store{}; {} {} here", spec.stores,
-                                spec.stores == 1 ? "" : "s", here, here == 1 ? "is" : "are"));
-    }
   }
   for (const std::string& store : sessions_.stores()) {
-    if (!current(job) || job->local) return;
-    if (stores_[store].drained) continue;
-    apply(job, store, job->intake->arrive(now(), store));
+    if (!current(job)) return;
+    if (has_part(*job, stores_[store])) apply(job, store, job->intake->arrive(now(), store));
   }
+  if (current(job)) choose();
 }
 
 // Features are worth their way only where they are smaller than what they are made of.
@@ -227,6 +221,7 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
 std::string TunerService::admit(const ActivePtr& job, const Intake::Inventory& i) {
   StoreRecord& store = stores_[i.store];
   store.photos = i.photos.size();
+  keep_known(store);
   const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
   if (!v.note.empty()) note(job->id, v.note);
   if (!v.first) return v.refusal;
@@ -241,6 +236,7 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
       return end(job, JobState::kFailed, why);
     }
     i.sample.clear();
+    holders_.set(i.store, i.photos);
     std::erase_if(i.photos, [&](const PhotoClaim& p) { return deletions_.has(p.digest); });
     job->inventories.push_back(std::move(i));
   }
@@ -260,6 +256,8 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   if (a.failed) return end(job, JobState::kFailed, *a.failed);
   if (a.manifest_made) open_sink(job);
   if (a.end_session) apply(sessions_.refuse(now(), store, *a.end_session));
+  if (!current(job)) return;
+  choose();
   if (!current(job)) return;
   pump_keep(job);
   pump_work(job);
@@ -321,14 +319,17 @@ void TunerService::pump_work(const ActivePtr& job) {
   }
 }
 
-// A rule's word counts for what it compared with, which somebody may have replaced meanwhile.
-bool TunerService::to_be_in_force(uint64_t job, const JobOutcome& outcome) {
+// Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
+// with, which somebody may have replaced meanwhile.
+std::string TunerService::why_it_waits(uint64_t job, const JobOutcome& outcome) {
   const Promote promote = jobs_.at(job).spec.promote;
-  if (promote != Promote::kRule || !outcome.instead_of) return promote == Promote::kAlways;
+  if (promote == Promote::kNever) return "it was submitted as a candidate";
   const std::optional<PublishedModel> now = setting_.versions.in_force();
-  if ((now ? now->version : 0) == *outcome.instead_of) return true;
-  if (!now || now->job != job) note(job, "another version was put in force meanwhile");
-  return false;
+  if (promote == Promote::kAlways || !now) return "";
+  if (!outcome.instead_of) return outcome.why.empty() ? "the rule says nothing of it" : outcome.why;
+  if (now->version == *outcome.instead_of || now->job == job) return "";
+  return fmt::format("version {} was put in force meanwhile, with which it was not compared ({})",
+                     now->version, outcome.figures);
 }
 
 // A killed Tuner that comes back here finds the version that it has published before.
@@ -340,28 +341,35 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   }
   job->report.end(now(), job->energy->take());
   Json result = Json::parse(outcome.result);
+  const LeftOut without = left_out(*job);
+  result.update(Json::parse(without.json));
   result["report"] = Json::parse(job->report.json());
+  std::string message;
   if (outcome.model) {
     PublishedModel model = *outcome.model;
     model.job = job->id;
-    const PublishedModel published = publish_version(model, to_be_in_force(job->id, outcome));
+    const std::string why = why_it_waits(job->id, outcome);
+    const PublishedModel published = publish_version(model, why.empty());
     const std::optional<PublishedModel> in_force = setting_.versions.in_force();
     const bool candidate = !in_force || in_force->version != published.version;
     result["version"] = published.version;
+    result["content"] = to_hex(published.content);
     result["in_force"] = !candidate;
-    note(job->id,
-         fmt::format("published as version {}{}", published.version,
-                     candidate ? ", a candidate: ndtrain model promote puts it in force" : ""));
+    note(job->id, "published as " + text_of(published) + (candidate ? ", a candidate" : ""));
+    if (candidate) {
+      message = fmt::format(
+          "{} is not in force: {}; ndtrain model promote {} puts it in force", text_of(published),
+          why.empty() ? "another was put in force meanwhile" : why, published.version);
+    }
   }
   const JobFiles kept = files(job->id);
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();
   jobs_.at(job->id).result = result.dump();
-  end(job, JobState::kDone, "");
+  if (!without.text.empty()) message += (message.empty() ? "" : "; ") + without.text;
+  end(job, JobState::kDone, message);
   setting_.lanes.start(kJobLane, [job]() -> Continuation {
     try {
       job->work->discard();
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }
@@ -389,12 +397,13 @@ void TunerService::leave(ActivePtr job) {
   note(job->id,
        std::string(name_of(record.state)) + (record.message.empty() ? "" : ": " + record.message));
   past_ = total_counts();
+  start_now_.erase(job->id);
   job->again = nullptr;  // it holds the job
   active_.reset();
   wire::ToStore m;
   m.mutable_job_end()->set_job(job->id);
   m.mutable_job_end()->set_done(record.state == JobState::kDone);
-  m.mutable_job_end()->set_reason(record.message);
+  m.mutable_job_end()->set_reason(wire::as_text(record.message));
   for (const std::string& store : sessions_.stores()) send(store, m);
 }
 

@@ -169,7 +169,11 @@ void TunerService::publish_to_all() {
 
 void TunerService::promote(uint64_t version) {
   setting_.versions.point(kProduction, version).or_throw();
-  log::info("version {} is in force", version);
+  now_in_force(*setting_.versions.find(version));
+}
+
+void TunerService::now_in_force(const PublishedModel& model) {
+  log::info("{} is in force", text_of(model));
   publish_to_all();
   collect_ = true;
 }
@@ -179,15 +183,9 @@ void TunerService::set_candidate(uint64_t version) {
 }
 
 uint64_t TunerService::rollback() {
-  const std::optional<PublishedModel> now = setting_.versions.in_force();
-  if (!now) throw Error("no version is in force");
-  if (now->parent == 0) throw Error("nothing was in force before version ", now->version);
-  if (!setting_.versions.find(now->parent)) {
-    throw Error("version ", now->parent, ", which version ", now->version,
-                " took the place of, was removed; ndtrain model promote takes another");
-  }
-  promote(now->parent);
-  return now->parent;
+  const PublishedModel model = setting_.versions.roll_back().or_throw();
+  now_in_force(model);
+  return model.version;
 }
 
 void TunerService::remove_version(uint64_t version) {
@@ -206,13 +204,13 @@ void TunerService::collect_versions() {
   collect_ = false;
   Versions& versions = setting_.versions;
   const std::vector<PublishedModel> all = versions.all();
-  const std::optional<PublishedModel> production = versions.in_force();
+  const std::optional<uint64_t> before = versions.in_force_before();
   for (size_t i = 0; i + kKeptVersions < all.size(); ++i) {
     const uint64_t version = all[i].version;
     const bool held = std::ranges::any_of(
         stores_, [&](const auto& s) { return s.second.version_in_force == version; });
     if (held || !versions.aliases_of(version).empty()) continue;
-    if (production && production->parent == version) continue;
+    if (before == version) continue;
     if (const Status s = versions.remove(version); !s.ok()) {
       return log::warn("version {} cannot be removed: {}", version, s.message());
     }

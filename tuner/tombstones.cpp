@@ -27,16 +27,9 @@ Tombstones::Tombstones(Fs& fs, const std::string& directory)
   if (bytes.status().code() == Code::kNotFound) return;
   bytes.status().or_throw();
   if (!bytes->starts_with(kMagic)) throw Error(path_, ": is no list of deleted photos");
-  size_t at = kMagic.size();
-  for (; at + kRecord <= bytes->size(); at += kRecord) {
-    Digest photo;
-    std::copy_n(bytes->data() + at, photo.size(), photo.begin());
-    const auto* mark = reinterpret_cast<const std::byte*>(bytes->data()) + at + photo.size();
-    if (load_le<uint64_t>(mark) != next_mark(this->mark(size()), photo)) break;
-    take(photo);
-  }
-  if (at < bytes->size()) {
-    log::warn("{}: {} bytes of an unfinished addition are dropped", path_, bytes->size() - at);
+  const size_t whole = read(std::string_view(*bytes).substr(kMagic.size()));
+  if (const size_t rest = bytes->size() - kMagic.size() - whole; rest > 0) {
+    log::warn("{}: {} bytes of an unfinished addition are dropped", path_, rest);
   }
   const Result<std::string> text = fs_.read(forgotten_path_);
   if (!text.ok()) return;
@@ -44,8 +37,40 @@ Tombstones::Tombstones(Fs& fs, const std::string& directory)
   if (json.is_object()) forgotten_ = std::min<uint64_t>(json.value("deletions", 0), size());
 }
 
-void Tombstones::take(const Digest& photo) {
-  marks_.push_back(next_mark(mark(size()), photo));
+// How many bytes of records there are. One that a disk has damaged keeps its place: the one behind
+// it says whether its photo is right, or its mark.
+size_t Tombstones::read(std::string_view bytes) {
+  const auto record = [&](size_t at) {
+    std::pair<Digest, uint64_t> r;
+    std::copy_n(bytes.data() + at, sizeof(Digest), r.first.begin());
+    r.second =
+        load_le<uint64_t>(reinterpret_cast<const std::byte*>(bytes.data()) + at + sizeof(Digest));
+    return r;
+  };
+  size_t at = 0;
+  for (; at + kRecord <= bytes.size(); at += kRecord) {
+    const auto [photo, said] = record(at);
+    uint64_t right = next_mark(mark(size()), photo);
+    if (said != right) {
+      if (at + 2 * kRecord > bytes.size()) break;
+      const auto [next, behind] = record(at + kRecord);
+      const bool photo_is_right = behind == next_mark(right, next);
+      if (!photo_is_right && behind != next_mark(said, next)) break;
+      if (!photo_is_right) {
+        right = said;
+        log::error(
+            "{}: entry {} is damaged: which photo was deleted there is lost, and stores "
+            "that have not heard of it yet will not",
+            path_, size() + 1);
+      }
+    }
+    take(photo, right);
+  }
+  return at;
+}
+
+void Tombstones::take(const Digest& photo, uint64_t mark) {
+  marks_.push_back(mark);
   photos_.push_back(photo);
   known_.insert(photo);
 }
@@ -69,7 +94,7 @@ Status Tombstones::add(std::span<const Digest> photos) {
   // A file that is begun whole has its first line whatever a crash leaves of what comes after.
   const Status s = size() == 0 ? publish(fs_, path_, std::string(kMagic) + bytes) : append(bytes);
   if (!s.ok()) return s;
-  for (const Digest& photo : fresh) take(photo);
+  for (const Digest& photo : fresh) take(photo, next_mark(this->mark(size()), photo));
   return {};
 }
 

@@ -7,6 +7,8 @@
 //                                                                     and the SHA-256
 //   forgotten.json   of how many the Tuner itself has let go
 //
+// An entry that the disk has damaged costs no other.
+//
 // One thread. A failing fsync throws FsyncFailed.
 #pragma once
 
@@ -37,7 +39,8 @@ class Tombstones {
   Status forget_first(uint64_t n);  // the Tuner has
 
  private:
-  void take(const Digest& photo);
+  size_t read(std::string_view records);
+  void take(const Digest& photo, uint64_t mark);
   Status append(std::string_view bytes);  // to the file
 
   Fs& fs_;

@@ -26,7 +26,8 @@ std::vector<int64_t> photos_of(LabelDb& db, const std::string& store,
 // does, in the order of its outputs, as a relabel does it.
 LabelBatch batch_of(LabelDb& db, int64_t task, const PublishedModel& model) {
   (void)db.class_ids(task, model.classes).or_throw();
-  const NewVersion version{.content = model.content,
+  const NewVersion version{.number = static_cast<int64_t>(model.version),
+                           .content = model.content,
                            .parent = std::nullopt,
                            .created = model.created,
                            .metrics = model.metrics};
@@ -75,6 +76,19 @@ Status UploadedLabels::keep(const std::string& store, Lines lines,
     return {Code::kIo, e.what()};
   }
   return {};
+}
+
+Result<std::vector<std::set<std::string>>> UploadedLabels::holders(std::span<const Digest> photos) {
+  try {
+    const std::vector<std::vector<std::string>> paths = db_().paths_of(photos).or_throw();
+    std::vector<std::set<std::string>> stores(photos.size());
+    for (size_t i = 0; i < photos.size(); ++i) {
+      for (const std::string& path : paths[i]) stores[i].insert(path.substr(0, path.find('/')));
+    }
+    return stores;
+  } catch (const std::exception& e) {
+    return Status(Code::kIo, e.what());
+  }
 }
 
 // Also when the database has none of them: an earlier attempt may have been cut off before its end.

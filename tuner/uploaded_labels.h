@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 
@@ -21,6 +22,8 @@ class UploadKeeper {
   // nothing. One thread at a time.
   virtual Status keep(const std::string& store, std::span<const wire::Upload> lines,
                       const std::map<uint64_t, PublishedModel>& versions) = 0;
+  // The stores that each of the photos is at, as far as is known here.
+  virtual Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) = 0;
   // Photos that were deleted: nothing of them is left on return.
   virtual Status forget(const std::vector<Digest>& photos) = 0;
 };
@@ -36,6 +39,7 @@ class UploadedLabels final : public UploadKeeper {
 
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>& versions) override;
+  Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) override;
   Status forget(const std::vector<Digest>& photos) override;
 
  private:

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/publish.h"
+#include "ndp/labels/version_name.h"
+#include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
@@ -44,6 +46,18 @@ PublishedModel from_json(const Json& j) {
 
 }  // namespace
 
+std::optional<int64_t> number_of(const PublishedModel& m) {
+  return m.version == 0 ? std::nullopt : std::optional(static_cast<int64_t>(m.version));
+}
+
+std::string text_of(const PublishedModel& m) {
+  return "version " + full_version_name(number_of(m), m.content);
+}
+
+std::string text_of(const std::optional<PublishedModel>& m) {
+  return m ? text_of(*m) : "no version";
+}
+
 Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
   const Result<std::string> text = fs_.read(path_);
   if (text.status().code() == Code::kNotFound) return;
@@ -56,7 +70,7 @@ Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
 }
 
 Versions::State Versions::read(const std::string& text) {
-  const Json json = Json::parse(text);
+  const Json json = unsealed(text);
   State s;
   if (json.is_array()) {  // the former format: the newest was in force, each followed the last
     for (const Json& j : json) {
@@ -66,6 +80,7 @@ Versions::State Versions::read(const std::string& text) {
     if (s.all.empty()) return s;
     s.next = s.all.back().version + 1;
     s.aliases = {{kProduction, s.next - 1}, {kCandidate, s.next - 1}};
+    s.promotions = s.promotions_by_parents();
     return s;
   }
   if (json.at("format") != kFormat) {
@@ -78,6 +93,16 @@ Versions::State Versions::read(const std::string& text) {
     if (!s.find(s.aliases[alias])) throw Error("alias ", alias, " points to no version");
   }
   for (const Json& j : json.at("garbage")) s.garbage.push_back(digest(j));
+  if (!json.contains("promotions")) {
+    s.promotions = s.promotions_by_parents();
+    return s;
+  }
+  s.promotions = json.at("promotions").get<std::vector<uint64_t>>();
+  const auto production = s.aliases.find(kProduction);
+  const uint64_t now = production == s.aliases.end() ? 0 : production->second;
+  if ((s.promotions.empty() ? 0 : s.promotions.back()) != now) {
+    throw Error("the promotions do not end with the version that is ", kProduction);
+  }
   return s;
 }
 
@@ -85,12 +110,12 @@ std::string Versions::write(const State& s) {
   Json versions = Json::array(), garbage = Json::array();
   for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
   for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
-  const Json json = {{"format", kFormat},
-                     {"next", s.next},
-                     {"aliases", Json(s.aliases)},
-                     {"versions", std::move(versions)},
-                     {"garbage", std::move(garbage)}};
-  return json.dump(2) + "\n";
+  return sealed({{"format", kFormat},
+                 {"next", s.next},
+                 {"aliases", Json(s.aliases)},
+                 {"promotions", s.promotions},
+                 {"versions", std::move(versions)},
+                 {"garbage", std::move(garbage)}});
 }
 
 Status Versions::keep(State state) {
@@ -102,6 +127,25 @@ Status Versions::keep(State state) {
 const PublishedModel* Versions::State::find(uint64_t version) const {
   const auto it = std::ranges::find(all, version, &PublishedModel::version);
   return it == all.end() ? nullptr : &*it;
+}
+
+void Versions::State::put_in_force(uint64_t version) {
+  aliases[kProduction] = version;
+  if (!promotions.empty() && promotions.back() == version) return;
+  promotions.push_back(version);
+  if (promotions.size() > kHistory) promotions.erase(promotions.begin());
+}
+
+std::vector<uint64_t> Versions::State::promotions_by_parents() const {
+  std::vector<uint64_t> newest_first;
+  const auto production = aliases.find(kProduction);
+  uint64_t version = production == aliases.end() ? 0 : production->second;
+  while (version != 0) {
+    newest_first.push_back(version);
+    const PublishedModel* m = find(version);
+    version = m && m->parent < version ? m->parent : 0;
+  }
+  return {newest_first.rbegin(), newest_first.rend()};
 }
 
 std::vector<PublishedModel> Versions::all() const {
@@ -146,7 +190,7 @@ Result<PublishedModel> Versions::add(PublishedModel model, bool production) {
   model.version = s.next++;
   s.all.push_back(model);
   s.aliases[kCandidate] = model.version;
-  if (production) s.aliases[kProduction] = model.version;
+  if (production) s.put_in_force(model.version);
   std::erase_if(s.garbage, [&](const Digest& d) { return model.has_file(d); });
   if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
   return model;
@@ -159,8 +203,37 @@ Status Versions::point(const std::string& alias, uint64_t version) {
   const std::lock_guard lock(mutex_);
   State s = state_;
   if (!s.find(version)) throw Error("there is no version ", version);
-  s.aliases[alias] = version;
+  if (alias == kProduction) {
+    s.put_in_force(version);
+  } else {
+    s.aliases[alias] = version;
+  }
   return keep(std::move(s));
+}
+
+std::optional<uint64_t> Versions::in_force_before() const {
+  const std::lock_guard lock(mutex_);
+  const size_t n = state_.promotions.size();
+  return n < 2 ? std::nullopt : std::optional(state_.promotions[n - 2]);
+}
+
+Result<PublishedModel> Versions::roll_back() {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  if (s.promotions.empty()) throw Error("no version is in force");
+  const uint64_t now = s.promotions.back();
+  s.promotions.pop_back();
+  if (s.promotions.empty()) throw Error("nothing was in force before version ", now);
+  const uint64_t before = s.promotions.back();
+  const PublishedModel* found = s.find(before);
+  if (!found) {
+    throw Error("version ", before, ", which was in force before version ", now,
+                ", was removed; ndtrain model promote takes another");
+  }
+  const PublishedModel model = *found;
+  s.aliases[kProduction] = before;
+  if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
+  return model;
 }
 
 Status Versions::remove(uint64_t version) {

@@ -1,6 +1,6 @@
-// The model versions that the Tuner has published, in STATE/versions.json, and what aliases point
-// to: `production` is in force on the stores, `candidate` is the newest that may become it. Thread-
-// safe. What changes the file is durable on return, or did not happen.
+// The model versions that the Tuner has published, in STATE/versions.json, what aliases point to:
+// `production` is in force on the stores, `candidate` is the newest that may become it; and what
+// was in force before. Thread-safe. What changes the file is durable on return, or did not happen.
 #pragma once
 
 #include <map>
@@ -34,14 +34,19 @@ struct PublishedModel {
   bool has_file(const Digest& file) const { return file == extractor || file == head; }
 };
 
-// "version 3", "no version".
-inline std::string text_of(const std::optional<PublishedModel>& m) {
-  return m ? "version " + std::to_string(m->version) : "no version";
-}
+// None of a model that was not published.
+std::optional<int64_t> number_of(const PublishedModel& m);
+// What people call it (see version_name.h): "version 3 (5f2a0c91d4e7)".
+std::string text_of(const PublishedModel& m);
+std::string text_of(const std::optional<PublishedModel>& m);  // "no version"
 
 class Versions {
  public:
-  // Reads the present format and the one before, an array. Throws Error when it cannot.
+  // How many promotions the history has, the newest.
+  static constexpr size_t kHistory = 1000;
+
+  // Reads the present format and the one before, an array; in a file without a history each version
+  // was in force before those that took its place. Throws Error when it cannot.
   Versions(Fs& fs, std::string path);
 
   std::vector<PublishedModel> all() const;  // oldest first
@@ -56,6 +61,11 @@ class Versions {
   Result<PublishedModel> add(PublishedModel model, bool production);
   // Throws Error when there is no such version or alias.
   Status point(const std::string& alias, uint64_t version);
+  // What was in force before what is, by the history of promotions; it may have been removed.
+  std::optional<uint64_t> in_force_before() const;
+  // Takes the last promotion back: what was in force before it is again, and once more goes back
+  // further. Throws Error when nothing was, or when it was removed.
+  Result<PublishedModel> roll_back();
   // Not one that an alias points to: throws Error. Its files that no other version has become
   // garbage.
   Status remove(uint64_t version);
@@ -68,8 +78,11 @@ class Versions {
     std::map<std::string, uint64_t> aliases;
     uint64_t next = 1;
     std::vector<Digest> garbage;
+    std::vector<uint64_t> promotions;  // versions, oldest first; the last is in force
 
     const PublishedModel* find(uint64_t version) const;
+    void put_in_force(uint64_t version);
+    std::vector<uint64_t> promotions_by_parents() const;
   };
 
   static State read(const std::string& text);

@@ -84,6 +84,10 @@ WatchDecision Watch::decide(const WatchSight& s) const {
     return {Due::kRelabel,
             fmt::format("version {} is in force, and there are labels by others", s.in_force)};
   }
+  if (rule_.relabel && s.in_force != 0 && s.stale && !s.came_back.empty()) {
+    return {Due::kRelabel,
+            fmt::format("store {} is here, which the last relabelling did without", s.came_back)};
+  }
   if (s.in_force == 0 && rule_.model.empty()) {
     return {.why = "no version is in force to start from, and the rule names no model"};
   }

@@ -47,6 +47,7 @@ struct WatchSight {
   uint64_t in_force = 0;      // version; 0: none
   bool busy = false;          // a fine-tuning or a relabelling is queued or in progress
   bool stale = false;         // there are labels by other versions than the one in force
+  std::string came_back;      // a store that the newest relabelling did without, and that is here
   int64_t last_training = 0;  // when the newest was submitted, whatever became of it; 0: never
   // Photos that people have labelled since the last training that was done; counting may end at
   // the rule's number.

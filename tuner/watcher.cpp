@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
@@ -10,11 +11,13 @@
 namespace ndtrain {
 namespace {
 
+using Json = nlohmann::json;
+
 bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
 
 }  // namespace
 
-// What fails is tried again; but for an fsync, which ends the process.
+// What fails is tried again.
 void Watcher::start(std::function<Continuation()> f) {
   working_ = true;
   setting_.lanes.start(setting_.lane, [this, f = std::move(f)]() -> Continuation {
@@ -22,8 +25,6 @@ void Watcher::start(std::function<Continuation()> f) {
     Continuation after;
     try {
       after = f();
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const std::exception& e) {
       failure = e.what();
     }
@@ -76,6 +77,7 @@ void Watcher::looked(WatchSight sight, const std::optional<PublishedModel>& in_f
     if (trains(job)) sight.last_training = std::max(sight.last_training, job.submitted);
     sight.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
   }
+  sight.came_back = came_back();
   const WatchDecision decision = watch_.look(sight);
   if (decision.due == WatchDecision::Due::kNothing) {
     if (decision.why != said_) log::info("watch: nothing is due: {}", decision.why);
@@ -96,8 +98,26 @@ void Watcher::looked(WatchSight sight, const std::optional<PublishedModel>& in_f
   submit({.kind = JobKind::kRelabel,
           .stores = spec.stores,
           .store_timeout = spec.store_timeout,
+          .lost_after = spec.lost_after,
           .allow_missing = spec.allow_missing,
           .only = RelabelOnly::kStale});
+}
+
+// Not where the rule's number of stores leaves some out every time.
+std::string Watcher::came_back() const {
+  const auto& jobs = setting_.service.jobs();
+  const auto last = std::find_if(jobs.rbegin(), jobs.rend(), [](const auto& entry) {
+    return entry.second.spec.kind == JobKind::kRelabel && !entry.second.spec.dry_run;
+  });
+  if (last == jobs.rend() || watch_.rule().job.stores.number > 0) return "";
+  const Json result = Json::parse(last->second.result);
+  for (const Json& apart : result.value("left_out_stores", Json::array())) {
+    for (const StoreRecord& s : setting_.service.stores()) {
+      const bool works = s.here && !s.drained && watch_.rule().job.stores.includes(s.name);
+      if (works && apart.at("store") == s.name) return s.name;
+    }
+  }
+  return "";
 }
 
 // A version's files are parts; its job has the whole.
@@ -125,8 +145,6 @@ void Watcher::submit(const JobSpec& spec) {
     watch_.submitted(job);
     said_.clear();
     log::info("watch: job {}, a {}: {}", job, name_of(spec.kind), watch_.decision().why);
-  } catch (const FsyncFailed&) {
-    throw;
   } catch (const std::exception& e) {
     log::warn("watch: {}", e.what());
     watch_.failed(e.what());

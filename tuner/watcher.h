@@ -34,6 +34,7 @@ class Watcher {
  private:
   int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
   Result<WatchSight> see(const WatchQuestion& question);  // on the lane
+  std::string came_back() const;                          // see WatchSight
   Digest whole_model(const std::optional<PublishedModel>& in_force);
   void start(std::function<Continuation()> f);
   void looked(WatchSight sight, const std::optional<PublishedModel>& in_force);

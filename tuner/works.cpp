@@ -14,7 +14,7 @@ PublishedModel Works::model_of(const JobSpec& spec, const std::string& directory
   const Digest file = spec.precision.empty()
                           ? digest_from_hex(spec.model)
                           : shop_.models.add_file(PrecisionSurvey::outcome(directory)).or_throw();
-  const ModelFile model = load_model(shop_.fs, shop_.models.path(file));
+  const ModelFile model = load_model(shop_.fs, shop_.models.checked_path(file));
   PublishedModel m{.content = model.id(), .extractor = file, .head = file};
   for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
   m.created = shop_.clock.unix_seconds();

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "backends/cpu/kernels/kernel.h"
+#include "backends/cpu/kernels/plain_loops.h"
 #include "backends/plugin/one_thread.h"
 
 struct ndt_device {
@@ -21,7 +22,9 @@ namespace ndtrain::cpu {
 
 #define KERNEL(op, factory) std::unique_ptr<Kernel> factory(const Node&);
 #define GAPPED_KERNEL KERNEL
+#define PLAIN_KERNEL KERNEL
 #include "backends/cpu/kernels/kernels.inc"
+#undef PLAIN_KERNEL
 #undef GAPPED_KERNEL
 #undef KERNEL
 
@@ -56,14 +59,17 @@ ndt_status guarded(const char* who, F body) noexcept {
 
 struct Entry {
   KernelFactory make;
-  bool gaps;  // may leave gaps in its output
+  bool gaps;   // may leave gaps in its output
+  bool plain;  // f16 and f64 take plain loops
 };
 
 const std::map<std::string_view, Entry>& entries() {
   static const std::map<std::string_view, Entry> table = {
-#define KERNEL(op, factory) {#op, {factory, false}},
-#define GAPPED_KERNEL(op, factory) {#op, {factory, true}},
+#define KERNEL(op, factory) {#op, {factory, false, false}},
+#define GAPPED_KERNEL(op, factory) {#op, {factory, true, false}},
+#define PLAIN_KERNEL(op, factory) {#op, {factory, false, true}},
 #include "backends/cpu/kernels/kernels.inc"
+#undef PLAIN_KERNEL
 #undef GAPPED_KERNEL
 #undef KERNEL
   };
@@ -132,6 +138,8 @@ ndt_status prepare(ndt_device* device, const ndt_node* abi_node, ndt_prepared* o
     } catch (const std::invalid_argument& e) {
       invalid(node.describe(), ": ", e.what());
     }
+    const ndt_dtype t = node.inputs() > 0 ? node.in(0).dtype : NDT_ABSENT;
+    if (found->second.plain && (t == NDT_F16 || t == NDT_F64)) say_plain_loops(node);
     *out = {.struct_size = sizeof(ndt_prepared),
             .kernel = kernel.get(),
             .workspace = kernel->workspace_bytes,

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "framework/core/fs.h"
+#include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
@@ -185,7 +186,8 @@ class PosixFs final : public Fs {
       if (errno == EEXIST) return {};
       return failed("create directory", path, errno);
     }
-    return sync_directory(parent);
+    sync_directory_or_throw(*this, parent);
+    return {};
   }
 
   Status rename(const std::string& from, const std::string& to) override {

@@ -11,6 +11,7 @@ inline constexpr int kPorts = 64;                       // inputs or outputs of 
 inline constexpr int64_t kWindow = int64_t{1} << 24;    // kernel extent, stride, dilation or pad
 inline constexpr int64_t kModelFile = (int64_t{2} << 30) - 1;  // bytes; protobuf's own limit
 inline constexpr int64_t kModelNodes = 1 << 20;                // nodes after inlining
+inline constexpr int64_t kAttentionMask = 1 << 22;             // queries x keys of a causal mask
 inline constexpr int kFunctionDepth = 32;                      // nested local functions
 
 inline constexpr int64_t kPhotoFile = int64_t{256} << 20;  // bytes of one photo file

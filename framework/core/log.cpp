@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "framework/core/error.h"
+#include "framework/core/text.h"
 
 namespace ndtrain::log {
 namespace {
@@ -71,7 +72,8 @@ void to_file(const std::string& path) {
 void write(Level level, const std::string& message) {
   State& s = state();
   if (level == Level::kOff || level < s.level) return;
-  std::string line = message;
+  const std::string text = printable(message);  // whoever it is from
+  std::string line = text;
   if (level == Level::kWarning) line.insert(0, "warning: ");
   if (level == Level::kError) line.insert(0, "error: ");
   s.terminal.log(spdlog_level(level), line);
@@ -80,7 +82,7 @@ void write(Level level, const std::string& message) {
     const std::lock_guard lock(s.mutex);
     file = s.file;
   }
-  if (file) file->log(spdlog_level(level), message);
+  if (file) file->log(spdlog_level(level), text);
 }
 
 }  // namespace ndtrain::log

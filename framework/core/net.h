@@ -28,6 +28,8 @@ class Listener {
   virtual ~Listener() = default;
   virtual Result<std::unique_ptr<Stream>> accept(std::chrono::milliseconds timeout) = 0;
   virtual std::string address() const = 0;  // with the port the system chose
+  // The system's, which does not block, for an event loop to wait for; -1 where there is none.
+  virtual int descriptor() const { return -1; }
 };
 
 class Net {

@@ -218,6 +218,7 @@ class SocketListener final : public Listener {
   }
 
   std::string address() const override { return text_of(local_); }
+  int descriptor() const override { return socket_.fd(); }
 
  private:
   const Socket socket_;

@@ -49,6 +49,13 @@ void sync_or_throw(File& file, const std::string& path) {
   }
 }
 
+void sync_directory_or_throw(Fs& fs, const std::string& directory) {
+  if (Status s = fs.sync_directory(directory); !s.ok()) {
+    throw FsyncFailed("fsync of the directory ", directory,
+                      " failed, its state on disk is unknown: ", s.message());
+  }
+}
+
 bool is_temporary(std::string_view name) {
   const size_t mark = name.rfind(kMark);
   if (!name.starts_with('.') || mark == std::string_view::npos) return false;
@@ -108,11 +115,7 @@ Status Publisher::commit() {
   sync_or_throw(*file_, temporary_);
   if (Status s = fs_->rename(temporary_, path_); !s.ok()) return s;
   file_.reset();
-  const std::string directory = parent_of(path_);
-  if (Status s = fs_->sync_directory(directory); !s.ok()) {
-    throw FsyncFailed("fsync of the directory of ", path_,
-                      " failed, its state on disk is unknown: ", s.message());
-  }
+  sync_directory_or_throw(*fs_, parent_of(path_));
   return {};
 }
 

@@ -1,6 +1,5 @@
 // The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers
-// see the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed: what is
-// on the disk is unknown from then on, so nobody but main() may catch it.
+// see the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed.
 //
 // Temporary files of processes that died are removed when a program first publishes into their
 // directory. Each is locked while its publisher lives, so nobody else's is touched; where the file
@@ -16,9 +15,13 @@
 
 namespace ndtrain {
 
-class FsyncFailed : public Error {
+// What is on the disk is unknown from then on, so it ends the process: main() catches it, and a
+// thread that lets it out ends the process too. Whoever catches Error or std::exception does not
+// catch this, on purpose; who catches everything has to throw it on.
+class FsyncFailed : private Error {
  public:
   using Error::Error;
+  using Error::what;
 };
 
 class Publisher {
@@ -52,5 +55,6 @@ void sweep_temporaries(Fs& fs, const std::string& directory);
 
 // fsync, or FsyncFailed.
 void sync_or_throw(File& file, const std::string& path);
+void sync_directory_or_throw(Fs& fs, const std::string& directory);
 
 }  // namespace ndtrain

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "framework/graph/fold.h"
+#include "framework/graph/growing_types.h"
 #include "framework/graph/model.h"
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
@@ -15,11 +16,18 @@ class Binder {
       : model_(model), batch_(batch), known_(known) {}
 
   Graph run() {
-    for (const ModelInput& in : model_.inputs) add_input(in);
-    for (const ModelNode& n : model_.nodes) add_node(n);
+    add_rest();
     for (const std::string& name : model_.outputs) g_.mark_output(get(name));
     return remove_dead_nodes(g_);
   }
+
+  // What the model has more than when this was called last.
+  void add_rest() {
+    while (inputs_ < model_.inputs.size()) add_input(model_.inputs[inputs_++]);
+    while (nodes_ < model_.nodes.size()) add_node(model_.nodes[nodes_++]);
+  }
+
+  const Value& value(const std::string& name) { return g_.value(get(name)); }
 
  private:
   void add_input(const ModelInput& in) {
@@ -81,6 +89,7 @@ class Binder {
   const std::map<std::string, Tensor>& known_;
   Graph g_;
   std::map<std::string, ValueId> by_name_;
+  size_t inputs_ = 0, nodes_ = 0;  // that were added
 };
 
 }  // namespace
@@ -88,6 +97,30 @@ class Binder {
 Graph bind(const Model& model, int64_t batch, const std::map<std::string, Tensor>& known) {
   if (batch < 1) throw Error("a batch has at least one item, not ", batch);
   return Binder(model, batch, known).run();
+}
+
+struct GrowingTypes::Bound {
+  Bound(const Model& model, int64_t batch) : binder(model, batch, none) {}
+
+  const Value& value(const std::string& name) {
+    binder.add_rest();
+    return binder.value(name);
+  }
+
+  const std::map<std::string, Tensor> none;
+  Binder binder;
+};
+
+GrowingTypes::GrowingTypes(const Model& model, int64_t batch)
+    : bound_(std::make_unique<Bound>(model, batch)) {}
+
+GrowingTypes::~GrowingTypes() = default;
+
+const TensorType& GrowingTypes::of(const std::string& value) { return bound_->value(value).type; }
+
+const Tensor* GrowingTypes::data(const std::string& value) {
+  const Tensor& t = bound_->value(value).data;
+  return t.defined() ? &t : nullptr;
 }
 
 std::vector<std::string> shape_inputs(const Model& model) {

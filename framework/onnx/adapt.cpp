@@ -79,6 +79,8 @@ constexpr std::array<std::string_view, 24> kOwnDtype = {"Equal",
                                                         "OneHot",
                                                         "CastLike"};
 
+constexpr int64_t kTypicalBatch = 2;  // at which types are inferred where a rule needs them
+
 bool any_of(std::span<const std::string_view> list, std::string_view op) {
   return std::ranges::find(list, op) != list.end();
 }
@@ -115,7 +117,7 @@ ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>&
 class Adapter {
  public:
   Adapter(const OnnxModel& from, Model& to, Problems& problems)
-      : from_(from), to_(to), problems_(problems) {
+      : from_(from), to_(to), problems_(problems), types_(to, kTypicalBatch) {
     for (const auto* list : {&from.values, &from.inputs}) {
       for (const OnnxValue& v : *list) {
         facts_[v.name] = {v.dtype, v.has_shape ? static_cast<int>(v.dims.size()) : -1};
@@ -171,12 +173,13 @@ class Adapter {
     // The number of outputs says what these two mean.
     if (n.op != "Split" && n.op != "BatchNormalization") drop_unread(n);
     const std::string original = describe(n);
-    Adaptation a(std::move(n), to_, facts_, names_, problems_);
+    Adaptation a(std::move(n), to_, facts_, names_, types_, problems_);
     const size_t first = to_.nodes.size();
     if (!a.node.domain.empty() && !apply_foreign(a, original)) return;
     for (const AdaptRule& rule : onnx_rules()) {
       if (a.node.domain.empty()) apply(rule, a);
     }
+    if (a.refused()) return;
     finish(a, original);
     for (size_t i = first; i < to_.nodes.size(); ++i) {
       state_defaults(to_.nodes[i]);
@@ -285,6 +288,7 @@ class Adapter {
   Problems& problems_;
   std::map<std::string, ValueFact> facts_;
   std::set<std::string> names_, used_;
+  GrowingTypes types_;
   size_t refused_ = 0;
 };
 
@@ -332,6 +336,17 @@ void Adaptation::after(size_t k, std::string op, std::vector<std::string> more_i
       following_.begin(),
       {std::move(op), std::move(more_inputs), {node.outputs.at(k)}, std::move(attrs)});
   node.outputs[k] = name;
+}
+
+void Adaptation::give(size_t k, const std::string& value) {
+  if (k >= node.outputs.size() || node.outputs[k].empty()) return;
+  model_.nodes.push_back({"Identity", {value}, {node.outputs[k]}, {}});
+}
+
+// Of a model that is refused already, what follows says nothing new.
+void Adaptation::refuse(const std::string& why) {
+  problems_.add(describe(node), ": ", why);
+  refused_ = true;
 }
 
 void adapt_nodes(const OnnxModel& from, Model& to, Problems& problems) {

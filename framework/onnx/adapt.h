@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/graph/growing_types.h"
 #include "framework/onnx/onnx_model.h"
 #include "framework/onnx/problems.h"
 
@@ -23,8 +24,13 @@ struct ValueFact {
 class Adaptation {
  public:
   Adaptation(OnnxNode n, Model& m, std::map<std::string, ValueFact>& facts,
-             std::set<std::string>& names, Problems& problems)
-      : node(std::move(n)), model_(m), facts_(facts), names_(names), problems_(problems) {}
+             std::set<std::string>& names, GrowingTypes& types, Problems& problems)
+      : node(std::move(n)),
+        model_(m),
+        facts_(facts),
+        names_(names),
+        types_(types),
+        problems_(problems) {}
 
   OnnxNode node;
 
@@ -43,6 +49,10 @@ class Adaptation {
     return std::nullopt;
   }
   ValueFact fact(const std::string& value) const;
+  // By inferring all shapes up to here, at some batch. Throws Error where that is not possible.
+  TensorType type(const std::string& value) { return types_.of(value); }
+  // What a value is that no input decides; else null. Valid until a node is added.
+  const Tensor* data(const std::string& value) { return types_.data(value); }
 
   // A new constant's name.
   std::string constant(const Ints& values);
@@ -51,7 +61,12 @@ class Adaptation {
   std::string before(std::string op, std::vector<std::string> inputs, Attrs attrs = {});
   // From now on this node's output k is a new value, and `op` computes the old name from it.
   void after(size_t k, std::string op, std::vector<std::string> more_inputs = {}, Attrs attrs = {});
-  void refuse(const std::string& why) { problems_.add(describe(node), ": ", why); }
+  // Output k of the node, if it is wanted, is `value`, which is computed before it.
+  void give(size_t k, const std::string& value);
+  void refuse(const std::string& why);
+  // Of a model of which something was refused, types may not be known: nothing is said of the node.
+  bool refused_before() { return refused_ = !problems_.empty(); }
+  bool refused() const { return refused_; }
 
   std::vector<ModelNode> take_following() { return std::move(following_); }
 
@@ -61,8 +76,10 @@ class Adaptation {
   Model& model_;
   std::map<std::string, ValueFact>& facts_;
   std::set<std::string>& names_;
+  GrowingTypes& types_;
   Problems& problems_;
   std::vector<ModelNode> following_;
+  bool refused_ = false;
 };
 
 // What to do to nodes of these ops in opsets [since, until].
@@ -77,6 +94,8 @@ std::span<const AdaptRule> microsoft_rules();  // nodes of domain com.microsoft 
 
 // Einsum as MatMul, or refused.
 void adapt_einsum(Adaptation& a);
+// Attention as products and Softmax, or refused.
+void adapt_attention(Adaptation& a);
 
 // Adds all nodes of `from` (inlined, in order) to `to`, whose inputs and initialisers are there.
 // What cannot be expressed is added to `problems`.

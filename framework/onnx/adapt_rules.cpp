@@ -171,6 +171,19 @@ void quantize(Adaptation& a) {
     a.refuse("attribute precision is not supported");
 }
 
+// How a float is rounded to 8 bits of exponent, which no tensor here has.
+void cast_24(Adaptation& a) { a.node.attrs.erase("round_mode"); }
+
+// What 16-bit floats are added up in; others are what they are.
+void range_27(Adaptation& a) {
+  if (a.take<int64_t>("stash_type").value_or(1) != 1) a.refuse("only stash_type 1 is supported");
+}
+
+void space_to_depth_28(Adaptation& a) {
+  const std::string mode = a.take<std::string>("mode").value_or("DCR");
+  if (mode != "DCR") a.refuse("mode " + mode + " is not supported, only DCR");
+}
+
 constexpr int kAll = kMaxOpset;
 
 }  // namespace
@@ -214,6 +227,10 @@ std::span<const AdaptRule> onnx_rules() {
       {{"QuantizeLinear"}, 1, kAll, quantize},
       {{"Einsum"}, 1, kAll, adapt_einsum},
       {{"DequantizeLinear"}, 1, kAll, dequantize},
+      {{"Attention"}, 23, kAll, adapt_attention},
+      {{"Cast", "CastLike"}, 24, kAll, cast_24},
+      {{"Range"}, 27, kAll, range_27},
+      {{"SpaceToDepth"}, 28, kAll, space_to_depth_28},
   };
   return rules;
 }

@@ -1,5 +1,6 @@
 #include "framework/onnx/import.h"
 
+#include <algorithm>
 #include <set>
 
 #include "framework/core/limits.h"
@@ -27,22 +28,76 @@ void check_header(const OnnxModel& m, Problems& problems) {
   }
 }
 
-int64_t extent(const OnnxValue& v, size_t axis, const ImportOptions& options, Problems& problems) {
-  if (v.dims[axis] >= 0) return v.dims[axis];
-  const std::string place = v.name + "[" + std::to_string(axis) + "]";
-  for (const std::string& key : {v.names[axis], place}) {
-    const auto it = options.dims.find(key);
-    if (it == options.dims.end() || key.empty()) continue;
-    if (it->second < 0) problems.add("dimension ", key, " cannot be ", it->second);
-    return it->second;
+// The extents of a model's inputs, symbolic ones by what is known of them.
+class Extents {
+ public:
+  Extents(const OnnxModel& m, const ImportOptions& options, Problems& problems)
+      : m_(m), options_(options), problems_(problems) {}
+
+  std::vector<int64_t> of(const OnnxValue& v) {
+    std::vector<int64_t> dims;
+    for (size_t axis = 0; axis < v.dims.size(); ++axis) dims.push_back(named(v, axis));
+    const std::set<size_t> image = image_axes(v, dims);
+    for (size_t axis = 1; axis < dims.size(); ++axis) {
+      if (dims[axis] >= 0) continue;
+      if (options_.image_side && image.contains(axis)) {
+        dims[axis] = options_.image_side(m_.metadata);
+        continue;
+      }
+      const std::string key = v.names[axis].empty() ? place(v, axis) : v.names[axis];
+      problems_.add("input '", v.name, "': dimension ", axis, " is symbolic ('", v.names[axis],
+                    "'); only the first may be: give its extent as ", place(v, axis),
+                    ", with ndtrain model import --dim ", key, "=N");
+    }
+    return dims;
   }
-  if (axis == 0) return kBatch;
-  problems.add("input '", v.name, "': dimension ", axis, " is symbolic ('", v.names[axis],
-               "'); only the first may be: give its extent as ", place);
-  return kBatch;
-}
+
+  void refuse_unused() {
+    for (const auto& [key, extent] : options_.dims) {
+      if (used_.contains(key)) continue;
+      std::string known;
+      for (const std::string& name : symbols_) known += (known.empty() ? "" : ", ") + name;
+      problems_.add("no input has a symbolic dimension '", key, "'",
+                    known.empty() ? "; all are numbers" : "; there are " + known);
+    }
+  }
+
+ private:
+  static std::string place(const OnnxValue& v, size_t axis) {
+    return v.name + "[" + std::to_string(axis) + "]";
+  }
+
+  // kBatch where it is symbolic and not named.
+  int64_t named(const OnnxValue& v, size_t axis) {
+    if (v.dims[axis] >= 0) return v.dims[axis];
+    symbols_.insert(v.names[axis].empty() ? place(v, axis) : v.names[axis]);
+    for (const std::string& key : {v.names[axis], place(v, axis)}) {
+      const auto it = options_.dims.find(key);
+      if (it == options_.dims.end() || key.empty()) continue;
+      used_.insert(key);
+      if (it->second < 0) problems_.add("dimension ", key, " cannot be ", it->second);
+      return it->second;
+    }
+    return kBatch;
+  }
+
+  // Height and width of the images that the model takes, if it takes images alone.
+  std::set<size_t> image_axes(const OnnxValue& v, const std::vector<int64_t>& dims) const {
+    const auto fed = [&](const OnnxValue& in) { return !m_.initialisers.contains(in.name); };
+    if (std::ranges::count_if(m_.inputs, fed) != 1 || dims.size() != 4) return {};
+    if (v.dtype == DType::kNone) return {};
+    if (dims[1] == 3) return {2, 3};
+    return dims[3] == 3 ? std::set<size_t>{1, 2} : std::set<size_t>{};
+  }
+
+  const OnnxModel& m_;
+  const ImportOptions& options_;
+  Problems& problems_;
+  std::set<std::string> symbols_, used_;
+};
 
 void add_inputs(const OnnxModel& m, const ImportOptions& options, Model& to, Problems& problems) {
+  Extents extents(m, options, problems);
   for (const OnnxValue& v : m.inputs) {
     if (m.initialisers.contains(v.name)) continue;  // a default, which we make final
     if (v.dtype == DType::kNone) {
@@ -53,12 +108,9 @@ void add_inputs(const OnnxModel& m, const ImportOptions& options, Model& to, Pro
       problems.add("input '", v.name, "' has no shape");
       continue;
     }
-    ModelInput in{v.name, v.dtype, {}};
+    ModelInput in{v.name, v.dtype, extents.of(v)};
     std::vector<int64_t> least;
-    for (size_t axis = 0; axis < v.dims.size(); ++axis) {
-      in.dims.push_back(extent(v, axis, options, problems));
-      least.push_back(std::max<int64_t>(in.dims.back(), 0));
-    }
+    for (const int64_t d : in.dims) least.push_back(std::max<int64_t>(d, 0));
     try {
       Shape checked(least);
     } catch (const Error& e) {
@@ -66,6 +118,7 @@ void add_inputs(const OnnxModel& m, const ImportOptions& options, Model& to, Pro
     }
     to.inputs.push_back(std::move(in));
   }
+  extents.refuse_unused();
 }
 
 // Exporters write an integer constant as a node or as an initialiser; here it is always the latter.

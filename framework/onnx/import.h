@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -12,11 +13,16 @@ namespace ndtrain {
 struct ImportOptions {
   bool external_data = false;  // whether weights may be read from other files beneath the model's
   // Extents of symbolic dimensions, by their name or as "input[axis]". The first dimension of an
-  // input stays the batch unless it is named here; any other must be.
+  // input stays the batch unless it is named here; any other must be, but for what image_side says.
+  // A name that no input has is refused.
   std::map<std::string, int64_t> dims = {};
+  // Given the file's metadata, the height and width of the images that a model takes: of its only
+  // input where that is N x 3 x H x W or N x H x W x 3, if they are symbolic. Null: they must be
+  // named.
+  std::function<int64_t(const std::map<std::string, std::string>& metadata)> image_side = {};
 };
 
-// An ONNX model (IR 3 to 14, opset 1 to 23) as a Model: functions inlined, nodes in order, every op
+// An ONNX model (IR 3 to 14, opset 1 to 28) as a Model: functions inlined, nodes in order, every op
 // in its one form with all attributes, unused weights dropped, small integer constants that are
 // equal shared. Throws Error naming every node, weight and input that cannot be taken, and why.
 Model import_model(Fs& fs, const std::string& path, const ImportOptions& options = {});

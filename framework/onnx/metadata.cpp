@@ -3,6 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "framework/core/json_input.h"
+#include "framework/core/limits.h"
+
 namespace ndtrain::metadata {
 namespace {
 
@@ -24,6 +27,7 @@ std::optional<std::string> get(const Model& model, const std::string& key) {
 std::vector<std::string> classes(const Model& model) {
   const std::optional<std::string> text = get(model, kClasses);
   if (!text) return {};
+  check_json(*text, limits::kModelFile).or_throw();
   const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
   std::vector<std::string> names;
   if (!json.is_array()) throw Error(kClasses, ": '", text->substr(0, 80), "' is no JSON array");

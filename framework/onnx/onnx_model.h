@@ -14,7 +14,7 @@
 namespace ndtrain {
 
 inline constexpr int kMinIr = 3, kMaxIr = 14;
-inline constexpr int kMinOpset = 1, kMaxOpset = 23;
+inline constexpr int kMinOpset = 1, kMaxOpset = 28;
 inline constexpr int kExportIr = 8, kExportOpset = 17;
 
 struct OnnxNode {

@@ -50,31 +50,6 @@ void non_zero_reference(const ReferenceContext& c) {
   }
 }
 
-// CumSum along an axis; exclusive leaves the element itself out, reverse sums from the end.
-void cum_sum_infer(InferContext& c) {
-  require(c, 0, is_wide, "a float dtype or integers of 32 or 64 bits");
-  const Ints axis = c.ints(1);
-  if (axis.size() != 1) throw Error("the axis is ", c.in[1], ", must be one number");
-  c.shape(0).axis(axis[0], "axis");
-  c.out = {c.in[0]};
-}
-
-void cum_sum_reference(const ReferenceContext& c) {
-  const Shape& x = c.shape(0);
-  const int axis = x.axis(c.ints(1)[0], "axis");
-  const int64_t n = x[axis], inner = x.count(axis + 1, x.rank());
-  const bool exclusive = c.attrs.flag("exclusive"), reverse = c.attrs.flag("reverse");
-  for (int64_t line = 0; line < x.count(0, axis) * inner; ++line) {
-    const int64_t start = line / inner * n * inner + line % inner;
-    double sum = 0;
-    for (int64_t k = 0; k < n; ++k) {
-      const int64_t at = start + (reverse ? n - 1 - k : k) * inner;
-      c.out[0][at] = exclusive ? sum : sum + c.in[0][at];
-      sum += c.in[0][at];
-    }
-  }
-}
-
 // Trilu: the triangle on and above (upper) or below diagonal k of the last two dims, else 0.
 void trilu_infer(InferContext& c) {
   if (c.shape(0).rank() < 2) throw Error("the input is ", c.in[0], ", must have rank 2 or more");
@@ -168,24 +143,8 @@ std::vector<OpDef> makers() {
 std::vector<OpDef> masks() {
   using E = ExampleInput;
   using Kind = AttrSpec::Kind;
-  const auto flags = [](const char* name) { return Attrs{{name, int64_t{1}}}; };
-  const Attrs both = {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}};
   const Attrs lower = {{"upper", int64_t{0}}};
   return {
-      {.name = "CumSum",
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attrs = {{"exclusive", Kind::kInt, Attr(int64_t{0})},
-                 {"reverse", Kind::kInt, Attr(int64_t{0})}},
-       .infer = cum_sum_infer,
-       .reference = cum_sum_reference,
-       .shape_inputs = 0b10,
-       .reference_only = true,
-       .examples = {{{{5}, E::scalar(0, DType::kI64)}},
-                    {{{2, 3}, E::scalar(-1, DType::kI32)}, flags("exclusive")},
-                    {{{2, 3}, E::scalar(0, DType::kI64)}, flags("reverse")},
-                    {{{2, 3, 2}, E::ints({1})}, both},
-                    {{{DType::kI32, {2, 3}}, E::ints({1})}}}},
       {.name = "Trilu",
        .max_inputs = 2,
        .attrs = {{"upper", Kind::kInt, Attr(int64_t{1})}},

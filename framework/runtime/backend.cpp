@@ -1,6 +1,7 @@
 #include "framework/runtime/backend.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <climits>
@@ -162,8 +163,13 @@ std::span<const char* const> Backend::known() {
 }
 
 std::string Backend::refusal(const std::string& name) {
+  const std::vector<std::string> paths = candidates(name);
+  if (paths.empty()) {
+    return fmt::format("not built: no {}{}{} in {}", kPrefix, name, kSuffix,
+                       fmt::join(search_path(), ", "));
+  }
   std::string reasons;
-  for (const std::string& path : candidates(name)) {
+  for (const std::string& path : paths) {
     try {
       const Backend& b = load(path);
       int32_t devices = 0;
@@ -179,7 +185,7 @@ std::string Backend::refusal(const std::string& name) {
 std::vector<std::string> Backend::available() {
   std::vector<std::string> names;
   for (const char* name : known()) {
-    if (!candidates(name).empty() && refusal(name).empty()) names.emplace_back(name);
+    if (refusal(name).empty()) names.emplace_back(name);
   }
   return names;
 }

@@ -33,7 +33,7 @@ class Backend {
   static std::span<const char* const> known();
   // Those of them that load here and find a device.
   static std::vector<std::string> available();
-  // Why a plugin that is there is not available; empty when it is, or is not there.
+  // Why a plugin is not available, "not built" where there is none; empty when it is.
   static std::string refusal(const std::string& name);
 
   const ndt_backend& abi() const { return *abi_; }

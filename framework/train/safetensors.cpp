@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "framework/core/json_input.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
@@ -115,7 +116,9 @@ Result<TensorFile> from_safetensors(std::string_view bytes) try {
   if (length > limits::kSafetensorsHeader || length > bytes.size() - sizeof length) {
     return Status(Code::kCorrupt, "safetensors: a header of " + std::to_string(length) + " bytes");
   }
-  const Json header = Json::parse(bytes.substr(sizeof length, length));
+  const std::string_view text = bytes.substr(sizeof length, length);
+  if (Status s = check_json(text, limits::kSafetensorsHeader); !s.ok()) return s;
+  const Json header = Json::parse(text);
   const std::string_view data = bytes.substr(sizeof length + length);
   if (!header.is_object()) throw Error("the header is not an object");
   TensorFile file;

@@ -1,11 +1,29 @@
 #include "framework/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "framework/core/finite.h"
 #include "framework/core/rng.h"
 #include "framework/graph/inference.h"
 
 namespace ndtrain {
+namespace {
+
+constexpr const char* kDiverged =
+    "; the training has diverged: begin it anew with a lower learning rate";
+
+bool is_finite(const Tensor& t) {
+  return all_finite(t.type().dtype, {static_cast<const std::byte*>(t.data()), t.bytes()});
+}
+
+// What leaves the Trainer, or comes back.
+Tensor finite(const std::string& name, Tensor t) {
+  if (is_finite(t)) return t;
+  throw Error("'", name, "' has NaN or Inf", kDiverged);
+}
+
+}  // namespace
 
 struct Trainer::Step {
   Step(StepGraph s, const Device& device, const std::vector<ValueId>& bound)
@@ -90,16 +108,28 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
   }
   compute(s);
   last_ = &s;
-  if (applies(s)) {
+  const bool applied = applies(s);
+  s.loss.fetch();
+  const float loss = s.loss.host().as<float>()[0];
+  if (applied && !std::isfinite(loss)) {
+    throw Error(
+        "epoch ", epoch_ + 1, ", step ", step_ + 1, ": the loss is ", loss,
+        std::ranges::all_of(inputs, is_finite) ? kDiverged : "; what is trained on has NaN or Inf");
+  }
+  if (applied) {
     optimizer_->step(lr);
     for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
   }
+  if (std::isfinite(loss)) count(s, labels.first(n));
+}
 
-  s.loss.fetch();
+void Trainer::count(Step& s, std::span<const int64_t> labels) {
   s.logits.fetch();
-  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * static_cast<double>(n);
-  rows_ += static_cast<double>(n);
-  for (size_t i = 0; i < n; ++i) {
+  const auto n = static_cast<double>(labels.size());
+  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * n;
+  rows_ += n;
+  const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
+  for (size_t i = 0; i < labels.size(); ++i) {
     const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
     correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
   }
@@ -135,11 +165,15 @@ void Trainer::compute(Step& s) {
   s.executor.run(bindings, outputs);
 }
 
-// Whether the gradients that a step made are finite.
+// Whether the gradients that a step made are finite; where that is looked at.
 bool Trainer::applies(Step& s) {
   if (s.graph.loss_scale == kNone) return true;
   s.finite.fetch();
   const bool finite = s.finite.host().as<float>()[0] == 0;
+  if (!finite && loss_scale_.value <= LossScale::kLowest) {
+    throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": gradients are not finite",
+                kDiverged);
+  }
   loss_scale_.update(finite);
   return finite;
 }
@@ -205,8 +239,8 @@ std::vector<Executor::NodeTime> Trainer::profile() const {
 
 const Model& Trainer::model() {
   for (const std::string& name : parameters_->names())
-    model_.initialisers[name] = parameters_->copy(name);
-  for (const auto& [name, s] : states_) model_.initialisers[name] = s.now.copy();
+    model_.initialisers[name] = finite(name, parameters_->copy(name));
+  for (const auto& [name, s] : states_) model_.initialisers[name] = finite(name, s.now.copy());
   return model_;
 }
 
@@ -225,8 +259,10 @@ int64_t Trainer::parameter_count() const { return parameters_->count(); }
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;
-  for (const std::string& name : parameters_->names()) c.parameters[name] = parameters_->copy(name);
-  for (const auto& [name, s] : states_) c.states[name] = s.now.copy();
+  for (const std::string& name : parameters_->names()) {
+    c.parameters[name] = finite(name, parameters_->copy(name));
+  }
+  for (const auto& [name, s] : states_) c.states[name] = finite(name, s.now.copy());
   c.optimizer = optimizer_->state();
   c.optimizer_steps = optimizer_->steps();
   c.loss_scale = loss_scale_;
@@ -242,7 +278,7 @@ void Trainer::restore(const Checkpoint& c) {
   for (const std::string& name : parameters_->names()) {
     const auto it = c.parameters.find(name);
     if (it == c.parameters.end()) throw Error("checkpoint: parameter '", name, "' is missing");
-    parameters_->set(name, it->second);
+    parameters_->set(name, finite(name, it->second));
   }
   for (auto& [name, state] : states_) {
     const auto it = c.states.find(name);

@@ -36,7 +36,8 @@ struct EpochResult {
 
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
 // seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
-// bytes as one that was not. One thread.
+// bytes as one that was not. A loss, a weight or a statistic that is not finite never leaves it:
+// Error. One thread.
 class Trainer {
  public:
   // `model` is what lies behind the cut (or a whole model); `trainable` names initialisers of it.
@@ -84,6 +85,7 @@ class Trainer {
   void compute(Step& s);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
+  void count(Step& s, std::span<const int64_t> labels);  // loss and hits
 
   Model model_;
   std::vector<std::string> trainable_;

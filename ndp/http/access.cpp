@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "framework/core/log.h"
+#include "ndp/http/tickets.h"
 
 namespace ndtrain {
 namespace {
@@ -22,6 +23,12 @@ std::string token_in(const std::string& authorization) {
 
 std::string utc(int64_t seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(seconds));
+}
+
+Access::Verdict unknown(const std::string& why) {
+  HttpResponse r = http_error(401, why);
+  r.headers["WWW-Authenticate"] = "Bearer realm=\"ndtrain\"";
+  return {.refuse = std::move(r)};
 }
 
 }  // namespace
@@ -77,22 +84,31 @@ std::string Access::text() {
   return text_;
 }
 
+void Access::set_ticket_key(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  ticket_key_ = key;
+}
+
 Access::Verdict Access::check(const HttpRequest& request, const std::string& authorization,
                               const HttpNeed* need) {
   const std::lock_guard lock(mutex_);
   refresh();
   if (!on_ || (need && need->role == Role::kAnyone)) return {};
-  const std::string secret = token_in(authorization);
-  std::string why;
-  const Token* const token = find(secret, &why);
-  if (!token) {
-    HttpResponse r = http_error(401, why);
-    r.headers["WWW-Authenticate"] = "Bearer realm=\"ndtrain\"";
-    return {.who = "", .token = "", .refuse = std::move(r)};
+  std::string secret = token_in(authorization), why;
+  if (const auto it = request.query.find("ticket"); secret.empty() && it != request.query.end()) {
+    secret = it->second;
   }
+  if (is_ticket(secret) && need) {
+    const Result<std::string> who =
+        who_shows(secret, ticket_key_, request.method, request.path, clock_.unix_seconds());
+    if (who.ok()) return {.who = *who};
+    return unknown(who.status().message());
+  }
+  const Token* const token = find(secret, &why);
+  if (!token) return unknown(why);
   if (need) why = objection(*token, *need, request);
-  if (!why.empty()) return {.who = "", .token = "", .refuse = http_error(403, why)};
-  return {.who = token->name, .token = secret, .refuse = {}};
+  if (!why.empty()) return {.refuse = http_error(403, why)};
+  return {.who = token->name, .role = token->role};
 }
 
 const Token* Access::find(const std::string& secret, std::string* why) const {

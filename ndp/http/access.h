@@ -26,7 +26,7 @@ class Access {
   };
   struct Verdict {
     std::string who;                     // the token's name; "" for nobody in particular
-    std::string token;                   // itself
+    Role role = Role::kAnyone;           // that they have
     std::optional<HttpResponse> refuse;  // 401: no token that does; 403: it may not do this
   };
 
@@ -34,12 +34,15 @@ class Access {
   Access(Fs& fs, const Clock& clock, Setting setting);
 
   // Of `request`, method, path and query count. `authorization`: the header's value, "Bearer
-  // TOKEN"; `need`: null for what there is not, which only those may know who have a token.
+  // TOKEN"; without one, `ticket` in the query stands for it. `need`: null for what there is not,
+  // which only those may know who have a token.
   Verdict check(const HttpRequest& request, const std::string& authorization, const HttpNeed* need);
 
   bool on();           // whether tokens are needed
   uint64_t number();   // of the list; rises when it changes; 0: there is none yet
   std::string text();  // the list, to be known elsewhere too; "" without one
+  // What the tickets (tickets.h) of a Tuner are known by from now on.
+  void set_ticket_key(const std::string& key);
 
  private:
   // All under mutex_.
@@ -57,6 +60,7 @@ class Access {
   std::string text_;
   uint64_t number_ = 0;
   std::vector<Token> tokens_;
+  std::string ticket_key_;  // "": there are no tickets
 };
 
 }  // namespace ndtrain

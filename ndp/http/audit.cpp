@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
@@ -21,8 +22,8 @@ std::string text_of(const AuditLine& line, int64_t now) {
                {"what", line.what},
                {"request", line.request}};
   if (!line.asked.empty() && line.asked.size() <= kAsked) {
-    Json asked = Json::parse(line.asked, nullptr, /*allow_exceptions=*/false);
-    if (!asked.is_discarded()) json["asked"] = std::move(asked);
+    Result<Json> asked = read_json(line.asked);
+    if (asked.ok()) json["asked"] = std::move(*asked);
   }
   if (!line.before.empty()) json["before"] = line.before;
   if (line.failed != 0) json["failed"] = line.failed;
@@ -84,11 +85,14 @@ Result<std::unique_ptr<FileLock>> AuditLog::lock() {
   }
 }
 
-Status AuditLog::add(const AuditLine& line) {
+Status AuditLog::add(std::span<const AuditLine> lines) {
+  const int64_t now = clock_.unix_seconds();
+  std::string text;
+  for (const AuditLine& line : lines) text += text_of(line, now);
   const std::lock_guard guard(mutex_);
   const Result<std::unique_ptr<FileLock>> held = lock();
   if (!held.ok()) return held.status();
-  return append(text_of(line, clock_.unix_seconds()));
+  return append(text);
 }
 
 Status AuditLog::rotate() {
@@ -121,9 +125,7 @@ Status AuditLog::append(const std::string& text) {
     return s;
   }
   sync_or_throw(**file, path(0));
-  if (end == 0) {
-    if (Status s = fs_.sync_directory(directory_); !s.ok()) throw FsyncFailed(s.message());
-  }
+  if (end == 0) sync_directory_or_throw(fs_, directory_);
   return {};
 }
 

@@ -11,6 +11,7 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,8 @@ class AuditLog {
       : fs_(fs), clock_(clock), directory_(std::move(directory)) {}
 
   // Durable on return; otherwise the Status says why there is no such line. FsyncFailed.
-  Status add(const AuditLine& line);
+  Status add(const AuditLine& line) { return add({&line, 1}); }
+  Status add(std::span<const AuditLine> lines);  // all of them, or none
   // Photos that were deleted, by the paths that requests about them have: "/labels/17", "/photos/"
   // and the digest. What they showed, and where they were, goes from all lines; durable on return.
   Status forget(const std::map<std::string, Digest>& photos);

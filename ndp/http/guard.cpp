@@ -33,6 +33,7 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
                      const std::string& collection, const HttpSecurity& security)
     : access_(fs, clock, {directory, collection, security.demanded}),
       audit_(fs, clock, directory),
+      names_(security.names),
       authority_(TlsClient::make(security.authority).or_throw()) {
   if (security.tls()) {
     Result<std::shared_ptr<const TlsServer>> tls =

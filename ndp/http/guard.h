@@ -15,6 +15,8 @@ struct HttpSecurity {
   std::string certificate, key;  // PEM; empty: in the clear
   std::string authority;         // PEM, of others that this asks; empty: the system's
   bool demanded = false;         // see Access::Setting
+  // Hosts that it is asked by, besides those of its address and certificate: a proxy's, say.
+  std::vector<std::string> names = {};
   bool tls() const { return !certificate.empty(); }
 };
 
@@ -27,14 +29,15 @@ class HttpGuard {
   Access& access() { return access_; }
   AuditLog& audit() { return audit_; }
   // Both of what this guards, which must outlive the server.
-  HttpProtection protection() { return {&access_, &audit_, tls_}; }
+  HttpProtection protection() { return {&access_, &audit_, tls_, names_}; }
   HttpServer::Route audit_route();  // GET /audit
-  // To ask another role for who asks here.
-  HttpTrust trust(const HttpRequest& request) const { return {request.token, authority_}; }
+  // To ask another role by `token`.
+  HttpTrust trust(std::string token) const { return {std::move(token), authority_}; }
 
  private:
   Access access_;
   AuditLog audit_;
+  const std::vector<std::string> names_;
   std::shared_ptr<const TlsServer> tls_;
   std::shared_ptr<const TlsClient> authority_;
 };

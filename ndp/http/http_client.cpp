@@ -2,21 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "framework/core/limits.h"
-#include "ndp/http/httplib_stream.h"
+#include "ndp/http/http_message.h"
 
 namespace ndtrain {
 namespace {
-
-// One request over a stream that is there already.
-class Asking final : private httplib::ClientImpl {
- public:
-  Asking() : ClientImpl("localhost") {}
-  bool ask(HttplibStream& io, httplib::Request& request, httplib::Response& response) {
-    httplib::Error ignored = httplib::Error::Success;  // the stream knows better
-    return process_request(io, request, response, true, ignored);
-  }
-};
 
 constexpr std::string_view kHttp = "http://", kHttps = "https://";
 
@@ -29,6 +21,38 @@ std::string without_scheme(const std::string& address) {
 std::string host_of(const std::string& address) {
   const std::string host = address.substr(0, address.rfind(':'));
   return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
+// What cannot stand in a request's first line is encoded; what is encoded stays.
+std::string encoded(const std::string& path) {
+  std::string text;
+  for (const unsigned char c : path) {
+    const bool plain =
+        c > ' ' && c < 0x7f &&
+        std::string_view("\"<>\\^`{|}").find(static_cast<char>(c)) == std::string_view::npos;
+    text += plain ? std::string(1, static_cast<char>(c)) : fmt::format("%{:02X}", c);
+  }
+  return text;
+}
+
+using Got = HttpAnswerReader::Got;
+
+// What the stream gives for an answer; `trouble` is why it gives no more.
+Got read_answer(Stream& stream, std::chrono::milliseconds patience, HttpAnswerReader& reader,
+                Status& trouble) {
+  std::array<std::byte, 65536> buffer;
+  std::string bytes;
+  for (Got got = Got::kPart; got == Got::kPart;) {
+    const Result<size_t> n = stream.read(buffer, patience);
+    if (!n.ok()) {
+      trouble = n.status();
+      return Got::kPart;
+    }
+    if (*n == 0) return reader.end();
+    bytes.append(reinterpret_cast<const char*>(buffer.data()), *n);
+    if (got = reader.feed(bytes); got != Got::kPart) return got;
+  }
+  return Got::kPart;
 }
 
 }  // namespace
@@ -69,44 +93,40 @@ Result<HttpResponse> HttpClient::ask(const std::string& method, const std::strin
                                      const std::string& body, const std::string& type) const {
   const Result<std::unique_ptr<Stream>> stream = connect();
   if (!stream.ok()) return stream.status();
-  HttplibStream io(**stream, patience_);
-
-  HttpResponse answer;
-  bool fits = true;
-  httplib::Request request;
-  request.method = method;
-  request.path = path;
-  request.body = body;
-  if (!type.empty()) request.set_header("Content-Type", type);
-  if (!trust_.token.empty()) request.set_header("Authorization", "Bearer " + trust_.token);
-  request.set_header("Host", address_.starts_with("unix:") ? "localhost" : address_);
-  request.content_receiver = [&](const char* data, size_t n, uint64_t, uint64_t) {
-    fits = n <= static_cast<size_t>(limits::kHttpAnswer) - answer.body.size();
-    if (fits) answer.body.append(data, n);
-    return fits;
-  };
-  httplib::Response response;
-  if (Asking().ask(io, request, response)) {
-    answer.status = response.status;
-    answer.type = response.get_header_value("Content-Type");
-    answer.headers.insert(response.headers.begin(), response.headers.end());
-    return answer;
+  std::vector<std::pair<std::string, std::string>> fields = {
+      {"Host", address_.starts_with("unix:") ? "localhost" : address_}};
+  if (!type.empty()) fields.emplace_back("Content-Type", type);
+  if (!type.empty() || !body.empty()) {
+    fields.emplace_back("Content-Length", std::to_string(body.size()));
   }
+  if (!trust_.token.empty()) fields.emplace_back("Authorization", "Bearer " + trust_.token);
+  fields.emplace_back("Connection", "close");
+  // An answer may come before all was sent, so a write that fails is not the end of it.
+  const std::string head = request_head(method, encoded(path), fields);
+  Status unsent = (*stream)->write(std::as_bytes(std::span(head)));
+  if (unsent.ok()) unsent = (*stream)->write(std::as_bytes(std::span(body)));
+
+  HttpAnswerReader reader(static_cast<uint64_t>(limits::kHttpAnswer));
+  Status trouble;
+  const Got got = read_answer(**stream, patience_, reader, trouble);
+  if (got == Got::kWhole) return reader.take();
   const std::string what = method + " " + path;
-  if (!fits) {
+  if (got == Got::kTooLarge) {
     return Status(Code::kTooLarge,
                   fmt::format("{}: the answer to {} has more than {} bytes, the most that is read",
                               address_, what, limits::kHttpAnswer));
   }
-  if (io.trouble().code() == Code::kCancelled) {
+  if (trouble.code() == Code::kCancelled) {
     return Status(Code::kCancelled, fmt::format("{}: no answer to {} within {} s", address_, what,
                                                 static_cast<double>(patience_.count()) / 1000));
   }
-  if (!io.trouble().ok()) return io.trouble();
-  return Status(Code::kIo, fmt::format("{}: {} {}", address_,
-                                       io.ended() ? "closed the connection before it answered"
-                                                  : "this is no HTTP that comes in answer to",
-                                       what));
+  if (!unsent.ok()) return unsent;
+  if (!trouble.ok()) return trouble;
+  return Status(Code::kIo,
+                fmt::format("{}: {} {}", address_,
+                            got == Got::kPart ? "closed the connection before it answered"
+                                              : "this is no HTTP that comes in answer to",
+                            what));
 }
 
 }  // namespace ndtrain

@@ -1,318 +1,304 @@
 #include "ndp/http/http_connection.h"
 
 #include <algorithm>
-#include <charconv>
-#include <nlohmann/json.hpp>
+#include <exception>
 
-#include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/http/access.h"
-#include "ndp/http/audit.h"
-#include "ndp/http/httplib_stream.h"
 
 namespace ndtrain {
 namespace {
 
-constexpr std::chrono::seconds kIdle{60};      // between requests
-constexpr std::chrono::seconds kPatience{10};  // within one
+using std::chrono::nanoseconds;
+
 // A client that is still sending what nobody wants would not see why when we just hung up.
 constexpr int64_t kDrained = int64_t{64} << 20;
-constexpr std::chrono::seconds kDraining{1};
-constexpr std::chrono::seconds kGrace{2};  // for a first request, where connections are short
-constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
+constexpr std::chrono::seconds kLast{1};
+constexpr size_t kOnePacket = 4096;  // up to which a body goes with its head
+constexpr size_t kWrite = size_t{256} << 10;
 
-// Without the port.
-std::string host_of(const std::string& peer) {
-  return peer.starts_with("unix:") ? peer : peer.substr(0, peer.rfind(':'));
+HttpResponse guarded(const std::string& what, const std::function<HttpResponse()>& f) {
+  try {
+    return f();
+  } catch (const FsyncFailed& e) {
+    log::error("{}: {}", what, e.what());
+    std::terminate();  // the promise of core/publish.h, from a thread that main() cannot see
+  } catch (const std::exception& e) {
+    return http_error(500, e.what());
+  }
 }
 
-// A page of another site that a browser shows may ask us too, from loopback for example; whoever
-// looks at it did not mean that.
-bool is_of_another_site(const httplib::Request& q) {
-  if (q.method == "GET" || q.method == "HEAD") return false;
-  if (const std::string from = q.get_header_value("Sec-Fetch-Site"); !from.empty()) {
-    return from != "same-origin" && from != "none";
-  }
-  const std::string origin = q.get_header_value("Origin");
-  const size_t host = origin.find("://");
-  return !origin.empty() &&
-         (host == std::string::npos || origin.substr(host + 3) != q.get_header_value("Host"));
+HttpResponse busy() {
+  HttpResponse r = http_error(503, "as many requests are being answered as can be");
+  r.headers["Retry-After"] = "1";
+  return r;
 }
-
-bool has_body(const httplib::Request& q) {
-  return q.has_header("Transfer-Encoding") || q.get_header_value("Content-Length") != "0";
-}
-
-// httplib speaks the protocol; which route answers, and how large a body may be, is decided here.
-class Dialogue final : private httplib::Server {
- public:
-  Dialogue(const HttpRoutes& routes, const std::string& peer)
-      : routes_(routes), peer_(host_of(peer)) {
-    const std::string any = "[\\s\\S]*";
-    const Handler bare = [this](const auto& q, auto& a) { answer(q, a, nullptr); };
-    const HandlerWithContentReader with_body = [this](const auto& q, auto& a, const auto& reader) {
-      answer(q, a, &reader);
-    };
-    Get(any, bare).Options(any, bare);
-    Post(any, with_body).Put(any, with_body).Patch(any, with_body).Delete(any, with_body);
-    set_keep_alive_timeout(kIdle.count());  // these two only for the header that says so
-    set_keep_alive_max_count(100000);
-    set_error_handler([this](const httplib::Request&, httplib::Response& a) {
-      if (!unread_ || !a.body.empty()) return;  // this is an answer of ours
-      const HttpResponse r = http_error(a.status, "this is no request that the server understands");
-      a.set_content(r.body, r.type);
-      a.set_header("Connection", "close");
-    });
-  }
-
-  // Answers one request, in pieces until `stopping`; false when none can follow it.
-  bool serve(HttplibStream& io, const std::function<bool()>& stopping) {
-    bool closed = false;
-    unread_ = true;
-    io.allow(limits::kHttpHead);
-    const bool answered = process_request(io, false, closed, [&](httplib::Request& q) {
-      io.allow(INT64_MAX);
-      // httplib would read such a body up to the end of the connection.
-      const bool says = q.has_header("Content-Length") || q.has_header("Transfer-Encoding");
-      if (!says) q.set_header("Content-Length", "0");
-      // Matching a regular expression takes stack for each character.
-      if (q.path.size() > static_cast<size_t>(limits::kHttpPath)) q.path.clear();
-    });
-    if (answered && pieces_) send_pieces(io, stopping);
-    if (answered && unread_) io.drain(kDrained, kDraining);
-    return answered && !closed && !unread_ && !pieces_ && io.trouble().ok();
-  }
-
- private:
-  void send_pieces(HttplibStream& io, const std::function<bool()>& stopping) {
-    try {
-      while (!stopping() && !io.hung_up()) {
-        const std::optional<std::string> piece = pieces_();
-        if (!piece) break;
-        if (!piece->empty() && static_cast<httplib::Stream&>(io).write(*piece) < 0) break;
-      }
-    } catch (const std::exception& e) {
-      log::warn("an answer ends early: {}", e.what());
-    }
-  }
-
-  void answer(const httplib::Request& q, httplib::Response& a,
-              const httplib::ContentReader* reader) {
-    HttpResponse r;
-    unread_ = has_body(q);
-    try {
-      r = respond(q, reader);
-    } catch (const FsyncFailed& e) {
-      log::error("{} {}: {}", q.method, q.path, e.what());
-      std::terminate();  // the promise of core/publish.h, from a thread that main() cannot see
-    } catch (const std::exception& e) {
-      r = http_error(500, e.what());
-    }
-    a.status = r.status;
-    if (r.pieces) {
-      // httplib writes the head: without a length, the body ends where the connection does.
-      a.set_content_provider(r.type, [](size_t, httplib::DataSink& sink) {
-        sink.done();
-        return true;
-      });
-      if (q.method != "HEAD") pieces_ = std::move(r.pieces);
-    } else {
-      a.set_content(r.body, r.type);
-    }
-    for (const auto& [name, value] : r.headers) a.set_header(name, value);
-    if (unread_ || pieces_) a.set_header("Connection", "close");
-  }
-
-  HttpResponse respond(const httplib::Request& q, const httplib::ContentReader* reader) {
-    const std::string method = q.method == "HEAD" ? "GET" : q.method;
-    if (q.path.empty()) {
-      return http_error(414, "the path is empty, or has more than " +
-                                 std::to_string(limits::kHttpPath) + " bytes");
-    }
-    HttpRequest request{.method = q.method, .path = q.path, .peer = peer_};
-    request.query.insert(q.params.begin(), q.params.end());
-    std::string others;
-    for (const HttpRoutes::Entry& entry : routes_.entries) {
-      std::smatch match;
-      if (!std::regex_match(q.path, match, entry.pattern)) continue;
-      if (entry.route.method != method) {
-        others += (others.empty() ? "" : ", ") + entry.route.method;
-        continue;
-      }
-      if (auto no = objection(q, &entry.route.need, request)) return *std::move(no);
-      request.captures.assign(std::next(match.begin()), match.end());
-      std::shared_ptr<void> held;
-      if (unread_ && reader != nullptr && entry.route.body.read) {
-        const HttpResponse r = take_body(q, *reader, entry.route.body, request, held);
-        if (r.status != 200) return r;
-      }
-      return entry.route.audit.what.empty() ? entry.route.handle(request)
-                                            : recorded(entry.route, request);
-    }
-    if (auto no = objection(q, nullptr, request)) return *std::move(no);
-    if (others.empty()) return http_error(404, "there is no " + q.path + " here");
-    return http_error(405, q.path + " takes " + others + ", not " + q.method);
-  }
-
-  // `need` is null where there is nothing of this path.
-  std::optional<HttpResponse> objection(const httplib::Request& q, const HttpNeed* need,
-                                        HttpRequest& request) const {
-    if (Access* const access = routes_.protection.access) {
-      Access::Verdict v = access->check(request, q.get_header_value("Authorization"), need);
-      if (v.refuse) return std::move(v.refuse);
-      request.who = std::move(v.who);
-      request.token = std::move(v.token);
-    }
-    if (!is_of_another_site(q)) return std::nullopt;
-    return http_error(403, "a page of " + q.get_header_value("Origin") +
-                               " asks for it, which is another site than this");
-  }
-
-  HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const {
-    AuditLog* const audit = routes_.protection.audit;
-    if (!audit) return route.handle(request);
-    AuditLine line{.who = request.who,
-                   .address = request.peer,
-                   .what = route.audit.what,
-                   .request = request.method + " " + request.path,
-                   .asked = request.body,
-                   .before = route.audit.before ? route.audit.before(request) : ""};
-    if (const Status s = audit->add(line); !s.ok()) {
-      return http_error(s.code() == Code::kNoSpace ? 507 : 500,
-                        "who asks for it cannot be recorded, so it was not done: " + s.message());
-    }
-    const auto failed = [&](int status) {
-      line.failed = status;
-      if (const Status s = audit->add(line); !s.ok()) log::error("{}", s.message());
-    };
-    try {
-      HttpResponse r = route.handle(request);
-      if (r.status >= 400) failed(r.status);
-      return r;
-    } catch (const FsyncFailed&) {
-      throw;
-    } catch (const std::exception&) {
-      failed(500);
-      throw;
-    }
-  }
-
-  // Its status is 200 when the body was read.
-  HttpResponse take_body(const httplib::Request& q, const httplib::ContentReader& reader,
-                         const HttpBody& rule, HttpRequest& request, std::shared_ptr<void>& held) {
-    const bool form = q.is_multipart_form_data();
-    if (form && !rule.form) {
-      return http_error(415, q.path + " takes the bytes as they are (curl --data-binary), no form");
-    }
-    const auto most = static_cast<uint64_t>(rule.most < 0 ? routes_.max_body : rule.most);
-    const HttpResponse too_large =
-        http_error(413, "the body has more than " + std::to_string(most) + " bytes, the most " +
-                            q.path + " takes");
-    uint64_t comes = most;
-    if (const std::string said = q.get_header_value("Content-Length"); !said.empty()) {
-      uint64_t bytes = 0;
-      const char* const end = said.data() + said.size();
-      const auto [stop, error] = std::from_chars(said.data(), end, bytes);
-      if (error == std::errc::invalid_argument || stop != end) {
-        return http_error(400, "Content-Length: " + said + " is no number");
-      }
-      if (error != std::errc() || bytes > most + (form ? kFormExtra : 0)) return too_large;
-      comes = std::min(bytes, most);
-    }
-    if (rule.admit) {
-      HttpAdmission admission = rule.admit(request, static_cast<int64_t>(comes));
-      if (admission.refuse) return *std::move(admission.refuse);
-      held = std::move(admission.held);
-    }
-    bool fits = true;
-    const auto append = [&](const char* data, size_t n) {
-      fits = n <= most - request.body.size();
-      if (fits) request.body.append(data, n);
-      return fits;
-    };
-    HttpResponse r = form ? read_form(q, reader, append) : read_whole(reader, append);
-    if (!fits) return too_large;
-    if (r.status == 200) unread_ = false;
-    return r;
-  }
-
-  HttpResponse read_whole(const httplib::ContentReader& reader,
-                          const httplib::ContentReceiver& append) {
-    if (reader(append)) return {};
-    return http_error(400, "the body ended early, or is not in the form it should be");
-  }
-
-  HttpResponse read_form(const httplib::Request& q, const httplib::ContentReader& reader,
-                         const httplib::ContentReceiver& append) {
-    int files = 0;
-    bool in_file = false;
-    const bool whole = reader(
-        [&](const httplib::MultipartFormData& part) {
-          in_file = !part.filename.empty();
-          files += in_file;
-          return files <= 1;
-        },
-        [&](const char* data, size_t n) { return !in_file || append(data, n); });
-    if (files > 1) return http_error(400, q.path + " takes one file at a time");
-    if (!whole) return http_error(400, "the form ended early, or is not what its header says");
-    if (files == 1) return {};
-    return http_error(400, "the form has no file in it; curl -F photo=@x.jpg sends one");
-  }
-
-  const HttpRoutes& routes_;
-  const std::string peer_;
-  bool unread_ = false;                                 // a part of the request is still to be read
-  std::function<std::optional<std::string>()> pieces_;  // of the answer, to be sent
-};
 
 }  // namespace
 
-HttpResponse http_error(int status, const std::string& what) {
-  const nlohmann::json json = {{"error", what}};
-  return {.status = status,
-          .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+void HttpConnection::start() {
+  enter(Phase::kHandshake);
+  socket_->handshake([self = shared_from_this()](bool done, size_t) {
+    if (self->phase_ == Phase::kOver) return;
+    if (!done) return self->close();
+    self->enter(Phase::kHead);
+    self->read_head();
+  });
 }
 
-void HttpConnection::run() {
-  HttplibStream io(*stream_, kPatience);
-  Dialogue dialogue(routes_, stream_->peer());
-  const auto stopping = [this] {
-    const std::lock_guard lock(mutex_);
-    return stopping_;
-  };
-  while (begin_wait()) {
-    const bool comes = io.wait(kIdle);
-    if (!end_wait() || !comes || !dialogue.serve(io, stopping)) break;
-  }
-  stream_->close();
-}
-
-void HttpConnection::make_way() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!served_ && std::chrono::steady_clock::now() - begun_ < kGrace) return;
-  }
-  stop();
+void HttpConnection::close() {
+  if (phase_ == Phase::kOver || phase_ == Phase::kWork) return;
+  enter(Phase::kOver);
+  socket_->close();
+  pieces_ = nullptr;
+  plan_ = {};
+  shared_.over(*this);
 }
 
 void HttpConnection::stop() {
-  const std::lock_guard lock(mutex_);
-  stopping_ = true;
-  if (idle_) stream_->close();
+  const bool underway = phase_ == Phase::kWork || phase_ == Phase::kBody ||
+                        phase_ == Phase::kWrite || phase_ == Phase::kLast;
+  if (!underway || pieces_) close();
 }
 
-bool HttpConnection::begin_wait() {
-  const std::lock_guard lock(mutex_);
-  idle_ = !stopping_;
-  return idle_;
+void HttpConnection::enter(Phase phase) {
+  phase_ = phase;
+  since_ = std::chrono::steady_clock::now();
+  moved_ = 0;
 }
 
-bool HttpConnection::end_wait() {
-  const std::lock_guard lock(mutex_);
-  idle_ = false;
-  served_ = true;
-  return !stopping_;
+nanoseconds HttpConnection::allowed() const {
+  switch (phase_) {
+    case Phase::kHandshake:
+    case Phase::kHead:
+      return shared_.limits.head;
+    case Phase::kIdle:
+      return shared_.limits.idle;
+    case Phase::kBody:
+      return shared_.limits.body;
+    case Phase::kWrite:
+      return shared_.limits.write;
+    case Phase::kLast:
+      return kLast;
+    default:  // it is the server's turn
+      return nanoseconds::max();
+  }
+}
+
+std::optional<nanoseconds> HttpConnection::held_up(Time now) const {
+  // Between pieces nobody waits for anybody, but there is one to make way.
+  if (phase_ == Phase::kWork || phase_ == Phase::kOver) return std::nullopt;
+  return now - since_ - nanoseconds(std::chrono::seconds(1)) / limits::kHttpSlowest * moved_;
+}
+
+bool HttpConnection::spare(Time now) const {
+  if (phase_ == Phase::kIdle || phase_ == Phase::kPieces || phase_ == Phase::kLast) return true;
+  const std::optional<nanoseconds> held = held_up(now);
+  return held && *held > shared_.limits.patience;
+}
+
+void HttpConnection::tick(Time now) {
+  if (phase_ == Phase::kPieces && !asked_) return ask_piece();
+  const std::optional<nanoseconds> held = held_up(now);
+  if (held && *held > allowed()) close();
+}
+
+void HttpConnection::receive(void (HttpConnection::*then)()) {
+  reading_ = true;
+  socket_->read_some(input_, [self = shared_from_this(), then](bool done, size_t n) {
+    HttpConnection& c = *self;
+    c.reading_ = false;
+    if (c.phase_ == Phase::kOver) return;
+    if (!done || n == 0) return c.close();
+    c.bytes_.append(c.input_.data(), n);
+    if (c.phase_ == Phase::kIdle) c.enter(Phase::kHead);
+    // A head has no more time for coming in small pieces.
+    if (c.phase_ != Phase::kHead) c.moved_ += static_cast<int64_t>(n);
+    (c.*then)();
+  });
+}
+
+void HttpConnection::read_head() {
+  switch (reader_.head(bytes_)) {
+    case HttpRequestReader::Got::kPart:
+      return receive(&HttpConnection::read_head);
+    case HttpRequestReader::Got::kRefused:
+      return refuse(reader_.refusal());
+    case HttpRequestReader::Got::kWhole:
+      return plan();
+  }
+}
+
+void HttpConnection::plan() {
+  enter(Phase::kWork);
+  unread_ = reader_.last().has_body();
+  shared_.threads.run(true, [self = shared_from_this()] {
+    HttpConnection& c = *self;  // nobody else touches what is used here meanwhile
+    auto plan = std::make_shared<HttpPlan>();
+    const HttpHead& head = c.reader_.last();
+    // Unless it must wait for a body or for its turn, this is the thread to answer on.
+    HttpResponse answer = guarded(head.method + " " + head.target, [&] {
+      *plan = c.shared_.routes.plan(head, c.ends_);
+      const bool now = plan->route && plan->urgent && !plan->reads;
+      return now ? c.shared_.routes.answer(*plan) : HttpResponse{.status = 0};
+    });
+    if (answer.status != 0) *plan = {.answer = std::move(answer)};
+    c.shared_.loop.post([self, plan] { self->planned(std::move(*plan)); });
+  });
+}
+
+void HttpConnection::planned(HttpPlan plan) {
+  plan_ = std::move(plan);
+  if (!plan_.route) return answered(std::move(plan_.answer));
+  if (!plan_.urgent && shared_.ordinary >= shared_.limits.connections) return answered(busy());
+  if (!plan_.reads) return work();
+  if (reader_.last().field("Expect") != "100-continue") {
+    enter(Phase::kBody);
+    return read_body();
+  }
+  enter(Phase::kBody);
+  head_ = "HTTP/1.1 100 Continue\r\n\r\n";
+  socket_->write_some(head_, [self = shared_from_this()](bool done, size_t n) {
+    if (self->phase_ == Phase::kOver) return;
+    if (!done || n < self->head_.size()) return self->close();
+    self->read_body();
+  });
+}
+
+void HttpConnection::read_body() {
+  switch (reader_.body(bytes_, plan_.most_bytes)) {
+    case HttpRequestReader::Got::kPart:
+      return receive(&HttpConnection::read_body);
+    case HttpRequestReader::Got::kRefused: {
+      const bool large = reader_.refusal().status == 413;
+      return refuse(large ? HttpRoutes::too_large(plan_) : reader_.refusal());
+    }
+    case HttpRequestReader::Got::kWhole:
+      unread_ = false;
+      plan_.request.body = reader_.take_body();
+      enter(Phase::kWork);
+      return work();
+  }
+}
+
+void HttpConnection::work() {
+  ordinary_ = !plan_.urgent;
+  shared_.ordinary += ordinary_;
+  shared_.threads.run(plan_.urgent, [self = shared_from_this()] {
+    HttpConnection& c = *self;
+    const std::string what = c.plan_.request.method + " " + c.plan_.request.path;
+    auto response = std::make_shared<HttpResponse>(
+        guarded(what, [&] { return c.shared_.routes.answer(c.plan_); }));
+    c.shared_.loop.post([self, response] { self->answered(std::move(*response)); });
+  });
+}
+
+void HttpConnection::refuse(HttpResponse response) {
+  unread_ = true;
+  answered(std::move(response));
+}
+
+void HttpConnection::answered(HttpResponse response) {
+  shared_.ordinary -= std::exchange(ordinary_, false);
+  plan_ = {};
+  if (phase_ == Phase::kOver) return;
+  const HttpHead& head = reader_.last();
+  close_ = unread_ || !head.keep_alive || response.pieces || shared_.stopping;
+  const auto length = response.pieces ? std::nullopt : std::optional(response.body.size());
+  head_ = answer_head(response, length, close_, head.old);
+  const bool without = head.method == "HEAD" || response.pieces;
+  body_ = without ? "" : std::move(response.body);
+  if (head.method != "HEAD") pieces_ = std::move(response.pieces);
+  if (body_.size() <= kOnePacket) head_ += std::exchange(body_, {});
+  sent_ = 0;
+  enter(Phase::kWrite);
+  write();
+}
+
+void HttpConnection::write() {
+  std::span<const char> rest = std::span(head_).subspan(std::min(sent_, head_.size()));
+  if (rest.empty()) rest = std::span(body_).subspan(sent_ - head_.size());
+  if (rest.empty()) return written();
+  rest = rest.first(std::min(rest.size(), kWrite));
+  socket_->write_some(rest, [self = shared_from_this()](bool done, size_t n) {
+    HttpConnection& c = *self;
+    if (c.phase_ == Phase::kOver) return;
+    if (!done || n == 0) return c.close();
+    c.sent_ += n;
+    c.moved_ += static_cast<int64_t>(n);
+    c.write();
+  });
+}
+
+void HttpConnection::written() {
+  head_.clear();
+  body_ = {};
+  if (pieces_) {
+    enter(Phase::kPieces);
+    if (!reading_) watch();
+    return ask_piece();
+  }
+  if (close_) return say_goodbye();
+  enter(bytes_.empty() ? Phase::kIdle : Phase::kHead);
+  if (shared_.stopping) return close();
+  read_head();
+}
+
+void HttpConnection::ask_piece() {
+  if (phase_ == Phase::kOver || asked_) return;
+  if (shared_.stopping) return close();
+  asked_ = true;
+  // Nothing of it waits, so it is as urgent as anything.
+  auto ask = std::make_shared<std::function<std::optional<std::string>()>>(std::move(pieces_));
+  shared_.threads.run(true, [self = shared_from_this(), ask] {
+    auto piece = std::make_shared<std::optional<std::string>>();
+    const HttpResponse failure = guarded("an answer in pieces", [&] {
+      *piece = (*ask)();
+      return HttpResponse();
+    });
+    if (failure.status != 200) log::warn("an answer ends early: {}", failure.body);
+    self->shared_.loop.post([self, ask, piece] {
+      self->asked_ = false;
+      if (self->phase_ == Phase::kOver) return;
+      self->pieces_ = std::move(*ask);
+      self->got_piece(std::move(*piece));
+    });
+  });
+}
+
+void HttpConnection::got_piece(std::optional<std::string> piece) {
+  if (!piece) {
+    pieces_ = nullptr;
+    return say_goodbye();
+  }
+  if (piece->empty()) return;  // until the next tick
+  head_ = *std::move(piece);
+  sent_ = 0;
+  enter(Phase::kWrite);
+  write();
+}
+
+void HttpConnection::watch() {
+  bytes_.clear();
+  receive(&HttpConnection::watch);
+}
+
+void HttpConnection::say_goodbye() {
+  enter(Phase::kLast);
+  // Who still sends over TLS hears the end of it when it has sent all.
+  if (socket_->secure() && unread_) return drain();
+  socket_->end_writing([self = shared_from_this()](bool done, size_t) {
+    if (self->phase_ == Phase::kOver) return;
+    const bool enough = self->shared_.stopping && !self->unread_;
+    if (!done || self->socket_->secure() || enough) return self->close();
+    self->drain();
+  });
+}
+
+void HttpConnection::drain() {
+  bytes_.clear();
+  if (moved_ > kDrained) return close();
+  if (!reading_) receive(&HttpConnection::drain);
 }
 
 }  // namespace ndtrain

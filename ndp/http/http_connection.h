@@ -1,50 +1,92 @@
-// One connection of an HttpServer, from its first request to its end.
+// One connection of an HttpServer, from its first byte to its end: a state machine on the event
+// loop's thread, which hands the work of handlers to other threads.
 #pragma once
 
+#include <array>
 #include <chrono>
+#include <functional>
 #include <memory>
-#include <mutex>
-#include <regex>
-#include <vector>
+#include <optional>
+#include <string>
 
-#include "framework/core/net.h"
-#include "ndp/http/http_server.h"
+#include "ndp/http/event_loop.h"
+#include "ndp/http/handler_threads.h"
+#include "ndp/http/http_limits.h"
+#include "ndp/http/http_message.h"
+#include "ndp/http/http_routes.h"
 
 namespace ndtrain {
 
-struct HttpRoutes {
-  struct Entry {
-    HttpServer::Route route;
-    std::regex pattern;
-  };
-  std::vector<Entry> entries;
-  int64_t max_body = 0;
-  HttpProtection protection = {};
+// What the connections of a server share. All but `threads` and `routes` is of the loop's thread.
+struct HttpShared {
+  EventLoop& loop;
+  HandlerThreads& threads;
+  const HttpRoutes& routes;
+  const HttpLimits limits;
+  int64_t ordinary = 0;  // requests of no urgency that are being handled
+  bool stopping = false;
+  std::function<void(class HttpConnection&)> over = {};  // called once for each
 };
 
-class HttpConnection {
+class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
  public:
-  HttpConnection(std::unique_ptr<Stream> stream, const HttpRoutes& routes)
-      : routes_(routes), stream_(std::move(stream)) {}
+  using Time = std::chrono::steady_clock::time_point;
 
-  // On one thread: answers requests until either side ends the connection.
-  void run();
-  // From any thread: ends the connection, after the answer to the request underway.
+  HttpConnection(HttpShared& shared, EventLoop::Arrival arrival)
+      : shared_(shared),
+        socket_(std::move(arrival.socket)),
+        ends_{std::move(arrival.peer), std::move(arrival.local)} {}
+
+  void start();
+  void close();  // at once, but while a handler works for it
+  // No request is taken after the one underway, whose answer is still sent.
   void stop();
-  // The same, but for one that has just begun: its first request is on the way.
-  void make_way();
-  // From any thread: also when the other side does not take the answer.
-  void abandon() { stream_->close(); }
+  void tick(Time now);  // ends it when its client has used up its time
+
+  const std::string& peer() const { return ends_.peer; }
+  // How long its client has held it up; nullopt while it is the server's turn.
+  std::optional<std::chrono::nanoseconds> held_up(Time now) const;
+  // It waits for nothing, or has had its time: it goes before others.
+  bool spare(Time now) const;
 
  private:
-  bool begin_wait();
-  bool end_wait();
+  enum class Phase { kHandshake, kIdle, kHead, kWork, kBody, kWrite, kPieces, kLast, kOver };
 
-  const HttpRoutes& routes_;
-  const std::unique_ptr<Stream> stream_;
-  std::mutex mutex_;  // of all below
-  bool idle_ = false, stopping_ = false, served_ = false;
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+  void enter(Phase phase);
+  std::chrono::nanoseconds allowed() const;  // of the phase, without what its bytes give
+  void receive(void (HttpConnection::*then)());
+  void read_head();
+  void plan();
+  void planned(HttpPlan plan);
+  void read_body();
+  void work();
+  void answered(HttpResponse response);
+  void refuse(HttpResponse response);  // and end, since its next request cannot be found
+  void write();
+  void written();
+  void ask_piece();
+  void got_piece(std::optional<std::string> piece);
+  void watch();  // for the end of a client that follows
+  void say_goodbye();
+  void drain();
+
+  HttpShared& shared_;
+  const std::unique_ptr<LoopSocket> socket_;
+  const HttpEnds ends_;
+
+  Phase phase_ = Phase::kHandshake;
+  Time since_ = std::chrono::steady_clock::now();  // when the phase began
+  int64_t moved_ = 0;                              // bytes in it
+  bool unread_ = false, reading_ = false, ordinary_ = false, asked_ = false;
+
+  std::array<char, 16384> input_;
+  std::string bytes_;  // that came and are not understood yet
+  HttpRequestReader reader_;
+  HttpPlan plan_;
+  std::string head_, body_;  // of the answer
+  size_t sent_ = 0;          // of both
+  bool close_ = false;       // after it
+  std::function<std::optional<std::string>()> pieces_;
 };
 
 }  // namespace ndtrain

@@ -2,134 +2,173 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <list>
-#include <thread>
+#include <future>
+#include <mutex>
 
-#include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "ndp/http/event_loop.h"
+#include "ndp/http/handler_threads.h"
 #include "ndp/http/http_connection.h"
+#include "ndp/http/http_origin.h"
 #include "ndp/http/tls.h"
 
 namespace ndtrain {
 namespace {
 
-constexpr std::chrono::milliseconds kGlance{100};  // how long a shutdown may wait for accept
 // What a client gets to take the answer that is being written when the server ends.
 constexpr std::chrono::seconds kFarewell{2};
+constexpr std::chrono::minutes kBetweenWords{1};
+
+// A proxy, which speaks for many, may stand here.
+bool speaks_for_many(const std::string& peer) {
+  return peer == "127.0.0.1" || peer == "[::1]" || peer.starts_with("unix:");
+}
+
+HttpProtection with_own_names(HttpProtection protection, const std::string& address) {
+  if (!protection.names) return protection;
+  const std::string host = host_of_address(address);
+  if (!address.starts_with("unix:")) protection.names->push_back(host);
+  if (protection.tls) {
+    const std::vector<std::string>& certified = protection.tls->hosts();
+    protection.names->insert(protection.names->end(), certified.begin(), certified.end());
+  }
+  return protection;
+}
 
 }  // namespace
 
 class HttpServer::Running {
  public:
-  Running(std::unique_ptr<Listener> listener, HttpRoutes routes)
-      : listener_(std::move(listener)), routes_(std::move(routes)) {
-    acceptor_ = std::jthread([this](const std::stop_token& stop) { accept(stop); });
+  Running(std::unique_ptr<Listener> listener, HttpRoutes routes, const HttpLimits& limits)
+      : address_(listener->address()),
+        routes_(std::move(routes)),
+        limits_(limits),
+        threads_(limits.handlers, std::min(limits::kHttpReserved, limits.handlers / 2)) {
+    shared_.over = [this](HttpConnection& c) { over(c); };
+    loop_.serve(std::move(listener), routes_.protection().tls,
+                {.arrived = [this](EventLoop::Arrival a) { arrived(std::move(a)); },
+                 .room = [this] { return room(); },
+                 .tick = [this] { tick(); }});
   }
 
   ~Running() {
-    {
-      const std::lock_guard lock(mutex_);
-      acceptor_.request_stop();
-      changed_.notify_all();
-    }
-    acceptor_.join();
-    std::unique_lock lock(mutex_);
-    for (Session& s : sessions_) s.connection.stop();
+    loop_.post([this] {
+      loop_.stop();
+      shared_.stopping = true;
+      for (const auto& c : copy()) c->stop();
+      say_if_empty();
+    });
     // Only writing can be cut short; handlers are waited for.
-    if (!changed_.wait_for(lock, kFarewell, [&] { return open() == 0; })) {
-      for (Session& s : sessions_) s.connection.abandon();
+    std::future<void> empty = empty_.get_future();
+    while (empty.wait_for(kFarewell) != std::future_status::ready) {
+      loop_.post([this] {
+        for (const auto& c : copy()) c->close();
+      });
     }
-    changed_.wait(lock, [&] { return open() == 0; });
-    lock.unlock();
-    sessions_.clear();
   }
 
-  std::string address() const { return listener_->address(); }
+  std::string address() const { return address_; }
   const HttpRoutes& routes() const { return routes_; }
 
  private:
-  struct Session {
-    Session(std::unique_ptr<Stream> stream, const HttpRoutes& routes)
-        : connection(std::move(stream), routes) {}
-    HttpConnection connection;
-    bool over = false;
-    std::jthread thread;
-  };
+  using Time = HttpConnection::Time;
+  using Connection = std::shared_ptr<HttpConnection>;
 
-  int64_t open() const { return std::ranges::count(sessions_, false, &Session::over); }
+  // All below on the loop's thread.
+  std::vector<Connection> copy() const { return connections_; }
 
-  void accept(const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      Result<std::unique_ptr<Stream>> stream = listener_->accept(kGlance);
-      std::unique_lock lock(mutex_);
-      sessions_.remove_if([](const Session& s) { return s.over; });
-      if (stream.ok()) {
-        const TlsServer* const tls = routes_.protection.tls.get();
-        add(tls ? tls->wrap(std::move(*stream)) : std::move(*stream));
-        make_room(lock, stop);
-      } else if (stream.status().code() != Code::kCancelled) {
-        log::warn("{}", stream.status().message());
-        changed_.wait_for(lock, kGlance, [&] { return stop.stop_requested(); });
-      }
+  void over(HttpConnection& c) {
+    std::erase_if(connections_, [&](const Connection& o) { return o.get() == &c; });
+    if (shared_.stopping) say_if_empty();
+  }
+  void say_if_empty() {
+    if (connections_.empty() && !std::exchange(said_, true)) empty_.set_value();
+  }
+
+  bool room() {
+    const auto most = static_cast<size_t>(4 * limits_.connections);
+    if (connections_.size() < most) return true;
+    const auto now = std::chrono::steady_clock::now();
+    return drop(slowest([&](const Connection& c) { return c->spare(now); })) ||
+           drop(slowest([](const Connection&) { return true; }));
+  }
+
+  void arrived(EventLoop::Arrival a) {
+    const auto now = std::chrono::steady_clock::now();
+    const std::string peer = a.peer;
+    const auto same = [&](const Connection& c) { return c->peer() == peer; };
+    if (!speaks_for_many(peer) &&
+        std::ranges::count_if(connections_, same) >= limits_.per_address && !drop(slowest(same))) {
+      ++dropped_;  // all it has are being answered
+      return a.socket->close();
+    }
+    connections_.push_back(std::make_shared<HttpConnection>(shared_, std::move(a)));
+    const Connection newest = connections_.back();
+    newest->start();
+    const auto spare = [&](const Connection& c) { return c != newest && c->spare(now); };
+    while (connections_.size() >= static_cast<size_t>(limits_.connections) &&
+           drop(slowest(spare))) {
     }
   }
 
-  void add(std::unique_ptr<Stream> stream) {
-    Session& session = sessions_.emplace_back(std::move(stream), routes_);
-    session.thread = std::jthread([this, &session] {
-      session.connection.run();
-      const std::lock_guard lock(mutex_);
-      session.over = true;
-      changed_.notify_all();
-    });
-  }
-
-  void make_room(std::unique_lock<std::mutex>& lock, const std::stop_token& stop) {
-    const auto room = [&] { return stop.stop_requested() || open() < limits::kHttpConnections; };
-    while (!room()) {
-      for (Session& s : sessions_) s.connection.make_way();
-      changed_.wait_for(lock, kGlance, room);
+  // Of those that `may` go, who has held the server up for the longest.
+  template <typename F>
+  Connection slowest(F may) const {
+    const auto now = std::chrono::steady_clock::now();
+    Connection worst;
+    std::chrono::nanoseconds most = std::chrono::nanoseconds::min();
+    for (const Connection& c : connections_) {
+      const auto held = c->held_up(now);
+      if (!held || *held <= most || !may(c)) continue;
+      most = *held;
+      worst = c;
     }
+    return worst;
+  }
+  bool drop(const Connection& c) {
+    if (!c) return false;
+    ++dropped_;
+    c->close();
+    return true;
   }
 
-  const std::unique_ptr<Listener> listener_;
+  void tick() {
+    const auto now = std::chrono::steady_clock::now();
+    for (const Connection& c : copy()) c->tick(now);
+    if (dropped_ == 0 || now - spoke_ < kBetweenWords) return;
+    log::warn("{}: {} connections made way to others: there are {} at a time, {} of one address",
+              address_, std::exchange(dropped_, 0), limits_.connections, limits_.per_address);
+    spoke_ = now;
+  }
+
+  const std::string address_;
   const HttpRoutes routes_;
-  std::mutex mutex_;  // of the list and of `over`
-  std::condition_variable changed_;
-  std::list<Session> sessions_;
-  std::jthread acceptor_;
+  const HttpLimits limits_;
+  HttpShared shared_{loop_, threads_, routes_, limits_};
+  EventLoop loop_;
+  HandlerThreads threads_;  // whose tasks use the loop
+  std::vector<Connection> connections_;
+  int64_t dropped_ = 0;
+  Time spoke_ = {};
+  bool said_ = false;
+  std::promise<void> empty_;
 };
 
 HttpServer::HttpServer(std::unique_ptr<Running> running) : running_(std::move(running)) {}
 HttpServer::~HttpServer() = default;
 
 std::string HttpServer::address() const { return running_->address(); }
-
-std::vector<std::string> HttpServer::needs() const {
-  std::vector<std::string> all;
-  for (const HttpRoutes::Entry& e : running_->routes().entries) {
-    std::string line =
-        e.route.method + " " + e.route.pattern + ": " + std::string(name_of(e.route.need.role));
-    if (e.route.need.scope == HttpScope::kPhotos) line += ", of photos";
-    if (e.route.need.scope == HttpScope::kCollection) line += ", of a collection";
-    if (!e.route.audit.what.empty()) line += ", recorded as " + e.route.audit.what;
-    all.push_back(std::move(line));
-  }
-  return all;
-}
+std::vector<std::string> HttpServer::needs() const { return running_->routes().needs(); }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& address,
                                                        std::vector<Route> routes, int64_t max_body,
-                                                       HttpProtection protection) {
-  HttpRoutes compiled{.max_body = max_body, .protection = std::move(protection)};
-  for (Route& route : routes) {
-    std::regex pattern(route.pattern);
-    compiled.entries.push_back({std::move(route), std::move(pattern)});
-  }
+                                                       HttpProtection protection,
+                                                       const HttpLimits& limits) {
+  HttpRoutes compiled(std::move(routes), max_body, with_own_names(std::move(protection), address));
   Result<std::unique_ptr<Listener>> listener = real_net().listen(address);
   if (!listener.ok()) return listener.status();
   return std::unique_ptr<HttpServer>(
-      new HttpServer(std::make_unique<Running>(std::move(*listener), std::move(compiled))));
+      new HttpServer(std::make_unique<Running>(std::move(*listener), std::move(compiled), limits)));
 }
 
 }  // namespace ndtrain

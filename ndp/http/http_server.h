@@ -1,9 +1,9 @@
 // A small HTTP/1.1 server for what people and their tools ask of a role: health, metrics, jobs,
 // uploads. Not for the wire between roles.
 //
-// A connection is kept for further requests; each has a thread. Errors are JSON: {"error": "..."}.
-// 404 and 405 for what no route takes, 413 for a body over the limit, 500 for a handler that
-// throws. The process ignores SIGPIPE once there is a server.
+// One thread waits for all connections, others run the handlers (http_limits.h). Errors are JSON:
+// {"error": "..."}. 404 and 405 for what no route takes, 413 for a body over the limit, 500 for a
+// handler that throws, 503 where as many requests are being answered as can be.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "ndp/http/http_limits.h"
 #include "ndp/http/role.h"
 
 namespace ndtrain {
@@ -24,9 +25,8 @@ struct HttpRequest {
   std::map<std::string, std::string> query;
   std::vector<std::string> captures;  // groups of the route's pattern
   std::string body;
-  std::string who;    // whose token came with it; "" where none is needed
-  std::string token;  // itself, to ask a store in their name
-  std::string peer;   // the client's host, as text; the address itself for a unix socket
+  std::string who;   // whose token came with it; "" where none is needed
+  std::string peer;  // the client's host, as text; the address itself for a unix socket
 };
 
 struct HttpResponse {
@@ -35,9 +35,9 @@ struct HttpResponse {
   std::string type = "application/json";
   std::map<std::string, std::string> headers = {};
   // Not empty: the body is what this gives, piece by piece, until it gives nothing, and `body` is
-  // not used; the connection ends with it. Called on the connection's thread. It waits a second at
-  // most, and then gives an empty piece; when the client has gone, connections run short or the
-  // server ends, it is not called again.
+  // not used; the connection ends with it. Waits for nothing: an empty piece is asked after again a
+  // little later. When the client has gone or does not take what it was sent, connections run short
+  // or the server ends, it is not called again.
   std::function<std::optional<std::string>()> pieces = {};
 };
 
@@ -60,7 +60,7 @@ using HttpAdmit = std::function<HttpAdmission(const HttpRequest&, int64_t bytes)
 // What a route does with bodies.
 struct HttpBody {
   bool read = true;   // false: the handler answers without it
-  int64_t most = -1;  // bytes; -1: the server's limit
+  int64_t most = -1;  // bytes; -1: the server's limit (see listen())
   // multipart/form-data with one file is taken too, and the file is the body.
   bool form = false;
   HttpAdmit admit = {};
@@ -72,6 +72,10 @@ struct HttpProtection {
   Access* access = nullptr;   // must outlive the server, as the next
   AuditLog* audit = nullptr;  // 500 or 507, and no change, where it cannot be written
   std::shared_ptr<const TlsServer> tls = {};
+  // Hosts that requests may be for, besides the address that a client reached and, on loopback,
+  // localhost: 421 for others, 400 for none. What is in the certificate and in the address that is
+  // listened on need not be said.
+  std::optional<std::vector<std::string>> names = {};
 };
 
 // What a route changes, as the audit log says it.
@@ -95,10 +99,11 @@ class HttpServer {
   // `address` is "host:port" (port 0: any) or "unix:/path"; the Status says why it cannot be had.
   // The first route that fits answers. Bodies have at most `max_body` bytes. Who has no token that
   // does gets 401, who may not do it 403, before a body is read; so does a change that another
-  // site's page asks for (403).
+  // site's page asks for (403), and who gives no body, or two, its length (400).
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& address,
                                                     std::vector<Route> routes, int64_t max_body,
-                                                    HttpProtection protection = {});
+                                                    HttpProtection protection = {},
+                                                    const HttpLimits& limits = {});
   // Takes no more requests, and waits for the handlers: who makes one wait must end that first.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

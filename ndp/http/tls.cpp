@@ -1,11 +1,13 @@
 #include "ndp/http/tls.h"
 
+#include <arpa/inet.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <vector>
 
@@ -54,6 +56,32 @@ std::vector<std::unique_ptr<X509, Freed<X509_free>>> certificates_in(const std::
   while (X509* c = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) all.emplace_back(c);
   ERR_clear_error();  // the end of the text
   return all;
+}
+
+// In brackets where it is IPv6, as in an URL.
+std::string text_of(const ASN1_OCTET_STRING& address) {
+  const int size = ASN1_STRING_length(&address);
+  std::array<char, INET6_ADDRSTRLEN> text = {};
+  if (size != 4 && size != 16) return "";
+  ::inet_ntop(size == 4 ? AF_INET : AF_INET6, ASN1_STRING_get0_data(&address), text.data(),
+              text.size());
+  return size == 4 ? std::string(text.data()) : "[" + std::string(text.data()) + "]";
+}
+
+std::vector<std::string> hosts_in(X509* certificate) {
+  std::vector<std::string> hosts;
+  const std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>> names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(certificate, NID_subject_alt_name, nullptr, nullptr)));
+  for (int i = 0; names && i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const name = sk_GENERAL_NAME_value(names.get(), i);
+    if (name->type == GEN_DNS) {
+      hosts.emplace_back(reinterpret_cast<const char*>(ASN1_STRING_get0_data(name->d.dNSName)),
+                         static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
+    } else if (name->type == GEN_IPADD) {
+      hosts.push_back(text_of(*name->d.iPAddress));
+    }
+  }
+  return hosts;
 }
 
 class TlsStream final : public Stream {
@@ -174,13 +202,7 @@ Result<std::shared_ptr<const TlsServer>> TlsServer::make(const std::string& cert
     fits = SSL_CTX_add1_chain_cert(context.get(), chain[i].get()) == 1;
   }
   if (!fits) return Status(Code::kCorrupt, "certificate and key do not fit: " + reason());
-  return std::shared_ptr<const TlsServer>(new TlsServer(context));
-}
-
-std::unique_ptr<Stream> TlsServer::wrap(std::unique_ptr<Stream> stream) const {
-  auto tls = std::make_unique<TlsStream>(std::move(stream), context_.get());
-  SSL_set_accept_state(tls->ssl());
-  return tls;
+  return std::shared_ptr<const TlsServer>(new TlsServer(context, hosts_in(chain[0].get())));
 }
 
 Result<std::shared_ptr<const TlsClient>> TlsClient::make(const std::string& authorities) {

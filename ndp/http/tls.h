@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "framework/core/net.h"
 
@@ -17,12 +18,15 @@ class TlsServer {
   // belong together.
   static Result<std::shared_ptr<const TlsServer>> make(const std::string& certificate,
                                                        const std::string& key);
-  // The handshake is the first read's, or write's; close() is from any thread, all else from one.
-  std::unique_ptr<Stream> wrap(std::unique_ptr<Stream> stream) const;
+  ssl_ctx_st* native() const { return context_.get(); }
+  // The hosts that the certificate is for: DNS names, one label of which may be "*", and addresses.
+  const std::vector<std::string>& hosts() const { return hosts_; }
 
  private:
-  explicit TlsServer(std::shared_ptr<ssl_ctx_st> context) : context_(std::move(context)) {}
+  TlsServer(std::shared_ptr<ssl_ctx_st> context, std::vector<std::string> hosts)
+      : context_(std::move(context)), hosts_(std::move(hosts)) {}
   std::shared_ptr<ssl_ctx_st> context_;
+  std::vector<std::string> hosts_;
 };
 
 // Whom a client believes. Thread-safe.

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
@@ -46,7 +47,7 @@ bool is_token_name(std::string_view name) {
 
 Result<std::vector<Token>> parse_tokens(std::string_view text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = read_json(text, kTokensBytes).or_throw();
     if (const int format = json.at("format"); format != kFormat) {
       return Status(Code::kCorrupt, "has format " + std::to_string(format) +
                                         "; this program knows " + std::to_string(kFormat));

@@ -53,7 +53,7 @@ std::vector<TensorType> row_types_of(const Model& extractor) {
   return types;
 }
 
-FeatureTable::FeatureTable(SegmentStore& cache, Digest extractor, std::vector<TensorType> row_types,
+FeatureTable::FeatureTable(FeatureCache& cache, Digest extractor, std::vector<TensorType> row_types,
                            int64_t memory_limit)
     : cache_(cache),
       extractor_(extractor),
@@ -70,9 +70,9 @@ bool FeatureTable::in_memory(size_t photos) const {
 std::optional<uint64_t> FeatureTable::take_cached(size_t photo) {
   const Digest& key = (*photos_)[photo].digest;
   const Result<Found> found =
-      in_memory_
-          ? cache_.get(extractor_, key, std::span(memory_).subspan(photo * row_bytes_, row_bytes_))
-          : cache_.find(extractor_, key);
+      in_memory_ ? cache_.store().get(extractor_, key,
+                                      std::span(memory_).subspan(photo * row_bytes_, row_bytes_))
+                 : cache_.store().find(extractor_, key);
   if (!found.ok() || found->bytes != row_bytes_) return std::nullopt;
   return found->meta.numerics;
 }
@@ -129,7 +129,7 @@ void FeatureTable::store(size_t photo, const std::vector<Tensor>& outputs, size_
   present_[photo] = true;
   if (cache_full_) return;
   const RecordMeta meta{.dtype = row_types_[0].dtype, .numerics = numerics};
-  const Status s = cache_.put(extractor_, (*photos_)[photo].digest, meta, {to, row_bytes_});
+  const Status s = cache_.store().put(extractor_, (*photos_)[photo].digest, meta, {to, row_bytes_});
   if (s.ok()) return;
   if (!in_memory_) {
     throw Error(
@@ -148,27 +148,50 @@ ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& en
   present_.assign(photos.size(), false);
   in_memory_ = in_memory(photos.size());
   if (in_memory_) memory_.resize(photos.size() * row_bytes_);
+  cache_.open();
+  ExtractionReport report;
+  std::vector<size_t> missing = look_up(engine, open, numerics, progress, report);
+  if (!missing.empty() && !cache_.writes()) {
+    if (!cache_.open_to_write(progress)) return report;
+    missing = look_up(engine, open, numerics, progress, report);
+  }
+  report.cached = static_cast<int64_t>(photos.size() - missing.size());
+  if (!missing.empty()) {
+    extract(missing, engine, open, numerics_tag(numerics.id), progress, quarantined, skipped,
+            report);
+  }
+  in_memory_ ? cache_.close() : cache_.stop_writing(extractor_);
+  return report;
+}
+
+std::vector<size_t> FeatureTable::look_up(Engine& engine, const Engine::Open& open,
+                                          const NumericsRule& numerics, Progress& progress,
+                                          ExtractionReport& report) {
+  const std::vector<Photo>& photos = *photos_;
   const uint64_t own = numerics_tag(numerics.id);
   Foreign foreign;
-  progress.begin("reading cached features", static_cast<int64_t>(photos.size()), "photos");
+  report = {};
+  if (!in_memory_) cache_.store().pin(extractor_);
+  int64_t found = 0;
   for (size_t i = 0; i < photos.size(); ++i) {
     const std::optional<uint64_t> tag = take_cached(i);
     present_[i] = tag.has_value();
-    if (tag && *tag != own) foreign[*tag].push_back(i);
-    if (i % 64 == 0) progress.update(static_cast<int64_t>(i));
+    if (!tag) continue;
+    if (*tag != own) foreign[*tag].push_back(i);
+    if (found == 0) progress.begin("reading cached features", 0, "photos");
+    if (++found % 64 == 0) progress.update(found);
   }
-  progress.update(static_cast<int64_t>(photos.size()));
-  progress.end();
+  if (found > 0) {
+    progress.update(found);
+    progress.end();
+  }
 
-  ExtractionReport report;
   judge_foreign(foreign, engine, open, numerics.exact, progress, report);
   std::vector<size_t> missing;
   for (size_t i = 0; i < photos.size(); ++i) {
     if (!present_[i]) missing.push_back(i);
   }
-  report.cached = static_cast<int64_t>(photos.size() - missing.size());
-  if (!missing.empty()) extract(missing, engine, open, own, progress, quarantined, skipped, report);
-  return report;
+  return missing;
 }
 
 void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
@@ -192,13 +215,13 @@ void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
     done += static_cast<int64_t>(batch.items.size() + batch.bad.size());
     unflushed += static_cast<int64_t>(batch.items.size() * row_bytes_);
     if (unflushed >= kFlushBytes) {
-      cache_.flush().or_throw();
+      cache_.store().flush().or_throw();
       unflushed = 0;
     }
     progress.update(done);
     return !progress.interrupted();
   });
-  cache_.flush().or_throw();
+  cache_.store().flush().or_throw();
   progress.end();
   report.extracted = report.engine.photos;
 }
@@ -206,7 +229,7 @@ void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
 Result<std::span<const std::byte>> FeatureTable::row(size_t photo) {
   if (in_memory_)
     return std::span<const std::byte>(memory_).subspan(photo * row_bytes_, row_bytes_);
-  const Result<Found> found = cache_.get(extractor_, (*photos_)[photo].digest, scratch_);
+  const Result<Found> found = cache_.store().get(extractor_, (*photos_)[photo].digest, scratch_);
   if (!found.ok()) return found.status();
   return std::span<const std::byte>(scratch_).first(row_bytes_);
 }

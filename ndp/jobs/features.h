@@ -11,8 +11,8 @@
 #include "framework/train/dataset.h"
 #include "ndp/engine/engine.h"
 #include "ndp/engine/numerics.h"
+#include "ndp/jobs/feature_cache.h"
 #include "ndp/jobs/photo_set.h"
-#include "ndp/store/segment_store.h"
 
 namespace ndtrain {
 
@@ -46,15 +46,17 @@ struct NumericsRule {
 class FeatureTable {
  public:
   // `row_types` are the extractor's outputs for a batch of 1.
-  FeatureTable(SegmentStore& cache, Digest extractor, std::vector<TensorType> row_types,
+  FeatureTable(FeatureCache& cache, Digest extractor, std::vector<TensorType> row_types,
                int64_t memory_limit);
 
   size_t row_bytes() const { return row_bytes_; }
   bool in_memory(size_t photos) const;
 
   // Gives every photo a row; those that cannot be read are left out and listed. `photos` must
-  // outlive the table. Cached features of other numerics are used if a few photos computed anew
-  // (the same ones every time) give the same within kNumericsTolerance, else computed anew.
+  // outlive the table. The cache is written while rows are made, which waits for others that make
+  // some; on return it is closed, or open to read the rows that are not in memory. Cached features
+  // of other numerics are used if a few photos computed anew (the same ones every time) give the
+  // same within kNumericsTolerance, else computed anew.
   ExtractionReport fill(const std::vector<Photo>& photos, Engine& engine, const Engine::Open& open,
                         const NumericsRule& numerics, Progress& progress,
                         std::vector<QuarantinedPhoto>& quarantined,
@@ -68,6 +70,10 @@ class FeatureTable {
  private:
   // Photos whose cached features have other numerics, by tag.
   using Foreign = std::map<uint64_t, std::vector<size_t>>;
+  // Which photos have no row in the cache that will do.
+  std::vector<size_t> look_up(Engine& engine, const Engine::Open& open,
+                              const NumericsRule& numerics, Progress& progress,
+                              ExtractionReport& report);
   // The numerics of the photo's features, if they are there; reads them when rows are in memory.
   std::optional<uint64_t> take_cached(size_t photo);
   void judge_foreign(const Foreign& foreign, Engine& engine, const Engine::Open& open, bool exact,
@@ -79,7 +85,7 @@ class FeatureTable {
   void copy_row(const std::vector<Tensor>& outputs, size_t row, std::byte* to) const;
   void store(size_t photo, const std::vector<Tensor>& outputs, size_t row, uint64_t numerics);
 
-  SegmentStore& cache_;
+  FeatureCache& cache_;
   Digest extractor_;
   std::vector<TensorType> row_types_;
   size_t row_bytes_ = 0;

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
+#include <filesystem>
+#include <iterator>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/graph/inference.h"
+#include "framework/train/compute.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
@@ -20,6 +24,9 @@ std::string size(double bytes) {
   return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3)
                      : fmt::format("{:.1f} MB", bytes / 1e6);
 }
+
+constexpr const char* kArgs = "args.toml";
+constexpr const char* kEpochs = "epochs";
 
 class Finetune {
  public:
@@ -37,16 +44,21 @@ class Finetune {
   }
 
   FinetuneResult run() {
-    open_data();
-    prepare_model();
-    describe_run();
-    result_.setup_s = seconds();
-    make_rows();
-    split_rows();
+    try {
+      compare_settings();
+      open_data();
+      prepare_model();
+      describe_run();
+      result_.setup_s = seconds();
+      make_rows();
+      split_rows();
+    } catch (const std::exception&) {
+      run_.abandon();
+      throw;
+    }
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
     if (!result_.interrupted) finish();
-    if (cache_) cache_->close().or_throw();
     result_.total_s = seconds();
     return result_;
   }
@@ -54,6 +66,30 @@ class Finetune {
  private:
   double seconds() const {
     return std::chrono::duration<double>(clock_.monotonic() - start_).count();
+  }
+
+  // Before anything takes time.
+  void compare_settings() {
+    settings_.asked = config_.given;
+    if (!config_.resume) return;
+    before_ = read_run_settings(fs_, run_.path()).or_throw();
+    const std::string was = before_.text(kEpochs);
+    int64_t epochs = INT64_MAX;
+    std::from_chars(was.data(), was.data() + was.size(), epochs);
+    longer_ = epochs < config_.trainer.epochs;
+    RunSettings now = settings_;
+    for (auto& [flag, value] : now.asked) {
+      if (longer_ && flag == kEpochs) value = was;
+    }
+    refuse_changed(changed_settings(before_, now));
+  }
+
+  void refuse_changed(const std::vector<std::string>& changed) const {
+    if (changed.empty()) return;
+    std::string all;
+    for (const std::string& c : changed) all += (all.empty() ? "" : "; ") + c;
+    throw Error(config_.out, " was begun otherwise: ", all,
+                "; go on with what it was begun with, or start a new run with another -o");
   }
 
   void open_data() {
@@ -74,6 +110,9 @@ class Finetune {
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.trainer.seed);
     lower_what_is_frozen();
+    const TrainingCompute compute = training_compute(config_.trainer.compute, device_);
+    if (!compute.why.empty()) progress_.say(compute.why);
+    config_.trainer.compute = compute.dtype;
     trainer_ =
         std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
     result_.parameters = trainer_->parameter_count();
@@ -82,11 +121,9 @@ class Finetune {
     result_.mean_photo_bytes = photos_.set.mean_bytes();
     const double total =
         static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.set.photos.size());
-    progress_.say(fmt::format(
-        "{} photos of {} classes; {} per photo cross the cut, {} in all; a photo has {}",
-        photos_.set.photos.size(), photos_.set.classes.size(),
-        size(static_cast<double>(result_.feature_bytes)), size(total),
-        size(result_.mean_photo_bytes)));
+    progress_.say(fmt::format("{} per photo cross the cut, {} in all; a photo has {}",
+                              size(static_cast<double>(result_.feature_bytes)), size(total),
+                              size(result_.mean_photo_bytes)));
     if (!transfer_.features.empty() &&
         static_cast<double>(result_.feature_bytes) > result_.mean_photo_bytes) {
       log::warn(
@@ -120,13 +157,9 @@ class Finetune {
     transfer_ = with_whole(std::move(transfer_), std::move(whole), model_.preprocess);
   }
 
-  // Everything that decides the result; a resume with another answer is refused.
-  std::string fingerprint() const {
+  // Which photos, what each is for, labelled as what.
+  std::string photos_digest() const {
     Sha256 hash;
-    hash.field(to_hex(model_.id())).field(config_.freeze).field(config_.head);
-    hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
-    for (const auto& [key, value] : config_.given) hash.field(key).field(value);
-    if (device_.deterministic()) hash.field(feature_numerics(device_));
     for (const std::string& name : photos_.set.classes) hash.field(name);
     for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
       hash.field(to_hex(photos_.set.photos[i].digest)).field(int64_t{photos_.for_validation[i]});
@@ -135,14 +168,55 @@ class Finetune {
     return to_hex(hash.finish());
   }
 
+  // Everything that decides an epoch of the result: a checkpoint of another one is refused.
+  std::string fingerprint() const {
+    Sha256 hash;
+    hash.field(settings_.model).field(settings_.digest).field(config_.freeze).field(config_.head);
+    hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
+    if (device_.deterministic()) hash.field(settings_.numerics);
+    return to_hex(hash.finish());
+  }
+
   void describe_run() {
+    const auto val = std::ranges::count(photos_.for_validation, true);
+    settings_.version = config_.version;
+    settings_.directory = std::filesystem::current_path().string();
+    settings_.numerics = feature_numerics(device_);
+    settings_.model = to_hex(model_.id());
+    settings_.photos =
+        fmt::format("{} to train on, {} to validate", std::ssize(photos_.set.photos) - val, val);
+    settings_.digest = photos_digest();
     fingerprint_ = fingerprint();
+    if (config_.resume) return go_on();
+    if (config_.repeats) say_what_differs(*config_.repeats);
     std::string classes;
     for (const std::string& name : photos_.set.classes) classes += name + "\n";
-    if (config_.resume) return;
     run_.write("classes.txt", classes);
     run_.write("env.json", run_.env_json());
-    run_.write("args.toml", settings_toml(config_.given));  // last: it marks the directory as a run
+    run_.write(kArgs, to_toml(settings_));  // last: it marks the directory as a run
+  }
+
+  void go_on() {
+    std::vector<std::string> changed = changed_inputs(before_, settings_);
+    if (device_.deterministic()) {
+      std::ranges::move(changed_numerics(before_, settings_), std::back_inserter(changed));
+    }
+    refuse_changed(changed);
+    if (!longer_) return;
+    progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.trainer.epochs,
+                              before_.text(kEpochs),
+                              config_.trainer.schedule.kind == Schedule::Kind::kConstant
+                                  ? ""
+                                  : "; from here on the learning rate is that of the longer run"));
+    before_.asked = settings_.asked;
+    run_.write(kArgs, to_toml(before_));
+  }
+
+  void say_what_differs(const RunSettings& first) const {
+    for (const auto& changed :
+         {changed_inputs(first, settings_), changed_numerics(first, settings_)}) {
+      for (const std::string& c : changed) log::warn("not as in the run that is repeated: {}", c);
+    }
   }
 
   Result<std::string> open(size_t i) const { return fs_.read(photos_.path(i), limits::kPhotoFile); }
@@ -155,7 +229,7 @@ class Finetune {
           photos_.set.quarantined, photos_.set.skipped);
       return;
     }
-    cache_ = SegmentStore::open(fs_, clock_, join(config_.cache, "features")).or_throw();
+    cache_ = std::make_unique<FeatureCache>(fs_, clock_, config_.cache, "trains " + config_.out);
     BatchPlans plans([this](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
                      config_.extract_batch);
     Engine engine(plans, model_.preprocess, {.batch = config_.extract_batch});
@@ -263,13 +337,15 @@ class Finetune {
   TrainingPhotos photos_;
   ModelFile model_;
   TransferModel transfer_;
-  std::unique_ptr<SegmentStore> cache_;
+  std::unique_ptr<FeatureCache> cache_;
   std::unique_ptr<FeatureTable> table_;  // behind a cut
   std::unique_ptr<PhotoRows> crops_;     // or without one
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<TrainingLoop> loop_;
+  RunSettings settings_, before_;  // of this run; of the one that is gone on with
+  bool longer_ = false;            // this is for more epochs than it was begun with
   std::string fingerprint_;
   FinetuneResult result_;
 };

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
 #include "ndp/jobs/run_directory.h"
+#include "ndp/jobs/run_settings.h"
 
 namespace ndtrain {
 
@@ -34,7 +36,10 @@ struct FinetuneConfig {
   int64_t extract_batch = 32;
   bool fast_decode = false;
   bool resume = false;
-  Settings given = {};  // what the user asked for, for args.toml
+  // Every flag that decides the result, `epochs` among them, as it holds: for args.toml.
+  Settings given = {};
+  std::string version = {};                 // of the program
+  std::optional<RunSettings> repeats = {};  // what this is meant to repeat; what differs is said
 };
 
 struct FinetuneResult {

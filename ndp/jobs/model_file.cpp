@@ -2,7 +2,6 @@
 
 #include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
-#include "framework/onnx/import.h"
 
 namespace ndtrain {
 namespace {
@@ -46,7 +45,7 @@ std::string ModelFile::class_name(int64_t i) const {
                                                  : std::to_string(i);
 }
 
-ModelFile load_model(Fs& fs, const std::string& path, bool external_data) {
+ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options) {
   ModelFile f;
   const Result<FileInfo> info = fs.info(path);
   if (!info.ok()) throw Error("there is no model at ", path, ": ", info.status().message());
@@ -54,7 +53,12 @@ ModelFile load_model(Fs& fs, const std::string& path, bool external_data) {
   if (info->is_directory && !fs.exists(f.path)) {
     throw Error(path, " holds no model.onnx: the run has not finished; go on with it by --resume");
   }
-  f.model = import_model(fs, f.path, {.external_data = external_data});
+  options.image_side = [&f, given = options.image_side](const auto& metadata) -> int64_t {
+    f.side_from_preprocess = true;
+    if (given) return given(metadata);
+    return from_metadata(metadata).value_or(Preprocess{}).img_size;
+  };
+  f.model = import_model(fs, f.path, options);
   f.classes = metadata::classes(f.model);
   if (const auto declared = from_metadata(f.model.metadata)) {
     f.preprocess = *declared;
@@ -87,7 +91,9 @@ Digest extractor_id(const Model& extractor, const Preprocess& preprocess) {
 std::string preprocess_note(const ModelFile& file) {
   return (file.preprocess_declared ? "preprocessing: "
                                    : "the file declares no preprocessing; assuming ") +
-         describe(file.preprocess);
+         describe(file.preprocess) +
+         (file.side_from_preprocess ? "; the model takes any height and width: those of the crop"
+                                    : "");
 }
 
 }  // namespace ndtrain

@@ -7,6 +7,7 @@
 
 #include "framework/core/fs.h"
 #include "framework/graph/model.h"
+#include "framework/onnx/import.h"
 #include "framework/onnx/metadata.h"
 #include "ndp/photos/preprocess.h"
 
@@ -18,15 +19,17 @@ struct ModelFile {
   Preprocess preprocess;
   bool preprocess_declared =
       false;  // false: assumed from the input's shape and ImageNet's defaults
-  std::vector<std::string> classes;  // empty when the file does not say
+  bool side_from_preprocess = false;  // the input's height and width are symbolic in the file
+  std::vector<std::string> classes;   // empty when the file does not say
 
   Digest id() const;        // the version: weights, structure, preprocessing, classes
   int64_t outputs() const;  // classes by the shape of the output
   std::string class_name(int64_t i) const;  // its number when there are no names
 };
 
-// `path` is a run directory (its model.onnx) or an ONNX file. Throws Error.
-ModelFile load_model(Fs& fs, const std::string& path, bool external_data = false);
+// `path` is a run directory (its model.onnx) or an ONNX file. A symbolic height and width are what
+// the preprocessing says, declared or assumed, unless `options` says. Throws Error.
+ModelFile load_model(Fs& fs, const std::string& path, ImportOptions options = {});
 
 // Writes classes, preprocessing and whatever else `model.metadata` holds.
 void save_model(Fs& fs, const std::string& path, const ModelFile& file);

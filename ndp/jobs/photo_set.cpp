@@ -1,5 +1,7 @@
 #include "ndp/jobs/photo_set.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -9,14 +11,20 @@
 
 #include "framework/core/csv.h"
 #include "framework/runtime/backend.h"
+#include "ndp/jobs/in_turn.h"
+#include "ndp/photos/upload_path.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr size_t kPage = 10'000;
 
-void scan(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
-  DirectorySource source(fs, root);
+// Catalogues are SQLite's, so they are on disks, whatever the photos are on.
+void scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, Progress& progress) {
+  const auto alone = lock_in_turn(
+      real_fs(), join(catalogue.directory(), "scan.lock"), "scans " + root,
+      "what it finds will serve here too; another --cache does not have to wait", progress);
+  alone.status().or_throw();
   ScanOptions options;
   progress.begin("scanning " + root, 0, "photos");
   options.on_page = [&](int64_t seen, int64_t) { progress.update(seen); };
@@ -83,7 +91,8 @@ std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
 
 PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
                      Progress& progress) {
-  scan(fs, catalogue, labelled.root, progress);
+  DirectorySource source(fs, labelled.root);
+  scan(source, catalogue, labelled.root, progress);
   std::unordered_map<std::string, CatalogueEntry> by_path;
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { by_path.emplace(e.ref.path, e); });
   PhotoSet set{.root = labelled.root, .classes = labelled.classes, .skipped = labelled.skipped};
@@ -95,11 +104,23 @@ PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelle
       add(set, it->second, item.label);
     }
   }
+  if (labelled.uploads > 0) {
+    progress.say(fmt::format(
+        "{}: {} photos are left out that people uploaded to a PipeStore of an older version, since "
+        "no folder says what they show",
+        join(labelled.root, kUploadDirectory), labelled.uploads));
+  }
   return set;
 }
 
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress) {
-  scan(fs, catalogue, root, progress);
+  DirectorySource source(fs, root);
+  return all_photos(source, catalogue, root, progress);
+}
+
+PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                    Progress& progress) {
+  scan(source, catalogue, root, progress);
   PhotoSet set{.root = root};
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
   return set;
@@ -125,6 +146,21 @@ void count_in(PhotoSet& set, const std::vector<std::string>& classes) {
     p.label = found->second;
   }
   set.classes = classes;
+}
+
+std::string describe_classes(const std::string& name, const PhotoSet& set) {
+  constexpr size_t kShown = 12;
+  std::vector<int64_t> counts(set.classes.size());
+  for (const Photo& p : set.photos) ++counts.at(static_cast<size_t>(p.label));
+  std::string text = fmt::format("{}: {} photos of {} class{}:", name, set.photos.size(),
+                                 counts.size(), counts.size() == 1 ? "" : "es");
+  for (size_t i = 0; i < std::min(counts.size(), kShown); ++i) {
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", set.classes[i], counts[i]);
+  }
+  if (counts.size() <= kShown) return text;
+  const auto [least, most] = std::ranges::minmax(counts);
+  return text +
+         fmt::format(", and {} more; {} to {} photos each", counts.size() - kShown, least, most);
 }
 
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos) {

@@ -47,12 +47,18 @@ std::unique_ptr<Catalogue> open_catalogue(Fs& fs, const std::string& cache,
 PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelled,
                      Progress& progress);
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress);
+// Of a source of which `root` is the name, for people.
+PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
+                    Progress& progress);
 
 // The same labels counted in other classes. Throws Error, naming it, for a label not among them.
 void count_in(PhotoSet& set, const std::vector<std::string>& classes);
 
 // These classes, then those of the set that are not among them.
 std::vector<std::string> with_added(std::vector<std::string> classes, const PhotoSet& set);
+
+// "photos: 30 photos of 2 classes: disc 18, ring 12"; of many classes the first and the range.
+std::string describe_classes(const std::string& name, const PhotoSet& set);
 
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos);
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "ndp/jobs/feature_cache.h"
+
 namespace ndtrain {
 namespace {
 
@@ -22,10 +24,12 @@ class Relabel {
         cache_(config.cache.empty() ? default_cache_directory() : config.cache) {}
 
   RelabelResult run() {
-    const auto catalogue = open_catalogue(fs_, cache_, config_.photos);
-    set_ = all_photos(fs_, *catalogue, config_.photos, progress_);
-    if (set_.photos.empty() && set_.quarantined.empty())
-      throw Error(config_.photos, ": there are no photos");
+    NamedPhotos named = config_.photos;
+    named.cache = cache_;
+    set_ = read_named_photos(fs_, named, progress_);
+    if (set_.photos.empty() && set_.quarantined.empty()) {
+      throw Error(named.names.at(0), ": there are no photos");
+    }
     result_.photos = static_cast<int64_t>(set_.photos.size());
     result_.quarantined = set_.quarantined;
     result_.skipped = set_.skipped_count();
@@ -35,7 +39,7 @@ class Relabel {
     result_.labelled = static_cast<int64_t>(todo.size());
     if (config_.dry_run) return result_;
     result_.labelled = 0;
-    db_.put_in_force(task_, result_.version).or_throw();
+    db_.put_in_force(task_, result_.version.id).or_throw();
     label(todo);
     return result_;
   }
@@ -55,7 +59,10 @@ class Relabel {
     class_ids_ = db_.class_ids(task_, names).or_throw();
     NewVersion version{.content = model_.id(), .created = clock_.unix_seconds()};
     version.parent = metadata::digest(model_.model, metadata::kParent);
-    result_.version = db_.version(task_, version).or_throw();
+    db_.version(task_, version).or_throw();
+    result_.version = existing_version(db_, task_, to_hex(version.content)).or_throw();
+    progress_.say("labels as version " +
+                  full_version_name(result_.version.number, version.content));
   }
 
   // One photo per content, without those that this version has labelled.
@@ -63,7 +70,7 @@ class Relabel {
     std::vector<PhotoPlace> places;
     for (const Photo& p : set_.photos) places.push_back({p.path, p.digest});
     ids_ = db_.add_photos(collection_, places).or_throw();
-    const std::vector<int64_t> done = db_.labelled_by(result_.version, ids_).or_throw();
+    const std::vector<int64_t> done = db_.labelled_by(result_.version.id, ids_).or_throw();
     std::set<int64_t> seen(done.begin(), done.end());
     result_.already = static_cast<int64_t>(seen.size());
     std::vector<size_t> todo;
@@ -75,11 +82,14 @@ class Relabel {
 
   void label(const std::vector<size_t>& todo) {
     int64_t done = 0;
-    std::unique_ptr<SegmentStore> store;
+    FeatureCache cache(fs_, clock_, cache_, "relabels " + config_.photos.names.at(0));
     std::optional<CropCache> crops;
     if (config_.keep_crops) {
-      store = SegmentStore::open(fs_, clock_, join(cache_, "features")).or_throw();
-      crops.emplace(*store, model_.preprocess, config_.compress_crops);
+      if (!cache.open_to_write(progress_)) {
+        result_.interrupted = true;
+        return;
+      }
+      crops.emplace(cache.store(), model_.preprocess, config_.compress_crops);
     }
     progress_.begin("labelling", static_cast<int64_t>(todo.size()), "photos");
     result_.engine = classify(
@@ -100,13 +110,13 @@ class Relabel {
           return !result_.interrupted;
         });
     progress_.end();
-    if (!store) return;
-    result_.cache_bytes = store->disk_bytes();
-    store->close().or_throw();
+    if (!crops) return;
+    result_.cache_bytes = cache.store().disk_bytes();
+    cache.close();
   }
 
   void put(std::span<const Classification> results) {
-    LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = result_.version};
+    LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = result_.version.id};
     for (const Classification& c : results) {
       NewLabel label{.photo = ids_[c.photo],
                      .class_id = class_ids_[static_cast<size_t>(c.top[0].id)],

@@ -1,5 +1,4 @@
-// Labelling every photo of a directory into a label database: resumable, and idempotent per
-// version.
+// Labelling photos into a label database: resumable, and idempotent per version.
 #pragma once
 
 #include <memory>
@@ -8,12 +7,13 @@
 #include "framework/core/clock.h"
 #include "ndp/jobs/classify.h"
 #include "ndp/jobs/low_precision.h"
+#include "ndp/jobs/named_photos.h"
 #include "ndp/labels/label_db.h"
 
 namespace ndtrain {
 
 struct RelabelConfig {
-  std::string photos;  // the directory
+  NamedPhotos photos;
   std::string collection = std::string(kDefaultCollection), task = std::string(kDefaultTask);
   std::string cache = {};  // "": default_cache_directory()
   int64_t k = 5, batch = 32;
@@ -24,11 +24,11 @@ struct RelabelConfig {
 };
 
 struct RelabelResult {
-  int64_t photos = 0;    // readable photos of the directory, by path
+  int64_t photos = 0;    // that can be read, by path
   int64_t already = 0;   // distinct photos that this version had labelled before
   int64_t labelled = 0;  // distinct photos labelled now; with dry_run: that would be
   int64_t skipped = 0;   // formats we do not read
-  int64_t version = 0;   // its number in the database
+  VersionInfo version;
   // On disk, of features and crops; 0 when no crops are kept.
   int64_t cache_bytes = 0;
   std::vector<QuarantinedPhoto> quarantined;

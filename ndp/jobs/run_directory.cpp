@@ -8,7 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "framework/core/log.h"
+#include "framework/core/named_lock.h"
 #include "framework/core/publish.h"
+#include "framework/core/utc_text.h"
 #include "ndp/jobs/tfevents.h"
 
 namespace ndtrain {
@@ -18,6 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kResults = "results.csv";
+constexpr const char* kLock = "lock";
 constexpr const char* kCsvHeader =
     "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds\n";
 
@@ -67,14 +71,11 @@ std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
 }
 
 RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
-    : fs_(fs), clock_(clock), path_(std::move(path)) {
-  fs_.make_directories(path_).or_throw();
-  const bool used = fs_.exists(file("args.toml"));
-  if (used && !resume) {
-    throw Error(path_, " holds a run already; give --resume to go on with it, or another -o");
-  }
-  if (resume && !used)
-    throw Error(path_, " holds no run to resume; leave --resume out to start one");
+    : fs_(fs), clock_(clock), path_(std::move(path)), resume_(resume) {
+  check_use();
+  make();
+  lock();
+  check_use();  // somebody may have begun one meanwhile
   if (const Result<std::string> old = fs_.read(file(kMetrics)); old.ok()) {
     epochs_ = parse_metrics(*old);
     // A torn last line of a killed run would run into the next row.
@@ -89,7 +90,50 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
   }
 }
 
+void RunDirectory::check_use() const {
+  const bool used = fs_.exists(file("args.toml"));
+  if (used && !resume_) {
+    throw Error(path_, " holds a run already; give --resume to go on with it, or another -o");
+  }
+  if (resume_ && !used)
+    throw Error(path_, " holds no run to resume; leave --resume out to start one");
+}
+
+void RunDirectory::make() {
+  std::vector<std::string> lacking;
+  for (std::string at = path_; !at.empty() && !fs_.exists(at); at = parent_of(at)) {
+    lacking.push_back(at);
+  }
+  fs_.make_directories(path_).or_throw();
+  made_.assign(lacking.rbegin(), lacking.rend());
+}
+
+void RunDirectory::lock() {
+  const bool there = fs_.exists(file(kLock));
+  Result<std::unique_ptr<FileLock>> held = lock_as(fs_, file(kLock), "trains " + path_);
+  if (held.status().code() == Code::kExists) {
+    throw Error("a process is at work on this run: ", held.status().message(),
+                "; wait until it ends or stop it, or give another -o");
+  }
+  if (!there) written_.insert(kLock);
+  if (held.ok()) {
+    lock_ = std::move(*held);
+  } else {  // a file system that knows no locks, say
+    log::warn("{}; see to it that no other process writes this run", held.status().message());
+  }
+}
+
+void RunDirectory::abandon() {
+  if (resume_) return;
+  for (const std::string& name : written_) static_cast<void>(fs_.remove(file(name)).ok());
+  lock_.reset();
+  for (auto it = made_.rbegin(); it != made_.rend(); ++it) {
+    static_cast<void>(fs_.remove(*it).ok());
+  }
+}
+
 void RunDirectory::write(const std::string& name, std::string_view bytes) {
+  written_.insert(name);
   const Status s = publish(fs_, file(name), bytes);
   if (s.code() == Code::kNoSpace) {
     throw Error(s.message(),
@@ -149,17 +193,9 @@ std::string RunDirectory::env_json() const {
   return Json{{"host", host},
               {"system", fmt::format("{} {} {}", u.sysname, u.release, u.machine)},
               {"cores", std::thread::hardware_concurrency()},
-              {"started", clock_.unix_seconds()}}
+              {"started", utc_text(clock_.unix_seconds())}}
              .dump(2) +
          "\n";
-}
-
-std::string toml_string(const std::string& s) { return Json(s).dump(); }
-
-std::string settings_toml(const Settings& settings) {
-  std::string out;
-  for (const auto& [key, value] : settings) out += key + " = " + value + "\n";
-  return out;
 }
 
 }  // namespace ndtrain

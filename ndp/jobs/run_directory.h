@@ -4,13 +4,15 @@
 //   best.safetensors last.safetensors    checkpoints
 //   model.onnx extractor.onnx head.onnx  the result
 //   confusion.csv quarantine.csv report.html log.txt
+//   lock                                 held by the one process that writes here
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "framework/core/clock.h"
@@ -30,9 +32,14 @@ struct EpochRow {
 
 class RunDirectory {
  public:
-  // Makes the directory if it is not there. Throws Error when it holds a run already and `resume`
-  // is false, or when it cannot be written.
+  // Makes the directory if it is not there, unless it throws Error: when it holds a run already and
+  // `resume` is false, none and `resume` is true, when another process writes here, or when it
+  // cannot be written.
   RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume);
+
+  // A start that has failed leaves nothing behind: what this has written goes, and the directories
+  // that it has made. Not of a run that was resumed. What cannot be removed stays.
+  void abandon();
 
   std::string file(const std::string& name) const { return join(path_, name); }
   const std::string& path() const { return path_; }
@@ -48,19 +55,22 @@ class RunDirectory {
  private:
   void append(const std::string& name, std::string_view bytes);
   void add_metrics(std::string_view line);
+  void check_use() const;  // throws Error where a run is and should not be, or the other way round
+  void make();             // the directory, and what it lies in
+  void lock();             // throws Error
 
   Fs& fs_;
   Clock& clock_;
   std::string path_;
+  const bool resume_;
+  std::unique_ptr<FileLock> lock_;
+  std::vector<std::string> made_;  // directories, the outermost first
+  std::set<std::string> written_;  // names
   std::vector<EpochRow> epochs_;
   std::string events_name_;
 };
 
 // Rows of metrics.jsonl; lines that are not whole are left out.
 std::vector<EpochRow> parse_metrics(std::string_view jsonl);
-
-using Settings = std::vector<std::pair<std::string, std::string>>;  // in order; values as TOML
-std::string toml_string(const std::string& s);
-std::string settings_toml(const Settings& settings);
 
 }  // namespace ndtrain

@@ -74,6 +74,17 @@ TwoSets load_from_database(Fs& fs, const TrainingPhotosConfig& config, const Dat
   return sets;
 }
 
+void say_what_there_is(const TrainingPhotos& photos, const std::string& data, bool own_val,
+                       Progress& progress) {
+  progress.say(describe_classes(data, photos.set));
+  const auto val = std::ranges::count(photos.for_validation, true);
+  progress.say(fmt::format(
+      "{} photos to train on, {} to validate{}", std::ssize(photos.set.photos) - val, val,
+      val == 0  ? ": there will be no accuracy, and the last epoch is kept"
+      : own_val ? ""
+                : fmt::format(", a share of {:g} by their content", photos.val_split)));
+}
+
 }  // namespace
 
 TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config,
@@ -93,6 +104,7 @@ TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config,
   }
   if (sets.val) add_validation(result, std::move(*sets.val));
   if (result.set.photos.empty()) throw Error(config.data, ": none of the photos can be read");
+  say_what_there_is(result, config.data, own_val, progress);
   return result;
 }
 

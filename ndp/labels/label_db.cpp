@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/fs.h"
+#include "framework/core/text.h"
 #include "ndp/labels/postgres_labels.h"
 #include "ndp/labels/sqlite_labels.h"
 
@@ -78,34 +79,35 @@ Result<int64_t> existing_class(LabelDb& db, int64_t task, const std::string& nam
   return Status(Code::kNotFound, "no class of this task is called '" + name + "'");
 }
 
-Result<int64_t> existing_version(LabelDb& db, int64_t task, const std::string& name) {
-  if (name == "in-force") {
-    const Result<std::optional<int64_t>> version = db.in_force(task);
-    if (!version.ok()) return version.status();
-    if (*version) return **version;
-    return Status(Code::kNotFound, "no version of this task is in force");
-  }
+Result<VersionInfo> existing_version(LabelDb& db, int64_t task, const std::string& name) {
   const Result<std::vector<VersionInfo>> versions = db.versions(task);
   if (!versions.ok()) return versions.status();
-  std::vector<int64_t> found;
+  if (name == "in-force") {
+    const Result<std::optional<int64_t>> id = db.in_force(task);
+    if (!id.ok()) return id.status();
+    const auto it = std::ranges::find(*versions, *id, [](auto& v) { return std::optional(v.id); });
+    if (it != versions->end()) return *it;
+    return Status(Code::kNotFound, "no version of this task is in force");
+  }
+  std::vector<VersionInfo> by_number, by_content;
   std::string there;
   for (const VersionInfo& v : *versions) {
-    const std::string content = to_hex(v.content), number = std::to_string(v.id);
-    if (number == name) return v.id;
-    if (name.size() >= 4 && content.starts_with(name)) found.push_back(v.id);
-    there += (there.empty() ? "" : ", ") + number + " (" + content.substr(0, 12) + ")";
+    if (v.number && std::to_string(*v.number) == name) by_number.push_back(v);
+    if (name.size() >= 4 && to_hex(v.content).starts_with(name)) by_content.push_back(v);
+    there += (there.empty() ? "" : ", ") + full_version_name(v.number, v.content);
   }
+  const std::vector<VersionInfo>& found = by_number.empty() ? by_content : by_number;
   if (found.size() == 1) return found[0];
   return Status(Code::kNotFound,
-                (found.empty() ? "no" : "more than one") + (" version of this task is '" + name) +
-                    (there.empty() ? "'; there are none" : "'; there are ") + there);
+                found.empty() ? "no version of this task is '" + name +
+                                    (there.empty() ? "'; there are none" : "'; there are ") + there
+                              : "more than one version of this task is '" + name +
+                                    "', so name it by its content; there are " + there);
 }
 
 Status check_class_name(std::string_view name) {
   constexpr size_t kMost = 256;
-  const bool control =
-      std::ranges::any_of(name, [](char c) { return static_cast<unsigned char>(c) < ' '; });
-  if (!name.empty() && name.size() <= kMost && !control) return {};
+  if (!name.empty() && name.size() <= kMost && is_plain(name)) return {};
   return {Code::kUnsupported,
           "a label has 1 to " + std::to_string(kMost) + " bytes, and no control characters"};
 }

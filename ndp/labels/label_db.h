@@ -43,7 +43,8 @@ class LabelDb {
   virtual Result<std::vector<int64_t>> class_ids(int64_t task,
                                                  std::span<const std::string> names) = 0;
   virtual Result<std::vector<ClassInfo>> classes(int64_t task) = 0;  // by id
-  // Found by content, or made; what is there stays as it is.
+  // Found by content, or made; what is there stays as it is, but for its number: the greatest that
+  // it was ever given.
   virtual Result<int64_t> version(int64_t task, const NewVersion& version) = 0;
   virtual Result<std::vector<VersionInfo>> versions(int64_t task) = 0;  // newest first
 
@@ -53,6 +54,7 @@ class LabelDb {
   // The version's labels stay in the history, withdrawn, and the next best of each photo become
   // current. If it was in force, the newest of the others is. Once more changes nothing.
   virtual Result<UndoReport> undo(int64_t version, int64_t time) = 0;
+  virtual Result<UndoReport> preview_undo(int64_t version) = 0;  // what undo would do
   virtual Result<LabelDiff> diff(int64_t collection, int64_t from, int64_t to) = 0;
   // Photos whose labels differ, by id; fewer than the limit: there are no more.
   virtual Result<std::vector<ChangedPhoto>> changed_photos(const DiffQuery& query) = 0;
@@ -66,6 +68,9 @@ class LabelDb {
   virtual Result<Digest> digest_of(int64_t photo) = 0;
   // Their ids, in order; 0 for those that are not there.
   virtual Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) = 0;
+  // Where each photo is, in all collections; of one that is not there, nowhere.
+  virtual Result<std::vector<std::vector<std::string>>> paths_of(
+      std::span<const Digest> digests) = 0;
   // Photos, their paths and all their labels, for good: the database's files hold nothing of them
   // any more. Costs a rewriting of the files, so many at once are better than one by one. Those
   // that are not there are not counted; once more is harmless.
@@ -107,8 +112,9 @@ Result<int64_t> existing_collection(LabelDb& db, const std::string& name);
 Result<int64_t> existing_task(LabelDb& db, const std::string& name);
 Result<int64_t> existing_store(LabelDb& db, const std::string& name);
 Result<int64_t> existing_class(LabelDb& db, int64_t task, const std::string& name);
-// A version by its number, the beginning of its content in hex, or "in-force".
-Result<int64_t> existing_version(LabelDb& db, int64_t task, const std::string& name);
+// A version by the Tuner's number, the beginning of its content in hex (four digits at least), or
+// "in-force". kNotFound also when it is said of more than one.
+Result<VersionInfo> existing_version(LabelDb& db, int64_t task, const std::string& name);
 
 // Whether a person may call a class this: 1 to 256 bytes, no control characters.
 Status check_class_name(std::string_view name);

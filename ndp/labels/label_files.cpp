@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/csv.h"
+#include "framework/core/utc_text.h"
+#include "ndp/labels/label_json.h"
 
 namespace ndtrain {
 namespace {
@@ -83,13 +85,20 @@ class Importer {
       if (one.find_first_not_of(" \t\r") == one.npos) continue;
       const nlohmann::json json = nlohmann::json::parse(one, nullptr, false);
       if (!json.is_object()) return bad_line(line, "no JSON object");
-      Said said;
-      for (size_t f = 0; f < kFields; ++f) {
-        const auto it = json.find(kFieldNames[f]);
-        if (it == json.end() || it->is_null()) continue;
-        said[f] = it->is_string() ? it->get<std::string>() : it->dump();
-      }
-      if (Status s = take(said); !s.ok()) return bad_line(line, s.message());
+      if (Status s = take(said_by(json)); !s.ok()) return bad_line(line, s.message());
+    }
+    return {};
+  }
+
+  Status read_json(std::string_view text) {
+    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_array()) return {Code::kCorrupt, "no JSON array"};
+    int64_t n = 0;
+    for (const nlohmann::json& row : json) {
+      const Status s =
+          row.is_object() ? take(said_by(row)) : Status(Code::kCorrupt, "no JSON object");
+      ++n;
+      if (!s.ok()) return {s.code(), "label " + std::to_string(n) + ": " + s.message()};
     }
     return {};
   }
@@ -115,6 +124,16 @@ class Importer {
   }
 
  private:
+  static Said said_by(const nlohmann::json& object) {
+    Said said;
+    for (size_t f = 0; f < kFields; ++f) {
+      const auto it = object.find(kFieldNames[f]);
+      if (it == object.end() || it->is_null()) continue;
+      said[f] = it->is_string() ? it->get<std::string>() : it->dump();
+    }
+    return said;
+  }
+
   static Status bad_line(int64_t line, const std::string& why) {
     return {Code::kCorrupt, "line " + std::to_string(line) + ": " + why};
   }
@@ -128,8 +147,12 @@ class Importer {
         return {Code::kCorrupt, "'" + score + "' is no score"};
       }
     }
-    if (!said[kTime].empty() && !parse(said[kTime], row.time.emplace())) {
-      return {Code::kCorrupt, "'" + said[kTime] + "' is no time in Unix seconds"};
+    if (const std::string& time = said[kTime]; !time.empty()) {
+      row.time = from_utc_text(time);
+      if (!row.time && !parse(time, row.time.emplace())) {
+        return {Code::kCorrupt,
+                "'" + time + "' is no time, neither in Unix seconds nor as '" + utc_text(0) + "'"};
+      }
     }
     if (const std::string& drawn = said[kAtRandom]; !drawn.empty()) {
       row.at_random = drawn == "1" || drawn == "true";
@@ -164,29 +187,26 @@ class Importer {
   LabelImport report_;
 };
 
+const std::vector<std::string> kColumns = {"path",    "label", "score", "source",   "version",
+                                           "content", "time",  "store", "at_random"};
+
 std::string csv_line(const LabelRow& row) {
+  const std::optional<Digest>& content = row.version_content;
   return csv_row({row.path, row.class_name, row.score ? fmt::format("{}", *row.score) : "",
                   std::string(name_of(row.source)),
-                  row.version_content ? to_hex(*row.version_content) : "", std::to_string(row.time),
-                  row.store, row.at_random ? "1" : ""});
+                  content ? version_name(row.version_number, *content) : "",
+                  content ? to_hex(*content) : "", std::to_string(row.time), row.store,
+                  row.at_random ? "1" : ""});
 }
 
-std::string json_line(const LabelRow& row) {
-  nlohmann::ordered_json json = {{"path", row.path}, {"label", row.class_name}};
-  if (row.score) json["score"] = *row.score;
-  json["source"] = name_of(row.source);
-  if (row.version_content) json["version"] = to_hex(*row.version_content);
-  json["time"] = row.time;
-  if (!row.store.empty()) json["store"] = row.store;
-  if (row.at_random) json["at_random"] = true;
-  return json.dump() + "\n";
-}
-
-Result<std::string> lines_of(const LabelPage& page, LabelFormat format) {
+// `rows` before it were written.
+Result<std::string> text_of(const LabelPage& page, LabelFormat format, int64_t rows) {
   std::string text;
   for (const LabelRow& row : page.rows) {
     try {
-      text += format == LabelFormat::kCsv ? csv_line(row) : json_line(row);
+      if (format == LabelFormat::kJson) text += rows++ == 0 ? "\n" : ",\n";
+      text += format == LabelFormat::kCsv ? csv_line(row) : to_json(row).dump();
+      if (format == LabelFormat::kJsonLines) text += "\n";
     } catch (const nlohmann::json::type_error&) {
       return Status(Code::kCorrupt, "'" + row.path + "' or its label is not UTF-8, which JSON" +
                                         " cannot say; export as CSV");
@@ -202,7 +222,9 @@ Result<LabelImport> import_labels(LabelDb& db, int64_t collection, int64_t task,
                                   LabelFormat format) {
   if (source == LabelSource::kModel) throw Error("import_labels: a file cannot speak for a model");
   Importer importer(db, collection, task, now);
-  Status s = format == LabelFormat::kCsv ? importer.read_csv(text) : importer.read_json_lines(text);
+  const Status s = format == LabelFormat::kCsv         ? importer.read_csv(text)
+                   : format == LabelFormat::kJsonLines ? importer.read_json_lines(text)
+                                                       : importer.read_json(text);
   if (!s.ok()) return s;
   return importer.write(source);
 }
@@ -212,16 +234,16 @@ Result<int64_t> export_labels(LabelDb& db, LabelQuery query,
                               LabelFormat format) {
   query.limit = 1000;
   int64_t rows = 0;
-  if (format == LabelFormat::kCsv) {
-    const Status s = write(
-        csv_row({"path", "label", "score", "source", "version", "time", "store", "at_random"}));
-    if (!s.ok()) return s;
-  }
+  const std::string begin = format == LabelFormat::kCsv    ? csv_row(kColumns)
+                            : format == LabelFormat::kJson ? "["
+                                                           : "";
+  if (Status s = write(begin); !s.ok()) return s;
   for (;;) {
     Result<LabelPage> page = db.query(query);
     if (!page.ok()) return page.status();
-    const Result<std::string> text = lines_of(*page, format);
+    Result<std::string> text = text_of(*page, format, rows);
     if (!text.ok()) return text.status();
+    if (!page->next && format == LabelFormat::kJson) *text += "\n]\n";
     if (Status s = write(*text); !s.ok()) return s;
     rows += static_cast<int64_t>(page->rows.size());
     if (!page->next) return rows;

@@ -1,5 +1,6 @@
-// Labels as CSV (path,label,score,source,version,time,store,at_random; version in hex, time in Unix
-// seconds) or as lines of JSON with the same names.
+// Labels as CSV (path,label,score,source,version,content,time,store,at_random; version is what
+// people call it, content its SHA-256, time in Unix seconds), as lines of JSON with the same names,
+// or as one JSON array of these.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,7 @@ struct LabelImport {
   std::vector<std::string> unknown;  // the first ten of their paths
 };
 
-enum class LabelFormat { kCsv, kJsonLines };
+enum class LabelFormat { kCsv, kJsonLines, kJson };
 
 // In CSV a header line names the columns in any order (path or file, label or class; score, source,
 // time and at_random are optional, others are ignored); without one the columns are path,label.

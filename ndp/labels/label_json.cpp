@@ -16,13 +16,18 @@ Json counts(const std::vector<std::pair<std::string, int64_t>>& by_name) {
 
 }  // namespace
 
+Json version_json(std::optional<int64_t> number, const Digest& content) {
+  return {{"version", number ? Json(*number) : Json(content_prefix(content))},
+          {"content", to_hex(content)}};
+}
+
 Json to_json(const LabelRow& r) {
   Json j;
   if (!r.path.empty()) j["path"] = r.path;
   j["label"] = r.class_name;
   if (r.score) j["score"] = *r.score;
   j["source"] = name_of(r.source);
-  if (r.version) j["version"] = *r.version;
+  if (r.version_content) j.update(version_json(r.version_number, *r.version_content));
   j["time"] = r.time;
   if (!r.store.empty()) j["store"] = r.store;
   if (r.at_random) j["at_random"] = true;

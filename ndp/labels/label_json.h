@@ -8,6 +8,9 @@
 
 namespace ndtrain {
 
+// {"version": what people call it, "content": SHA-256}: a Tuner's number is a number, and the
+// beginning of the content, of a version without one, a string.
+nlohmann::ordered_json version_json(std::optional<int64_t> number, const Digest& content);
 nlohmann::ordered_json to_json(const LabelRow& row);
 nlohmann::ordered_json to_json(const LabelStats& stats);
 nlohmann::ordered_json to_json(const LabelDiff& diff);

@@ -86,6 +86,7 @@ LabelRow label_row(const SqlRow& row) {
   label.store = row.bytes(10);
   label.at_random = row.integer(11) != 0;
   label.withdrawn = !row.is_null(12);
+  if (!row.is_null(13)) label.version_number = row.integer(13);
   return label;
 }
 

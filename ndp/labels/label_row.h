@@ -14,10 +14,10 @@ std::vector<ScoredClass> top_k_from_text(const std::string& text);  // schema 1:
 Digest digest_from(const std::string& bytes);
 
 // What label_row expects of a statement, from column 0.
-inline constexpr int kLabelColumnCount = 13;
+inline constexpr int kLabelColumnCount = 14;
 inline constexpr std::string_view kLabelColumns =
     "l.photo, ph.sha256, l.class, c.name, l.score, l.top_k, l.source, l.version, v.content, l.time,"
-    " st.name, l.at_random, v.withdrawn";
+    " st.name, l.at_random, v.withdrawn, v.number";
 inline constexpr std::string_view kLabelJoins =
     " JOIN photos ph ON ph.id = l.photo"
     " JOIN classes c ON c.task = l.task AND c.id = l.class"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/core/hash.h"
+#include "ndp/labels/version_name.h"
 
 namespace ndtrain {
 
@@ -28,6 +29,7 @@ struct ClassInfo {
 };
 
 struct NewVersion {
+  std::optional<int64_t> number = std::nullopt;  // that a Tuner gave it
   Digest content{};
   std::optional<Digest> parent;  // ignored if the database does not have it
   int64_t created = 0;           // Unix seconds
@@ -35,7 +37,8 @@ struct NewVersion {
 };
 
 struct VersionInfo {
-  int64_t id = 0;
+  int64_t id = 0;                 // of this database; people say the number or the content
+  std::optional<int64_t> number;  // that a Tuner gave it
   Digest content{};
   std::optional<int64_t> parent;
   int64_t created = 0;
@@ -83,7 +86,7 @@ struct LabelRow {
   std::optional<double> score;
   std::vector<ScoredClass> top_k;
   LabelSource source = LabelSource::kModel;
-  std::optional<int64_t> version;
+  std::optional<int64_t> version, version_number;  // see VersionInfo
   std::optional<Digest> version_content;
   int64_t time = 0;
   std::string store;       // "": none is known
@@ -128,6 +131,7 @@ struct UndoReport {
   int64_t withdrawn = 0;  // labels that were current
   int64_t restored = 0;   // of their photos, those that have an earlier label again
   std::optional<int64_t> in_force;
+  bool operator==(const UndoReport&) const = default;
 };
 
 struct LabelChange {

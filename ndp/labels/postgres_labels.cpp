@@ -6,7 +6,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr std::string_view kMigrations[] = {kPostgresSchema1};
+constexpr std::string_view kMigrations[] = {kPostgresSchema1, kPostgresSchema2};
 
 // What is copied into before it is looked at; each connection has its own.
 constexpr const char* kSetUp = R"sql(

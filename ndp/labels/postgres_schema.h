@@ -72,4 +72,9 @@ CREATE INDEX labels_class ON labels (task, class, photo) WHERE current = 1;
 CREATE INDEX labels_version ON labels (task, version, photo) WHERE current = 1;
 )sql";
 
+// As kSchema3.
+inline constexpr std::string_view kPostgresSchema2 = R"sql(
+ALTER TABLE versions ADD COLUMN number BIGINT;
+)sql";
+
 }  // namespace ndtrain

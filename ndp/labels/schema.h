@@ -129,4 +129,9 @@ DROP TABLE places_1;
 DROP TABLE photos_1;
 )sql";
 
+// The number that a Tuner gave the version.
+inline constexpr std::string_view kSchema3 = R"sql(
+ALTER TABLE versions ADD COLUMN number INTEGER;
+)sql";
+
 }  // namespace ndtrain

@@ -70,10 +70,17 @@ Result<std::vector<ClassInfo>> SqlLabels::classes(int64_t task) {
 Result<int64_t> SqlLabels::version(int64_t task, const NewVersion& version) {
   return writing([&] {
     const std::string find = "SELECT id FROM versions WHERE task = ? AND content = ?";
-    if (const auto id = integer(find, task, version.content)) return *id;
+    if (const auto id = integer(find, task, version.content)) {
+      if (version.number) {
+        run("UPDATE versions SET number = ? WHERE id = ? AND (number IS NULL OR number < ?)",
+            version.number, *id, version.number);
+      }
+      return *id;
+    }
     const auto parent = version.parent ? integer(find, task, *version.parent) : std::nullopt;
-    run("INSERT INTO versions (task, content, parent, created, metrics) VALUES (?, ?, ?, ?, ?)",
-        task, version.content, parent, version.created, version.metrics);
+    run("INSERT INTO versions (task, content, parent, created, metrics, number)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        task, version.content, parent, version.created, version.metrics, version.number);
     return *integer(find, task, version.content);
   });
 }
@@ -93,8 +100,9 @@ std::vector<VersionInfo> SqlLabels::versions_of(int64_t task) {
         v.created = r.integer(3);
         v.metrics = r.bytes(4);
         if (!r.is_null(5)) v.withdrawn = r.integer(5);
+        if (!r.is_null(6)) v.number = r.integer(6);
       },
-      "SELECT id, content, parent, created, metrics, withdrawn FROM versions WHERE task = ?"
+      "SELECT id, content, parent, created, metrics, withdrawn, number FROM versions WHERE task = ?"
       " ORDER BY created DESC, id DESC",
       task);
   return versions;
@@ -163,6 +171,19 @@ Result<std::vector<int64_t>> SqlLabels::photos_with(std::span<const Digest> dige
       ids.push_back(integer("SELECT id FROM photos WHERE sha256 = ?", digest).value_or(0));
     }
     return ids;
+  });
+}
+
+Result<std::vector<std::vector<std::string>>> SqlLabels::paths_of(std::span<const Digest> digests) {
+  return reading([&] {
+    std::vector<std::vector<std::string>> all;
+    for (const Digest& digest : digests) {
+      std::vector<std::string>& paths = all.emplace_back();
+      rows([&](const SqlRow& r) { paths.push_back(r.bytes(0)); },
+           "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?",
+           digest);
+    }
+    return all;
   });
 }
 

@@ -42,6 +42,7 @@ class SqlLabels : public LabelDb {
   Status put_in_force(int64_t task, int64_t version) override;
   Result<std::optional<int64_t>> in_force(int64_t task) override;
   Result<UndoReport> undo(int64_t version, int64_t time) override;
+  Result<UndoReport> preview_undo(int64_t version) override;
   Result<LabelDiff> diff(int64_t collection, int64_t from, int64_t to) override;
   Result<std::vector<ChangedPhoto>> changed_photos(const DiffQuery& query) override;
   Result<std::vector<int64_t>> add_photos(int64_t collection,
@@ -50,6 +51,7 @@ class SqlLabels : public LabelDb {
   Result<int64_t> find_photo(int64_t collection, std::string_view path) override;
   Result<Digest> digest_of(int64_t photo) override;
   Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) override;
+  Result<std::vector<std::vector<std::string>>> paths_of(std::span<const Digest> digests) override;
   Result<int64_t> remove_photos(std::span<const int64_t> photos) override;
   Result<PutReport> put_labels(const LabelBatch& batch) override;
   Result<std::vector<int64_t>> labelled_by(int64_t version,
@@ -148,7 +150,7 @@ class SqlLabels : public LabelDb {
 
   Result<int64_t> named(const char* table, std::string_view name);
   Result<std::vector<std::string>> names(const char* table);
-  int64_t task_of(int64_t version);  // throws sql::Failure, kNotFound
+  int64_t task_of(int64_t version);      // throws sql::Failure, kNotFound
   std::string collected_photos() const;  // FROM these, as p, of the collection that is bound
   bool has_all_photos(int64_t collection);
   std::vector<VersionInfo> versions_of(int64_t task);
@@ -160,6 +162,8 @@ class SqlLabels : public LabelDb {
   // Of `photos`, rising, all with a label of the version, and others between them perhaps.
   std::vector<int64_t> labelled_about(int64_t task, int64_t version,
                                       std::span<const int64_t> photos);
+  // What is in force once the version is not.
+  std::optional<int64_t> in_force_without(int64_t task, int64_t version);
   // Makes each photo's best label the current one. How many of the photos have one.
   int64_t choose_current(int64_t task, std::span<const int64_t> photos, const VersionOrder& order);
   // Once one version has risen above all others, in another's place.

@@ -100,20 +100,47 @@ void SqlLabels::judge_again(int64_t task, int64_t risen, std::optional<int64_t> 
   judge([&](int64_t after) { return current_by(task, *fallen, after); });
 }
 
+std::optional<int64_t> SqlLabels::in_force_without(int64_t task, int64_t version) {
+  const auto now = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+  if (now != version) return now;
+  return integer(
+      "SELECT id FROM versions WHERE task = ? AND withdrawn IS NULL AND id <> ?"
+      " ORDER BY created DESC, id DESC LIMIT 1",
+      task, version);
+}
+
+Result<UndoReport> SqlLabels::preview_undo(int64_t version) {
+  return reading([&] {
+    const int64_t task = task_of(version);
+    UndoReport report;
+    report.in_force = in_force_without(task, version);
+    if (integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
+    std::vector<VersionInfo> versions = versions_of(task);
+    for (VersionInfo& v : versions) {
+      if (v.id == version) v.withdrawn = 0;
+    }
+    const VersionOrder order(std::move(versions), report.in_force);
+    for (int64_t after = 0, n = kPage; n == kPage;) {
+      const std::vector<int64_t> photos = current_by(task, version, after);
+      for (const auto& held : all_labels(task, photos)) {
+        report.restored += order.best(held).has_value();
+      }
+      n = static_cast<int64_t>(photos.size());
+      report.withdrawn += n;
+      if (n > 0) after = photos.back();
+    }
+    return report;
+  });
+}
+
 Result<UndoReport> SqlLabels::undo(int64_t version, int64_t time) {
   return writing([&] {
     const int64_t task = task_of(version);
     UndoReport report;
-    report.in_force = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+    report.in_force = in_force_without(task, version);
     if (integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
     run("UPDATE versions SET withdrawn = ? WHERE id = ?", time, version);
-    if (report.in_force == version) {
-      report.in_force = integer(
-          "SELECT id FROM versions WHERE task = ? AND withdrawn IS NULL"
-          " ORDER BY created DESC, id DESC LIMIT 1",
-          task);
-      run("UPDATE tasks SET in_force = ? WHERE id = ?", report.in_force, task);
-    }
+    run("UPDATE tasks SET in_force = ? WHERE id = ?", report.in_force, task);
     const VersionOrder order = version_order(task);
     for (bool more = true; more;) {
       const std::vector<int64_t> photos = current_by(task, version, 0);

@@ -27,17 +27,19 @@ CatalogueEntry entry_of(CatalogueRow row) {
 }  // namespace
 
 struct Catalogue::State {
-  explicit State(const std::string& path) : rows(path) {}
+  explicit State(const std::string& in) : directory(in), rows(join(in, kFile)) {}
+  const std::string directory;
   CatalogueRows rows;
 };
 
 Catalogue::Catalogue(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Catalogue::~Catalogue() = default;
+const std::string& Catalogue::directory() const { return state_->directory; }
 
 Result<std::unique_ptr<Catalogue>> Catalogue::open(Fs& fs, const std::string& state_directory) {
   if (Status s = fs.make_directories(state_directory); !s.ok()) return s;
   return guarded([&]() -> Result<std::unique_ptr<Catalogue>> {
-    auto state = std::make_unique<State>(join(state_directory, kFile));
+    auto state = std::make_unique<State>(state_directory);
     return std::unique_ptr<Catalogue>(new Catalogue(std::move(state)));
   });
 }

@@ -67,7 +67,9 @@ class Catalogue {
   // the file there is damaged or of another version: remove it to start over.
   static Result<std::unique_ptr<Catalogue>> open(Fs& fs, const std::string& state_directory);
   ~Catalogue();
+  const std::string& directory() const;
 
+  // One process at a time, which the caller sees to.
   // One bad photo never stops a scan: it is quarantined, or listed among the problems. An error
   // means that the source cannot be listed at all or that the catalogue cannot be written.
   Result<ScanReport> scan(PhotoSource& source, ThreadPool& pool, const ScanOptions& options = {});

@@ -5,6 +5,7 @@
 
 #include "ndp/photos/decode.h"
 #include "ndp/photos/photo_source.h"
+#include "ndp/photos/upload_path.h"
 
 namespace ndtrain {
 namespace {
@@ -29,6 +30,7 @@ Status add_class(Fs& fs, const std::string& name, LabelledPhotos& photos) {
   DirectorySource source(fs, join(photos.root, name));
   const auto label = static_cast<int>(photos.classes.size());
   const size_t before = photos.items.size();
+  const int64_t uploads = photos.uploads;
   int64_t skipped = 0;
   std::string cursor;
   do {
@@ -40,7 +42,9 @@ Status add_class(Fs& fs, const std::string& name, LabelledPhotos& photos) {
     }
     for (const PhotoRef& ref : page->photos) {
       const PhotoFormat format = format_of_extension(extension_of(ref.path));
-      if (can_decode(format)) {
+      if (is_upload_path(join(source.root(), ref.path))) {
+        ++photos.uploads;
+      } else if (can_decode(format)) {
         photos.items.push_back({join(name, ref.path), label});
       } else {
         ++photos.skipped[std::string(name_of(format))];
@@ -49,6 +53,7 @@ Status add_class(Fs& fs, const std::string& name, LabelledPhotos& photos) {
     }
     cursor = page->next;
   } while (!cursor.empty());
+  if (photos.items.size() == before && skipped == 0 && photos.uploads > uploads) return {};
   photos.classes.push_back(name);
   if (photos.items.size() > before) return {};
   const std::string why = skipped > 0
@@ -76,7 +81,31 @@ Result<LabelledPhotos> read_image_folder(Fs& fs, const std::string& root) {
   for (const std::string& name : *names) {
     if (Status s = add_class(fs, name, photos); !s.ok()) return s;
   }
+  if (photos.classes.empty()) {
+    return Status(Code::kNotFound,
+                  root +
+                      ": no photos but those that were uploaded to a PipeStore, of which no "
+                      "folder says what they show");
+  }
   return photos;
+}
+
+std::vector<std::string> class_like_folders(Fs& fs, const std::string& root, size_t most) {
+  const Result<DataLayout> layout = find_layout(fs, root);
+  if (!layout.ok()) return {};
+  const Result<std::vector<std::string>> names = directories_in(fs, layout->train);
+  if (!names.ok()) return {};
+  std::vector<std::string> found;
+  for (const std::string& name : *names) {
+    const Result<std::vector<std::string>> files = fs.list(join(layout->train, name));
+    const bool photos = files.ok() && std::ranges::any_of(*files, [](const std::string& file) {
+                          return format_of_extension(extension_of(file)) != PhotoFormat::kUnknown;
+                        });
+    if (photos) found.push_back(name);
+    if (found.size() == std::max<size_t>(most, 2)) break;
+  }
+  if (found.size() < 2) return {};
+  return found;
 }
 
 Result<LabelledPhotos> with_classes(LabelledPhotos photos,

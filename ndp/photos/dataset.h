@@ -22,6 +22,11 @@ struct LabelledPhotos {
   std::vector<std::string> classes;
   std::vector<Item> items;
   std::map<std::string, int64_t> skipped;  // photos of formats we do not read: "HEIC" -> count
+  // Left out: what people uploaded to a PipeStore of an older version, which kept it here. Its
+  // folder says nothing of what it shows.
+  int64_t uploads = 0;
+  // Labels are numbers of a model's outputs: the file gives them, or a list of names in order.
+  bool by_output = false;
 };
 
 // ROOT/<class>/**: classes are the directories in byte order, as in torchvision; items in the order
@@ -29,12 +34,16 @@ struct LabelledPhotos {
 // folder without photos, no photos at all, anything that cannot be listed.
 Result<LabelledPhotos> read_image_folder(Fs& fs, const std::string& root);
 
-// A CSV file (RFC 4180) with the columns file,class; that header line may be absent. Files are
-// relative to `root`. `classes_file` has one name per line; "" takes classes.txt beside the CSV
-// file if there is one. A class is a name or else an index into these; without them the classes are
-// 0 … the largest index when all are integers, otherwise the distinct names in byte order. Errors
-// name the line: a file that is missing, leaves `root` or has two labels, a class that is unknown
-// or out of range.
+// Some of the folders in which photos lie as in read_image_folder's classes, whatever they mean;
+// at most so many, in byte order. Empty when there are fewer than two, or `root` cannot be read.
+std::vector<std::string> class_like_folders(Fs& fs, const std::string& root, size_t most);
+
+// A file of labels as read_label_rows() reads it; what models said is left out, which the log says.
+// Files are relative to `root`. `classes_file` has one name per line; "" takes classes.txt beside
+// the file of labels if there is one. A class is a name or else an index into these; without them
+// the classes are 0 … the largest index when all are integers, otherwise the distinct names in byte
+// order. Errors name the line: a file that is missing, leaves `root` or has two labels, a class
+// that is unknown or out of range.
 Result<LabelledPhotos> read_labels_csv(Fs& fs, const std::string& csv, const std::string& root,
                                        const std::string& classes_file = "");
 

@@ -3,18 +3,15 @@
 #include <optional>
 #include <unordered_map>
 
-#include "framework/core/csv.h"
+#include "framework/core/distinct_names.h"
 #include "framework/core/limits.h"
+#include "framework/core/log.h"
 #include "ndp/photos/dataset.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/label_rows.h"
 
 namespace ndtrain {
 namespace {
-
-struct Row {
-  int64_t line;
-  std::string file, name;
-};
 
 std::string_view without_mark(std::string_view text) {
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;
@@ -47,7 +44,7 @@ class LabelsReader {
     if (Status s = read_rows(); !s.ok()) return s;
     if (rows_.empty()) return Status(Code::kNotFound, csv_ + ": no photos");
     if (Status s = read_classes(classes_file); !s.ok()) return s;
-    for (const Row& row : rows_) {
+    for (const LabelFileRow& row : rows_) {
       if (Status s = add(row); !s.ok()) return s;
     }
     if (photos_.items.empty()) {
@@ -64,17 +61,18 @@ class LabelsReader {
   Status read_rows() {
     const Result<std::string> text = fs_.read(csv_, limits::kLabelsFile);
     if (!text.ok()) return text.status();
-    CsvReader reader(*text);
-    while (std::optional<std::vector<std::string>> fields = reader.next()) {
-      const int64_t line = reader.line();
-      if (fields->size() == 1 && fields->front().empty()) continue;
-      if (fields->size() != 2) {
-        return wrong(line, std::to_string(fields->size()) + " columns, not file,class");
-      }
-      if (line == 1 && (*fields)[0] == "file" && (*fields)[1] == "class") continue;
-      rows_.push_back({line, std::move((*fields)[0]), std::move((*fields)[1])});
+    Result<LabelFileRows> read = read_label_rows(csv_, *text);
+    if (!read.ok()) return read.status();
+    rows_ = std::move(read->rows);
+    const int64_t models = read->by_models;
+    if (models == 0) return {};
+    if (rows_.empty()) {
+      return {Code::kNotFound, csv_ + ": all its " + std::to_string(models) +
+                                   " labels are a model's own, which are no truth; labels that "
+                                   "people, imports or folders gave are"};
     }
-    if (reader.broken()) return wrong(reader.line(), "a quote is not closed");
+    log::warn("{}: {} labels are a model's own and left out; the other {} count", csv_, models,
+              rows_.size());
     return {};
   }
 
@@ -86,6 +84,7 @@ class LabelsReader {
     }
     const Result<std::string> text = fs_.read(classes_file_, limits::kLabelsFile);
     if (!text.ok()) return text.status();
+    photos_.by_output = true;
     std::string_view rest = without_mark(*text);
     while (!rest.empty()) {
       const size_t end = std::min(rest.find('\n'), rest.size());
@@ -101,7 +100,7 @@ class LabelsReader {
   // Without a list of names.
   Status infer_classes() {
     int64_t largest = -1;
-    const bool numbers = std::all_of(rows_.begin(), rows_.end(), [&](const Row& row) {
+    const bool numbers = std::all_of(rows_.begin(), rows_.end(), [&](const LabelFileRow& row) {
       const std::optional<int64_t> i = index_in(row.name);
       largest = std::max(largest, i.value_or(-1));
       return i.has_value();
@@ -110,9 +109,10 @@ class LabelsReader {
       return {Code::kTooLarge, csv_ + ": class " + std::to_string(largest) + ", more than " +
                                    std::to_string(limits::kClasses) + " classes"};
     }
+    photos_.by_output = numbers;
     for (int64_t i = 0; numbers && i <= largest; ++i) photos_.classes.push_back(std::to_string(i));
     if (!numbers) {
-      for (const Row& row : rows_) photos_.classes.push_back(row.name);
+      for (const LabelFileRow& row : rows_) photos_.classes.push_back(row.name);
       std::sort(photos_.classes.begin(), photos_.classes.end());
       const auto end = std::unique(photos_.classes.begin(), photos_.classes.end());
       photos_.classes.erase(end, photos_.classes.end());
@@ -125,20 +125,24 @@ class LabelsReader {
       return {Code::kTooLarge, csv_ + ": " + std::to_string(photos_.classes.size()) +
                                    " classes, more than " + std::to_string(limits::kClasses)};
     }
-    // Names may repeat (ImageNet has two "crane"): then only the index tells them apart.
-    for (size_t i = 0; i < photos_.classes.size(); ++i) {
-      const auto [at, is_new] = label_of_.emplace(photos_.classes[i], static_cast<int>(i));
-      if (!is_new) at->second = kAmbiguous;
+    // Names may repeat (ImageNet has two "crane"): then a row has to give the index, or the name
+    // that tells them apart.
+    const std::vector<std::string> listed = photos_.classes;
+    const std::vector<Renamed> renamed = make_distinct(photos_.classes);
+    if (!renamed.empty()) log::warn("{}: {}", classes_file_, describe(renamed));
+    for (size_t i = 0; i < listed.size(); ++i) {
+      label_of_.emplace(photos_.classes[i], static_cast<int>(i));
+      if (photos_.classes[i] != listed[i]) label_of_[listed[i]] = kAmbiguous;
     }
     return {};
   }
 
-  Result<int> label_of(const Row& row) const {
+  Result<int> label_of(const LabelFileRow& row) const {
     const auto named = label_of_.find(row.name);
     if (named != label_of_.end() && !row.name.empty()) {
       if (named->second != kAmbiguous) return named->second;
       return wrong(row.line, "class '" + row.name + "' is there twice in " + classes_file_ +
-                                 "; give its index");
+                                 "; give its index, or the name that tells them apart");
     }
     const std::string known = std::to_string(photos_.classes.size()) + " classes";
     const std::optional<int64_t> index = index_in(row.name);
@@ -150,7 +154,7 @@ class LabelsReader {
     return static_cast<int>(*index);
   }
 
-  Status add(const Row& row) {
+  Status add(const LabelFileRow& row) {
     if (row.file.empty()) return wrong(row.line, "no file name");
     if (!stays_inside(row.file)) {
       return wrong(row.line, row.file + " is not inside " + photos_.root);
@@ -178,7 +182,7 @@ class LabelsReader {
   Fs& fs_;
   const std::string csv_;
   std::string classes_file_;
-  std::vector<Row> rows_;
+  std::vector<LabelFileRow> rows_;
   std::unordered_map<std::string, int> label_of_, seen_;
   LabelledPhotos photos_;
 };

@@ -49,6 +49,7 @@ class DirectorySource final : public PhotoSource {
  public:
   DirectorySource(Fs& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
 
+  const std::string& root() const { return root_; }
   Result<PhotoPage> list(const std::string& cursor, size_t limit) override;
   Result<std::string> open(const std::string& path) override;
 

@@ -117,14 +117,14 @@ class NarrowRows {
   std::vector<uint8_t> bytes_, last_;
 };
 
-void check(const Image& from, int width, int height, const Window& w) {
+void check(const Image& from, int width, int height, const PixelBox& w) {
   if (from.width <= 0 || from.height <= 0 || width <= 0 || height <= 0) {
     throw Error("resize: ", from.width, "x", from.height, " to ", width, "x", height,
                 ": sizes must be positive");
   }
   if (w.left < 0 || w.top < 0 || w.width <= 0 || w.height <= 0 || w.left > width - w.width ||
       w.top > height - w.height) {
-    throw Error("resize: window ", w.width, "x", w.height, " at ", w.left, ",", w.top,
+    throw Error("resize: box ", w.width, "x", w.height, " at ", w.left, ",", w.top,
                 " is not inside ", width, "x", height);
   }
 }
@@ -132,22 +132,22 @@ void check(const Image& from, int width, int height, const Window& w) {
 }  // namespace
 
 void resize(const Image& from, int width, int height, Interpolation interpolation,
-            const Window& window, uint8_t* out, size_t stride) {
-  check(from, width, height, window);
-  const size_t row_bytes = size_t{3} * window.width;
+            const PixelBox& box, uint8_t* out, size_t stride) {
+  check(from, width, height, box);
+  const size_t row_bytes = size_t{3} * box.width;
   if (width == from.width && height == from.height) {
-    for (int y = 0; y < window.height; ++y) {
-      std::memcpy(out + stride * y, from.row(window.top + y) + size_t{3} * window.left, row_bytes);
+    for (int y = 0; y < box.height; ++y) {
+      std::memcpy(out + stride * y, from.row(box.top + y) + size_t{3} * box.left, row_bytes);
     }
     return;
   }
-  const Axis columns = make_axis(from.width, width, interpolation, window.left, window.width);
-  const Axis rows = make_axis(from.height, height, interpolation, window.top, window.height);
+  const Axis columns = make_axis(from.width, width, interpolation, box.left, box.width);
+  const Axis rows = make_axis(from.height, height, interpolation, box.top, box.height);
   int most_taps = 0;
   for (const Taps& t : rows.taps) most_taps = std::max(most_taps, t.count);
   NarrowRows narrow(from, columns, most_taps, rows.taps[0].first);
   std::vector<const uint8_t*> inputs(size_t{2} * rows.most_pairs);
-  for (int y = 0; y < window.height; ++y) {
+  for (int y = 0; y < box.height; ++y) {
     const Taps& taps = rows.taps[y];
     narrow.advance(taps.end());
     // An odd number of taps is filled up with a row of weight zero.

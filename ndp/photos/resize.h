@@ -12,18 +12,18 @@ namespace ndtrain {
 
 enum class Interpolation : uint8_t { kBilinear, kBicubic };
 
-struct Window {
+struct PixelBox {
   int left = 0;
   int top = 0;
   int width = 0;
   int height = 0;
 };
 
-// The pixels in `window` of `from` resized to width x height, computing no others. Row y goes to
-// out + stride * y. Throws Error when a size is not positive or the window does not lie inside.
+// The pixels in `box` of `from` resized to width x height, computing no others. Row y goes to
+// out + stride * y. Throws Error when a size is not positive or the box does not lie inside.
 // Thread-safe.
 void resize(const Image& from, int width, int height, Interpolation interpolation,
-            const Window& window, uint8_t* out, size_t stride);
+            const PixelBox& box, uint8_t* out, size_t stride);
 
 Image resize(const Image& from, int width, int height, Interpolation interpolation);
 

@@ -24,10 +24,19 @@ wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t i
   wire::Hello hello;
   hello.set_store(config.name);
   hello.set_takes_tokens(true);
+  hello.set_takes_tickets(true);
   hello.set_incarnation(incarnation);
   hello.set_version(config.version);
   hello.set_numerics(feature_numerics(devices.get(false)));
   return hello;
+}
+
+// Uploads that wait to be labelled together each have a handler.
+HttpLimits limits_for(const UploadConfig& uploads) {
+  HttpLimits limits;
+  limits.handlers =
+      std::max(limits.handlers, static_cast<int64_t>(uploads.queue) + 2 * limits::kHttpReserved);
+  return limits;
 }
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -45,9 +54,11 @@ struct PipeStoreDaemon::Parts {
     if (!photos.ok() || !photos->is_directory) {
       throw Error("there is no directory of photos at ", config.photos);
     }
+    check_apart(config.state, config.photos);
     log = UploadLog::open(fs, state.file("uploads")).or_throw();
     const auto forget = [this](auto deleted) { return uploads->forget(deleted); };
     maker = std::make_unique<PhotoRowMaker>(PhotoRowConfig{.photos = config.photos,
+                                                           .state = config.state,
                                                            .labels = config.labels,
                                                            .cache = state.file("cache"),
                                                            .cache_bytes = config.cache_bytes,
@@ -61,6 +72,7 @@ struct PipeStoreDaemon::Parts {
                                             devices, fs, clock);
     UploadConfig upload = config.uploads;
     upload.photos = config.photos;
+    upload.state = config.state;
     upload.compress_crops = config.compress_crops;
     upload.forget = [this](const std::set<Digest>& deleted) {
       std::map<std::string, Digest> paths;
@@ -78,15 +90,20 @@ struct PipeStoreDaemon::Parts {
     };
     service = std::make_unique<PipeStoreService>(
         PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
-                                  [this, photos = config.photos] { return space(photos); },
+                                  [this, config] { return space(config.state); },
                                   [this] { put_in_force(); }, apply_delta, forget,
-                                  [this](const std::string& json) { keep_tokens(json); }},
+                                  [this](const std::string& json, const std::string& key) {
+                                    guard.access().set_ticket_key(key);
+                                    keep_tokens(json);
+                                  }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;
     if (service->in_force().version > 0) put_in_force();
     show();
     if (config.http.empty()) return;
-    http = HttpServer::listen(config.http, routes(), 1 << 16, guard.protection()).or_throw();
+    http = HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection(),
+                              limits_for(upload))
+               .or_throw();
   }
   ~Parts() {
     http.reset();
@@ -95,7 +112,8 @@ struct PipeStoreDaemon::Parts {
     service.reset();
   }
 
-  wire::Space space(const std::string& photos) const {
+  // Where uploads go.
+  wire::Space space(const std::string& directory) const {
     wire::Space s;
     if (http && !http->address().starts_with("unix:")) {
       const std::string address = http->address();
@@ -107,9 +125,10 @@ struct PipeStoreDaemon::Parts {
                      : (upload_host.empty() ? host : upload_host) + address.substr(port));
       if (!upload_host.empty()) s.set_http("https://" + s.http());
     }
-    const Result<Space> volume = fs.space(photos);
+    const Result<Space> volume = fs.space(directory);
     const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
     s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
+    s.set_photos(maker->photos());
     return s;
   }
 

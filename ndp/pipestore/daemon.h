@@ -20,7 +20,7 @@ struct PipeStoreConfig {
   std::string http = {};                  // for people; "": none
   std::string state;                      // directory
   std::string photos;                     // directory
-  std::string labels = "folder";          // see PhotoRowConfig
+  std::string labels = "none";            // see PhotoRowConfig
   int64_t cache_bytes = 0;                // of features and crops; 0: a tenth of the volume
   bool compress_crops = false;
   int64_t batch = 32;

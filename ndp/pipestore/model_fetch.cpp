@@ -5,6 +5,7 @@
 #include "framework/core/publish.h"
 #include "ndp/deltas/delta.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain {
@@ -128,7 +129,7 @@ void ModelFetch::by_itself(const std::string& failure) {
   log::warn("model {} by deltas: {}; it is fetched as it is", short_hex(*model_), failure);
   steps_.clear();
   wire::ModelWanted wanted;
-  wanted.set_failure(failure);
+  wanted.set_failure(wire::as_text(failure));
   for (const Digest& held : setting_.shelf.list()) {
     if (wanted.held_size() < static_cast<int>(kHeld)) wanted.add_held(bytes_of(held));
   }

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "framework/core/finite.h"
 #include "framework/graph/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
@@ -40,6 +41,15 @@ std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_
     }
   }
   return rows;
+}
+
+bool Network::is_finite(std::string_view row) const {
+  for (const TensorType& t : types_) {
+    const std::string_view values = row.substr(0, bytes_of_row(t));
+    if (!all_finite(t.dtype, std::as_bytes(std::span(values)))) return false;
+    row.remove_prefix(values.size());
+  }
+  return true;
 }
 
 std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::string> rows,

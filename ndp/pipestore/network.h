@@ -34,6 +34,8 @@ class Network {
   BatchPlans& plans() { return plans_; }
   // Rows of the extractor's outputs, as the engine and infer_crops() give them.
   std::vector<std::string> rows(const std::vector<Tensor>& outputs, size_t n) const;
+  // Neither NaN nor infinite.
+  bool is_finite(std::string_view row) const;
   // The k best classes of each row.
   std::vector<std::vector<ClassScore>> classify(std::span<const std::string> rows, int64_t k);
 

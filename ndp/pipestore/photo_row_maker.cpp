@@ -5,18 +5,30 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <set>
+#include <unordered_map>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/core/text.h"
 #include "ndp/engine/crops.h"
 #include "ndp/jobs/low_precision.h"
+#include "ndp/photos/upload_path.h"
 #include "ndp/store/coding.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Names that are too long, no UTF-8, or have control characters.
+void warn_of(const char* what, const std::set<std::string>& names) {
+  if (names.empty()) return;
+  log::warn("{} {} are too long, no UTF-8, or have control characters: rename '{}'{}", names.size(),
+            what, printable(*names.begin(), 256), names.size() == 1 ? "" : " and the others");
 }
 
 void add_stages(const EngineStats& stats, RowMaker::Made& made) {
@@ -30,22 +42,25 @@ void add_stages(const EngineStats& stats, RowMaker::Made& made) {
 }  // namespace
 
 PhotoRowMaker::PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock)
-    : config_(std::move(config)), devices_(devices), fs_(fs), energy_(fs) {
+    : config_(std::move(config)),
+      devices_(devices),
+      fs_(fs),
+      photos_(fs, config_.photos, config_.state),
+      energy_(fs) {
   catalogue_ = open_catalogue(fs_, config_.cache, config_.photos);
   auto cache = SegmentStore::open(fs_, clock, join(config_.cache, "features"),
                                   {.budget_bytes = config_.cache_bytes});
   if (!cache.ok()) throw Error("feature cache: ", cache.status().message());
   cache_ = std::move(*cache);
   const Result<CatalogueCounts> counts = catalogue_->counts();
-  if (counts.ok()) known_ = static_cast<uint64_t>(counts->ok);
+  if (counts.ok()) collection_ = counts->ok;
+  if (config_.uploads) collection_ -= config_.uploads->counts().photos;
+  say_what_was_found();
+  count_ = count();
 }
 
 PhotoRowMaker::~PhotoRowMaker() {
-  try {
-    (void)cache_->close();
-  } catch (const std::exception& e) {
-    log::warn("feature cache: {}", e.what());  // it can be computed again
-  }
+  if (const Status s = cache_->close(); !s.ok()) log::warn("feature cache: {}", s.message());
 }
 
 std::string PhotoRowMaker::label_of(const std::string& path) const {
@@ -54,8 +69,8 @@ std::string PhotoRowMaker::label_of(const std::string& path) const {
     const auto it = csv_.find(path);
     return it == csv_.end() ? "" : it->second;
   }
+  if (is_upload_path(path)) return "";
   std::string_view rest = path;
-  if (rest.starts_with(std::string(kUploadDirectory) + "/")) return "";
   for (size_t slash; (slash = rest.find('/')) != std::string_view::npos;) {
     const std::string_view first = rest.substr(0, slash);
     if (first != "train" && first != "val") return std::string(first);
@@ -64,8 +79,58 @@ std::string PhotoRowMaker::label_of(const std::string& path) const {
   return "";
 }
 
+void PhotoRowMaker::say_what_was_found() {
+  if (const int64_t n = photos_.left_by_older(); n > 0 && !said_older_) {
+    said_older_ = true;
+    log::info("{} photos in {} were uploaded to an older version; they stay in use, as no class", n,
+              join(config_.photos, kUploadDirectory));
+  }
+  if (config_.labels != "none" || said_folders_) return;
+  const std::string hint = class_folders_hint(fs_, config_.photos);
+  said_folders_ = !hint.empty();
+  if (said_folders_) log::info("{}: {}", config_.photos, hint);
+}
+
+// What was uploaded here is nobody else's.
 bool PhotoRowMaker::in_shard(const std::string& path) const {
-  return xxh3(path.data(), path.size()) % config_.shards == config_.shard;
+  return photos_.is_upload(path) ||
+         xxh3(path.data(), path.size()) % config_.shards == config_.shard;
+}
+
+// Of files that no scan has seen yet the name must do; of others copies count once, and bad ones
+// not.
+uint64_t PhotoRowMaker::count() {
+  constexpr size_t kPage = 10'000;
+  std::unordered_map<std::string, CatalogueEntry> seen;
+  for (std::string after; true;) {
+    auto page = catalogue_->entries_after(after, kPage).or_throw();
+    if (page.empty()) break;
+    after = page.back().ref.path;
+    for (CatalogueEntry& e : page) {
+      std::string path = e.ref.path;
+      seen.emplace(std::move(path), std::move(e));
+    }
+  }
+  std::set<Digest> photos;
+  uint64_t unseen = 0;
+  for (std::string cursor; true;) {
+    const Result<PhotoPage> page = photos_.list(cursor, kPage);
+    if (!page.ok()) {
+      log::warn("{}: {}", config_.photos, page.status().message());
+      return 0;
+    }
+    for (const PhotoRef& file : page->photos) {
+      if (!in_shard(file.path)) continue;
+      const auto e = seen.find(file.path);
+      if (e == seen.end() || e->second.ref != file) {
+        unseen += can_decode(format_of_extension(extension_of(file.path)));
+      } else if (e->second.state == PhotoState::kOk && e->second.digest) {
+        photos.insert(*e->second.digest);
+      }
+    }
+    if (page->next.empty()) return photos.size() + unseen;
+    cursor = page->next;
+  }
 }
 
 Result<StoreInventory> PhotoRowMaker::scan() {
@@ -78,30 +143,46 @@ Result<StoreInventory> PhotoRowMaker::scan() {
       csv_[i.path] = csv->classes[static_cast<size_t>(i.label)];
     }
   }
-  const PhotoSet set = all_photos(fs_, *catalogue_, config_.photos, quiet);
-  if (set.photos.empty() && known_ > 0) {
-    return Status(Code::kNotFound, "all " + std::to_string(known_) + " photos are gone from " +
+  const PhotoSet set = all_photos(photos_, *catalogue_, config_.photos, quiet);
+  say_what_was_found();
+  const auto collection =
+      std::ranges::count_if(set.photos, [&](const Photo& p) { return !photos_.is_upload(p.path); });
+  if (collection == 0 && collection_ > 0) {
+    return Status(Code::kNotFound, "all " + std::to_string(collection_) + " photos are gone from " +
                                        config_.photos + "; is it mounted?");
   }
-  StoreInventory inventory{.photos = {}, .unreadable = set.quarantined.size()};
+  collection_ = collection;
+  StoreInventory inventory;
+  inventory.unreadable = static_cast<uint64_t>(std::ranges::count_if(
+      set.quarantined, [this](const QuarantinedPhoto& p) { return in_shard(p.path); }));
   std::vector<Digest> deleted;
+  std::set<std::string> paths, labels;  // that cannot be said to a Tuner
   for (const Photo& p : set.photos) {
     if (!in_shard(p.path)) continue;
+    if (!wire::is_photo_path(p.path)) {
+      paths.insert(p.path);
+      continue;
+    }
     const auto said = config_.uploads ? config_.uploads->said(p.digest) : UploadLog::Said();
     if (said.removed) {
       deleted.push_back(p.digest);
       continue;
     }
     const bool human = !said.truth.empty();
+    std::string label = human ? said.truth : label_of(p.path);
+    if (!label.empty() && !wire::is_class_name(label)) labels.insert(std::exchange(label, ""));
     inventory.photos.push_back({.digest = p.digest,
                                 .path = p.path,
-                                .label = human ? said.truth : label_of(p.path),
+                                .label = label,
                                 .source = human          ? LabelSource::kHuman
                                           : csv_.empty() ? LabelSource::kFolder
                                                          : LabelSource::kImport,
                                 .bytes = p.bytes});
   }
   forget(deleted);
+  inventory.unreadable += paths.size();
+  warn_of("photos are left out, since their names", paths);
+  warn_of("labels are left out, since they", labels);
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
   const auto twice = std::ranges::unique(inventory.photos, {}, &StorePhoto::digest);
   inventory.photos.erase(twice.begin(), twice.end());
@@ -120,7 +201,7 @@ void PhotoRowMaker::forget(std::span<const Digest> deleted) const {
 }
 
 void PhotoRowMaker::take(StoreInventory inventory) {
-  known_ = inventory.photos.size();
+  count_ = inventory.photos.size();
   inventory_ = std::move(inventory);
 }
 
@@ -155,7 +236,7 @@ Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::st
 void PhotoRowMaker::close() { network_.reset(); }
 
 Result<std::string> PhotoRowMaker::read(size_t place) const {
-  return fs_.read(join(config_.photos, inventory_.photos[place].path), limits::kPhotoFile);
+  return fs_.read(photos_.file_of(inventory_.photos[place].path), limits::kPhotoFile);
 }
 
 Result<RowMaker::Made> PhotoRowMaker::make(std::span<const size_t> places) {
@@ -217,7 +298,8 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
       rows[i].resize(n.row_bytes());
       const auto found =
           cache_->get(n.id(), photo(i).digest, std::as_writable_bytes(std::span(rows[i])));
-      if (found.ok() && found->bytes == n.row_bytes() && found->meta.numerics == n.numerics()) {
+      if (found.ok() && found->bytes == n.row_bytes() && found->meta.numerics == n.numerics() &&
+          n.is_finite(rows[i])) {
         continue;
       }
     }
@@ -226,6 +308,10 @@ std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, 
   }
   bool keep = n.has_features();
   const auto made_row = [&](size_t i, std::string row) {
+    if (!n.is_finite(row)) {
+      made.bad.push_back({places[i], "the extractor makes NaN or Inf of it"});
+      return;
+    }
     rows[i] = std::move(row);
     if (!keep) return;
     const Status s =

@@ -15,16 +15,18 @@
 #include "ndp/pipestore/courtesy.h"
 #include "ndp/pipestore/network.h"
 #include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/store_photos.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/store/segment_store.h"
 
 namespace ndtrain {
 
 struct PhotoRowConfig {
-  std::string photos;  // the directory
-  // What the photos show: "folder", the first directory on their path (below train or val, where
-  // there are such); "none"; or a CSV file,class.
-  std::string labels = "folder";
+  std::string photos;      // the directory
+  std::string state = {};  // where uploads/ is; "": nobody uploads
+  // What the photos show: "none", nobody says; "folder", the first directory on their path (below
+  // train or val, where there are such); or a CSV file,class.
+  std::string labels = "none";
   std::string cache;        // where the catalogue and the features are kept
   int64_t cache_bytes = 0;  // of features and crops; 0: a tenth of the volume
   bool compress_crops = false;
@@ -45,7 +47,7 @@ class PhotoRowMaker : public RowMaker {
   PhotoRowMaker(PhotoRowConfig config, Devices& devices, Fs& fs, Clock& clock);
   ~PhotoRowMaker() override;
 
-  uint64_t photos() const override { return known_; }
+  uint64_t photos() const override { return count_; }
   Result<StoreInventory> scan() override;
   Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
                                 const std::string& head) override;
@@ -66,7 +68,9 @@ class PhotoRowMaker : public RowMaker {
   size_t next_piece(size_t n) const;
   bool given_up() const { return given_up_ == job_.job(); }
   std::string label_of(const std::string& path) const;
+  void say_what_was_found();
   bool in_shard(const std::string& path) const;
+  uint64_t count();  // reads no photo
   void forget(std::span<const Digest> deleted) const;
   Result<std::string> read(size_t place) const;
   Made features(std::span<const size_t> places);
@@ -80,9 +84,12 @@ class PhotoRowMaker : public RowMaker {
   PhotoRowConfig config_;
   Devices& devices_;
   Fs& fs_;
+  StorePhotos photos_;
+  bool said_folders_ = false, said_older_ = false;  // once each
   std::unique_ptr<Catalogue> catalogue_;
   std::unique_ptr<SegmentStore> cache_;
-  std::atomic<uint64_t> known_ = 0;
+  std::atomic<uint64_t> count_ = 0;              // photos()
+  int64_t collection_ = 0;                       // how many were no uploads in the last scan
   std::atomic<uint64_t> given_up_ = UINT64_MAX;  // a job
   std::map<std::string, std::string> csv_;       // label by path, of a CSV
   StoreInventory inventory_;

@@ -45,7 +45,8 @@ class RowMaker {
 
   virtual ~RowMaker() = default;
 
-  virtual uint64_t photos() const = 0;  // as far as is known
+  // What there is: as of the last scan, or, before one, as a look at the directory says.
+  virtual uint64_t photos() const = 0;
   // What is there now. A Status when the photo directory cannot be read.
   virtual Result<StoreInventory> scan() = 0;
   // A job begins; `extractor` and `head` are the paths of its models, where it has them. How large

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/hash.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 
@@ -112,8 +113,8 @@ std::vector<wire::FromStore> RowWork::done(const Batch& batch, std::span<const s
       } else {
         wire::Unreadable& u = *f.add_unreadable();
         u.set_number(number);
-        u.set_path(b->second->path);
-        u.set_reason(b->second->reason);
+        u.set_path(wire::as_text(b->second->path));
+        u.set_reason(wire::as_text(b->second->reason));
       }
       numbers.push_back(number);
     }

@@ -6,24 +6,39 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
+#include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-VersionInForce read_in_force(Fs& fs, const std::string& path) {
-  VersionInForce v;
+// What cannot be read, or whose files are not as they came, is not in force: the Tuner hears so,
+// and sends it again.
+VersionInForce read_in_force(Fs& fs, const std::string& path, ModelShelf& shelf) {
   const Result<std::string> text = fs.read(path);
-  if (text.status().code() == Code::kNotFound) return v;
+  if (text.status().code() == Code::kNotFound) return {};
   text.status().or_throw();
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("version")) throw Error(path, ": is not what we wrote");
-  v.version = json["version"];
-  if (json.contains("extractor"))
-    v.extractor = digest_from_hex(json["extractor"].get<std::string>());
-  if (json.contains("head")) v.head = digest_from_hex(json["head"].get<std::string>());
+  VersionInForce v;
+  try {
+    const Json json = unsealed(*text);
+    v.version = json.at("version");
+    if (json.contains("extractor"))
+      v.extractor = digest_from_hex(json.at("extractor").get<std::string>());
+    if (json.contains("head")) v.head = digest_from_hex(json.at("head").get<std::string>());
+  } catch (const std::exception& e) {
+    log::error("{}: {}; the Tuner is asked which version is in force", path, e.what());
+    return {};
+  }
+  for (const auto& model : {v.extractor, v.head}) {
+    const Status s = model ? shelf.check(*model) : Status();
+    if (s.ok()) continue;
+    log::error("version {}: {}; it is fetched again", v.version, s.message());
+    shelf.remove(*model);
+    return {};
+  }
   return v;
 }
 
@@ -35,8 +50,7 @@ std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
   return {json.value("count", uint64_t{0}), json.value("mark", uint64_t{0})};
 }
 
-wire::Hello with_photos(wire::Hello hello, const RowMaker& maker, const VersionInForce& version) {
-  hello.set_photos(maker.photos());
+wire::Hello with_version(wire::Hello hello, const VersionInForce& version) {
   hello.set_version_in_force(version.version);
   return hello;
 }
@@ -45,10 +59,10 @@ wire::Hello with_photos(wire::Hello hello, const RowMaker& maker, const VersionI
 
 PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, uint64_t seed)
     : setting_(setting),
-      session_(with_photos(std::move(hello), setting.maker,
-                           read_in_force(setting.fs, setting.state.file("in_force.json"))),
-               setting.state.known_tuner().or_throw(), seed),
       shelf_(setting.fs, setting.state.file("models")),
+      in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"), shelf_)),
+      session_(with_version(std::move(hello), in_force_), setting.state.known_tuner().or_throw(),
+               seed),
       models_({.fs = setting.fs,
                .shelf = shelf_,
                .lanes = setting.lanes,
@@ -56,8 +70,7 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                .apply = setting.apply,
                .send = [this](wire::FromStore m) { send(std::move(m)); },
                .here = [this] { advance(); },
-               .failed = [this](const std::string& reason) { model_failed(reason); }}),
-      in_force_(read_in_force(setting.fs, setting.state.file("in_force.json"))) {
+               .failed = [this](const std::string& reason) { model_failed(reason); }}) {
   const auto [count, mark] = read_deletions(setting.fs, setting.state.file("deletions.json"));
   session_.put_deletions(count, mark);
 }
@@ -65,11 +78,15 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
 void PipeStoreService::handle(LinkEvent<wire::ToStore> event) {
   if (event.link != link_id_) return;  // of a link that was given up
   if (std::holds_alternative<LinkOpened>(event.what)) {
+    session_.put_photos(setting_.maker.photos());
     apply(session_.opened(now()));
   } else if (const auto* closed = std::get_if<LinkClosed>(&event.what)) {
     apply(session_.closed(now(), closed->reason));
   } else {
-    const auto& message = std::get<wire::ToStore>(event.what);
+    auto& message = std::get<wire::ToStore>(event.what);
+    if (const Status s = wire::admit(message); !s.ok()) {
+      return apply(session_.refuse(now(), s.message()));
+    }
     const StoreSession::Actions actions = session_.message(now(), message);
     apply(actions);
     if (actions.deliver) deliver(message);
@@ -105,7 +122,7 @@ void PipeStoreService::apply(const StoreSession::Actions& actions) {
 void PipeStoreService::leave(const std::string& reason) {
   if (!session_.open()) return;
   wire::FromStore m;
-  m.mutable_leaving()->set_reason(reason);
+  m.mutable_leaving()->set_reason(wire::as_text(reason));
   send(std::move(m));
   link_->close();
 }
@@ -124,7 +141,7 @@ void PipeStoreService::refuse(uint64_t id, const std::string& reason) {
   log::warn("job {} cannot be done here: {}", id, reason);
   wire::FromStore m;
   m.mutable_refused()->set_job(id);
-  m.mutable_refused()->set_reason(reason);
+  m.mutable_refused()->set_reason(wire::as_text(reason));
   const auto job = jobs_.extract(id);
   answer(job.mapped(), std::move(m));
 }
@@ -160,7 +177,7 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
   } else if (m.has_tokens()) {
     const std::string& json = m.tokens().json();
     if (xxh3(json.data(), json.size()) == m.tokens().checksum()) {
-      if (setting_.tokens) setting_.tokens(json);
+      if (setting_.tokens) setting_.tokens(json, m.tokens().ticket_key());
       return;
     }
     link_->close();
@@ -168,7 +185,7 @@ void PipeStoreService::deliver(const wire::ToStore& m) {
   } else if (m.has_deletions()) {
     deletions(m.deletions());
   } else if (m.has_uploads_kept()) {
-    uploads_kept(m.uploads_kept().sequence());
+    uploads_kept(m.uploads_kept());
   } else if (m.has_job_end()) {
     job_ended(m.job_end());
   }
@@ -215,7 +232,41 @@ void PipeStoreService::advance() {
       list(id);
     }
   }
-  if (coming_ && models_.fetch(models_of(*coming_))) swap_in();
+  if (coming_ && !checking_ && models_.fetch(models_of(*coming_))) check_coming();
+}
+
+std::optional<PipeStoreService::DamagedModel> PipeStoreService::damage_in(
+    std::span<const Digest> models) const {
+  for (const Digest& model : models) {
+    const Status s = shelf_.check(model);
+    if (s.code() == Code::kCorrupt) return DamagedModel{model, s.message()};
+  }
+  return std::nullopt;
+}
+
+void PipeStoreService::fetch_again(const DamagedModel& damage) {
+  log::error("{}; it is fetched again", damage.what);
+  shelf_.remove(damage.model);
+  if (++damaged_ < ModelFetch::kCorruptModels) return advance();
+  damaged_ = 0;
+  model_failed(damage.what);
+}
+
+// It may have been on the disk since long before.
+void PipeStoreService::check_coming() {
+  if (models_of(*coming_).empty()) return swap_in();
+  checking_ = true;
+  setting_.lanes.start(0, [this, next = *coming_]() -> Continuation {
+    return [this, next, damage = damage_in(models_of(next))] {
+      checking_ = false;
+      if (!session_.open()) return;  // the next one says what is to be in force
+      if (damage) return fetch_again(*damage);
+      if (!coming_) return;
+      if (coming_->version != next.version) return advance();  // another has come meanwhile
+      damaged_ = 0;
+      swap_in();
+    };
+  });
 }
 
 void PipeStoreService::model_failed(const std::string& reason) {
@@ -233,7 +284,7 @@ void PipeStoreService::swap_in() {
   Json json = {{"version", next.version}};
   if (next.extractor) json["extractor"] = to_hex(*next.extractor);
   if (next.head) json["head"] = to_hex(*next.head);
-  const Status s = publish(setting_.fs, setting_.state.file("in_force.json"), json.dump() + "\n");
+  const Status s = publish(setting_.fs, setting_.state.file("in_force.json"), sealed(json, -1));
   if (!s.ok()) {
     log::error("version {} cannot be put in force: {}", next.version, s.message());
     coming_ = next;

@@ -56,7 +56,8 @@ class PipeStoreService {
     DeltaApplier apply = apply_delta;
     // Photos that were deleted elsewhere; durable on return. On a lane.
     std::function<Status(std::span<const Digest>)> forget = {};
-    std::function<void(const std::string&)> tokens = {};  // the Tuner's list, for this store's HTTP
+    // The Tuner's list, and the key of its tickets, for this store's HTTP.
+    std::function<void(const std::string& json, const std::string& ticket_key)> tokens = {};
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
@@ -92,6 +93,11 @@ class PipeStoreService {
     RowWork::RowSize row;
     wire::Inventory about;  // what the job asks besides photos; in the first message
   };
+  // A model whose bytes on the shelf are not its own any more.
+  struct DamagedModel {
+    Digest model{};
+    std::string what;
+  };
 
   Time now() const { return setting_.clock.monotonic(); }
   void apply(const StoreSession::Actions& actions);
@@ -109,29 +115,33 @@ class PipeStoreService {
   std::vector<Digest> models_of(const wire::Job& job) const;
   static std::vector<Digest> models_of(const VersionInForce& version);
   void model_failed(const std::string& reason);
+  std::optional<DamagedModel> damage_in(std::span<const Digest> models) const;  // any thread
+  void fetch_again(const DamagedModel& damage);
 
   // The photos are listed while the models come; then the job is opened.
   void list(uint64_t id);
   void listed(uint64_t id, Result<StoreInventory> result);
   void open(uint64_t id);
-  void opened(uint64_t id, const Result<Opened>& result);
+  void opened(uint64_t id, const Result<Opened>& result, const std::optional<DamagedModel>& damage);
   Result<Opened> open(const wire::Job& ask, const std::string& extractor,
                       const std::string& head);  // on the lane
   void send_inventory(const Job& job, wire::Inventory about);
   void pump(uint64_t id);
   void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
+  void check_coming();
   void swap_in();
   void sweep_models(const VersionInForce& before);
 
   void tell_space();
   void send_uploads();
-  void uploads_kept(uint64_t sequence);
+  void uploads_kept(const wire::UploadsKept& kept);
   void deletions(const wire::Deletions& message);
   void deleted(LinkId link, const wire::Deletions& message, const Status& status);
 
   Setting setting_;
-  StoreSession session_;
   ModelShelf shelf_;
+  VersionInForce in_force_;
+  StoreSession session_;
   std::unique_ptr<LinkClient> link_;
   LinkId link_id_ = 0;
   uint64_t serials_ = 0;
@@ -139,8 +149,9 @@ class PipeStoreService {
   uint64_t opened_ = 0;           // the job that the maker has open, or lists the photos of
   uint64_t listed_ = 0;           // the serial of the last that it was asked to list them for
   ModelFetch models_;
-  VersionInForce in_force_;
   std::optional<VersionInForce> coming_;
+  bool checking_ = false;        // its files, on the lane
+  int damaged_ = 0;              // models that had to be fetched again, one after the other
   Time retry_at_ = Time::max();  // when it could not be kept
   uint64_t rows_made_ = 0;
   std::map<std::string, double> stages_;

@@ -3,7 +3,6 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/wire/protocol.h"
 
@@ -12,13 +11,11 @@ namespace {
 
 constexpr size_t kInventoryBytes = size_t{1} << 20;  // of one message, about
 
-// What `f` gives on a lane; what it throws as a Status, but for an fsync, which ends the process.
+// What `f` gives on a lane; what it throws as a Status.
 template <typename F>
 auto tried(F f) -> decltype(f()) {
   try {
     return f();
-  } catch (const FsyncFailed&) {
-    throw;
   } catch (const std::exception& e) {
     return Status(Code::kIo, e.what());
   }
@@ -53,11 +50,15 @@ void PipeStoreService::open(uint64_t id) {
   std::string paths[2];
   for (size_t i = 0; i < models.size(); ++i) paths[i] = shelf_.path(models[i]);
   setting_.lanes.start(0,
-                       [this, id, serial = job.serial, ask = job.ask, extractor = paths[0],
+                       [this, id, serial = job.serial, ask = job.ask, models, extractor = paths[0],
                         head = paths[1]]() -> Continuation {
-                         Result<Opened> result = tried([&] { return open(ask, extractor, head); });
-                         return [this, id, serial, result = std::move(result)] {
-                           if (is_current(id, serial)) opened(id, result);
+                         std::optional<DamagedModel> damage = damage_in(models);
+                         Result<Opened> result = damage ? Status(Code::kCorrupt, damage->what)
+                                                        : tried([&]() -> Result<Opened> {
+                                                            return open(ask, extractor, head);
+                                                          });
+                         return [this, id, serial, result = std::move(result), damage] {
+                           if (is_current(id, serial)) opened(id, result, damage);
                          };
                        });
 }
@@ -78,10 +79,13 @@ Result<PipeStoreService::Opened> PipeStoreService::open(const wire::Job& ask,
   return opened;
 }
 
-void PipeStoreService::opened(uint64_t id, const Result<Opened>& result) {
-  if (!result.ok()) return refuse(id, result.status().message());
+void PipeStoreService::opened(uint64_t id, const Result<Opened>& result,
+                              const std::optional<DamagedModel>& damage) {
   Job& job = jobs_.at(id);
   job.opening = false;
+  if (damage) return fetch_again(*damage);
+  if (!result.ok()) return refuse(id, result.status().message());
+  damaged_ = 0;
   job.work =
       std::make_unique<RowWork>(id, job.inventory->photos.size(), result->row, session_.window());
   send_inventory(job, result->about);

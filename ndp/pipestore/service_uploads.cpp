@@ -24,7 +24,8 @@ void PipeStoreService::tell_space() {
   if (!setting_.space || now() < space_at_) return;
   space_at_ = now() + kBetweenLooks;
   wire::Space space = setting_.space();
-  if (space.http() == space_.http() && !differs(space.free(), space_.free())) return;
+  const bool same = space.http() == space_.http() && space.photos() == space_.photos();
+  if (same && !differs(space.free(), space_.free())) return;
   space_ = space;
   wire::FromStore m;
   *m.mutable_space() = std::move(space);
@@ -62,8 +63,6 @@ void PipeStoreService::deletions(const wire::Deletions& m) {
     Status status;
     try {
       status = setting_.forget(photos);
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const std::exception& e) {
       status = {Code::kIo, e.what()};
     }
@@ -88,9 +87,12 @@ void PipeStoreService::deleted(LinkId link, const wire::Deletions& m, const Stat
   send(std::move(done));
 }
 
-void PipeStoreService::uploads_kept(uint64_t sequence) {
+void PipeStoreService::uploads_kept(const wire::UploadsKept& kept) {
   if (!setting_.uploads) return;
-  while (!uploads_sent_.empty() && uploads_sent_.front().first <= sequence) {
+  for (const wire::RefusedUpload& line : kept.refused()) {
+    log::warn("the Tuner does not take line {} of the uploads: {}", line.sequence(), line.reason());
+  }
+  while (!uploads_sent_.empty() && uploads_sent_.front().first <= kept.sequence()) {
     upload_bytes_ -= uploads_sent_.front().second;
     setting_.uploads->acknowledged(uploads_sent_.front().first);
     uploads_sent_.pop_front();

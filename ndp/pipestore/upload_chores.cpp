@@ -4,6 +4,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/pipestore/uploads.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
 namespace {
@@ -22,7 +23,7 @@ Status Uploads::remove(const Digest& id) {
   if (!paths.ok()) return paths.status();
   std::vector<wire::Upload> lines;
   for (const std::string& path : *paths) {
-    lines.push_back(line_of(id, path));
+    lines.push_back(line_of(id, wire::is_photo_path(path) ? path : ""));
     lines.back().set_removed(true);
   }
   if (Status s = log_.commit(std::move(lines)); !s.ok()) return s;
@@ -37,7 +38,8 @@ Status Uploads::forget(std::span<const Digest> photos) {
     if (!here.ok() && here.status().code() != Code::kNotFound) return here.status();
     const std::vector<std::string> paths = here.ok() ? *here : std::vector<std::string>();
     if (!log_.said(id).removed || !paths.empty()) {
-      wire::Upload line = line_of(id, paths.empty() ? "" : paths.front());
+      const bool said = !paths.empty() && wire::is_photo_path(paths.front());
+      wire::Upload line = line_of(id, said ? paths.front() : "");
       line.set_removed(true);
       if (Status s = log_.commit({line}); !s.ok()) return s;
     }
@@ -49,13 +51,8 @@ Status Uploads::forget(std::span<const Digest> photos) {
 
 Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
-    const Result<std::string> file = fs_.read(full(path), limits::kPhotoFile);
-    if (file.ok() && sha256(*file) != id) continue;  // another photo is there by now
-    const Status s = fs_.remove(full(path));
-    if (!s.ok() && s.code() != Code::kNotFound) return s;
-    if (Status d = fs_.sync_directory(parent_of(full(path)));
-        !d.ok() && d.code() != Code::kNotFound) {
-      throw FsyncFailed(d.message());
+    for (const std::string& directory : {config_.state, config_.photos}) {
+      if (Status s = erase_file(id, join(directory, path)); !s.ok()) return s;
     }
   }
   {
@@ -70,6 +67,16 @@ Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
   return {};
 }
 
+Status Uploads::erase_file(const Digest& id, const std::string& file) {
+  const Result<std::string> bytes = fs_.read(file, limits::kPhotoFile);
+  if (bytes.ok() && sha256(*bytes) != id) return {};  // another photo is there by now
+  const Status s = fs_.remove(file);
+  if (!s.ok() && s.code() != Code::kNotFound) return s;
+  const Status d = fs_.sync_directory(parent_of(file));
+  if (!d.ok() && d.code() != Code::kNotFound) throw FsyncFailed(d.message());
+  return {};
+}
+
 void Uploads::chores() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
@@ -80,9 +87,6 @@ void Uploads::chores() {
     if ((version || waiting) && online_.model()) label_waiting();
     try {
       tidy();
-    } catch (const FsyncFailed& e) {
-      log::error("{}", e.what());
-      std::terminate();  // the promise of core/publish.h
     } catch (const std::exception& e) {
       log::warn("deleted photos leave traces for now: {}", e.what());
     }
@@ -114,9 +118,6 @@ void Uploads::label_waiting() {
     after = ids.back();
     try {
       if (Status s = label_some(ids); !s.ok()) return log::warn("{}", s.message());
-    } catch (const FsyncFailed& e) {
-      log::error("{}", e.what());
-      std::terminate();
     } catch (const std::exception& e) {
       return log::warn("waiting photos are not labelled: {}", e.what());
     }
@@ -140,7 +141,7 @@ Status Uploads::label_some(const std::vector<Digest>& ids) {
       auto alone = std::make_unique<Busy>(*this, id);
       const auto known = log_.find(id);
       if (!known || !known->uploaded || known->version > 0) continue;
-      const Result<std::string> file = fs_.read(full(known->path), limits::kPhotoFile);
+      const Result<std::string> file = fs_.read(photos_.file_of(known->path), limits::kPhotoFile);
       if (!file.ok()) continue;  // somebody took it away
       Result<std::string> pixels = crop(known->path, *file, model->network->preprocess());
       if (!pixels.ok()) continue;
@@ -150,8 +151,9 @@ Status Uploads::label_some(const std::vector<Digest>& ids) {
   std::vector<wire::Upload> lines;
   for (Waiting& w : all) {
     Online::Labelled label = w.label.get();
-    lines.push_back(line_of(w.id, w.path));
-    put_label(lines.back(), *model, label.top);
+    wire::Upload line = line_of(w.id, w.path);
+    if (!put_label(line, *model, label.top)) continue;
+    lines.push_back(std::move(line));
     cache_writer_.put(w.id, model, std::move(label));
   }
   if (lines.empty()) return {};
@@ -171,7 +173,7 @@ void Uploads::tidy() {
   }
   // Before the log forgets where they were: with that, a start finds out what is still to be done.
   if (!erased.empty() && config_.forget) config_.forget(erased).or_throw();
-  if (!erased.empty() ||
+  if (!erased.empty() || counts.damaged ||
       (counts.bytes > kWorthCompacting && 2 * counts.dead_bytes > counts.bytes)) {
     tidied_ = now;
     log_.compact().or_throw();

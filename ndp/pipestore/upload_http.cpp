@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/core/json_input.h"
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
 
@@ -80,13 +81,17 @@ HttpResponse image(const Result<std::string>& file) {
 }
 
 HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
-  const Json json = Json::parse(body, nullptr, /*allow_exceptions=*/false);
+  const Result<Json> said = read_json(body);
+  if (said.status().code() == Code::kTooLarge) return http_error(400, said.status().message());
+  const Json json = said.ok() ? *said : Json();
   if (!json.is_object() || !json.contains("label") || !json["label"].is_string()) {
     return http_error(400, R"(say what the photo shows by {"label": "NAME"})");
   }
   const auto label = json["label"].get<std::string>();
   if (const Status s = check_class_name(label); !s.ok()) return http_error(400, s.message());
-  return answer(uploads.say(id, label));
+  const Result<Uploads::Photo> photo = uploads.say(id, label);
+  if (photo.status().code() == Code::kUnsupported) return http_error(422, photo.status().message());
+  return answer(photo);
 }
 
 std::string label_of(const Result<Uploads::Photo>& photo) {

@@ -2,21 +2,25 @@
 
 #include <algorithm>
 
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/pipestore/upload_line.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
 
 UploadLog::~UploadLog() {
   if (!mark_due_ || !file_ || !broken_.ok()) return;
-  const std::string line = mark();  // only spares sending lines again
+  // It only spares sending lines again.
+  const std::string line = upload_format::record(header_.salt, mark().SerializeAsString());
   static_cast<void>(file_->append(std::as_bytes(std::span(line))).ok());
 }
 
 void UploadLog::take(const wire::Upload& line, const Place& at) {
   next_ = std::max(next_, line.sequence() + 1);
-  const auto frame = [](const Place& p) { return static_cast<int64_t>(kLineHead + p.bytes); };
+  const auto frame = [](const Place& p) {
+    return static_cast<int64_t>(upload_format::kHead + p.bytes);
+  };
   const std::optional<Digest> digest = digest_of(line.digest());
   if (!digest) {
     acknowledged_ = std::max(acknowledged_, line.sequence());
@@ -51,13 +55,16 @@ void UploadLog::take(const wire::Upload& line, const Place& at) {
   }
 }
 
-std::string UploadLog::mark() const {
+wire::Upload UploadLog::mark() const {
   wire::Upload line;
   line.set_sequence(acknowledged_);
-  return framed(line.SerializeAsString());
+  return line;
 }
 
 Status UploadLog::commit(std::vector<wire::Upload> lines) {
+  for (const wire::Upload& line : lines) {  // what the Tuner would refuse is not promised
+    if (Status s = wire::check_message(line); !s.ok()) return s;
+  }
   Waiting mine{.lines = std::move(lines)};
   std::unique_lock lock(commit_mutex_);
   waiting_.push_back(&mine);
@@ -99,7 +106,7 @@ Status UploadLog::write(const std::vector<Waiting*>& batch) {
   {
     const std::lock_guard lock(mutex_);
     end = end_;
-    if (mark_due_) bytes = mark();
+    if (mark_due_) bytes = upload_format::record(header_.salt, mark().SerializeAsString());
     mark_due_ = false;
   }
   const size_t marked = bytes.size();
@@ -108,10 +115,12 @@ Status UploadLog::write(const std::vector<Waiting*>& batch) {
     for (wire::Upload& upload : w->lines) {
       upload.set_sequence(sequence++);
       const std::string line = upload.SerializeAsString();
-      if (line.size() > kLongestLine) return {Code::kTooLarge, path_ + ": a line is too long"};
-      places.push_back({end + static_cast<int64_t>(bytes.size() + kLineHead),
+      if (line.size() > upload_format::kLongestLine) {
+        return {Code::kTooLarge, path_ + ": a line is too long"};
+      }
+      places.push_back({end + static_cast<int64_t>(bytes.size() + upload_format::kHead),
                         static_cast<uint32_t>(line.size())});
-      bytes += framed(line);
+      bytes += upload_format::record(header_.salt, line);
     }
   }
   if (Status s = file_->append(std::as_bytes(std::span(bytes))); !s.ok()) {
@@ -130,14 +139,20 @@ Status UploadLog::write(const std::vector<Waiting*>& batch) {
   return {};
 }
 
-wire::Upload UploadLog::read(const Place& at) const {
-  std::string bytes(at.bytes, '\0');
-  const Result<size_t> got = reader_->read_at(at.at, std::as_writable_bytes(std::span(bytes)));
+Result<wire::Upload> UploadLog::read(const Place& at) const {
+  std::string bytes(upload_format::kHead + at.bytes, '\0');
+  const Result<size_t> got = reader_->read_at(at.at - static_cast<int64_t>(upload_format::kHead),
+                                              std::as_writable_bytes(std::span(bytes)));
+  if (!got.ok()) return got.status();
   wire::Upload line;
-  if (!got.ok() || *got != bytes.size() || !line.ParseFromString(bytes)) {
-    throw Error(path_, ": a line at ", at.at, " cannot be read");
+  if (*got == bytes.size() && upload_format::is_record(bytes, header_.salt) &&
+      line.ParseFromString(bytes.substr(upload_format::kHead))) {
+    return line;
   }
-  return line;
+  damaged_ = true;
+  return Status(Code::kCorrupt, path_ + ": the line at " + std::to_string(at.at) +
+                                    " is damaged; the log is put right in a minute, or at the "
+                                    "next start");
 }
 
 std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
@@ -147,18 +162,18 @@ std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
   const Photo& photo = it->second;
   Known known{.uploaded = photo.label.has_value(), .removed = photo.removal.has_value()};
   if (const auto& at = photo.removal) {
-    const wire::Upload line = read(*at);
+    const wire::Upload line = read(*at).or_throw();
     known.path = line.path();
     known.time = line.time();
   }
   if (const auto& at = photo.truth) {
-    const wire::Upload line = read(*at);
+    const wire::Upload line = read(*at).or_throw();
     known.path = line.path();
     known.truth = line.truth();
     known.said = line.time();
   }
   if (const auto& at = photo.label) {
-    const wire::Upload line = read(*at);
+    const wire::Upload line = read(*at).or_throw();
     known.path = line.path();
     known.time = line.time();
     known.version = line.version();
@@ -174,7 +189,7 @@ UploadLog::Said UploadLog::said(const Digest& digest) const {
   if (it == photos_.end()) return {};
   const Photo& photo = it->second;
   return {.removed = photo.removal.has_value(),
-          .truth = photo.truth ? read(*photo.truth).truth() : ""};
+          .truth = photo.truth ? read(*photo.truth).or_throw().truth() : ""};
 }
 
 std::vector<Digest> UploadLog::unlabelled(const std::optional<Digest>& after, size_t most) const {
@@ -189,7 +204,7 @@ std::vector<std::pair<Digest, std::string>> UploadLog::removed() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<Digest, std::string>> all;
   for (const auto& [digest, photo] : photos_) {
-    if (photo.removal) all.emplace_back(digest, read(*photo.removal).path());
+    if (photo.removal) all.emplace_back(digest, read(*photo.removal).or_throw().path());
   }
   return all;
 }
@@ -201,15 +216,22 @@ UploadLog::Counts UploadLog::counts() const {
           .removed = removed_,
           .unacknowledged = static_cast<int64_t>(outbox_.size()),
           .bytes = end_,
-          .dead_bytes = dead_};
+          .dead_bytes = dead_,
+          .damaged = damaged_};
 }
 
-std::vector<UploadLog::Line> UploadLog::after(uint64_t sequence, size_t bytes) const {
+std::vector<UploadLog::Line> UploadLog::after(uint64_t sequence, size_t bytes) {
   const std::lock_guard lock(mutex_);
   std::vector<Line> lines;
   size_t sum = 0;
-  for (auto it = outbox_.upper_bound(sequence); it != outbox_.end() && sum < bytes; ++it) {
-    lines.push_back({it->first, read(it->second).SerializeAsString()});
+  for (auto it = outbox_.upper_bound(sequence); it != outbox_.end() && sum < bytes;) {
+    const Result<wire::Upload> line = read(it->second);
+    if (!line.ok()) {
+      log::error("the Tuner does not hear of an upload: {}", line.status().message());
+      it = outbox_.erase(it);
+      continue;
+    }
+    lines.push_back({it++->first, line->SerializeAsString()});
     sum += lines.back().bytes.size();
   }
   return lines;

@@ -1,16 +1,17 @@
 // What a PipeStore promised about uploads: which photos it has taken, what they were labelled, what
-// people said of them, which were deleted. An append-only file of lines, each with its checksum:
+// people said of them, which were deleted. An append-only file of lines (upload_format.h has its
+// bytes), each a wire::Upload; one without a digest says up to where the Tuner has acknowledged.
+// What the Tuner has not acknowledged is the outbox. Lines of one photo replace each other: the
+// newest label, the newest truth, or the news that it was deleted.
 //
-//   "NDTUPL1\n"  { u64 XXH3 of the line, u32 bytes, line }*      integers little-endian
-//
-// A line is a wire::Upload; one without a digest says up to where the Tuner has acknowledged. What
-// the Tuner has not acknowledged is the outbox. Lines of one photo replace each other: the newest
-// label, the newest truth, or the news that it was deleted.
+// Lines that the disk has damaged are lost, and no others: the log says between which ones and
+// goes on without them, in a new file; the one they stood in stays beside it as log.damaged-N.
 //
 // Thread-safe. A failing fsync throws FsyncFailed.
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,17 +24,16 @@
 
 #include "framework/core/digest_hash.h"
 #include "framework/core/fs.h"
+#include "ndp/pipestore/upload_format.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
-
-inline constexpr std::string_view kUploadDirectory = "uploads";  // in the photo directory
 
 class UploadLog {
  public:
   // What a photo's lines say together.
   struct Known {
-    std::string path;  // below the photo directory
+    std::string path;  // as StorePhotos has it
     int64_t time = 0;  // of the label, or of the upload without one; Unix seconds
     bool uploaded = false, removed = false;
     uint64_t version = 0;  // that labelled it last; 0: none has
@@ -49,16 +49,20 @@ class UploadLog {
   struct Counts {
     int64_t photos = 0, unlabelled = 0, removed = 0, unacknowledged = 0;
     int64_t bytes = 0, dead_bytes = 0;  // of the file
+    bool damaged = false;               // a line could not be read; compact() says what is lost
   };
 
   // `directory` is made if absent; one process has it. What a crash left of a last commit goes.
+  // Logs of the format before are rewritten.
   static Result<std::unique_ptr<UploadLog>> open(Fs& fs, const std::string& directory);
   ~UploadLog();
 
   // Gives the lines their sequence; all or none, durable on return. What several threads commit at
-  // a time shares an fsync. kNoSpace, kIo: nothing of it is there.
+  // a time shares an fsync. kNoSpace, kIo: nothing of it is there. kUnsupported: a line is none
+  // that a Tuner takes (ndp/wire/message_limits.h).
   Status commit(std::vector<wire::Upload> lines);
 
+  // Throws Error when a line cannot be read any more; so do the two below.
   std::optional<Known> find(const Digest& photo) const;
   // What people did about a photo, which is quick to find out where nobody did anything.
   struct Said {
@@ -72,12 +76,14 @@ class UploadLog {
   Counts counts() const;
 
   // The outbox: lines after `sequence`, in order, about `bytes` of them and one at least, if any.
-  std::vector<Line> after(uint64_t sequence, size_t bytes) const;
+  // One that cannot be read any more leaves it.
+  std::vector<Line> after(uint64_t sequence, size_t bytes);
   // All lines up to this one are safe elsewhere. Remembered with the next commit.
   void acknowledged(uint64_t sequence);
   uint64_t acknowledged() const;
 
-  // Rewrites the file without what nobody asks for any more, deleted photos' paths included.
+  // Rewrites the file without what nobody asks for any more, deleted photos' paths included, and
+  // without what is damaged.
   Status compact();
 
  private:
@@ -99,15 +105,17 @@ class UploadLog {
   UploadLog(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {}
 
   Status recover();
-  Result<int64_t> scan(File& file, int64_t size);  // where the whole lines end
   Status reopen();
   Status write(const std::vector<Waiting*>& batch);
   void take(const wire::Upload& line, const Place& at);
-  wire::Upload read(const Place& at) const;
+  Result<wire::Upload> read(const Place& at) const;
   bool alive(const wire::Upload& line, const Place& at) const;
   Status rewrite();
+  Result<upload_format::LogWalk> each_line(
+      int64_t size, const std::function<void(wire::Upload, const Place&)>& f) const;
+  Status keep_damaged(const std::vector<upload_format::LogDamage>& damage) const;
   void end_writing();  // under commit_mutex_
-  std::string mark() const;
+  wire::Upload mark() const;
 
   Fs& fs_;
   const std::string path_;
@@ -124,6 +132,8 @@ class UploadLog {
 
   mutable std::mutex mutex_;  // of all below; not held while disks are waited for
   std::shared_ptr<File> reader_;
+  upload_format::LogHeader header_;  // of what reader_ reads
+  mutable bool damaged_ = false;
   std::unordered_map<Digest, Photo, DigestHash> photos_;
   std::set<Digest> unlabelled_;
   std::map<uint64_t, Place> outbox_;

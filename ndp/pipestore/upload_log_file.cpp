@@ -1,17 +1,45 @@
 // The file of a log of uploads: how it is read again after a crash, and rewritten.
-#include <algorithm>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <random>
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/pipestore/upload_line.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/digests.h"
 
 namespace ndtrain {
 namespace {
 
-constexpr std::string_view kMagic = "NDTUPL1\n";
-constexpr size_t kReadAtOnce = size_t{4} << 20;
+constexpr size_t kWriteAtOnce = size_t{4} << 20;
+
+uint64_t new_salt() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+constexpr size_t kMostDescribed = 20;
+constexpr int64_t kYear10000 = 253'402'300'800;
+
+std::string described(const wire::Upload& line) {
+  std::string text = fmt::format("line {}", line.sequence());
+  if (line.time() < 0 || line.time() >= kYear10000) return text;
+  return text + fmt::format(" of {:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(line.time()));
+}
+
+// A part of the file that is damaged, and the lines around it.
+struct Lost {
+  upload_format::LogDamage where;
+  std::optional<wire::Upload> before, behind;
+};
+
+std::string described(const Lost& lost) {
+  std::string text = fmt::format("{} bytes at {}", lost.where.bytes, lost.where.at);
+  if (lost.before) text += ", behind " + described(*lost.before);
+  if (lost.behind) text += ", before " + described(*lost.behind);
+  return text;
+}
 
 }  // namespace
 
@@ -24,9 +52,9 @@ Result<std::unique_ptr<UploadLog>> UploadLog::open(Fs& fs, const std::string& di
 
 Status UploadLog::recover() {
   sweep_temporaries(fs_, parent_of(path_));
-  // Begun whole, so that no crash leaves a part of its first line.
+  // Begun whole, so that no crash leaves a part of its header.
   if (fs_.info(path_).status().code() == Code::kNotFound) {
-    if (Status s = publish(fs_, path_, kMagic); !s.ok()) return s;
+    if (Status s = publish(fs_, path_, upload_format::header(new_salt())); !s.ok()) return s;
   }
   Result<std::unique_ptr<File>> file = fs_.open(path_, Fs::Mode::kAppend);
   if (!file.ok()) return file.status();
@@ -34,59 +62,38 @@ Status UploadLog::recover() {
   if (Status s = reopen(); !s.ok()) return s;
   const Result<int64_t> size = file_->size();
   if (!size.ok()) return size.status();
-  const Result<int64_t> whole = scan(*reader_, *size);
-  if (!whole.ok()) return whole.status();
-  end_ = *whole;
-  if (end_ < *size) {
-    log::warn("{}: {} bytes of an unfinished commit are dropped", path_, *size - end_);
+  const Result<upload_format::LogWalk> walk =
+      each_line(*size, [this](const wire::Upload& line, const Place& place) { take(line, place); });
+  if (!walk.ok()) return walk.status();
+  end_ = *size - walk->torn;
+  if (walk->torn > 0) {
+    log::warn("{}: {} bytes of an unfinished commit are dropped", path_, walk->torn);
     if (Status s = file_->truncate(end_); !s.ok()) return s;
   }
   sync_or_throw(*file_, path_);
-  return {};
+  const bool good = header_.version == 2 && header_.whole && walk->damage.empty();
+  return good ? Status() : rewrite();
 }
 
 Status UploadLog::reopen() {
   Result<std::unique_ptr<File>> reader = fs_.open(path_, Fs::Mode::kRead);
   if (!reader.ok()) return reader.status();
   reader_ = std::move(*reader);
+  const Result<upload_format::LogHeader> header = upload_format::read_header(*reader_);
+  if (!header.ok()) return {header.status().code(), path_ + ": " + header.status().message()};
+  header_ = *header;
   return {};
 }
 
-Result<int64_t> UploadLog::scan(File& file, int64_t size) {
-  std::string bytes;  // from `begin` on
-  int64_t begin = 0, at = 0;
-  const auto have = [&](int64_t n) -> Result<bool> {  // n bytes from `at` on
-    if (at + n > size) return false;
-    if (at + n <= begin + static_cast<int64_t>(bytes.size())) return true;
-    bytes.resize(std::max(static_cast<size_t>(n), kReadAtOnce));
-    begin = at;
-    const auto got = file.read_at(at, std::as_writable_bytes(std::span(bytes)));
-    if (!got.ok()) return got.status();
-    bytes.resize(*got);
-    return static_cast<int64_t>(*got) >= n;
-  };
-  Result<bool> there = have(kMagic.size());
-  if (!there.ok()) return there.status();
-  if (!bytes.starts_with(kMagic)) {
-    return Status(Code::kCorrupt, path_ + ": is no log of uploads");
-  }
-  for (at = kMagic.size();;) {
-    there = have(kLineHead);
-    if (!there.ok()) return there.status();
-    if (!*there) return at;
-    const auto* head = reinterpret_cast<const std::byte*>(&bytes[static_cast<size_t>(at - begin)]);
-    const auto checksum = load_le<uint64_t>(head);
-    const auto n = load_le<uint32_t>(head + 8);
-    if (n > kLongestLine) return at;
-    there = have(static_cast<int64_t>(kLineHead + n));
-    if (!there.ok()) return there.status();
-    if (!*there) return at;
-    const char* line = &bytes[static_cast<size_t>(at - begin) + kLineHead];
-    wire::Upload upload;
-    if (xxh3(line, n) != checksum || !upload.ParseFromArray(line, static_cast<int>(n))) return at;
-    take(upload, {at + static_cast<int64_t>(kLineHead), n});
-    at += static_cast<int64_t>(kLineHead + n);
-  }
+Result<upload_format::LogWalk> UploadLog::each_line(
+    int64_t size, const std::function<void(wire::Upload, const Place&)>& f) const {
+  return upload_format::walk(*reader_, header_, size, [&](std::string_view bytes, int64_t at) {
+    wire::Upload line;
+    const auto n = static_cast<uint32_t>(bytes.size());
+    if (!line.ParseFromArray(bytes.data(), static_cast<int>(n))) return false;
+    f(std::move(line), {at, n});
+    return true;
+  });
 }
 
 bool UploadLog::alive(const wire::Upload& line, const Place& at) const {
@@ -100,34 +107,75 @@ bool UploadLog::alive(const wire::Upload& line, const Place& at) const {
   return !photo.removal && outbox_.contains(line.sequence());
 }
 
+// What is damaged is said and kept, before the file that has it is replaced.
+Status UploadLog::keep_damaged(const std::vector<upload_format::LogDamage>& damage) const {
+  std::string kept;
+  for (int n = 1; kept.empty() || fs_.exists(kept); ++n) {
+    kept = path_ + ".damaged-" + std::to_string(n);
+  }
+  Result<Publisher> copy = Publisher::start(fs_, kept);
+  if (!copy.ok()) return copy.status();
+  std::string bytes(kWriteAtOnce, '\0');
+  for (int64_t at = 0;;) {
+    const auto got = reader_->read_at(at, std::as_writable_bytes(std::span(bytes)));
+    if (!got.ok()) return got.status();
+    if (*got == 0) break;
+    if (Status s = copy->write(std::string_view(bytes).substr(0, *got)); !s.ok()) return s;
+    at += static_cast<int64_t>(*got);
+  }
+  if (Status s = copy->commit(); !s.ok()) return s;
+  std::vector<Lost> lost;
+  for (const upload_format::LogDamage& d : damage) {
+    if (lost.size() < kMostDescribed) lost.push_back({.where = d});
+  }
+  const auto walk = each_line(end_, [&lost](const wire::Upload& line, const Place& place) {
+    for (Lost& l : lost) {
+      if (line.digest().empty()) continue;
+      if (place.at < l.where.at) l.before = line;
+      if (place.at > l.where.at && !l.behind) l.behind = line;
+    }
+  });
+  if (!walk.ok()) return walk.status();
+  log::error(
+      "{}: is damaged in {} place{}: what stood there of uploads, labels, people's words or "
+      "deletions is lost; all else is kept",
+      path_, damage.size(), damage.size() == 1 ? "" : "s");
+  for (const Lost& l : lost) log::error("{}: lost: {}", path_, described(l));
+  log::error("{}: as it was, it is kept as {}, until somebody removes that", path_, kept);
+  return {};
+}
+
 // By who is writing.
 Status UploadLog::rewrite() {
   Result<Publisher> publisher = Publisher::start(fs_, path_);
   if (!publisher.ok()) return publisher.status();
-  std::string bytes(kMagic);
+  const uint64_t salt = new_salt();
+  std::string bytes = upload_format::header(salt);
+  Status written;
+  const auto add = [&](const wire::Upload& line) {
+    bytes += upload_format::record(salt, line.SerializeAsString());
+    if (bytes.size() < kWriteAtOnce || !written.ok()) return;
+    written = publisher->write(bytes);
+    bytes.clear();
+  };
   {
     const std::lock_guard lock(mutex_);
-    bytes += mark();
+    add(mark());
   }
-  for (int64_t at = kMagic.size(), end = end_; at < end;) {
-    std::string head(kLineHead, '\0');
-    const auto got = reader_->read_at(at, std::as_writable_bytes(std::span(head)));
-    if (!got.ok()) return got.status();
-    const Place place{at + static_cast<int64_t>(kLineHead),
-                      load_le<uint32_t>(reinterpret_cast<const std::byte*>(head.data()) + 8)};
-    at = place.at + place.bytes;
-    wire::Upload line = read(place);
+  const auto walk = each_line(end_, [&](wire::Upload line, const Place& place) {
     {
       const std::lock_guard lock(mutex_);
-      if (!alive(line, place)) continue;
+      if (!alive(line, place)) return;
       if (line.removed() && line.sequence() <= acknowledged_) line.clear_path();
     }
-    bytes += framed(line.SerializeAsString());
-    if (bytes.size() < kReadAtOnce) continue;
-    if (Status s = publisher->write(bytes); !s.ok()) return s;
-    bytes.clear();
+    add(line);
+  });
+  if (!walk.ok()) return walk.status();
+  if (written.ok()) written = publisher->write(bytes);
+  if (!written.ok()) return written;
+  if (!walk->damage.empty()) {
+    if (Status s = keep_damaged(walk->damage); !s.ok()) return s;
   }
-  if (Status s = publisher->write(bytes); !s.ok()) return s;
   if (Status s = publisher->commit(); !s.ok()) return s;
   UploadLog fresh(fs_, path_);
   if (Status s = fresh.recover(); !s.ok()) return broken_ = s;
@@ -135,6 +183,8 @@ Status UploadLog::rewrite() {
   next_ = std::max(next_, fresh.next_);
   const std::lock_guard lock(mutex_);
   reader_ = std::move(fresh.reader_);
+  header_ = fresh.header_;
+  damaged_ = false;
   photos_ = std::move(fresh.photos_);
   unlabelled_ = std::move(fresh.unlabelled_);
   outbox_ = std::move(fresh.outbox_);

@@ -1,10 +1,15 @@
 #include "ndp/pipestore/uploads.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/core/limits.h"
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "framework/core/text.h"
+#include "ndp/photos/upload_path.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
 namespace {
@@ -33,6 +38,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
                  std::function<void()> changed)
     : config_(config),
       fs_(fs),
+      photos_(fs, config.photos, config.state),
       clock_(clock),
       log_(log),
       cache_(cache),
@@ -42,7 +48,7 @@ Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& lo
       cache_writer_(cache, config_.compress_crops, kCachedBehind),
       decoders_(shared_threads().threads()),
       catalogue_(std::move(catalogue)),
-      room_(DiskBudget::open(fs, config.photos, 0).or_throw()),
+      room_(DiskBudget::open(fs, config.state, 0).or_throw()),
       quota_(config.quota) {
   for (const auto& [id, path] : log_.removed()) {  // a crash may have come in between
     if (!path.empty()) erase(id, {path}).or_throw();
@@ -101,14 +107,13 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const Digest id = sha256(file);
   const std::string hex = to_hex(id);
   const PhotoFormat format = sniff(std::as_bytes(std::span(file)));
-  const std::string path = join(join(kUploadDirectory, hex.substr(0, 2)),
-                                hex + (format == PhotoFormat::kPng ? ".png" : ".jpg"));
+  const std::string path = upload_path(id, format == PhotoFormat::kPng ? ".png" : ".jpg");
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
   if (known && known->removed) {
     return Status(Code::kExists, "photo " + hex + " was deleted here, and is not taken in again");
   }
-  const bool here = known && known->uploaded && fs_.exists(full(known->path));
+  const bool here = known && known->uploaded && fs_.exists(photos_.file_of(known->path));
   auto coming = std::make_unique<Online::Coming>(online_);
   const std::shared_ptr<OnlineModel> model = online_.model();
   const bool same = model && known && known->version == model->version &&
@@ -127,8 +132,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   wire::Upload line = line_of(id, path);
   if (model) {
     Online::Labelled label = labelled.get();
-    put_label(line, *model, label.top);
-    cache_writer_.put(id, model, std::move(label));
+    if (put_label(line, *model, label.top)) cache_writer_.put(id, model, std::move(label));
   }
   if (Status s = log_.commit({line}); !s.ok()) return s;
   changed_();
@@ -156,7 +160,7 @@ Result<std::string> Uploads::crop(const std::string& name, const std::string& fi
 }
 
 Status Uploads::keep(const std::string& path, const std::string& file) {
-  const std::string directory = parent_of(full(path));
+  const std::string to = join(config_.state, path), directory = parent_of(to);
   bool made = false;
   {
     const std::lock_guard lock(mutex_);
@@ -164,7 +168,7 @@ Status Uploads::keep(const std::string& path, const std::string& file) {
     const Result<int64_t> room = room_.room_on_volume(bytes);
     if (!room.ok()) return room.status();
     if (*room < bytes) {
-      return {Code::kNoSpace, config_.photos + ": the volume's last 5 % stay free"};
+      return {Code::kNoSpace, config_.state + ": the volume's last 5 % stay free"};
     }
     room_.wrote(bytes);
     made = made_.contains(directory);
@@ -174,27 +178,38 @@ Status Uploads::keep(const std::string& path, const std::string& file) {
     const std::lock_guard lock(mutex_);
     made_.insert(directory);
   }
-  return publish(fs_, full(path), file);
+  return publish(fs_, to, file);
 }
 
 wire::Upload Uploads::line_of(const Digest& id, const std::string& path) const {
   wire::Upload line;
   line.set_digest(bytes_of(id));
   line.set_path(path);
-  line.set_time(clock_.unix_seconds());
+  line.set_time(std::clamp<int64_t>(clock_.unix_seconds(), 0, wire::kLatestTime));
   return line;
 }
 
-void Uploads::put_label(wire::Upload& line, OnlineModel& model,
+bool Uploads::put_label(wire::Upload& line, OnlineModel& model,
                         const std::vector<ClassScore>& top) {
+  const bool numbers =
+      std::ranges::all_of(top, [](const ClassScore& c) { return std::isfinite(c.score); });
+  const bool named = std::ranges::all_of(top, [&](const ClassScore& c) {
+    return wire::is_class_name(model.network->class_name(c.id));
+  });
+  if (!numbers || !named) {
+    log::warn("{} has no label by version {}: {}", line.path(), model.version,
+              numbers ? "a class is called what none may be" : "its scores are not finite");
+    return false;
+  }
   line.set_version(model.version);
   line.set_extractor(model.extractor);
   line.set_head(model.head);
   for (const ClassScore& c : top) {
     wire::TopClass& t = *line.add_top();
     t.set_name(model.network->class_name(c.id));
-    t.set_score(c.score);
+    t.set_score(std::clamp(c.score, 0.0F, 1.0F));
   }
+  return true;
 }
 
 Result<std::vector<std::string>> Uploads::places(const Digest& id) {
@@ -208,7 +223,7 @@ Result<std::vector<std::string>> Uploads::places(const Digest& id) {
   for (const CatalogueEntry& e : *entries) {
     if (std::ranges::find(paths, e.ref.path) == paths.end()) paths.push_back(e.ref.path);
   }
-  std::erase_if(paths, [&](const std::string& path) { return !fs_.exists(full(path)); });
+  std::erase_if(paths, [&](const std::string& path) { return !fs_.exists(photos_.file_of(path)); });
   if (paths.empty()) return Status(Code::kNotFound, "there is no photo " + to_hex(id) + " here");
   return paths;
 }
@@ -224,18 +239,24 @@ Result<Uploads::Photo> Uploads::find(const Digest& id) {
 Result<std::string> Uploads::read(const Digest& id) {
   const Result<std::vector<std::string>> paths = places(id);
   if (!paths.ok()) return paths.status();
-  return fs_.read(full(paths->front()), limits::kPhotoFile);
+  return fs_.read(photos_.file_of(paths->front()), limits::kPhotoFile);
 }
 
 Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) {
   const Busy alone(*this, id);
   const Result<std::vector<std::string>> paths = places(id);
   if (!paths.ok()) return paths.status();
-  wire::Upload line = line_of(id, paths->front());
+  const auto path = std::ranges::find_if(*paths, wire::is_photo_path);
+  if (path == paths->end()) {
+    return Status(Code::kUnsupported, "'" + printable(paths->front(), 256) +
+                                          "' is too long, no UTF-8, or has control characters: "
+                                          "rename the file, and say it again");
+  }
+  wire::Upload line = line_of(id, *path);
   line.set_truth(truth);
   // Her last word is her newest, though the clock was set back.
   if (const auto known = log_.find(id); known && !known->truth.empty()) {
-    line.set_time(std::max(line.time(), known->said + 1));
+    line.set_time(std::min(std::max(line.time(), known->said + 1), wire::kLatestTime));
   }
   if (Status s = log_.commit({line}); !s.ok()) return s;
   changed_();

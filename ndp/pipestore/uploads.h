@@ -1,6 +1,6 @@
 // Photos that people upload to a PipeStore: taken, labelled at once by the version in force, looked
-// at, corrected, deleted. What is answered is durable: the photo under uploads/ in the photo
-// directory, named by its SHA-256, and the label in the log.
+// at, corrected, deleted. What is answered is durable: the photo under uploads/ in the store's
+// state, named by its SHA-256, and the label in the log.
 //
 // Thread-safe. A failing fsync throws FsyncFailed.
 #pragma once
@@ -21,6 +21,7 @@
 #include "ndp/pipestore/courtesy.h"
 #include "ndp/pipestore/online.h"
 #include "ndp/pipestore/quota.h"
+#include "ndp/pipestore/store_photos.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/store/disk_budget.h"
 
@@ -28,6 +29,7 @@ namespace ndtrain {
 
 struct UploadConfig {
   std::string photos;             // the photo directory
+  std::string state;              // the directory that uploads/ is in
   int64_t most_bytes = 32 << 20;  // of one photo
   size_t queue = 64;              // uploads in progress at once
   double quota = 0;               // uploads per second from one address; 0: any number
@@ -39,7 +41,7 @@ struct UploadConfig {
 
 class Uploads {
  public:
-  // `catalogue`: of the photo directory, for this alone. `changed`: the log has a new line. Throws
+  // `catalogue`: of the store's photos, for this alone. `changed`: the log has a new line. Throws
   // Error.
   Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log, SegmentStore& cache,
           std::unique_ptr<Catalogue> catalogue, Courtesy& courtesy, std::function<void()> changed);
@@ -94,14 +96,15 @@ class Uploads {
     const Digest id_;
   };
 
-  std::string full(const std::string& path) const { return join(config_.photos, path); }
   Result<std::string> crop(const std::string& name, const std::string& file,
                            const Preprocess& preprocess);
   Status keep(const std::string& path, const std::string& file);
   Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
   wire::Upload line_of(const Digest& id, const std::string& path) const;
-  static void put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);
+  // False, and without a label, where the model makes none of the photo.
+  static bool put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);
   Status erase(const Digest& id, const std::vector<std::string>& paths);
+  Status erase_file(const Digest& id, const std::string& file);
 
   void chores();
   void load_version();
@@ -112,6 +115,7 @@ class Uploads {
 
   const UploadConfig config_;
   Fs& fs_;
+  const StorePhotos photos_;
   Clock& clock_;
   UploadLog& log_;
   SegmentStore& cache_;

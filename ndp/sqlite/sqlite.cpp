@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include "framework/core/publish.h"
+
 namespace ndtrain::sql {
 namespace {
 
@@ -26,9 +28,13 @@ Code code_of(int error) {
 
 [[noreturn]] void fail(sqlite3* db, int error) {
   const char* file = db != nullptr ? sqlite3_db_filename(db, "main") : nullptr;
-  throw Failure{
-      Status(code_of(error), std::string(file != nullptr ? file : "database") + ": " +
-                                 (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(error)))};
+  const std::string what = std::string(file != nullptr ? file : "database") + ": " +
+                           (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(error));
+  const int why = db != nullptr ? sqlite3_extended_errcode(db) : error;
+  if (why == SQLITE_IOERR_FSYNC || why == SQLITE_IOERR_DIR_FSYNC) {
+    throw FsyncFailed(what, ": an fsync failed, its state on disk is unknown");
+  }
+  throw Failure{Status(code_of(error), what)};
 }
 
 void check(sqlite3* db, int result) {

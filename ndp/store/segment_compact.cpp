@@ -8,6 +8,7 @@
 namespace ndtrain {
 
 Result<GcReport> SegmentStore::gc() {
+  must_write();
   const std::lock_guard write_lock(write_mutex_);
   GcReport report{.bytes_before = used_bytes_};
   for (;;) {
@@ -25,6 +26,7 @@ Result<GcReport> SegmentStore::gc() {
 }
 
 Result<GcReport> SegmentStore::compact() {
+  must_write();
   const std::lock_guard write_lock(write_mutex_);
   GcReport report{.bytes_before = used_bytes_};
   const auto any_dead = [](const Segment& s) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "framework/core/fs.h"
 
@@ -17,6 +18,8 @@ class SegmentReaders {
   SegmentReaders(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
 
   Result<std::shared_ptr<File>> get(uint32_t number);
+  // These are not closed any more, as far as they can be opened.
+  void keep_open(const std::vector<uint32_t>& numbers);
   void forget(uint32_t number);
 
  private:
@@ -26,6 +29,7 @@ class SegmentReaders {
   const std::string directory_;
   std::mutex mutex_;
   std::map<uint32_t, std::shared_ptr<File>> open_;
+  std::map<uint32_t, std::shared_ptr<File>> kept_;
   std::deque<uint32_t> order_;
 };
 

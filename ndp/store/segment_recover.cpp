@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "framework/core/log.h"
+#include "framework/core/named_lock.h"
 #include "framework/core/publish.h"
 #include "ndp/store/segment_scan.h"
 #include "ndp/store/segment_store.h"
@@ -24,27 +25,48 @@ Result<std::unique_ptr<SegmentStore>> SegmentStore::open(Fs& fs, const Clock& cl
                 options.segment_bytes, " bytes: at most ", kMaxSegmentBytes, " are possible");
   }
   if (Status s = fs.make_directories(directory); !s.ok()) return s;
-  Result<std::unique_ptr<FileLock>> lock = fs.lock(join(directory, "lock"));
+  Result<std::unique_ptr<FileLock>> lock = lock_as(fs, join(directory, "lock"), options.who);
   if (!lock.ok()) return lock.status();
-  Result<DiskBudget> budget = DiskBudget::open(fs, directory, options.budget_bytes);
-  if (!budget.ok()) return budget.status();
-  std::unique_ptr<SegmentStore> store(
-      new SegmentStore(fs, clock, directory, options, std::move(*budget)));
-  store->lock_ = std::move(*lock);
-  if (Status s = store->recover(); !s.ok()) return s;
+  Result<std::unique_ptr<SegmentStore>> store = made(fs, clock, directory, options);
+  if (!store.ok()) return store;
+  (*store)->lock_ = std::move(*lock);
+  if (Status s = (*store)->recover(); !s.ok()) return s;
   return store;
 }
 
+Result<std::unique_ptr<SegmentStore>> SegmentStore::open_to_read(Fs& fs, const Clock& clock,
+                                                                 const std::string& directory) {
+  if (Status s = fs.make_directories(directory); !s.ok()) return s;
+  Result<std::unique_ptr<SegmentStore>> store = made(fs, clock, directory, {});
+  if (!store.ok()) return store;
+  (*store)->writes_ = false;
+  if (Status s = (*store)->recover(); !s.ok()) return s;
+  return store;
+}
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::made(Fs& fs, const Clock& clock,
+                                                         const std::string& directory,
+                                                         const SegmentOptions& options) {
+  Result<DiskBudget> budget = DiskBudget::open(fs, directory, options.budget_bytes);
+  if (!budget.ok()) return budget.status();
+  return std::unique_ptr<SegmentStore>(
+      new SegmentStore(fs, clock, directory, options, std::move(*budget)));
+}
+
+// The index before the segments: one that is written meanwhile may speak of segments, and of parts
+// of them, that had not been seen.
 Status SegmentStore::recover() {
+  Result<SegmentIndex> index = read_index(fs_, join(directory_, "index"));
   Result<std::vector<std::string>> names = fs_.list(directory_);
   if (!names.ok()) return names.status();
   for (const std::string& name : *names) {
-    if (Status s = discover(name); !s.ok()) return s;
+    Status s = discover(name);
+    const bool gone = !writes_ && s.code() == Code::kNotFound;  // another process has deleted it
+    if (!s.ok() && !gone) return s;
   }
   std::map<uint32_t, int64_t> covered;
-  Result<SegmentIndex> index = read_index(fs_, join(directory_, "index"));
   if (index.ok()) {
-    if (!adopt(std::move(*index), covered)) {
+    if (!adopt(std::move(*index), covered) && writes_) {
       // Segments grow again from here, and must not one day look as that index says.
       if (Status s = fs_.remove(join(directory_, "index")); !s.ok()) return s;
       sync_directory();
@@ -59,10 +81,11 @@ Status SegmentStore::recover() {
   return {};
 }
 
-// Takes note of a segment; removes what a crash left half made.
+// Takes note of a segment; removes what a crash left half made, unless another process may be at
+// it.
 Status SegmentStore::discover(const std::string& name) {
   const std::string path = join(directory_, name);
-  if (is_temporary(name)) return fs_.remove(path);
+  if (is_temporary(name)) return writes_ ? fs_.remove(path) : Status();
   const std::optional<uint32_t> number = segment_number(name);
   if (!number) return {};
   next_number_ = std::max(next_number_, *number + 1);
@@ -75,6 +98,7 @@ Status SegmentStore::discover(const std::string& name) {
   if (!got.ok()) return got.status();
   const auto header = decode_segment_header({bytes.data(), *got});
   if (!header || header->number != *number) {
+    if (!writes_) return {};
     log::warn("store: deletes {}: {} bytes without a good header", path, *size);
     file->reset();
     return fs_.remove(path);
@@ -135,6 +159,7 @@ Status SegmentStore::rescan(Group& group, const std::map<uint32_t, int64_t>& cov
     int64_t end = begin;
     if (begin < segment.end) {
       Result<std::shared_ptr<File>> file = readers_.get(number);
+      if (!writes_ && file.status().code() == Code::kNotFound) continue;  // deleted meanwhile
       if (!file.ok()) return file.status();
       const uint32_t n = number;
       Result<int64_t> scanned = scan_segment(
@@ -151,7 +176,7 @@ Status SegmentStore::rescan(Group& group, const std::map<uint32_t, int64_t>& cov
       end = *scanned;
       since_index_ += end - begin;
     }
-    if (!last) continue;
+    if (!last || !writes_) continue;
     Result<std::unique_ptr<File>> file = fs_.open(path_of(number), Fs::Mode::kAppend);
     if (!file.ok()) return file.status();
     if (end < segment.end) {

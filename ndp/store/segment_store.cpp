@@ -46,6 +46,7 @@ Status SegmentStore::put(const Digest& group, const Digest& key, const RecordMet
                                  " bytes is beyond the limit of " +
                                  std::to_string(limits::kRecord)};
   }
+  must_write();
   const RecordHeader header{.kind = RecordKind::kPut,
                             .meta = meta,
                             .length = static_cast<uint32_t>(payload.size()),
@@ -69,6 +70,7 @@ Status SegmentStore::put(const Digest& group, const Digest& key, const RecordMet
 }
 
 Status SegmentStore::remove(const Digest& group, const Digest& key) {
+  must_write();
   const std::lock_guard write_lock(write_mutex_);
   const auto it = groups_.find(group);
   if (it == groups_.end()) return {};
@@ -88,8 +90,24 @@ Status SegmentStore::remove(const Digest& group, const Digest& key) {
 }
 
 Status SegmentStore::remove_group(const Digest& group) {
+  must_write();
   const std::lock_guard write_lock(write_mutex_);
   return groups_.contains(group) ? evict(group) : Status();
+}
+
+void SegmentStore::must_write() const {
+  if (!writes_) throw Error("SegmentStore: ", directory_, " is open for reading alone");
+}
+
+void SegmentStore::pin(const Digest& group) {
+  std::vector<uint32_t> numbers;
+  {
+    const std::shared_lock lock(index_mutex_);
+    const auto it = groups_.find(group);
+    if (it == groups_.end()) return;
+    for (const auto& [number, segment] : it->second->segments) numbers.push_back(number);
+  }
+  readers_.keep_open(numbers);
 }
 
 bool SegmentStore::contains(const Digest& group, const Digest& key) const {

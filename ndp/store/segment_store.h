@@ -3,8 +3,9 @@
 // forget, but what it returns is what was put. docs/segment_format.md describes the files.
 //
 // Threads: all members may be called from any thread; reads run beside each other and beside a
-// write, writes are serialised. Processes: one at a time, held off by a lock file.
-// A failing fsync throws FsyncFailed from put, flush, gc, compact and close.
+// write, writes are serialised. Processes: one writes at a time, held off by a lock file; any
+// number read beside it what was there when they began. A failing fsync throws FsyncFailed from
+// put, flush, gc, compact and close.
 #pragma once
 
 #include <atomic>
@@ -30,6 +31,7 @@ struct SegmentOptions {
   int64_t budget_bytes = 0;                       // 0: a tenth of the volume
   int64_t segment_bytes = int64_t{256} << 20;     // a segment is closed beyond this
   int64_t index_every_bytes = int64_t{64} << 20;  // flush writes the index after so much, at least
+  std::string who = {};  // that writes here, for the message of others: see lock_as()
 };
 
 struct Found {
@@ -54,11 +56,16 @@ struct GcReport {
 
 class SegmentStore {
  public:
-  // Makes the directory if absent. kExists: another process has it; kUnsupported: a newer program
-  // wrote it. What a crash left is put right here; an index that fits saves reading the segments.
+  // Makes the directory if absent. kExists: another process writes here, which the message names;
+  // kUnsupported: a newer program wrote it. What a crash left is put right here; an index that fits
+  // saves reading the segments.
   static Result<std::unique_ptr<SegmentStore>> open(Fs& fs, const Clock& clock,
                                                     const std::string& directory,
                                                     const SegmentOptions& options = {});
+  // For reading alone, whoever writes: finds what is whole by now. What would change something
+  // throws Error.
+  static Result<std::unique_ptr<SegmentStore>> open_to_read(Fs& fs, const Clock& clock,
+                                                            const std::string& directory);
   // Without close(), the next open reads again what came after the last index.
   ~SegmentStore();
 
@@ -95,6 +102,10 @@ class SegmentStore {
   Result<GcReport> compact();
   // Flushes and writes the index; the store takes no further calls.
   Status close();
+  // The same, but it goes on as one that was opened to read: others may write.
+  Status stop_writing();
+  // What is in this group stays readable here while another process deletes it.
+  void pin(const Digest& group);
 
  private:
   struct Segment {
@@ -121,6 +132,9 @@ class SegmentStore {
                DiskBudget budget);
 
   // segment_recover.cpp, before anybody else knows the store
+  static Result<std::unique_ptr<SegmentStore>> made(Fs& fs, const Clock& clock,
+                                                    const std::string& directory,
+                                                    const SegmentOptions& options);
   Status recover();
   Status discover(const std::string& name);
   bool adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered);
@@ -146,6 +160,7 @@ class SegmentStore {
   void write_index();
 
   std::string path_of(uint32_t number) const { return join(directory_, segment_name(number)); }
+  void must_write() const;  // throws Error in a store that only reads
   void touch(Group& group) const;
   static void point(Group& group, const KeyTable::ShortKey& key, const Location& at);
   static void unpoint(Group& group, const KeyTable::ShortKey& key);
@@ -167,6 +182,7 @@ class SegmentStore {
   const SegmentOptions options_;
   DiskBudget budget_;
   std::unique_ptr<FileLock> lock_;
+  bool writes_ = true;
   mutable SegmentReaders readers_;
   mutable std::atomic<uint64_t> uses_ = 0;
 

@@ -140,9 +140,7 @@ Result<Location> SegmentStore::append(const Digest& id, Group& group, const Reco
 }
 
 void SegmentStore::sync_directory() {
-  if (Status s = fs_.sync_directory(directory_); !s.ok()) {
-    throw FsyncFailed("fsync of ", directory_, " failed: ", s.message());
-  }
+  sync_directory_or_throw(fs_, directory_);
   directory_dirty_ = false;
 }
 
@@ -156,6 +154,7 @@ void SegmentStore::sync_all() {
 }
 
 Status SegmentStore::flush() {
+  must_write();
   const std::lock_guard write_lock(write_mutex_);
   sync_all();
   size_t records = 0;
@@ -190,9 +189,19 @@ void SegmentStore::write_index() {
 }
 
 Status SegmentStore::close() {
+  if (!writes_) return {};
   const std::lock_guard write_lock(write_mutex_);
   sync_all();
   write_index();
+  return {};
+}
+
+Status SegmentStore::stop_writing() {
+  if (Status s = close(); !s.ok()) return s;
+  const std::lock_guard write_lock(write_mutex_);
+  for (auto& [id, group] : groups_) group->writer.reset();
+  writes_ = false;
+  lock_.reset();
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "framework/core/utc_text.h"
 #include "ndp/wire/openssl_pem.h"
 
 namespace ndtrain {

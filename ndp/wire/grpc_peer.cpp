@@ -71,6 +71,15 @@ std::string certified_name(const grpc::AuthContext& context) {
   return std::string(names.front().data(), names.front().size());
 }
 
+std::vector<std::string> certified_hosts(const grpc::AuthContext& context) {
+  std::vector<std::string> hosts;
+  if (!context.IsPeerAuthenticated()) return hosts;
+  for (const auto& host : context.FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
+    hosts.emplace_back(host.data(), host.size());
+  }
+  return hosts;
+}
+
 std::string too_large(const std::string& peer, size_t bytes) {
   return peer + ": a message of " + std::to_string(bytes) + " bytes; the limit is " +
          std::to_string(limits::kMessage);

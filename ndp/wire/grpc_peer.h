@@ -34,6 +34,8 @@ std::shared_ptr<grpc::ChannelCredentials> client_credentials(const LinkSecurity&
 
 // "127.0.0.1:4711" of "ipv4:127.0.0.1:4711", and the like.
 std::string readable_peer(const std::string& uri);
+// The DNS names and addresses in the peer's verified certificate; an IPv6 address without brackets.
+std::vector<std::string> certified_hosts(const grpc::AuthContext& context);
 // The common name of the peer's verified certificate; "" without one.
 std::string certified_name(const grpc::AuthContext& context);
 // Why a message of `bytes` from `peer` ends its link.

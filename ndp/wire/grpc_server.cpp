@@ -28,11 +28,12 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
       : id_(id),
         peer_(wire::readable_peer(context.peer())),
         certified_(wire::certified_name(*context.auth_context())),
+        hosts_(wire::certified_hosts(*context.auth_context())),
         events_(events),
         gone_(std::move(gone)) {}
 
   void start() {
-    events_.put({id_, LinkOpened{peer_, certified_}});
+    events_.put({id_, LinkOpened{peer_, certified_, hosts_}});
     const std::lock_guard lock(mutex_);
     if (finished_) return;
     StartSendInitialMetadata();  // tells the client that it is connected
@@ -133,6 +134,7 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
 
   const LinkId id_;
   const std::string peer_, certified_;
+  const std::vector<std::string> hosts_;
   LinkEvents<FromStore>& events_;
   std::function<void()> gone_;
   FromStore incoming_;

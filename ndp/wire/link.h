@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "framework/core/status.h"
 
@@ -18,10 +19,11 @@ namespace ndtrain {
 
 using LinkId = uint64_t;  // never used twice by one process
 
-// A stream is open: who is at the other end, as people name it, and the name its certificate gives
-// it ("" without one).
+// A stream is open: who is at the other end, as people name it, and the name and the hosts that its
+// certificate gives it ("" and none without one).
 struct LinkOpened {
   std::string peer, certified;
+  std::vector<std::string> hosts = {};
 };
 struct LinkClosed {
   std::string reason;

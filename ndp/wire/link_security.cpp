@@ -1,13 +1,13 @@
 #include "ndp/wire/link_security.h"
 
 #include <arpa/inet.h>
-#include <fmt/chrono.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 
 #include <array>
 
 #include "framework/core/limits.h"
+#include "framework/core/utc_text.h"
 #include "ndp/wire/openssl_pem.h"
 
 namespace ndtrain {
@@ -133,10 +133,6 @@ Status check_exposure(const std::string& address, bool secured, bool insecure) {
   return {Code::kUnsupported,
           address + " can be reached by other machines: give certificates with --ca, --cert and " +
               "--key (`ndtrain cert init DIR` makes them), or let anybody in with --insecure"};
-}
-
-std::string utc_text(int64_t unix_seconds) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(unix_seconds));
 }
 
 }  // namespace ndtrain

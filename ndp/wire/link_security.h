@@ -28,6 +28,4 @@ Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
 // and loopback ("unix:/path", "localhost:1", "127.x.x.x:1", "[::1]:1") need neither.
 Status check_exposure(const std::string& address, bool secured, bool insecure);
 
-std::string utc_text(int64_t unix_seconds);  // "2026-11-21 17:40:00 UTC"
-
 }  // namespace ndtrain

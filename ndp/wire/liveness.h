@@ -16,6 +16,7 @@ class Liveness {
 
   void heard(Time now) { heard_ = now; }
   void said(Time now) { said_ = now; }
+  Time heard() const { return heard_; }
 
   bool ping_due(Time now) const { return now - said_ >= heartbeat_; }
   bool silent(Time now) const { return now - heard_ >= heartbeat_; }  // for one heartbeat

@@ -42,6 +42,18 @@ std::string ModelShelf::part(const Digest& model) const {
 
 bool ModelShelf::has(const Digest& model) const { return fs_.exists(path(model)); }
 
+Status ModelShelf::check(const Digest& model) const {
+  const Result<std::unique_ptr<File>> file = fs_.open(path(model), Fs::Mode::kRead);
+  if (!file.ok()) return file.status();
+  const Result<int64_t> size = (*file)->size();
+  if (!size.ok()) return size.status();
+  const Result<Digest> digest = digest_of(**file, *size);
+  if (!digest.ok()) return digest.status();
+  if (*digest == model) return {};
+  return {Code::kCorrupt, path(model) + ": is damaged: it has the digest " +
+                              to_hex(*digest).substr(0, 12) + ", not that of its name"};
+}
+
 std::vector<std::string> ModelShelf::names() const {
   const Result<std::vector<std::string>> names = fs_.list(directory_);
   return names.ok() ? *names : std::vector<std::string>();
@@ -122,7 +134,7 @@ Result<bool> ModelShelf::finish(const Digest& model) {
   sync_or_throw(**file, part(model));
   file->reset();
   if (const Status s = fs_.rename(part(model), path(model)); !s.ok()) return s;
-  if (const Status s = fs_.sync_directory(directory_); !s.ok()) return s;
+  sync_directory_or_throw(fs_, directory_);
   return true;
 }
 

@@ -5,7 +5,7 @@
 // DIR/<hex>.onnx    a whole model
 // DIR/<hex>.part    the first bytes of one
 //
-// One thread, one process per directory.
+// One process per directory. One thread, but for check().
 #pragma once
 
 #include <memory>
@@ -25,6 +25,9 @@ class ModelShelf {
   ModelShelf(Fs& fs, std::string directory);
 
   bool has(const Digest& model) const;
+  // Whether the bytes that are here are the model's: before they are used, as a disk may have
+  // changed them. kCorrupt; any thread.
+  Status check(const Digest& model) const;
   std::vector<Digest> list() const;  // whole ones
   // Whole ones and the parts of others, but for `keep`. What cannot be removed stays.
   void sweep(std::span<const Digest> keep);

@@ -104,6 +104,11 @@ StoreSession::Actions StoreSession::closed(Time now, const std::string& reason) 
   return a;
 }
 
+StoreSession::Actions StoreSession::refuse(Time now, const std::string& why) {
+  if (state_ == State::kWaiting) return {};
+  return end(now, "the Tuner is refused: " + why, false);
+}
+
 // Half to all of a time that doubles, so that many stores do not come back as one.
 StoreSession::Actions StoreSession::end(Time now, std::string why, bool hurry) {
   state_ = State::kWaiting;

@@ -38,8 +38,11 @@ class StoreSession {
   Actions opened(Time now);
   Actions message(Time now, const wire::ToStore& message);
   Actions closed(Time now, const std::string& reason);
+  // The Tuner sent what no peer may: as closed(), and not dialled again at once.
+  Actions refuse(Time now, const std::string& why);
 
   bool open() const { return state_ == State::kOpen; }
+  void put_photos(uint64_t photos) { hello_.set_photos(photos); }
   void put_in_force(uint64_t version) { hello_.set_version_in_force(version); }
   void put_deletions(uint64_t count, uint64_t mark) {
     hello_.set_deletions(count);

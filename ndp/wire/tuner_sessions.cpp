@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain {
@@ -81,6 +82,8 @@ TunerSessions::Actions TunerSessions::greet(Time now, LinkId link, const wire::H
   Actions a;
   Session& session = sessions_.at(link);
   if (const auto no = objection(now, session, hello)) {
+    a.warnings.push_back("store '" + hello.store() + "' at " + session.who.peer +
+                         " is refused: " + no->second);
     refuse(now, link, no->first, no->second, a);
     return a;
   }
@@ -106,7 +109,7 @@ void TunerSessions::refuse(Time now, LinkId link, wire::Refusal::Reason reason,
                            const std::string& text, Actions& a) {
   wire::ToStore& m = a.send.emplace_back(link, wire::ToStore()).second;
   m.mutable_refusal()->set_reason(reason);
-  m.mutable_refusal()->set_text(text);
+  m.mutable_refusal()->set_text(wire::as_text(text));
   stamp(now, link, m);
   end(link, text, a);
 }
@@ -155,14 +158,34 @@ TunerSessions::Actions TunerSessions::refuse(Time now, const std::string& store,
   return a;
 }
 
+TunerSessions::Actions TunerSessions::refuse(Time now, LinkId link, const std::string& why) {
+  Actions a;
+  const auto it = sessions_.find(link);
+  if (it == sessions_.end()) return a;  // closed by us
+  a.warnings.push_back(name_of(it->second) + " is refused: " + why);
+  refuse(now, link, wire::Refusal::BAD_MESSAGE, why, a);
+  return a;
+}
+
+std::string TunerSessions::name_of(const Session& session) {
+  const std::string& peer = session.who.peer;
+  return session.store.empty() ? "who dials from " + peer
+                               : "store " + session.store + " at " + peer;
+}
+
 std::optional<LinkId> TunerSessions::link_of(const std::string& store) const {
   const auto it = by_store_.find(store);
   return it == by_store_.end() ? std::nullopt : std::optional(it->second);
 }
 
-std::string TunerSessions::peer_of(const std::string& store) const {
+LinkOpened TunerSessions::who(const std::string& store) const {
   const std::optional<LinkId> link = link_of(store);
-  return link ? sessions_.at(*link).who.peer : "";
+  return link ? sessions_.at(*link).who : LinkOpened();
+}
+
+std::optional<TunerSessions::Time> TunerSessions::heard(const std::string& store) const {
+  const std::optional<LinkId> link = link_of(store);
+  return link ? std::optional(sessions_.at(*link).liveness.heard()) : std::nullopt;
 }
 
 std::vector<std::string> TunerSessions::stores() const {

@@ -26,6 +26,7 @@ class TunerSessions {
     std::vector<std::pair<LinkId, wire::ToStore>> send;
     std::vector<LinkId> close;           // after what is sent; closed() may come or not
     std::optional<std::string> deliver;  // the message just given is this store's, for its jobs
+    std::vector<std::string> warnings;   // for people: who was refused, and why
   };
 
   TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window);
@@ -36,11 +37,14 @@ class TunerSessions {
   Actions tick(Time now);
   // Ends a store's session because of what it sent.
   Actions refuse(Time now, const std::string& store, const std::string& why);
+  // A link's, whoever is at its other end: it sent what no peer may.
+  Actions refuse(Time now, LinkId link, const std::string& why);
 
   // Nullopt when the store has no session.
   std::optional<LinkId> link_of(const std::string& store) const;
-  std::string peer_of(const std::string& store) const;  // as LinkOpened has it; "" without one
-  std::vector<std::string> stores() const;              // with a session, in byte order
+  LinkOpened who(const std::string& store) const;             // empty without a session
+  std::vector<std::string> stores() const;                    // with a session, in byte order
+  std::optional<Time> heard(const std::string& store) const;  // when last; nullopt without one
   // Marks a message as of this Tuner's term, about to be sent.
   void stamp(Time now, LinkId link, wire::ToStore& message);
   Time next() const;  // when tick() has something to do; Time::max() when there is no link
@@ -59,6 +63,7 @@ class TunerSessions {
       Time now, const Session& session, const wire::Hello& hello) const;
   void refuse(Time now, LinkId link, wire::Refusal::Reason reason, const std::string& text,
               Actions& actions);
+  static std::string name_of(const Session& session);  // for people
   void end(LinkId link, const std::string& reason, Actions& actions);
 
   TunerIdentity me_;

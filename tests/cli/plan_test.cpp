@@ -105,6 +105,10 @@ TEST_F(PlanProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   };
   refused({}, 2, "--model is missing");
   refused({"-m", "m.onnx"}, 2, "--photos DIR");
+  draw_photos(4);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  refused({"-m", "m.onnx", "--photos", "photos", "--freeze", "none", "--bandwidth", "20M"}, 1,
+          "a Tuner takes no such fine-tuning; another --freeze, or ndtrain train");
   refused({"--profile", "nowhere.json"}, 1, "nowhere.json");
   refused({"--profile", published_, "-m", "m.onnx"}, 2, "give one");
   refused({"--profile", published_, "--bandwidth", "20 apples"}, 2, "20 apples");

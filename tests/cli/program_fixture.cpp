@@ -6,7 +6,7 @@
 
 namespace ndtrain::testing_cli {
 
-pid_t ProgramTest::start(const std::vector<std::string>& words) const {
+pid_t ProgramTest::start(const std::vector<std::string>& words, int terminal) const {
   std::vector<const char*> argv = {NDT_PROGRAM};
   for (const std::string& w : words) argv.push_back(w.c_str());
   argv.push_back(nullptr);
@@ -15,7 +15,7 @@ pid_t ProgramTest::start(const std::vector<std::string>& words) const {
   if (child != 0) return child;
   setenv("NDTRAIN_CACHE", cache.c_str(), 1);
   const int o = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  const int e = open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const int e = terminal >= 0 ? terminal : open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
   const std::string in = at("in");
   const int i = open(in.c_str(), O_RDONLY);
   if (i >= 0) dup2(i, STDIN_FILENO);

@@ -24,9 +24,9 @@ class ProgramTest : public testing::Test {
  protected:
   std::string at(const std::string& name) const { return root_.at(name); }
 
-  // Starts the program in the test's directory, its output into files there; a file `in` is its
-  // input.
-  pid_t start(const std::vector<std::string>& words) const;
+  // Starts the program in the test's directory, its output into files there (and what is for
+  // stderr to a terminal, if one is given); a file `in` is its input.
+  pid_t start(const std::vector<std::string>& words, int terminal = -1) const;
 
   Outcome run(const std::vector<std::string>& words) const {
     const pid_t child = start(words);

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
@@ -79,6 +80,19 @@ TEST_F(ProgramTest, HelpOfEveryVerbHasExamplesAndNoEmptyDefaults) {
                              HasSubstr("(default: 32)")));
 }
 
+TEST_F(ProgramTest, DoctorListsEveryBackendAsLoadedOrSaysWhyNot) {
+  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  std::set<std::string> loaded, all;
+  for (const Json& b : j.at("backends")) loaded.insert(b.at("name").get<std::string>());
+  all = loaded;
+  for (const Json& b : j.value("unavailable_backends", Json::array())) {
+    EXPECT_NE(b.at("why"), "") << b;
+    EXPECT_TRUE(all.insert(b.at("name").get<std::string>()).second) << b << " is loaded";
+  }
+  EXPECT_TRUE(loaded.contains("cpu")) << j;
+  EXPECT_EQ(all, (std::set<std::string>{"cpu", "onednn", "cuda"})) << j;
+}
+
 TEST_F(ProgramTest, MissingFilesAreNamed) {
   const Outcome o = run({"model", "inspect", "nowhere.onnx"});
   EXPECT_EQ(o.code, 1);
@@ -88,13 +102,63 @@ TEST_F(ProgramTest, MissingFilesAreNamed) {
 TEST_F(ProgramTest, FlagsComeFromTheFileThenTheEnvironmentThenTheCommandLine) {
   publish(real_fs(), at("ndtrain.toml"), "classes = 7\n[\"model build\"]\nimg-size = 40\n")
       .or_throw();
-  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "a.onnx"}).code, 0);
-  const Outcome o = run({"model", "inspect", "a.onnx", "--json"});
-  const auto json = nlohmann::json::parse(o.out);
-  EXPECT_THAT(json.at("preprocessing").get<std::string>(), HasSubstr("crop 40"));
-  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "b.onnx", "--classes", "9"}).code, 0);
-  const auto b = nlohmann::json::parse(run({"model", "inspect", "b.onnx", "--json"}).out);
-  EXPECT_EQ(b.at("parameters").get<int64_t>() - json.at("parameters").get<int64_t>(), 2 * 65);
+  using Environment = std::map<std::string, std::string>;
+  const auto built = [&](const Environment& environment, const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {"model", "build", "tinynet", "-o", "a.onnx"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    const Outcome build = run(words);
+    for (const auto& [name, value] : environment) unsetenv(name.c_str());
+    EXPECT_EQ(build.code, 0) << build.err;
+    return nlohmann::json::parse(run({"model", "inspect", "a.onnx", "--json"}).out);
+  };
+  const auto size_of = [](const nlohmann::json& model) {
+    return model.at("preprocessing").get<std::string>();
+  };
+  const auto more_classes = [&](const nlohmann::json& more, const nlohmann::json& fewer) {
+    constexpr int64_t kPerClass = 65;  // weights and a bias
+    return (more.at("parameters").get<int64_t>() - fewer.at("parameters").get<int64_t>()) /
+           kPerClass;
+  };
+  const nlohmann::json file = built({}, {});
+  EXPECT_THAT(size_of(file), HasSubstr("crop 40"));
+  const Environment set = {{"NDTRAIN_CLASSES", "9"}, {"NDTRAIN_IMG_SIZE", "48"}};
+  const nlohmann::json environment = built(set, {});
+  EXPECT_THAT(size_of(environment), HasSubstr("crop 48")) << "the file overruled the environment";
+  EXPECT_EQ(more_classes(environment, file), 2) << "the file overruled the environment";
+  const nlohmann::json command_line = built(set, {"--classes", "12"});
+  EXPECT_EQ(more_classes(command_line, environment), 3);
+  EXPECT_THAT(size_of(command_line), HasSubstr("crop 48"));
+}
+
+TEST_F(ProgramTest, SettingsThatNoVerbKnowsAreErrorsWithASuggestion) {
+  const std::vector<std::string> build = {"model",  "build",     "tinynet", "-o",
+                                          "m.onnx", "--classes", "2"};
+  const auto refused = [&](const std::string& toml, const std::string& what) {
+    publish(real_fs(), at("ndtrain.toml"), toml).or_throw();
+    const Outcome o = run(build);
+    EXPECT_EQ(o.code, 2) << toml;
+    EXPECT_THAT(o.err, HasSubstr(what));
+  };
+  refused("seed = 1\nepoch = 3\n",
+          "ndtrain.toml line 2: no verb has an option 'epoch'; did you mean 'epochs'?");
+  refused("[train]\nlearning-rate = 3\n", "line 2: ndtrain train has no option 'learning-rate'");
+  refused("[trian]\nepochs = 3\n", "there is no verb 'trian'; did you mean 'train'?");
+  refused("[train]\nimg-sise = 3\n", "ndtrain train has no option 'img-sise'");
+  // What other verbs know is fine.
+  publish(real_fs(), at("ndtrain.toml"), "epochs = 3\n[train]\nepochs = 4\n").or_throw();
+  EXPECT_EQ(run(build).code, 0);
+
+  setenv("NDTRAIN_EPOCH", "3", 1);
+  const Outcome o = run(build);
+  unsetenv("NDTRAIN_EPOCH");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("NDTRAIN_EPOCH is in the environment"));
+  EXPECT_THAT(o.err, HasSubstr("did you mean 'NDTRAIN_EPOCHS'?"));
+  setenv("NDTRAIN_IMG_SIZE", "40", 1);
+  EXPECT_EQ(run(build).code, 0);
+  unsetenv("NDTRAIN_IMG_SIZE");
+  EXPECT_THAT(run({"model", "inspect", "m.onnx"}).out, HasSubstr("f32[1,3,40,40]"));
 }
 
 TEST_F(ProgramTest, ARelabelKilledAgainAndAgainLabelsEveryPhotoOnce) {

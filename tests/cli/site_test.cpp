@@ -28,7 +28,8 @@ class SiteTest : public testing_cli::ProgramTest {
     ProgramTest::TearDown();
   }
 
-  Outcome up(int stores, std::vector<std::string> more = {"--photos", "photos"}) const {
+  Outcome up(int stores,
+             std::vector<std::string> more = {"--photos", "photos", "--labels", "folder"}) const {
     std::vector<std::string> words = {"up",     "site", "--stores", std::to_string(stores),
                                       "--port", "0",    "--http",   "127.0.0.1:0",
                                       "--json"};
@@ -75,6 +76,9 @@ TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   const Json job = ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                               "--stores", "2", "-e", "2", "--follow"});
   EXPECT_EQ(job.at("state"), "done");
+  const Outcome shown = run({"job", "show", "1", "--http", site.at("http")});
+  EXPECT_THAT(shown.out, HasSubstr("top1 "));
+  EXPECT_THAT(shown.out, testing::Not(testing::ContainsRegex("\\.[0-9]{10}"))) << "digits";
   ASSERT_EQ(run({"plan", "-m", "m.onnx", "--head", "linear", "--photos", "photos", "--stores", "2",
                  "--bandwidth", "1Gbit", "--save-profile", "profile.json"})
                 .code,
@@ -94,6 +98,25 @@ TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
 
   const Outcome labels = run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"});
   EXPECT_EQ(std::ranges::count(labels.out, '\n'), kPhotos + 1) << labels.out;
+}
+
+TEST_F(SiteTest, WithoutLabelsFolderItIsSaidHowFoldersBecomeTruth) {
+  draw_photos(4);
+  const auto said = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"--photos", "photos"});
+    const Outcome o = up(1, more);
+    EXPECT_EQ(o.code, 0) << o.err;
+    const std::string log = real_fs().read(at("site/store1.log")).or_throw();
+    run({"down", "site"});
+    std::filesystem::remove(at("site/store1.log"));
+    return std::pair(o.err, log);
+  };
+  const auto plain = said({});
+  for (const std::string& text : {plain.first, plain.second}) {
+    EXPECT_THAT(text, testing::AllOf(HasSubstr("(c0, c1)"), HasSubstr("--labels folder")));
+  }
+  const auto folder = said({"--labels", "folder"});
+  EXPECT_THAT(folder.first + folder.second, testing::Not(HasSubstr("(c0, c1)")));
 }
 
 TEST_F(SiteTest, WhatHasDiedIsStartedAgainByUpAndNamedByDown) {
@@ -184,6 +207,35 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   EXPECT_EQ(ask(site, {"model", "ls"}).size(), 1U);
 }
 
+TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
+  draw_photos(4);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const Json site = up_json(1);
+  const auto spec = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"job", "submit", "finetune", "-m", "m.onnx", "--stores", "2"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Json job = ask(site, words).at("job");
+    return ask(site, {"job", "show", job.dump()}).at("spec");
+  };
+  const Json recipe = spec({"--recipe", "ndpipe"});
+  EXPECT_EQ(recipe.at("epochs"), 30);
+  EXPECT_EQ(recipe.at("batch"), 1024);
+  EXPECT_EQ(recipe.at("promote"), "rule");
+  const Json mine = spec({"-e", "2", "--recipe", "ndpipe", "--weight-decay", "0"});
+  EXPECT_EQ(mine.at("epochs"), 2);
+  EXPECT_EQ(mine.at("weight_decay"), 0);
+  EXPECT_EQ(mine.at("batch"), 1024);
+  EXPECT_EQ(mine.at("sched"), "ndpipe");
+  EXPECT_EQ(spec({"--candidate"}).at("promote"), false);
+  EXPECT_EQ(spec({"--promote", "always"}).at("promote"), true);
+  for (const char* other : {"--candidate", "--no-publish", "--val-split=0"}) {
+    EXPECT_EQ(run({"job", "submit", "finetune", "-m", "m.onnx", "--promote", "rule", other,
+                   "--http", site.at("http")})
+                  .code,
+              2);
+  }
+}
+
 TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   draw_photos(4);
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
@@ -203,6 +255,83 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   EXPECT_EQ(resumed.at("spec").at("memory"), int64_t{1} << 30);
   EXPECT_EQ(resumed.at("spec").at("allow_missing"), true);
   EXPECT_EQ(resumed.at("spec").at("epochs"), 15);
+}
+
+TEST_F(SiteTest, UpASecondTimeRepeatsWhatItWasStartedWithAndPhotoCountsAreRightAtOnce) {
+  constexpr int kPhotos = 30;
+  draw_photos(kPhotos);
+  const auto expect_photos = [&](const Json& site) {
+    const Json stores = ask(site, {"store", "ls"});
+    ASSERT_EQ(stores.size(), 3U);
+    int photos = 0;
+    for (const Json& s : stores) photos += s.at("photos").get<int>();
+    EXPECT_EQ(photos, kPhotos) << stores;
+  };
+  expect_photos(up_json(3));
+  Outcome again = run({"up", "site", "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out).at("started"), 0);
+  ASSERT_EQ(run({"down", "site"}).code, 0);
+
+  again = run({"up", "site", "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out).at("started"), 4);
+  EXPECT_THAT(again.err, testing::AllOf(HasSubstr("as before: --stores 3"), HasSubstr("photos")));
+  expect_photos(Json::parse(again.out));
+  ASSERT_EQ(run({"down", "site"}).code, 0);
+
+  again = run({"up", "site", "--json", "--stores", "2"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(Json::parse(again.out).at("started"), 3);
+  EXPECT_THAT(again.err,
+              testing::AllOf(HasSubstr("from now on --stores 2"), HasSubstr("before --stores 3"),
+                             HasSubstr("jobs do without store3")));
+}
+
+TEST_F(SiteTest, AFailedUpIsNotRepeated) {
+  draw_photos(4);
+  EXPECT_EQ(up(1, {"--photos", "nowhere"}).code, 1);
+  EXPECT_FALSE(real_fs().exists(at("site/site.json")));
+  EXPECT_EQ(run({"up", "other", "--stores", "0"}).code, 2);
+  EXPECT_FALSE(real_fs().exists(at("other")));
+}
+
+TEST_F(SiteTest, AJobThatLeftAStoreOutNamesItAndExitsWith3) {
+  draw_photos(24);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const std::string http = up_json(2).at("http");
+  const std::vector<std::string> train = {"job", "submit",   "finetune", "-m", "m.onnx", "-e",
+                                          "1",   "--follow", "--http",   http, "--head", "linear"};
+  ASSERT_EQ(run({"store", "drain", "store2", "--http", http}).code, 0);
+  Outcome o = run(train);
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_THAT(o.err, testing::AllOf(HasSubstr("begins without store2 ("), HasSubstr("drained)")));
+  EXPECT_THAT(o.out, testing::ContainsRegex("left out +store2: [1-9][0-9]* photos, drained"));
+  ASSERT_EQ(run({"store", "drain", "store2", "--undo", "--http", http}).code, 0);
+  o = run(train);
+  EXPECT_EQ(o.code, 0) << o.err;
+
+  // Ctrl-C does not wait for the one that has died.
+  const cli::ProcessId store = process("store2");
+  kill(store.pid, SIGKILL);
+  std::vector<std::string> waits = train;
+  waits.insert(waits.end(), {"--store-timeout", "600"});
+  std::filesystem::remove(at("err"));  // what the one before said
+  const pid_t child = start(waits);
+  const auto waits_for_it = [&] {
+    const Result<std::string> err = real_fs().read(at("err"));
+    return err.ok() && err->find("waits for store2 (") != std::string::npos;
+  };
+  while (!waits_for_it()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(child, SIGINT);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 3)
+      << real_fs().read(at("err")).or_throw();
+  const Outcome typo = run(
+      {"job", "submit", "finetune", "-m", "m.onnx", "--stores", "store1,stroe2", "--http", http});
+  EXPECT_EQ(typo.code, 1);
+  EXPECT_THAT(typo.err, HasSubstr("has met no store 'stroe2'; it knows store1, store2"));
 }
 
 TEST_F(SiteTest, AnotherNumberOfStoresIsRefusedWhileItIsUp) {
@@ -225,11 +354,13 @@ TEST_F(SiteTest, WhenOneCannotStartItSaysWhyAndNothingStaysBehind) {
 }
 
 TEST_F(SiteTest, StoresWithoutASharedDirectoryGetOneEach) {
-  const Outcome o = run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0"});
+  const Outcome o = run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0",
+                         "--labels", "folder"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_TRUE(real_fs().exists(at("site/store1/photos")));
-  EXPECT_THAT(
-      o.out, testing::AllOf(HasSubstr("site/store1/photos/CLASS"), HasSubstr("--http 127.0.0.1:")));
+  EXPECT_THAT(o.out,
+              testing::AllOf(HasSubstr("site/store1/photos and so on, a directory per class"),
+                             HasSubstr("--http 127.0.0.1:")));
 }
 
 // SIGKILL of the Tuner and of a store again and again, while people upload.
@@ -308,7 +439,7 @@ TEST_F(SiteTest, NoUploadThatWasAnsweredIsLostOrHeardOfTwiceWhoeverIsKilled) {
   for (const auto& [id, json] : answers) {
     const std::string path = json.at("path");
     EXPECT_EQ(heard["store1/" + path], 1U) << path;
-    EXPECT_TRUE(real_fs().exists(at("photos/" + path))) << path;
+    EXPECT_TRUE(real_fs().exists(at("site/store1/state/" + path))) << path;
   }
 }
 

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "ndp/http/http_client.h"
+#include "ndp/http/tls.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -86,6 +87,25 @@ TEST_F(TokenVerbs, CertificatesOfHostsReplaceNoOthers) {
   EXPECT_THAT(run({"cert", "init", "certs", "--web", "attic"}).err, HasSubstr("exists; --force"));
   EXPECT_EQ(run({"cert", "init", "certs", "--web", "attic", "--force"}).code, 0);
   EXPECT_TRUE(texts.contains(real_fs().read(at("certs/attic.crt")).or_throw()));
+}
+
+TEST_F(TokenVerbs, ACertificateOfAStoreMayNameWhereItsHttpIs) {
+  const Outcome o =
+      run({"cert", "init", "certs", "--store", "attic=attic.example+10.0.0.7,cellar"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto hosts = [&](const std::string& name) {
+    return TlsServer::make(real_fs().read(at("certs/" + name + ".crt")).or_throw(),
+                           real_fs().read(at("certs/" + name + ".key")).or_throw())
+        .or_throw()
+        ->hosts();
+  };
+  EXPECT_THAT(hosts("attic"), ::testing::ElementsAre("attic.example", "10.0.0.7"));
+  EXPECT_THAT(hosts("cellar"), ::testing::IsEmpty());
+  for (const char* bad : {"a=", "a=b c", "a=b+", "=b"}) {
+    EXPECT_EQ(run({"cert", "init", "certs", "--store", bad}).code, 2) << bad;
+  }
+  EXPECT_THAT(run({"tuner", "serve", "--state", "state", "--http-name", "a b"}).err,
+              HasSubstr("--http-name 'a b': no DNS name"));
 }
 
 TEST_F(TokenVerbs, OffLoopbackHttpNeedsTls) {

@@ -6,6 +6,7 @@
 #include <semaphore>
 
 #include "framework/core/error.h"
+#include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
@@ -52,6 +53,22 @@ TEST(ThreadLanes, WhatATaskThrowsReachesTheRole) {
   woken.acquire();
   EXPECT_THROW(lanes.take_finished(), Error);
   EXPECT_TRUE(lanes.take_finished().empty());
+}
+
+// The role stops and asks for nothing any more.
+TEST(ThreadLanesDeathTest, AnFsyncThatFailsWhileTheRoleStopsEndsTheProcess) {
+  const auto stop = [] {
+    std::binary_semaphore begun(0), over(0);
+    ThreadLanes lanes(1, [] {});
+    lanes.start(0, [&]() -> Continuation {
+      begun.release();
+      over.acquire();
+      throw FsyncFailed("fsync of labels failed");
+    });
+    begun.acquire();
+    over.release();
+  };
+  EXPECT_DEATH(stop(), "fsync of labels failed");
 }
 
 }  // namespace

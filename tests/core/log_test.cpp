@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "framework/core/error.h"
 #include "framework/core/fs.h"
 #include "tests/support/temporary_directory.h"
@@ -55,6 +57,20 @@ TEST_F(Log, TheFileHasTimesAndLevelsAndEndsWhenToldTo) {
   const std::string text = real_fs().read(path).or_throw();
   EXPECT_THAT(text, ContainsRegex("^[0-9]{4}-[0-9]{2}-[0-9]{2}T.* warning +first\n$"));
   EXPECT_THAT(text, Not(HasSubstr("second")));
+}
+
+TEST_F(Log, ControlCharactersAreWrittenOutWhoeverTheyAreFrom) {
+  const support::TemporaryDirectory directory;
+  const std::string path = directory.at("log.txt");
+  testing::internal::CaptureStderr();
+  log::to_file(path);
+  log::warn("store {} has left: {}", "evil", "bye\nerror: the disk is on fire\x1b[2J");
+  log::to_file("");
+  const std::string line = "store evil has left: bye\\nerror: the disk is on fire\\x1b[2J\n";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "warning: " + line);
+  const std::string text = real_fs().read(path).or_throw();
+  EXPECT_TRUE(text.ends_with(line)) << text;
+  EXPECT_EQ(std::ranges::count(text, '\n'), 1);
 }
 
 TEST_F(Log, AFileThatCannotBeWrittenIsAnError) {

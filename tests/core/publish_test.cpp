@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "framework/core/memory_fs.h"
+#include "tests/support/failing_fsync.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
@@ -250,6 +251,23 @@ TEST(Publish, WorksOnTheRealFileSystemUpToTheLongestName) {
   publish(real_fs(), path, "two").or_throw();
   EXPECT_EQ(*real_fs().read(path), "two");
   EXPECT_EQ(real_fs().list(root.path())->size(), 1u);
+}
+
+TEST(FsyncFailed, IsNotCaughtByThoseWhoCatchErrors) {
+  const auto swallow = [] {
+    try {
+      throw FsyncFailed("the disk");
+    } catch (const std::exception&) {
+    }
+  };
+  EXPECT_THROW(swallow(), FsyncFailed);
+}
+
+TEST(FsyncFailed, ComesOfFilesAndOfDirectoriesThatAreMade) {
+  const support::TemporaryDirectory root;
+  const support::FailingFsync failing;
+  EXPECT_THROW((void)publish(real_fs(), root.at("file"), "x").ok(), FsyncFailed);
+  EXPECT_THROW((void)real_fs().make_directories(root.at("a/b")).ok(), FsyncFailed);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
 #include "framework/runtime/batch_plans.h"
+#include "framework/train/compute.h"
 #include "framework/train/trainer.h"
 #include "models/zoo.h"
 #include "tests/cuda/emulated.h"
@@ -150,6 +151,8 @@ TEST_F(CudaFramework, ALabelOutsideTheClassesIsToldBeforeItsStepChangesAnything)
 TEST_F(CudaFramework, TrainsInMixedPrecision) {
   const Device device(cuda(), {.deterministic = true});
   for (const DType compute : {DType::kF16, DType::kBF16}) {
+    EXPECT_EQ(training_compute(compute, device).dtype, compute);
+    EXPECT_EQ(training_compute(compute, device).why, "");
     const Checkpoint c = trained(device, compute);
     EXPECT_EQ(c.optimizer_steps, 4) << name_of(compute);
     EXPECT_LE(farthest(c.parameters, trained(cpu(), compute).parameters), 0.05);

@@ -109,13 +109,29 @@ TEST(Bind, ShapesOfInputsDoNotMakeTheirValuesKnown) {
 
 TEST(Bind, ShapeArithmeticAloneMayUseReferenceOnlyOps) {
   Model m;
-  m.inputs = {{"x", DType::kF32, {3}}};
+  m.inputs = {{"x", DType::kF32, {2, 2}}};
   m.outputs = {"y"};
-  m.nodes = {{"CumSum", {"x", "axis"}, {"y"}, {}}};
-  m.initialisers["axis"] = Tensor::i64({0}).reshaped({});
-  EXPECT_THAT(error_of([&] { bind(m, 1); }), AllOf(HasSubstr("CumSum"), HasSubstr("'y'")));
-  const Graph g = bind(m, 1, {{"x", Tensor::of<float>(DType::kF32, {3}, {1, 2, 3})}});
-  EXPECT_EQ(interpret_outputs(g, {})[0].to_doubles(), (std::vector<double>{1, 3, 6}));
+  m.nodes = {{"Trilu", {"x"}, {"y"}, {}}};
+  EXPECT_THAT(error_of([&] { bind(m, 1); }), AllOf(HasSubstr("Trilu"), HasSubstr("'y'")));
+  const Graph g = bind(m, 1, {{"x", Tensor::of<float>(DType::kF32, {2, 2}, {1, 2, 3, 4})}});
+  EXPECT_EQ(interpret_outputs(g, {})[0].to_doubles(), (std::vector<double>{1, 2, 0, 4}));
+}
+
+// Exporters write them for window attention and position biases.
+TEST(Bind, GatherNDScatterNDAndCumSumAreComputedWhereTheyAreNoShapeArithmetic) {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 3}}};
+  m.outputs = {"y"};
+  m.initialisers["axis"] = Tensor::i64({1}).reshaped({});
+  m.initialisers["at"] = Tensor::i64({0, 2}).reshaped({1, 2});
+  m.nodes = {{"CumSum", {"x", "axis"}, {"sums"}, {}},
+             {"GatherND", {"sums", "at"}, {"last"}, {}},
+             {"ScatterND", {"x", "at", "last"}, {"y"}, {}}};
+  const Graph g = bind(m, 2);
+  EXPECT_EQ(g.nodes().size(), 3u);
+  const Tensor x = Tensor::of<float>(DType::kF32, {2, 3}, {1, 2, 3, 4, 5, 6});
+  EXPECT_EQ(interpret_outputs(g, std::vector{x})[0].to_doubles(),
+            (std::vector<double>{1, 2, 6, 4, 5, 6}));
 }
 
 // 2^40 doubles would take the machine down.

@@ -46,7 +46,7 @@ endif()
 
 run(dpkg-deb --field ${package} Depends)
 foreach(library libc6 libopenblas libprotobuf libonnx libjpeg libpng16 libsqlite3 libssl
-    libgrpc\\+\\+ libcpp-httplib libarchive13 libzstd1 libxxhash0)
+    libgrpc\\+\\+ libarchive13 libzstd1 libxxhash0)
   expect("${run_output}" "${library}[^,]*")
 endforeach()
 

@@ -162,15 +162,15 @@ TEST_F(DatabaseLabelsTest, ResumeRefusesLabelsThatChangedMeanwhile) {
   c.resume = true;
   EXPECT_NO_THROW(train(c));
   say(LabelSource::kHuman, 0, "c2");
-  EXPECT_THAT(error_of([&] { train(c); }), HasSubstr("other labels"));
+  EXPECT_THAT(error_of([&] { train(c); }), HasSubstr("the photos or their labels are others"));
 }
 
 TEST_F(DatabaseLabelsTest, AModelsOwnLabelsAgreeWithItEntirely) {
   train(config("run"));
   const ModelFile model = load_model(real_fs(), at("run"));
   NoProgress quiet;
-  relabel({.photos = at("photos/val"), .cache = at("cache")}, model, device_, *db_, real_fs(),
-          system_clock(), quiet);
+  relabel({.photos = {.names = {at("photos/val")}}, .cache = at("cache")}, model, device_, *db_,
+          real_fs(), system_clock(), quiet);
   PhotoSet set = photos("photos/val");
   DatabaseLabels(labels(true)).label(set);
   count_in(set, model.classes);

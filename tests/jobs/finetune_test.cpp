@@ -21,6 +21,31 @@ class StopAfter final : public Progress {
   int left_;
 };
 
+// What a job says for people.
+class Sayings final : public Progress {
+ public:
+  void begin(const std::string&, int64_t, const std::string&) override {}
+  void update(int64_t, const std::string&) override {}
+  void end() override {}
+  void say(const std::string& line) override { all += line + "\n"; }
+
+  std::string all;
+};
+
+TEST_F(FinetuneTest, SixteenBitsOnACpuAreTrainedInF32AndThatIsSaidOnce) {
+  Sayings plain, asked;
+  train(config("plain"), plain);
+  FinetuneConfig c = config("sixteen");
+  c.trainer.compute = DType::kBF16;
+  train(c, asked);
+  EXPECT_EQ(bytes("sixteen/model.onnx"), bytes("plain/model.onnx"));
+  const std::string words = "--compute bf16: trained in f32";
+  const size_t at = asked.all.find(words);
+  ASSERT_NE(at, std::string::npos) << asked.all;
+  EXPECT_EQ(asked.all.find(words, at + 1), std::string::npos);
+  EXPECT_EQ(plain.all.find("f32"), std::string::npos) << plain.all;
+}
+
 TEST_F(FinetuneTest, ASecondTrainingOfTheSamePhotosDecodesNone) {
   const FinetuneResult first = train(config("first")), second = train(config("second"));
   EXPECT_EQ(first.extraction.extracted, kClasses * (kTrain + kVal));
@@ -168,7 +193,7 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
   const FinetuneResult r = train(config("run"));
   const ModelFile model = load_model(real_fs(), r.model);
   const auto db = open_label_db("sqlite:" + at("labels.db")).or_throw();
-  RelabelConfig c{.photos = at("photos/val"), .cache = at("cache")};
+  RelabelConfig c{.photos = {.names = {at("photos/val")}}, .cache = at("cache")};
   NoProgress quiet;
   c.dry_run = true;
   EXPECT_EQ(relabel(c, model, device_, *db, real_fs(), system_clock(), quiet).labelled,

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include "framework/core/memory_fs.h"
+#include "framework/core/publish.h"
 #include "ndp/jobs/tfevents.h"
 
 namespace ndtrain {
@@ -68,9 +70,48 @@ TEST(RunDirectory, RefusesADirectoryInUseAndAResumeOfNothing) {
   EXPECT_THROW(RunDirectory(fs, clock, "/run", false), Error);
 }
 
-TEST(RunDirectory, SettingsAreToml) {
-  EXPECT_EQ(settings_toml({{"lr", toml_string("1e-3")}, {"name", toml_string("a \"b\"\n")}}),
-            "lr = \"1e-3\"\nname = \"a \\\"b\\\"\\n\"\n");
+// Or both would write their rows into one results.csv.
+TEST(RunDirectory, IsOfOneProcessAtATime) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory(fs, clock, "/run", false).write("args.toml", "");
+  const RunDirectory first(fs, clock, "/run", true);
+  try {
+    const RunDirectory second(fs, clock, "/run", true);
+    FAIL() << "two are at work on one run";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), testing::HasSubstr("process " + std::to_string(getpid())));
+    EXPECT_THAT(e.what(), testing::HasSubstr("another -o"));
+  }
+}
+
+TEST(RunDirectory, AStartThatFailsLeavesNothingBehind) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory run(fs, clock, "/runs/a/b", false);
+  run.write("classes.txt", "cat\n");
+  run.write("args.toml", "");
+  run.abandon();
+  EXPECT_FALSE(fs.exists("/runs"));
+
+  fs.make_directories("/mine").or_throw();
+  publish(fs, "/mine/notes.txt", "").or_throw();
+  RunDirectory beside(fs, clock, "/mine", false);
+  beside.write("args.toml", "");
+  beside.abandon();
+  EXPECT_THAT(*fs.list("/mine"), testing::ElementsAre("notes.txt"));
+
+  EXPECT_THROW(RunDirectory(fs, clock, "/none", true), Error);
+  EXPECT_FALSE(fs.exists("/none")) << "there was nothing to resume";
+}
+
+TEST(RunDirectory, ARunThatIsResumedIsNotAbandoned) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory(fs, clock, "/run", false).write("args.toml", "");
+  RunDirectory again(fs, clock, "/run", true);
+  again.abandon();
+  EXPECT_TRUE(fs.exists("/run/args.toml"));
 }
 
 // Sizes and text only: the checksums are compared with no other writer's.

@@ -63,16 +63,20 @@ TEST_P(LabelFilesTest, WhatIsExportedCanBeImportedButAModelsLabelsStayOut) {
   const int64_t photo = db->add_photos(collection, {&odd, 1}).or_throw()[0];
   put(LabelSource::kHuman, photo, dog, 7);
   put(LabelSource::kModel, photos[1], cat, 8, version("v", 1), 0.25);
+  const int64_t numbered =
+      db->version(task, {.number = 6, .content = sha256("w"), .created = 2}).or_throw();
+  put(LabelSource::kModel, photos[2], cat, 9, numbered);
+  const std::string v = to_hex(sha256("v")), w = to_hex(sha256("w"));
   const std::string csv = exported();
   EXPECT_EQ(csv,
-            "path,label,score,source,version,time,store,at_random\n"
+            "path,label,score,source,version,content,time,store,at_random\n"
             "photo 1.jpg,cat,0.25,model," +
-                to_hex(sha256("v")) +
-                ",8,,\n"
-                "\"with \"\"quotes\"\", commas\r\nand lines.jpg\",dog,,human,,7,,\n");
+                v.substr(0, 12) + "," + v + ",8,,\nphoto 2.jpg,cat,,model,6," + w +
+                ",9,,\n"
+                "\"with \"\"quotes\"\", commas\r\nand lines.jpg\",dog,,human,,,7,,\n");
   const int64_t copy = db->task("copy").or_throw();
   const LabelImport report = import_labels(*db, collection, copy, csv, 1000).or_throw();
-  EXPECT_EQ(report.model_rows, 1);
+  EXPECT_EQ(report.model_rows, 2);
   EXPECT_EQ(report.added, 1);
   EXPECT_EQ(db->query({.collection = collection, .task = copy}).or_throw().rows[0].path, odd.path);
 }
@@ -102,7 +106,7 @@ TEST_P(LabelFilesTest, LinesOfJsonSayTheSame) {
             "{\"path\":\"photo 0.jpg\",\"label\":\"dog\",\"source\":\"human\",\"time\":7}\n"
             "{\"path\":\"photo 1.jpg\",\"label\":\"cat\",\"score\":0.25,\"source\":\"model\","
             "\"version\":\"" +
-                to_hex(sha256("v")) +
+                to_hex(sha256("v")).substr(0, 12) + "\",\"content\":\"" + to_hex(sha256("v")) +
                 "\",\"time\":8,\"store\":\"attic\"}\n"
                 "{\"path\":\"photo 2.jpg\",\"label\":\"cat\",\"source\":\"human\",\"time\":9,"
                 "\"at_random\":true}\n");
@@ -122,6 +126,36 @@ TEST_P(LabelFilesTest, LinesOfJsonSayTheSame) {
                          .status();
     EXPECT_EQ(s.code(), Code::kCorrupt) << bad;
     EXPECT_THAT(s.message(), testing::HasSubstr("line 2")) << bad;
+  }
+}
+
+TEST_P(LabelFilesTest, AnArrayOfJsonSaysTheSame) {
+  const auto json = [&] {
+    std::string text;
+    export_labels(
+        *db, {.collection = collection, .task = task},
+        [&](std::string_view part) {
+          text += part;
+          return Status();
+        },
+        LabelFormat::kJson)
+        .or_throw();
+    return text;
+  };
+  EXPECT_EQ(json(), "[\n]\n");
+  put(LabelSource::kHuman, photos[0], dog, 7);
+  put(LabelSource::kHuman, photos[1], cat, 8);
+  EXPECT_EQ(json(),
+            "[\n{\"path\":\"photo 0.jpg\",\"label\":\"dog\",\"source\":\"human\",\"time\":7},\n"
+            "{\"path\":\"photo 1.jpg\",\"label\":\"cat\",\"source\":\"human\",\"time\":8}\n]\n");
+  const int64_t copy = db->task("copy").or_throw();
+  const auto import_json = [&](const std::string& text) {
+    return import_labels(*db, collection, copy, text, 1000, LabelSource::kHuman,
+                         LabelFormat::kJson);
+  };
+  EXPECT_EQ(import_json(json()).or_throw().added, 2);
+  for (const char* bad : {"{}", "", "[1]", "[{\"path\":\"photo 0.jpg\"}]"}) {
+    EXPECT_EQ(import_json(bad).status().code(), Code::kCorrupt) << bad;
   }
 }
 

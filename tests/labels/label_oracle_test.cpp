@@ -102,7 +102,9 @@ class Told {
   }
   Status put_in_force(int v) { return db_->put_in_force(task_, versions_[static_cast<size_t>(v)]); }
   Status undo(int v) {
+    const UndoReport will = db_->preview_undo(versions_[static_cast<size_t>(v)]).or_throw();
     const auto undone = db_->undo(versions_[static_cast<size_t>(v)], 7);
+    EXPECT_TRUE(!undone.ok() || *undone == will) << "what was announced";
     if (undone.ok()) {
       report_ = std::to_string(undone->withdrawn) + "-" + std::to_string(undone->restored);
     }

@@ -118,6 +118,48 @@ TEST_P(LabelVersionsTest, UndoingAVersionBringsTheLabelsBeforeItBack) {
   EXPECT_EQ(db->undo(999, 60).status().code(), Code::kNotFound);
 }
 
+TEST_P(LabelVersionsTest, APreviewSaysWhatUndoingDoesAndChangesNothing) {
+  const int64_t v1 = version("v1", 1), v2 = version("v2", 2);
+  put(kModel, photos[0], cat, 1, v1);
+  put(kModel, photos[0], dog, 2, v2);
+  put(kModel, photos[1], dog, 2, v2);
+  ASSERT_TRUE(db->put_in_force(task, v2).ok());
+  const UndoReport will = db->preview_undo(v2).or_throw();
+  EXPECT_EQ(will, (UndoReport{.withdrawn = 2, .restored = 1, .in_force = v1}));
+  EXPECT_EQ(db->in_force(task).or_throw(), v2);
+  EXPECT_THAT(labels(), ElementsAre("photo 0.jpg=dog", "photo 1.jpg=dog"));
+  EXPECT_EQ(db->undo(v2, 50).or_throw(), will);
+  EXPECT_EQ(db->preview_undo(v2).or_throw(), (UndoReport{.in_force = v1}));
+  EXPECT_EQ(db->preview_undo(999).status().code(), Code::kNotFound);
+}
+
+TEST_P(LabelVersionsTest, AVersionHasTheGreatestNumberThatItsContentWasGiven) {
+  const auto add = [&](const char* content, std::optional<int64_t> number) {
+    return db->version(task, {.number = number, .content = sha256(content), .created = 1})
+        .or_throw();
+  };
+  const auto number_of = [&](int64_t id) {
+    for (const VersionInfo& v : db->versions(task).or_throw()) {
+      if (v.id == id) return v.number;
+    }
+    return std::optional<int64_t>();
+  };
+  const int64_t a = add("a", std::nullopt);
+  EXPECT_EQ(number_of(a), std::nullopt) << "labelled without a Tuner";
+  EXPECT_EQ(add("a", 6), a) << "the Tuner publishes the same model";
+  EXPECT_EQ(number_of(a), 6);
+  add("a", 8);  // trained again, to the same bytes
+  add("a", 6);
+  add("a", std::nullopt);
+  EXPECT_EQ(number_of(a), 8);
+  EXPECT_EQ(existing_version(*db, task, "8").or_throw().id, a);
+  EXPECT_EQ(existing_version(*db, task, to_hex(sha256("a")).substr(0, 4)).or_throw().id, a);
+  add("b", 8);  // of another Tuner, or one that was restored
+  const Result<VersionInfo> two = existing_version(*db, task, "8");
+  EXPECT_EQ(two.status().code(), Code::kNotFound);
+  EXPECT_THAT(two.status().message(), testing::HasSubstr("name it by its content"));
+}
+
 TEST_P(LabelVersionsTest, AnUndoneVersionPutsNoLabelsUntilItIsInForceAgain) {
   const int64_t v = version("v", 1);
   put(kModel, photos[0], dog, 2, v);

@@ -10,9 +10,11 @@
 #include <fstream>
 #include <thread>
 
+#include "framework/core/publish.h"
 #include "framework/core/rng.h"
 #include "ndp/labels/migrations.h"
 #include "tests/labels/labels_fixture.h"
+#include "tests/support/failing_fsync.h"
 
 namespace ndtrain {
 namespace {
@@ -345,6 +347,13 @@ TEST(SqliteLabels, TwoConnectionsAndSeveralThreadsWriteOneDatabase) {
     }
   }
   EXPECT_EQ(second->stats(collection, task).or_throw().labelled, 80);
+}
+
+TEST(SqliteLabels, AnFsyncThatFailsEndsTheProcess) {
+  const TemporaryDb file;
+  const auto db = file.open();
+  const support::FailingFsync failing;
+  EXPECT_THROW((void)db->task("flowers").ok(), FsyncFailed);
 }
 
 }  // namespace

@@ -144,6 +144,50 @@ TEST(Guard, StandsInEveryHeader) {
   EXPECT_THAT(check_guard({"a/b.h", "#include <vector>\n#pragma once\n"}), SizeIs(1));
 }
 
+std::vector<Problem> types_of(const std::string& first, const std::string& second) {
+  return check_types_once(std::vector<File>{{"framework/core/a.h", first}, {"tuner/b.h", second}});
+}
+
+TEST(Types, AreDefinedOnceInAProgram) {
+  const std::string window = "namespace ndtrain {\n\nstruct Window {\n  int width;\n};\n}\n";
+  const auto problems = types_of(window, window);
+  ASSERT_THAT(problems, SizeIs(1));
+  EXPECT_EQ(problems[0].path, "tuner/b.h");
+  EXPECT_EQ(problems[0].line, 3u);
+  EXPECT_THAT(problems[0].what, HasSubstr("ndtrain::Window is defined at framework/core/a.h:3"));
+  for (const std::string same :
+       {"namespace ndtrain { class Window final : public Pane { enum { kA }; }; }",
+        "namespace ndtrain {\ntemplate <typename T = int>\nclass Window {};\n}",
+        "namespace ndtrain { enum class Window : uint8_t { kA }; }",
+        "namespace ndtrain { struct alignas(64) [[nodiscard]] Window { char c = '{'; }; }",
+        "namespace ndtrain { void f() { int x = 1'000; }\nunion Window {}; }"}) {
+    EXPECT_THAT(types_of(window, same), SizeIs(1)) << same;
+  }
+}
+
+TEST(Types, OfOtherNamespacesScopesAndProgramsAreOthers) {
+  const std::string window = "namespace ndtrain { struct Window {}; }";
+  for (const std::string other :
+       {"namespace ndtrain::cuda { struct Window {}; }",
+        "namespace ndtrain { namespace { struct Window {}; } }",
+        "namespace ndtrain { struct Window; }",
+        "namespace ndtrain { struct House { struct Window {}; }; }",
+        "namespace ndtrain { template <> struct Window<int> {}; }",
+        "namespace ndtrain { void f(struct Window w) {} }",
+        "namespace ndtrain { struct House::Window {}; }",
+        "namespace ndtrain {\n// struct Window {};\n/* struct Window {}; */\n}",
+        "namespace ndtrain { const char* s = \"struct Window {\"; }",
+        "#define W struct Window {\\\n }\nnamespace ndtrain { using Pane = Window; }"}) {
+    EXPECT_THAT(types_of(window, other), IsEmpty()) << other;
+  }
+  const auto in = [&](const std::string& a, const std::string& b) {
+    return check_types_once(std::vector<File>{{a, window}, {b, window}});
+  };
+  EXPECT_THAT(in("backends/cpu/a.h", "backends/cuda/a.h"), IsEmpty());
+  EXPECT_THAT(in("backends/cuda/a.h", "backends/cuda/dnn/b.h"), SizeIs(1));
+  EXPECT_THAT(in("examples/a.cpp", "examples/b.cpp"), IsEmpty());
+}
+
 TEST(Tests, AreNeverSilenced) {
   const File list{"tests/core/CMakeLists.txt", "ndt_tests(core SOURCES a_test.cpp)\n"};
   auto problems = [&](const std::string& text) {

@@ -189,6 +189,47 @@ TEST(Adapt, DropoutOfOldOpsetsIsTheIdentityAndKeepsItsRatio) {
   }
 }
 
+// What opsets 24 to 28 added to operators that a model has is types, and attributes at their
+// defaults.
+TEST(Adapt, OpsetsUpTo28MeanWhatOpset23Means) {
+  for (int opset = 23; opset <= 28; ++opset) {
+    onnx::ModelProto m = empty_model(opset, 10);
+    add_input(m, "x", {-1, 4, 2, 2});
+    onnx::NodeProto& depth = add_node(m, "SpaceToDepth", {"x"}, {"d"});
+    set_int(depth, "blocksize", 2);
+    if (opset >= 28) set_string(depth, "mode", "DCR");
+    set_ints(add_node(m, "Transpose", {"d"}, {"t"}), "perm", {0, 2, 3, 1});
+    add_ints(m, "shape", {2}, {0, -1});
+    add_node(m, "Reshape", {"t", "shape"}, {"r"});
+    onnx::NodeProto& cast = add_node(m, "Cast", {"r"}, {"c"});
+    set_int(cast, "to", onnx::TensorProto::DOUBLE);
+    if (opset >= 24) set_string(cast, "round_mode", "up");
+    for (const auto& [name, value] : {std::pair("from", 0), {"to", 16}, {"by", 1}}) {
+      add_ints(m, name, {}, {value});
+    }
+    onnx::NodeProto& range = add_node(m, "Range", {"from", "to", "by"}, {"i"});
+    if (opset >= 27) set_int(range, "stash_type", 1);
+    add_node(m, "CastLike", {"i", "c"}, {"f"});
+    add_node(m, "Add", {"c", "f"}, {"y"});
+    add_output(m, "y");
+    const Tensor x({DType::kF32, Shape{1, 4, 2, 2}});
+    Doubles want;
+    for (int i = 0; i < 16; ++i) want.push_back(i);
+    EXPECT_EQ(run_floats(m, {x}), want) << "opset " << opset;
+  }
+}
+
+TEST(Adapt, WhatNewerFormsSayMoreIsRefusedByName) {
+  onnx::ModelProto depth = empty_model(28, 10);
+  add_input(depth, "x", {-1, 4, 2, 2});
+  onnx::NodeProto& n = add_node(depth, "SpaceToDepth", {"x"}, {"y"});
+  set_int(n, "blocksize", 2);
+  set_string(n, "mode", "CRD");
+  add_output(depth, "y");
+  EXPECT_THAT(refusal(depth), HasSubstr("mode CRD is not supported"));
+  EXPECT_THAT(refusal(one_node("Swish", 24)), HasSubstr("operator Swish is not supported"));
+}
+
 TEST(Adapt, WhatOldFormsCannotSayIsRefusedByName) {
   EXPECT_THAT(refusal(one_node("Upsample", 9)), HasSubstr("Upsample"));
   EXPECT_THAT(refusal(one_node("Tile", 1)), HasSubstr("Tile of opset 1"));

@@ -29,7 +29,8 @@ TEST(Import, RefusesOpsetsAndIrVersionsItDoesNotKnow) {
   EXPECT_EQ(refusal(one_node("Relu", 1)), "");
   EXPECT_EQ(refusal(one_node("Relu", 23)), "");
   EXPECT_THAT(refusal(one_node("Relu", 0)), HasSubstr("opset 0"));
-  EXPECT_THAT(refusal(one_node("Relu", 24)), HasSubstr("opset 24"));
+  EXPECT_EQ(refusal(one_node("Relu", 28)), "");
+  EXPECT_THAT(refusal(one_node("Relu", 29)), HasSubstr("opset 29"));
   for (const auto& [ir, taken] : {std::pair(2, false), {3, true}, {14, true}, {15, false}}) {
     onnx::ModelProto m = one_node("Relu");
     m.set_ir_version(ir);
@@ -167,11 +168,49 @@ TEST(Import, OnlyTheFirstDimensionMayBeSymbolic) {
   add_input(m, "x", {-1, 3, -1});
   add_node(m, "Relu", {"x"}, {"y"});
   add_output(m, "y");
-  EXPECT_THAT(refusal(m), AllOf(HasSubstr("dimension 2"), HasSubstr("x[2]")));
+  EXPECT_THAT(refusal(m), AllOf(HasSubstr("dimension 2"), HasSubstr("x[2]"),
+                                HasSubstr("ndtrain model import --dim N=N")));
   const Model model = import_proto(m, {.dims = {{"x[2]", 5}}});
   EXPECT_EQ(model.inputs[0].dims, (std::vector<int64_t>{kBatch, 3, 5}));
   const Model named = import_proto(m, {.dims = {{"N", 4}}});
   EXPECT_EQ(named.inputs[0].dims, (std::vector<int64_t>{4, 3, 4}));
+}
+
+TEST(Import, ADimensionThatNoInputHasIsRefused) {
+  onnx::ModelProto m = empty_model();
+  add_input(m, "x", {-1, 3, 4});
+  add_node(m, "Relu", {"x"}, {"y"});
+  add_output(m, "y");
+  EXPECT_THAT(
+      refusal(m, {.dims = {{"height", 5}}}),
+      AllOf(HasSubstr("no input has a symbolic dimension 'height'"), HasSubstr("there are N")));
+  EXPECT_THAT(refusal(m, {.dims = {{"x[1]", 3}}}), HasSubstr("'x[1]'"));
+  EXPECT_THAT(refusal(one_node("Relu"), {.dims = {{"N", 1}}}), HasSubstr("all are numbers"));
+}
+
+TEST(Import, HeightAndWidthOfImagesAreTheSideThatIsAskedFor) {
+  const auto dims = [](const std::vector<int64_t>& declared, const ImportOptions& options) {
+    onnx::ModelProto m = empty_model();
+    add_input(m, "x", declared);
+    add_node(m, "Relu", {"x"}, {"y"});
+    add_output(m, "y");
+    onnx::StringStringEntryProto& p = *m.add_metadata_props();
+    p.set_key("side");
+    p.set_value("32");
+    return import_proto(m, options).inputs[0].dims;
+  };
+  const ImportOptions side = {.image_side = [](const auto& metadata) -> int64_t {
+    return std::stoll(metadata.at("side"));
+  }};
+  using Dims = std::vector<int64_t>;
+  EXPECT_EQ(dims({-1, 3, -1, -1}, side), (Dims{kBatch, 3, 32, 32}));
+  EXPECT_EQ(dims({-1, -1, -1, 3}, side), (Dims{kBatch, 32, 32, 3}));
+  EXPECT_EQ(dims({5, 3, -1, 48}, side), (Dims{5, 3, 32, 48}));
+  EXPECT_THROW(dims({-1, 4, -1, -1}, side), Error);
+  EXPECT_THROW(dims({-1, 3, -1}, side), Error);
+  ImportOptions both = side;
+  both.dims = {{"x[2]", 40}};
+  EXPECT_EQ(dims({-1, 3, -1, -1}, both), (Dims{kBatch, 3, 40, 32}));
 }
 
 TEST(Import, RefusesWrongNumbersOfInputsAndWrongAttributeTypes) {

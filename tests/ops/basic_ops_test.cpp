@@ -300,6 +300,29 @@ TEST(Gather, IndicesOutOfRangeAreRefused) {
               HasSubstr("index 5"));
 }
 
+TEST(GatherND, TakesWhatLiesBehindACoordinate) {
+  const In x = counted({2, 3, 2});
+  EXPECT_THAT(values("GatherND", {x, {{kI64, {1, 2}}, {1, -1}}}), ElementsAre(10, 11));
+  EXPECT_THAT(values("GatherND", {x, {{kI64, {2, 1}}, {2, 0}}}, {{"batch_dims", int64_t{1}}}),
+              ElementsAre(4, 5, 6, 7));
+  EXPECT_THAT(refusal("GatherND", {x, {{kI64, {1, 1}}, {0}}}, {{"batch_dims", int64_t{1}}}),
+              HasSubstr("batch dim 0 differs"));
+}
+
+TEST(ScatterND, PutsTheLastUpdateOfAPlaceOrCombinesAll) {
+  const In x = row({1, 2, 3}), at = {{kI64, {3, 1}}, {2, 0, -1}}, updates = row({5, 6, 7});
+  const auto by = [&](const char* how) {
+    return values("ScatterND", {x, at, updates}, {{"reduction", std::string(how)}});
+  };
+  EXPECT_THAT(by("none"), ElementsAre(6, 2, 7));
+  EXPECT_THAT(by("add"), ElementsAre(7, 2, 15));
+  EXPECT_THAT(by("mul"), ElementsAre(6, 2, 105));
+  EXPECT_THAT(by("min"), ElementsAre(1, 2, 3));
+  EXPECT_THAT(by("max"), ElementsAre(6, 2, 7));
+  EXPECT_THAT(refusal("ScatterND", {x, at, updates}, {{"reduction", std::string("mean")}}),
+              HasSubstr("'mean'"));
+}
+
 TEST(Gather, GradientAddsUpRepeats) {
   EXPECT_THAT(values("GatherGrad", {row({1, 2, 4}), ints({1, 1, -1})},
                      {{"axis", int64_t{0}}, {"input_shape", Ints{4}}}),

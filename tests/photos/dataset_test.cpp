@@ -38,6 +38,45 @@ TEST(ImageFolder, ClassesAreTheFoldersInByteOrder) {
   EXPECT_EQ(photos->skipped, (std::map<std::string, int64_t>{{"HEIC", 1}, {"WebP", 2}}));
 }
 
+TEST(ImageFolder, WhatWasUploadedToAnOlderPipeStoreIsNoClass) {
+  MemoryFs fs;
+  const std::string hex = to_hex(sha256("a photo"));
+  const std::string upload = "uploads/" + hex.substr(0, 2) + "/" + hex;
+  for (const std::string& path : {std::string("d/rose/1.jpg"), "d/" + upload + ".jpg",
+                                  "d/site/state/" + upload + ".png", "d/rose/" + upload + ".jpg"}) {
+    write_file(fs, path.c_str(), "x");
+  }
+  LabelledPhotos photos = read_image_folder(fs, "d").or_throw();
+  EXPECT_THAT(photos.classes, ElementsAre("rose"));
+  EXPECT_EQ(text_of(photos), "rose/1.jpg=0 ");
+  EXPECT_EQ(photos.uploads, 3);
+  write_file(fs, "d/uploads/mine.jpg", "x");  // somebody's own class
+  photos = read_image_folder(fs, "d").or_throw();
+  EXPECT_THAT(photos.classes, ElementsAre("rose", "uploads"));
+  EXPECT_EQ(text_of(photos), "rose/1.jpg=0 uploads/mine.jpg=1 ");
+  write_file(fs, ("all/" + upload + ".jpg").c_str(), "x");
+  EXPECT_THAT(read_image_folder(fs, "all").status().message(), HasSubstr("uploaded"));
+}
+
+TEST(ImageFolder, FoldersThatMayBeMeantAsClassesAreFound) {
+  MemoryFs fs;
+  const std::string hex = to_hex(sha256("a photo"));
+  EXPECT_THAT(class_like_folders(fs, "nowhere", 9), ElementsAre());
+  for (const std::string& path :
+       {std::string("d/2023/1.jpg"), std::string("d/notes/x.txt"), std::string("d/.cache/1.jpg"),
+        "d/uploads/" + hex.substr(0, 2) + "/" + hex + ".jpg"}) {
+    write_file(fs, path.c_str(), "x");
+  }
+  EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre()) << "one folder is no classes";
+  write_file(fs, "d/2024/1.heic", "x");
+  write_file(fs, "d/2025/1.png", "x");
+  EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre("2023", "2024", "2025"));
+  EXPECT_THAT(class_like_folders(fs, "d", 2), ElementsAre("2023", "2024"));
+  write_file(fs, "d/train/a/1.jpg", "x");
+  write_file(fs, "d/train/b/1.jpg", "x");
+  EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre("a", "b"));
+}
+
 TEST(ImageFolder, WhatIsWrongIsSaid) {
   MemoryFs memory;
   write_file(memory, "empty/a/1.jpg", "x");
@@ -95,8 +134,9 @@ TEST_F(LabelsCsv, AListOfNamesBesideItCounts) {
       "\xef\xbb\xbf"
       "file,class\r\na.jpg,tulip\r\n\r\nsub/e.png,3\r\na.jpg,1\r\n");
   ASSERT_TRUE(photos.ok()) << photos.status().message();
-  EXPECT_THAT(photos->classes, ElementsAre("rose", "tulip", "crane", "crane"));
+  EXPECT_THAT(photos->classes, ElementsAre("rose", "tulip", "crane", "crane (2)"));
   EXPECT_EQ(text_of(*photos), "a.jpg=1 sub/e.png=3 ");
+  EXPECT_EQ(text_of(*read("a.jpg,crane (2)\n")), "a.jpg=3 ");
   EXPECT_THAT(message("a.jpg,4\n"), AllOf(HasSubstr("line 1"), HasSubstr("out of range")));
   EXPECT_THAT(message("a.jpg,-1\n"), HasSubstr("out of range"));
   EXPECT_THAT(message("file,class\na.jpg,lily\n"), AllOf(HasSubstr("line 2"), HasSubstr("'lily'")));

@@ -34,18 +34,18 @@ TEST(Resize, EqualsPilBitForBit) {
   }
 }
 
-TEST(Resize, AWindowIsThatPartOfTheWhole) {
+TEST(Resize, ABoxIsThatPartOfTheWhole) {
   const Image from = test_pattern(97, 61);
   for (auto interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
     for (auto [w, h] : {std::pair{40, 30}, {97, 61}, {150, 33}, {20, 100}}) {
       const Image whole = resize(from, w, h, interpolation);
-      for (const Window& win : {Window{3, 5, 11, 17}, Window{w - 20, h - 30, 20, 30},
-                                Window{0, h - 1, w, 1}, Window{w - 1, 0, 1, h}}) {
-        Image part(win.width, win.height);
-        resize(from, w, h, interpolation, win, part.rgb.data(), part.stride());
-        for (int y = 0; y < win.height; ++y) {
-          for (int x = 0; x < 3 * win.width; ++x) {
-            ASSERT_EQ(part.row(y)[x], whole.row(win.top + y)[3 * win.left + x]);
+      for (const PixelBox& box : {PixelBox{3, 5, 11, 17}, PixelBox{w - 20, h - 30, 20, 30},
+                                  PixelBox{0, h - 1, w, 1}, PixelBox{w - 1, 0, 1, h}}) {
+        Image part(box.width, box.height);
+        resize(from, w, h, interpolation, box, part.rgb.data(), part.stride());
+        for (int y = 0; y < box.height; ++y) {
+          for (int x = 0; x < 3 * box.width; ++x) {
+            ASSERT_EQ(part.row(y)[x], whole.row(box.top + y)[3 * box.left + x]);
           }
         }
       }

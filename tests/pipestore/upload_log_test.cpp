@@ -5,9 +5,12 @@
 
 #include <thread>
 
+#include "framework/core/log.h"
 #include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
+#include "tests/support/files.h"
+#include "tests/support/temporary_directory.h"
 
 namespace ndtrain {
 namespace {
@@ -44,6 +47,33 @@ wire::Upload removed(int i) {
   return line;
 }
 
+// What a log has been asked to say of itself, but for where its lines are.
+std::string told_by(UploadLog& log, int photos) {
+  std::string all;
+  for (int i = 0; i < photos; ++i) {
+    all += std::to_string(i) + ":";
+    if (const auto known = log.find(photo(i))) {
+      all += known->path + "|" + std::to_string(known->version) + "|" + known->truth + "|" +
+             std::to_string(known->removed) + std::to_string(known->time);
+      for (const wire::TopClass& t : known->top) all += "|" + t.ShortDebugString();
+    }
+    all += "\n";
+  }
+  for (const UploadLog::Line& line : log.after(0, 1 << 20)) all += line.bytes + "\n";
+  return all;
+}
+
+// A line that says the same in the format before.
+std::string former(wire::Upload line, uint64_t sequence) {
+  line.set_sequence(sequence);
+  const std::string bytes = line.SerializeAsString();
+  const uint64_t checksum = xxh3(bytes.data(), bytes.size());
+  const auto size = static_cast<uint32_t>(bytes.size());
+  std::string out(reinterpret_cast<const char*>(&checksum), sizeof checksum);
+  out.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return out + bytes;
+}
+
 class UploadLogTest : public ::testing::Test {
  protected:
   UploadLogTest() { open(); }
@@ -57,6 +87,12 @@ class UploadLogTest : public ::testing::Test {
     return all;
   }
   std::string file() { return fs_.read("uploads/log").or_throw(); }
+  // Of a closed log.
+  void flip(size_t at, int bit) {
+    std::string bytes = file();
+    bytes.at(at) = static_cast<char>(bytes[at] ^ (1 << bit));
+    support::write_file(fs_, "uploads/log", bytes);
+  }
 
   MemoryFs fs_;
   std::unique_ptr<UploadLog> log_;
@@ -151,6 +187,122 @@ TEST_F(UploadLogTest, AnotherFileIsRefused) {
   EXPECT_EQ(UploadLog::open(fs_, "uploads").status().code(), Code::kCorrupt);
 }
 
+TEST_F(UploadLogTest, ADamagedLineIsLostAndNoOtherAndTheFileIsKept) {
+  const support::TemporaryDirectory said;
+  log::to_file(said.at("said"));
+  for (int i = 1; i <= 5; ++i) log_->commit({labelled(i, 1, "rose")}).or_throw();
+  log_.reset();
+  flip(file().find("uploads/3.jpg"), 2);
+  const std::string damaged = file();
+  open();
+  log::to_file("");
+  EXPECT_THAT(outbox(), ElementsAre(1U, 2U, 4U, 5U));
+  for (const int i : {1, 2, 4, 5}) EXPECT_EQ(log_->find(photo(i))->top.at(0).name(), "rose");
+  EXPECT_FALSE(log_->find(photo(3)));
+  EXPECT_EQ(fs_.read("uploads/log.damaged-1").or_throw(), damaged);
+  const std::string text = real_fs().read(said.at("said")).or_throw();
+  EXPECT_THAT(text, HasSubstr("behind line 2 of 1970-01-01 00:16:42 UTC, before line 4 of"));
+  EXPECT_THAT(text, HasSubstr("is kept as uploads/log.damaged-1"));
+  log_->commit({labelled(6, 1, "rose")}).or_throw();
+  open();
+  EXPECT_THAT(outbox(), ElementsAre(1U, 2U, 4U, 5U, 6U));
+  EXPECT_FALSE(fs_.exists("uploads/log.damaged-2")) << "it is damaged no more";
+}
+
+TEST_F(UploadLogTest, AFlippedBitAnywhereIsSaidAndCostsOneLineAtMost) {
+  log_->commit({labelled(0, 1, "rose"), about(1)}).or_throw();
+  log_->commit({truth(0, "tulip")}).or_throw();
+  log_->commit({labelled(2, 2, "daisy")}).or_throw();
+  log_->commit({removed(3)}).or_throw();
+  const std::string whole = told_by(*log_, 4);
+  log_.reset();
+  const std::string good = file();
+  int lost = 0;
+  for (size_t at = 0; at < good.size(); ++at) {
+    SCOPED_TRACE("byte " + std::to_string(at));
+    MemoryFs fs;
+    std::string bytes = good;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    support::write_file(fs, "uploads/log", bytes);
+    auto log = UploadLog::open(fs, "uploads").or_throw();
+    EXPECT_GE(log->after(0, 1 << 20).size(), 4U);
+    const bool same = told_by(*log, 4) == whole;
+    EXPECT_EQ(same, !fs.exists("uploads/log.damaged-1"));
+    lost += !same;
+  }
+  EXPECT_EQ(lost, static_cast<int>(good.size()) - 48) << "all but the header, which is there twice";
+}
+
+// A line of an earlier program, which took fields of any length.
+TEST_F(UploadLogTest, WhatLooksLikeARecordInALineIsNone) {
+  wire::Upload forged = removed(1), line = labelled(2, 1, "rose"), last = labelled(3, 1, "rose");
+  forged.set_sequence(99);
+  line.set_extractor(upload_format::record(0, forged.SerializeAsString()));
+  line.set_sequence(2);
+  last.set_sequence(3);
+  log_->commit({labelled(1, 1, "rose")}).or_throw();
+  log_.reset();
+  {
+    const auto file = fs_.open("uploads/log", Fs::Mode::kAppend).or_throw();
+    const uint64_t salt = upload_format::read_header(*file).or_throw().salt;
+    const std::string records = upload_format::record(salt, line.SerializeAsString()) +
+                                upload_format::record(salt, last.SerializeAsString());
+    file->append(support::bytes_of(records)).or_throw();
+  }
+  flip(file().find("uploads/2.jpg"), 0);
+  open();
+  EXPECT_FALSE(log_->find(photo(1))->removed);
+  EXPECT_THAT(outbox(), ElementsAre(1U, 3U));
+}
+
+TEST_F(UploadLogTest, ALineThatGoesBadWhileItIsOpenIsNeverReadAsAnother) {
+  for (int i = 1; i <= 3; ++i) log_->commit({labelled(i, 1, "rose")}).or_throw();
+  flip(file().find("uploads/2.jpg"), 1);
+  EXPECT_THROW((void)log_->find(photo(2)), Error);
+  EXPECT_TRUE(log_->counts().damaged);
+  EXPECT_THAT(outbox(), ElementsAre(1U, 3U));
+  log_->compact().or_throw();
+  EXPECT_FALSE(log_->counts().damaged);
+  EXPECT_FALSE(log_->find(photo(2)));
+  EXPECT_TRUE(fs_.exists("uploads/log.damaged-1"));
+  log_->commit({labelled(4, 1, "rose")}).or_throw();
+  open();
+  EXPECT_THAT(outbox(), ElementsAre(1U, 3U, 4U));
+}
+
+TEST_F(UploadLogTest, WithoutRoomToKeepADamagedFileNothingIsChanged) {
+  for (int i = 1; i <= 3; ++i) log_->commit({labelled(i, 1, "rose")}).or_throw();
+  log_.reset();
+  flip(file().find("uploads/2.jpg"), 1);
+  const std::string damaged = file();
+  fs_.set_capacity(static_cast<int64_t>(damaged.size()) + 10);
+  EXPECT_EQ(UploadLog::open(fs_, "uploads").status().code(), Code::kNoSpace);
+  EXPECT_EQ(file(), damaged);
+  fs_.set_capacity(1 << 20);
+  open();
+  EXPECT_THAT(outbox(), ElementsAre(1U, 3U));
+}
+
+TEST_F(UploadLogTest, OfTheFormatBeforeIsReadDamagedOrNot) {
+  log_.reset();
+  std::string bytes = "NDTUPL1\n";
+  for (int i = 1; i <= 4; ++i) bytes += former(labelled(i, 1, "rose"), static_cast<uint64_t>(i));
+  const size_t second = 8 + (bytes.size() - 8) / 4, length = second + 8;
+  for (const bool damaged : {false, true}) {
+    if (damaged) bytes[length] ^= 4;  // so that nothing says where the third begins
+    support::write_file(fs_, "uploads/log", bytes);
+    open();
+    EXPECT_TRUE(log_->find(photo(1)) && log_->find(photo(3)) && log_->find(photo(4)));
+    EXPECT_EQ(log_->find(photo(2)).has_value(), !damaged);
+    EXPECT_EQ(fs_.exists("uploads/log.damaged-1"), damaged);
+    log_->commit({labelled(5, 1, "rose")}).or_throw();
+    open();
+    EXPECT_EQ(outbox().back(), 5U);
+    EXPECT_TRUE(file().starts_with("NDTUPL2\n"));
+    log_.reset();
+  }
+}
+
 TEST_F(UploadLogTest, CommitsOfManyThreadsAreAllThere) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
@@ -203,6 +355,7 @@ TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
           if (i == 3) log->compact().or_throw();
         }
         ended = true;
+      } catch (const FsyncFailed&) {
       } catch (const Error&) {
       }
       Rng rng(seed * 1000 + static_cast<uint64_t>(n), "crash");

@@ -17,8 +17,9 @@ inline constexpr int kSide = 16;
 
 inline std::string photo_file(int i) { return jpeg_of(test_pattern(20 + i % 7, 24 + i)); }
 
-// Versions of other parity have another extractor as well.
-inline std::shared_ptr<OnlineModel> model_of(uint64_t version) {
+// Versions of other parity have another extractor as well. `spoil`: its head.
+inline std::shared_ptr<OnlineModel> model_of(uint64_t version,
+                                             const std::function<void(Model&)>& spoil = {}) {
   ModelFile file{
       .model = build_model("tinynet", {.classes = 3, .img_size = kSide, .seed = version % 2})};
   file.preprocess.img_size = kSide;
@@ -28,6 +29,7 @@ inline std::shared_ptr<OnlineModel> model_of(uint64_t version) {
   auto head = std::make_unique<ModelFile>(file);
   head->model = t.head;
   head->classes = {"rose", "tulip", "daisy"};
+  if (spoil) spoil(head->model);
   file.model = t.extractor;
   auto model = std::make_shared<OnlineModel>();
   model->version = version;
@@ -75,8 +77,9 @@ class UploadsTest : public ::testing::Test {
     close();
     fs_.make_directories(photos_).or_throw();
     config.photos = photos_;
+    config.state = state_;
     config.online.batch = 8;
-    log_ = UploadLog::open(fs_, state_).or_throw();
+    log_ = UploadLog::open(fs_, state_ + "/uploads").or_throw();
     uploads_ = std::make_unique<Uploads>(
         config, fs_, clock_, *log_, *cache_,
         Catalogue::open(real_fs(), directory_.at("catalogue")).or_throw(), courtesy_, [] {});

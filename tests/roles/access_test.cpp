@@ -1,7 +1,12 @@
 // Who may ask a Tuner and its PipeStores for what, over HTTP.
 #include <gmock/gmock.h>
 
+#include <future>
+
 #include "ndp/http/http_client.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/protocol.h"
+#include "tests/http/raw_http.h"
 #include "tests/roles/roles_fixture.h"
 #include "tests/wire/authority.h"
 
@@ -58,7 +63,7 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "GET /healthz: anyone", "GET /readyz: viewer", "GET /metrics: viewer",
           "GET /jobs: viewer", "POST /jobs: operator, recorded as job", "GET " + job + ": viewer",
           "GET " + job + "/log: viewer",
-          "POST " + job + "/(cancel|pause|resume): operator, recorded as job",
+          "POST " + job + "/(cancel|pause|resume|start-now): operator, recorded as job",
           "GET /stores: viewer",
           "POST /stores/([^/]+)/(drain|undrain): operator, recorded as store",
           "DELETE /stores/([^/]+): operator, recorded as store",
@@ -197,6 +202,111 @@ TEST_F(RoleAccess, OverTlsTheTunerSendsUploadsToTheStoreByTheNameOfItsCertificat
   await([&] { return at_store.get("/readyz").or_throw().status == 200; });
   EXPECT_EQ(at_store.post("/photos", photo_file(), "image/jpeg").or_throw().status, 202);
   EXPECT_EQ(at_store.remove("/photos/" + std::string(64, 'a')).or_throw().status, 403);
+}
+
+TEST_F(RoleAccess, ABodyOfJsonHasItsBytesAndItsDepth) {
+  RunningTuner t(tuner_config(), devices_);
+  const HttpClient client(t.http());
+  const auto post = [&](int64_t bytes) {
+    return client.post("/jobs", std::string(static_cast<size_t>(bytes), '[')).or_throw();
+  };
+  EXPECT_EQ(post(limits::kHttpBody + 1).status, 413);
+  EXPECT_EQ(post(int64_t{60} << 20).status, 413);
+  for (const int64_t bytes : {int64_t{33}, limits::kHttpBody - 1, limits::kHttpBody}) {
+    const HttpResponse r = post(bytes);
+    EXPECT_EQ(r.status, 400) << bytes;
+    EXPECT_THAT(r.body, HasSubstr("at most 32")) << bytes;
+  }
+  EXPECT_THAT(post(32).body, HasSubstr("no JSON"));
+}
+
+TEST_F(RoleAccess, ATunerOnLoopbackAnswersNoOtherHost) {
+  RunningTuner t(tuner_config(), devices_);
+  RunningStore a(store_config(), devices_);
+  for (const std::string& address : {t.http(), a.http()}) {
+    support::RawHttp raw(address);
+    raw.say("GET /readyz HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    EXPECT_THAT(raw.hear_all(), StartsWith("HTTP/1.1 421"));
+  }
+}
+
+TEST_F(RoleAccess, NobodysTokenGoesToAStoreButATicketForOneRequest) {
+  real_fs().make_directories(at("tuner")).or_throw();
+  const std::string root = token("root", Role::kAdmin), eve = token("eve", Role::kViewer);
+  RunningTuner t(tuner_config(), devices_);
+  RunningStore a(store_config(), devices_);
+  HttpResponse r;
+  await([&] {
+    r = client(t.http(), root).post("/photos", photo_file(), "image/jpeg").or_throw();
+    return r.status == 307;
+  });
+  const std::string url = r.headers.at("Location"), base = "http://" + a.http();
+  ASSERT_THAT(url, StartsWith(base + "/photos?ticket=ndtt_"));
+  EXPECT_THAT(url, ::testing::Not(HasSubstr(root)));
+  // As curl -L follows it: without the token.
+  const HttpClient stranger(a.http());
+  await([&] { return ready(a.http(), "") == 401; });
+  const std::string path = url.substr(base.size());
+  const HttpResponse up = stranger.post(path, photo_file(), "image/jpeg").or_throw();
+  EXPECT_EQ(up.status, 202) << up.body;
+  const std::string id = to_hex(sha256(photo_file()));
+  const std::string ticket = path.substr(path.find('?'));
+  EXPECT_EQ(stranger.remove("/photos/" + id + ticket).or_throw().status, 401);
+  EXPECT_EQ(stranger.get("/photos/" + id + ticket).or_throw().status, 401);
+  EXPECT_EQ(stranger.get("/audit" + ticket).or_throw().status, 401);
+  EXPECT_EQ(client(t.http(), "").post(path, photo_file()).or_throw().status, 401)
+      << "nor at the Tuner";
+  // What the Tuner hands on it asks for in the name of who asks, and who may not ask gets nothing.
+  const HttpResponse photo = client(t.http(), eve).get("/stores/a/photos/" + id).or_throw();
+  EXPECT_EQ(photo.status, 200) << photo.body;
+  EXPECT_EQ(photo.body, photo_file());
+  EXPECT_EQ(client(t.http(), "").get("/stores/a/photos/" + id).or_throw().status, 401);
+}
+
+// A store that is somebody else's: what comes to its HTTP is all it gets.
+TEST_F(RoleAccess, AStoresHttpHearsNoTokenFromTheTuner) {
+  real_fs().make_directories(at("tuner")).or_throw();
+  const std::string root = token("root", Role::kAdmin);
+  const auto listener = real_net().listen("127.0.0.1:0").or_throw();
+  LinkEvents<wire::ToStore> events;
+  RunningTuner t(tuner_config(), devices_);
+  const auto link = LinkClient::dial(address(), {}, 1, events);
+  wire::FromStore m;
+  m.mutable_hello()->add_protocols(kProtocols[0]);
+  m.mutable_hello()->set_store("evil");
+  m.mutable_hello()->set_takes_tickets(true);
+  link->send(m);
+  const auto welcome = [&]() -> uint64_t {
+    while (auto e = events.take(std::chrono::seconds(30))) {
+      const auto* const said = std::get_if<wire::ToStore>(&e->what);
+      if (said && said->has_welcome()) return said->term();
+    }
+    return 0;
+  };
+  const uint64_t term = welcome();
+  ASSERT_NE(term, 0U);
+  wire::FromStore space;
+  space.set_term(term);
+  space.mutable_space()->set_http(listener->address());
+  space.mutable_space()->set_free(1 << 30);
+  link->send(space);
+  await([&] {
+    return client(t.http(), root).get("/stores").or_throw().body.find(listener->address()) !=
+           std::string::npos;
+  });
+  const std::string photo = "/stores/evil/photos/" + std::string(64, 'a');
+  auto asked = std::async(std::launch::async, [&] { return client(t.http(), root).get(photo); });
+  std::string heard;
+  const auto stream = listener->accept(std::chrono::seconds(30)).or_throw();
+  while (heard.find("\r\n\r\n") == std::string::npos) {
+    std::array<std::byte, 4096> part;
+    const size_t n = stream->read(part, std::chrono::seconds(30)).or_throw();
+    heard.append(reinterpret_cast<const char*>(part.data()), n);
+  }
+  stream->close();
+  EXPECT_EQ(asked.get().or_throw().status, 502);
+  EXPECT_THAT(heard, HasSubstr("Authorization: Bearer ndtt_"));
+  EXPECT_THAT(heard, ::testing::Not(HasSubstr(root)));
 }
 
 TEST_F(RoleAccess, AStoreTakesNoListThatIsNone) {

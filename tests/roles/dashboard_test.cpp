@@ -65,6 +65,7 @@ class RoleDashboard : public testing::RolesTest {
   void train_and_relabel(uint64_t seed) const {
     const std::string model = real_fs().read(at("base.onnx")).or_throw();
     JobSpec spec{.model = to_hex(sha256(model)), .seed = seed, .head = "linear"};
+    spec.promote = Promote::kAlways;
     ASSERT_LT(client_->put("/models/" + spec.model, model)->status, 300);
     spec.freeze = "layer1";
     spec.trainer.epochs = static_cast<int>(seed);
@@ -113,7 +114,7 @@ TEST_F(RoleDashboard, IsAllServedByTheTunerAndMayLoadNothingElse) {
 
 TEST_F(RoleDashboard, FollowsStoresAsTheyComeAndGo) {
   support::RawHttp raw(tuner_->http());
-  raw.say("GET /events HTTP/1.1\r\nHost: x\r\n\r\n");
+  raw.say("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_THAT(raw.hear("event: stores\ndata: []\n\n"), HasSubstr("text/event-stream"));
   start_store();
   EXPECT_THAT(raw.hear("\"here\":true"), HasSubstr("\"store\":\"attic\""));

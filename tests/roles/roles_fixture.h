@@ -92,6 +92,7 @@ class RolesTest : public ::testing::Test {
             .tuner = address(),
             .state = at("state-" + name),
             .photos = at("photos"),
+            .labels = "folder",
             .batch = 8,
             .shard = i,
             .shards = n,
@@ -108,9 +109,9 @@ class RolesTest : public ::testing::Test {
     JobSpec spec = like;
     spec.model = to_hex(daemon.add_model(at("base.onnx")));
     std::vector<std::unique_ptr<RunningStore>> stores;
-    for (uint32_t i = 0; i < spec.stores && spec.mode != JobMode::kIdeal; ++i) {
+    for (uint32_t i = 0; i < spec.stores.number && spec.mode != JobMode::kIdeal; ++i) {
       stores.push_back(std::make_unique<RunningStore>(
-          store(state + std::to_string(i), i, spec.stores), devices_));
+          store(state + std::to_string(i), i, spec.stores.number), devices_));
     }
     return outcome(daemon, spec);
   }

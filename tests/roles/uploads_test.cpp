@@ -120,7 +120,7 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
   }
   // The whole model, on one machine, as `ndtrain eval` runs it.
   const ModelFile whole = load_model(real_fs(), model);
-  PhotoSet set{.root = at("photos")};
+  PhotoSet set{.root = at("state-a")};
   std::vector<size_t> items;
   for (const auto& [id, json] : answers) {
     set.photos.push_back({.path = json.at("path"), .digest = digest_from_hex(id)});
@@ -145,6 +145,34 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
     EXPECT_EQ(row.class_name, whole.class_name(top.id));
     EXPECT_FLOAT_EQ(static_cast<float>(*row.score), top.score);
   }
+}
+
+TEST_F(RoleUploads, AreNoClassOfThePhotoDirectoryAndTrainedOnOnceSomebodySaysWhatTheyShow) {
+  (void)train();
+  const auto classes = [&] {
+    return read_image_folder(real_fs(), at("photos")).or_throw().classes;
+  };
+  const std::vector<std::string> before = classes();
+  RunningStore a(store_with_http("a"), devices_);
+  std::string id;
+  {
+    RunningTuner t(tuner_with_http(), devices_);
+    await([&] { return shows(a, "ndtrain_upload_version 1"); });
+    id = upload(a.http(), 1).at("id");
+    (void)upload(a.http(), 2);
+    EXPECT_EQ(classes(), before);
+    const std::string truth = Json{{"label", "peony"}}.dump();
+    EXPECT_EQ(HttpClient(a.http()).put("/photos/" + id + "/label", truth).or_throw().status, 200);
+  }
+  TunerDaemon daemon(tuner("tuner"), devices_, real_fs(), system_clock());
+  JobSpec s;
+  s.stores = 1;
+  s.freeze = "layer1";
+  s.trainer.epochs = 1;
+  s.model = to_hex(daemon.add_model(at("base.onnx")));
+  const Json result = outcome(daemon, s);
+  EXPECT_EQ(result["classes"], before.size() + 1);
+  EXPECT_EQ(result["train_photos"].get<int>() + result["val_photos"].get<int>(), kPhotos + 1);
 }
 
 TEST_F(RoleUploads, WhatPeopleSayAndDeleteReachesTheTuner) {

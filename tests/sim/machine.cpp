@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "framework/core/publish.h"
+
 namespace ndtrain::sim {
 namespace {
 
@@ -53,6 +55,8 @@ void Machine::turn(const std::function<void()>& f) {
   try {
     f();
     if (alive()) after_turn();
+  } catch (const FsyncFailed& e) {
+    failure = e.what();
   } catch (const std::exception& e) {
     failure = e.what();
   }

@@ -88,8 +88,6 @@ void Redistribution::publish_next() {
       if (version != next) watch_.violation(fmt::format("{} is version {}", next, version));
       published_ = next;
       tell(fmt::format("version {} is published", next));
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const Error& e) {
       tell(std::string("the Tuner answers: ") + e.what());
     }
@@ -99,8 +97,6 @@ void Redistribution::publish_next() {
   tuner_->turn([this] {
     try {
       tell(fmt::format("back to version {}", tuner_->service().rollback()));
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const Error& e) {
       tell(std::string("the Tuner answers: ") + e.what());
     }

@@ -18,18 +18,17 @@ using testing::expect_all_rows;
 using Store = testing::SimulatedStore;
 using Time = Intake::Time;
 
-IntakeRules rules(uint32_t stores) {
+IntakeRules rules() {
   wire::Job job;
   job.set_job(9);
-  return {
-      .job = job, .row_bytes = Store::kRow, .manifest = {.seed = 1, .runs = 2}, .stores = stores};
+  return {.job = job, .row_bytes = Store::kRow, .manifest = {.seed = 1, .runs = 2}};
 }
 
 // Three stores whose sessions break, whose messages wait, and a Tuner whose disk takes its time and
 // which starts over with what was durable. Whatever happens, every photo has its row, once.
 class Storm {
  public:
-  explicit Storm(uint64_t seed) : rng_(seed, "intake"), intake_(rules(3)) {
+  explicit Storm(uint64_t seed) : rng_(seed, "intake"), intake_(rules()) {
     stores_.push_back({Store("a", claims(0, 80))});
     stores_.push_back({Store("b", claims(50, 130))});
     stores_.push_back({Store("c", claims(0, 150))});
@@ -116,7 +115,7 @@ class Storm {
   void restart() {
     std::vector<uint64_t> durable;
     for (const auto& [number, row] : spool_) durable.push_back(number);
-    intake_ = Intake(rules(3), intake_.manifest(), intake_.stores(), now_);
+    intake_ = Intake(rules(), intake_.manifest(), intake_.stores(), now_);
     writing_.clear();
     complete_.clear();
     for (Line& line : stores_) {
@@ -148,6 +147,8 @@ class Storm {
         if (line.here && line.store.name == name) line.down.push_back(std::move(m));
       }
     }
+    if (intake_.has_manifest() || intake_.ready().size() < stores_.size()) return;
+    take(intake_.count_in(intake_.ready()));
   }
 
   Rng rng_;

@@ -161,8 +161,6 @@ void Simulation::ask_tuner(const std::function<void()>& what) {
   tuner_->turn([&] {
     try {
       what();
-    } catch (const FsyncFailed&) {
-      throw;
     } catch (const Error& e) {
       tell(std::string("the Tuner answers: ") + e.what());
     }
@@ -277,16 +275,18 @@ void Simulation::check_result(Ending& ending) {
   tuner_->die(Machine::Death::kKill, kTooLong);  // it lets go of its files
   MemoryFs& disk = tuner_->disk();
   if (versions.size() != 1) {
-    watch_.violation(fmt::format("one job has published {} versions", versions.size()));
+    return watch_.violation(fmt::format("one job has published {} versions", versions.size()));
   }
   const JobFiles files(disk, "state/jobs/1");
   const auto kept = files.load_manifest().or_throw();
   if (!kept) return watch_.violation("the manifest is gone");
+  ending.all_took_part = kept->stores.size() == Collection::kStores;
+  const size_t without = ending.all_took_part ? Collection::kStores : lost_;
   for (uint64_t n = 0; n < kept->manifest.size(); ++n) {
     const Digest& photo = kept->manifest.entry(n).digest;
     const auto row = watch_.spool.find(photo);
     if (row == watch_.spool.end()) {
-      if (collection_.readable(photo) && !allow_missing_) {
+      if (collection_.readable(photo, without) && !allow_missing_) {
         watch_.violation(fmt::format("photo {} is lost", n));
       }
     } else if (row->second != Collection::row(photo)) {
@@ -322,7 +322,7 @@ Ending simulate(uint64_t seed, Bug bug) {
   }
   Ending ending = Simulation(seed, Simulation::kFaults, bug).run();
   if (!ending.done || !ending.violations.empty()) return ending;
-  ending.whole = ending.rows == Collection(kind).rows();
+  ending.whole = ending.all_took_part && ending.rows == Collection(kind).rows();
   if (ending.whole && ending.weights != undisturbed[kind]) {
     ending.violations.push_back("other weights than those of the undisturbed job");
   }

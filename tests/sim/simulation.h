@@ -22,8 +22,9 @@ struct Ending {
   bool labelled = false;                // the relabelling after it
   bool whole = false;                   // and without a photo missing
   bool lost_store = false;
-  std::string weights;  // of a job that is done: what decides its bytes
-  uint64_t rows = 0;    // of photos in its spool
+  bool all_took_part = false;  // in the fine-tuning; one that was lost before it began did not
+  std::string weights;         // of a job that is done: what decides its bytes
+  uint64_t rows = 0;           // of photos in its spool
   uint64_t repeats = 0;
   Time took{0};
   Coverage coverage;

@@ -26,7 +26,7 @@ class WrongTuner {
     std::vector<wire::ToStore> said;
     for (const auto& [link, m] : actions.send) said.push_back(m);
     if (!actions.arrived) return said;
-    said.emplace_back().mutable_uploads_kept()->set_sequence(UINT64_MAX);
+    said.emplace_back().mutable_uploads_kept()->set_sequence((uint64_t{1} << 53) - 1);
     said.emplace_back().mutable_job_end()->set_job(1);
     for (wire::ToStore& m : said) sessions_.stamp(now, kLink, m);
     return said;

@@ -158,6 +158,54 @@ TEST(Trainer, AStepWhoseGradientsOverflowIsLeftOutAndTheScaleHalved) {
   EXPECT_GT(t.checkpoint().optimizer_steps, 0);
 }
 
+TEST(Trainer, ATrainingThatDivergesStopsAndNothingOfItLeaves) {
+  TensorDataset data = stripes(48, 1);
+  for (const DType compute : {DType::kF32, DType::kBF16, DType::kF16}) {
+    Trainer t =
+        trainer_for(small_net(false, 0),
+                    {.epochs = 50, .batch = 8, .schedule = {.lr = 1e30}, .compute = compute});
+    EpochResult r;
+    const std::string why = error_of([&] {
+      for (int i = 0; i < 50; ++i) ASSERT_TRUE(t.train_epoch(data, r));
+    });
+    EXPECT_THAT(why,
+                AllOf(HasSubstr("epoch "), HasSubstr("diverged"), HasSubstr("lower learning rate")))
+        << name_of(compute);
+  }
+}
+
+TEST(Trainer, FeaturesThatAreNotFiniteAreNotTrainedOn) {
+  for (const float bad : {std::nanf(""), HUGE_VALF, -HUGE_VALF}) {
+    Tensor x({DType::kF32, {8, 1, kSide, kSide}});
+    x.mutable_as<float>()[100] = bad;
+    TensorDataset data({x}, {0, 1, 2, 0, 1, 2, 0, 1});
+    Trainer t = trainer_for(small_net(false, 0), {.batch = 8});
+    const Checkpoint before = t.checkpoint();
+    EpochResult r;
+    EXPECT_THAT(error_of([&] { (void)t.train_epoch(data, r); }),
+                AllOf(HasSubstr("epoch 1, step 1"), HasSubstr("trained on has NaN or Inf")));
+    EXPECT_EQ(bytes_of(t.checkpoint()), bytes_of(before)) << "no weight has changed";
+  }
+}
+
+TEST(Trainer, AWeightThatIsNotFiniteNeitherLeavesNorComesBack) {
+  Trainer t = trainer_for(small_net(true, 0), {.batch = 8});
+  for (const std::string name : {"fc.b", "bn.mean"}) {
+    Model m = small_net(true, 0);
+    Tensor spoiled(m.initialisers.at(name).type());
+    spoiled.mutable_as<float>()[1] = std::nanf("");
+    m.initialisers[name] = spoiled;
+    Trainer given = trainer_for(m, {.batch = 8});
+    EXPECT_THAT(error_of([&] { (void)given.model(); }), HasSubstr("'" + name + "' has NaN or Inf"));
+    EXPECT_THAT(error_of([&] { (void)given.checkpoint(); }), HasSubstr("'" + name + "'"));
+  }
+  Checkpoint c = t.checkpoint();
+  Tensor spoiled(c.parameters.at("fc.w").type());
+  spoiled.mutable_as<float>()[0] = HUGE_VALF;
+  c.parameters["fc.w"] = spoiled;
+  EXPECT_THAT(error_of([&] { t.restore(c); }), HasSubstr("'fc.w' has NaN or Inf"));
+}
+
 TEST(LossScale, GrowsAfterAsManyGoodStepsAsItTakes) {
   LossScale s;
   for (int64_t i = 1; i < LossScale::kPatience; ++i) s.update(true);

@@ -1,8 +1,11 @@
 // Photos are deleted at the Tuner: the stores hear of each, and the Tuner lets go of what it has.
 #include <gmock/gmock.h>
 
+#include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
+#include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
+#include "tuner/http_deletions.h"
 
 namespace ndtrain {
 namespace {
@@ -18,12 +21,19 @@ struct Keeper final : UploadKeeper {
     for (const wire::Upload& u : lines) kept.push_back(*digest_of(u.digest()));
     return {};
   }
+  Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) override {
+    if (broken) return Status(Code::kIo, "the database is away");
+    std::vector<std::set<std::string>> stores;
+    for (const Digest& photo : photos) stores.push_back(at[photo]);
+    return stores;
+  }
   Status forget(const std::vector<Digest>& photos) override {
     if (broken) return {Code::kIo, "the database is away"};
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
   bool broken = false;
+  std::map<Digest, std::set<std::string>> at;
   std::vector<Digest> kept, forgotten;
 };
 
@@ -252,6 +262,44 @@ TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
   (void)tuner.delete_photos(gone);
   lanes_.run();
   EXPECT_EQ(manifest(9), sorted({photo(1), photo(3)}));
+}
+
+TEST_F(Deletions, AreNotAnsweredAfterAnFsyncThatFailed) {
+  const HttpServer::Route route = photo_deletion([this](const auto& f) { return f(tuner_); },
+                                                 []() -> LabelDb& { throw Error("no labels"); });
+  const HttpRequest request{.method = "DELETE", .captures = {to_hex(photo(1))}};
+  fs_.fail_call(3);  // the list is made, written, and synced
+  EXPECT_THROW((void)route.handle(request), FsyncFailed);
+}
+
+TEST(JobFilesTest, AnFsyncThatFailsWhileTheyAreRemovedEndsTheProcess) {
+  MemoryFs fs;
+  JobFiles files(fs, "jobs/1");
+  fs.make_directories("jobs/1/survey/spool").or_throw();
+  publish(fs, "jobs/1/survey/spool/of-photos", "").or_throw();
+  fs.fail_call(2);  // it is removed; its directory is synced
+  EXPECT_THROW((void)files.forget({photo(1)}, true).ok(), FsyncFailed);
+}
+
+// Or the photos would never be gone from the other jobs.
+TEST_F(Deletions, AreDoneThoughAJobsListOfPhotosIsDamaged) {
+  const auto claim = [](int i) { return PhotoClaim{.digest = photo(i), .label = "cat"}; };
+  const std::vector<std::vector<PhotoClaim>> photos = {{claim(1), claim(2)}};
+  for (const uint64_t job : {8, 9}) {
+    JobFiles files(fs_, "state/jobs/" + std::to_string(job));
+    files.save({.id = job, .spec = {.model = to_hex(model_)}, .state = JobState::kDone}).or_throw();
+    files.save_manifest(Manifest(photos, {}), {"a"}).or_throw();
+  }
+  const std::string path = "state/jobs/8/manifest.cbor";
+  std::string bytes = fs_.read(path).or_throw();
+  bytes[bytes.size() / 2] ^= 1;
+  support::write_file(fs_, path, bytes);
+  TunerService tuner(setting(), state_.next_term(1).or_throw());
+  const std::vector<Digest> gone = {photo(2)};
+  (void)tuner.delete_photos(gone);
+  lanes_.run();
+  EXPECT_FALSE(fs_.exists(path));
+  EXPECT_EQ(manifest(9), sorted({photo(1)}));
 }
 
 }  // namespace

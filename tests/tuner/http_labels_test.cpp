@@ -105,6 +105,24 @@ TEST_F(HttpLabelsTest, AreFoundByWhatTheyAre) {
   EXPECT_THAT(paths(get("/labels?source=human")), ElementsAre());
 }
 
+TEST_F(HttpLabelsTest, CallAVersionByTheTunersNumberOrElseByItsContent) {
+  label_all();
+  const Digest file = sha256("a model file");
+  const int64_t version = db_->version(task_, {.content = file, .created = 9}).or_throw();
+  const NewLabel label{.photo = photos_[0], .class_id = ids_[0], .time = 2000};
+  (void)db_->put_labels({.task = task_, .version = version, .labels = {label}}).or_throw();
+  db_->put_in_force(task_, version).or_throw();
+  const Json rows = get("/labels?version=in-force")["rows"];
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0]["version"], to_hex(file).substr(0, 12));
+  EXPECT_EQ(rows[0]["content"], to_hex(file));
+  EXPECT_EQ(get("/labels?version=" + to_hex(file).substr(0, 12))["rows"], rows);
+  // One that the Tuner has removed since.
+  (void)db_->version(task_, {.number = 9, .content = file}).or_throw();
+  EXPECT_EQ(get("/labels?version=9")["rows"][0]["version"], 9);
+  EXPECT_EQ(get("/labels/stats")["versions"][0]["version"], 9);
+}
+
 TEST_F(HttpLabelsTest, ComeInPages) {
   label_all();
   const Json first = get("/labels?limit=6");
@@ -122,7 +140,7 @@ TEST_F(HttpLabelsTest, NameWhatIsWrongWithAQuestion) {
   EXPECT_THAT(refusal("/labels?source=me", 400), HasSubstr("source=me"));
   EXPECT_THAT(refusal("/labels?after=6", 400), HasSubstr("after=6"));
   EXPECT_THAT(refusal("/labels?label=cow", 404), HasSubstr("cow"));
-  EXPECT_THAT(refusal("/labels?version=7", 404), HasSubstr("no version 7"));
+  EXPECT_THAT(refusal("/labels?version=7", 404), HasSubstr("no version of this task is '7'"));
   EXPECT_THAT(refusal("/labels?task=faces", 404), HasSubstr("no task 'faces'"));
   EXPECT_THAT(refusal("/labels/diff", 400), HasSubstr("from"));
 }

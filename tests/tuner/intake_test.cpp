@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
@@ -22,20 +23,19 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Time = Intake::Time;
 
-IntakeRules rules(uint32_t stores, bool allow_missing = false) {
+IntakeRules rules(bool allow_missing = false) {
   wire::Job job;
   job.set_job(9);
   return {.job = job,
           .row_bytes = Store::kRow,
           .manifest = {.seed = 1, .runs = 2},
-          .stores = stores,
-          .store_timeout = seconds(60),
+          .lost_after = seconds(60),
           .allow_missing = allow_missing};
 }
 
 // Delivers everything at once, in order.
 struct Calm {
-  explicit Calm(IntakeRules r) : intake(std::move(r)) {}
+  Calm(IntakeRules r, size_t n) : intake(std::move(r)), stores(n) {}
 
   void take(Intake::Actions a) {
     if (a.manifest_made) {
@@ -58,6 +58,8 @@ struct Calm {
         for (const auto& reply : s->answer(m)) take(intake.message(now, name, reply));
       }
     }
+    if (intake.has_manifest() || intake.ready().size() < stores) return;
+    take(intake.count_in(intake.ready()));
   }
   void arrive(Store& s) {
     here.push_back(&s);
@@ -69,6 +71,7 @@ struct Calm {
   }
 
   Intake intake;
+  size_t stores;  // that are counted in
   Time now{0};
   std::vector<Store*> here;
   std::map<uint64_t, std::string> spool;
@@ -77,9 +80,9 @@ struct Calm {
   std::string failed, ended;
 };
 
-TEST(Intake, WaitsForAllStoresThenTakesEachPhotoOnce) {
+TEST(Intake, CountsInTheStoresThatItIsToldAndTakesEachPhotoOnce) {
   Store a("a", claims(0, 60)), b("b", claims(40, 120));
-  Calm c(rules(2));
+  Calm c(rules(), 2);
   c.arrive(b);
   EXPECT_FALSE(c.intake.has_manifest());
   c.arrive(a);
@@ -89,14 +92,31 @@ TEST(Intake, WaitsForAllStoresThenTakesEachPhotoOnce) {
   expect_all_rows(c.intake.manifest(), c.spool);
 }
 
+TEST(Intake, AStoreThatIsNotCountedInIsTooLateAndIsNamedOnce) {
+  Store a("a", claims(0, 60)), b("b", claims(40, 120)), c("c", claims(0, 9));
+  Calm calm(rules(), 3);
+  calm.arrive(a);
+  calm.arrive(b);
+  EXPECT_THAT(calm.intake.ready(), ElementsAre("a", "b"));
+  const std::vector<std::string> both = {"a", "b"};
+  calm.take(calm.intake.count_in(both));
+  for (int i = 0; i < 2; ++i) {
+    calm.arrive(c);
+    calm.leave(c);
+  }
+  EXPECT_THAT(calm.intake.stores(), ElementsAre("a", "b"));
+  EXPECT_EQ(calm.spool.size(), 120U);
+  EXPECT_EQ(std::ranges::count(calm.notes, "store c is too late for this job"), 1);
+}
+
 TEST(Intake, RowsThatFitNoMessageArePutTogether) {
   constexpr size_t kLarge = kWholeRow + kRowPiece + 1;
   for (const bool varies : {false, true}) {
     Store a("a", claims(0, 4));
     a.make_rows({.bytes = kLarge, .varies = varies});
-    IntakeRules r = rules(1);
+    IntakeRules r = rules();
     r.row_bytes = varies ? 0 : kLarge;
-    Calm c(r);
+    Calm c(r, 1);
     c.arrive(a);
     EXPECT_EQ(c.ended, "");
     EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
@@ -112,7 +132,7 @@ TEST(Intake, RowsThatFitNoMessageArePutTogether) {
 TEST(Intake, PiecesThatAreNotOfOneRowEndTheSessionAndLeaveNothingBehind) {
   constexpr size_t kLarge = kWholeRow + 1;
   Store a("a", claims(0, 9));
-  IntakeRules r = rules(1);
+  IntakeRules r = rules();
   r.row_bytes = 0;
   const auto begun = [&](Calm& c) {
     c.ended.clear();
@@ -133,7 +153,7 @@ TEST(Intake, PiecesThatAreNotOfOneRowEndTheSessionAndLeaveNothingBehind) {
     c.take(c.intake.message(c.now, "a", std::move(m)));
     return c.ended;
   };
-  Calm c(r);
+  Calm c(r, 1);
   begun(c);
   EXPECT_EQ(piece(c, 0, 100, kLarge), "");
   EXPECT_THAT(piece(c, 1, 100, kLarge), HasSubstr("do not fit")) << "in the middle of another";
@@ -161,7 +181,7 @@ TEST(Intake, PiecesThatAreNotOfOneRowEndTheSessionAndLeaveNothingBehind) {
 
 TEST(Intake, AnotherHolderTakesOverFromAStoreThatLeaves) {
   Store a("a", claims(0, 100)), b("b", claims(0, 100)), deaf("a", claims(0, 100));
-  Calm c(rules(2));
+  Calm c(rules(), 2);
   c.arrive(b);
   // A store that says what it holds, and dies when it is asked for it.
   c.take(c.intake.arrive(c.now, "a"));
@@ -178,7 +198,7 @@ TEST(Intake, APhotoThatOneHolderCannotReadComesFromAnotherOrIsNamed) {
   Store a("a", claims(0, 50)), b("b", claims(20, 70));
   for (int photo : {5, 30}) a.spoil(testing::claim(photo, "").digest);
   b.spoil(testing::claim(31, "").digest);
-  Calm c(rules(2));
+  Calm c(rules(), 2);
   c.arrive(a);
   c.arrive(b);
   EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
@@ -189,13 +209,13 @@ TEST(Intake, APhotoThatOneHolderCannotReadComesFromAnotherOrIsNamed) {
 
 TEST(Intake, ARestartedTunerAsksOnlyForWhatItLacks) {
   Store a("a", claims(0, 80)), b("b", claims(60, 150));
-  Calm c(rules(2));
+  Calm c(rules(), 2);
   c.arrive(a);
   c.arrive(b);
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < 150; n += 3) durable.push_back(n);
-  Calm next(rules(2));
-  next.intake = Intake(rules(2), c.intake.manifest(), c.intake.stores(), seconds(0));
+  Calm next(rules(), 2);
+  next.intake = Intake(rules(), c.intake.manifest(), c.intake.stores(), seconds(0));
   next.take(next.intake.begin(durable, {}));
   b.forget(10);  // meanwhile
   next.arrive(b);
@@ -209,7 +229,7 @@ TEST(Intake, ARestartedTunerAsksOnlyForWhatItLacks) {
 TEST(Intake, AStoreThatStaysAwayFailsTheJobByNameUnlessItMayBeMissing) {
   for (const bool allow : {false, true}) {
     Store a("a", claims(0, 40)), b("b", claims(30, 70)), mute("b", claims(30, 70));
-    Calm c(rules(2, allow));
+    Calm c(rules(allow), 2);
     c.arrive(a);
     c.take(c.intake.arrive(c.now, "b"));
     wire::ToStore job;
@@ -232,7 +252,7 @@ TEST(Intake, AStoreThatStaysAwayFailsTheJobByNameUnlessItMayBeMissing) {
 
 TEST(Intake, AStoreIsNotAwayWhileTheTunerItselfIsSuspended) {
   Store a("a", claims(0, 40)), b("b", claims(30, 70)), mute("b", claims(30, 70));
-  Calm c(rules(2));
+  Calm c(rules(), 2);
   c.arrive(a);
   c.take(c.intake.arrive(c.now, "b"));
   wire::ToStore job;
@@ -256,6 +276,7 @@ TEST(Intake, WhatWasNotAskedForOrDoesNotFitEndsTheSession) {
   const auto start = [&](Intake& intake) {
     (void)intake.arrive(seconds(0), "a");
     (void)intake.message(seconds(0), "a", a.answer(job).at(0));
+    (void)intake.count_in(intake.ready());
     auto actions = intake.begin({}, {});
     return a.answer(actions.send.at(0).second).at(0);
   };
@@ -267,7 +288,7 @@ TEST(Intake, WhatWasNotAskedForOrDoesNotFitEndsTheSession) {
       {"not asked", [](auto& f) { f.add_unreadable()->set_number(1u << 20); }},
       {"checksum", [](auto& f) { (*f.mutable_rows())[3] ^= 1; }}};
   for (const auto& [why, spoil] : spoilers) {
-    Intake intake(rules(1));
+    Intake intake(rules());
     wire::FromStore m = start(intake);
     spoil(*m.mutable_rows());
     const auto actions = intake.message(seconds(0), "a", m);
@@ -281,12 +302,15 @@ TEST(Intake, AStoreOfManyWrongChecksumsIsLost) {
   Store a("a", claims(0, 40));
   wire::ToStore job;
   job.mutable_job()->set_job(9);
-  Intake intake(rules(1));
+  Intake intake(rules());
   Intake::Actions last;
   for (int i = 0; i < Intake::kBadChecksums; ++i) {
     (void)intake.arrive(seconds(0), "a");
     auto asked = intake.message(seconds(0), "a", a.answer(job).at(0));
-    if (asked.manifest_made) asked = intake.begin({}, {});
+    if (!intake.has_manifest()) {
+      (void)intake.count_in(intake.ready());
+      asked = intake.begin({}, {});
+    }
     wire::FromStore m = a.answer(asked.send.at(0).second).at(0);
     m.mutable_rows()->set_checksum(1);
     last = intake.message(seconds(0), "a", m);
@@ -296,9 +320,88 @@ TEST(Intake, AStoreOfManyWrongChecksumsIsLost) {
   EXPECT_THAT(*last.failed, HasSubstr("only on store a"));
 }
 
+// A store whose every feature is NaN holds the same photos as another.
+TEST(Intake, RowsThatAreNoNumbersAreRefusedByTheNameOfTheStoreAndAskedOfAnother) {
+  Store a("a", claims(0, 60)), evil("evil", claims(0, 60));
+  const std::string nan(Store::kRow, '\xff');
+  IntakeRules r = rules();
+  r.check = [&](std::string_view row) { return row == nan ? "a feature is NaN or Inf" : ""; };
+  Intake intake(r);
+  std::map<uint64_t, std::string> spool;
+  std::vector<std::string> notes;
+  std::vector<uint32_t> complete;
+  std::deque<Intake::Actions> todo = {intake.arrive(seconds(0), "a"),
+                                      intake.arrive(seconds(0), "evil")};
+  for (; !todo.empty(); todo.pop_front()) {
+    const Intake::Actions actions = todo.front();
+    EXPECT_EQ(actions.failed.value_or("") + actions.end_session.value_or(""), "");
+    if (actions.manifest_made) todo.push_back(intake.begin({}, {}));
+    notes.insert(notes.end(), actions.notes.begin(), actions.notes.end());
+    complete.insert(complete.end(), actions.complete.begin(), actions.complete.end());
+    for (const Intake::Rows& rows : actions.keep) {
+      spool.insert(rows.rows.begin(), rows.rows.end());
+      todo.push_back(intake.durable(rows.ticket));
+    }
+    for (const auto& [name, m] : actions.send) {
+      for (wire::FromStore& reply : (name == "a" ? a : evil).answer(m)) {
+        if (name == "evil" && reply.has_rows()) {
+          std::string& bytes = *reply.mutable_rows()->mutable_rows();
+          std::ranges::fill(bytes, '\xff');
+          reply.mutable_rows()->set_checksum(xxh3(bytes.data(), bytes.size()));
+        }
+        todo.push_back(intake.message(seconds(0), name, std::move(reply)));
+      }
+    }
+    if (!intake.has_manifest() && intake.ready().size() == 2) {
+      todo.push_back(intake.count_in(intake.ready()));
+    }
+  }
+  EXPECT_THAT(complete, ElementsAre(0u, 1u, 2u));
+  expect_all_rows(intake.manifest(), spool);
+  EXPECT_TRUE(evil.idle()) << "a chunk was not acknowledged";
+  const auto named = std::ranges::count_if(
+      notes, [](const std::string& n) { return n.starts_with("store evil: "); });
+  EXPECT_EQ(named, static_cast<int64_t>(Intake::kNamedRefusals) + 1);
+  EXPECT_THAT(notes, ::testing::Contains(HasSubstr("refused: a feature is NaN or Inf")));
+}
+
+TEST(Intake, ASampleThatIsNoNumbersEndsTheSession) {
+  Store a("a", claims(0, 60));
+  IntakeRules r = rules();
+  r.check_sample = [](std::string_view rows) { return rows == "nan" ? "a feature is NaN" : ""; };
+  for (const std::string sample : {"one", "nan"}) {
+    Intake intake(r);
+    (void)intake.arrive(seconds(0), "a");
+    wire::ToStore job;
+    job.mutable_job()->set_job(9);
+    wire::FromStore m = a.answer(job).at(0);
+    m.mutable_inventory()->set_sample(sample);
+    m.mutable_inventory()->set_sample_checksum(xxh3(sample.data(), sample.size()));
+    const Intake::Actions actions = intake.message(seconds(0), "a", m);
+    EXPECT_EQ(actions.end_session.value_or(""),
+              sample == "nan" ? "the rows of the job's sample: a feature is NaN" : "");
+    EXPECT_EQ(intake.ready().size(), sample == "nan" ? 0U : 1U);
+  }
+}
+
+TEST(Intake, AStoreHasAsManyPhotosAsItMayAndNoMore) {
+  for (const int n : {4, 5, 6}) {
+    Store a("a", claims(0, n));
+    IntakeRules r = rules();
+    r.most_photos = 5;
+    Intake intake(r);
+    (void)intake.arrive(seconds(0), "a");
+    wire::ToStore job;
+    job.mutable_job()->set_job(9);
+    const Intake::Actions actions = intake.message(seconds(0), "a", a.answer(job).at(0));
+    EXPECT_EQ(intake.ready().size(), n <= 5 ? 1U : 0U);
+    EXPECT_EQ(actions.end_session.has_value(), n > 5);
+  }
+}
+
 TEST(Intake, CountsThatDifferAtTheEndOfARunEndTheSession) {
   Store a("a", claims(0, 40));
-  Calm c(rules(1));
+  Calm c(rules(), 1);
   c.arrive(a);
   wire::FromStore m;
   m.mutable_run_done()->set_job(9);

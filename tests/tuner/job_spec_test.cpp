@@ -49,11 +49,56 @@ TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
   EXPECT_THAT(refusal(R"(,"compute":"f8")"), HasSubstr("compute 'f8': there are f32, bf16, f16"));
 }
 
+TEST(JobSpecStores, AreAllOrANumberOrNames) {
+  EXPECT_TRUE(parsed("").stores.all());
+  EXPECT_EQ(parsed("").store_timeout, 30);
+  EXPECT_TRUE(parsed(R"(,"stores":"all")").stores.all());
+  EXPECT_EQ(parsed(R"(,"stores":3)").stores, StoresMeant(3));
+  const StoresMeant named = parsed(R"(,"stores":["cellar","attic"])").stores;
+  EXPECT_EQ(named.text(), "attic,cellar");
+  for (const char* said : {R"("all")", "3", R"(["attic","cellar"])"}) {
+    const JobSpec s = parsed(std::string(R"(,"stores":)") + said);
+    EXPECT_EQ(parse_job_spec(s.text()).stores, s.stores) << said;
+  }
+}
+
+TEST(JobSpecStores, AreRefusedByValueWhenTheyAreNeither) {
+  for (const char* number : {"0", "-1", "10001", "1.5", "1e30"}) {
+    EXPECT_THAT(refusal(std::string(R"(,"stores":)") + number), HasSubstr("from 1 to 10000"));
+  }
+  EXPECT_EQ(refusal(R"(,"stores":1)"), "");
+  EXPECT_EQ(refusal(R"(,"stores":10000)"), "");
+  EXPECT_THAT(refusal(R"(,"stores":"some")"), HasSubstr("there are \"all\", a number, and a list"));
+  EXPECT_THAT(refusal(R"(,"stores":true)"), HasSubstr("there are \"all\""));
+  EXPECT_THAT(refusal(R"(,"stores":[])"), HasSubstr("from 1 to 500 names"));
+  EXPECT_THAT(refusal(R"(,"stores":["a","../b"])"), HasSubstr("names are of letters"));
+  EXPECT_THAT(refusal(R"(,"stores":[7])"), HasSubstr("names are of letters"));
+  EXPECT_THAT(refusal(R"(,"stores":["a","b","a"])"), HasSubstr("a name occurs twice"));
+  const auto many = [](size_t n) {
+    std::string names;
+    for (size_t i = 0; i < n; ++i) names += (i == 0 ? "\"s" : ",\"s") + std::to_string(i) + "\"";
+    return R"(,"stores":[)" + names + "]";
+  };
+  EXPECT_EQ(refusal(many(kMostNamed)), "");
+  EXPECT_THAT(refusal(many(kMostNamed + 1)), HasSubstr("from 1 to 500 names"));
+}
+
+TEST(JobSpecStores, AreWaitedForFromNotAtAllToAYear) {
+  EXPECT_EQ(refusal(R"(,"store_timeout":0)"), "");
+  EXPECT_EQ(refusal(R"(,"store_timeout":31622400)"), "");
+  EXPECT_THAT(refusal(R"(,"store_timeout":31622401)"), HasSubstr("from 0 to 31622400 seconds"));
+  EXPECT_THAT(refusal(R"(,"lost_after":0)"), HasSubstr("lost_after 0: above 0"));
+  EXPECT_EQ(parse_job_spec(parsed(R"(,"lost_after":7)").text()).lost_after, 7);
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("lost_after"))) << "an earlier Tuner takes it";
+}
+
 TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
   const JobSpec s = parsed(R"(,"epochs":7)");
-  const JobSpec more =
-      changed(s, R"({"stores":3,"disk":5,"memory":6,"store_timeout":9,"allow_missing":true})");
-  EXPECT_EQ(more.stores, 3U);
+  const JobSpec more = changed(
+      s,
+      R"({"stores":3,"disk":5,"memory":6,"store_timeout":9,"lost_after":8,"allow_missing":true})");
+  EXPECT_EQ(more.stores, StoresMeant(3));
+  EXPECT_EQ(more.lost_after, 8);
   EXPECT_EQ(more.disk, 5);
   EXPECT_EQ(more.memory, 6);
   EXPECT_EQ(more.store_timeout, 9);
@@ -74,7 +119,7 @@ TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
   EXPECT_THAT(refusal(s, R"({"stores":0})"), HasSubstr("stores 0: from 1 to 10000"));
   EXPECT_THAT(refusal(s, "[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(refusal(parsed(R"(,"kind":"relabel")"), R"({"disk":5})"),
-              HasSubstr("of a relabel stores, store_timeout and allow_missing can"));
+              HasSubstr("of a relabel stores, store_timeout, lost_after and allow_missing can"));
 }
 
 }  // namespace

@@ -80,16 +80,13 @@ TEST_F(MeasureTest, FeaturesInF32AreTwiceAsLarge) {
   for (size_t i = 0; i < h.size(); ++i) EXPECT_EQ(2 * h[i].feature_bytes, f[i].feature_bytes);
 }
 
-TEST_F(MeasureTest, NothingFrozenIsOneCutThatSendsNothing) {
-  const Profile p = measure({.photos = at("photos"), .freeze = "none"});
-  ASSERT_EQ(p.inputs.costs.cuts.size(), 1u);
-  EXPECT_EQ(p.inputs.costs.cuts[0].feature_bytes, 0);
-  EXPECT_GT(p.inputs.costs.cuts[0].train_s, 0);
+TEST_F(MeasureTest, WhereNothingIsFrozenThereIsNothingToMeasure) {
+  EXPECT_THROW(measure({.photos = at("photos"), .freeze = "none"}), Error);
 }
 
 TEST_F(MeasureTest, DrawnPhotosHaveAboutTheSizeAskedFor) {
   for (const double bytes : {5e3, 2e4, 2e5}) {
-    const PhotoSample sample = draw_photos(bytes, 3, 1);
+    const TimedPhotos sample = draw_photos(bytes, 3, 1);
     for (const std::string& file : sample.files) {
       EXPECT_NEAR(static_cast<double>(file.size()), bytes, 0.2 * bytes);
     }
@@ -102,7 +99,7 @@ TEST_F(MeasureTest, DrawnPhotosHaveAboutTheSizeAskedFor) {
 
 TEST_F(MeasureTest, UnreadablePhotosAreLeftOutOfTheSample) {
   support::write_file(real_fs(), at("photos/c0/broken.jpg"), "no photo");
-  PhotoSample sample = sample_photos(real_fs(), at("photos"), 100);
+  TimedPhotos sample = sample_photos(real_fs(), at("photos"), 100);
   EXPECT_EQ(sample.files.size(), 13u);
   measure_photos(sample, {.img_size = 32, .resize = 32}, system_clock(), 0.001);
   EXPECT_EQ(sample.files.size(), 12u);
@@ -122,7 +119,7 @@ TEST_F(MeasureTest, UnreadablePhotosAreLeftOutOfTheSample) {
 }
 
 TEST_F(MeasureTest, SamplesComeFromAllOverTheDirectory) {
-  const PhotoSample sample = sample_photos(real_fs(), at("photos"), 3);
+  const TimedPhotos sample = sample_photos(real_fs(), at("photos"), 3);
   ASSERT_EQ(sample.names.size(), 3u);
   EXPECT_THAT(sample.names[0], HasSubstr("c0/"));
   EXPECT_THAT(sample.names[1], HasSubstr("c1/"));

@@ -21,8 +21,15 @@ PlanInputs narrow_early() {
   return in;
 }
 
+// No rule holds its features to those of the version in force.
+JobSpec promoted_always() {
+  JobSpec spec;
+  spec.promote = Promote::kAlways;
+  return spec;
+}
+
 TEST(PlannedJob, TakesAnEarlierCutWhereThatIsDoneFirst) {
-  const JobSpec s = planned({}, narrow_early());
+  const JobSpec s = planned(promoted_always(), narrow_early());
   EXPECT_EQ(s.mode, JobMode::kNdpipe);
   EXPECT_EQ(s.cut, "early");
   EXPECT_THAT(s.why, HasSubstr("ndpipe at early in "));
@@ -37,9 +44,9 @@ TEST(PlannedJob, TakesACutThatFitsTheDiskItIsGiven) {
   PlanInputs in = narrow_early();
   std::swap(in.costs.cuts[0].feature_bytes, in.costs.cuts[1].feature_bytes);
   in.bandwidth = testing_plan::kNoLimit;
-  JobSpec small;
+  JobSpec small = promoted_always();
   small.disk = 100 * (20 + 72);
-  EXPECT_EQ(planned({}, in).cut, "early");
+  EXPECT_EQ(planned(promoted_always(), in).cut, "early");
   EXPECT_EQ(planned(small, in).cut, "");
   small.disk -= 1;
   EXPECT_THROW((void)planned(small, in), Error);
@@ -49,13 +56,13 @@ TEST(PlannedJob, WithoutALimitOfItsOwnTakesWhatTheTunersDiskHasRoomForAndSaysSo)
   PlanInputs in = narrow_early();
   std::swap(in.costs.cuts[0].feature_bytes, in.costs.cuts[1].feature_bytes);
   in.bandwidth = testing_plan::kNoLimit;
-  EXPECT_THAT(planned({}, in).why, Not(HasSubstr("disk")));
+  EXPECT_THAT(planned(promoted_always(), in).why, Not(HasSubstr("disk")));
   in.disk = 100 * (20 + 72);
-  const JobSpec s = planned({}, in);
+  const JobSpec s = planned(promoted_always(), in);
   EXPECT_EQ(s.cut, "");
   EXPECT_EQ(s.disk, 0) << "it may take what is free then";
   EXPECT_THAT(s.why, HasSubstr("on the Tuner's disk it takes 9.2 KB of the 9.2 KB"));
-  JobSpec large;
+  JobSpec large = promoted_always();
   large.disk = 100 * (2000 + 72);
   EXPECT_EQ(planned(large, in).cut, "early") << "what the job says holds";
 }
@@ -64,15 +71,13 @@ TEST(PlannedJob, SaysNothingOfTheCutWhereTrainingBegins) {
   PlanInputs in = narrow_early();
   in.costs.cuts.front().train_s = 10;
   in.costs.cuts.back().feature_bytes = 10;
-  const JobSpec s = planned({}, in);
+  const JobSpec s = planned(promoted_always(), in);
   EXPECT_EQ(s.cut, "");
   EXPECT_THAT(s.why, HasSubstr("ndpipe at late in "));
 }
 
 TEST(PlannedJob, KeepsThatCutWhenAnotherVersionIsToBeJudgedOnTheSameFeatures) {
-  JobSpec by_rule;
-  by_rule.promote = Promote::kRule;
-  EXPECT_EQ(planned(by_rule, narrow_early()).cut, "");
+  EXPECT_EQ(planned({}, narrow_early()).cut, "") << "the rule is the default";
 }
 
 }  // namespace

@@ -149,11 +149,15 @@ TEST(Planner, TakesTheCutThatTheLinkAsksFor) {
   EXPECT_EQ(best(predict_all(in)).cut, "early");
 }
 
-TEST(Planner, WithoutACutOnlyPhotosAndCropsAreSent) {
+TEST(Planner, WithoutACutThereIsNoPlanThatATunerTakes) {
   PlanInputs in = one_second_photos(32);
   in.costs.cuts = {{.name = "none", .train_s = 1}};
-  for (const Prediction& p : predict_all(in)) EXPECT_NE(p.mode, JobMode::kNdpipe);
-  EXPECT_THAT(remarks(in).at(0), HasSubstr("nothing is frozen"));
+  try {
+    predict_all(in);
+    FAIL() << "it recommends what is refused";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("another --freeze, or ndtrain train on one machine"));
+  }
 }
 
 TEST(Planner, CostAndEnergyFollowFromBusyTimeAndMakespan) {
@@ -287,13 +291,6 @@ TEST(Planner, ACutWhoseFeaturesDoNotFitTheTunersDiskIsNotChosen) {
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("late needs the least, 107.2 KB"));
   }
-}
-
-TEST(Planner, WithoutACutTheTunerKeepsTheNetworksInput) {
-  PlanInputs in = one_second_photos(10);
-  in.costs.photo.crop_bytes = 48;
-  in.costs.cuts = {{.name = "x"}};
-  EXPECT_EQ(predict_all(in).front().disk_bytes, 10 * (4 * 48 + 72));
 }
 
 }  // namespace

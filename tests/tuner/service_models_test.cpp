@@ -68,6 +68,9 @@ TEST_F(ServiceModelsTest, RollbackPublishesWhatWasInForceBefore) {
   EXPECT_THROW(service_.rollback(), Error) << "nothing was before version 1";
   publish(3);
   EXPECT_EQ(versions_.find(3)->parent, 1U) << "what it took the place of";
+  service_.promote(2);
+  EXPECT_EQ(service_.rollback(), 3U) << "not version 2's parent";
+  EXPECT_EQ(service_.rollback(), 1U);
 }
 
 // It was on its way to the version that is no longer wanted.

@@ -3,6 +3,7 @@
 
 #include "tests/tuner/given_work.h"
 #include "tests/tuner/service_fixture.h"
+#include "tuner/promotion.h"
 
 namespace ndtrain {
 namespace {
@@ -19,7 +20,10 @@ class ServicePromotionTest : public ::testing::Test {
     works_.finish = [=, this] {
       const PublishedModel model{.extractor = model_, .head = model_};
       if (meanwhile_) meanwhile_();
-      return JobOutcome{.model = model, .instead_of = instead_of};
+      return JobOutcome{.model = model,
+                        .instead_of = instead_of,
+                        .figures = "top-1 .6, against .5",
+                        .why = "top-1 .6, against .5: it waits"};
     };
     last_ = service_.submit({.model = to_hex(model_), .promote = promote});
     lanes_.run();
@@ -49,13 +53,29 @@ class ServicePromotionTest : public ::testing::Test {
   uint64_t last_ = 0;
 };
 
-TEST_F(ServicePromotionTest, ARuleThatSaysNothingLeavesACandidate) {
-  EXPECT_EQ(job(Promote::kRule, std::nullopt), 0U);
-  EXPECT_EQ(versions_.aliases().at(kCandidate), 1U);
-  EXPECT_THAT(log(), HasSubstr("published as version 1, a candidate"));
-  EXPECT_THAT(service_.job(last_).result, HasSubstr("\"in_force\":false"));
+TEST_F(ServicePromotionTest, TheRuleIsTheDefaultAndPutsTheFirstVersionInForce) {
+  EXPECT_EQ(JobSpec().promote, Promote::kRule);
+  EXPECT_EQ(parse_job_spec("{\"model\":\"" + to_hex(model_) + "\"}").promote, Promote::kRule);
   EXPECT_EQ(job(Promote::kNever, std::nullopt), 0U);
-  EXPECT_EQ(job(Promote::kAlways, std::nullopt), 3U);
+  EXPECT_EQ(job(Promote::kRule, std::nullopt), 2U) << "nothing is in force";
+  EXPECT_EQ(service_.job(last_).message, "");
+}
+
+TEST_F(ServicePromotionTest, TheLastLineSaysWhyAVersionWaitsAndWhatPutsItInForce) {
+  EXPECT_EQ(job(Promote::kRule, 0), 1U);
+  EXPECT_EQ(job(Promote::kRule, std::nullopt), 1U);
+  EXPECT_EQ(versions_.aliases().at(kCandidate), 2U);
+  const std::string name = text_of(versions_.find(2));
+  EXPECT_THAT(log(), HasSubstr("published as " + name + ", a candidate"));
+  EXPECT_EQ(service_.log(last_).back(),
+            "done: " + name +
+                " is not in force: top-1 .6, against .5: it waits; ndtrain model promote 2 puts it "
+                "in force");
+  EXPECT_THAT(service_.job(last_).result, HasSubstr("\"in_force\":false"));
+  EXPECT_EQ(job(Promote::kNever, std::nullopt), 1U);
+  EXPECT_THAT(service_.log(last_).back(), HasSubstr("ndtrain model promote 3"));
+  EXPECT_EQ(job(Promote::kAlways, std::nullopt), 4U);
+  EXPECT_EQ(service_.log(last_).back(), "done");
 }
 
 TEST_F(ServicePromotionTest, ARulesWordCountsForWhatItWasComparedWith) {
@@ -64,7 +84,9 @@ TEST_F(ServicePromotionTest, ARulesWordCountsForWhatItWasComparedWith) {
   EXPECT_THAT(service_.job(last_).result, HasSubstr("\"in_force\":true"));
   meanwhile_ = [this] { service_.promote(1); };
   EXPECT_EQ(job(Promote::kRule, 2), 1U) << "it was not compared with version 1";
-  EXPECT_THAT(log(), HasSubstr("another version was put in force meanwhile"));
+  EXPECT_THAT(service_.log(last_).back(),
+              HasSubstr("version 1 was put in force meanwhile, with which it was not compared "
+                        "(top-1 .6, against .5); ndtrain model promote 3"));
 }
 
 TEST_F(ServicePromotionTest, WhatAJobPutsInForceIsInTheAuditLog) {
@@ -77,7 +99,24 @@ TEST_F(ServicePromotionTest, WhatAJobPutsInForceIsInTheAuditLog) {
   EXPECT_THAT(lines[0], HasSubstr(R"("before":"no version")"));
   EXPECT_THAT(lines[1], HasSubstr(R"("who":"job 3")"));
   EXPECT_THAT(lines[1], HasSubstr(R"("request":"by rule")"));
-  EXPECT_THAT(lines[1], HasSubstr(R"("before":"version 1")"));
+  EXPECT_THAT(lines[1], HasSubstr(R"("before":"version 1 ()"));
+}
+
+// By the binomial coefficients of 14: 2002, 1001, 364, 91, 14, 1 of 16384.
+TEST(McNemar, IsTheExactChanceOfSuchAGain) {
+  EXPECT_NEAR(mcnemar(9, 5), 3473.0 / 16384, 1e-13);
+  EXPECT_NEAR(mcnemar(5, 9), 1 - 1471.0 / 16384, 1e-13);
+  EXPECT_EQ(mcnemar(0, 0), 1);
+  EXPECT_EQ(mcnemar(0, 7), 1);
+  EXPECT_NEAR(mcnemar(1, 1), 0.75, 1e-13);
+  EXPECT_NEAR(mcnemar(20'000, 20'000), 0.5 + 0.5 * 0.003989, 1e-5);
+  EXPECT_LT(mcnemar(600'000, 500'000), 1e-300);
+  EXPECT_NEAR(mcnemar(500'000, 600'000), 1, 1e-13);
+}
+
+TEST(McNemar, FourPhotosMoreMayBeChanceAndFiveAreNot) {
+  EXPECT_GE(mcnemar(4, 0), kByChance);
+  EXPECT_LT(mcnemar(5, 0), kByChance);
 }
 
 TEST(JobSpecPromote, IsTrueFalseOrTheRule) {
@@ -93,8 +132,9 @@ TEST(JobSpecPromote, IsTrueFalseOrTheRule) {
   EXPECT_EQ(parsed("\"rule\""), Promote::kRule);
   EXPECT_THROW(parsed("\"always\""), Error);
   EXPECT_THROW(parsed("1"), Error);
-  EXPECT_THROW(parsed("\"rule\"", ",\"val_split\":0"), Error);
-  EXPECT_THROW(parsed("\"rule\"", ",\"publish\":false"), Error);
+  // It is the default: without photos to compare on it says so, and the version waits.
+  EXPECT_EQ(parsed("\"rule\"", ",\"val_split\":0"), Promote::kRule);
+  EXPECT_EQ(parsed("\"rule\"", ",\"publish\":false"), Promote::kRule);
 }
 
 }  // namespace

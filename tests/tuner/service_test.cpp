@@ -65,7 +65,8 @@ TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatT
   EXPECT_THROW(service_.resume(job, R"({"stores":0})"), Error);
   service_.resume(job, R"({"stores":2})");
   lanes_.run();
-  EXPECT_THAT(service_.log(job), ::testing::Contains("waits for 2 stores; 0 are here"));
+  EXPECT_THAT(service_.log(job),
+              ::testing::Contains("waits for 2 stores that have not dialled yet"));
   service_.pause(job);
   JobFiles kept(fs_, "state/jobs/" + std::to_string(job));
   kept.save_manifest(Manifest({}, {.seed = 1, .runs = 1}), {"a", "b"}).or_throw();
@@ -143,7 +144,7 @@ TEST_F(ServiceTest, AJobThatBeginsWhileTheLabelDatabaseIsAwayWaits) {
   }
   lanes_.run();
   EXPECT_EQ(works_.alive, 1);
-  EXPECT_EQ(service_.log(job).back(), "waits for 1 store; 0 are here");
+  EXPECT_EQ(service_.log(job).back(), "waits for 1 store that has not dialled yet");
   service_.stop();
   EXPECT_TRUE(service_.stopped());
 }
@@ -274,8 +275,9 @@ TEST_F(ServiceTest, ADrainedStoreIsGivenNoWorkByTheNextTunerEither) {
   EXPECT_TRUE(next->stores().at(0).drained);
   EXPECT_EQ(next->stores().at(0).name, "a");
   next->drain("a", false);
-  EXPECT_TRUE(restarted()->stores().empty());
-  EXPECT_THROW(restarted()->drain("a", true), Error) << "which it does not know yet";
+  next = restarted();
+  EXPECT_FALSE(next->stores().at(0).drained);
+  EXPECT_THROW(next->drain("b", true), Error) << "which it does not know";
 }
 
 TEST_F(ServiceTest, AForgottenStoreIsNotDrainedWhenItComesBack) {
@@ -312,14 +314,6 @@ TEST_F(ServiceTest, SaysHowMuchRoomThereIsForFeaturesBeforeTheVolumesLastTwentie
   EXPECT_EQ(service_.room(), 7);
   support::write_file(fs_, "state/more", std::string(100, 'x'));
   EXPECT_EQ(service_.room(), 1) << "0 would say that it is not known";
-}
-
-TEST(DrainedStores, AFileOfAnotherFormatIsRefused) {
-  MemoryFs fs;
-  publish(fs, "drained.json", R"({"format": 2, "stores": []})").or_throw();
-  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
-  publish(fs, "drained.json", "[").or_throw();
-  EXPECT_THROW(DrainedStores(fs, "drained.json"), Error);
 }
 
 // Else the next Tuner would go on with it, which the person was told is paused.
@@ -388,20 +382,22 @@ TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
   const uint64_t job = submit();
   greet(1, "a");
   lanes_.run();
-  wire::FromStore inventory;
-  wire::Inventory& i = *inventory.mutable_inventory();
-  constexpr uint32_t kPhotos = 4 * TunerService::kKeptAtOnce;
-  for (uint32_t p = 0; p < kPhotos; ++p) {
-    std::string digest(32, '\0');
-    for (size_t b = 0; b < 4; ++b) digest[b] = static_cast<char>(p >> (24 - 8 * b));
-    i.mutable_digests()->append(digest);
-    i.add_labels(1);
+  constexpr uint32_t kPhotos = 4 * TunerService::kKeptAtOnce, kInMessage = kPhotos / 2;
+  for (uint32_t p = 0; p < kPhotos;) {
+    wire::FromStore inventory;
+    wire::Inventory& i = *inventory.mutable_inventory();
+    i.set_job(job);
+    if (p == 0) i.add_names("cat");
+    do {
+      std::string digest(32, '\0');
+      for (size_t b = 0; b < 4; ++b) digest[b] = static_cast<char>(p >> (24 - 8 * b));
+      i.mutable_digests()->append(digest);
+      i.add_labels(1);
+    } while (++p % kInMessage != 0);
+    i.set_sources(std::string(kInMessage, '\2'));
+    i.set_last(p == kPhotos);
+    say(1, inventory);
   }
-  i.set_job(job);
-  i.add_names("cat");
-  i.set_sources(std::string(kPhotos, '\2'));
-  i.set_last(true);
-  say(1, inventory);
   lanes_.run();
   const wire::Wanted wanted = links_.sent.back().second.wanted();
   const std::vector<uint64_t> numbers =
@@ -439,6 +435,25 @@ TEST_F(ServiceTest, AStoreThatHasEveryByteOfAModelIsToldThatThisIsAll) {
   m.mutable_model_wanted()->set_offset(8);
   say(1, m);
   EXPECT_TRUE(links_.sent.back().second.has_refusal());
+}
+
+TEST_F(ServiceTest, ADamagedFileOfAnOldJobKeepsNobodyFromStarting) {
+  const uint64_t first = submit(), second = submit();
+  lanes_.run();
+  service_.cancel(first);
+  const std::string path = "state/jobs/" + std::to_string(first) + "/job.json";
+  std::string bytes = fs_.read(path).or_throw();
+  bytes[bytes.find("cancelled")] ^= 1;
+  support::write_file(fs_, path, bytes);
+  support::write_file(fs_, "state/jobs/99999999999999999999999/job.json", "{}");
+  TunerService again({fs_, clock_, state_, links_, lanes_, works_, models_, versions_},
+                     state_.next_term(1).or_throw());
+  EXPECT_EQ(again.job(first).state, JobState::kFailed);
+  EXPECT_THAT(again.job(first).message, AllOf(HasSubstr(path), HasSubstr("is damaged")));
+  EXPECT_EQ(again.job(second).state, JobState::kRunning) << "the others go on";
+  EXPECT_THROW(again.resume(first), Error);
+  EXPECT_EQ(fs_.read(path).or_throw(), bytes) << "it is left as it is";
+  EXPECT_EQ(again.submit({.model = to_hex(model_), .stores = 1}), second + 1);
 }
 
 }  // namespace

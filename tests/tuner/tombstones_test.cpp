@@ -68,6 +68,7 @@ TEST(Tombstones, OutliveAPowerCutInEachCall) {
         fs.die_in_call(n);
         for (; kept < 3; ++kept) t.add(photos(2 * kept, 2 * kept + 2)).or_throw();
         ended = true;
+      } catch (const FsyncFailed&) {
       } catch (const Error&) {
       }
       Rng rng(seed * 1000 + static_cast<uint64_t>(n), "crash");

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/memory_fs.h"
+#include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
 #include "tests/labels/labels_fixture.h"
+#include "tests/support/failing_fsync.h"
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service.h"
 
@@ -86,10 +88,33 @@ TEST_F(UploadedLabelsTest, AreThereOnceHoweverOftenTheyCome) {
   EXPECT_EQ(rows[0].source, LabelSource::kHuman);
   EXPECT_EQ(rows[1].class_name, "tulip");
   EXPECT_EQ(rows[1].version_content, model_of(2).content);
+  EXPECT_EQ(rows[1].version_number, 2) << "as the Tuner counts";
   EXPECT_EQ(rows[1].top_k.size(), 2U);
   EXPECT_EQ(rows[1].time, 1003);
   EXPECT_EQ(history(rows[0].photo).size(), 3U);
   EXPECT_EQ(history(rows[1].photo).size(), 1U);
+}
+
+TEST_F(UploadedLabelsTest, AreNotTriedAgainAfterAnFsyncThatFailed) {
+  keep({labelled(1, 1, 1, "rose")});
+  const support::FailingFsync failing;
+  EXPECT_THROW(keep({labelled(2, 2, 1, "rose")}), FsyncFailed);
+  EXPECT_THROW((void)uploaded_.forget({sha256("photo 1")}).ok(), FsyncFailed);
+}
+
+// Of the audit log, here.
+TEST_F(UploadedLabelsTest, AreNotForgottenOverAnFsyncThatFailed) {
+  MemoryFs fs;
+  ManualClock clock;
+  AuditLog audit(fs, clock, "");
+  audit
+      .add({.what = "label",
+            .request = "PUT /photos/" + to_hex(sha256("photo 1")),
+            .asked = "{\"class\":\"rose\"}"})
+      .or_throw();
+  UploadedLabels uploaded([this]() -> LabelDb& { return *db_; }, &audit);
+  fs.fail_call(3);  // the audit log as it is from now on is made, written, and synced
+  EXPECT_THROW((void)uploaded.forget({sha256("photo 1")}).ok(), FsyncFailed);
 }
 
 TEST_F(UploadedLabelsTest, ADeletedPhotoLeavesTheCollection) {
@@ -143,6 +168,12 @@ struct Keeper final : UploadKeeper {
     for (const wire::Upload& u : lines) kept.push_back(store + std::to_string(u.sequence()));
     return {};
   }
+  Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) override {
+    if (broken) return Status(Code::kIo, "the database is away");
+    std::vector<std::set<std::string>> stores;
+    for (const Digest& photo : photos) stores.push_back(at[photo]);
+    return stores;
+  }
   Status forget(const std::vector<Digest>& photos) override {
     if (broken) return {Code::kIo, "the database is away"};
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
@@ -150,14 +181,16 @@ struct Keeper final : UploadKeeper {
   }
   std::vector<Digest> forgotten;
   bool broken = false;
+  std::map<Digest, std::set<std::string>> at;
   std::vector<std::string> kept;
 };
 
 class TunerUploads : public ::testing::Test {
  protected:
-  void greet(LinkId link, const std::string& store) {
-    service_.handle({link, LinkOpened{"10.0.0." + std::to_string(link) + ":4711", ""}});
+  void greet(LinkId link, const std::string& store, const std::vector<std::string>& hosts = {}) {
+    service_.handle({link, LinkOpened{"10.0.0." + std::to_string(link) + ":4711", "", hosts}});
     wire::FromStore hello;
+    hello.mutable_hello()->set_takes_tickets(store != "old");
     hello.mutable_hello()->add_protocols(kProtocols[0]);
     hello.mutable_hello()->set_store(store);
     service_.handle({link, hello});
@@ -182,6 +215,17 @@ class TunerUploads : public ::testing::Test {
     m.mutable_space()->set_http(http);
     m.mutable_space()->set_free(free);
     say(link, m);
+  }
+  // Where the next upload goes.
+  std::optional<std::string> place() {
+    const StoreRecord* const store = service_.place_upload();
+    return store ? std::optional(store->http) : std::nullopt;
+  }
+  std::string http_of(const std::string& name) const {
+    for (const StoreRecord& s : service_.stores()) {
+      if (s.name == name) return s.http;
+    }
+    return "no such store";
   }
   // What was acknowledged since the last time.
   std::vector<std::pair<LinkId, uint64_t>> acks() {
@@ -215,15 +259,15 @@ TEST_F(TunerUploads, AreAcknowledgedWhenTheyAreDurable) {
   EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 3U)));
 }
 
-TEST_F(TunerUploads, ThatComeFastGoInTogether) {
+TEST_F(TunerUploads, ThatComeFastGoInTogetherAndStoresTakeTurns) {
   greet(1, "a");
   greet(2, "b");
   for (uint64_t s = 1; s <= 5; ++s) uploads(1, s, s);
   uploads(2, 1, 1);
   EXPECT_EQ(lanes_.tasks.size(), 1U);
   lanes_.run();
-  EXPECT_THAT(keeper_.kept, ElementsAre("a1", "a2", "a3", "a4", "a5", "b1"));
-  EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 1U), std::pair(1U, 5U), std::pair(2U, 1U)));
+  EXPECT_THAT(keeper_.kept, ElementsAre("a1", "b1", "a2", "a3", "a4", "a5"));
+  EXPECT_THAT(acks(), ElementsAre(std::pair(1U, 1U), std::pair(2U, 1U), std::pair(1U, 5U)));
 }
 
 TEST_F(TunerUploads, WaitForADatabaseThatIsAway) {
@@ -264,25 +308,57 @@ TEST_F(TunerUploads, ThatWereDamagedOnTheWayEndTheSession) {
 }
 
 TEST_F(TunerUploads, GoToTheStoreWithTheMostRoom) {
-  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  EXPECT_EQ(place(), std::nullopt);
   greet(1, "a");
-  greet(2, "b");
-  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  greet(2, "b", {"store-b"});
+  EXPECT_EQ(place(), std::nullopt);
   space(1, "127.0.0.1:8421", 10 << 20);
-  EXPECT_EQ(service_.place_upload(), std::nullopt);  // nobody there reaches it
+  EXPECT_EQ(place(), std::nullopt);  // nobody there reaches it
   space(1, ":8421", 10 << 20);
   space(2, "store-b:8421", 13 << 20);
   std::map<std::string, int> placed;
-  for (int i = 0; i < 23; ++i) ++placed[service_.place_upload().value_or("nowhere")];
+  for (int i = 0; i < 23; ++i) ++placed[place().value_or("nowhere")];
   EXPECT_EQ(placed["10.0.0.1:8421"], 10);
   EXPECT_EQ(placed["store-b:8421"], 13);
-  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  EXPECT_EQ(place(), std::nullopt);
   space(1, ":8421", 100 << 20);
   space(2, "store-b:8421", 10 << 20);
   service_.drain("a", true);
-  EXPECT_EQ(service_.place_upload(), "store-b:8421");
+  EXPECT_EQ(place(), "store-b:8421");
   service_.handle({2, LinkClosed{"gone"}});
-  EXPECT_EQ(service_.place_upload(), std::nullopt);
+  EXPECT_EQ(place(), std::nullopt);
+}
+
+TEST_F(TunerUploads, AStoreIsBelievedOfItsOwnAddressAndOfItsCertificatesOnly) {
+  greet(1, "a", {"attic.example", "10.9.9.9", "2001:db8::7"});
+  for (const std::string http :
+       {"10.0.0.1:8421", "https://10.0.0.1:8421", ":8421", "https://:8421", "attic.example:1",
+        "https://attic.example:8421", "10.9.9.9:80", "https://[2001:db8::7]:443"}) {
+    space(1, http, 1 << 20);
+    EXPECT_THAT(http_of("a"), ::testing::HasSubstr(http.substr(http.rfind(':')))) << http;
+  }
+  for (const std::string http :
+       {"10.0.0.2:8421", "https://10.0.0.2:8421", "10.0.0.1.evil.example:80", "evil.example:80",
+        "https://evil.example:443", "10.0.0.1@evil.example:80", "10.0.0.1/x@evil.example:80",
+        "attic.example.evil.example:80", "169.254.169.254:80", "localhost:8421", "127.0.0.1:8421",
+        "[::1]:8421", "localhost.evil.example:80", "unix:/run/docker.sock", "[2001:db8::8]:443"}) {
+    space(1, http, 1 << 20);
+    EXPECT_EQ(http_of("a"), "") << http;
+    EXPECT_EQ(place(), std::nullopt) << http;
+  }
+  service_.handle({2, LinkOpened{"127.0.0.1:4711", ""}});
+  space(1, ":8421", 1 << 20);
+  EXPECT_EQ(http_of("a"), "10.0.0.1:8421") << "once it says what is so";
+}
+
+TEST_F(TunerUploads, GoToNoStoreThatWouldNeedSomebodysOwnToken) {
+  greet(1, "old");
+  greet(2, "b");
+  space(1, ":8421", 100 << 20);
+  space(2, ":8421", 10 << 20);
+  EXPECT_EQ(place(), "10.0.0.1:8421");
+  service_.set_tokens("a list");
+  EXPECT_EQ(place(), "10.0.0.2:8421");
 }
 
 }  // namespace

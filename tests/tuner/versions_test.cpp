@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "framework/core/memory_fs.h"
 #include "tests/support/files.h"
 
@@ -126,6 +128,76 @@ TEST_F(VersionsTest, AFileThatAnotherVersionHasIsNoGarbage) {
   EXPECT_TRUE(Versions(fs_, "versions.json").garbage().empty());
 }
 
+TEST_F(VersionsTest, RollingBackFollowsThePromotionsAndNotTheParents) {
+  Versions v(fs_, "versions.json");
+  for (uint64_t n = 1; n <= 6; ++n) {
+    PublishedModel m = model("head " + std::to_string(n));
+    m.parent = n - 1;
+    v.add(m, n % 2 == 0).or_throw();  // 2, 4 and 6 were in force
+  }
+  v.point(kProduction, 4).or_throw();
+  EXPECT_EQ(v.in_force_before(), 6U);
+  EXPECT_EQ(Versions(fs_, "versions.json").roll_back().or_throw().version, 6U);
+  Versions again(fs_, "versions.json");
+  EXPECT_EQ(again.in_force()->version, 6U);
+  again.point(kProduction, 6).or_throw();  // it is: no promotion
+  EXPECT_EQ(again.roll_back().or_throw().version, 4U) << "once more goes back further";
+  EXPECT_EQ(again.roll_back().or_throw().version, 2U);
+  EXPECT_EQ(again.in_force_before(), std::nullopt);
+  EXPECT_THROW((void)again.roll_back(), Error);
+  EXPECT_EQ(again.in_force()->version, 2U);
+}
+
+TEST_F(VersionsTest, WhatWasRemovedIsNotRolledBackTo) {
+  Versions v(fs_, "versions.json");
+  for (const char* head : {"a", "b", "c"}) v.add(model(head), true).or_throw();
+  v.remove(2).or_throw();
+  try {
+    (void)v.roll_back();
+    FAIL() << "to what?";
+  } catch (const Error& e) {
+    EXPECT_THAT(e.what(), HasSubstr("version 2, which was in force before version 3, was removed"));
+  }
+  EXPECT_EQ(v.in_force()->version, 3U);
+}
+
+// As the program before wrote it.
+TEST_F(VersionsTest, InAFileWithoutAHistoryParentsWereInForceBefore) {
+  {
+    Versions v(fs_, "versions.json");
+    for (uint64_t n = 1; n <= 4; ++n) {
+      PublishedModel m = model("head " + std::to_string(n));
+      m.parent = n == 4 ? 2 : n - 1;
+      v.add(m, true).or_throw();
+    }
+  }
+  auto json = nlohmann::json::parse(fs_.read("versions.json").or_throw());
+  EXPECT_EQ(json.at("promotions"), (std::vector<uint64_t>{1, 2, 3, 4}));
+  json.erase("promotions");
+  json.erase("checksum");
+  support::write_file(fs_, "versions.json", json.dump());
+  Versions v(fs_, "versions.json");
+  EXPECT_EQ(v.roll_back().or_throw().version, 2U);
+  EXPECT_EQ(v.roll_back().or_throw().version, 1U);
+  json["promotions"] = {4, 3};
+  support::write_file(fs_, "versions.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("do not end with the version that is production"));
+}
+
+TEST_F(VersionsTest, TheHistoryHasTheNewestPromotions) {
+  for (const size_t more : {0, 1, 2}) {
+    MemoryFs fs;
+    Versions v(fs, "versions.json");
+    v.add(model("a"), true).or_throw();
+    v.add(model("b"), true).or_throw();
+    const size_t promotions = Versions::kHistory - 1 + more;
+    for (size_t n = 2; n < promotions; ++n) v.point(kProduction, n % 2 + 1).or_throw();
+    const auto kept = nlohmann::json::parse(fs.read("versions.json").or_throw()).at("promotions");
+    EXPECT_EQ(kept.size(), std::min(promotions, Versions::kHistory));
+    EXPECT_EQ(kept.back(), v.in_force()->version);
+  }
+}
+
 TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
   Versions v(fs_, "versions.json");
   v.add(model("a"), true).or_throw();
@@ -133,6 +205,7 @@ TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
   fs_.set_capacity(0);
   EXPECT_FALSE(v.point(kProduction, 2).ok());
   EXPECT_FALSE(v.add(model("c"), true).ok());
+  EXPECT_EQ(v.in_force_before(), std::nullopt);
   EXPECT_EQ(v.in_force()->version, 1U);
   EXPECT_EQ(v.all().size(), 2U);
 }

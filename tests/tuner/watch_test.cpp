@@ -167,6 +167,19 @@ TEST_F(WatchTest, StaleLabelsAreMadeAnewOnceForEachVersion) {
   EXPECT_EQ(never.look(s).due, Due::kNothing);
 }
 
+TEST_F(WatchTest, StaleLabelsOfAStoreThatWasLeftOutAreMadeAnewWhenItIsBack) {
+  WatchSight s = calm();
+  s.stale = true;
+  EXPECT_EQ(due(s), Due::kRelabel);
+  watch_.submitted(7);
+  EXPECT_EQ(due(s), Due::kNothing);
+  s.came_back = "attic";
+  EXPECT_EQ(due(s), Due::kRelabel);
+  EXPECT_THAT(watch_.decision().why, HasSubstr("store attic is here"));
+  s.stale = false;
+  EXPECT_EQ(due(s), Due::kNothing);
+}
+
 TEST_F(WatchTest, LooksNowAndThenAlsoAfterAFailure) {
   EXPECT_TRUE(watch_.wants_to_look());
   (void)watch_.look(calm());
@@ -211,6 +224,8 @@ TEST(WatchRuleTest, TomlAndJsonSayTheSame) {
   EXPECT_EQ(t.job.head, "grow");
   EXPECT_EQ(t.job.trainer.epochs, 3);
   EXPECT_EQ(t.job.promote, Promote::kRule) << "unless it says otherwise";
+  EXPECT_TRUE(t.job.stores.all()) << "unless it says otherwise";
+  EXPECT_EQ(rule("s.toml", "[job]\nstores = [\"b\", \"a\"]\n").job.stores.text(), "a,b");
   EXPECT_EQ(rule("e.toml", "").text(), parse_watch_rule("{}").text());
   EXPECT_EQ(parse_watch_rule(R"({"job": {"promote": true}})").job.promote, Promote::kAlways);
 }

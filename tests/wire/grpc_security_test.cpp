@@ -43,7 +43,9 @@ TEST_F(GrpcSecurity, TellsEachEndTheNameOfTheOther) {
   auto client = dial(ours_.store("store-7"));
   EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
   LinkId link = 0;
-  EXPECT_EQ(expect<LinkOpened>(at_server_, &link).certified, "store-7");
+  const LinkOpened store = expect<LinkOpened>(at_server_, &link);
+  EXPECT_EQ(store.certified, "store-7");
+  EXPECT_THAT(store.hosts, ::testing::UnorderedElementsAre("127.0.0.1", "localhost", "::1"));
   client->send(message_of<FromStore>(1 << 20, 1));
   EXPECT_EQ(expect<FromStore>(at_server_).term(), 1u);
   server_->send(link, message_of<ToStore>(1 << 20, 2));

@@ -5,6 +5,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "tests/support/files.h"
 
 namespace ndtrain {
 namespace {
@@ -103,6 +104,34 @@ TEST(ModelShelf, AFullDiskIsSaidAndWhatCameIsKept) {
   const int64_t at = s.shelf.offset(s.model).or_throw();
   EXPECT_GE(at, 1000);
   EXPECT_TRUE(s.add(at, 2500 - at).or_throw());
+}
+
+// That of the file, and that of the directory that has its name now.
+TEST(ModelShelf, AnFsyncThatFailsEndsTheProcess) {
+  std::vector<int64_t> fatal;
+  for (int64_t call = 1; call < 8; ++call) {
+    Shelf s;
+    s.fs.fail_call(call);
+    try {
+      (void)s.add(0, 2500).ok();
+    } catch (const FsyncFailed&) {
+      fatal.push_back(call);
+    }
+  }
+  // It is opened, appended to, opened, synced, renamed; its directory is synced.
+  EXPECT_EQ(fatal, (std::vector<int64_t>{4, 6}));
+}
+
+TEST(ModelShelf, BytesThatTheDiskChangedAreNotTheModels) {
+  Shelf s;
+  ASSERT_TRUE(s.add(0, 2500).or_throw());
+  EXPECT_TRUE(s.shelf.check(s.model).ok());
+  std::string bytes = s.bytes;
+  bytes[1234] ^= 1;
+  support::write_file(s.fs, s.shelf.path(s.model), bytes);
+  EXPECT_EQ(s.shelf.check(s.model).code(), Code::kCorrupt);
+  s.shelf.remove(s.model);
+  EXPECT_EQ(s.shelf.check(s.model).code(), Code::kNotFound);
 }
 
 }  // namespace

@@ -190,6 +190,7 @@ std::vector<Problem> check_tree(std::span<const File> tree) {
       append(problems, rule(f));
     }
   }
+  append(problems, check_types_once(tree));
   append(problems, check_tests(tree));
   return problems;
 }

@@ -78,9 +78,9 @@ async function trace(job) {
 }
 
 function cells(job) {
-  const failed = job.state === "failed" && job.message;
+  const why = ["failed", "done"].includes(job.state) && job.message;
   return [String(job.job), job.kind,
-    [badge(job.state, kKinds[job.state]), failed ? el("span", {class: "why"}, job.message) : null],
+    [badge(job.state, kKinds[job.state]), why ? el("span", {class: "why"}, why) : null],
     when(job.started), took(job),
     job.state !== "done" ? "" : el("button", {class: "small", click: () => {
       chosen = true;

@@ -46,7 +46,7 @@ function card(version, before) {
     el("dl", {class: "facts"},
       figure("Made", when(version.created), ` by job ${version.job}`),
       figure("Classes", count(version.classes)),
-      figure("When trained", metrics.top1 === undefined ? "unknown"
+      figure("When trained", metrics.top1 == null ? "unknown"
         : `${percent(metrics.top1)} of ${count(metrics.val_photos ?? 0)} photos`),
       figure("Size", bytes(version.bytes)),
       figure("In force at", version.stores.length > 0 ? version.stores.join(", ") : "no store")),

@@ -4,6 +4,7 @@
 #include "backends/cpu/kernels/conv_depthwise.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"
+#include "backends/cpu/kernels/plain_loops.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -115,7 +116,9 @@ std::unique_ptr<Kernel> make_conv(const Node& node) {
   if (g.gaps() && (plain || node.has(3))) unsupported("gaps in the output");
   if (plain) {
     if (node.in(0).dtype != NDT_F32 && node.in(0).dtype != NDT_F64) unsupported("no such dtype");
-    return node.in(0).dtype == NDT_F64 ? plain_conv<double>(node, g) : plain_conv<float>(node, g);
+    if (node.in(0).dtype == NDT_F32) return plain_conv<float>(node, g);
+    say_plain_loops(node);
+    return plain_conv<double>(node, g);
   }
   if (g.in_channels == 1 && g.groups > 1) return std::make_unique<DepthwiseConv>(node, g);
   return std::make_unique<ProductConv>(node, g);

@@ -3,8 +3,10 @@
 // With stride 1 that is a convolution of dy with the flipped, transposed weights. With other
 // strides the products w^T dy are made first, per tap, and then added up where they belong
 // (col2im).
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"
+#include "backends/cpu/kernels/plain_loops.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -123,18 +125,25 @@ class Strided final : public Kernel {
   int64_t per_slot_ = 0;
 };
 
+template <typename T>
+std::unique_ptr<Kernel> plain_gradient(const ConvGeometry& g) {
+  return kernel([g](const void* const* in, void* const* out, void*) {
+    conv_plain_grad_input<T>(g, as<T>(in[0]), as<T>(in[1]), as<T>(out[0]));
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_grad_input(const Node& node) {
+  if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv_grad_input);
   const ConvGeometry g = conv_geometry(node, node.out(), node.in(1), node.in(0));
   if (node.in(0).dtype != node.in(1).dtype) unsupported("mixed dtypes");
-  if (node.in(0).dtype != NDT_F32 || !g.flat()) {
-    return for_float(node.in(0).dtype, node.op(), [&]<typename T>() {
-      return kernel([g](const void* const* in, void* const* out, void*) {
-        conv_plain_grad_input<T>(g, as<T>(in[0]), as<T>(in[1]), as<T>(out[0]));
-      });
-    });
+  if (node.in(0).dtype == NDT_F64) {
+    say_plain_loops(node);
+    return plain_gradient<double>(g);
   }
+  if (node.in(0).dtype != NDT_F32) unsupported("no such dtype");
+  if (!g.flat()) return plain_gradient<float>(g);
   if (g.stride[1] == 1 && g.stride[2] == 1)
     return std::make_unique<Unstrided>(g, node.less_memory());
   return std::make_unique<Strided>(g);

@@ -4,8 +4,10 @@
 // pixels of all images in order. Each task owns a block of dw and walks the whole batch, so that a
 // sum has one order for any number of threads.
 #include "backends/cpu/gemm/packed_gemm.h"
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/conv_geometry.h"
 #include "backends/cpu/kernels/conv_plain.h"
+#include "backends/cpu/kernels/plain_loops.h"
 #include "backends/cpu/kernels/sizes.h"
 #include "backends/cpu/kernels/tap_stage.h"
 
@@ -126,18 +128,25 @@ class GradWeight final : public Kernel {
   int64_t stage_floats_ = 0, a_floats_ = 0, b_floats_ = 0, per_slot_ = 0;
 };
 
+template <typename T>
+std::unique_ptr<Kernel> plain_gradient(const ConvGeometry& g) {
+  return kernel([g](const void* const* in, void* const* out, void*) {
+    conv_plain_grad_weight<T>(g, as<T>(in[0]), as<T>(in[1]), as<T>(out[0]));
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_grad_weight(const Node& node) {
+  if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv_grad_weight);
   const ConvGeometry g = conv_geometry(node, node.in(0), node.out(), node.in(1));
   if (node.in(0).dtype != node.in(1).dtype) unsupported("mixed dtypes");
-  if (node.in(0).dtype != NDT_F32 || !g.flat()) {
-    return for_float(node.in(0).dtype, node.op(), [&]<typename T>() {
-      return kernel([g](const void* const* in, void* const* out, void*) {
-        conv_plain_grad_weight<T>(g, as<T>(in[0]), as<T>(in[1]), as<T>(out[0]));
-      });
-    });
+  if (node.in(0).dtype == NDT_F64) {
+    say_plain_loops(node);
+    return plain_gradient<double>(g);
   }
+  if (node.in(0).dtype != NDT_F32) unsupported("no such dtype");
+  if (!g.flat()) return plain_gradient<float>(g);
   return std::make_unique<GradWeight>(g);
 }
 

@@ -108,8 +108,6 @@ void conv_plain_grad_weight(const ConvGeometry& g, const T* x, const T* dy, T* d
   template void conv_plain_grad_weight(const ConvGeometry&, const T*, const T*, T*);
 NDT_CONV_PLAIN(float)
 NDT_CONV_PLAIN(double)
-NDT_CONV_PLAIN(F16)
-NDT_CONV_PLAIN(BF16)
 #undef NDT_CONV_PLAIN
 
 }  // namespace ndtrain::cpu

@@ -1,5 +1,5 @@
-// Convolution and its gradients in plain loops, for what the fast kernels leave out: dtypes other
-// than f32, three spatial dims. Sums in wide_t<T>, in a fixed order.
+// Convolution and its gradients in plain loops, for what the fast kernels leave out: f64, and three
+// spatial dims. Sums in a fixed order.
 #pragma once
 
 #include "backends/cpu/kernels/conv_geometry.h"

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backends/cpu/gemm/vec.h"
+#include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/kernel.h"
 
 namespace ndtrain::cpu {
@@ -59,6 +60,7 @@ std::unique_ptr<Kernel> maximum(const Planes& p) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_global_average_pool(const Node& node) {
+  if (node.in(0).dtype == NDT_BF16) return by_way_of_f32(node, make_global_average_pool);
   const Planes p = planes_of(node);
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return average<T>(p); });
 }

@@ -2,6 +2,7 @@
 // Gemm: y = alpha * op(a) op(b) + beta * c, c broadcast to y.
 #include "backends/cpu/kernels/by_way_of_f32.h"
 #include "backends/cpu/kernels/matrix_product.h"
+#include "backends/cpu/kernels/plain_loops.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -175,6 +176,7 @@ std::unique_ptr<Kernel> product_kernel(const Node& node, const MatrixProducts& p
   for (int i = 1; i < node.inputs(); ++i) {
     if (node.has(i) && node.in(i).dtype != t) unsupported("mixed dtypes");
   }
+  if (t != NDT_F32) say_plain_loops(node);
   switch (t) {
     case NDT_F32: {
       auto product = std::make_unique<ProductKernel>(node, p);

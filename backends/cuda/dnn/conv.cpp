@@ -97,11 +97,11 @@ Plan plan_of(ndt_device& device, const AskedConv& a, const Epilogue& e, bool las
   return choose(device, lease.handle(), layer);
 }
 
-Finish::Type finish_type(ndt_dtype t) {
-  return t == NDT_F16    ? Finish::kF16
-         : t == NDT_BF16 ? Finish::kBF16
-         : t == NDT_F64  ? Finish::kF64
-                         : Finish::kF32;
+ConvFinish::Type finish_type(ndt_dtype t) {
+  return t == NDT_F16    ? ConvFinish::kF16
+         : t == NDT_BF16 ? ConvFinish::kBF16
+         : t == NDT_F64  ? ConvFinish::kF64
+                         : ConvFinish::kF32;
 }
 
 Staged::After after_of(const AskedConv& a, const Epilogue& e, bool last) {

@@ -40,7 +40,7 @@ struct Wide<double> {
 };
 
 template <typename T, typename B>
-__global__ void finish_kernel(Finish f, T* y, const B* bias, const T* residual) {
+__global__ void finish_kernel(ConvFinish f, T* y, const B* bias, const T* residual) {
   using W = typename Wide<T>::Type;
   const W low = static_cast<W>(f.low), high = static_cast<W>(f.high);
   const int64_t step = int64_t{blockDim.x} * gridDim.x;
@@ -54,16 +54,16 @@ __global__ void finish_kernel(Finish f, T* y, const B* bias, const T* residual) 
 }
 
 template <typename T, typename B>
-void finish_as(const Finish& f, void* y, const void* bias, const void* residual,
+void finish_as(const ConvFinish& f, void* y, const void* bias, const void* residual,
                cudaStream_t stream) {
   launch(finish_kernel<T, B>, extent_for(f.elements), stream, f, static_cast<T*>(y),
          static_cast<const B*>(bias), static_cast<const T*>(residual));
 }
 
 template <typename T>
-void finish_of(const Finish& f, void* y, const void* bias, const void* residual,
+void finish_of(const ConvFinish& f, void* y, const void* bias, const void* residual,
                cudaStream_t stream) {
-  if (f.bias_type == Finish::kF32) return finish_as<T, float>(f, y, bias, residual, stream);
+  if (f.bias_type == ConvFinish::kF32) return finish_as<T, float>(f, y, bias, residual, stream);
   finish_as<T, T>(f, y, bias, residual, stream);
 }
 
@@ -82,15 +82,15 @@ void copy_strided(const StridedCopy& c, const void* from, void* to, cudaStream_t
   }
 }
 
-void finish(const Finish& f, void* y, const void* bias, const void* residual, cudaStream_t stream) {
+void finish(const ConvFinish& f, void* y, const void* bias, const void* residual, cudaStream_t stream) {
   switch (f.type) {
-    case Finish::kF32:
+    case ConvFinish::kF32:
       return finish_as<float, float>(f, y, bias, residual, stream);
-    case Finish::kF16:
+    case ConvFinish::kF16:
       return finish_of<__half>(f, y, bias, residual, stream);
-    case Finish::kBF16:
+    case ConvFinish::kBF16:
       return finish_of<__nv_bfloat16>(f, y, bias, residual, stream);
-    case Finish::kF64:
+    case ConvFinish::kF64:
       return finish_as<double, double>(f, y, bias, residual, stream);
   }
 }

@@ -20,7 +20,7 @@ struct StridedCopy {
 void copy_strided(const StridedCopy& copy, const void* from, void* to, cudaStream_t stream);
 
 // y = max(low, min(high, y + bias[channel] + residual)), in place, computed in f32 (f64 for f64).
-struct Finish {
+struct ConvFinish {
   enum Type { kF32, kF16, kBF16, kF64 };
   Type type = kF32, bias_type = kF32;  // of y and residual; of bias: the same, or f32
   int64_t elements = 0, channels = 1;
@@ -28,6 +28,6 @@ struct Finish {
   double low = 0, high = 0;
 };
 
-void finish(const Finish& f, void* y, const void* bias, const void* residual, cudaStream_t stream);
+void finish(const ConvFinish& f, void* y, const void* bias, const void* residual, cudaStream_t stream);
 
 }  // namespace ndtrain::cuda

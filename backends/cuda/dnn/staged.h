@@ -23,7 +23,7 @@ class Staged final : public Kernel {
 
   // What is done to output 0 after the plan; ports by their place in the list, -1: not there.
   struct After {
-    Finish how;
+    ConvFinish how;
     int y = -1, bias = -1, residual = -1;
   };
 

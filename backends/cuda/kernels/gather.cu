@@ -125,9 +125,21 @@ const int64_t* sort(const Gathering& g, const void* indices, int64_t* keys, int6
 
 }  // namespace
 
-size_t gather_grad_workspace(const Gathering& g) {
-  if (g.indices <= kRun) return 0;
+size_t sorting_workspace(const Gathering& g) {
   return static_cast<size_t>(2 * g.indices + g.extent + 1) * sizeof(int64_t);
+}
+
+SortedIndices sort_indices(const Gathering& g, const void* indices, void* workspace,
+                           cudaStream_t stream) {
+  auto* const starts = static_cast<int64_t*>(workspace);
+  int64_t* const room = starts + g.extent + 1;
+  const int64_t* keys = sort(g, indices, room, room + g.indices, stream);
+  launch(starts_of, extent_for(g.extent + 1), stream, g, keys, starts);
+  return {keys, starts};
+}
+
+size_t gather_grad_workspace(const Gathering& g) {
+  return g.indices <= kRun ? 0 : sorting_workspace(g);
 }
 
 void gather(const Gathering& g, int64_t element_bytes, const void* in, const void* indices,
@@ -146,14 +158,11 @@ void gather_grad(const Gathering& g, ndt_dtype t, const void* dy, const void* in
   const int64_t n = g.outer * g.extent * g.inner;
   if (n == 0) return;
   if (g.indices > kRun) {
-    auto* const starts = static_cast<int64_t*>(workspace);
-    int64_t* const room = starts + g.extent + 1;
-    const int64_t* keys = sort(g, indices, room, room + g.indices, stream);
-    launch(starts_of, extent_for(g.extent + 1), stream, g, keys, starts);
+    const SortedIndices sorted = sort_indices(g, indices, workspace, stream);
     for_float(t, [&](auto type) {
       using T = typename decltype(type)::Type;
-      launch(summed<T>, extent_for(n), stream, g, static_cast<const T*>(dy), keys, starts,
-             static_cast<T*>(dx));
+      launch(summed<T>, extent_for(n), stream, g, static_cast<const T*>(dy), sorted.keys,
+             sorted.starts, static_cast<T*>(dx));
     });
     return;
   }

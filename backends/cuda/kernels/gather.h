@@ -21,4 +21,13 @@ size_t gather_grad_workspace(const Gathering& g);  // bytes
 void gather_grad(const Gathering& g, ndt_dtype t, const void* dy, const void* indices, void* dx,
                  void* workspace, cudaStream_t stream);
 
+// Which indices name an element of the extent: positions [starts[e], starts[e + 1]) of `keys`,
+// where the key of index k is e * indices + k. Lies in a workspace.
+struct SortedIndices {
+  const int64_t *keys, *starts;
+};
+size_t sorting_workspace(const Gathering& g);  // bytes
+SortedIndices sort_indices(const Gathering& g, const void* indices, void* workspace,
+                           cudaStream_t stream);
+
 }  // namespace ndtrain::cuda

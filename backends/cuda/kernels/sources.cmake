@@ -6,10 +6,14 @@ set(ndt_cuda_kernel_sources
   backends/cuda/kernels/chain.cu
   backends/cuda/kernels/copy.cpp
   backends/cuda/kernels/copy.cu
+  backends/cuda/kernels/cum_sum.cpp
+  backends/cuda/kernels/cum_sum.cu
   backends/cuda/kernels/elementwise.cpp
   backends/cuda/kernels/elementwise.cu
   backends/cuda/kernels/gather.cpp
   backends/cuda/kernels/gather.cu
+  backends/cuda/kernels/gather_nd.cpp
+  backends/cuda/kernels/gather_nd.cu
   backends/cuda/kernels/layer_norm.cpp
   backends/cuda/kernels/layer_norm.cu
   backends/cuda/kernels/lrn.cpp

@@ -1,0 +1,78 @@
+// CumSum: y[.., k, ..] = x[.., 0, ..] + … + x[.., k, ..] along an axis; exclusive leaves the
+// element itself out, reverse sums from the end. Its gradient sums the other way.
+#include "framework/ops/common.h"
+
+namespace ndtrain {
+namespace {
+
+void infer(InferContext& c) {
+  require(c, 0, is_wide, "a float dtype or integers of 32 or 64 bits");
+  const Ints axis = c.ints(1);
+  if (axis.size() != 1) throw Error("the axis is ", c.in[1], ", must be one number");
+  c.shape(0).axis(axis[0], "axis");
+  c.out = {c.in[0]};
+}
+
+void reference(const ReferenceContext& c) {
+  const Shape& x = c.shape(0);
+  const int axis = x.axis(c.ints(1)[0], "axis");
+  const int64_t n = x[axis], inner = x.count(axis + 1, x.rank());
+  const bool exclusive = c.attrs.flag("exclusive"), reverse = c.attrs.flag("reverse");
+  for (int64_t line = 0; line < x.count(0, axis) * inner; ++line) {
+    const int64_t start = line / inner * n * inner + line % inner;
+    double sum = 0;
+    for (int64_t k = 0; k < n; ++k) {
+      const int64_t at = start + (reverse ? n - 1 - k : k) * inner;
+      c.out[0][at] = exclusive ? sum : sum + c.in[0][at];
+      sum += c.in[0][at];
+    }
+  }
+}
+
+std::vector<ValueId> gradient(GradientContext& c) {
+  Attrs other = c.node.attrs;
+  other.set("reverse", int64_t{other.flag("reverse") ? 0 : 1});
+  return {c.g.add1("CumSum", {c.dy[0], c.x(1)}, other), kNone};
+}
+
+int64_t terms(const Attrs&, std::span<const TensorType> in) {
+  int64_t longest = 1;
+  for (const int64_t d : in[0].shape.dims()) longest = std::max(longest, d);
+  return longest;
+}
+
+std::vector<Example> examples() {
+  using E = ExampleInput;
+  const auto flags = [](const char* name) { return Attrs{{name, int64_t{1}}}; };
+  const Attrs both = {{"exclusive", int64_t{1}}, {"reverse", int64_t{1}}};
+  std::vector<Example> list = {{{{5}, E::scalar(0, DType::kI64)}},
+                               {{{2, 3}, E::scalar(-1, DType::kI32)}, flags("exclusive")},
+                               {{{2, 3}, E::scalar(0, DType::kI64)}, flags("reverse")},
+                               {{{2, 3, 2}, E::ints({1})}, both},
+                               {{{3, 50, 70}, E::ints({1})}},
+                               {{{0, 3}, E::ints({1})}}};
+  for (const DType t : {DType::kF64, DType::kF16, DType::kBF16, DType::kI32, DType::kI64,
+                        DType::kU32, DType::kU64}) {
+    list.push_back({{E::range({2, 3}, 0, 3, t), E::ints({1})}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<OpDef> cum_sum_ops() {
+  using Kind = AttrSpec::Kind;
+  return {{.name = "CumSum",
+           .min_inputs = 2,
+           .max_inputs = 2,
+           .attrs = {{"exclusive", Kind::kInt, Attr(int64_t{0})},
+                     {"reverse", Kind::kInt, Attr(int64_t{0})}},
+           .infer = infer,
+           .reference = reference,
+           .gradient = gradient,
+           .terms = terms,
+           .shape_inputs = 0b10,
+           .examples = examples()}};
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,231 @@
+#include "ndp/http/http_routes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/http/access.h"
+#include "ndp/http/audit.h"
+#include "ndp/http/form_data.h"
+#include "ndp/http/http_limits.h"
+#include "ndp/http/http_origin.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
+
+int hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// %XX becomes its byte; what is none stays as it is.
+std::string decoded(std::string_view text, bool plus_is_space) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const int high = text[i] == '%' && i + 2 < text.size() ? hex(text[i + 1]) : -1;
+    const int low = high >= 0 ? hex(text[i + 2]) : -1;
+    if (low >= 0) {
+      out += static_cast<char>(high * 16 + low);
+      i += 2;
+    } else {
+      out += plus_is_space && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return out;
+}
+
+HttpRequest request_of(const HttpHead& head, const HttpEnds& ends) {
+  HttpRequest request{.method = head.method, .peer = ends.peer};
+  std::string_view target = head.target;
+  target = target.substr(0, target.find('#'));
+  const size_t question = std::min(target.find('?'), target.size());
+  // A longer path is not decoded: there is no route for it.
+  if (target.starts_with('/') && question <= 3 * static_cast<size_t>(limits::kHttpPath)) {
+    request.path = decoded(target.substr(0, question), false);
+  }
+  std::string_view rest = target.substr(std::min(question + 1, target.size()));
+  while (!rest.empty()) {
+    const std::string_view pair = rest.substr(0, rest.find('&'));
+    rest.remove_prefix(std::min(pair.size() + 1, rest.size()));
+    const size_t equals = std::min(pair.find('='), pair.size());
+    if (pair.empty()) continue;
+    request.query.emplace(decoded(pair.substr(0, equals), true),
+                          decoded(pair.substr(std::min(equals + 1, pair.size())), true));
+  }
+  return request;
+}
+
+// Those that say how the process does, and those by which it is worked.
+bool is_urgent(const HttpServer::Route& route) {
+  for (const char* path : {"/healthz", "/readyz", "/metrics"}) {
+    if (route.pattern == path) return true;
+  }
+  return route.need.role >= Role::kOperator;
+}
+
+HttpResponse of_form(HttpPlan& plan) {
+  const Status s = leave_the_file(plan.type, plan.request.body);
+  if (s.code() == Code::kExists)
+    return http_error(400, plan.request.path + " takes one file at a time");
+  return s.ok() ? HttpResponse() : http_error(400, s.message());
+}
+
+}  // namespace
+
+HttpResponse http_error(int status, const std::string& what) {
+  const nlohmann::json json = {{"error", what}};
+  return {.status = status,
+          .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+}
+
+HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,
+                       HttpProtection protection)
+    : max_body_(max_body), protection_(std::move(protection)) {
+  for (HttpServer::Route& route : routes) {
+    std::regex pattern(route.pattern);
+    entries_.push_back({std::move(route), std::move(pattern)});
+  }
+}
+
+HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEnds& ends) const {
+  HttpPlan plan{.request = request_of(head, ends)};
+  const auto refused = [&](HttpResponse answer) {
+    plan.route = nullptr;
+    plan.answer = std::move(answer);
+    return std::move(plan);
+  };
+  if (protection_.names) {
+    if (auto no = wrong_host(head, *protection_.names, ends.local)) return refused(*std::move(no));
+  }
+  const std::string& path = plan.request.path;
+  if (path.empty() || path.size() > static_cast<size_t>(limits::kHttpPath)) {
+    return refused(http_error(414, "the path is empty, or has more than " +
+                                       std::to_string(limits::kHttpPath) + " bytes"));
+  }
+  const std::string method = head.method == "HEAD" ? "GET" : head.method;
+  std::string others;
+  for (const Entry& entry : entries_) {
+    std::smatch match;
+    if (!std::regex_match(path, match, entry.pattern)) continue;
+    if (entry.route.method != method) {
+      others += (others.empty() ? "" : ", ") + entry.route.method;
+      continue;
+    }
+    plan.urgent = is_urgent(entry.route);
+    if (auto no = objection(head, &entry.route.need, plan)) return refused(*std::move(no));
+    plan.request.captures.assign(std::next(match.begin()), match.end());
+    plan.route = &entry.route;
+    if (head.has_body() && method != "GET" && entry.route.body.read) {
+      if (auto no = body_objection(head, plan)) return refused(*std::move(no));
+    }
+    return plan;
+  }
+  if (auto no = objection(head, nullptr, plan)) return refused(*std::move(no));
+  if (others.empty()) return refused(http_error(404, "there is no " + path + " here"));
+  return refused(http_error(405, path + " takes " + others + ", not " + head.method));
+}
+
+// `need` is null where there is nothing of this path.
+std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const HttpNeed* need,
+                                                  HttpPlan& plan) const {
+  if (Access* const access = protection_.access) {
+    Access::Verdict v = access->check(plan.request, std::string(head.field("Authorization")), need);
+    if (v.refuse) return std::move(v.refuse);
+    plan.urgent = plan.urgent || v.role >= Role::kOperator;
+    plan.request.who = std::move(v.who);
+  }
+  return wrong_origin(head);
+}
+
+std::optional<HttpResponse> HttpRoutes::body_objection(const HttpHead& head, HttpPlan& plan) const {
+  const HttpBody& rule = plan.route->body;
+  plan.type = std::string(head.field("Content-Type"));
+  plan.form = is_form(plan.type);
+  if (plan.form && !rule.form) {
+    return http_error(
+        415, plan.request.path + " takes the bytes as they are (curl --data-binary), no form");
+  }
+  plan.most = static_cast<uint64_t>(rule.most < 0 ? max_body_ : rule.most);
+  plan.most_bytes = plan.most + (plan.form ? kFormExtra : 0);
+  uint64_t comes = plan.most;
+  if (head.length) {
+    uint64_t bytes = 0;
+    const char* const end = head.length->data() + head.length->size();
+    if (std::from_chars(head.length->data(), end, bytes).ptr != end || bytes > plan.most_bytes) {
+      return too_large(plan);
+    }
+    comes = std::min(bytes, plan.most);
+  }
+  if (rule.admit) {
+    HttpAdmission admission = rule.admit(plan.request, static_cast<int64_t>(comes));
+    if (admission.refuse) return std::move(admission.refuse);
+    plan.held = std::move(admission.held);
+  }
+  plan.reads = true;
+  return std::nullopt;
+}
+
+HttpResponse HttpRoutes::too_large(const HttpPlan& plan) {
+  return http_error(413, "the body has more than " + std::to_string(plan.most) +
+                             " bytes, the most " + plan.request.path + " takes");
+}
+
+HttpResponse HttpRoutes::answer(HttpPlan& plan) const {
+  if (plan.form) {
+    HttpResponse r = of_form(plan);
+    if (r.status != 200) return r;
+    if (plan.request.body.size() > plan.most) return too_large(plan);
+  }
+  return plan.route->audit.what.empty() ? plan.route->handle(plan.request)
+                                        : recorded(*plan.route, plan.request);
+}
+
+HttpResponse HttpRoutes::recorded(const HttpServer::Route& route,
+                                  const HttpRequest& request) const {
+  AuditLog* const audit = protection_.audit;
+  if (!audit) return route.handle(request);
+  AuditLine line{.who = request.who,
+                 .address = request.peer,
+                 .what = route.audit.what,
+                 .request = request.method + " " + request.path,
+                 .asked = request.body,
+                 .before = route.audit.before ? route.audit.before(request) : ""};
+  if (const Status s = audit->add(line); !s.ok()) {
+    return http_error(s.code() == Code::kNoSpace ? 507 : 500,
+                      "who asks for it cannot be recorded, so it was not done: " + s.message());
+  }
+  const auto failed = [&](int status) {
+    line.failed = status;
+    if (const Status s = audit->add(line); !s.ok()) log::error("{}", s.message());
+  };
+  try {
+    HttpResponse r = route.handle(request);
+    if (r.status >= 400) failed(r.status);
+    return r;
+  } catch (const FsyncFailed&) {
+    throw;
+  } catch (const std::exception&) {
+    failed(500);
+    throw;
+  }
+}
+
+std::vector<std::string> HttpRoutes::needs() const {
+  std::vector<std::string> all;
+  for (const Entry& e : entries_) {
+    std::string line =
+        e.route.method + " " + e.route.pattern + ": " + std::string(name_of(e.route.need.role));
+    if (e.route.need.scope == HttpScope::kPhotos) line += ", of photos";
+    if (e.route.need.scope == HttpScope::kCollection) line += ", of a collection";
+    if (!e.route.audit.what.empty()) line += ", recorded as " + e.route.audit.what;
+    all.push_back(std::move(line));
+  }
+  return all;
+}
+
+}  // namespace ndtrain

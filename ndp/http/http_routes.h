@@ -1,0 +1,60 @@
+// Which route answers a request, and what it answers. On the threads of handlers; knows nothing of
+// connections.
+#pragma once
+
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "ndp/http/http_message.h"
+
+namespace ndtrain {
+
+// A connection's two ends, as text.
+struct HttpEnds {
+  std::string peer;   // the client's host; the address itself for a unix socket
+  std::string local;  // the address that it reached; the same for a unix socket
+};
+
+// What is to be done about a request whose head is there.
+struct HttpPlan {
+  const HttpServer::Route* route = nullptr;  // null: `answer` is all there is
+  HttpResponse answer;
+  HttpRequest request;
+  bool urgent = false;  // of health, metrics, or of an operator
+  bool reads = false;   // its body, of at most `most` bytes, comes first
+  bool form = false;
+  std::string type;                   // Content-Type
+  uint64_t most = 0, most_bytes = 0;  // of what is wanted of the body; of the body itself
+  std::shared_ptr<void> held;         // until the request is answered
+};
+
+class HttpRoutes {
+ public:
+  // Throws Error for a pattern that is none.
+  HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body, HttpProtection protection);
+
+  HttpPlan plan(const HttpHead& head, const HttpEnds& ends) const;
+  // What the route answers; the body is there.
+  HttpResponse answer(HttpPlan& plan) const;
+  static HttpResponse too_large(const HttpPlan& plan);
+  const HttpProtection& protection() const { return protection_; }
+  std::vector<std::string> needs() const;
+
+ private:
+  struct Entry {
+    HttpServer::Route route;
+    std::regex pattern;
+  };
+  std::optional<HttpResponse> objection(const HttpHead& head, const HttpNeed* need,
+                                        HttpPlan& plan) const;
+  std::optional<HttpResponse> body_objection(const HttpHead& head, HttpPlan& plan) const;
+  HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const;
+
+  std::vector<Entry> entries_;
+  const int64_t max_body_;
+  const HttpProtection protection_;
+};
+
+}  // namespace ndtrain

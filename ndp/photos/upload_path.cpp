@@ -1,0 +1,30 @@
+#include "ndp/photos/upload_path.h"
+
+#include <algorithm>
+
+#include "framework/core/fs.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kHexDigits = 2 * sizeof(Digest);
+
+}  // namespace
+
+std::string upload_path(const Digest& photo, std::string_view extension) {
+  const std::string hex = to_hex(photo);
+  return join(join(kUploadDirectory, hex.substr(0, 2)), hex + std::string(extension));
+}
+
+bool is_upload_path(std::string_view path) {
+  const std::string name = name_of_path(path), folder = parent_of(path);
+  const std::string extension = extension_of(name);
+  if (name.size() != kHexDigits + extension.size()) return false;
+  if (extension != ".jpg" && extension != ".png") return false;
+  const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+  return std::all_of(name.begin(), name.begin() + kHexDigits, is_hex) &&
+         name_of_path(folder) == name.substr(0, 2) &&
+         name_of_path(parent_of(folder)) == kUploadDirectory;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,20 @@
+// Where a PipeStore keeps a photo that was uploaded: under a name that says nothing but its bytes,
+// so that nobody takes the folder for a class.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "framework/core/hash.h"
+
+namespace ndtrain {
+
+inline constexpr std::string_view kUploadDirectory = "uploads";
+
+// "uploads/5f/5f70….jpg"; `extension` has its dot.
+std::string upload_path(const Digest& photo, std::string_view extension);
+
+// Whether a path ends in what upload_path() gives.
+bool is_upload_path(std::string_view path);
+
+}  // namespace ndtrain

@@ -1,0 +1,102 @@
+// `model import`: what a foreign file does not say.
+#include <gmock/gmock.h>
+#include <onnx/onnx_pb.h>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/onnx/export.h"
+#include "models/zoo.h"
+#include "ndp/jobs/model_file.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing_cli::Outcome;
+using testing_cli::ProgramTest;
+
+class ModelImport : public ProgramTest {
+ protected:
+  void write(const std::string& name, const std::string& bytes) const {
+    publish(real_fs(), at(name), bytes).or_throw();
+  }
+
+  // A classifier of five classes as an exporter with dynamic axes writes it.
+  void write_symbolic(const std::string& name) const {
+    onnx::ModelProto m;
+    ASSERT_TRUE(m.ParseFromString(export_model(build_model("tinynet", {.classes = 5}))));
+    auto& shape = *m.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+    shape.mutable_shape()->mutable_dim(2)->set_dim_param("height");
+    shape.mutable_shape()->mutable_dim(3)->set_dim_param("width");
+    write(name, m.SerializeAsString());
+  }
+
+  std::vector<int64_t> dims_of(const std::string& name) const {
+    return load_model(real_fs(), at(name)).model.inputs[0].dims;
+  }
+};
+
+using Dims = std::vector<int64_t>;
+
+TEST_F(ModelImport, ClassNamesThatOccurTwiceAreToldApartAndItIsSaid) {
+  ASSERT_EQ(run({"model", "build", "tinynet", "--classes", "4", "-o", "m.onnx"}).code, 0);
+  write("names.txt", "crane\nmaillot\ncrane\nmaillot\n");
+  const Outcome o = run({"model", "import", "m.onnx", "--classes", "names.txt", "-o", "out.onnx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("names.txt: some class names occur more than once"),
+                           HasSubstr("class 2 is called 'crane (2)'"),
+                           HasSubstr("class 3 is called 'maillot (2)'")));
+  EXPECT_THAT(load_model(real_fs(), at("out.onnx")).classes,
+              ::testing::ElementsAre("crane", "maillot", "crane (2)", "maillot (2)"));
+  write("few.txt", "crane\n");
+  EXPECT_EQ(run({"model", "import", "m.onnx", "--classes", "few.txt", "-o", "no.onnx"}).code, 1);
+}
+
+TEST_F(ModelImport, ASymbolicHeightAndWidthAreThoseOfThePreprocessing) {
+  write_symbolic("m.onnx");
+  Outcome o = run({"model", "import", "m.onnx", "--img-size", "64", "-o", "a.onnx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("crop 64"));
+  EXPECT_THAT(o.err, HasSubstr("takes any height and width: those of the crop"));
+  EXPECT_EQ(dims_of("a.onnx"), (Dims{kBatch, 3, 64, 64}));
+  // Nothing is said: the usual size, as every verb takes it.
+  ASSERT_EQ(run({"model", "import", "m.onnx", "-o", "b.onnx"}).code, 0);
+  EXPECT_EQ(dims_of("b.onnx"), (Dims{kBatch, 3, 224, 224}));
+  o = run({"model", "inspect", "m.onnx"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err,
+              AllOf(HasSubstr("assuming"), HasSubstr("crop 224"), HasSubstr("those of the crop")));
+}
+
+TEST_F(ModelImport, DimensionsAreGivenByName) {
+  write_symbolic("m.onnx");
+  Outcome o =
+      run({"model", "import", "m.onnx", "--dim", "height=48", "--dim", "width=48", "-o", "a.onnx"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(dims_of("a.onnx"), (Dims{kBatch, 3, 48, 48}));
+  EXPECT_THAT(o.out, HasSubstr("crop 48"));
+  const std::string input = load_model(real_fs(), at("m.onnx")).model.inputs[0].name;
+  o = run({"model", "import", "m.onnx", "--dim", input + "[2]=48", "--dim", "width=48", "-o",
+           "b.onnx"});
+  EXPECT_EQ(o.code, 0) << o.err;
+
+  o = run({"model", "import", "m.onnx", "--dim", "hight=48", "-o", "c.onnx"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("'hight'"), HasSubstr("height, width")));
+  o = run({"model", "import", "m.onnx", "--dim", "height=48", "--dim", "width=64", "-o", "c.onnx"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("takes images of 48 x 64"));
+  for (const char* wrong : {"height", "height=", "height=0", "height=-3", "height=4x", "=5"}) {
+    o = run({"model", "import", "m.onnx", "--dim", wrong, "-o", "c.onnx"});
+    EXPECT_EQ(o.code, 2) << wrong;
+    EXPECT_THAT(o.err, HasSubstr("NAME=N")) << wrong;
+  }
+  o = run({"model", "import", "m.onnx", "--dim", "height=4", "--dim", "height=5", "-o", "c.onnx"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("height is 4 already"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,130 @@
+// Which photos `predict` and `relabel` are told to take.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ndp/labels/label_db.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class NamedPhotosTest : public testing_cli::ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_photos(6);  // c0/0 c1/1 c0/2 c1/3 c0/4 c1/5
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+
+  Outcome predict(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"predict", "m.onnx"});
+    words.insert(words.end(), {"-k", "1", "--json"});
+    return run(words);
+  }
+  // Of what went well.
+  std::vector<std::string> predicted(const std::vector<std::string>& words) const {
+    const Outcome o = predict(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return files_in(o);
+  }
+  static std::vector<std::string> files_in(const Outcome& o) {
+    std::vector<std::string> files;
+    for (const Json& row : Json::parse(o.out)) files.push_back(row.at("file"));
+    return files;
+  }
+};
+
+TEST_F(NamedPhotosTest, DirectoriesPhotosAndPatternsAreTaken) {
+  EXPECT_THAT(predicted({"photos/c0"}), ElementsAre("0.jpg", "2.jpg", "4.jpg"));
+  EXPECT_THAT(predicted({"photos/c1/5.jpg"}), ElementsAre("photos/c1/5.jpg"));
+  EXPECT_THAT(predicted({"photos/c1/5.jpg", "photos/c0/0.jpg"}),
+              ElementsAre("photos/c1/5.jpg", "photos/c0/0.jpg"));
+  EXPECT_THAT(
+      predicted({"photos/c0", "photos/c1/1.jpg"}),
+      ElementsAre("photos/c0/0.jpg", "photos/c0/2.jpg", "photos/c0/4.jpg", "photos/c1/1.jpg"));
+  EXPECT_THAT(predicted({"photos/*/[1-3].jpg"}),
+              ElementsAre("photos/c0/2.jpg", "photos/c1/1.jpg", "photos/c1/3.jpg"));
+  EXPECT_THAT(predicted({"**/5.jpg"}), ElementsAre("photos/c1/5.jpg"));
+  EXPECT_EQ(predicted({"photos/c?"}).size(), 6U);
+  // What one call says of a photo another says too.
+  const Json one = Json::parse(predict({"photos/c0/2.jpg"}).out),
+             all = Json::parse(predict({"photos"}).out);
+  EXPECT_EQ(all.at(1).at("file"), "c0/2.jpg");
+  EXPECT_EQ(one.at(0).at("top"), all.at(1).at("top"));
+}
+
+TEST_F(NamedPhotosTest, ListsAreTakenFromFilesAndFromStdin) {
+  const std::string list = "photos/c0/4.jpg\r\n\nphotos/c1\n";
+  publish(real_fs(), at("list.txt"), list).or_throw();
+  publish(real_fs(), at("in"), list).or_throw();
+  for (const char* name : {"list.txt", "-"}) {
+    std::vector<std::string> files = predicted({name});
+    std::ranges::sort(files);
+    EXPECT_THAT(files, ElementsAre("photos/c0/4.jpg", "photos/c1/1.jpg", "photos/c1/3.jpg",
+                                   "photos/c1/5.jpg"))
+        << name;
+  }
+  // A photo without an extension is one all the same.
+  std::filesystem::copy_file(at("photos/c0/0.jpg"), at("photo"));
+  EXPECT_THAT(predicted({"photo"}), ElementsAre("photo"));
+}
+
+TEST_F(NamedPhotosTest, NamedTwiceIsThereOnceAndThatIsSaid) {
+  const Outcome o = predict({"photos/c0/0.jpg", "./photos/c0/0.jpg", "photos/c0"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(files_in(o).size(), 3U);
+  EXPECT_THAT(o.err, HasSubstr("2 photos were named more than once"));
+}
+
+TEST_F(NamedPhotosTest, WhatIsNotThereIsNamed) {
+  Outcome o = predict({"photos/c0", "photos/nowhere.jpg"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("photos/nowhere.jpg"));
+  o = predict({"photos/*.png"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("photos/*.png: nothing matches"));
+  EXPECT_EQ(predict({}).code, 2);
+  // One line of many stops nothing.
+  publish(real_fs(), at("list.txt"), "photos/c0/0.jpg\nphotos/gone.jpg\n").or_throw();
+  o = predict({"list.txt"});
+  EXPECT_EQ(o.code, 3);
+  EXPECT_THAT(files_in(o), ElementsAre("photos/c0/0.jpg"));
+  EXPECT_THAT(o.err, HasSubstr("photos/gone.jpg: line 2 of list.txt"));
+}
+
+TEST_F(NamedPhotosTest, RelabelPutsThemWhereTheDirectoryWouldHave) {
+  const std::vector<std::string> rest = {"-m", "m.onnx", "--db", "sqlite:labels.db", "--json"};
+  const auto relabel = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "relabel");
+    words.insert(words.end(), rest.begin(), rest.end());
+    return run(words);
+  };
+  Outcome o = relabel({"photos/c0/0.jpg", "photos/c1/*.jpg", "--root", "photos"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out).at("labelled"), 4);
+  o = relabel({"photos"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out).at("labelled"), 2);
+  EXPECT_EQ(Json::parse(o.out).at("already_labelled"), 4);
+  const auto db = open_label_db("sqlite:" + at("labels.db"), OpenLabelDb::kExisting).or_throw();
+  std::vector<std::string> paths;
+  const LabelPage page = db->query({.collection = existing_collection(*db, "default").or_throw(),
+                                    .task = existing_task(*db, "default").or_throw()})
+                             .or_throw();
+  for (const LabelRow& row : page.rows) paths.push_back(row.path);
+  std::ranges::sort(paths);
+  EXPECT_THAT(paths,
+              ElementsAre("c0/0.jpg", "c0/2.jpg", "c0/4.jpg", "c1/1.jpg", "c1/3.jpg", "c1/5.jpg"));
+  o = relabel({"photos/c0/0.jpg", "--root", "photos/c1"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("photos/c0/0.jpg is not below the root photos/c1"));
+}
+
+}  // namespace
+}  // namespace ndtrain

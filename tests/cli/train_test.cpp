@@ -1,0 +1,144 @@
+// What `train` and `eval` say before they start, how a run goes on, and how it is repeated.
+#include <gmock/gmock.h>
+#include <stdlib.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class TrainProgram : public testing_cli::ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_photos(24);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+
+  Outcome train(const std::string& run_directory, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"train", "photos", "-m", "m.onnx", "-o", run_directory});
+    return run(more);
+  }
+  std::string bytes(const std::string& name) const { return real_fs().read(at(name)).or_throw(); }
+};
+
+TEST_F(TrainProgram, ClassesAndHowManyValidateAreSaidBeforeItStarts) {
+  Outcome o = train("run", {"-e", "1"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const size_t classes = o.err.find("photos: 24 photos of 2 classes: c0 12, c1 12\n"),
+               split = o.err.find(" to validate, a share of 0.2 by their content\n"),
+               begins = o.err.find("extracting features");
+  EXPECT_TRUE(classes < split && split < begins && begins != o.err.npos) << o.err;
+  o = run({"eval", "run", "--data", "photos"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_LT(o.err.find("photos: 24 photos of 2 classes: c0 12, c1 12\n"), o.err.find("evaluating"))
+      << o.err;
+}
+
+TEST_F(TrainProgram, WithoutValidationThereIsNoAccuracy) {
+  Outcome o = train("run", {"-e", "1", "--val-split", "0"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("24 photos to train on, 0 to validate: there will be no"),
+                           HasSubstr("no photo validated")));
+  for (const char* key : {"top1", "top5", "val_loss"}) {
+    EXPECT_THAT(o.out, testing::ContainsRegex(std::string("(^|\n)") + key + " +-\n"));
+  }
+  const Json json = Json::parse(train("again", {"-e", "1", "--val-split", "0", "--json"}).out);
+  EXPECT_TRUE(json.at("top1").is_null()) << json;
+}
+
+TEST_F(TrainProgram, AModelWithoutClassNamesIsNotEvaluatedOnFolders) {
+  Outcome o = run({"eval", "m.onnx", "--data", "photos"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("m.onnx has no class names"),
+                           HasSubstr("ndtrain model import m.onnx --classes")));
+  publish(real_fs(), at("names.txt"), "c0\nc1\n").or_throw();
+  ASSERT_EQ(run({"model", "import", "m.onnx", "--classes", "names.txt", "-o", "named.onnx"}).code,
+            0);
+  EXPECT_EQ(run({"eval", "named.onnx", "--data", "photos"}).code, 0);
+  // Numbers are of outputs, and names in a list have their order.
+  publish(real_fs(), at("numbers.csv"), "file,class\nc0/0.jpg,0\nc1/1.jpg,1\n").or_throw();
+  EXPECT_EQ(run({"eval", "m.onnx", "--data", "photos", "--labels", "numbers.csv"}).code, 0);
+  std::filesystem::create_directories(at("lists"));
+  publish(real_fs(), at("lists/names.csv"), "file,class\nc0/0.jpg,cat\nc1/1.jpg,dog\n").or_throw();
+  const std::vector<std::string> by_name = {"eval",   "m.onnx",   "--data",
+                                            "photos", "--labels", "lists/names.csv"};
+  EXPECT_THAT(run(by_name).err, HasSubstr("has no class names"));
+  publish(real_fs(), at("lists/classes.txt"), "dog\ncat\n").or_throw();
+  EXPECT_EQ(run(by_name).code, 0);
+}
+
+TEST_F(TrainProgram, ARunIsRepeatedFromItsSettings) {
+  ASSERT_EQ(train("run", {"-e", "2", "-b", "5", "--lr", "3e-3", "--sched", "cosine", "--opt",
+                          "adamw", "--weight-decay", "1e-2", "--freeze", "layer2", "--seed", "9",
+                          "--deterministic"})
+                .code,
+            0);
+  const std::string settings = bytes("run/args.toml");
+  for (const char* line :
+       {"DATA = \"photos\"\n", "lr = \"3e-3\"\n", "momentum = \"0.9\"\n", "nesterov = \"false\"\n",
+        "warmup = \"0\"\n", "\n[begun]\nversion = ", "\nmodel_sha256 = ", "\nphotos_sha256 = "}) {
+    EXPECT_THAT(settings, HasSubstr(line));
+  }
+  // Whatever holds elsewhere by now.
+  publish(real_fs(), at("ndtrain.toml"), "[train]\nepochs = 1\nmomentum = 0.5\n").or_throw();
+  setenv("NDTRAIN_LR", "1", 1);
+  Outcome o = run({"train", "--config", "run", "-o", "again"});
+  unsetenv("NDTRAIN_LR");
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(bytes("again/model.onnx"), bytes("run/model.onnx"));
+  EXPECT_EQ(bytes("again/args.toml"), settings);
+  EXPECT_THAT(o.err, Not(HasSubstr("not as in the run")));
+
+  std::filesystem::remove(at("photos/c0/0.jpg"));
+  o = run({"train", "--config", "run/args.toml", "-o", "other", "-e", "1"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("not as in the run that is repeated: the photos"));
+  EXPECT_THAT(bytes("other/args.toml"), HasSubstr("epochs = \"1\"\n"));
+}
+
+TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {
+  ASSERT_EQ(train("run", {"-e", "2", "--lr", "3e-3", "--deterministic"}).code, 0);
+  Outcome o = train("run", {"-e", "2", "--deterministic", "--resume", "--weight-decay", "0.1"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("--lr is 0.001 and was 3e-3"),
+                           HasSubstr("--weight-decay is 0.1 and was 0"), HasSubstr("another -o")));
+  o = train("run", {"-e", "1", "--lr", "3e-3", "--deterministic", "--resume"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--epochs is 1 and was 2"));
+  ASSERT_EQ(
+      run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2", "--seed", "3"}).code, 0);
+  std::filesystem::remove(at("photos/c0/0.jpg"));
+  o = train("run", {"-e", "2", "--lr", "3e-3", "--deterministic", "--resume"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("the model m.onnx is another one"),
+                           HasSubstr("the photos or their labels are others")));
+}
+
+TEST_F(TrainProgram, ResumeGoesOnToMoreEpochs) {
+  ASSERT_EQ(train("whole", {"-e", "4", "-b", "5", "--deterministic"}).code, 0);
+  ASSERT_EQ(train("run", {"-e", "2", "-b", "5", "--deterministic"}).code, 0);
+  const Outcome o = train("run", {"-e", "4", "-b", "5", "--deterministic", "--resume"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("going on to 4 epochs, instead of 2"));
+  for (const char* file : {"model.onnx", "args.toml", "last.safetensors"}) {
+    EXPECT_EQ(bytes(std::string("run/") + file), bytes(std::string("whole/") + file)) << file;
+  }
+  const std::string rows = bytes("run/results.csv");
+  EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 4);
+}
+
+TEST_F(TrainProgram, CachedFeaturesAreSpokenOfWhereThereAreSome) {
+  EXPECT_THAT(train("first", {"-e", "1"}).err, Not(HasSubstr("cached features")));
+  EXPECT_THAT(train("second", {"-e", "1"}).err, HasSubstr("reading cached features  24 photos"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,56 @@
+#include "framework/core/json_input.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace ndtrain {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string nested(int depth) {
+  const auto n = static_cast<size_t>(depth);
+  return std::string(n, '[') + std::string(n, ']');
+}
+
+TEST(JsonInput, IsReadUpToItsBytesAndNoFurther) {
+  for (const int64_t most : {int64_t{100}, limits::kJsonText}) {
+    for (const int64_t bytes : {most - 1, most, most + 1}) {
+      const std::string text = "\"" + std::string(static_cast<size_t>(bytes) - 2, 'x') + "\"";
+      EXPECT_EQ(read_json(text, most).ok(), bytes <= most) << bytes;
+    }
+  }
+  EXPECT_EQ(read_json(std::string(limits::kJsonText + 1, ' ')).status().code(), Code::kTooLarge);
+}
+
+TEST(JsonInput, IsReadUpToItsDepthAndNoDeeper) {
+  for (const int depth : {limits::kJsonDepth - 1, limits::kJsonDepth}) {
+    EXPECT_TRUE(read_json(nested(depth)).ok()) << depth;
+    EXPECT_TRUE(read_json("{\"a\":" + nested(depth - 1) + "}").ok()) << depth;
+  }
+  for (const std::string& deep :
+       {nested(limits::kJsonDepth + 1), "{\"a\":" + nested(limits::kJsonDepth) + "}",
+        std::string(static_cast<size_t>(limits::kJsonText), '[')}) {
+    const Status s = read_json(deep).status();
+    EXPECT_EQ(s.code(), Code::kTooLarge);
+    EXPECT_THAT(s.message(), HasSubstr("at most 32"));
+  }
+}
+
+TEST(JsonInput, BracketsInStringsAreNoDepth) {
+  const std::string text = R"({"a": "\"[[[[{{{{\\", "b": ")" + std::string(100, '[') + "\"}";
+  EXPECT_EQ(read_json(text).or_throw().at("b").get<std::string>().size(), 100U);
+  const std::string hidden = R"(["\\", )" + nested(limits::kJsonDepth) + "]";
+  EXPECT_EQ(read_json(hidden).status().code(), Code::kTooLarge);
+}
+
+TEST(JsonInput, SaysWhatIsNoJson) {
+  for (const char* bad : {"", "{", "{]", "nonsense", "\"\xff\"", "]", "1 2"}) {
+    EXPECT_EQ(read_json(bad).status().code(), Code::kCorrupt) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,65 @@
+#include "tuner/known_stores.h"
+
+#include <gtest/gtest.h>
+
+#include "framework/core/memory_fs.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+TEST(KnownStores, AreKnownAgainWithWhatTheySaidUntilTheyAreForgotten) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  const KnownStore attic{.photos = 97, .last_seen = 5, .deletions = 2, .drained = true};
+  {
+    KnownStores stores(fs, "state");
+    stores.put("attic", attic).or_throw();
+    stores.put("barn", {}).or_throw();
+  }
+  KnownStores again(fs, "state");
+  ASSERT_EQ(again.all().size(), 2U);
+  EXPECT_EQ(again.all().at("attic"), attic);
+  again.forget("attic").or_throw();
+  EXPECT_EQ(KnownStores(fs, "state").all().size(), 1U);
+}
+
+TEST(KnownStores, ThoseThatAnOlderVersionHadDrainedStayDrained) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  publish(fs, "state/drained.json", R"({"format": 1, "stores": ["attic"]})").or_throw();
+  KnownStores stores(fs, "state");
+  EXPECT_TRUE(stores.all().at("attic").drained);
+  stores.put("attic", {.drained = false}).or_throw();
+  EXPECT_FALSE(KnownStores(fs, "state").all().at("attic").drained) << "the newer file counts";
+}
+
+TEST(KnownStores, AFullDiskLeavesThemAsTheyWere) {
+  MemoryFs fs;
+  fs.make_directories("state").or_throw();
+  KnownStores stores(fs, "state");
+  stores.put("attic", {.photos = 1}).or_throw();
+  fs.set_capacity(0);
+  EXPECT_FALSE(stores.put("attic", {.photos = 2}).ok());
+  EXPECT_FALSE(stores.forget("attic").ok());
+  EXPECT_EQ(stores.all().at("attic").photos, 1U);
+}
+
+TEST(KnownStores, AFileOfAnotherFormatIsRefusedByName) {
+  for (const char* name : {"state/stores.json", "state/drained.json"}) {
+    for (const char* text : {R"({"format": 2, "stores": []})", "["}) {
+      MemoryFs fs;
+      fs.make_directories("state").or_throw();
+      publish(fs, name, text).or_throw();
+      try {
+        const KnownStores stores(fs, "state");
+        ADD_FAILURE() << name << " " << text;
+      } catch (const Error& e) {
+        EXPECT_EQ(std::string(e.what()).rfind(name, 0), 0U) << e.what();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,22 @@
+// Rows of stores as they may be kept: numbers, and classes that there are.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/core/shape.h"
+
+namespace ndtrain {
+
+// Why a row is refused; "" when it is not. Any thread.
+using RowCheck = std::function<std::string(std::string_view row)>;
+
+// Of features, one row or several one after the other; `row_types` for a batch of 1.
+RowCheck finite_features(std::vector<TensorType> row_types);
+
+// Of the best classes of a model of so many.
+RowCheck known_classes(size_t classes);
+
+}  // namespace ndtrain

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <cxxopts.hpp>
+#include <sstream>
 
 #include "cli/settings.h"
 #include "cli/suggest.h"

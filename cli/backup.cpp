@@ -23,7 +23,7 @@ uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
 }
 
 Json read_json(Fs& fs, const std::string& path) {
-  const Json json = Json::parse(fs.read(path).or_throw(), nullptr, /*allow_exceptions=*/false);
+  const Json json = try_parse_json(fs.read(path).or_throw());
   if (!json.is_object()) throw Error(path, ": is not JSON");
   return json;
 }
@@ -72,7 +72,7 @@ void raise_term(Fs& fs, const std::string& path, int64_t now) {
   if (!json.contains("term")) return;  // it was never started
   if (!json["term"].is_number_unsigned()) throw Error(path, ": its term is no number");
   json["term"] = term_after(json["term"].get<uint64_t>(), now);
-  publish(fs, path, json.dump(2) + "\n").or_throw();
+  publish(fs, path, json_text(json, 2) + "\n").or_throw();
 }
 
 }  // namespace

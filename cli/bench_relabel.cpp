@@ -95,7 +95,7 @@ class BenchRelabel {
           {"seconds", Seconds(end - start).count()},
           {"labelling_s", Seconds(end - first).count()},
           {"labels_per_s", (static_cast<double>(photos_) - before) / Seconds(end - first).count()},
-          {"labelled", Json::parse(service.job(job).result).at("labelled")}};
+          {"labelled", parse_json(service.job(job).result).at("labelled")}};
     };
     Json json = {{"photos", photos_}, {"classes", classes_}, {"first", relabel()}};
     versions.point(kProduction, 2).or_throw();

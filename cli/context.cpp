@@ -47,7 +47,7 @@ const Device& Context::device() {
 }
 
 void Context::print(const Json& json, const std::string& text) const {
-  print(json_ ? json.dump(2) + "\n" : text);
+  print(json_ ? json_text(json, 2) + "\n" : text);
 }
 
 void Context::print(const std::string& text) const {
@@ -67,7 +67,7 @@ void declare_deterministic(ArgsSpec& args, bool features) {
 std::string plain(const Json& value) {
   if (value.is_null()) return "-";
   if (value.is_string()) return value.get<std::string>();
-  return value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : value.dump();
+  return value.is_number_float() ? fmt::format("{:.6g}", value.get<double>()) : json_text(value);
 }
 
 std::string table(const Json& json) {

@@ -2,11 +2,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
+#include "framework/core/json.h"
 #include "framework/runtime/backend.h"
 #include "ndp/jobs/progress.h"
 
@@ -14,7 +14,6 @@ namespace ndtrain::cli {
 
 class Args;
 class ArgsSpec;
-using Json = nlohmann::ordered_json;
 
 // What every verb shares: the flags --json -q --seed --device --less-memory --tf32 --tuning -j, the
 // device they choose, and where results and progress go.

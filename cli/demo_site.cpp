@@ -94,14 +94,14 @@ std::string DemoSite::upload(const std::string& bytes) {
   if (answer.response.status >= 300) {
     throw Error("an upload: ", answer.response.status, " ", answer.response.body);
   }
-  const std::string id = Json::parse(answer.response.body).at("id");
+  const std::string id = parse_json(answer.response.body).at("id");
   store_of_[id] = answer.store;
   return id;
 }
 
 void DemoSite::say_truth(const std::string& id, const std::string& class_name) {
   expect(HttpClient(store_of_.at(id))
-             .put("/photos/" + id + "/label", Json{{"label", class_name}}.dump()),
+             .put("/photos/" + id + "/label", json_text(Json{{"label", class_name}})),
          "photo " + id);
 }
 

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cctype>
 #include <ctime>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
 
@@ -126,7 +126,7 @@ uint64_t job_number(const Args& args) {
 Json stores_of(const std::string& text) {
   if (text == "all") return text;
   if (!text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c); })) {
-    return Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    return try_parse_json(text);
   }
   Json names = Json::array();
   for (size_t at = 0; at <= text.size();) {
@@ -220,7 +220,7 @@ int run_job_submit(Context& context, const Args& args) {
   }
   JobSpec spec;
   try {
-    spec = parse_job_spec(json.dump());
+    spec = parse_job_spec(json_text(json));
     // An older Tuner does not say it.
     read_training(context, args, spec,
                   {.room = [&] { return tuner.get("/readyz").value("room", int64_t{0}); },
@@ -311,8 +311,8 @@ int run_job_resume(Context& context, const Args& args) {
   for (const char* bound : {"memory", "disk"}) {
     if (args.has(bound)) changes[bound] = static_cast<int64_t>(args.bytes(bound));
   }
-  show(context,
-       TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args)), changes.dump()));
+  show(context, TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args)),
+                                       json_text(changes)));
   return kOk;
 }
 

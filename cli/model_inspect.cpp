@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <sstream>
 
 #include "cli/verb.h"
 #include "framework/graph/cuts.h"

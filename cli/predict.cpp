@@ -31,7 +31,7 @@ class Listing {
     if (json_) array_.push_back({{"file", path}, {"top", std::move(top)}});
   }
 
-  std::string text() const { return json_ ? array_.dump(2) + "\n" : csv_; }
+  std::string text() const { return json_ ? json_text(array_, 2) + "\n" : csv_; }
 
  private:
   const ModelFile& model_;

@@ -177,10 +177,10 @@ void read_common(const Args& args, Json& j) {
 }  // namespace
 
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
-  Json j = Json::parse(spec.text());
+  Json j = parse_json(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
-    spec = parse_job_spec(j.dump());
+    spec = parse_job_spec(json_text(j));
     return;
   }
   auto number = [&](const char* key, const char* flag) { j[key] = args.number(flag); };
@@ -210,7 +210,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   j["damp"] = args.on("damp");
   j["memory"] = static_cast<int64_t>(args.bytes("memory"));
   j["disk"] = static_cast<int64_t>(args.bytes("disk"));
-  spec = parse_job_spec(j.dump());
+  spec = parse_job_spec(json_text(j));
   if (args.has("auto") && args.has("cut")) {
     throw UsageError("--auto and --cut: the profile chooses the cut; give one");
   }

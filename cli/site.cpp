@@ -89,7 +89,7 @@ void Site::load() {
   const std::string kept = file("site.json");
   if (const Result<std::string> text = fs_.read(kept); text.ok()) {
     try {
-      before_ = settings_from(Json::parse(*text));
+      before_ = settings_from(parse_json(*text));
     } catch (const Json::exception& e) {
       throw Error(kept, ": is not what ndtrain up wrote: ", e.what(), "; remove it to begin anew");
     }
@@ -100,7 +100,7 @@ void Site::load() {
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
   try {
-    const Json json = Json::parse(*text);
+    const Json json = parse_json(*text);
     settings_ = settings_from(json.at("settings"));
     before_ = settings_;
     listen_ = json.at("listen");
@@ -121,7 +121,7 @@ void Site::save() const {
   }
   const Json json = {
       {"settings", to_json(settings_)}, {"listen", listen_}, {"http", http_}, {"members", members}};
-  publish(fs_, file("up.json"), json.dump(2) + "\n").or_throw();
+  publish(fs_, file("up.json"), json_text(json, 2) + "\n").or_throw();
 }
 
 bool Site::is_running() const {
@@ -262,7 +262,7 @@ bool Site::start(const SiteSettings& settings, const std::function<bool()>& stop
   if (!up) {
     undo();
   } else if (before_ != settings_) {
-    publish(fs_, file("site.json"), to_json(settings_).dump(2) + "\n").or_throw();
+    publish(fs_, file("site.json"), json_text(to_json(settings_), 2) + "\n").or_throw();
   }
   return up;
 }

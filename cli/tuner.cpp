@@ -88,7 +88,7 @@ int run_finetune(Context& context, const Args& args) {
   const std::string written = join(config.state, "model.onnx");
   const std::string trained = join(outcome.directory, "run/model.onnx");
   publish(context.fs(), written, context.fs().read(trained).or_throw()).or_throw();
-  Json json = Json::parse(outcome.result);
+  Json json = parse_json(outcome.result);
   json["model"] = written;
   const Json& report = json["report"];
   std::string text;

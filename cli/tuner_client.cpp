@@ -48,11 +48,11 @@ Json TunerClient::json_of(const Result<HttpResponse>& answer) const {
     throw Error("no Tuner answers at ", address_, " (", answer.status().message(),
                 "); is ndtrain tuner serve running? --http names another");
   }
-  const Json json = Json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  const Json json = try_parse_json(answer->body);
   if (json.is_discarded()) throw Error(address_, " does not answer as a Tuner does");
   if (answer->status >= 400) {
     throw Error(json.is_object() && json.contains("error") ? json["error"].get<std::string>()
-                                                           : json.dump());
+                                                           : json_text(json));
   }
   return json;
 }

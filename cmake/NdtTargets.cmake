@@ -31,6 +31,18 @@ function(ndt_compile_options target)
   ndt_sanitize(${target})
 endfunction()
 
+# A program with what all test programs are compiled and linked with.
+function(ndt_test_program target)
+  add_executable(${target} ${ARGN})
+  ndt_compile_options(${target})
+  if(NDT_SANITIZE MATCHES "undefined")
+    # A quarter of the tests' compile time; it is the product whose arithmetic is watched.
+    target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
+  endif()
+  target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
 # ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]):
 # one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
 # a costly fixture; or n entries, where a process costs more than a test. BACKENDS: where plugins are
@@ -46,13 +58,9 @@ function(ndt_tests area)
   if(NOT ARG_BACKENDS)
     set(ARG_BACKENDS ${NDT_PLUGIN_OUTPUT_DIRECTORY})
   endif()
-  add_executable(${area}_test ${ARG_SOURCES})
-  ndt_compile_options(${area}_test)
-  if(NDT_SANITIZE MATCHES "undefined")
-    # A quarter of the tests' compile time; it is the product whose arithmetic is watched.
-    target_compile_options(${area}_test PRIVATE -fno-sanitize=undefined)
-  endif()
-  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  ndt_test_program(${area}_test ${ARG_SOURCES})
+  target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
+  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS})
   target_compile_definitions(${area}_test PRIVATE
     NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
   set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}

@@ -4,8 +4,8 @@
 
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "framework/graph/precision.h"
 #include "framework/train/compute.h"
@@ -15,11 +15,7 @@
 #include "tuner/precision_survey.h"
 
 namespace ndtrain {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-}  // namespace
+namespace {}  // namespace
 
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
@@ -349,7 +345,7 @@ JobOutcome FinetuneWork::finish() {
     if (p.chance) result["chance"] = *p.chance;
     progress_.say("promotion by rule: " + p.why);
   }
-  outcome.result = result.dump();
+  outcome.result = json_text(result);
   if (spec_.publish) {
     const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
     const Json metrics = {{"top1", of_validation(e.top1)},
@@ -359,7 +355,7 @@ JobOutcome FinetuneWork::finish() {
                                    .extractor = extractor_,
                                    .head = head,
                                    .classes = manifest_->classes(),
-                                   .metrics = metrics.dump(),
+                                   .metrics = json_text(metrics),
                                    .photos = manifest_->digest()};
   }
   return outcome;

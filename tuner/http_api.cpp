@@ -1,8 +1,8 @@
 #include "tuner/http_api.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
 #include "tuner/http_versions.h"
@@ -10,12 +10,9 @@
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 HttpResponse answer(const Json& json, int status = 200) {
   // A store's message may be no UTF-8.
-  return {.status = status,
-          .body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
+  return {.status = status, .body = json_text_replacing(json) + "\n"};
 }
 
 }  // namespace
@@ -61,8 +58,8 @@ namespace {
 
 Json to_json(const JobRecord& r, const TunerService& service) {
   Json json = progress_json(r, service);
-  json["spec"] = Json::parse(r.spec.text());
-  json["result"] = Json::parse(r.result);
+  json["spec"] = parse_json(r.spec.text());
+  json["result"] = parse_json(r.result);
   return json;
 }
 

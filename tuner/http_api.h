@@ -2,17 +2,17 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "framework/core/json_fwd.h"
 #include "ndp/http/http_server.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
 
 // As GET answers them; a job without its spec and result.
-nlohmann::ordered_json progress_json(const JobRecord& job, const TunerService& service);
-nlohmann::ordered_json to_json(const StoreRecord& store);
+Json progress_json(const JobRecord& job, const TunerService& service);
+Json to_json(const StoreRecord& store);
 
 // Runs a function on the service's own thread and waits for it. Throws what it throws.
 using WithService = std::function<HttpResponse(const std::function<HttpResponse(TunerService&)>&)>;

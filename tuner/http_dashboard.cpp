@@ -1,15 +1,13 @@
 #include "tuner/http_dashboard.h"
 
-#include <nlohmann/json.hpp>
 #include <ranges>
 
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "tuner/dashboard_files.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kJobs = 20;  // that are followed, the newest
 
@@ -58,7 +56,7 @@ void put_events(EventFeed& feed, const TunerService& service, const Versions& ve
     jobs.push_back(progress_json(job, service));
   }
   const auto put = [&](const char* event, const Json& json) {
-    feed.put(event, json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    feed.put(event, json_text_replacing(json));
   };
   put("stores", stores);
   put("jobs", jobs);

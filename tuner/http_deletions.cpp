@@ -1,12 +1,11 @@
 #include "tuner/http_deletions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 bool is_digest(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -38,7 +37,7 @@ HttpResponse remove(TunerService& service, const Digest& photo) {
     const TunerService::Deletion d = service.delete_photos({&photo, 1});
     const Json json = {
         {"id", to_hex(photo)}, {"deleted", true}, {"told", d.told}, {"away", d.away}};
-    return {.body = json.dump() + "\n"};
+    return {.body = json_text(json) + "\n"};
   } catch (const Error& e) {
     return http_error(507, e.what());
   }

@@ -3,8 +3,8 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "ndp/labels/label_json.h"
 
@@ -25,9 +25,9 @@ T got(Result<T> result) {
   return std::move(*result);
 }
 
-HttpResponse answer(const nlohmann::ordered_json& json) {
+HttpResponse answer(const Json& json) {
   // Paths need not be UTF-8.
-  return {.body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  return {.body = json_text_replacing(json) + "\n"};
 }
 
 HttpResponse refused(const Status& why) {
@@ -245,7 +245,7 @@ HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const 
 std::string HttpLabels::label_of(const HttpRequest& r) {
   const HttpResponse found =
       on([&](const Open& o, const HttpRequest& q) { return Json(current(o, q).class_name); })(r);
-  return found.status == 200 ? Json::parse(found.body).get<std::string>() : "";
+  return found.status == 200 ? parse_json(found.body).get<std::string>() : "";
 }
 
 HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {

@@ -3,11 +3,11 @@
 
 #include <memory>
 #include <mutex>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "framework/core/clock.h"
+#include "framework/core/json_fwd.h"
 #include "ndp/http/http_server.h"
 #include "ndp/labels/label_db.h"
 #include "tuner/versions.h"
@@ -26,7 +26,6 @@ class HttpLabels {
   std::vector<HttpServer::Route> routes();
 
  private:
-  using Json = nlohmann::ordered_json;
   struct Open;
 
   template <typename F>

@@ -1,8 +1,9 @@
 #include "tuner/http_photos.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <semaphore>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 namespace {

@@ -1,16 +1,14 @@
 #include "tuner/http_versions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "ndp/deltas/delta.h"
 
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-HttpResponse answer(const Json& json) { return {.body = json.dump() + "\n"}; }
+HttpResponse answer(const Json& json) { return {.body = json_text(json) + "\n"}; }
 
 uint64_t number(const HttpRequest& request, size_t capture = 0) {
   return std::stoull(request.captures.at(capture));
@@ -48,7 +46,7 @@ Json to_json(const PublishedModel& m, const ModelStore& models, const Versions& 
           {"photos", to_hex(m.photos)},
           {"bytes", bytes_of_files(models, m)},
           {"stores", std::move(stores)},
-          {"metrics", Json::parse(m.metrics)}};
+          {"metrics", parse_json(m.metrics)}};
 }
 
 Json all_versions(const TunerService& service, const ModelStore& models, const Versions& versions) {
@@ -120,8 +118,8 @@ Json diff(const ModelStore& models, const PublishedModel& a, const PublishedMode
           {"classes_added", beyond(b.classes, a.classes)},
           {"classes_removed", beyond(a.classes, b.classes)},
           {"same_photos", a.photos == b.photos},
-          {"metrics_from", Json::parse(a.metrics)},
-          {"metrics_to", Json::parse(b.metrics)}};
+          {"metrics_from", parse_json(a.metrics)},
+          {"metrics_to", parse_json(b.metrics)}};
 }
 
 }  // namespace

@@ -2,17 +2,15 @@
 
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
@@ -80,8 +78,8 @@ Status JobFiles::save(const JobRecord& r) {
                          {"submitted", r.submitted},
                          {"started", r.started},
                          {"ended", r.ended},
-                         {"spec", Json::parse(r.spec.text())},
-                         {"result", Json::parse(r.result)}}));
+                         {"spec", parse_json(r.spec.text())},
+                         {"result", parse_json(r.result)}}));
 }
 
 Result<JobRecord> JobFiles::load() const {
@@ -96,8 +94,8 @@ Result<JobRecord> JobFiles::load() const {
     r.submitted = json.at("submitted");
     r.started = json.at("started");
     r.ended = json.at("ended");
-    r.spec = parse_job_spec(json.at("spec").dump());
-    r.result = json.at("result").dump();
+    r.spec = parse_job_spec(json_text(json.at("spec")));
+    r.result = json_text(json.at("result"));
     const auto state = std::ranges::find(kStates, json.at("state").get<std::string>());
     if (state == kStates.end()) throw Error("an unknown state");
     r.state = static_cast<JobState>(state - kStates.begin());

@@ -1,14 +1,11 @@
 #include "tuner/job_report.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
-namespace {
-
-using Json = nlohmann::ordered_json;
-
-}  // namespace
+namespace {}  // namespace
 
 void JobReport::photos(uint64_t photos, uint64_t durable) {
   counts_.photos = photos;
@@ -89,7 +86,7 @@ std::string JobReport::json() const {
                {"complete", runs},
                {"work", work}};
   if (joules_) json["tuner_joules"] = *joules_;
-  return json.dump();
+  return json_text(json);
 }
 
 std::string JobReport::trace() const {
@@ -117,7 +114,7 @@ std::string JobReport::trace() const {
                       {"tid", row},
                       {"args", {{"name", who}}}});
   }
-  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump();
+  return json_text(Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}});
 }
 
 }  // namespace ndtrain

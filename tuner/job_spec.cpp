@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "framework/core/hash.h"
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kLongest = 366 * 86'400;  // seconds
 constexpr double kLostAfter = 600;         // is not written: older Tuners do not know the key
@@ -85,7 +83,7 @@ class Reader {
     Json value = to == Promote::kRule ? Json("rule") : Json(to == Promote::kAlways);
     take(key, value);
     if (value != "rule" && !value.is_boolean()) {
-      throw Error("job: ", key, " ", value.dump(), ": there are true, false and \"rule\"");
+      throw Error("job: ", key, " ", json_text(value), ": there are true, false and \"rule\"");
     }
     to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
   }
@@ -96,7 +94,7 @@ class Reader {
     const Json value = *it;
     json_.erase(it);
     const auto refuse = [&](const char* what) {
-      throw Error("job: ", key, " ", value.dump(), what);
+      throw Error("job: ", key, " ", json_text(value), what);
     };
     to = {};
     if (value == "all") return;
@@ -216,7 +214,7 @@ std::string JobSpec::text() const {
               {"task", task},
               {"collection", collection}});
   }
-  return j.dump(2);
+  return json_text(j, 2);
 }
 
 JobSpec parse_job_spec(std::string_view text) {
@@ -279,7 +277,7 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   if (!changes.ok()) throw Error("job: what changes: ", changes.status().message());
   if (!changes->is_object()) throw Error("job: what changes is not a JSON object");
   const bool features = spec.kind == JobKind::kFinetune;
-  Json job = Json::parse(spec.text());
+  Json job = parse_json(spec.text());
   for (const auto& [key, value] : changes->items()) {
     const bool may = key == "stores" || key == "store_timeout" || key == "lost_after" ||
                      key == "allow_missing" || (features && (key == "memory" || key == "disk"));
@@ -292,7 +290,7 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
     }
     job[key] = value;
   }
-  return parse_job_spec(job.dump());
+  return parse_job_spec(json_text(job));
 }
 
 }  // namespace ndtrain

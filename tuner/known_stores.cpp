@@ -1,13 +1,10 @@
 #include "tuner/known_stores.h"
 
-#include <nlohmann/json.hpp>
-
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
@@ -16,9 +13,9 @@ Json read(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return {};
   text.status().or_throw();
-  Json json = Json::parse(*text);
+  Json json = parse_json(*text);
   if (json.at("format") != kFormat) {
-    throw Error("has format ", json.at("format").dump(), "; this program reads ", kFormat);
+    throw Error("has format ", json_text(json.at("format")), "; this program reads ", kFormat);
   }
   return json;
 }
@@ -73,7 +70,7 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
                             {"deletions", s.deletions},
                             {"drained", s.drained}};
   }
-  if (const Status s = publish(fs_, path_, json.dump(2) + "\n"); !s.ok()) return s;
+  if (const Status s = publish(fs_, path_, json_text(json, 2) + "\n"); !s.ok()) return s;
   stores_ = std::move(stores);
   return {};
 }

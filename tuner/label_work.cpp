@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "ndp/jobs/features.h"
 #include "ndp/labels/label_json.h"
 #include "ndp/store/coding.h"
@@ -15,8 +15,6 @@
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
 constexpr int64_t kMany = 10'000;   // labels that are worth tidying up after
@@ -236,7 +234,7 @@ JobOutcome LabelWork::finish() {
                  {"labelled", labels_->labelled()},
                  {"already_labelled", labels_->before()},
                  {"not_asked_for", labels_->not_asked()}});
-  return {.result = result.dump(), .model = std::nullopt};
+  return {.result = json_text(result), .model = std::nullopt};
 }
 
 JobOutcome LabelWork::evaluation() {
@@ -261,7 +259,7 @@ JobOutcome LabelWork::evaluation() {
                  {"top1", share(top1)},
                  {"top5", share(top5)},
                  {"of_unknown_classes", unknown}});
-  return {.result = result.dump(), .model = std::nullopt};
+  return {.result = json_text(result), .model = std::nullopt};
 }
 
 }  // namespace ndtrain

@@ -2,16 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "framework/core/error.h"
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
@@ -50,14 +48,14 @@ class Reader {
     }
     Json json;
     try {
-      json = Json::parse(text);
+      json = parse_json(text);
     } catch (const Json::exception& e) {  // also numbers beyond a double
       fail("is not JSON: ", e.what());
     }
     if (!json.is_object()) fail("is not a JSON object");
     if (!json.contains("format")) fail("has no \"format\"; this program reads format ", kFormat);
     if (json["format"] != kFormat) {
-      fail("has format ", json["format"].dump(), "; this program reads format ", kFormat);
+      fail("has format ", json_text(json["format"]), "; this program reads format ", kFormat);
     }
     for (const auto& [key, value] : json.items()) section(key, value);
     return fill();
@@ -71,7 +69,7 @@ class Reader {
 
   std::string text(const std::string& path, const Json& value) const {
     if (!value.is_string() || value.get<std::string>().empty()) {
-      fail("says ", value.dump(), " for ", path, ", which is to be a text");
+      fail("says ", json_text(value), " for ", path, ", which is to be a text");
     }
     return value.get<std::string>();
   }
@@ -109,7 +107,7 @@ class Reader {
       const Json& value = leaf["value"];
       const double number = value.is_number() ? value.get<double>() : NAN;
       if (!std::isfinite(number) || number < 0) {
-        fail("has ", path, " = ", value.dump(), ", which is not a number from 0 up");
+        fail("has ", path, " = ", json_text(value), ", which is not a number from 0 up");
       }
       given_[path] = {number, text(path + "/source", leaf["source"])};
     }
@@ -225,7 +223,7 @@ std::string to_json(const Profile& profile) {
     json[Json::json_pointer("/" + inputs[i].path)] = {{"value", *inputs[i].value},
                                                       {"source", source->second}};
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text_replacing(json, 2) + "\n";
 }
 
 }  // namespace ndtrain

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/engine/crops.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kRecords = "survey";
 
@@ -46,13 +44,13 @@ SurveySink::SurveySink(const Workshop& shop, const std::string& directory,
   const Result<std::string> text = fs_.read(gains_file_);
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
-  gains_ = Json::parse(*text).get<std::map<std::string, double>>();
+  gains_ = parse_json(*text).get<std::map<std::string, double>>();
 }
 
 Status SurveySink::inventory(const Intake::Inventory& inventory) {
   if (inventory.bf16_gain <= 0) return {};
   gains_[inventory.store] = inventory.bf16_gain;
-  return publish(fs_, gains_file_, Json(gains_).dump() + "\n");
+  return publish(fs_, gains_file_, json_text(Json(gains_)) + "\n");
 }
 
 Result<std::vector<uint64_t>> SurveySink::open(const Manifest& manifest) {

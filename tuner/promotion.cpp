@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/graph/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/step_graph.h"
@@ -86,9 +86,8 @@ double mcnemar(int64_t gained, int64_t lost) {
 namespace {
 
 double top1_when_trained(const PublishedModel& m) {
-  const auto metrics = nlohmann::json::parse(m.metrics, nullptr, false);
-  const auto top1 =
-      metrics.is_object() ? metrics.value("top1", nlohmann::json()) : nlohmann::json();
+  const auto metrics = try_parse_json(m.metrics);
+  const auto top1 = metrics.is_object() ? metrics.value("top1", Json()) : Json();
   return top1.is_number() ? top1.get<double>() : std::nan("");
 }
 

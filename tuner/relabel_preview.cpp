@@ -1,8 +1,8 @@
 #include "tuner/relabel_preview.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "framework/core/json.h"
 #include "ndp/labels/agreement.h"
 #include "ndp/labels/label_json.h"
 
@@ -59,7 +59,7 @@ Result<std::vector<Intake::BadRow>> PreviewSink::keep(std::span<const Intake::Ro
 
 std::string PreviewSink::report() const {
   const double seconds = std::chrono::duration<double>(last_ - begun_).count();
-  nlohmann::ordered_json j = version_json(number_of(model_), model_.content);
+  Json j = version_json(number_of(model_), model_.content);
   j.update({{"photos", manifest_->size()},
             {"to_label", photos_},
             {"without_label", missing_},
@@ -74,7 +74,7 @@ std::string PreviewSink::report() const {
     j["changed_low"] = 1 - same.high;
     j["changed_high"] = 1 - same.low;
   }
-  return j.dump();
+  return json_text(j);
 }
 
 }  // namespace ndtrain

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
@@ -12,8 +12,6 @@
 #include "tuner/service.h"
 
 namespace ndtrain {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -340,10 +338,10 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
     return;
   }
   job->report.end(now(), job->energy->take());
-  Json result = Json::parse(outcome.result);
+  Json result = parse_json(outcome.result);
   const LeftOut without = left_out(*job);
-  result.update(Json::parse(without.json));
-  result["report"] = Json::parse(job->report.json());
+  result.update(parse_json(without.json));
+  result["report"] = parse_json(job->report.json());
   std::string message;
   if (outcome.model) {
     PublishedModel model = *outcome.model;
@@ -364,7 +362,7 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
   }
   const JobFiles kept = files(job->id);
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();
-  jobs_.at(job->id).result = result.dump();
+  jobs_.at(job->id).result = json_text(result);
   if (!without.text.empty()) message += (message.empty() ? "" : "; ") + without.text;
   end(job, JobState::kDone, message);
   setting_.lanes.start(kJobLane, [job]() -> Continuation {

@@ -2,15 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "tuner/service.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // From one line about whom a job waits for to the next: every few seconds, and less often the
 // longer it waits.
@@ -228,7 +226,7 @@ TunerService::LeftOut TunerService::left_out(const Active& job) const {
     text += fmt::format("{}without {} photo{} of its stores: unreadable, or lost with a store",
                         text.empty() ? "" : "; ", photos, photos == 1 ? "" : "s");
   }
-  return {json.dump(), text};
+  return {json_text(json), text};
 }
 
 }  // namespace ndtrain

@@ -1,7 +1,7 @@
 // What stores say of photos that people upload to them, and where people may.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/wire/digests.h"
@@ -133,7 +133,7 @@ AuditLine TunerService::audit_of(const std::string& store, const wire::Upload& l
   } else {
     a.what = "label";
     a.request = "PUT " + photo + "/label";
-    a.asked = nlohmann::json({{"label", line.truth()}}).dump();
+    a.asked = json_text(Json({{"label", line.truth()}}));
   }
   return a;
 }

@@ -1,8 +1,8 @@
 #include "tuner/tombstones.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/store/coding.h"
@@ -33,7 +33,7 @@ Tombstones::Tombstones(Fs& fs, const std::string& directory)
   }
   const Result<std::string> text = fs_.read(forgotten_path_);
   if (!text.ok()) return;
-  const auto json = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto json = try_parse_json(*text);
   if (json.is_object()) forgotten_ = std::min<uint64_t>(json.value("deletions", 0), size());
 }
 
@@ -110,8 +110,8 @@ Status Tombstones::append(std::string_view bytes) {
 }
 
 Status Tombstones::forget_first(uint64_t n) {
-  const nlohmann::json json = {{"deletions", n}};
-  if (Status s = publish(fs_, forgotten_path_, json.dump() + "\n"); !s.ok()) return s;
+  const Json json = {{"deletions", n}};
+  if (Status s = publish(fs_, forgotten_path_, json_text(json) + "\n"); !s.ok()) return s;
   forgotten_ = n;
   return {};
 }

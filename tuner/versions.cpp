@@ -1,16 +1,14 @@
 #include "tuner/versions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/version_name.h"
 #include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 2;
 
@@ -22,7 +20,7 @@ Json to_json(const PublishedModel& m) {
           {"head", to_hex(m.head)},
           {"classes", m.classes},
           {"created", m.created},
-          {"metrics", Json::parse(m.metrics)},
+          {"metrics", parse_json(m.metrics)},
           {"job", m.job},
           {"photos", to_hex(m.photos)}};
 }
@@ -37,7 +35,7 @@ PublishedModel from_json(const Json& j) {
                    .head = digest(j.at("head")),
                    .classes = j.at("classes"),
                    .created = j.at("created"),
-                   .metrics = j.at("metrics").dump(),
+                   .metrics = json_text(j.at("metrics")),
                    .job = j.at("job")};
   if (j.contains("parent")) m.parent = j.at("parent");
   if (j.contains("photos")) m.photos = digest(j.at("photos"));
@@ -84,7 +82,8 @@ Versions::State Versions::read(const std::string& text) {
     return s;
   }
   if (json.at("format") != kFormat) {
-    throw Error("has format ", json.at("format").dump(), "; this program reads up to ", kFormat);
+    throw Error("has format ", json_text(json.at("format")), "; this program reads up to ",
+                kFormat);
   }
   s.next = json.at("next");
   for (const Json& j : json.at("versions")) s.all.push_back(from_json(j));

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using Due = WatchDecision::Due;
 
 std::set<std::string> classes_of(const LabelWindow& a, const LabelWindow& b) {
@@ -145,8 +145,8 @@ std::string Watch::json() const {
                          {"why", submitted_->decision.why},
                          {"time", submitted_->time}};
   }
-  json["rule"] = Json::parse(rule_.text());
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  json["rule"] = parse_json(rule_.text());
+  return json_text_replacing(json);
 }
 
 }  // namespace ndtrain

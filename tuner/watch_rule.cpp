@@ -3,15 +3,13 @@
 #include <toml++/toml.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr double kAges = 1e9;  // seconds
 
@@ -45,7 +43,7 @@ void validate(const WatchRule& r) {
 
 // The job's spec without its model, which is not known yet.
 JobSpec job_of(Json json) {
-  if (!json.is_object()) throw Error("rule: job ", json.dump(), " is no table");
+  if (!json.is_object()) throw Error("rule: job ", json_text(json), " is no table");
   if (json.contains("model")) {
     throw Error(
         "rule: job names a model; it starts from the version in force, and before there is "
@@ -53,7 +51,7 @@ JobSpec job_of(Json json) {
   }
   json["model"] = to_hex(Digest());
   if (!json.contains("promote")) json["promote"] = "rule";
-  JobSpec spec = parse_job_spec(json.dump());
+  JobSpec spec = parse_job_spec(json_text(json));
   if (spec.kind != JobKind::kFinetune) throw Error("rule: the job is to be a finetune");
   spec.model = "";
   return spec;
@@ -62,7 +60,7 @@ JobSpec job_of(Json json) {
 }  // namespace
 
 WatchRule parse_watch_rule(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json(text);
   if (!json.is_object()) throw Error("rule: not a JSON object");
   WatchRule r;
   take(json, "labels", r.labels);
@@ -92,8 +90,8 @@ std::string WatchRule::text() const {
                      {"every_s", every_s},
                      {"relabel", relabel},
                      {"model", model},
-                     {"job", Json::parse(job.text())}};
-  return json.dump();
+                     {"job", parse_json(job.text())}};
+  return json_text(json);
 }
 
 WatchRule load_watch_rule(Fs& fs, const std::string& path) {

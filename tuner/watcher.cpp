@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::json;
 
 bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
 
@@ -110,7 +108,7 @@ std::string Watcher::came_back() const {
     return entry.second.spec.kind == JobKind::kRelabel && !entry.second.spec.dry_run;
   });
   if (last == jobs.rend() || watch_.rule().job.stores.number > 0) return "";
-  const Json result = Json::parse(last->second.result);
+  const Json result = parse_json(last->second.result);
   for (const Json& apart : result.value("left_out_stores", Json::array())) {
     for (const StoreRecord& s : setting_.service.stores()) {
       const bool works = s.here && !s.drained && watch_.rule().job.stores.includes(s.name);

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/kernels/kernel.h"
 #include "backends/cpu/kernels/plain_loops.h"
+#include "backends/cpu/version.h"
 #include "backends/plugin/one_thread.h"
 
 struct ndt_device {

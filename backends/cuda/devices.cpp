@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "backends/cuda/version.h"
+
 namespace ndtrain::cuda {
 namespace {
 

@@ -19,19 +19,12 @@ set(ndt_cuda_sources
   ${ndt_cuda_kernel_sources}
 )
 
-# A change of a kernel may change bits: the plugin's numerics name its sources.
 cmake_path(SET folder NORMALIZE ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB ndt_cuda_headers CONFIGURE_DEPENDS ${folder}/*.h ${folder}/*/*.h ${folder}/*/*.inc
   ${PROJECT_SOURCE_DIR}/backends/plugin/*.h)
 list(TRANSFORM ndt_cuda_sources PREPEND ${PROJECT_SOURCE_DIR}/)
-set(ndt_cuda_digest "")
-foreach(file IN LISTS ndt_cuda_sources ndt_cuda_headers)
-  file(SHA256 ${file} digest)
-  string(APPEND ndt_cuda_digest ${digest})
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
-endforeach()
-string(SHA256 ndt_cuda_digest "${ndt_cuda_digest}")
-string(SUBSTRING ${ndt_cuda_digest} 0 8 ndt_cuda_digest)
+ndt_source_digest(cuda ${ndt_cuda_sources} ${ndt_cuda_headers})
+list(APPEND ndt_cuda_sources ${cuda_version_header})
 
 # The lowest architecture that this build has code for.
 set(ndt_cuda_lowest 75)
@@ -39,5 +32,4 @@ if(CMAKE_CUDA_ARCHITECTURES)
   list(GET CMAKE_CUDA_ARCHITECTURES 0 ndt_cuda_lowest)
   string(REGEX MATCH "[0-9]+" ndt_cuda_lowest "${ndt_cuda_lowest}")
 endif()
-set(ndt_cuda_definitions NDT_CUDA_VERSION="${PROJECT_VERSION}+${ndt_cuda_digest}"
-  NDT_CUDA_LOWEST=${ndt_cuda_lowest})
+set(ndt_cuda_definitions NDT_CUDA_LOWEST=${ndt_cuda_lowest})

@@ -10,6 +10,7 @@
 #include "backends/onednn/dnnl_v2.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
+#include "backends/onednn/version.h"
 #include "backends/plugin/one_thread.h"
 
 struct ndt_stream {};

@@ -1,7 +1,8 @@
 #include "framework/core/json_input.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 namespace {
@@ -43,11 +44,11 @@ Status check_json(std::string_view text, int64_t most) {
   return {};
 }
 
-Result<nlohmann::ordered_json> read_json(std::string_view text, int64_t most) {
+Result<Json> read_json(std::string_view text, int64_t most) {
   if (Status s = check_json(text, most); !s.ok()) return s;
   try {
-    return nlohmann::ordered_json::parse(text);
-  } catch (const nlohmann::json::exception& e) {
+    return parse_json(text);
+  } catch (const Json::exception& e) {
     return Status(Code::kCorrupt, "no JSON: " + std::string(e.what()).substr(0, kWhy));
   }
 }

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
+#include "framework/core/json_fwd.h"
 #include "framework/core/status.h"
 
 namespace ndtrain {
@@ -20,6 +20,6 @@ inline constexpr int kJsonDepth = 32;                    // arrays and objects i
 Status check_json(std::string_view text, int64_t most = limits::kJsonText);
 
 // kTooLarge; kCorrupt: it is no JSON.
-Result<nlohmann::ordered_json> read_json(std::string_view text, int64_t most = limits::kJsonText);
+Result<Json> read_json(std::string_view text, int64_t most = limits::kJsonText);
 
 }  // namespace ndtrain

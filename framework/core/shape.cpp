@@ -1,6 +1,7 @@
 #include "framework/core/shape.h"
 
 #include <algorithm>
+#include <sstream>
 
 #include "framework/core/limits.h"
 

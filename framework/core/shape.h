@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <ostream>
+#include <iosfwd>
 #include <span>
 #include <vector>
 

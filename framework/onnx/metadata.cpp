@@ -1,8 +1,8 @@
 #include "framework/onnx/metadata.h"
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/limits.h"
 
@@ -28,11 +28,11 @@ std::vector<std::string> classes(const Model& model) {
   const std::optional<std::string> text = get(model, kClasses);
   if (!text) return {};
   check_json(*text, limits::kModelFile).or_throw();
-  const nlohmann::json json = nlohmann::json::parse(*text, nullptr, false);
+  const Json json = try_parse_json(*text);
   std::vector<std::string> names;
   if (!json.is_array()) throw Error(kClasses, ": '", text->substr(0, 80), "' is no JSON array");
-  for (const nlohmann::json& name : json) {
-    if (!name.is_string()) throw Error(kClasses, ": ", name.dump(), " is not a name");
+  for (const Json& name : json) {
+    if (!name.is_string()) throw Error(kClasses, ": ", json_text(name), " is not a name");
     names.push_back(name.get<std::string>());
   }
   check_distinct(names);
@@ -41,8 +41,8 @@ std::vector<std::string> classes(const Model& model) {
 
 void set_classes(Model& model, const std::vector<std::string>& names) try {
   check_distinct(names);
-  model.metadata[kClasses] = nlohmann::json(names).dump();
-} catch (const nlohmann::json::exception&) {
+  model.metadata[kClasses] = json_text(Json(names));
+} catch (const Json::exception&) {
   throw Error(kClasses, ": class names must be UTF-8");
 }
 

@@ -1,15 +1,13 @@
 #include "ndp/http/audit.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kPause{5};
 constexpr int kAttempts = 400;  // another process has the file for an fsync or two
@@ -27,7 +25,7 @@ std::string text_of(const AuditLine& line, int64_t now) {
   }
   if (!line.before.empty()) json["before"] = line.before;
   if (line.failed != 0) json["failed"] = line.failed;
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text_replacing(json) + "\n";
 }
 
 // The photo that a line is about, in hex; "": none of these. A request may have one more part
@@ -45,7 +43,7 @@ std::string photo_of(const Json& line, const std::map<std::string, Digest>& phot
 
 // Nothing changes in a line that is forgotten twice.
 std::string forgotten(const std::string& text, const std::map<std::string, Digest>& photos) {
-  Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json line = try_parse_json(text);
   if (!line.is_object()) return text;
   const std::string photo = photo_of(line, photos);
   if (photo.empty()) return text;
@@ -53,7 +51,7 @@ std::string forgotten(const std::string& text, const std::map<std::string, Diges
   line["request"] = request.substr(0, request.find(' ')) + " /photos/" + photo;
   line.erase("asked");
   line.erase("before");
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text_replacing(line);
 }
 
 // Up to and with the last line feed.

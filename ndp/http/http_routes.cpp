@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/http/access.h"
@@ -78,9 +78,8 @@ HttpResponse of_form(HttpPlan& plan) {
 }  // namespace
 
 HttpResponse http_error(int status, const std::string& what) {
-  const nlohmann::json json = {{"error", what}};
-  return {.status = status,
-          .body = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  const Json json = {{"error", what}};
+  return {.status = status, .body = json_text_replacing(json) + "\n"};
 }
 
 HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,

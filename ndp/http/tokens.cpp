@@ -5,15 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 // So that people and programs that look for secrets know one when they see it.
@@ -21,7 +19,7 @@ constexpr std::string_view kPrefix = "ndt_";
 
 Token token_from(const Json& j) {
   const auto role = role_of(j.at("role").get<std::string>());
-  if (!role) throw Error("there is no role ", j.at("role").dump());
+  if (!role) throw Error("there is no role ", json_text(j.at("role")));
   return {.name = j.at("name"),
           .role = *role,
           .collection = j.at("collection"),
@@ -71,7 +69,7 @@ std::string tokens_text(const std::vector<Token>& tokens) {
                    {"expires", t.expires},
                    {"revoked", t.revoked}});
   }
-  return Json{{"format", kFormat}, {"tokens", std::move(all)}}.dump(1) + "\n";
+  return json_text(Json{{"format", kFormat}, {"tokens", std::move(all)}}, 1) + "\n";
 }
 
 Result<TokensFile> TokensFile::open(Fs& fs, const std::string& directory) {

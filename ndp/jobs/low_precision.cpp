@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "framework/graph/inference.h"
 #include "framework/quantize/quantize.h"
@@ -93,12 +93,12 @@ std::optional<PrecisionCheck> known_check(const std::string& file, Fs& fs) {
   if (file.empty()) return std::nullopt;
   const Result<std::string> text = fs.read(file);
   if (!text.ok()) return std::nullopt;
-  const auto j = nlohmann::json::parse(*text, nullptr, false);
+  const auto j = try_parse_json(*text);
   PrecisionCheck c;
   try {
     c.photos = j.at("photos"), c.agree = j.at("agree"), c.labelled = j.at("labelled");
     c.lost = j.at("lost"), c.gained = j.at("gained"), c.cosine_sum = j.at("cosine_sum");
-  } catch (const nlohmann::json::exception&) {
+  } catch (const Json::exception&) {
     return std::nullopt;  // as good as none
   }
   return c;
@@ -106,11 +106,10 @@ std::optional<PrecisionCheck> known_check(const std::string& file, Fs& fs) {
 
 void keep_check(const std::string& file, const PrecisionCheck& c, Fs& fs) {
   if (file.empty()) return;
-  const nlohmann::json j = {{"photos", c.photos},     {"agree", c.agree},
-                            {"labelled", c.labelled}, {"lost", c.lost},
-                            {"gained", c.gained},     {"cosine_sum", c.cosine_sum}};
+  const Json j = {{"photos", c.photos}, {"agree", c.agree},   {"labelled", c.labelled},
+                  {"lost", c.lost},     {"gained", c.gained}, {"cosine_sum", c.cosine_sum}};
   fs.make_directories(parent_of(file)).or_throw();
-  publish(fs, file, j.dump() + "\n").or_throw();
+  publish(fs, file, json_text(j) + "\n").or_throw();
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/named_lock.h"
 #include "framework/core/publish.h"
@@ -16,8 +16,6 @@
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kResults = "results.csv";
@@ -51,7 +49,7 @@ std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
   while (!jsonl.empty()) {
     const size_t end = jsonl.find('\n');
     if (end == std::string_view::npos) break;  // a torn line
-    const Json j = Json::parse(jsonl.substr(0, end), nullptr, false);
+    const Json j = try_parse_json(jsonl.substr(0, end));
     jsonl.remove_prefix(end + 1);
     if (j.is_discarded() || !j.contains("epoch")) continue;
     auto number = [&](const char* key) { return j.value(key, 0.0); };
@@ -80,7 +78,7 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
     epochs_ = parse_metrics(*old);
     // A torn last line of a killed run would run into the next row.
     std::string whole;
-    for (const EpochRow& r : epochs_) whole += to_json(r).dump() + "\n";
+    for (const EpochRow& r : epochs_) whole += json_text(to_json(r)) + "\n";
     if (whole.size() < old->size()) write(kMetrics, whole);
   }
   if (const Result<std::vector<std::string>> names = fs_.list(path_); names.ok()) {
@@ -161,7 +159,7 @@ void RunDirectory::add_epoch(const EpochRow& row) {
   const bool there =
       std::ranges::any_of(epochs_, [&](const EpochRow& r) { return r.epoch == row.epoch; });
   if (there) return;
-  add_metrics(to_json(row).dump() + "\n");
+  add_metrics(json_text(to_json(row)) + "\n");
   if (!fs_.exists(file(kResults))) append(kResults, kCsvHeader);
   append(kResults, to_csv(row));
   const auto now = static_cast<double>(clock_.unix_seconds());
@@ -190,11 +188,11 @@ std::string RunDirectory::env_json() const {
   uname(&u);
   char host[256] = {};
   gethostname(host, sizeof host - 1);
-  return Json{{"host", host},
-              {"system", fmt::format("{} {} {}", u.sysname, u.release, u.machine)},
-              {"cores", std::thread::hardware_concurrency()},
-              {"started", utc_text(clock_.unix_seconds())}}
-             .dump(2) +
+  return json_text(Json{{"host", host},
+                        {"system", fmt::format("{} {} {}", u.sysname, u.release, u.machine)},
+                        {"cores", std::thread::hardware_concurrency()},
+                        {"started", utc_text(clock_.unix_seconds())}},
+                   2) +
          "\n";
 }
 

@@ -4,9 +4,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
@@ -66,7 +66,7 @@ std::string to_toml(const RunSettings& run) {
       "# What this run was asked for. To repeat it, in the directory below:\n"
       "#   ndtrain train --config THIS_FILE -o ANOTHER_RUN\n";
   const auto add = [&](const std::string& key, const std::string& value) {
-    out += key + " = " + nlohmann::json(value).dump() + "\n";
+    out += key + " = " + json_text(Json(value)) + "\n";
   };
   for (const auto& [flag, value] : run.asked) add(flag, value);
   out += fmt::format("\n[{}]\n", kBegun);

@@ -6,9 +6,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "framework/core/csv.h"
+#include "framework/core/json.h"
 #include "framework/core/utc_text.h"
 #include "ndp/labels/label_json.h"
 
@@ -83,7 +83,7 @@ class Importer {
       const std::string_view one = text.substr(0, end);
       text.remove_prefix(std::min(end + 1, text.size()));
       if (one.find_first_not_of(" \t\r") == one.npos) continue;
-      const nlohmann::json json = nlohmann::json::parse(one, nullptr, false);
+      const Json json = try_parse_json(one);
       if (!json.is_object()) return bad_line(line, "no JSON object");
       if (Status s = take(said_by(json)); !s.ok()) return bad_line(line, s.message());
     }
@@ -91,10 +91,10 @@ class Importer {
   }
 
   Status read_json(std::string_view text) {
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    const Json json = try_parse_json(text);
     if (!json.is_array()) return {Code::kCorrupt, "no JSON array"};
     int64_t n = 0;
-    for (const nlohmann::json& row : json) {
+    for (const Json& row : json) {
       const Status s =
           row.is_object() ? take(said_by(row)) : Status(Code::kCorrupt, "no JSON object");
       ++n;
@@ -124,7 +124,7 @@ class Importer {
   }
 
  private:
-  static Said said_by(const nlohmann::json& object) {
+  static Said said_by(const Json& object) {
     Said said;
     for (size_t f = 0; f < kFields; ++f) {
       const auto it = object.find(kFieldNames[f]);
@@ -205,9 +205,9 @@ Result<std::string> text_of(const LabelPage& page, LabelFormat format, int64_t r
   for (const LabelRow& row : page.rows) {
     try {
       if (format == LabelFormat::kJson) text += rows++ == 0 ? "\n" : ",\n";
-      text += format == LabelFormat::kCsv ? csv_line(row) : to_json(row).dump();
+      text += format == LabelFormat::kCsv ? csv_line(row) : json_text(to_json(row));
       if (format == LabelFormat::kJsonLines) text += "\n";
-    } catch (const nlohmann::json::type_error&) {
+    } catch (const Json::type_error&) {
       return Status(Code::kCorrupt, "'" + row.path + "' or its label is not UTF-8, which JSON" +
                                         " cannot say; export as CSV");
     }

@@ -5,8 +5,6 @@
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 Json counts(const std::vector<std::pair<std::string, int64_t>>& by_name) {
   Json::object_t json;
   // Names are distinct; asking a Json for each would take the square of their number.

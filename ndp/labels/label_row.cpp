@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 
@@ -50,10 +51,10 @@ std::vector<ScoredClass> top_k_from(const std::string& blob) {
 }
 
 std::vector<ScoredClass> top_k_from_text(const std::string& text) {
-  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const Json json = try_parse_json(text);
   if (!json.is_array()) throw corrupt();
   std::vector<ScoredClass> top_k;
-  for (const nlohmann::json& pair : json) {
+  for (const Json& pair : json) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned() ||
         pair[0].get<uint64_t>() > UINT32_MAX || !pair[1].is_number()) {
       throw corrupt();

@@ -1,10 +1,10 @@
 #include "ndp/photos/label_rows.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "framework/core/csv.h"
+#include "framework/core/json.h"
 
 namespace ndtrain {
 namespace {
@@ -68,16 +68,16 @@ class LabelRowsReader {
       const std::string_view one = text.substr(0, end);
       text.remove_prefix(std::min(end + 1, text.size()));
       if (one.find_first_not_of(" \t\r") == one.npos) continue;
-      if (Status s = take(line, nlohmann::json::parse(one, nullptr, false)); !s.ok()) return s;
+      if (Status s = take(line, try_parse_json(one)); !s.ok()) return s;
     }
     return {};
   }
 
   Status read_json(std::string_view text) {
-    const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+    const Json json = try_parse_json(text);
     if (!json.is_array()) return {Code::kCorrupt, path_ + ": no JSON array"};
     int64_t n = 0;
-    for (const nlohmann::json& label : json) {
+    for (const Json& label : json) {
       if (Status s = take(++n, label); !s.ok()) return s;
     }
     return {};
@@ -90,7 +90,7 @@ class LabelRowsReader {
     return {Code::kCorrupt, path_ + " line " + std::to_string(line) + ": " + what};
   }
 
-  Status take(int64_t line, const nlohmann::json& label) {
+  Status take(int64_t line, const Json& label) {
     const auto text = [&](const char* key) {
       const auto it = label.find(key);
       return it == label.end() || !it->is_string() ? std::string() : it->get<std::string>();

@@ -1,8 +1,8 @@
 #include "ndp/pipestore/service.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
@@ -12,8 +12,6 @@
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // What cannot be read, or whose files are not as they came, is not in force: the Tuner hears so,
 // and sends it again.
@@ -45,7 +43,7 @@ VersionInForce read_in_force(Fs& fs, const std::string& path, ModelShelf& shelf)
 // How many of the Tuner's deletions were heard of, and the mark of that list. None: all come again.
 std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
-  const Json json = text.ok() ? Json::parse(*text, nullptr, /*allow_exceptions=*/false) : Json();
+  const Json json = text.ok() ? try_parse_json(*text) : Json();
   if (!json.is_object()) return {};
   return {json.value("count", uint64_t{0}), json.value("mark", uint64_t{0})};
 }

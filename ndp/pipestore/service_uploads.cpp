@@ -1,8 +1,8 @@
 // What the Tuner hears of uploads, and of the room for them; what it tells of deletions.
 #include <cstdlib>
 #include <cstring>
-#include <nlohmann/json.hpp>
 
+#include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/pipestore/service.h"
@@ -73,9 +73,9 @@ void PipeStoreService::deletions(const wire::Deletions& m) {
 // What could not be deleted, and what came after it, comes again in the next session.
 void PipeStoreService::deleted(LinkId link, const wire::Deletions& m, const Status& status) {
   if (link != link_id_ || !session_.open()) return;
-  const nlohmann::json json = {{"count", m.count()}, {"mark", m.mark()}};
+  const Json json = {{"count", m.count()}, {"mark", m.mark()}};
   const std::string path = setting_.state.file("deletions.json");
-  const Status kept = status.ok() ? publish(setting_.fs, path, json.dump() + "\n") : status;
+  const Status kept = status.ok() ? publish(setting_.fs, path, json_text(json) + "\n") : status;
   if (!kept.ok()) {
     log::error("deleted photos are still here: {}", kept.message());
     link_->close();

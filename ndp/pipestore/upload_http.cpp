@@ -1,15 +1,12 @@
 #include "ndp/pipestore/upload_http.h"
 
-#include <nlohmann/json.hpp>
-
+#include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int64_t kLabelBody = 4096;
 
@@ -54,7 +51,7 @@ Json to_json(const Uploads::Photo& photo) {
 
 HttpResponse answer(const Result<Uploads::Photo>& photo, int status = 200) {
   if (!photo.ok()) return refused(photo.status());
-  return {.status = status, .body = to_json(*photo).dump() + "\n"};
+  return {.status = status, .body = json_text(to_json(*photo)) + "\n"};
 }
 
 HttpResponse add(Uploads& uploads, const HttpRequest& request) {
@@ -102,7 +99,7 @@ std::string label_of(const Result<Uploads::Photo>& photo) {
 
 HttpResponse remove(Uploads& uploads, const Digest& id) {
   if (Status s = uploads.remove(id); !s.ok()) return refused(s);
-  return {.body = Json({{"id", to_hex(id)}, {"deleted", true}}).dump() + "\n"};
+  return {.body = json_text(Json({{"id", to_hex(id)}, {"deleted", true}})) + "\n"};
 }
 
 }  // namespace

@@ -8,12 +8,10 @@
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr const char* kChecksum = "checksum";
 
 std::string checksum_of(const Json& value) {
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string text = json_text_replacing(value);
   return fmt::format("{:016x}", xxh3(text.data(), text.size()));
 }
 
@@ -21,11 +19,11 @@ std::string checksum_of(const Json& value) {
 
 std::string sealed(Json object, int indent) {
   object[kChecksum] = checksum_of(object);
-  return object.dump(indent) + "\n";
+  return json_text(object, indent) + "\n";
 }
 
 Json unsealed(std::string_view text) {
-  Json value = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json value = try_parse_json(text);
   if (value.is_discarded()) throw Error("is damaged: it is not JSON; put back a backup");
   if (!value.is_object() || !value.contains(kChecksum)) return value;
   const Json said = value[kChecksum];

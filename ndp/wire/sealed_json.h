@@ -2,17 +2,18 @@
 // stands in them, so that a bit that flipped on the disk is found when they are read.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+
+#include "framework/core/json.h"
 
 namespace ndtrain {
 
 // The text of a file with this object, indented for people or, with -1, in one line.
-std::string sealed(nlohmann::ordered_json object, int indent = 2);
+std::string sealed(Json object, int indent = 2);
 
 // The value without its checksum. Throws Error, which does not name the file, when the text is no
 // JSON or its checksum is wrong; a text without one, of an earlier program, is taken as it is.
-nlohmann::ordered_json unsealed(std::string_view text);
+Json unsealed(std::string_view text);
 
 }  // namespace ndtrain

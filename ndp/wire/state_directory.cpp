@@ -1,15 +1,13 @@
 #include "ndp/wire/state_directory.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "framework/core/hash.h"
+#include "framework/core/json.h"
 #include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr int kFormat = 1;
 
@@ -18,13 +16,13 @@ Result<Json> read_state(Fs& fs, const std::string& path) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return Json();
   if (!text.ok()) return text.status();
-  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  Json json = try_parse_json(*text);
   if (!json.is_object()) return Status(Code::kCorrupt, path + ": is not JSON");
   return json;
 }
 
 Status write_state(Fs& fs, const std::string& path, const Json& json) {
-  return publish(fs, path, json.dump(2) + "\n");
+  return publish(fs, path, json_text(json, 2) + "\n");
 }
 
 std::string bytes_from_hex(const std::string& hex) {

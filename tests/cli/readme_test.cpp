@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <regex>
+#include <sstream>
 
 #include "framework/core/fs.h"
 #include "tests/support/temporary_directory.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <sstream>
 #include <tuple>
 
 #include "framework/core/rng.h"

@@ -2,14 +2,14 @@
 #include <cmath>
 
 #include "backends/cpu/kernels/broadcast.h"
+#include "backends/cpu/kernels/by_way_of.h"
 
 namespace ndtrain::cpu {
 namespace {
 
 template <auto F>
 std::unique_ptr<Kernel> numbers(const Node& node) {
-  return for_number(node.in(0).dtype, node.op(),
-                    [&]<typename T>() { return broadcast2<T, T>(node, F); });
+  return for_wide_number(node, numbers<F>, [&]<typename T>() { return broadcast2<T, T>(node, F); });
 }
 
 // Signed sums and products may overflow: unsigned ones wrap and have the same bits.
@@ -87,41 +87,53 @@ bool pow_by_one(const T* x, double e, T* z, int64_t n) {
   return true;
 }
 
-template <typename X, typename Y>
-void pow_rows(const BroadcastRows& rows, const X* x, const Y* y, X* z) {
-  // f32 to the power of f32 is done in f32, anything with integers or f64 in double.
-  using Sum = decltype(wide_t<X>() + wide_t<Y>());
-  using W = std::conditional_t<std::is_same_v<Sum, float> && !std::is_integral_v<X> &&
-                                   !std::is_integral_v<Y>,
-                               float, double>;
+template <typename X, typename E>
+void pow_rows(const BroadcastRows& rows, const X* x, const E* y, X* z) {
+  using W = std::conditional_t<std::is_same_v<wide_t<X>, float>, E, double>;
   const int64_t dx = rows.advances(0), dy = rows.advances(1);
   parallel_for(rows.count(), kGrain / 8, [&](int64_t begin, int64_t end) {
     rows.for_each_row(begin, end, [=](int64_t to, const int64_t* from, int64_t n) {
       const X* a = x + from[0];
-      const Y* b = y + from[1];
+      const E* b = y + from[1];
       for (int64_t i = 0; i < n; ++i) {
-        const W base = static_cast<W>(widen(a[i * dx])), e = static_cast<W>(widen(b[i * dy]));
+        const W base = static_cast<W>(widen(a[i * dx])), e = static_cast<W>(b[i * dy]);
         z[to + i] = from_power<X>(static_cast<double>(std::pow(base, e)));
       }
     });
   });
 }
 
-template <typename X, typename Y>
+// Exponents as numbers of one type E, converted into the workspace where they are of another, so
+// that not every type of base meets every type of exponent.
+template <typename E>
+const E* exponents(ndt_dtype t, const void* y, int64_t n, void* workspace) {
+  if (t == (sizeof(E) == 4 ? NDT_F32 : NDT_F64)) return as<E>(y);
+  E* wide = as<E>(workspace);
+  for_number(t, "Pow", [&]<typename Y>() {
+    for (int64_t i = 0; i < n; ++i) wide[i] = static_cast<E>(widen(as<Y>(y)[i]));
+  });
+  return wide;
+}
+
+// f32 to the power of f32 is done in f32, anything with integers or f64 in double.
+template <typename X, typename E>
 std::unique_ptr<Kernel> pow_of(const Node& node) {
   const ndt_tensor_type types[] = {node.in(0), node.in(1)};
   const BroadcastRows rows(node.out(), types);
-  const bool by_one = count(types[1]) == 1 && !std::is_integral_v<X>;
-  auto k = kernel([rows, by_one](const void* const* in, void* const* out, void*) {
+  const ndt_dtype t = types[1].dtype;
+  const int64_t n = count(types[1]);
+  const bool by_one = n == 1 && !std::is_integral_v<X>;
+  auto k = kernel([rows, by_one, t, n](const void* const* in, void* const* out, void* workspace) {
     const X* x = as<X>(in[0]);
-    const Y* y = as<Y>(in[1]);
+    const E* y = exponents<E>(t, in[1], n, workspace);
     X* z = as<X>(out[0]);
     if constexpr (!std::is_integral_v<X>) {
-      if (by_one && pow_by_one(x, static_cast<double>(widen(*y)), z, rows.count())) return;
+      if (by_one && pow_by_one(x, static_cast<double>(*y), z, rows.count())) return;
     }
     pow_rows(rows, x, y, z);
   });
-  k->in_place_inputs = rows.whole_inputs() & (sizeof(X) == sizeof(Y) ? 0b11 : 0b01);
+  k->in_place_inputs = rows.whole_inputs() & (sizeof(X) == size_of(t) ? 0b11 : 0b01);
+  k->workspace_bytes = static_cast<size_t>(n) * sizeof(E);
   return k;
 }
 
@@ -131,7 +143,8 @@ std::unique_ptr<Kernel> binary_kernel(const Node& node) { return from_table(kRow
 
 std::unique_ptr<Kernel> pow_kernel(const Node& node) {
   return for_number(node.in(0).dtype, "Pow", [&]<typename X>() {
-    return for_number(node.in(1).dtype, "Pow", [&]<typename Y>() { return pow_of<X, Y>(node); });
+    const ndt_dtype e = node.in(1).dtype;
+    return e == NDT_F32 || is_half(e) ? pow_of<X, float>(node) : pow_of<X, double>(node);
   });
 }
 

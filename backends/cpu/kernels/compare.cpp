@@ -1,5 +1,6 @@
 // Comparisons, logic, and the choice made by them.
 #include "backends/cpu/kernels/broadcast.h"
+#include "backends/cpu/kernels/by_way_of.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -7,8 +8,8 @@ namespace {
 template <auto F>
 std::unique_ptr<Kernel> compare(const Node& node) {
   if (node.in(0).dtype == NDT_BOOL) return broadcast2<uint8_t, uint8_t>(node, F);
-  return for_number(node.in(0).dtype, node.op(),
-                    [&]<typename T>() { return broadcast2<T, uint8_t>(node, F); });
+  return for_wide_number(node, compare<F>,
+                         [&]<typename T>() { return broadcast2<T, uint8_t>(node, F); });
 }
 
 template <auto F>

@@ -1,6 +1,6 @@
 // Conv, and FusedConv: + residual, then an activation.
 #include "backends/cpu/gemm/packed_constant.h"
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/conv_depthwise.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"

@@ -3,7 +3,7 @@
 // With stride 1 that is a convolution of dy with the flipped, transposed weights. With other
 // strides the products w^T dy are made first, per tap, and then added up where they belong
 // (col2im).
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"
 #include "backends/cpu/kernels/plain_loops.h"

@@ -4,7 +4,7 @@
 // pixels of all images in order. Each task owns a block of dw and walks the whole batch, so that a
 // sum has one order for any number of threads.
 #include "backends/cpu/gemm/packed_gemm.h"
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/conv_geometry.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/plain_loops.h"

@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "backends/cpu/gemm/vec.h"
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/kernel.h"
 
 namespace ndtrain::cpu {

@@ -1,6 +1,6 @@
 // MatMul: NumPy's products of stacked matrices, with vectors and broadcasting.
 // Gemm: y = alpha * op(a) op(b) + beta * c, c broadcast to y.
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/matrix_product.h"
 #include "backends/cpu/kernels/plain_loops.h"
 

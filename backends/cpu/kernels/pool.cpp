@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/gemm/vec.h"
-#include "backends/cpu/kernels/by_way_of_f32.h"
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/pool_window.h"
 #include "backends/cpu/kernels/sizes.h"
 

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/math.h"
 #include "backends/cpu/kernels/reduce_loops.h"
 
@@ -74,17 +75,19 @@ std::unique_ptr<Kernel> reduction(const Node& node) {
 
 template <Start S, auto Term, auto Fold, auto Finish>
 std::unique_ptr<Kernel> numbers(const Node& node) {
-  return for_number(node.in(0).dtype, node.op(),
-                    [&]<typename T>() { return reduction<T, S, Term, Fold, Finish>(node); });
+  return for_wide_number(node, numbers<S, Term, Fold, Finish>,
+                         [&]<typename T>() { return reduction<T, S, Term, Fold, Finish>(node); });
 }
 
-// Of bools as 0 and 1, for which an empty minimum is 1.
+// An empty one is the type's own limit, so narrow integers go no wider; of bools, which are 0 and
+// 1, a minimum is 1.
 template <Start S, auto Fold>
 std::unique_ptr<Kernel> extreme(const Node& node) {
   if (node.in(0).dtype == NDT_BOOL) {
     return reduction<uint8_t, S, kSame, Fold, [](auto y, int64_t) { return y != 0; }>(node);
   }
-  return numbers<S, kSame, Fold, kPlain>(node);
+  return for_number(node.in(0).dtype, node.op(),
+                    [&]<typename T>() { return reduction<T, S, kSame, Fold, kPlain>(node); });
 }
 
 // log sum exp(x) = top + log sum exp(x - top), the maximum first, so that exp does not overflow.
@@ -111,8 +114,7 @@ std::unique_ptr<Kernel> log_sum_exp_of(const Node& node) {
 }
 
 std::unique_ptr<Kernel> log_sum_exp(const Node& node) {
-  return for_number(node.in(0).dtype, node.op(),
-                    [&]<typename T>() { return log_sum_exp_of<T>(node); });
+  return for_wide_number(node, log_sum_exp, [&]<typename T>() { return log_sum_exp_of<T>(node); });
 }
 
 constexpr KernelRow kRows[] = {

@@ -1,4 +1,5 @@
 // Functions of one number.
+#include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/elementwise.h"
 #include "backends/cpu/kernels/math.h"
 
@@ -12,7 +13,7 @@ std::unique_ptr<Kernel> floats(const Node& node) {
 
 template <auto F>
 std::unique_ptr<Kernel> numbers(const Node& node) {
-  return for_number(node.in(0).dtype, node.op(), [&]<typename T>() { return map1<T, T>(node, F); });
+  return for_wide_number(node, numbers<F>, [&]<typename T>() { return map1<T, T>(node, F); });
 }
 
 std::unique_ptr<Kernel> is_nan(const Node& node) {

@@ -1,5 +1,6 @@
 #include "framework/core/hash.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <xxhash.h>
 
@@ -7,6 +8,10 @@
 
 namespace ndtrain {
 namespace {
+
+// At exit OpenSSL would take down what threads that still run have of it, and they could not give it
+// back: the shared threads outlive its exit handler.
+const bool without_exit_handler = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 void check(int result, const char* what) {
   if (result != 1) throw Error("Sha256: ", what, " failed in OpenSSL");

@@ -13,7 +13,7 @@
 namespace ndtrain {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;  // keys in order, as other writers have them
 
 constexpr std::array<std::pair<DType, const char*>, 13> kNames = {{{DType::kF32, "F32"},
                                                                    {DType::kF16, "F16"},
@@ -46,8 +46,8 @@ DType dtype_of(const std::string& name) {
 // Bytes [begin, end) of the data.
 using Range = std::pair<uint64_t, uint64_t>;
 
-Range range_of(const Json& entry) {
-  const Json& offsets = entry.at("data_offsets");
+Range range_of(const SortedJson& entry) {
+  const SortedJson& offsets = entry.at("data_offsets");
   if (offsets.size() != 2 || !offsets.at(0).is_number_unsigned() ||
       !offsets.at(1).is_number_unsigned()) {
     throw Error("offsets ", offsets.dump());
@@ -66,7 +66,7 @@ void check_cover(std::vector<Range> ranges, size_t bytes) {
   if (at != bytes) throw Error("tensors fill ", at, " of ", bytes, " bytes");
 }
 
-Tensor read_tensor(const Json& entry, const Range& range, std::string_view data) {
+Tensor read_tensor(const SortedJson& entry, const Range& range, std::string_view data) {
   const auto [begin, end] = range;
   Shape shape(entry.at("shape").get<std::vector<int64_t>>());
   const TensorType type{dtype_of(entry.at("dtype").get<std::string>()), std::move(shape)};
@@ -79,16 +79,16 @@ Tensor read_tensor(const Json& entry, const Range& range, std::string_view data)
   return t;
 }
 
-std::string text_of(const Json& header) try {
+std::string text_of(const SortedJson& header) try {
   return header.dump();
-} catch (const Json::exception& e) {
+} catch (const SortedJson::exception& e) {
   throw Error("safetensors: a name or a text is not UTF-8: ", e.what());
 }
 
 }  // namespace
 
 std::string to_safetensors(const TensorFile& file) {
-  Json header = Json::object();
+  SortedJson header = SortedJson::object();
   if (!file.metadata.empty()) header["__metadata__"] = file.metadata;
   size_t offset = 0;
   for (const auto& [name, t] : file.tensors) {
@@ -118,7 +118,7 @@ Result<TensorFile> from_safetensors(std::string_view bytes) try {
   }
   const std::string_view text = bytes.substr(sizeof length, length);
   if (Status s = check_json(text, limits::kSafetensorsHeader); !s.ok()) return s;
-  const Json header = Json::parse(text);
+  const SortedJson header = SortedJson::parse(text);
   const std::string_view data = bytes.substr(sizeof length + length);
   if (!header.is_object()) throw Error("the header is not an object");
   TensorFile file;

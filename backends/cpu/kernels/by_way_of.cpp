@@ -78,8 +78,8 @@ struct WideNode {
       Passage<Wide> p{.port = i, .dtype = in[i].dtype, .n = count(in[i])};
       in[i].dtype = kDType<Wide>;
       if (constants[i]) {
-        p.constant = packed_constant(from.constant_id(i), name_of(in[i].dtype), bytes(in[i]),
-                                     [&](void* to) { p.widen(constants[i], to); });
+        p.constant = packed_constant(from.constant_id(i), std::string(name_of(in[i].dtype)),
+                                     bytes(in[i]), [&](void* to) { p.widen(constants[i], to); });
         constants[i] = p.constant.get();
       }
       reads.push_back(std::move(p));

@@ -1,11 +1,11 @@
 #include "framework/graph/elementwise_steps.h"
 
 #include <charconv>
-#include <map>
 #include <optional>
 #include <sstream>
 
 #include "framework/core/error.h"
+#include "framework/graph/op.h"
 
 namespace ndtrain {
 namespace {
@@ -62,13 +62,8 @@ ElementwiseStep step_of(const std::string& text, size_t inputs, size_t before) {
 }  // namespace
 
 size_t elementwise_operands(std::string_view op) {
-  static const std::map<std::string_view, size_t> table = {
-      {"Abs", 1},       {"Neg", 1},         {"Relu", 1},      {"Exp", 1},  {"Sqrt", 1},
-      {"Erf", 1},       {"Reciprocal", 1},  {"Sigmoid", 1},   {"Tanh", 1}, {"Gelu", 1},
-      {"HardSwish", 1}, {"HardSigmoid", 1}, {"LeakyRelu", 1}, {"Elu", 1},  {"Add", 2},
-      {"Sub", 2},       {"Mul", 2},         {"Div", 2},       {"Pow", 2},  {"Clip", 3}};
-  const auto found = table.find(op);
-  return found == table.end() ? 0 : found->second;
+  const OpDef* def = try_find_op(op);
+  return def && def->facts.step ? static_cast<size_t>(def->max_inputs) : 0;
 }
 
 std::string text_of(const std::vector<ElementwiseStep>& steps) {

@@ -1,7 +1,6 @@
 #include "framework/graph/fuse_conv_elementwise.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
 #include "framework/graph/elementwise_steps.h"
@@ -11,9 +10,6 @@ namespace ndtrain {
 namespace {
 
 using Kind = ElementwiseOperand::Kind;
-
-constexpr std::array<std::string_view, 6> kFunctions = {"Elu",       "Gelu",    "HardSwish",
-                                                        "LeakyRelu", "Sigmoid", "Tanh"};
 
 // Of a convolution's result.
 struct Function {
@@ -47,7 +43,7 @@ class Search {
     if (reader < 0) return {};
     const Node& n = node(reader);
     const ElementwiseOperand x{Kind::kInput};
-    if (uses_.only_once(y) && std::ranges::find(kFunctions, n.op) != kFunctions.end()) {
+    if (uses_.only_once(y) && elementwise_operands(n.op) == 1) {
       return Function{{{n.op, {x}, n.attrs}}, {reader}};
     }
     if (uses_.count(y) != 2 || n.op != "Mul") return {};

@@ -4,21 +4,21 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <set>
-#include <string_view>
 
+#include "framework/graph/op.h"
 #include "framework/graph/passes.h"
 #include "framework/graph/uses.h"
 
 namespace ndtrain {
 namespace {
 
-// Ops that give the same bytes whether before or after dequantising.
-bool moves_or_chooses(const Node& n) {
-  static const std::set<std::string_view> ops = {
-      "MaxPool", "Concat",    "Reshape", "Flatten",      "Transpose",
-      "Squeeze", "Unsqueeze", "Slice",   "DepthToSpace", "SpaceToDepth"};
-  return ops.contains(n.op) && n.outputs.size() == 1;
+// Gives the same bytes whether before or after dequantising.
+bool is_move(const Node& n) {
+  return find_op(n.op).facts.kind == OpKind::kMove && n.outputs.size() == 1;
+}
+
+size_t data_inputs(const Node& n) {
+  return static_cast<size_t>(data_inputs(find_op(n.op), static_cast<int>(n.inputs.size())));
 }
 
 class QuantizedFuser {
@@ -86,9 +86,8 @@ class QuantizedFuser {
   bool is_fusable(const Node& n, const Node& q) const {
     if (!is_byte(q.outputs[0])) return false;
     if (n.op == "Conv" || n.op == "FusedConv") return is_fusable_conv(n);
-    if (!moves_or_chooses(n)) return false;
-    const size_t count = n.op == "Concat" ? n.inputs.size() : 1;
-    for (size_t i = 0; i < count; ++i) {
+    if (!is_move(n)) return false;
+    for (size_t i = 0; i < data_inputs(n); ++i) {
       const Node* dq = dequantized_bytes(n.inputs[i]);
       if (!dq || !same_numbers(*dq, q)) return false;
     }
@@ -147,10 +146,9 @@ class QuantizedFuser {
       }
       y = to.add1("FusedQLinearConv", std::move(in), n.attrs);
     } else {
-      const size_t data_inputs = n.op == "Concat" ? n.inputs.size() : 1;
       for (size_t i = 0; i < n.inputs.size(); ++i) {
         const ValueId v = n.inputs[i];
-        in.push_back(copy_.get(i < data_inputs ? dequantized(v)->inputs[0] : v));
+        in.push_back(copy_.get(i < data_inputs(n) ? dequantized(v)->inputs[0] : v));
       }
       y = to.add1(n.op, std::move(in), n.attrs);
     }

@@ -4,7 +4,6 @@
 // f32 unless they cannot round: scores and pooled features keep their digits.
 #include <algorithm>
 #include <set>
-#include <string_view>
 
 #include "framework/graph/op.h"
 #include "framework/graph/passes.h"
@@ -14,41 +13,10 @@ namespace {
 
 constexpr double kLittleWork = 0.01;  // of the products of the lowered part
 
-enum class Manner { kStays, kProduct, kRounds, kExact };
+const OpFacts& facts_of(const Node& n) { return find_op(n.op).facts; }
 
-Manner manner_of(std::string_view op) {
-  static const std::set<std::string_view> products = {"Conv", "FusedConv", "Gemm", "MatMul"};
-  static const std::set<std::string_view> rounding = {"Add",
-                                                      "Sub",
-                                                      "Mul",
-                                                      "Sum",
-                                                      "LeakyRelu",
-                                                      "PRelu",
-                                                      "Sigmoid",
-                                                      "HardSigmoid",
-                                                      "HardSwish",
-                                                      "Tanh",
-                                                      "Elu",
-                                                      "Gelu",
-                                                      "Mish",
-                                                      "Softmax",
-                                                      "LayerNormalization",
-                                                      "BatchNormalization",
-                                                      "AveragePool",
-                                                      "GlobalAveragePool"};
-  static const std::set<std::string_view> exact = {
-      "Relu",   "Clip",    "MaxPool", "GlobalMaxPool", "Concat",       "Split",
-      "Slice",  "Reshape", "Flatten", "Transpose",     "Squeeze",      "Unsqueeze",
-      "Expand", "Pad",     "Gather",  "DepthToSpace",  "SpaceToDepth", "Identity"};
-  if (products.contains(op)) return Manner::kProduct;
-  if (rounding.contains(op)) return Manner::kRounds;
-  return exact.contains(op) ? Manner::kExact : Manner::kStays;
-}
-
-// Inputs that kernels take in f32 beside 16-bit data: biases, scales and statistics.
-bool stays_wide(const Node& n, size_t input) {
-  if (n.op == "Conv" || n.op == "FusedConv") return input == 2;
-  return (n.op == "LayerNormalization" || n.op == "BatchNormalization") && input > 0;
+bool is_product(const Node& n) {
+  return facts_of(n).kind == OpKind::kProduct && facts_of(n).rounding != Rounding::kWide;
 }
 
 class Lowering {
@@ -99,7 +67,7 @@ class Lowering {
 
   double work(size_t i) const {
     const Node& n = g_.nodes()[i];
-    if (!part_[i] || manner_of(n.op) != Manner::kProduct) return 0;
+    if (!part_[i] || !is_product(n)) return 0;
     std::vector<TensorType> in;
     for (ValueId v : n.inputs) in.push_back(v == kNone ? TensorType{DType::kNone, {}} : g_.type(v));
     const auto terms = static_cast<double>(find_op(n.op).terms(n.attrs, in));
@@ -115,10 +83,10 @@ class Lowering {
 
   bool lowers(size_t i) const {
     const Node& n = g_.nodes()[i];
-    const Manner manner = manner_of(n.op);
-    if (!part_[i] || manner == Manner::kStays || !is_f32(n.outputs[0])) return false;
-    if (manner == Manner::kProduct) return i < tail_;
-    if (manner == Manner::kRounds && i >= tail_) return false;
+    const Rounding rounding = facts_of(n).rounding;
+    if (!part_[i] || rounding == Rounding::kWide || !is_f32(n.outputs[0])) return false;
+    if (is_product(n)) return i < tail_;
+    if (rounding == Rounding::kRounds && i >= tail_) return false;
     bool follows = false;
     for (ValueId v : n.inputs) {
       if (!is_f32(v) || is_known(v)) continue;
@@ -161,7 +129,7 @@ class Lowering {
     std::vector<ValueId> in;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const ValueId v = n.inputs[k];
-      const bool narrow = is_f32(v) && !stays_wide(n, k);
+      const bool narrow = is_f32(v) && !(facts_of(n).wide_inputs >> k & 1);
       if (!narrow) widen(v);
       in.push_back(narrow ? narrowed(v) : copy_.get(v));
     }

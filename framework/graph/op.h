@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/core/limits.h"
 #include "framework/graph/graph.h"
 
 namespace ndtrain {
@@ -83,8 +84,55 @@ struct Example {
   double tolerance = 0;        // kernels: 0 = derived from OpDef::terms
 };
 
+// How an output comes from the inputs.
+enum class OpKind : uint8_t {
+  kOther,
+  kMap,     // y[i] = f(x0[i], x1[i], ...), inputs broadcast to the output
+  kMove,    // each element is one of a data input's: input 0, or every input of a variadic op
+  kReduce,  // sums, means or extremes over axes
+  kProduct  // sums of products, `terms` to an element
+};
+
+// What becomes of the op in a graph of 16-bit floats.
+enum class Rounding : uint8_t {
+  kWide,    // it stays f32: rounded there, what follows would lose digits, or no kernel does it
+  kRounds,  // computed in f32, the result rounded
+  kExact    // of 16-bit inputs the result is a 16-bit number
+};
+
+enum class Sign : uint8_t {
+  kAny,
+  kAsInputs,      // not negative where no data input is (all inputs, but for a kMove)
+  kNeverNegative  // NaN aside
+};
+
+// The output's rank.
+enum class RankRule : uint8_t { kUnknown, kFirst, kLargest, kTwo };
+
+// What passes ask about an op. tests/ops/facts_test.cpp holds each against the reference.
+struct OpFacts {
+  int onnx = 0;  // the ONNX opset that first had it; 0: none of 28
+  OpKind kind = OpKind::kOther;
+  Rounding rounding = Rounding::kWide;
+  uint64_t wide_inputs = 0;  // bit i: kernels take input i in f32 beside 16-bit data
+  Sign sign = Sign::kAny;
+  RankRule rank = RankRule::kUnknown;  // a kMap: kLargest
+  bool own_dtype = false;              // the output need not have input 0's dtype
+  bool view = false;                   // of input 0: its elements in its order
+  bool step = false;                   // may be a step of FusedElementwise
+  int residual = -1;                   // the input that is added to a product's result
+  // Whether each image (index of the first axis) of an output of that rank depends on the same
+  // image of the inputs alone; of a kProduct, on input 0's and the residual's. Null: no.
+  bool (*per_image)(const Attrs&, int rank) = nullptr;
+
+  bool has_images(int input) const {
+    return kind != OpKind::kProduct || input == 0 || input == residual;
+  }
+};
+
 struct OpDef {
   std::string_view name;
+  OpFacts facts = {};
   int min_inputs = 1, max_inputs = 1;
   int min_outputs = 1, max_outputs = 1;
   std::vector<AttrSpec> attrs = {};
@@ -104,6 +152,11 @@ struct OpDef {
   bool offered = false;         // made of others for a device that takes it; no backend needs to
   std::vector<Example> examples = {};
 };
+
+// How many of `inputs` inputs are data, of an op whose data inputs are input 0 or all of them.
+inline int data_inputs(const OpDef& def, int inputs) {
+  return def.max_inputs == limits::kPorts ? inputs : 1;
+}
 
 const OpDef& find_op(std::string_view name);  // throws Error if there is none
 const OpDef* try_find_op(std::string_view name);

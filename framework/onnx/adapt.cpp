@@ -1,7 +1,6 @@
 #include "framework/onnx/adapt.h"
 
 #include <algorithm>
-#include <array>
 
 #include "framework/graph/op.h"
 #include "framework/onnx/own_functions.h"
@@ -9,107 +8,32 @@
 namespace ndtrain {
 namespace {
 
-constexpr std::array<std::string_view, 40> kKeepRank = {"Abs",
-                                                        "AveragePool",
-                                                        "BatchNormalization",
-                                                        "Cast",
-                                                        "Ceil",
-                                                        "Clip",
-                                                        "Concat",
-                                                        "Conv",
-                                                        "CumSum",
-                                                        "DequantizeLinear",
-                                                        "Dropout",
-                                                        "Elu",
-                                                        "Erf",
-                                                        "Exp",
-                                                        "Floor",
-                                                        "Gelu",
-                                                        "HardSigmoid",
-                                                        "HardSwish",
-                                                        "Identity",
-                                                        "InstanceNormalization",
-                                                        "LRN",
-                                                        "LeakyRelu",
-                                                        "Log",
-                                                        "MaxPool",
-                                                        "LayerNormalization",
-                                                        "Neg",
-                                                        "Not",
-                                                        "PRelu",
-                                                        "Pad",
-                                                        "QuantizeLinear",
-                                                        "Relu",
-                                                        "Selu",
-                                                        "Sigmoid",
-                                                        "Slice",
-                                                        "Softmax",
-                                                        "Softplus",
-                                                        "Split",
-                                                        "Sqrt",
-                                                        "Tanh",
-                                                        "Transpose"};
-constexpr std::array<std::string_view, 2> kGlobalPools = {"GlobalAveragePool", "GlobalMaxPool"};
-constexpr std::array<std::string_view, 2> kRankTwo = {"Flatten", "Gemm"};
-constexpr std::array<std::string_view, 10> kBroadcast = {"Add", "Sub", "Mul",  "Div", "Pow",
-                                                         "Min", "Max", "Mean", "Sum", "PRelu"};
-// Ops whose output need not be of their first input's dtype.
-constexpr std::array<std::string_view, 24> kOwnDtype = {"Equal",
-                                                        "Less",
-                                                        "LessOrEqual",
-                                                        "Greater",
-                                                        "GreaterOrEqual",
-                                                        "Where",
-                                                        "Shape",
-                                                        "Size",
-                                                        "ArgMax",
-                                                        "ArgMin",
-                                                        "Constant",
-                                                        "NonZero",
-                                                        "ConstantOfShape",
-                                                        "QuantizeLinear",
-                                                        "DequantizeLinear",
-                                                        "DynamicQuantizeLinear",
-                                                        "QLinearConv",
-                                                        "QLinearMatMul",
-                                                        "ConvInteger",
-                                                        "MatMulInteger",
-                                                        "IsNaN",
-                                                        "IsInf",
-                                                        "OneHot",
-                                                        "CastLike"};
-
 constexpr int64_t kTypicalBatch = 2;  // at which types are inferred where a rule needs them
 
-bool any_of(std::span<const std::string_view> list, std::string_view op) {
-  return std::ranges::find(list, op) != list.end();
-}
-
 // A rough guess forward, enough for the few old forms whose meaning hangs on a rank or a dtype.
-ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>& facts) {
-  ValueFact out;
-  const auto fact = [&](size_t i) {
-    const auto it = i < n.inputs.size() ? facts.find(n.inputs[i]) : facts.end();
-    return it == facts.end() ? ValueFact{} : it->second;
+ValueFact infer_fact(const ModelNode& n, const std::map<std::string, ValueFact>& known) {
+  const OpFacts& op = find_op(n.op).facts;
+  const auto of = [&](size_t i) {
+    const auto it = i < n.inputs.size() ? known.find(n.inputs[i]) : known.end();
+    return it == known.end() ? ValueFact{} : it->second;
   };
-  const ValueFact first = fact(0);
-  if (any_of(kKeepRank, n.op) || any_of(kGlobalPools, n.op)) out.rank = first.rank;
-  if (any_of(kRankTwo, n.op)) out.rank = 2;
-  if (any_of(kBroadcast, n.op)) {
-    out.rank = first.rank;
-    for (size_t i = 1; i < n.inputs.size(); ++i) {
-      const int rank = fact(i).rank;
-      out.rank = rank < 0 || out.rank < 0 ? -1 : std::max(out.rank, rank);
-    }
+  ValueFact out;
+  const RankRule rank = op.kind == OpKind::kMap ? RankRule::kLargest : op.rank;
+  if (rank == RankRule::kTwo) out.rank = 2;
+  if (rank == RankRule::kFirst || rank == RankRule::kLargest) out.rank = of(0).rank;
+  for (size_t i = 1; i < n.inputs.size() && rank == RankRule::kLargest; ++i) {
+    if (n.inputs[i].empty()) continue;
+    const int other = of(i).rank;
+    out.rank = other < 0 || out.rank < 0 ? -1 : std::max(out.rank, other);
   }
   if (n.op == "Cast" && n.attrs.has("to")) {
     out.dtype = static_cast<DType>(n.attrs.i("to"));
   } else if (n.op == "Constant" && n.attrs.has("value")) {
     out = {n.attrs.tensor("value").type().dtype, n.attrs.tensor("value").shape().rank()};
   } else if (n.op == "Where") {
-    out.dtype = fact(1).dtype;
-  } else if (!any_of(kOwnDtype, n.op)) {
-    out.dtype = first.dtype;
+    out.dtype = of(1).dtype;
+  } else if (!op.own_dtype) {
+    out.dtype = of(0).dtype;
   }
   return out;
 }
@@ -200,7 +124,7 @@ class Adapter {
   }
 
   static bool apply(const AdaptRule& rule, Adaptation& a) {
-    if (!rule.ops.empty() && !any_of(rule.ops, a.node.op)) return false;
+    if (!rule.ops.empty() && std::ranges::find(rule.ops, a.node.op) == rule.ops.end()) return false;
     if (a.node.opset < rule.since || a.node.opset > rule.until) return false;
     rule.apply(a);
     return true;
@@ -214,7 +138,7 @@ class Adapter {
       return true;
     }
     for (const AdaptRule& rule : microsoft_rules()) {
-      if (any_of(rule.ops, a.node.op)) {
+      if (std::ranges::find(rule.ops, a.node.op) != rule.ops.end()) {
         rule.apply(a);
         return true;
       }

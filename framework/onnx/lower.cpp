@@ -4,140 +4,17 @@
 #include <array>
 #include <optional>
 
+#include "framework/graph/op.h"
 #include "framework/onnx/own_functions.h"
 #include "framework/onnx/tensor_proto.h"
 
 namespace ndtrain {
 namespace {
 
-// Ops that exist in opset 17 and that we may have.
-const std::set<std::string_view>& onnx_ops() {
-  static const std::set<std::string_view> ops = {"Abs",
-                                                 "Acos",
-                                                 "Acosh",
-                                                 "Add",
-                                                 "And",
-                                                 "ArgMax",
-                                                 "ArgMin",
-                                                 "Asin",
-                                                 "Asinh",
-                                                 "Atan",
-                                                 "Atanh",
-                                                 "AveragePool",
-                                                 "BatchNormalization",
-                                                 "Cast",
-                                                 "CastLike",
-                                                 "Ceil",
-                                                 "Celu",
-                                                 "Clip",
-                                                 "Concat",
-                                                 "Constant",
-                                                 "ConstantOfShape",
-                                                 "Conv",
-                                                 "ConvInteger",
-                                                 "Cos",
-                                                 "Cosh",
-                                                 "CumSum",
-                                                 "DepthToSpace",
-                                                 "DequantizeLinear",
-                                                 "Div",
-                                                 "Dropout",
-                                                 "DynamicQuantizeLinear",
-                                                 "Elu",
-                                                 "Equal",
-                                                 "Erf",
-                                                 "Exp",
-                                                 "Expand",
-                                                 "EyeLike",
-                                                 "Flatten",
-                                                 "Floor",
-                                                 "Gather",
-                                                 "GatherElements",
-                                                 "GatherND",
-                                                 "Gemm",
-                                                 "GlobalAveragePool",
-                                                 "GlobalMaxPool",
-                                                 "Greater",
-                                                 "GreaterOrEqual",
-                                                 "HardSigmoid",
-                                                 "HardSwish",
-                                                 "Hardmax",
-                                                 "Identity",
-                                                 "InstanceNormalization",
-                                                 "IsInf",
-                                                 "IsNaN",
-                                                 "LRN",
-                                                 "LayerNormalization",
-                                                 "LeakyRelu",
-                                                 "Less",
-                                                 "LessOrEqual",
-                                                 "Log",
-                                                 "LogSoftmax",
-                                                 "MatMul",
-                                                 "MatMulInteger",
-                                                 "Max",
-                                                 "MaxPool",
-                                                 "Mean",
-                                                 "Min",
-                                                 "Mod",
-                                                 "Mul",
-                                                 "Neg",
-                                                 "NonZero",
-                                                 "Not",
-                                                 "OneHot",
-                                                 "Or",
-                                                 "PRelu",
-                                                 "Pad",
-                                                 "Pow",
-                                                 "QLinearConv",
-                                                 "QLinearMatMul",
-                                                 "QuantizeLinear",
-                                                 "Range",
-                                                 "Reciprocal",
-                                                 "ReduceL1",
-                                                 "ReduceL2",
-                                                 "ReduceLogSum",
-                                                 "ReduceLogSumExp",
-                                                 "ReduceMax",
-                                                 "ReduceMean",
-                                                 "ReduceMin",
-                                                 "ReduceProd",
-                                                 "ReduceSum",
-                                                 "ReduceSumSquare",
-                                                 "Relu",
-                                                 "Reshape",
-                                                 "Round",
-                                                 "ScatterElements",
-                                                 "ScatterND",
-                                                 "Selu",
-                                                 "Shape",
-                                                 "Shrink",
-                                                 "Sigmoid",
-                                                 "Sign",
-                                                 "Sin",
-                                                 "Sinh",
-                                                 "Size",
-                                                 "Slice",
-                                                 "Softmax",
-                                                 "Softplus",
-                                                 "Softsign",
-                                                 "SpaceToDepth",
-                                                 "Split",
-                                                 "Sqrt",
-                                                 "Squeeze",
-                                                 "Sub",
-                                                 "Sum",
-                                                 "Tan",
-                                                 "Tanh",
-                                                 "ThresholdedRelu",
-                                                 "Tile",
-                                                 "TopK",
-                                                 "Transpose",
-                                                 "Trilu",
-                                                 "Unsqueeze",
-                                                 "Where",
-                                                 "Xor"};
-  return ops;
+// Whether the opset that is written has it.
+bool is_onnx(std::string_view op) {
+  const OpDef* def = try_find_op(op);
+  return def && def->facts.onnx > 0 && def->facts.onnx <= kExportOpset;
 }
 
 // Attributes that opset 17 does not know, and the value at which they say nothing.
@@ -175,7 +52,7 @@ class Lowering {
     n.opset = kExportOpset;
     if (const OwnFunction* own = own_function_for(from)) {
       call(*own, n);
-    } else if (!onnx_ops().contains(n.op)) {
+    } else if (!is_onnx(n.op)) {
       problems_.add(describe(n), ": ONNX has no operator ", n.op);
       return;
     } else {

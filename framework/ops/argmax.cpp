@@ -58,6 +58,7 @@ std::vector<Example> examples() {
 
 OpDef arg(std::string_view name, void (*reference)(const ReferenceContext&)) {
   return {.name = name,
+          .facts = {.onnx = 1, .sign = Sign::kNeverNegative, .own_dtype = true},
           .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{0})},
                     {"keepdims", AttrSpec::Kind::kInt, Attr(int64_t{1})},
                     {"select_last_index", AttrSpec::Kind::kInt, Attr(int64_t{0})}},

@@ -159,11 +159,18 @@ std::vector<Example> examples() {
   return all;
 }
 
+bool each_image_untrained(const Attrs& attrs, int) { return !attrs.flag("training_mode"); }
+
 }  // namespace
 
 std::vector<OpDef> batch_norm_ops() {
   using Kind = AttrSpec::Kind;
   return {{.name = "BatchNormalization",
+           .facts = {.onnx = 1,
+                     .rounding = Rounding::kRounds,
+                     .wide_inputs = 0b11110,
+                     .rank = RankRule::kFirst,
+                     .per_image = each_image_untrained},
            .min_inputs = 5,
            .max_inputs = 5,
            .max_outputs = 3,

@@ -116,6 +116,7 @@ std::vector<OpDef> batch_norm_grad_ops() {
        .terms = terms,
        .examples = grad_examples()},
       {.name = "InstanceNormalization",
+       .facts = {.onnx = 1, .rank = RankRule::kFirst, .per_image = each_image},
        .min_inputs = 3,
        .max_inputs = 3,
        .attrs = attrs,

@@ -167,9 +167,15 @@ std::vector<Example> mod_examples() {
   };
 }
 
-OpDef arithmetic(std::string_view name, void (*reference)(const ReferenceContext&),
+OpDef arithmetic(std::string_view name, Sign sign, void (*reference)(const ReferenceContext&),
                  Gradients (*gradient)(GradientContext&)) {
   return {.name = name,
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMap,
+                    .rounding = Rounding::kRounds,
+                    .sign = sign,
+                    .step = true,
+                    .per_image = each_image},
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_arithmetic,
@@ -182,11 +188,14 @@ OpDef arithmetic(std::string_view name, void (*reference)(const ReferenceContext
 
 std::vector<OpDef> binary_ops() {
   return {
-      arithmetic("Add", map2<[](double a, double b) { return a + b; }>, add_gradient),
-      arithmetic("Sub", map2<[](double a, double b) { return a - b; }>, sub_gradient),
-      arithmetic("Mul", map2<[](double a, double b) { return a * b; }>, mul_gradient),
-      arithmetic("Div", div_reference, div_gradient),
+      arithmetic("Add", Sign::kAsInputs, map2<[](double a, double b) { return a + b; }>,
+                 add_gradient),
+      arithmetic("Sub", Sign::kAny, map2<[](double a, double b) { return a - b; }>, sub_gradient),
+      arithmetic("Mul", Sign::kAsInputs, map2<[](double a, double b) { return a * b; }>,
+                 mul_gradient),
+      arithmetic("Div", Sign::kAsInputs, div_reference, div_gradient),
       {.name = "Pow",
+       .facts = {.onnx = 1, .kind = OpKind::kMap, .step = true, .per_image = each_image},
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_pow,
@@ -194,6 +203,7 @@ std::vector<OpDef> binary_ops() {
        .gradient = pow_gradient,
        .examples = pow_examples()},
       {.name = "Mod",
+       .facts = {.onnx = 10, .kind = OpKind::kMap, .per_image = each_image},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"fmod", AttrSpec::Kind::kInt, Attr(int64_t{0})}},

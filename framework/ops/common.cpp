@@ -2,6 +2,11 @@
 
 namespace ndtrain {
 
+bool each_image_off_axis_0(const Attrs& attrs, int rank) {
+  const int64_t axis = attrs.i("axis");
+  return axis != 0 && axis != -rank;
+}
+
 bool is_signed(DType t) {
   return is_float(t) || t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI64;
 }

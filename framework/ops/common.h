@@ -30,6 +30,11 @@ void same_type(InferContext& c);
 // The same, for floats only.
 void same_float_type(InferContext& c);
 
+// Of OpFacts::per_image.
+inline bool each_image(const Attrs&, int) { return true; }
+// Where the attribute `axis` is not the first.
+bool each_image_off_axis_0(const Attrs& attrs, int rank);
+
 // `v` with another shape of as many elements; `v` itself if it has that shape already.
 ValueId reshape(Graph& g, ValueId v, const Shape& shape);
 

@@ -58,6 +58,10 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> conv_elementwise_ops() {
   return {{.name = "ConvElementwise",
+           .facts = {.kind = OpKind::kProduct,
+                     .rank = RankRule::kFirst,
+                     .residual = 3,
+                     .per_image = each_image},
            .min_inputs = 2,
            .max_inputs = 4,
            .attrs = attrs(),

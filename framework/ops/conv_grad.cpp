@@ -121,6 +121,7 @@ std::vector<Example> weight_examples() {
 std::vector<OpDef> conv_grad_ops() {
   return {
       {.name = "ConvGradInput",
+       .facts = {.kind = OpKind::kProduct, .rank = RankRule::kFirst},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = conv_attrs({{"input_shape", Kind::kInts, {}, true}}),
@@ -130,6 +131,7 @@ std::vector<OpDef> conv_grad_ops() {
        .terms = input_terms,
        .examples = input_examples()},
       {.name = "ConvGradWeight",
+       .facts = {.kind = OpKind::kProduct, .rank = RankRule::kFirst},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = conv_attrs(),

@@ -87,6 +87,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> conv_max_pool_ops() {
   return {{.name = "ConvMaxPool",
+           .facts = {.kind = OpKind::kProduct, .rank = RankRule::kFirst, .per_image = each_image},
            .min_inputs = 2,
            .max_inputs = 3,
            .attrs = attrs(),

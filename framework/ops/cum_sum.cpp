@@ -63,6 +63,7 @@ std::vector<Example> examples() {
 std::vector<OpDef> cum_sum_ops() {
   using Kind = AttrSpec::Kind;
   return {{.name = "CumSum",
+           .facts = {.onnx = 11, .rank = RankRule::kFirst},
            .min_inputs = 2,
            .max_inputs = 2,
            .attrs = {{"exclusive", Kind::kInt, Attr(int64_t{0})},

@@ -67,6 +67,7 @@ std::vector<OpDef> dropout_ops() {
   const ExampleInput half = ExampleInput::scalar(0.5), none = ExampleInput::scalar(0);
   return {
       {.name = "Dropout",
+       .facts = {.onnx = 1, .rank = RankRule::kFirst},
        .min_inputs = 1,
        .max_inputs = 3,
        .max_outputs = 2,

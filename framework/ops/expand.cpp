@@ -71,6 +71,10 @@ std::vector<OpDef> expand_ops() {
   using E = ExampleInput;
   return {
       {.name = "Expand",
+       .facts = {.onnx = 8,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs},
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = expand_infer,
@@ -88,6 +92,8 @@ std::vector<OpDef> expand_ops() {
                                      return Example{{{t, {3, 1}}, E::ints({3, 4})}};
                                    })},
       {.name = "Tile",
+       .facts =
+           {.onnx = 1, .kind = OpKind::kMove, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = tile_infer,

@@ -82,6 +82,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> fused_matmul_ops() {
   return {{.name = "FusedMatMul",
+           .facts = {.kind = OpKind::kProduct},
            .min_inputs = 2,
            .max_inputs = 3,
            .attrs = {{"transB", Kind::kInt, Attr(int64_t{0})},

@@ -115,6 +115,11 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> fused_qlinear_conv_ops() {
   return {{.name = "FusedQLinearConv",
+           .facts = {.kind = OpKind::kProduct,
+                     .rank = RankRule::kFirst,
+                     .own_dtype = true,
+                     .residual = 9,
+                     .per_image = each_image},
            .min_inputs = 8,
            .max_inputs = 12,
            .attrs = fused_conv_attrs(),

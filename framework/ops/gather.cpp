@@ -137,6 +137,10 @@ std::vector<OpDef> gather_ops() {
   const AttrSpec axis{"axis", AttrSpec::Kind::kInt, Attr(int64_t{0})};
   return {
       {.name = "Gather",
+       .facts = {.onnx = 1,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {axis},
@@ -152,6 +156,8 @@ std::vector<OpDef> gather_ops() {
        .reference = grad_reference,
        .examples = grad_examples()},
       {.name = "GatherElements",
+       .facts =
+           {.onnx = 11, .kind = OpKind::kMove, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {axis},

@@ -187,6 +187,7 @@ std::vector<Example> scatter_examples() {
 std::vector<OpDef> gather_nd_ops() {
   return {
       {.name = "GatherND",
+       .facts = {.onnx = 11, .kind = OpKind::kMove, .sign = Sign::kAsInputs},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"batch_dims", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
@@ -195,6 +196,7 @@ std::vector<OpDef> gather_nd_ops() {
        .gradient = gather_gradient,
        .examples = gather_examples()},
       {.name = "ScatterND",
+       .facts = {.onnx = 11, .rank = RankRule::kFirst},
        .min_inputs = 3,
        .max_inputs = 3,
        .attrs = {{"reduction", AttrSpec::Kind::kString, Attr(std::string("none"))}},

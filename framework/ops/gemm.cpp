@@ -108,6 +108,10 @@ std::vector<Example> examples() {
 std::vector<OpDef> gemm_ops() {
   using Kind = AttrSpec::Kind;
   return {{.name = "Gemm",
+           .facts = {.onnx = 1,
+                     .kind = OpKind::kProduct,
+                     .rounding = Rounding::kRounds,
+                     .rank = RankRule::kTwo},
            .min_inputs = 2,
            .max_inputs = 3,
            .attrs = {{"alpha", Kind::kFloat, Attr(1.0)},

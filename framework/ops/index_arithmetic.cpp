@@ -107,6 +107,7 @@ std::vector<OpDef> makers() {
   };
   return {
       {.name = "Range",
+       .facts = {.onnx = 11},
        .min_inputs = 3,
        .max_inputs = 3,
        .infer = range_infer,
@@ -119,6 +120,7 @@ std::vector<OpDef> makers() {
             {{E::scalar(3, DType::kI64), E::scalar(3, DType::kI64), E::scalar(1, DType::kI64)}},
             {{E::scalar(0, DType::kF64), E::scalar(1, DType::kF64), E::scalar(0.3, DType::kF64)}}}},
       {.name = "NonZero",
+       .facts = {.onnx = 9, .own_dtype = true},
        .infer = non_zero_infer,
        .reference = non_zero_reference,
        .shape_inputs = 0b1,
@@ -127,6 +129,7 @@ std::vector<OpDef> makers() {
                     {{known(E::given(DType::kF32, {3}, {0, 0, 0}))}},
                     {{known(E::given(DType::kI64, {1, 2, 2}, {0, 5, -1, 0}))}}}},
       {.name = "OneHot",
+       .facts = {.onnx = 9, .own_dtype = true},
        .min_inputs = 3,
        .max_inputs = 3,
        .attrs = {{"axis", Kind::kInt, Attr(int64_t{-1})}},
@@ -146,6 +149,7 @@ std::vector<OpDef> masks() {
   const Attrs lower = {{"upper", int64_t{0}}};
   return {
       {.name = "Trilu",
+       .facts = {.onnx = 14, .sign = Sign::kAsInputs, .rank = RankRule::kFirst},
        .max_inputs = 2,
        .attrs = {{"upper", Kind::kInt, Attr(int64_t{1})}},
        .infer = trilu_infer,

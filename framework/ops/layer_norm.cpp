@@ -184,6 +184,11 @@ std::vector<OpDef> layer_norm_ops() {
   const AttrSpec epsilon = {"epsilon", Kind::kFloat, Attr(1e-5)};
   return {
       {.name = "LayerNormalization",
+       .facts = {.onnx = 17,
+                 .rounding = Rounding::kRounds,
+                 .wide_inputs = 0b110,
+                 .rank = RankRule::kFirst,
+                 .per_image = each_image_off_axis_0},
        .min_inputs = 2,
        .max_inputs = 3,
        .max_outputs = 3,

@@ -115,6 +115,7 @@ std::vector<OpDef> lrn_ops() {
                                        {"size", Kind::kInt, {}, true}};
   return {
       {.name = "LRN",
+       .facts = {.onnx = 1, .rank = RankRule::kFirst, .per_image = each_image},
        .attrs = attrs,
        .infer = infer,
        .reference = reference,

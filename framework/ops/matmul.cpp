@@ -116,6 +116,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> matmul_ops() {
   return {{.name = "MatMul",
+           .facts = {.onnx = 1, .kind = OpKind::kProduct, .rounding = Rounding::kRounds},
            .min_inputs = 2,
            .max_inputs = 2,
            .infer = infer,

@@ -187,6 +187,7 @@ std::vector<Example> qlinear_matmul_examples() {
 std::vector<OpDef> quantized_product_ops() {
   return {
       {.name = "ConvInteger",
+       .facts = {.onnx = 10, .kind = OpKind::kProduct, .rank = RankRule::kFirst, .own_dtype = true},
        .min_inputs = 2,
        .max_inputs = 4,
        .attrs = conv_attrs(),
@@ -196,6 +197,7 @@ std::vector<OpDef> quantized_product_ops() {
        .terms = conv_terms<1>,
        .examples = conv_integer_examples()},
       {.name = "QLinearConv",
+       .facts = {.onnx = 10, .kind = OpKind::kProduct, .rank = RankRule::kFirst, .own_dtype = true},
        .min_inputs = 8,
        .max_inputs = 9,
        .attrs = conv_attrs(),
@@ -205,6 +207,7 @@ std::vector<OpDef> quantized_product_ops() {
        .terms = conv_terms<3>,
        .examples = qlinear_conv_examples()},
       {.name = "MatMulInteger",
+       .facts = {.onnx = 10, .kind = OpKind::kProduct, .own_dtype = true},
        .min_inputs = 2,
        .max_inputs = 4,
        .infer = infer_matmul_integer,
@@ -212,6 +215,7 @@ std::vector<OpDef> quantized_product_ops() {
        .terms = matmul_terms,
        .examples = matmul_integer_examples()},
       {.name = "QLinearMatMul",
+       .facts = {.onnx = 10, .kind = OpKind::kProduct, .own_dtype = true},
        .min_inputs = 8,
        .max_inputs = 8,
        .infer = infer_qlinear_matmul,

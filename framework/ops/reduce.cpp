@@ -231,10 +231,11 @@ int64_t terms(const Attrs&, std::span<const TensorType> in) {
   return std::max<int64_t>(1, in[0].shape.count());
 }
 
-OpDef reduction(std::string_view name, void (*inferred)(InferContext&),
+OpDef reduction(std::string_view name, Sign sign, void (*inferred)(InferContext&),
                 void (*reference)(const ReferenceContext&), Gradients (*gradient)(GradientContext&),
                 std::vector<Example> list) {
   return {.name = name,
+          .facts = {.onnx = 1, .kind = OpKind::kReduce, .sign = sign},
           .max_inputs = 2,
           .attrs = {{"keepdims", AttrSpec::Kind::kInt, Attr(int64_t{1})},
                     {"noop_with_empty_axes", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
@@ -252,20 +253,25 @@ std::vector<OpDef> reduce_ops() {
   const std::vector<Example> any = with_empty(examples(0, 0, false)),
                              positive = examples(0.3, 3, false);
   return {
-      reduction("ReduceSum", infer_sum, sum_of<identity, kPlain>, sum_gradient, any),
-      reduction("ReduceMean", infer_sum, sum_of<identity, [](double y, double n) { return y / n; }>,
-                mean_gradient, examples(0, 0, false)),
-      reduction("ReduceMax", infer_extreme, max, extreme_gradient, extreme_examples()),
-      reduction("ReduceMin", infer_extreme, min, extreme_gradient, extreme_examples()),
-      reduction("ReduceProd", infer_sum, prod, nullptr, with_empty(examples(0.7, 1.4, false))),
-      reduction("ReduceL1", infer_sum, sum_of<kAbs, kPlain>, l1_gradient, any),
-      reduction("ReduceL2", infer_sum,
+      reduction("ReduceSum", Sign::kAsInputs, infer_sum, sum_of<identity, kPlain>, sum_gradient,
+                any),
+      reduction("ReduceMean", Sign::kAsInputs, infer_sum,
+                sum_of<identity, [](double y, double n) { return y / n; }>, mean_gradient,
+                examples(0, 0, false)),
+      reduction("ReduceMax", Sign::kAny, infer_extreme, max, extreme_gradient, extreme_examples()),
+      reduction("ReduceMin", Sign::kAny, infer_extreme, min, extreme_gradient, extreme_examples()),
+      reduction("ReduceProd", Sign::kAsInputs, infer_sum, prod, nullptr,
+                with_empty(examples(0.7, 1.4, false))),
+      reduction("ReduceL1", Sign::kNeverNegative, infer_sum, sum_of<kAbs, kPlain>, l1_gradient,
+                any),
+      reduction("ReduceL2", Sign::kNeverNegative, infer_sum,
                 sum_of<kSquare, [](double y, double) { return std::sqrt(y); }>, l2_gradient, any),
-      reduction("ReduceSumSquare", infer_sum, sum_of<kSquare, kPlain>, sum_square_gradient, any),
-      reduction("ReduceLogSum", infer_sum,
+      reduction("ReduceSumSquare", Sign::kNeverNegative, infer_sum, sum_of<kSquare, kPlain>,
+                sum_square_gradient, any),
+      reduction("ReduceLogSum", Sign::kAny, infer_sum,
                 sum_of<identity, [](double y, double) { return std::log(y); }>, log_sum_gradient,
                 positive),
-      reduction("ReduceLogSumExp", infer_sum, log_sum_exp, log_sum_exp_gradient, any),
+      reduction("ReduceLogSumExp", Sign::kAny, infer_sum, log_sum_exp, log_sum_exp_gradient, any),
   };
 }
 

@@ -114,6 +114,11 @@ std::vector<OpDef> reshape_ops() {
   const auto axis = [](int64_t a) { return Attrs{{"axis", a}}; };
   return {
       {.name = "Reshape",
+       .facts = {.onnx = 1,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs,
+                 .view = true},
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {{"allowzero", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
@@ -126,6 +131,12 @@ std::vector<OpDef> reshape_ops() {
                                      return Example{{{t, {2, 3}}, E::ints({3, 2})}};
                                    })},
       {.name = "Flatten",
+       .facts = {.onnx = 1,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs,
+                 .rank = RankRule::kTwo,
+                 .view = true},
        .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
        .infer = flatten_infer,
        .reference = copy,
@@ -141,6 +152,11 @@ std::vector<OpDef> reshape_ops() {
                                      return Example{{{t, {2, 3, 2}}}};
                                    })},
       {.name = "Squeeze",
+       .facts = {.onnx = 1,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs,
+                 .view = true},
        .max_inputs = 2,
        .infer = squeeze_infer,
        .reference = copy,
@@ -156,6 +172,11 @@ std::vector<OpDef> reshape_ops() {
                                      return Example{{{t, {2, 1, 3}}, E::ints({1})}};
                                    })},
       {.name = "Unsqueeze",
+       .facts = {.onnx = 1,
+                 .kind = OpKind::kMove,
+                 .rounding = Rounding::kExact,
+                 .sign = Sign::kAsInputs,
+                 .view = true},
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = unsqueeze_infer,

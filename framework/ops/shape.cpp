@@ -113,6 +113,7 @@ std::vector<OpDef> shape_ops() {
   };
   return {
       {.name = "Shape",
+       .facts = {.onnx = 1, .own_dtype = true},
        .attrs = {{"start", Kind::kInt, Attr(int64_t{0})}, {"end", Kind::kInt}},
        .infer = shape_infer,
        .reference = shape_reference,
@@ -125,10 +126,12 @@ std::vector<OpDef> shape_ops() {
                     {{{DType::kBool, {0, 3}}}},
                     {{Shape{}}}}},
       {.name = "Size",
+       .facts = {.onnx = 1, .own_dtype = true},
        .infer = size_infer,
        .reference = size_reference,
        .examples = {{{{2, 3, 4}}}, {{Shape{}}}, {{{DType::kI8, {0, 3}}}}}},
       {.name = "Constant",
+       .facts = {.onnx = 1, .own_dtype = true},
        .min_inputs = 0,
        .max_inputs = 0,
        .attrs = {{"value", Kind::kTensor},
@@ -140,6 +143,7 @@ std::vector<OpDef> shape_ops() {
        .reference = constant_reference,
        .examples = constant_examples()},
       {.name = "ConstantOfShape",
+       .facts = {.onnx = 9, .own_dtype = true},
        .attrs = {{"value", Kind::kTensor}},
        .infer = constant_of_shape_infer,
        .reference = constant_of_shape_reference,

@@ -107,8 +107,9 @@ std::vector<Example> grad_examples(double low, double high) {
   };
 }
 
-OpDef line_op(std::string_view name, int inputs, void (*ref)(const ReferenceContext&)) {
-  OpDef op{.name = name, .min_inputs = inputs, .max_inputs = inputs};
+OpDef line_op(std::string_view name, OpFacts facts, int inputs,
+              void (*ref)(const ReferenceContext&)) {
+  OpDef op{.name = name, .facts = facts, .min_inputs = inputs, .max_inputs = inputs};
   op.attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{-1})}};
   op.infer = infer;
   op.reference = ref;
@@ -120,9 +121,14 @@ OpDef line_op(std::string_view name, int inputs, void (*ref)(const ReferenceCont
 }  // namespace
 
 std::vector<OpDef> softmax_ops() {
-  std::vector<OpDef> ops = {
-      line_op("Softmax", 1, reference), line_op("SoftmaxGrad", 2, grad_reference),
-      line_op("LogSoftmax", 1, log_reference), line_op("LogSoftmaxGrad", 2, log_grad_reference)};
+  const OpFacts log{.onnx = 1, .rank = RankRule::kFirst, .per_image = each_image_off_axis_0};
+  OpFacts plain = log;
+  plain.rounding = Rounding::kRounds;
+  plain.sign = Sign::kNeverNegative;
+  std::vector<OpDef> ops = {line_op("Softmax", plain, 1, reference),
+                            line_op("SoftmaxGrad", {}, 2, grad_reference),
+                            line_op("LogSoftmax", log, 1, log_reference),
+                            line_op("LogSoftmaxGrad", {}, 2, log_grad_reference)};
   ops[0].examples = ops[2].examples = examples();
   // 3000 outputs of about -7 add up to a loss whose differences have too few digits left.
   ops[2].examples[1].check_gradient = false;

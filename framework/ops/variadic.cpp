@@ -106,10 +106,15 @@ std::vector<Example> number_examples() {
   return e;
 }
 
-OpDef variadic(std::string_view name, void (*inferred)(InferContext&),
+OpDef variadic(std::string_view name, Rounding rounding, void (*inferred)(InferContext&),
                void (*reference)(const ReferenceContext&),
                std::vector<ValueId> (*gradient)(GradientContext&), std::vector<Example> examples) {
   return {.name = name,
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMap,
+                    .rounding = rounding,
+                    .sign = Sign::kAsInputs,
+                    .per_image = each_image},
           .max_inputs = limits::kPorts,
           .infer = inferred,
           .reference = reference,
@@ -121,12 +126,12 @@ OpDef variadic(std::string_view name, void (*inferred)(InferContext&),
 
 std::vector<OpDef> variadic_ops() {
   return {
-      variadic("Sum", infer_float, fold<kAdd>, sum_gradient, float_examples()),
-      variadic("Mean", infer_float, mean, mean_gradient, float_examples()),
-      variadic("Max", infer_number,
+      variadic("Sum", Rounding::kRounds, infer_float, fold<kAdd>, sum_gradient, float_examples()),
+      variadic("Mean", Rounding::kRounds, infer_float, mean, mean_gradient, float_examples()),
+      variadic("Max", Rounding::kExact, infer_number,
                fold<[](double a, double b) { return std::isnan(a) || a >= b ? a : b; }>,
                extreme_gradient, number_examples()),
-      variadic("Min", infer_number,
+      variadic("Min", Rounding::kExact, infer_number,
                fold<[](double a, double b) { return std::isnan(a) || a <= b ? a : b; }>,
                extreme_gradient, number_examples()),
   };

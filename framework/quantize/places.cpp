@@ -2,18 +2,18 @@
 
 #include <algorithm>
 #include <optional>
-#include <string_view>
+
+#include "framework/graph/op.h"
 
 namespace ndtrain {
 namespace {
 
-// As many inputs as are values; the rest say how.
+const OpDef& op_of(const ModelNode& n) { return find_op(n.op); }
+
+// How many inputs are data that the node only moves.
 size_t moved_inputs(const ModelNode& n) {
-  static const std::set<std::string_view> one = {"MaxPool",   "Reshape", "Flatten",
-                                                 "Transpose", "Squeeze", "Unsqueeze"};
-  if (n.outputs.size() != 1) return 0;
-  if (n.op == "Concat") return n.inputs.size();
-  return one.contains(n.op) ? 1 : 0;
+  if (n.outputs.size() != 1 || op_of(n).facts.kind != OpKind::kMove) return 0;
+  return static_cast<size_t>(data_inputs(op_of(n), static_cast<int>(n.inputs.size())));
 }
 
 class Placing {
@@ -146,16 +146,14 @@ class Placing {
     const auto from = producer_.find(name);
     if (from == producer_.end()) return false;
     const ModelNode& n = m_.nodes[from->second];
-    if (n.op == "Relu" || n.op == "Sigmoid" || n.op == "HardSigmoid" || n.op == "Softmax")
-      return true;
+    if (op_of(n).facts.sign == Sign::kNeverNegative) return true;
     if (n.op == "Clip") {
       const Tensor low = n.inputs.size() > 1 ? constant(n.inputs[1]) : Tensor();
       return low.defined() && low.to_doubles().at(0) >= 0;
     }
-    size_t operands = moved_inputs(n);
-    if (n.op == "AveragePool" || n.op == "GlobalAveragePool" || n.op == "GlobalMaxPool")
-      operands = 1;
-    if (n.op == "Add" || n.op == "Mul") operands = 2;
+    if (op_of(n).facts.sign != Sign::kAsInputs) return false;
+    const bool moves = op_of(n).facts.kind == OpKind::kMove;
+    const size_t operands = moves ? moved_inputs(n) : n.inputs.size();
     return operands > 0 && std::all_of(n.inputs.begin(), n.inputs.begin() + operands,
                                        [&](const auto& in) { return never_negative(in); });
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "framework/graph/op.h"
 #include "framework/runtime/arena.h"
 #include "framework/runtime/join.h"
 #include "framework/runtime/layout.h"
@@ -149,12 +150,7 @@ void set_steps(Placement& p, const Graph& g, std::span<const ndt_tensor_type> ty
 
 }  // namespace
 
-bool is_view(const Node& n) {
-  for (std::string_view op : {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}) {
-    if (n.op == op) return true;
-  }
-  return false;
-}
+bool is_view(const Node& n) { return find_op(n.op).facts.view; }
 
 Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
                        std::span<const NodePlan> nodes, std::span<const ValueId> bindings,

@@ -1,32 +1,14 @@
 #include "framework/runtime/stretch.h"
 
 #include <algorithm>
-#include <string_view>
 
+#include "framework/graph/op.h"
 #include "framework/runtime/layout.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr int64_t kSlicesAThread = 2;  // at least, so that no thread waits long for another
-
-// Convolutions, and which input is added to their result; 0: none.
-struct Weighted {
-  std::string_view op;
-  size_t residual;
-};
-constexpr Weighted kWeighted[] = {{"Conv", 0},
-                                  {"ConvElementwise", 3},
-                                  {"ConvMaxPool", 0},
-                                  {"FusedConv", 3},
-                                  {"FusedQLinearConv", 9}};
-
-constexpr std::string_view kPlain[] = {"Add",       "AveragePool",       "BatchNormalization",
-                                       "Clip",      "DequantizeLinear",  "FusedElementwise",
-                                       "Gelu",      "GlobalAveragePool", "HardSigmoid",
-                                       "HardSwish", "LeakyRelu",         "MaxPool",
-                                       "Mul",       "QuantizeLinear",    "Relu",
-                                       "Reorder",   "Sigmoid",           "Tanh"};
 
 // Whether the node computes each image, of the first axis, for itself, with the same constants.
 bool by_image(const Graph& g, const Node& n, int64_t batch) {
@@ -35,14 +17,12 @@ bool by_image(const Graph& g, const Node& n, int64_t batch) {
   const auto of_batch = [&](ValueId v) {
     return g.shape(v).rank() == rank && rank > 1 && g.shape(v)[0] == batch;
   };
-  const auto weighted = std::ranges::find(kWeighted, n.op, &Weighted::op);
-  const bool plain = std::ranges::find(kPlain, n.op) != std::end(kPlain) ||
-                     (n.op == "Concat" && n.attrs.i("axis") == 1);
-  if (!of_batch(n.outputs[0]) || (weighted == std::end(kWeighted) && !plain)) return false;
+  const OpFacts& facts = find_op(n.op).facts;
+  if (!of_batch(n.outputs[0]) || !facts.per_image || !facts.per_image(n.attrs, rank)) return false;
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     const ValueId v = n.inputs[k];
     if (v == kNone) continue;
-    const bool images = plain || k == 0 || k == weighted->residual;
+    const bool images = facts.has_images(static_cast<int>(k));
     const bool constant = g.value(v).data.defined();
     if (constant && images && of_batch(v)) return false;  // other ones for each image
     if (!constant && !(images && of_batch(v))) return false;

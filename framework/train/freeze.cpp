@@ -20,7 +20,7 @@ std::set<ValueId> ancestors(const Graph& g, ValueId value) {
 }
 
 bool has_weights(const Graph& g, const Node& n) {
-  return (n.op == "Conv" || n.op == "Gemm" || n.op == "MatMul") && n.inputs.size() > 1 &&
+  return find_op(n.op).facts.kind == OpKind::kProduct && n.inputs.size() > 1 &&
          g.value(n.inputs[1]).kind == ValueKind::kParam;
 }
 

@@ -16,7 +16,7 @@ bool is_weight(const Model& m, const std::string& name) {
 }
 
 bool has_weights(const Model& m, const ModelNode& n) {
-  return (n.op == "Conv" || n.op == "Gemm" || n.op == "MatMul") && n.inputs.size() > 1 &&
+  return find_op(n.op).facts.kind == OpKind::kProduct && n.inputs.size() > 1 &&
          is_weight(m, n.inputs[1]) && m.initialisers.at(n.inputs[1]).shape().rank() >= 2;
 }
 

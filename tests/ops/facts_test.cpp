@@ -1,0 +1,272 @@
+// What each op says of itself (OpFacts) against what its reference does, on its own examples.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "framework/ops/common.h"
+#include "tests/ops/example_graph.h"
+
+namespace ndtrain {
+namespace {
+
+using Values = std::vector<std::vector<double>>;
+
+// One example with its types and what the reference makes of it.
+struct Run {
+  const OpDef& def;
+  const Example& example;
+  ExampleGraph graph;
+  const Attrs& attrs;  // complete
+  std::vector<TensorType> in, out;
+  Values y;
+
+  Run(const OpDef& d, const Example& e)
+      : def(d), example(e), graph(build_example(d, e)), attrs(node().attrs) {
+    for (const ValueId v : node().inputs) in.push_back(v == kNone ? none() : graph.graph.type(v));
+    for (const ValueId v : graph.outputs) out.push_back(graph.graph.type(v));
+    graph.values.resize(in.size());
+    y = run(graph.values);
+  }
+  static TensorType none() { return {DType::kNone, Shape{}}; }
+  const Node& node() const { return graph.graph.nodes().back(); }
+  const Values& x() const { return graph.values; }
+  Values run(const Values& given) const { return run_reference(def, attrs, in, out, given); }
+  bool has(size_t i) const { return i < in.size() && in[i].dtype != DType::kNone; }
+  size_t data() const { return static_cast<size_t>(data_inputs(def, static_cast<int>(in.size()))); }
+};
+
+std::set<double> elements(const Run& r) {
+  std::set<double> all;
+  for (size_t i = 0; i < r.data(); ++i) all.insert(r.x()[i].begin(), r.x()[i].end());
+  return all;
+}
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+class Facts : public testing::TestWithParam<const OpDef*> {
+ protected:
+  // f(run) for every example; `f` says whether it looked at it. At least one must be looked at.
+  template <typename F>
+  void for_examples(F f) const {
+    const OpDef& def = *GetParam();
+    size_t looked_at = 0;
+    for (size_t i = 0; i < def.examples.size(); ++i) {
+      SCOPED_TRACE(describe(def, i));
+      const Run run(def, def.examples[i]);
+      looked_at += f(run) ? 1 : 0;
+    }
+    EXPECT_GT(looked_at, 0U) << "no example shows it";
+  }
+  const OpFacts& facts() const { return GetParam()->facts; }
+};
+
+// Each element of the output is the op applied to the elements that broadcasting brings there.
+TEST_P(Facts, AMapIsApplied) {
+  if (facts().kind != OpKind::kMap) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    std::vector<Shape> shapes;
+    for (const TensorType& t : r.in) shapes.push_back(t.shape);
+    std::vector<TensorType> one_in, one_out;
+    for (const TensorType& t : r.in) one_in.push_back({t.dtype, Shape{}});
+    for (const TensorType& t : r.out) one_out.push_back({t.dtype, Shape{}});
+    for_each_broadcast(r.out[0].shape, shapes, [&](int64_t i, std::span<const int64_t> at) {
+      Values x(r.in.size());
+      for (size_t k = 0; k < x.size(); ++k) {
+        if (r.has(k)) x[k] = {r.x()[k].at(static_cast<size_t>(at[k]))};
+      }
+      const double y = run_reference(r.def, r.attrs, one_in, one_out, x)[0][0];
+      EXPECT_TRUE(same(y, r.y[0][static_cast<size_t>(i)])) << "element " << i;
+    });
+    return r.out[0].shape.count() > 0;
+  });
+}
+
+TEST_P(Facts, AMoveHasItsInputsElements) {
+  if (facts().kind != OpKind::kMove) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    const std::set<double> there = elements(r);
+    for (const double v : r.y[0]) EXPECT_TRUE(there.contains(v)) << v;
+    return !r.y[0].empty();
+  });
+}
+
+TEST_P(Facts, AViewHasThemInTheirOrder) {
+  if (!facts().view) GTEST_SKIP();
+  EXPECT_EQ(facts().kind, OpKind::kMove);
+  for_examples([](const Run& r) {
+    EXPECT_EQ(r.y[0], r.x()[0]);
+    return r.y[0].size() > 1;
+  });
+}
+
+// A view is no other op.
+TEST_P(Facts, WhatIsNoViewMovesOrComputes) {
+  if (facts().view || facts().kind != OpKind::kMove) GTEST_SKIP();
+  if (GetParam()->name == "Reorder") GTEST_SKIP() << "its elements lie otherwise in memory";
+  for_examples([](const Run& r) { return r.y[0] != r.x()[0]; });
+}
+
+// The part of a tensor that is image `b` of `images`.
+std::vector<double> image_of(const std::vector<double>& all, int64_t b, int64_t images) {
+  const auto each = static_cast<int64_t>(all.size()) / images;
+  return {all.begin() + b * each, all.begin() + (b + 1) * each};
+}
+
+TEST_P(Facts, AnImageDependsOnItsOwn) {
+  if (!facts().per_image) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    const Shape& y = r.out[0].shape;
+    if (y.rank() < 2 || y[0] < 2 || y.count() == 0) return false;
+    if (!r.def.facts.per_image(r.attrs, y.rank())) return false;
+    for (int64_t b = 0; b < y[0]; ++b) {
+      std::vector<TensorType> in = r.in, out = r.out;
+      Values x = r.x();
+      const auto cut = [&](TensorType& t) {
+        Ints dims(t.shape.dims().begin(), t.shape.dims().end());
+        dims[0] = 1;
+        t.shape = Shape(dims);
+      };
+      for (size_t k = 0; k < in.size(); ++k) {
+        const bool images = in[k].shape.rank() == y.rank() && in[k].shape[0] == y[0];
+        if (!r.has(k) || !images || !r.def.facts.has_images(static_cast<int>(k))) continue;
+        cut(in[k]);
+        x[k] = image_of(x[k], b, y[0]);
+      }
+      for (TensorType& t : out) {
+        if (t.shape.rank() == 0 || t.shape[0] != y[0]) return false;  // statistics beside it
+        cut(t);
+      }
+      const Values alone = run_reference(r.def, r.attrs, in, out, x);
+      EXPECT_EQ(alone[0], image_of(r.y[0], b, y[0])) << "image " << b;
+    }
+    return true;
+  });
+}
+
+bool bf16_at(const Run& r, size_t i) { return r.has(i) && r.in[i].dtype == DType::kBF16; }
+
+// Every backend runs the examples, so that each has a kernel for what may become bf16.
+TEST_P(Facts, WhatIsLoweredHasAnExampleInBf16) {
+  if (facts().rounding == Rounding::kWide) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    if (!std::ranges::any_of(r.in, [](const TensorType& t) { return t.dtype == DType::kBF16; })) {
+      return false;
+    }
+    return r.out[0].dtype == DType::kBF16;
+  });
+}
+
+TEST_P(Facts, AWideInputStaysF32BesideBf16) {
+  if (facts().wide_inputs == 0) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    bool any = false;
+    for (size_t i = 1; i < r.in.size(); ++i) {
+      const bool wide = r.def.facts.wide_inputs >> i & 1;
+      any |= wide && r.has(i) && bf16_at(r, 0) && r.in[i].dtype == DType::kF32;
+    }
+    return any;
+  });
+}
+
+// Of numbers with 8 significant bits the results have no more.
+TEST_P(Facts, AnExactOpGivesWhatBf16Holds) {
+  if (facts().rounding != Rounding::kExact) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    if (r.out[0].dtype != DType::kF32) return false;
+    Values x = r.x();
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (!r.has(i) || r.in[i].dtype != DType::kF32) continue;
+      for (double& v : x[i]) v = rounded(v, DType::kBF16);
+    }
+    for (const double v : r.run(x)[0]) EXPECT_TRUE(same(v, rounded(v, DType::kBF16))) << v;
+    return !r.y[0].empty();
+  });
+}
+
+TEST_P(Facts, ASignIsKept) {
+  if (facts().sign == Sign::kAny) GTEST_SKIP();
+  for_examples([](const Run& r) {
+    Values x = r.x();
+    if (r.def.facts.sign == Sign::kAsInputs) {
+      const size_t inputs = r.def.facts.kind == OpKind::kMove ? r.data() : x.size();
+      for (size_t i = 0; i < inputs; ++i) {
+        for (double& v : x[i]) v = std::abs(v);
+      }
+    }
+    for (const double v : r.run(x)[0]) EXPECT_FALSE(v < 0) << v;
+    return !r.y[0].empty();
+  });
+}
+
+TEST_P(Facts, TheRankAndTheDtypeAreInferredAsSaid) {
+  for_examples([](const Run& r) {
+    const OpFacts& f = r.def.facts;
+    if (r.in.empty()) return true;
+    int largest = 0;
+    for (const TensorType& t : r.in) largest = std::max(largest, t.shape.rank());
+    const int rank = r.out[0].shape.rank();
+    if (f.kind == OpKind::kMap || f.rank == RankRule::kLargest) EXPECT_EQ(rank, largest);
+    if (f.kind != OpKind::kMap && f.rank == RankRule::kFirst) EXPECT_EQ(rank, r.in[0].shape.rank());
+    if (f.rank == RankRule::kTwo) EXPECT_EQ(rank, 2);
+    if (!f.own_dtype) EXPECT_EQ(r.out[0].dtype, r.in[0].dtype);
+    return true;
+  });
+}
+
+// What is added to it appears in the result, where no function follows.
+TEST_P(Facts, AResidualIsAdded) {
+  if (facts().residual < 0) GTEST_SKIP();
+  EXPECT_EQ(facts().kind, OpKind::kProduct);
+  const auto residual = static_cast<size_t>(facts().residual);
+  for_examples([&](const Run& r) {
+    if (!r.has(residual)) return false;
+    EXPECT_EQ(r.in[residual].shape, r.out[0].shape);
+    Values x = r.x();
+    for (double& v : x[residual]) v += 1;
+    return r.run(x)[0] != r.y[0];
+  });
+}
+
+TEST_P(Facts, AProductSumsTerms) {
+  if (facts().kind != OpKind::kProduct) GTEST_SKIP();
+  EXPECT_NE(GetParam()->terms, nullptr);
+}
+
+TEST_P(Facts, AStepIsAMapOfFloats) {
+  if (!facts().step) GTEST_SKIP();
+  EXPECT_EQ(facts().kind, OpKind::kMap);
+  EXPECT_FALSE(facts().own_dtype);
+}
+
+std::vector<const OpDef*> with_reference() {
+  std::vector<const OpDef*> defs;
+  for (const OpDef& def : all_ops()) {
+    if (def.reference && !def.examples.empty()) defs.push_back(&def);
+  }
+  return defs;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, Facts, testing::ValuesIn(with_reference()),
+                         [](const auto& info) { return std::string(info.param->name); });
+
+// golden/onnx_ops.txt is what onnx's own table of operators says, up to opset 17.
+TEST(OnnxOps, AreThoseOfItsTable) {
+  std::ifstream in(NDT_SOURCE_DIR "/tests/ops/golden/onnx_ops.txt");
+  std::map<std::string, int> first;
+  std::string name;
+  for (int since = 0; in >> name >> since;) first[name] = since;
+  ASSERT_GT(first.size(), 150U);
+  for (const OpDef& def : all_ops()) {
+    const auto it = first.find(std::string(def.name));
+    if (it != first.end()) EXPECT_EQ(def.facts.onnx, it->second) << def.name;
+    if (it == first.end()) EXPECT_TRUE(def.facts.onnx == 0 || def.facts.onnx > 17) << def.name;
+  }
+}
+
+}  // namespace
+}  // namespace ndtrain

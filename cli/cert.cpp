@@ -131,25 +131,35 @@ void declare_cert_init(ArgsSpec& args) {
             "replace what --host (the Tuner's), --store and --web ask for; never the authority's");
 }
 
-int run_cert_init(Context& context, const Args& args) {
-  const std::string path = args.required("DIR");
-  const std::vector<std::string> named = split(args.list("host")), web = split(args.list("web"));
-  std::vector<Subject> subjects;
-  std::vector<std::string> stores;
-  for (const std::string& store : split(args.list("store"))) {
-    stores.push_back(subjects.emplace_back(store_named(store)).name);
+namespace {
+
+struct CertRequest {
+  std::vector<std::string> hosts, web;  // of the Tuner; of HTTP certificates
+  std::vector<Subject> stores;
+  int64_t days;
+  bool force;
+};
+
+void check_hosts(const char* flag, const std::vector<std::string>& hosts) {
+  for (const std::string& host : hosts) {
+    if (is_host(host)) continue;
+    throw UsageError(fmt::format("{} '{}': no DNS name and no IP address", flag, host));
   }
-  const int64_t days = args.integer("days");
-  if (days < 1 || days > kAuthorityDays) {
-    throw UsageError(fmt::format("--days {}: 1 to {}", days, kAuthorityDays));
+}
+
+CertRequest request_of(const Args& args) {
+  CertRequest r{.hosts = split(args.list("host")),
+                .web = split(args.list("web")),
+                .days = args.integer("days"),
+                .force = args.on("force")};
+  for (const std::string& store : split(args.list("store"))) r.stores.push_back(store_named(store));
+  if (r.days < 1 || r.days > kAuthorityDays) {
+    throw UsageError(fmt::format("--days {}: 1 to {}", r.days, kAuthorityDays));
   }
-  for (const std::string& host : named) {
-    if (!is_host(host)) throw UsageError("--host '" + host + "': no DNS name and no IP address");
-  }
-  for (const std::string& host : web) {
-    if (!is_host(host)) throw UsageError("--web '" + host + "': no DNS name and no IP address");
-  }
-  for (const std::string& store : stores) {
+  check_hosts("--host", r.hosts);
+  check_hosts("--web", r.web);
+  for (const Subject& subject : r.stores) {
+    const std::string& store = subject.name;
     if (!is_store_name(store) || store == "ca" || store == "tuner") {
       throw UsageError(
           fmt::format("--store '{}': a name has 1 to {} letters, digits, '.', '_' and "
@@ -157,48 +167,68 @@ int run_cert_init(Context& context, const Args& args) {
                       store, kStoreNameBytes));
     }
   }
-  if (args.on("force") && named.empty() && stores.empty() && web.empty()) {
+  if (r.force && r.hosts.empty() && r.stores.empty() && r.web.empty()) {
     throw UsageError("--force replaces what --host, --store or --web asks for, and there is none");
   }
-  CertificateDirectory directory(context, path);
-  std::vector<std::string> asked = stores;
-  if (!named.empty()) asked.push_back("tuner");
-  for (const std::string& host : web) asked.push_back(web_file(host));
+  return r;
+}
+
+void check_replaced(const CertificateDirectory& directory, const CertRequest& r) {
+  std::vector<std::string> asked;
+  for (const Subject& store : r.stores) asked.push_back(store.name);
+  if (!r.hosts.empty()) asked.push_back("tuner");
+  for (const std::string& host : r.web) asked.push_back(web_file(host));
   for (const std::string& name : asked) {
-    if (directory.has(name) && !args.on("force")) {
+    if (directory.has(name) && !r.force) {
       throw Error(directory.certificate(name), " exists; --force replaces it");
     }
   }
+}
 
+void make_certificates(Context& context, CertificateDirectory& directory, const CertRequest& r) {
   const Credentials authority = authority_of(directory, context.fs());
   const auto make = [&](const std::string& file, const Subject& subject) {
-    const Result<Credentials> made = issue(authority, subject, directory.days(days));
+    const Result<Credentials> made = issue(authority, subject, directory.days(r.days));
     if (!made.ok()) throw Error(directory.certificate("ca"), ": ", made.status().message());
     directory.write(file, *made);
   };
-  if (named.empty() && directory.has("tuner")) {
+  if (r.hosts.empty() && directory.has("tuner")) {
     directory.keep("tuner");
   } else {
     std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
-    hosts.insert(hosts.end(), named.begin(), named.end());
+    hosts.insert(hosts.end(), r.hosts.begin(), r.hosts.end());
     make("tuner", {.role = LinkRole::kTuner, .name = "tuner", .hosts = hosts});
   }
-  for (const Subject& store : subjects) make(store.name, store);
-  for (const std::string& host : web) {
+  for (const Subject& store : r.stores) make(store.name, store);
+  for (const std::string& host : r.web) {
     make(web_file(host), {.role = LinkRole::kTuner, .name = "web", .hosts = {host}});
   }
+}
 
+// How the Tuner and the PipeStores are started with them.
+Json commands_with(const CertificateDirectory& directory, const CertRequest& r) {
   Json commands = Json::array();
   commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +
                      flags(directory, "tuner"));
-  const std::string host = named.empty() ? "HOST" : named[0];
+  const std::string host = r.hosts.empty() ? "HOST" : r.hosts[0];
   const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
-  for (const std::string& store : stores) {
+  for (const Subject& store : r.stores) {
     commands.push_back(
         fmt::format("ndtrain pipestore serve --name {} --photos PHOTOS --tuner {}:25258 --state "
                     "STATE {}",
-                    store, dialled, flags(directory, store)));
+                    store.name, dialled, flags(directory, store.name)));
   }
+  return commands;
+}
+
+}  // namespace
+
+int run_cert_init(Context& context, const Args& args) {
+  const CertRequest request = request_of(args);
+  CertificateDirectory directory(context, args.required("DIR"));
+  check_replaced(directory, request);
+  make_certificates(context, directory, request);
+  const Json commands = commands_with(directory, request);
   std::string text = directory.text + "\nThe Tuner, and each PipeStore with its own files:\n";
   for (const Json& command : commands) text += "  " + command.get<std::string>() + "\n";
   text += fmt::format("\n{} makes certificates: copy it to no server.\n", directory.key("ca"));

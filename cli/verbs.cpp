@@ -61,197 +61,188 @@ VERB(restore);
 
 namespace {
 
-std::span<const Verb> site_verbs() {
-  static const std::array kVerbs = {
-      Verb{"demo", "the whole story on drawn photos, in a minute", "DIR",
-           "  ndtrain demo /tmp/demo\n", declare_demo, run_demo},
-      Verb{"relabel", "label photos into a database", "PHOTOS... -m MODEL --db URL",
-           "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
-           "  ndtrain relabel photos/july/*.jpg --root photos -m runs/flowers --db "
-           "sqlite:labels.db\n"
-           "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
-           declare_relabel, run_relabel},
-      Verb{
-          "labels query", "find labels", "--db URL [options]",
-          "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
-          "  ndtrain labels query --db sqlite:labels.db --stale --store attic\n"
-          "  ndtrain labels query --db sqlite:labels.db --source human --since $(date -d yesterday "
-          "+%s)\n",
-          declare_labels_query, run_labels_query},
-      Verb{"labels set", "label one photo by hand", "PHOTO CLASS --db URL",
-           "  ndtrain labels set july/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
-           run_labels_set},
-      Verb{"labels history", "every label a photo ever had", "PHOTO --db URL",
-           "  ndtrain labels history july/1.jpg --db sqlite:labels.db\n", declare_labels_history,
-           run_labels_history},
-      Verb{"labels diff", "what one version says otherwise than another",
-           "--from V --to V --db URL [options]",
-           "  ndtrain labels diff --from 1 --to in-force --db sqlite:labels.db\n"
-           "  ndtrain labels diff --from 1 --to 2 --photos --was rose --is tulip --db "
-           "sqlite:labels.db\n",
-           declare_labels_diff, run_labels_diff},
-      Verb{"labels undo", "withdraw a version's labels; those before it count again",
-           "VERSION --db URL [--yes]", "  ndtrain labels undo in-force --db sqlite:labels.db\n",
-           declare_labels_undo, run_labels_undo},
-      Verb{"labels review", "photos for a person to look at", "--db URL [-n N] [options]",
-           "  ndtrain labels review -n 100 --db sqlite:labels.db > answers.csv\n"
-           "  ndtrain labels review --answers answers.csv --db sqlite:labels.db\n"
-           "  ndtrain labels review -n 20 --ask --db sqlite:labels.db\n",
-           declare_labels_review, run_labels_review},
-      Verb{"labels accuracy", "how often a version agrees with people and imports",
-           "--db URL [--version V]", "  ndtrain labels accuracy --db sqlite:labels.db\n",
-           declare_labels_accuracy, run_labels_accuracy},
-      Verb{"labels stats", "how many labels there are, by whom", "--db URL",
-           "  ndtrain labels stats --db postgresql://ann@db.example.org/labels\n",
-           declare_labels_stats, run_labels_stats},
-      Verb{"labels import", "take labels from a CSV or JSON file", "FILE --db URL",
-           "  ndtrain labels import truth.csv --db sqlite:labels.db\n"
-           "  ndtrain labels import people.jsonl --as truth --db sqlite:labels.db\n",
-           declare_labels_import, run_labels_import},
-      Verb{"labels export", "write current labels as CSV or JSON", "--db URL [-o FILE]",
-           "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n"
-           "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
-           declare_labels_export, run_labels_export},
-      Verb{"labels rm", "forget a photo and all its labels", "PHOTO --db URL",
-           "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm,
-           run_labels_rm},
-      Verb{"finetune", "fine-tune over PipeStores: a Tuner for one job",
-           "-m MODEL -o OUT [-n STORES] [-r RUNS] [options]",
-           "  ndtrain finetune -m squeezenet.onnx -n 2 -r 3 -o out --head linear\n"
-           "  ndtrain finetune -m resnet50.onnx -n 4 -p 25258 --listen 0.0.0.0 --ca ca.crt --cert "
-           "tuner.crt --key tuner.key -o out\n",
-           declare_finetune, run_finetune},
-      Verb{
-          "tuner serve", "train on what PipeStores send, job after job", "--state DIR [options]",
-          "  ndtrain tuner serve --state /var/lib/ndtrain/tuner\n"
-          "  ndtrain tuner serve --listen 0.0.0.0:25258 --state tuner --ca ca.crt --cert tuner.crt "
-          "--key tuner.key\n"
-          "  ndtrain tuner serve --state tuner --watch rule.toml\n",
-          declare_tuner_serve, run_tuner_serve},
-      Verb{"pipestore serve", "features and labels next to the photos",
-           "--photos DIR --tuner HOST:PORT --state DIR [options]",
-           "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "
-           "/var/lib/ndtrain/store --ca ca.crt --cert a.crt --key a.key\n"
-           "  ndtrain pipestore serve --photos photos --labels folder --state s1 --name s1 --shard "
-           "0/2\n",
-           declare_pipestore_serve, run_pipestore_serve},
-      Verb{"pipestore", "the same, with the Tuner's host in $TUNER_IP",
-           "PORT --photos DIR --state DIR",
-           "  ndtrain pipestore 25258 --photos photos --state store\n"
-           "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
-           declare_pipestore, run_pipestore},
-      Verb{"up", "a Tuner and PipeStores on this machine, in the background", "DIR [options]",
-           "  ndtrain up site --stores 2 --photos flowers/train --labels folder\n"
-           "  ndtrain up site --stores 3          # photos in site/store1/photos and so on\n",
-           declare_up, run_up},
-      Verb{"down", "stop what ndtrain up started", "DIR", "  ndtrain down site\n", declare_down,
-           run_down},
-      Verb{"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
-           "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --follow\n"
-           "  ndtrain job submit finetune -m resnet50.onnx --stores attic,cellar --precision int8\n"
-           "  ndtrain job submit relabel --follow\n",
-           declare_job_submit, run_job_submit},
-      Verb{"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n",
-           declare_job_ls, run_job_ls},
-      Verb{"job show", "one job, with its times and bytes", "JOB [--follow]",
-           "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
-      Verb{"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
-           declare_job_cancel, run_job_cancel},
-      Verb{"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
-           "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
-      Verb{"job start-now", "begin without the stores that a job waits for", "JOB",
-           "  ndtrain job start-now 3\n", declare_job_start_now, run_job_start_now},
-      Verb{
-          "job resume",
-          "go on with a job that was paused or cancelled, or failed; what decides its result stays",
-          "JOB [--disk BYTES ...]",
-          "  ndtrain job resume 3\n  ndtrain job resume 3 --disk 20G --allow-missing\n",
-          declare_job_resume, run_job_resume},
-      Verb{"photos rm", "remove photos, and all that was made of them, from all machines",
-           "PHOTO... [--http HOST:PORT]",
-           "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
-           "  ndtrain photos rm $(sha256sum 1.jpg | cut -c-64)\n",
-           declare_photos_rm, run_photos_rm},
-      Verb{"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
-           declare_store_ls, run_store_ls},
-      Verb{"store drain", "give a PipeStore no more work", "STORE [--undo]",
-           "  ndtrain store drain attic\n", declare_store_drain, run_store_drain},
-      Verb{"store forget", "take a PipeStore that is gone off the list", "STORE",
-           "  ndtrain store forget attic\n", declare_store_forget, run_store_forget},
-      Verb{"model ls", "the versions a Tuner has published, and where each is in force",
-           "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
-      Verb{"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
-           "  ndtrain model diff 3 4\n", declare_model_diff, run_model_diff},
-      Verb{"model promote", "put a version in force on all stores", "VERSION [--candidate]",
-           "  ndtrain model promote 4\n", declare_model_promote, run_model_promote},
-      Verb{"model rollback", "put in force again what was before", "[--http HOST:PORT]",
-           "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},
-      Verb{"model rm", "remove a version that nobody needs", "VERSION", "  ndtrain model rm 2\n",
-           declare_model_rm, run_model_rm},
-      Verb{"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
-           "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
-           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"
-           "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 1-4 --bandwidth 1Gbit \\\n"
-           "    --head linear --save-profile plan.json\n"
-           "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
-           "  ndtrain plan --profile examples/plan_published.json --sweep\n",
-           declare_plan, run_plan},
-      Verb{"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
-           declare_cache_ls, run_cache_ls},
-      Verb{"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",
-           "  ndtrain cache gc --budget 2G\n", declare_cache_gc, run_cache_gc},
-      Verb{"cert init", "certificates for links between machines", "DIR [options]",
-           "  ndtrain cert init certs --host tuner.example.org,10.0.0.5 --store store-1,store-2\n"
-           "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
-           "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n"
-           "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n",
-           declare_cert_init, run_cert_init},
-      Verb{"token new", "let somebody in over HTTP; prints the token, once",
-           "NAME --state DIR [--role ROLE]",
-           "  ndtrain token new ann --role labeller --state /var/lib/ndtrain/tuner\n"
-           "  ndtrain token new camera-7 --role uploader --expires 90d --state tuner\n",
-           declare_token_new, run_token_new},
-      Verb{"token ls", "who has a token, and for what", "--state DIR",
-           "  ndtrain token ls --state /var/lib/ndtrain/tuner\n", declare_token_ls, run_token_ls},
-      Verb{"token revoke", "let somebody in no more", "NAME --state DIR",
-           "  ndtrain token revoke ann --state /var/lib/ndtrain/tuner\n", declare_token_revoke,
-           run_token_revoke},
-      Verb{"backup", "the state of a stopped Tuner or PipeStore in one file", "STATE -o FILE",
-           "  ndtrain backup /var/lib/ndtrain/tuner -o tuner-$(date +%F).tar.zst\n", declare_backup,
-           run_backup},
-      Verb{"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
-           "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n",
-           declare_restore, run_restore},
-      Verb{"bench intake", "how fast a Tuner takes in features from memory over loopback",
-           "--state DIR [--photos N] [--row-bytes N]",
-           "  ndtrain bench intake --state /dev/shm/intake\n", declare_bench_intake,
-           run_bench_intake},
-      Verb{"bench relabel", "how fast a new head labels photos whose features are kept",
-           "--state DIR [options]",
-           "  ndtrain bench relabel --state /tmp/relabel\n"
-           "  ndtrain bench relabel --state /tmp/relabel --db postgresql://me@/bench\n",
-           declare_bench_relabel, run_bench_relabel},
-      Verb{"bench labels", "how fast labels get into a database, and answers out of one",
-           "--db URL [--photos N] [--classes C]",
-           "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
-           declare_bench_labels, run_bench_labels},
-      Verb{"bench http", "time /healthz while slow clients hold what connections they can",
-           "URL [--slow N] [--seconds S]",
-           "  ndtrain bench http http://127.0.0.1:8420 --slow 2000\n", declare_bench_http,
-           run_bench_http},
-      Verb{"bench upload", "load an upload address, and time its answers",
-           "URL --photos DIR [-c N] [--rate X]",
-           "  ndtrain bench upload http://127.0.0.1:8421 --photos flowers/val -c 32\n",
-           declare_bench_upload, run_bench_upload}};
-  return kVerbs;
-}
+constexpr Verb kSiteVerbs[] = {
+    {"demo", "the whole story on drawn photos, in a minute", "DIR", "  ndtrain demo /tmp/demo\n",
+     declare_demo, run_demo},
+    {"relabel", "label photos into a database", "PHOTOS... -m MODEL --db URL",
+     "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db\n"
+     "  ndtrain relabel photos/july/*.jpg --root photos -m runs/flowers --db "
+     "sqlite:labels.db\n"
+     "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
+     declare_relabel, run_relabel},
+    {"labels query", "find labels", "--db URL [options]",
+     "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
+     "  ndtrain labels query --db sqlite:labels.db --stale --store attic\n"
+     "  ndtrain labels query --db sqlite:labels.db --source human --since $(date -d yesterday "
+     "+%s)\n",
+     declare_labels_query, run_labels_query},
+    {"labels set", "label one photo by hand", "PHOTO CLASS --db URL",
+     "  ndtrain labels set july/1.jpg rose --db sqlite:labels.db\n", declare_labels_set,
+     run_labels_set},
+    {"labels history", "every label a photo ever had", "PHOTO --db URL",
+     "  ndtrain labels history july/1.jpg --db sqlite:labels.db\n", declare_labels_history,
+     run_labels_history},
+    {"labels diff", "what one version says otherwise than another",
+     "--from V --to V --db URL [options]",
+     "  ndtrain labels diff --from 1 --to in-force --db sqlite:labels.db\n"
+     "  ndtrain labels diff --from 1 --to 2 --photos --was rose --is tulip --db "
+     "sqlite:labels.db\n",
+     declare_labels_diff, run_labels_diff},
+    {"labels undo", "withdraw a version's labels; those before it count again",
+     "VERSION --db URL [--yes]", "  ndtrain labels undo in-force --db sqlite:labels.db\n",
+     declare_labels_undo, run_labels_undo},
+    {"labels review", "photos for a person to look at", "--db URL [-n N] [options]",
+     "  ndtrain labels review -n 100 --db sqlite:labels.db > answers.csv\n"
+     "  ndtrain labels review --answers answers.csv --db sqlite:labels.db\n"
+     "  ndtrain labels review -n 20 --ask --db sqlite:labels.db\n",
+     declare_labels_review, run_labels_review},
+    {"labels accuracy", "how often a version agrees with people and imports",
+     "--db URL [--version V]", "  ndtrain labels accuracy --db sqlite:labels.db\n",
+     declare_labels_accuracy, run_labels_accuracy},
+    {"labels stats", "how many labels there are, by whom", "--db URL",
+     "  ndtrain labels stats --db postgresql://ann@db.example.org/labels\n", declare_labels_stats,
+     run_labels_stats},
+    {"labels import", "take labels from a CSV or JSON file", "FILE --db URL",
+     "  ndtrain labels import truth.csv --db sqlite:labels.db\n"
+     "  ndtrain labels import people.jsonl --as truth --db sqlite:labels.db\n",
+     declare_labels_import, run_labels_import},
+    {"labels export", "write current labels as CSV or JSON", "--db URL [-o FILE]",
+     "  ndtrain labels export --db sqlite:labels.db -o labels.csv\n"
+     "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
+     declare_labels_export, run_labels_export},
+    {"labels rm", "forget a photo and all its labels", "PHOTO --db URL",
+     "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm, run_labels_rm},
+    {"finetune", "fine-tune over PipeStores: a Tuner for one job",
+     "-m MODEL -o OUT [-n STORES] [-r RUNS] [options]",
+     "  ndtrain finetune -m squeezenet.onnx -n 2 -r 3 -o out --head linear\n"
+     "  ndtrain finetune -m resnet50.onnx -n 4 -p 25258 --listen 0.0.0.0 --ca ca.crt --cert "
+     "tuner.crt --key tuner.key -o out\n",
+     declare_finetune, run_finetune},
+    {"tuner serve", "train on what PipeStores send, job after job", "--state DIR [options]",
+     "  ndtrain tuner serve --state /var/lib/ndtrain/tuner\n"
+     "  ndtrain tuner serve --listen 0.0.0.0:25258 --state tuner --ca ca.crt --cert tuner.crt "
+     "--key tuner.key\n"
+     "  ndtrain tuner serve --state tuner --watch rule.toml\n",
+     declare_tuner_serve, run_tuner_serve},
+    {"pipestore serve", "features and labels next to the photos",
+     "--photos DIR --tuner HOST:PORT --state DIR [options]",
+     "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "
+     "/var/lib/ndtrain/store --ca ca.crt --cert a.crt --key a.key\n"
+     "  ndtrain pipestore serve --photos photos --labels folder --state s1 --name s1 --shard "
+     "0/2\n",
+     declare_pipestore_serve, run_pipestore_serve},
+    {"pipestore", "the same, with the Tuner's host in $TUNER_IP", "PORT --photos DIR --state DIR",
+     "  ndtrain pipestore 25258 --photos photos --state store\n"
+     "  TUNER_IP=10.0.0.1 ndtrain pipestore 25258 --photos photos --state store --insecure\n",
+     declare_pipestore, run_pipestore},
+    {"up", "a Tuner and PipeStores on this machine, in the background", "DIR [options]",
+     "  ndtrain up site --stores 2 --photos flowers/train --labels folder\n"
+     "  ndtrain up site --stores 3          # photos in site/store1/photos and so on\n",
+     declare_up, run_up},
+    {"down", "stop what ndtrain up started", "DIR", "  ndtrain down site\n", declare_down,
+     run_down},
+    {"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
+     "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --follow\n"
+     "  ndtrain job submit finetune -m resnet50.onnx --stores attic,cellar --precision int8\n"
+     "  ndtrain job submit relabel --follow\n",
+     declare_job_submit, run_job_submit},
+    {"job ls", "all jobs of a Tuner", "[--http HOST:PORT]", "  ndtrain job ls\n", declare_job_ls,
+     run_job_ls},
+    {"job show", "one job, with its times and bytes", "JOB [--follow]",
+     "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
+    {"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
+     declare_job_cancel, run_job_cancel},
+    {"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
+     "  ndtrain job pause 3\n  ndtrain job resume 3\n", declare_job_pause, run_job_pause},
+    {"job start-now", "begin without the stores that a job waits for", "JOB",
+     "  ndtrain job start-now 3\n", declare_job_start_now, run_job_start_now},
+    {"job resume",
+     "go on with a job that was paused or cancelled, or failed; what decides its result stays",
+     "JOB [--disk BYTES ...]",
+     "  ndtrain job resume 3\n  ndtrain job resume 3 --disk 20G --allow-missing\n",
+     declare_job_resume, run_job_resume},
+    {"photos rm", "remove photos, and all that was made of them, from all machines",
+     "PHOTO... [--http HOST:PORT]",
+     "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
+     "  ndtrain photos rm $(sha256sum 1.jpg | cut -c-64)\n",
+     declare_photos_rm, run_photos_rm},
+    {"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
+     declare_store_ls, run_store_ls},
+    {"store drain", "give a PipeStore no more work", "STORE [--undo]",
+     "  ndtrain store drain attic\n", declare_store_drain, run_store_drain},
+    {"store forget", "take a PipeStore that is gone off the list", "STORE",
+     "  ndtrain store forget attic\n", declare_store_forget, run_store_forget},
+    {"model ls", "the versions a Tuner has published, and where each is in force",
+     "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
+    {"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
+     "  ndtrain model diff 3 4\n", declare_model_diff, run_model_diff},
+    {"model promote", "put a version in force on all stores", "VERSION [--candidate]",
+     "  ndtrain model promote 4\n", declare_model_promote, run_model_promote},
+    {"model rollback", "put in force again what was before", "[--http HOST:PORT]",
+     "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},
+    {"model rm", "remove a version that nobody needs", "VERSION", "  ndtrain model rm 2\n",
+     declare_model_rm, run_model_rm},
+    {"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
+     "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
+     "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"
+     "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 1-4 --bandwidth 1Gbit \\\n"
+     "    --head linear --save-profile plan.json\n"
+     "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
+     "  ndtrain plan --profile examples/plan_published.json --sweep\n",
+     declare_plan, run_plan},
+    {"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
+     declare_cache_ls, run_cache_ls},
+    {"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",
+     "  ndtrain cache gc --budget 2G\n", declare_cache_gc, run_cache_gc},
+    {"cert init", "certificates for links between machines", "DIR [options]",
+     "  ndtrain cert init certs --host tuner.example.org,10.0.0.5 --store store-1,store-2\n"
+     "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
+     "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n"
+     "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n",
+     declare_cert_init, run_cert_init},
+    {"token new", "let somebody in over HTTP; prints the token, once",
+     "NAME --state DIR [--role ROLE]",
+     "  ndtrain token new ann --role labeller --state /var/lib/ndtrain/tuner\n"
+     "  ndtrain token new camera-7 --role uploader --expires 90d --state tuner\n",
+     declare_token_new, run_token_new},
+    {"token ls", "who has a token, and for what", "--state DIR",
+     "  ndtrain token ls --state /var/lib/ndtrain/tuner\n", declare_token_ls, run_token_ls},
+    {"token revoke", "let somebody in no more", "NAME --state DIR",
+     "  ndtrain token revoke ann --state /var/lib/ndtrain/tuner\n", declare_token_revoke,
+     run_token_revoke},
+    {"backup", "the state of a stopped Tuner or PipeStore in one file", "STATE -o FILE",
+     "  ndtrain backup /var/lib/ndtrain/tuner -o tuner-$(date +%F).tar.zst\n", declare_backup,
+     run_backup},
+    {"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
+     "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n", declare_restore,
+     run_restore},
+    {"bench intake", "how fast a Tuner takes in features from memory over loopback",
+     "--state DIR [--photos N] [--row-bytes N]", "  ndtrain bench intake --state /dev/shm/intake\n",
+     declare_bench_intake, run_bench_intake},
+    {"bench relabel", "how fast a new head labels photos whose features are kept",
+     "--state DIR [options]",
+     "  ndtrain bench relabel --state /tmp/relabel\n"
+     "  ndtrain bench relabel --state /tmp/relabel --db postgresql://me@/bench\n",
+     declare_bench_relabel, run_bench_relabel},
+    {"bench labels", "how fast labels get into a database, and answers out of one",
+     "--db URL [--photos N] [--classes C]",
+     "  ndtrain bench labels --db sqlite:/tmp/bench.db --photos 1000000 --classes 100\n",
+     declare_bench_labels, run_bench_labels},
+    {"bench http", "time /healthz while slow clients hold what connections they can",
+     "URL [--slow N] [--seconds S]", "  ndtrain bench http http://127.0.0.1:8420 --slow 2000\n",
+     declare_bench_http, run_bench_http},
+    {"bench upload", "load an upload address, and time its answers",
+     "URL --photos DIR [-c N] [--rate X]",
+     "  ndtrain bench upload http://127.0.0.1:8421 --photos flowers/val -c 32\n",
+     declare_bench_upload, run_bench_upload}};
 
 }  // namespace
 
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all = [] {
     std::vector<Verb> list;
-    for (const auto& part : {local_verbs(), site_verbs(), local_bench_verbs()}) {
+    for (const auto& part :
+         {local_verbs(), std::span<const Verb>(kSiteVerbs), local_bench_verbs()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

@@ -9,8 +9,8 @@
 namespace ndtrain {
 namespace {
 
-// At exit OpenSSL would take down what threads that still run have of it, and they could not give it
-// back: the shared threads outlive its exit handler.
+// At exit OpenSSL would take down what threads that still run have of it, and they could not give
+// it back: the shared threads outlive its exit handler.
 const bool without_exit_handler = OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1;
 
 void check(int result, const char* what) {

@@ -107,92 +107,104 @@ std::vector<Example> reshape_examples() {
   return list;
 }
 
+OpDef reshape_op() {
+  using E = ExampleInput;
+  return {.name = "Reshape",
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMove,
+                    .rounding = Rounding::kExact,
+                    .sign = Sign::kAsInputs,
+                    .view = true},
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .attrs = {{"allowzero", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
+          .infer = reshape_infer,
+          .reference = copy,
+          .gradient = gradient,
+          .shape_inputs = 0b10,
+          .examples = in_moved_dtypes(reshape_examples(), [](DType t) {
+            return Example{{{t, {2, 3}}, E::ints({3, 2})}};
+          })};
+}
+
+OpDef flatten_op() {
+  const auto axis = [](int64_t a) { return Attrs{{"axis", a}}; };
+  return {.name = "Flatten",
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMove,
+                    .rounding = Rounding::kExact,
+                    .sign = Sign::kAsInputs,
+                    .rank = RankRule::kTwo,
+                    .view = true},
+          .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
+          .infer = flatten_infer,
+          .reference = copy,
+          .gradient = gradient,
+          .examples = in_moved_dtypes({{{{2, 3, 4, 5}}},
+                                       {{{2, 3, 4}}, axis(0)},
+                                       {{{2, 3, 4}}, axis(3)},
+                                       {{{2, 3, 4}}, axis(-1)},
+                                       {{{2, 3, 4}}, axis(-3)},
+                                       {{Shape{}}, axis(0)},
+                                       {{{0, 3}}}},
+                                      [](DType t) {
+                                        return Example{{{t, {2, 3, 2}}}};
+                                      })};
+}
+
+OpDef squeeze_op() {
+  using E = ExampleInput;
+  return {.name = "Squeeze",
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMove,
+                    .rounding = Rounding::kExact,
+                    .sign = Sign::kAsInputs,
+                    .view = true},
+          .max_inputs = 2,
+          .infer = squeeze_infer,
+          .reference = copy,
+          .gradient = gradient,
+          .shape_inputs = 0b10,
+          .examples = in_moved_dtypes({{{{1, 3, 1, 4}}},
+                                       {{{1, 3, 1, 4}, E::ints({0})}},
+                                       {{{1, 3, 1, 4}, E::ints({-2, 0})}},
+                                       {{{1, 3, 1, 4}, E::ints({})}},
+                                       {{{1, 1}}},
+                                       {{{1, 0}, E::ints({0})}}},
+                                      [](DType t) {
+                                        return Example{{{t, {2, 1, 3}}, E::ints({1})}};
+                                      })};
+}
+
+OpDef unsqueeze_op() {
+  using E = ExampleInput;
+  return {.name = "Unsqueeze",
+          .facts = {.onnx = 1,
+                    .kind = OpKind::kMove,
+                    .rounding = Rounding::kExact,
+                    .sign = Sign::kAsInputs,
+                    .view = true},
+          .min_inputs = 2,
+          .max_inputs = 2,
+          .infer = unsqueeze_infer,
+          .reference = copy,
+          .gradient = gradient,
+          .shape_inputs = 0b10,
+          .examples = in_moved_dtypes({{{{3, 4}, E::ints({0})}},
+                                       {{{3, 4}, E::ints({0, 3})}},
+                                       {{{3, 4}, E::ints({4, 1, 2})}},
+                                       {{{3, 4}, E::ints({-1, -3})}},
+                                       {{Shape{}, E::ints({0})}},
+                                       {{{0}, E::ints({1})}}},
+                                      [](DType t) {
+                                        return Example{{{t, {2, 3}}, E::ints({1})}};
+                                      })};
+}
+
 }  // namespace
 
 std::vector<OpDef> reshape_ops() {
-  using E = ExampleInput;
-  const auto axis = [](int64_t a) { return Attrs{{"axis", a}}; };
-  return {
-      {.name = "Reshape",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .view = true},
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .attrs = {{"allowzero", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
-       .infer = reshape_infer,
-       .reference = copy,
-       .gradient = gradient,
-       .shape_inputs = 0b10,
-       .examples = in_moved_dtypes(reshape_examples(),
-                                   [](DType t) {
-                                     return Example{{{t, {2, 3}}, E::ints({3, 2})}};
-                                   })},
-      {.name = "Flatten",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .rank = RankRule::kTwo,
-                 .view = true},
-       .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
-       .infer = flatten_infer,
-       .reference = copy,
-       .gradient = gradient,
-       .examples = in_moved_dtypes({{{{2, 3, 4, 5}}},
-                                    {{{2, 3, 4}}, axis(0)},
-                                    {{{2, 3, 4}}, axis(3)},
-                                    {{{2, 3, 4}}, axis(-1)},
-                                    {{{2, 3, 4}}, axis(-3)},
-                                    {{Shape{}}, axis(0)},
-                                    {{{0, 3}}}},
-                                   [](DType t) {
-                                     return Example{{{t, {2, 3, 2}}}};
-                                   })},
-      {.name = "Squeeze",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .view = true},
-       .max_inputs = 2,
-       .infer = squeeze_infer,
-       .reference = copy,
-       .gradient = gradient,
-       .shape_inputs = 0b10,
-       .examples = in_moved_dtypes({{{{1, 3, 1, 4}}},
-                                    {{{1, 3, 1, 4}, E::ints({0})}},
-                                    {{{1, 3, 1, 4}, E::ints({-2, 0})}},
-                                    {{{1, 3, 1, 4}, E::ints({})}},
-                                    {{{1, 1}}},
-                                    {{{1, 0}, E::ints({0})}}},
-                                   [](DType t) {
-                                     return Example{{{t, {2, 1, 3}}, E::ints({1})}};
-                                   })},
-      {.name = "Unsqueeze",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .view = true},
-       .min_inputs = 2,
-       .max_inputs = 2,
-       .infer = unsqueeze_infer,
-       .reference = copy,
-       .gradient = gradient,
-       .shape_inputs = 0b10,
-       .examples = in_moved_dtypes({{{{3, 4}, E::ints({0})}},
-                                    {{{3, 4}, E::ints({0, 3})}},
-                                    {{{3, 4}, E::ints({4, 1, 2})}},
-                                    {{{3, 4}, E::ints({-1, -3})}},
-                                    {{Shape{}, E::ints({0})}},
-                                    {{{0}, E::ints({1})}}},
-                                   [](DType t) {
-                                     return Example{{{t, {2, 3}}, E::ints({1})}};
-                                   })},
-  };
+  return {reshape_op(), flatten_op(), squeeze_op(), unsqueeze_op()};
 }
 
 }  // namespace ndtrain

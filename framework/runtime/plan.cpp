@@ -147,6 +147,61 @@ LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId
   return rewriting.lay_out(device);
 }
 
+Stretch stretch_for(const Graph& g, std::span<const ndt_tensor_type> types, const Device& device,
+                    const PlanOptions& options) {
+  const bool may = options.reuse_memory && options.bound_params.empty();
+  if (!may || !device.shares_host_memory()) return {};
+  return choose_stretch(g, types, shared_threads().threads(), options.stretch);
+}
+
+// The kernels, for a few images at a time where `stretch` says so and each kernel takes that; else
+// `stretch` becomes empty.
+std::unique_ptr<Preparation> prepared(const Graph& g, std::span<const ndt_tensor_type> types,
+                                      const Device& device, const std::set<ValueId>& bound,
+                                      bool join, Stretch& stretch) {
+  try {
+    auto asked = std::make_unique<Preparation>(g, types, device, bound, stretch);
+    if (join) asked->join();
+    asked->ask_all();
+    return asked;
+  } catch (const Error&) {  // perhaps of a kernel that takes the batch, but not a few images
+    if (stretch.nodes == 0) throw;
+    stretch = {};
+    return prepared(g, types, device, bound, join, stretch);
+  }
+}
+
+Step step_of(const Graph& g, const Node& n, PreparedKernel kernel, const Placement& placement) {
+  Step s{.kernel = std::move(kernel)};
+  s.op = n.op;
+  s.name = g.value(n.outputs[0]).name;
+  s.dtype = g.type(n.inputs.empty() ? n.outputs[0] : n.inputs[0]).dtype;
+  s.operations = arithmetic(g, n);
+  for (const ValueId v : n.inputs) s.inputs.push_back(placement.of(v));
+  for (const ValueId v : n.outputs) s.outputs.push_back(placement.of(v));
+  return s;
+}
+
+// Gives for each value the step that makes it; -1: none.
+std::vector<int> add_steps(Plan::Program& p, const Graph& g, Preparation& preparation,
+                           const Placement& placement) {
+  std::vector<int> step_of_value(g.value_count(), -1);
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    const Node& n = g.nodes()[i];
+    const NodePlan& plan = preparation.plans()[i];
+    if (plan.is_view || plan.is_join) {
+      int& made = step_of_value[index(n.outputs[0])];
+      const size_t read = plan.is_view ? 1 : n.inputs.size();
+      for (size_t k = 0; k < read; ++k) made = std::max(made, step_of_value[index(n.inputs[k])]);
+      continue;
+    }
+    for (const ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());
+    p.steps.push_back(step_of(g, n, preparation.take(i), placement));
+    if (i < p.stretch.nodes) p.stretch_steps = p.steps.size();
+  }
+  return step_of_value;
+}
+
 }  // namespace
 
 Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
@@ -158,65 +213,22 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
   const std::vector<ValueId> bindings = translated(p.bindings, laid.now);
   const std::set<ValueId> bound(bindings.begin(), bindings.end());
 
-  const auto prepare = [&](const Stretch& s) {
-    auto asked = std::make_unique<Preparation>(g, laid.types, device, bound, s);
-    if (options.reuse_memory) asked->join();
-    asked->ask_all();
-    return asked;
-  };
-  Stretch stretch;
-  if (options.reuse_memory && options.bound_params.empty() && device.shares_host_memory()) {
-    stretch = choose_stretch(g, laid.types, shared_threads().threads(), options.stretch);
-  }
-  std::unique_ptr<Preparation> asked;
-  try {
-    asked = prepare(stretch);
-  } catch (const Error&) {  // perhaps of a kernel that takes the batch, but not a few images
-    if (stretch.nodes == 0) throw;
-    stretch = {};
-    asked = prepare(stretch);
-  }
-  Preparation& preparation = *asked;
+  p.stretch = stretch_for(g, laid.types, device, options);
+  const std::unique_ptr<Preparation> preparation =
+      prepared(g, laid.types, device, bound, options.reuse_memory, p.stretch);
   const Placement placement =
-      place_values(g, laid.types, preparation.plans(), bindings, options.reuse_memory, stretch);
-  auto place = [&](ValueId v) { return v == kNone ? Place{} : placement.places[index(v)]; };
+      place_values(g, laid.types, preparation->plans(), bindings, options.reuse_memory, p.stretch);
+  const std::vector<int> step_of_value = add_steps(p, g, *preparation, placement);
 
-  std::vector<int> step_of_value(g.value_count(), -1);
-  for (size_t i = 0; i < g.nodes().size(); ++i) {
-    const Node& n = g.nodes()[i];
-    if (preparation.plans()[i].is_view) {
-      step_of_value[index(n.outputs[0])] = step_of_value[index(n.inputs[0])];
-      continue;
-    }
-    if (preparation.plans()[i].is_join) {
-      for (ValueId v : n.inputs) {
-        int& step = step_of_value[index(n.outputs[0])];
-        step = std::max(step, step_of_value[index(v)]);
-      }
-      continue;
-    }
-    for (ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());
-    Step s;
-    s.kernel = preparation.take(i);
-    s.op = n.op;
-    s.name = g.value(n.outputs[0]).name;
-    s.dtype = g.type(n.inputs.empty() ? n.outputs[0] : n.inputs[0]).dtype;
-    s.operations = arithmetic(g, n);
-    for (ValueId v : n.inputs) s.inputs.push_back(place(v));
-    for (ValueId v : n.outputs) s.outputs.push_back(place(v));
-    p.steps.push_back(std::move(s));
-    if (i < stretch.nodes) p.stretch_steps = p.steps.size();
-  }
-  p.stretch = stretch;
   p.slots_at = placement.slots_at;
   p.slot_bytes = placement.slot_bytes;
-  p.slot_workspace = preparation.slot_workspace();
+  p.slot_workspace = preparation->slot_workspace();
   p.arena_bytes = placement.arena_bytes;
-  p.workspace_bytes = preparation.workspace();
+  p.workspace_bytes = preparation->workspace();
   p.copied_outputs = placement.copied_outputs;
-  for (ValueId v : g.outputs()) p.output_places.push_back(place(v));
+  for (ValueId v : g.outputs()) p.output_places.push_back(placement.of(v));
 
-  std::set<ValueId> needed = preparation.unpacked();
+  std::set<ValueId> needed = preparation->unpacked();
   for (int k : p.copied_outputs) {
     const Place& from = p.output_places[static_cast<size_t>(k)];
     if (from.kind == Place::Kind::kConstant) needed.insert(static_cast<ValueId>(from.at));

@@ -38,6 +38,8 @@ struct Placement {
   // Outputs that are not written where the caller wants them (constants, bindings, a value that is
   // output twice): copied from their place when all nodes have run.
   std::vector<int> copied_outputs;
+
+  Place of(ValueId v) const { return v == kNone ? Place{} : places[index(v)]; }
 };
 
 // True for ops that only reshape.

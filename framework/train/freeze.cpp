@@ -2,6 +2,7 @@
 #include <charconv>
 #include <set>
 
+#include "framework/graph/op.h"
 #include "framework/graph/split.h"
 #include "framework/train/head.h"
 

@@ -70,16 +70,7 @@ struct PipeStoreDaemon::Parts {
                                                            .forget = forget,
                                                            .courtesy = &courtesy},
                                             devices, fs, clock);
-    UploadConfig upload = config.uploads;
-    upload.photos = config.photos;
-    upload.state = config.state;
-    upload.compress_crops = config.compress_crops;
-    upload.forget = [this](const std::set<Digest>& deleted) {
-      std::map<std::string, Digest> paths;
-      for (const Digest& id : deleted) paths.emplace("/photos/" + to_hex(id), id);
-      return guard.audit().forget(paths);
-    };
-    upload.online.batch = static_cast<size_t>(config.batch);
+    const UploadConfig upload = upload_of(config);
     uploads = std::make_unique<Uploads>(upload, fs, clock, *log, maker->cache(),
                                         open_catalogue(fs, state.file("cache"), config.photos),
                                         courtesy, [this] { events.wake(); });
@@ -104,6 +95,19 @@ struct PipeStoreDaemon::Parts {
     http = HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection(),
                               limits_for(upload))
                .or_throw();
+  }
+  UploadConfig upload_of(const PipeStoreConfig& config) {
+    UploadConfig upload = config.uploads;
+    upload.photos = config.photos;
+    upload.state = config.state;
+    upload.compress_crops = config.compress_crops;
+    upload.forget = [this](const std::set<Digest>& deleted) {
+      std::map<std::string, Digest> paths;
+      for (const Digest& id : deleted) paths.emplace("/photos/" + to_hex(id), id);
+      return guard.audit().forget(paths);
+    };
+    upload.online.batch = static_cast<size_t>(config.batch);
+    return upload;
   }
   ~Parts() {
     http.reset();

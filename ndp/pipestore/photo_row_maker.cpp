@@ -288,23 +288,24 @@ size_t PhotoRowMaker::next_piece(size_t n) const {
   return small ? std::min(n, Courtesy::kSmallPiece) : n;
 }
 
+std::string PhotoRowMaker::cached_row(const Digest& photo) const {
+  Network& n = *network_;
+  if (!n.has_features()) return {};
+  std::string row(n.row_bytes(), '\0');
+  const auto found = cache_->get(n.id(), photo, std::as_writable_bytes(std::span(row)));
+  const bool whole = found.ok() && found->bytes == n.row_bytes() &&
+                     found->meta.numerics == n.numerics() && n.is_finite(row);
+  return whole ? row : "";
+}
+
 std::vector<std::string> PhotoRowMaker::extract(std::span<const size_t> places, Made& made) {
   Network& n = *network_;
   std::vector<std::string> rows(places.size());
   const auto photo = [&](size_t i) -> const StorePhoto& { return inventory_.photos[places[i]]; };
   std::vector<size_t> missing;
   for (size_t i = 0; i < places.size(); ++i) {
-    if (n.has_features()) {
-      rows[i].resize(n.row_bytes());
-      const auto found =
-          cache_->get(n.id(), photo(i).digest, std::as_writable_bytes(std::span(rows[i])));
-      if (found.ok() && found->bytes == n.row_bytes() && found->meta.numerics == n.numerics() &&
-          n.is_finite(rows[i])) {
-        continue;
-      }
-    }
-    rows[i].clear();
-    missing.push_back(i);
+    rows[i] = cached_row(photo(i).digest);
+    if (rows[i].empty()) missing.push_back(i);
   }
   bool keep = n.has_features();
   const auto made_row = [&](size_t i, std::string row) {

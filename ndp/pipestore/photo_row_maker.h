@@ -79,6 +79,7 @@ class PhotoRowMaker : public RowMaker {
   Made files(std::span<const size_t> places);
   // A row of the extractor's outputs for each place: from the cache, from a kept crop, or from the
   // photo; empty where it is bad.
+  std::string cached_row(const Digest& photo) const;  // "" where there is none that holds
   std::vector<std::string> extract(std::span<const size_t> places, Made& made);
 
   PhotoRowConfig config_;

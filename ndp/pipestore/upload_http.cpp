@@ -12,7 +12,7 @@ constexpr int64_t kLabelBody = 4096;
 
 HttpResponse later(const std::string& why) {
   HttpResponse r = http_error(429, why);
-  r.headers["Retry-After"] = "1";
+  r.headers.emplace("Retry-After", "1");
   return r;
 }
 

@@ -115,7 +115,8 @@ std::string Answer::bytes(int row, int column) const {
 }
 
 CopyRows::CopyRows(int columns) : columns_(columns) {
-  data_ = std::string("PGCOPY\n\377\r\n\0", 11) + std::string(8, '\0');  // flags, no extension
+  data_.assign("PGCOPY\n\377\r\n\0", 11);
+  data_.append(8, '\0');  // flags, no extension
 }
 
 void CopyRows::begin_row() { put_big_endian(data_, static_cast<int16_t>(columns_)); }

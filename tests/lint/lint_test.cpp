@@ -90,6 +90,45 @@ TEST(Length, EndsAtSixHundredLines) {
   EXPECT_THAT(long_files(std::vector{with_lines(401)}), ElementsAre("401 framework/core/a.cpp"));
 }
 
+// A definition of `lines` lines that begins with `head`, `indent` spaces in.
+std::string function_of(size_t lines, const std::string& head, size_t indent) {
+  const std::string space(indent, ' ');
+  std::string text = space + head + " {\n";
+  for (size_t i = 2; i < lines; ++i) text += space + "  step();\n";
+  return text + space + "}\n";
+}
+
+TEST(Functions, HaveAtMostSixtyLines) {
+  for (const auto& [head, indent] :
+       std::vector<std::pair<std::string, size_t>>{{"int f(int a)", 0},
+                                                   {"Plan::Plan(int a)\n    : a_(a)", 0},
+                                                   {"void member(\n      int a) const", 2},
+                                                   {"TEST_P(Suite, Case)", 0}}) {
+    const size_t more = static_cast<size_t>(std::ranges::count(head, '\n'));
+    const auto found = [&](size_t lines) {
+      return check_functions(
+          {"framework/core/a.cpp", "\n" + function_of(lines - more, head, indent)});
+    };
+    EXPECT_THAT(found(60), IsEmpty()) << head;
+    ASSERT_THAT(found(61), SizeIs(1)) << head;
+    EXPECT_EQ(found(61)[0].line, 2U) << head;
+  }
+}
+
+TEST(Functions, AreNoTablesTypesOrNamespacesAndTestsMayBeLong) {
+  for (const std::string& head : std::vector<std::string>{
+           "namespace ndtrain", "class A",
+           "const std::map<int, int> t =", "constexpr Verb kVerbs[] =", "struct B : public A"}) {
+    EXPECT_THAT(check_functions({"framework/core/a.cpp", function_of(90, head, 0)}), IsEmpty())
+        << head;
+  }
+  EXPECT_THAT(check_functions({"tests/core/a.cpp", function_of(90, "void f()", 0)}), IsEmpty());
+  // Each of many short ones is counted for itself.
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += function_of(5, "void f(int a)", 0) + "\n";
+  EXPECT_THAT(check_functions({"framework/core/a.cpp", many}), IsEmpty());
+}
+
 TEST(TypeNames, SayWhatTheTypeIs) {
   using Strings = std::vector<std::string>;
   for (const std::string& name :

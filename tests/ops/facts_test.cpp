@@ -17,7 +17,7 @@ namespace {
 using Values = std::vector<std::vector<double>>;
 
 // One example with its types and what the reference makes of it.
-struct Run {
+struct Applied {
   const OpDef& def;
   const Example& example;
   ExampleGraph graph;
@@ -25,7 +25,7 @@ struct Run {
   std::vector<TensorType> in, out;
   Values y;
 
-  Run(const OpDef& d, const Example& e)
+  Applied(const OpDef& d, const Example& e)
       : def(d), example(e), graph(build_example(d, e)), attrs(node().attrs) {
     for (const ValueId v : node().inputs) in.push_back(v == kNone ? none() : graph.graph.type(v));
     for (const ValueId v : graph.outputs) out.push_back(graph.graph.type(v));
@@ -40,7 +40,7 @@ struct Run {
   size_t data() const { return static_cast<size_t>(data_inputs(def, static_cast<int>(in.size()))); }
 };
 
-std::set<double> elements(const Run& r) {
+std::set<double> elements(const Applied& r) {
   std::set<double> all;
   for (size_t i = 0; i < r.data(); ++i) all.insert(r.x()[i].begin(), r.x()[i].end());
   return all;
@@ -57,8 +57,8 @@ class Facts : public testing::TestWithParam<const OpDef*> {
     size_t looked_at = 0;
     for (size_t i = 0; i < def.examples.size(); ++i) {
       SCOPED_TRACE(describe(def, i));
-      const Run run(def, def.examples[i]);
-      looked_at += f(run) ? 1 : 0;
+      const Applied applied(def, def.examples[i]);
+      looked_at += f(applied) ? 1 : 0;
     }
     EXPECT_GT(looked_at, 0U) << "no example shows it";
   }
@@ -68,7 +68,7 @@ class Facts : public testing::TestWithParam<const OpDef*> {
 // Each element of the output is the op applied to the elements that broadcasting brings there.
 TEST_P(Facts, AMapIsApplied) {
   if (facts().kind != OpKind::kMap) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     std::vector<Shape> shapes;
     for (const TensorType& t : r.in) shapes.push_back(t.shape);
     std::vector<TensorType> one_in, one_out;
@@ -88,7 +88,7 @@ TEST_P(Facts, AMapIsApplied) {
 
 TEST_P(Facts, AMoveHasItsInputsElements) {
   if (facts().kind != OpKind::kMove) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     const std::set<double> there = elements(r);
     for (const double v : r.y[0]) EXPECT_TRUE(there.contains(v)) << v;
     return !r.y[0].empty();
@@ -98,7 +98,7 @@ TEST_P(Facts, AMoveHasItsInputsElements) {
 TEST_P(Facts, AViewHasThemInTheirOrder) {
   if (!facts().view) GTEST_SKIP();
   EXPECT_EQ(facts().kind, OpKind::kMove);
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     EXPECT_EQ(r.y[0], r.x()[0]);
     return r.y[0].size() > 1;
   });
@@ -108,7 +108,7 @@ TEST_P(Facts, AViewHasThemInTheirOrder) {
 TEST_P(Facts, WhatIsNoViewMovesOrComputes) {
   if (facts().view || facts().kind != OpKind::kMove) GTEST_SKIP();
   if (GetParam()->name == "Reorder") GTEST_SKIP() << "its elements lie otherwise in memory";
-  for_examples([](const Run& r) { return r.y[0] != r.x()[0]; });
+  for_examples([](const Applied& r) { return r.y[0] != r.x()[0]; });
 }
 
 // The part of a tensor that is image `b` of `images`.
@@ -119,7 +119,7 @@ std::vector<double> image_of(const std::vector<double>& all, int64_t b, int64_t 
 
 TEST_P(Facts, AnImageDependsOnItsOwn) {
   if (!facts().per_image) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     const Shape& y = r.out[0].shape;
     if (y.rank() < 2 || y[0] < 2 || y.count() == 0) return false;
     if (!r.def.facts.per_image(r.attrs, y.rank())) return false;
@@ -148,12 +148,12 @@ TEST_P(Facts, AnImageDependsOnItsOwn) {
   });
 }
 
-bool bf16_at(const Run& r, size_t i) { return r.has(i) && r.in[i].dtype == DType::kBF16; }
+bool bf16_at(const Applied& r, size_t i) { return r.has(i) && r.in[i].dtype == DType::kBF16; }
 
 // Every backend runs the examples, so that each has a kernel for what may become bf16.
 TEST_P(Facts, WhatIsLoweredHasAnExampleInBf16) {
   if (facts().rounding == Rounding::kWide) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     if (!std::ranges::any_of(r.in, [](const TensorType& t) { return t.dtype == DType::kBF16; })) {
       return false;
     }
@@ -163,7 +163,7 @@ TEST_P(Facts, WhatIsLoweredHasAnExampleInBf16) {
 
 TEST_P(Facts, AWideInputStaysF32BesideBf16) {
   if (facts().wide_inputs == 0) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     bool any = false;
     for (size_t i = 1; i < r.in.size(); ++i) {
       const bool wide = r.def.facts.wide_inputs >> i & 1;
@@ -176,7 +176,7 @@ TEST_P(Facts, AWideInputStaysF32BesideBf16) {
 // Of numbers with 8 significant bits the results have no more.
 TEST_P(Facts, AnExactOpGivesWhatBf16Holds) {
   if (facts().rounding != Rounding::kExact) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     if (r.out[0].dtype != DType::kF32) return false;
     Values x = r.x();
     for (size_t i = 0; i < x.size(); ++i) {
@@ -190,7 +190,7 @@ TEST_P(Facts, AnExactOpGivesWhatBf16Holds) {
 
 TEST_P(Facts, ASignIsKept) {
   if (facts().sign == Sign::kAny) GTEST_SKIP();
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     Values x = r.x();
     if (r.def.facts.sign == Sign::kAsInputs) {
       const size_t inputs = r.def.facts.kind == OpKind::kMove ? r.data() : x.size();
@@ -204,7 +204,7 @@ TEST_P(Facts, ASignIsKept) {
 }
 
 TEST_P(Facts, TheRankAndTheDtypeAreInferredAsSaid) {
-  for_examples([](const Run& r) {
+  for_examples([](const Applied& r) {
     const OpFacts& f = r.def.facts;
     if (r.in.empty()) return true;
     int largest = 0;
@@ -223,7 +223,7 @@ TEST_P(Facts, AResidualIsAdded) {
   if (facts().residual < 0) GTEST_SKIP();
   EXPECT_EQ(facts().kind, OpKind::kProduct);
   const auto residual = static_cast<size_t>(facts().residual);
-  for_examples([&](const Run& r) {
+  for_examples([&](const Applied& r) {
     if (!r.has(residual)) return false;
     EXPECT_EQ(r.in[residual].shape, r.out[0].shape);
     Values x = r.x();

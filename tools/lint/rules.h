@@ -22,12 +22,14 @@ struct Problem {
   bool operator==(const Problem&) const = default;
 };
 
-inline constexpr size_t kSuspiciousLines = 400, kMostLines = 600;
+inline constexpr size_t kSuspiciousLines = 400, kMostLines = 600, kMostFunctionLines = 60;
 
 // Quoted includes are paths from the root, to a folder that the including one may know.
 std::vector<Problem> check_includes(const File& file);
 // At most kMostLines lines.
 std::vector<Problem> check_length(const File& file);
+// Functions of the product have at most kMostFunctionLines lines.
+std::vector<Problem> check_functions(const File& file);
 // Types are named after what they are.
 std::vector<Problem> check_type_names(const File& file);
 // No notes to oneself, no paths of one machine.

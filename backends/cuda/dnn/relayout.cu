@@ -82,7 +82,8 @@ void copy_strided(const StridedCopy& c, const void* from, void* to, cudaStream_t
   }
 }
 
-void finish(const ConvFinish& f, void* y, const void* bias, const void* residual, cudaStream_t stream) {
+void finish(const ConvFinish& f, void* y, const void* bias, const void* residual,
+            cudaStream_t stream) {
   switch (f.type) {
     case ConvFinish::kF32:
       return finish_as<float, float>(f, y, bias, residual, stream);

@@ -45,7 +45,8 @@ __global__ void check_labels(CrossEntropy c, const int64_t* labels, const float*
   for (int64_t r = threadIdx.x; r < c.rows && first == c.rows; r += kBlockThreads) {
     if (weights[r] != 0 && !is_class(labels[r], c.classes)) first = r;
   }
-  first = fold_block(first, [](int64_t a, int64_t b) { return a < b ? a : b; }, shared);
+  first = fold_block(
+      first, [](int64_t a, int64_t b) { return a < b ? a : b; }, shared);
   if (threadIdx.x != 0 || first == c.rows || fault->is_set) return;
   fault->label = labels[first];
   fault->row = first;

@@ -145,7 +145,7 @@ int64_t HttpLabels::version_named(const Open& o, const std::string& name) const 
   return got(existing_version(o.db, o.task, wanted)).id;
 }
 
-HttpLabels::Json HttpLabels::row_json(const Open& o, const LabelRow& row) {
+Json HttpLabels::row_json(const Open& o, const LabelRow& row) {
   Json json = {{"photo", row.photo}, {"id", to_hex(row.digest)}};
   json.update(to_json(row));
   if (!row.path.empty()) json["held_by"] = holder_of(row.path);
@@ -153,7 +153,7 @@ HttpLabels::Json HttpLabels::row_json(const Open& o, const LabelRow& row) {
   return json;
 }
 
-HttpLabels::Json HttpLabels::query(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::query(const Open& o, const HttpRequest& r) const {
   LabelQuery q{.collection = o.collection, .task = o.task, .limit = count(r, "limit")};
   if (const std::string s = text(r, "label"); !s.empty()) {
     q.class_id = got(existing_class(o.db, o.task, s));
@@ -178,7 +178,7 @@ HttpLabels::Json HttpLabels::query(const Open& o, const HttpRequest& r) const {
   return json;
 }
 
-HttpLabels::Json HttpLabels::stats(const Open& o) const {
+Json HttpLabels::stats(const Open& o) const {
   Json json = to_json(got(o.db.stats(o.collection, o.task)));
   json["classes"] = Json::array();
   for (const ClassInfo& c : got(o.db.classes(o.task))) json["classes"].push_back(c.name);
@@ -194,7 +194,7 @@ HttpLabels::Json HttpLabels::stats(const Open& o) const {
   return json;
 }
 
-HttpLabels::Json HttpLabels::review(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::review(const Open& o, const HttpRequest& r) const {
   const uint64_t seed = number<uint64_t>(r, "seed").value_or(0);
   Json json = Json::array();
   for (const ReviewPhoto& p : got(o.db.review(o.collection, o.task, count(r, "n"), seed))) {
@@ -207,14 +207,14 @@ HttpLabels::Json HttpLabels::review(const Open& o, const HttpRequest& r) const {
   return json;
 }
 
-HttpLabels::Json HttpLabels::accuracy(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::accuracy(const Open& o, const HttpRequest& r) const {
   const std::string name = text(r, "version", "in-force");
   Json json = {{"version", name}};
   json.update(to_json(got(o.db.accuracy(o.collection, version_named(o, name)))));
   return json;
 }
 
-HttpLabels::Json HttpLabels::diff(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::diff(const Open& o, const HttpRequest& r) const {
   const std::string from = text(r, "from"), to = text(r, "to", "in-force");
   if (from.empty())
     throw Error("from: give the version to compare with, as in /labels/diff?from=1");
@@ -235,7 +235,7 @@ LabelRow HttpLabels::current(const Open& o, const HttpRequest& r) const {
                                       " with a label in this collection and task"}};
 }
 
-HttpLabels::Json HttpLabels::history(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::history(const Open& o, const HttpRequest& r) const {
   const LabelRow now = current(o, r);
   Json json = Json::array();
   for (const LabelRow& row : got(o.db.history(o.task, now.photo))) json.push_back(row_json(o, row));
@@ -248,7 +248,7 @@ std::string HttpLabels::label_of(const HttpRequest& r) {
   return found.status == 200 ? parse_json(found.body).get<std::string>() : "";
 }
 
-HttpLabels::Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
+Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   const LabelRow now = current(o, r);
   const Result<Json> said_json = read_json(r.body);
   if (said_json.status().code() == Code::kTooLarge) throw Error(said_json.status().message());

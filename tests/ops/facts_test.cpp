@@ -210,10 +210,16 @@ TEST_P(Facts, TheRankAndTheDtypeAreInferredAsSaid) {
     int largest = 0;
     for (const TensorType& t : r.in) largest = std::max(largest, t.shape.rank());
     const int rank = r.out[0].shape.rank();
-    if (f.kind == OpKind::kMap || f.rank == RankRule::kLargest) EXPECT_EQ(rank, largest);
-    if (f.kind != OpKind::kMap && f.rank == RankRule::kFirst) EXPECT_EQ(rank, r.in[0].shape.rank());
-    if (f.rank == RankRule::kTwo) EXPECT_EQ(rank, 2);
-    if (!f.own_dtype) EXPECT_EQ(r.out[0].dtype, r.in[0].dtype);
+    if (f.kind == OpKind::kMap || f.rank == RankRule::kLargest) {
+      EXPECT_EQ(rank, largest);
+    } else if (f.rank == RankRule::kFirst) {
+      EXPECT_EQ(rank, r.in[0].shape.rank());
+    } else if (f.rank == RankRule::kTwo) {
+      EXPECT_EQ(rank, 2);
+    }
+    if (!f.own_dtype) {
+      EXPECT_EQ(r.out[0].dtype, r.in[0].dtype);
+    }
     return true;
   });
 }
@@ -252,7 +258,7 @@ std::vector<const OpDef*> with_reference() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, Facts, testing::ValuesIn(with_reference()),
-                         [](const auto& info) { return std::string(info.param->name); });
+                         [](const auto& of) { return std::string(of.param->name); });
 
 // golden/onnx_ops.txt is what onnx's own table of operators says, up to opset 17.
 TEST(OnnxOps, AreThoseOfItsTable) {
@@ -263,8 +269,11 @@ TEST(OnnxOps, AreThoseOfItsTable) {
   ASSERT_GT(first.size(), 150U);
   for (const OpDef& def : all_ops()) {
     const auto it = first.find(std::string(def.name));
-    if (it != first.end()) EXPECT_EQ(def.facts.onnx, it->second) << def.name;
-    if (it == first.end()) EXPECT_TRUE(def.facts.onnx == 0 || def.facts.onnx > 17) << def.name;
+    if (it != first.end()) {
+      EXPECT_EQ(def.facts.onnx, it->second) << def.name;
+    } else {
+      EXPECT_TRUE(def.facts.onnx == 0 || def.facts.onnx > 17) << def.name;
+    }
   }
 }
 

@@ -40,10 +40,9 @@ function(ndt_test_program target)
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
-  # -pthread as gRPC's users have it, or the headers parsed once would not be theirs. gcc 12 sees
-  # ghosts in a std::string of such headers (PR 105651).
-  target_compile_options(${target} PRIVATE -pthread $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess
-    -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict>)
+  # -pthread as gRPC's users have it, or the headers parsed once would not be theirs.
+  target_compile_options(${target} PRIVATE -pthread
+    "$<$<COMPILE_LANGUAGE:CXX>:${NDT_PRECOMPILED_OPTIONS}>")
 endfunction()
 
 # ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]):

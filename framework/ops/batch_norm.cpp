@@ -155,6 +155,8 @@ std::vector<Example> examples() {
   };
   Example mixed = example({2, 3, 4, 4}, {}, 1, DType::kF16);
   for (size_t i = 1; i < 5; ++i) mixed.inputs[i].type.dtype = DType::kF32;
+  all.push_back(mixed);
+  mixed.inputs[0].type.dtype = DType::kBF16;
   all.push_back(std::move(mixed));
   return all;
 }

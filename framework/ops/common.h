@@ -56,8 +56,9 @@ std::vector<Example> unary_examples(const std::vector<DType>& dtypes, double low
 inline const std::vector<DType> kFloatDTypes = {DType::kF32, DType::kF64, DType::kF16,
                                                 DType::kBF16};
 
-// Of examples of ops that only move elements: one dtype of each size and kind, besides f32.
-inline const std::vector<DType> kMovedDTypes = {DType::kF64, DType::kF16, DType::kU8,
+// Of examples of ops that only move elements: one dtype of each size and kind, and bf16, besides
+// f32.
+inline const std::vector<DType> kMovedDTypes = {DType::kF64, DType::kF16, DType::kBF16, DType::kU8,
                                                 DType::kI32, DType::kI64, DType::kBool};
 // `list` and one more example for each of those.
 std::vector<Example> in_moved_dtypes(std::vector<Example> list, Example (*make)(DType));

@@ -32,14 +32,14 @@ std::vector<OpDef> relu_ops() {
        .infer = same_type,
        .reference = reference,
        .gradient = gradient,
-       .examples = {{{{7}}}, {{{2, 3, 5, 4}}}}},
+       .examples = {{{{7}}}, {{{2, 3, 5, 4}}}, {{{DType::kBF16, {3, 11}}}}}},
       {.name = "ReluGrad",
        .facts = {.kind = OpKind::kMap, .per_image = each_image},
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = same_type,
        .reference = grad_reference,
-       .examples = {{{{7}, {7}}}}},
+       .examples = {{{{7}, {7}}}, {{{3, 5}, {3, 5}}}}},
   };
 }
 

@@ -2,8 +2,8 @@ set(NDT_STANDARD_HEADERS <algorithm> <array> <atomic> <chrono> <cmath> <conditio
   <cstring> <deque> <functional> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string>
   <string_view> <thread> <utility> <variant> <vector>)
 
-# What precompiled headers ask of the compiler; the first, that a compiler cache sees through them. gcc 12 warns of std::string where there is nothing (PR 105651), and
-# of one in a precompiled header though it is a system's.
+# The first is for compiler caches, to see through them. gcc 12 warns of std::string where there is
+# nothing (PR 105651), and of one in a precompiled header though it is a system's.
 set(NDT_PRECOMPILED_OPTIONS $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>
   "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-restrict>")
 

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 
 #include "framework/core/json.h"
 #include "ndp/jobs/features.h"
 #include "ndp/labels/label_json.h"
-#include "ndp/store/coding.h"
 #include "ndp/wire/digests.h"
 #include "tuner/relabel_preview.h"
+#include "tuner/row_check.h"
 
 namespace ndtrain {
 namespace {
@@ -20,21 +18,6 @@ constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
 constexpr int64_t kMany = 10'000;   // labels that are worth tidying up after
 
 }  // namespace
-
-Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes) {
-  const auto bytes = std::as_bytes(std::span(row));
-  std::vector<RowLabel> labels;
-  for (size_t at = 0; at + kRowLabelBytes <= bytes.size(); at += kRowLabelBytes) {
-    const RowLabel l{load_le<uint32_t>(&bytes[at]),
-                     std::bit_cast<float>(load_le<uint32_t>(&bytes[at + 4]))};
-    if (l.class_id >= classes || !std::isfinite(l.score)) {
-      return Status(Code::kCorrupt, "a label names class " + std::to_string(l.class_id) + " of " +
-                                        std::to_string(classes) + ", or has no score");
-    }
-    labels.push_back(l);
-  }
-  return labels;
-}
 
 LabelSink::LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec)
     : db_(db), clock_(clock), classes_(model.classes.size()), spec_(spec), content_(model.content) {
@@ -129,7 +112,7 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
     const Result<int64_t> store = store_id(r.store);
     if (!store.ok()) return store.status();
     for (const auto& [number, row] : r.rows) {
-      const Result<std::vector<RowLabel>> top = read_label_row(row, classes_);
+      const Result<std::vector<RankedClass>> top = read_label_row(row, classes_);
       if (!top.ok() || top->empty()) {
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;
@@ -144,7 +127,7 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
                      .score = (*top)[0].score,
                      .time = clock_.unix_seconds(),
                      .store = *store};
-      for (const RowLabel& l : *top) label.top_k.push_back({class_ids_[l.class_id], l.score});
+      for (const RankedClass& l : *top) label.top_k.push_back({class_ids_[l.class_id], l.score});
       batch.labels.push_back(std::move(label));
       numbers.push_back(number);
     }
@@ -193,7 +176,7 @@ JobQuestion LabelWork::prepare() {
   q.ask.set_deterministic(spec_.deterministic);
   q.features =
       row_types_of(load_model(shop_.fs, shop_.models.checked_path(model_.extractor)).model);
-  row_bytes_ = q.row_bytes = k * kRowLabelBytes;
+  row_bytes_ = q.row_bytes = k * kRankedClassBytes;
   q.check = known_classes(model_.classes.size());
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
   if (db_ && spec_.dry_run) {
@@ -245,7 +228,8 @@ JobOutcome LabelWork::evaluation() {
     if (!spool_->has(e.digest)) continue;
     spool_->read(e.digest, std::as_writable_bytes(std::span(row)));
     const auto labels = read_label_row(row, model_.classes.size()).or_throw();
-    const auto at = std::ranges::find(labels, static_cast<uint32_t>(e.label), &RowLabel::class_id);
+    const auto at =
+        std::ranges::find(labels, static_cast<uint32_t>(e.label), &RankedClass::class_id);
     ++photos;
     top1 += at == labels.begin();
     top5 += at != labels.end() && at - labels.begin() < 5;

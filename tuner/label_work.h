@@ -15,15 +15,6 @@
 
 namespace ndtrain {
 
-// A label row: for each of the top_k best classes its number and score, little-endian, best first.
-struct RowLabel {
-  uint32_t class_id = 0;
-  float score = 0;
-};
-inline constexpr size_t kRowLabelBytes = 8;
-// kCorrupt when a class is not below `classes` or a score is not a number.
-Result<std::vector<RowLabel>> read_label_row(std::string_view row, size_t classes);
-
 // Rows into the label database; a photo that the version has labelled before, or that the job is
 // not for, is durable. Keeps references. Paths are STORE/path. The version is put in force: labels
 // of others are stale from then on. Throws SinkAway when the database is.

@@ -5,6 +5,7 @@
 #include "framework/core/json.h"
 #include "ndp/labels/agreement.h"
 #include "ndp/labels/label_json.h"
+#include "tuner/row_check.h"
 
 namespace ndtrain {
 
@@ -41,7 +42,7 @@ Result<std::vector<Intake::BadRow>> PreviewSink::keep(std::span<const Intake::Ro
   std::vector<Intake::BadRow> bad;
   for (const Intake::Rows& r : rows) {
     for (const auto& [number, row] : r.rows) {
-      const Result<std::vector<RowLabel>> top = read_label_row(row, model_.classes.size());
+      const Result<std::vector<RankedClass>> top = read_label_row(row, model_.classes.size());
       if (!top.ok() || top->empty()) {
         bad.push_back({number, top.ok() ? "a label row without labels" : top.status().message()});
         continue;

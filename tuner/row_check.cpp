@@ -1,8 +1,9 @@
 #include "tuner/row_check.h"
 
+#include <cmath>
+
 #include "framework/core/finite.h"
 #include "ndp/jobs/features.h"
-#include "tuner/label_work.h"
 
 namespace ndtrain {
 
@@ -22,6 +23,16 @@ RowCheck finite_features(std::vector<TensorType> row_types) {
 RowCheck known_classes(size_t classes) {
   return
       [classes](std::string_view row) { return read_label_row(row, classes).status().message(); };
+}
+
+Result<std::vector<RankedClass>> read_label_row(std::string_view row, size_t classes) {
+  std::vector<RankedClass> best = ranked_classes(row);
+  for (const RankedClass& c : best) {
+    if (c.class_id < classes && std::isfinite(c.score)) continue;
+    return Status(Code::kCorrupt, "a label names class " + std::to_string(c.class_id) + " of " +
+                                      std::to_string(classes) + ", or has no score");
+  }
+  return best;
 }
 
 }  // namespace ndtrain

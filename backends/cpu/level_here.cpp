@@ -1,5 +1,5 @@
-// Prints the best instruction set that the plugin can be built for and this CPU has, by the same test
-// as the loader (framework/runtime/backend.cpp).
+// Prints the best instruction set that the plugin can be built for and this CPU has, by the same
+// test as the loader (framework/runtime/backend.cpp).
 #include <cstdio>
 
 int main() {

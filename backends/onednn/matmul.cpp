@@ -1,6 +1,6 @@
-// MatMul, Gemm and FusedMatMul, f32 and bf16, plain. A constant right side is packed, and rows of a few images,
-// or a few rows of features, are one product: this library sums a row the same way with any others,
-// by test. Two sides that both change are a product per image.
+// MatMul, Gemm and FusedMatMul, f32 and bf16, plain. A constant right side is packed, and rows of a
+// few images, or a few rows of features, are one product: this library sums a row the same way with
+// any others, by test. Two sides that both change are a product per image.
 #include <optional>
 
 #include "backends/onednn/activation.h"

@@ -1,6 +1,6 @@
 // Where a single-threaded role has slow work done: a task runs on one of the role's lanes, in order
-// with the lane's other tasks, and what it returns is called afterwards by the role's own thread, in
-// the same order.
+// with the lane's other tasks, and what it returns is called afterwards by the role's own thread,
+// in the same order.
 #pragma once
 
 #include <condition_variable>

@@ -6,8 +6,8 @@
 #include "ndp/labels/top_k_row.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tuner/claims.h"
-#include "tuner/label_work.h"
-#include "tuner/relabel_preview.h"
+#include "tuner/work/label_work.h"
+#include "tuner/work/relabel_preview.h"
 
 namespace ndtrain {
 namespace {

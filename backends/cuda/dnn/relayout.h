@@ -28,6 +28,7 @@ struct ConvFinish {
   double low = 0, high = 0;
 };
 
-void finish(const ConvFinish& f, void* y, const void* bias, const void* residual, cudaStream_t stream);
+void finish(const ConvFinish& f, void* y, const void* bias, const void* residual,
+            cudaStream_t stream);
 
 }  // namespace ndtrain::cuda

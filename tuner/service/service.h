@@ -16,7 +16,6 @@
 #include "framework/core/lanes.h"
 #include "ndp/engine/energy.h"
 #include "ndp/http/audit.h"
-#include "ndp/wire/grpc_link.h"
 #include "ndp/wire/protocol.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_sessions.h"
@@ -24,47 +23,30 @@
 #include "tuner/intake/mixed_numerics.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/jobs/job_progress.h"
+#include "tuner/jobs/job_records.h"
 #include "tuner/jobs/job_report.h"
 #include "tuner/jobs/job_work.h"
 #include "tuner/models/model_store.h"
-#include "tuner/models/model_ways.h"
 #include "tuner/models/versions.h"
-#include "tuner/service/known_stores.h"
+#include "tuner/service/model_distribution.h"
+#include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
-#include "tuner/service/tombstones.h"
-#include "tuner/service/upload_queues.h"
+#include "tuner/service/service_lanes.h"
+#include "tuner/service/store_registry.h"
+#include "tuner/service/upload_ingest.h"
 #include "tuner/service/uploaded_labels.h"
 
 namespace ndtrain {
 
-struct StoreRecord {
-  std::string name, numerics, version;  // version: of the program
-  uint64_t photos = 0;
-  bool here = false, drained = false;
-  uint64_t version_in_force = 0;
-  uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
-  int64_t last_seen = 0;     // Unix seconds; of one that is here, when it was last heard
-  // How long it has been away or drained, as of `counted`; of what was before this process began
-  // nothing.
-  std::chrono::nanoseconds away{0}, counted{0};
-  bool takes_tokens = false, takes_tickets = false;
-  std::string http;          // where people may upload to it; "": nowhere
-  std::string http_refused;  // where it says that they may, and is not believed
-  uint64_t free = 0;         // bytes, for uploads
-  uint64_t deletions = 0;    // photos it has let go of; `deletions_due`: still has to
-  uint64_t deletions_due = 0;
-};
-
-class TunerService {
+class TunerService final : StoreEvents {
  public:
-  using Time = TunerSessions::Time;
-  // Lanes that the service uses.
-  static constexpr size_t kKeepLane = 0, kJobLane = 1, kDeltaLane = 2, kUploadLane = 3, kLanes = 4;
+  using Time = StoreRegistry::Time;
+  // Lanes that the service uses, from 0.
+  static constexpr size_t kLanes = kServiceLanes;
   // Rows that a sink is given at once, but for a message that has more: what comes while it makes
   // them durable must not be so much that the stores then wait for it.
   static constexpr size_t kKeptAtOnce = 50'000;
-  // Of which the files are kept, besides those that are needed.
-  static constexpr size_t kKeptVersions = 24;
+  static constexpr size_t kKeptVersions = ModelDistribution::kKeptVersions;
   // Between two looks at whether the stores that a job waits for are here.
   static constexpr Time kLook = std::chrono::seconds(1);
 
@@ -88,9 +70,9 @@ class TunerService {
                uint64_t window = kWindow);
 
   // Rows of jobs that ended just before the Tuner was killed. Once, at the start.
-  void remove_done_rows();
+  void remove_done_rows() { records_.remove_done_rows(); }
 
-  void handle(LinkEvent<wire::FromStore> event);
+  void handle(LinkEvent<wire::FromStore> event) { stores_.handle(std::move(event)); }
   void tick();        // after each round of events, too: it begins the next job
   Time next() const;  // when tick() has something to do
 
@@ -108,31 +90,30 @@ class TunerService {
   void drain(const std::string& store, bool drained);  // until it is said again, or forgotten
   void forget(const std::string& store);
   // A store that is here, takes uploads and has the most room; null when there is none.
-  const StoreRecord* place_upload();
+  const StoreRecord* place_upload() { return uploads_.place(); }
 
-  // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.
-  void set_tokens(const std::string& json);
+  // See StoreRegistry.
+  void set_tokens(const std::string& json) { stores_.set_tokens(json); }
 
-  // Photos are removed wherever they are, with all that was made of them, and not taken in again;
-  // by stores that are away when they are back. Durable on return; the rest follows.
-  struct Deletion {
-    std::vector<std::string> told, away;  // stores
-  };
-  Deletion delete_photos(std::span<const Digest> photos);
+  // See PhotoDeletions::remove().
+  using Deletion = PhotoDeletions::Deletion;
+  Deletion delete_photos(std::span<const Digest> photos) { return deletions_.remove(photos); }
 
-  // A model becomes the next version, the candidate, and what is in force if it is to be; once for
-  // each job. Its files are in the ModelStore.
-  PublishedModel publish_version(PublishedModel model, bool production);
-  void promote(uint64_t version);  // it is in force from now on
-  void set_candidate(uint64_t version);
-  uint64_t rollback();                    // to what was in force before; which that is
-  void remove_version(uint64_t version);  // not one that an alias or a store that is here needs
+  // See ModelDistribution.
+  PublishedModel publish_version(PublishedModel model, bool production) {
+    return models_.publish(std::move(model), production);
+  }
+  void promote(uint64_t version) { models_.promote(version); }
+  void set_candidate(uint64_t version) { models_.set_candidate(version); }
+  uint64_t rollback() { return models_.rollback(); }
+  void remove_version(uint64_t version) { models_.remove(version); }
 
-  const std::map<uint64_t, JobRecord>& jobs() const { return jobs_; }
-  const JobRecord& job(uint64_t id) const;
-  const std::vector<std::string>& log(uint64_t job) const;  // lines of this process's life
-  std::string doing() const;                                // of the job in progress
-  const StoreChoice* waits_for(uint64_t job) const;         // null: for nobody
+  const std::map<uint64_t, JobRecord>& jobs() const { return records_.all(); }
+  const JobRecord& job(uint64_t id) const { return records_.job(id); }
+  // Lines of this process's life.
+  const std::vector<std::string>& log(uint64_t job) const { return records_.log(job); }
+  std::string doing() const;                         // of the job in progress
+  const StoreChoice* waits_for(uint64_t job) const;  // null: for nobody
   std::vector<StoreRecord> stores() const;
   int64_t room() const;  // bytes that a job's rows may take here where it does not say how many
   JobReport::Counts counts() const;        // of the job in progress
@@ -174,64 +155,18 @@ class TunerService {
   using ActivePtr = std::shared_ptr<Active>;
 
   Time now() const { return setting_.clock.monotonic(); }
-  static JobRecord unreadable(uint64_t job, const Status& why);
-  JobFiles files(uint64_t job) const;
+  bool idle() const { return !active_ && tasks_ == 0; }
   JobFiles records(const ActivePtr& job) const;
-  void save(const JobRecord& record);
-  void note(uint64_t job, const std::string& text);
   void take_lines();
 
-  // sessions
-  void apply(TunerSessions::Actions actions);
-  void arrived(const wire::Hello& hello);
-  void send_tokens(const StoreRecord& store);
-  void left(const std::string& store, const std::string& reason);
-  void deliver(const std::string& store, wire::FromStore message);
-  void send(const std::string& store, wire::ToStore message);
+  void arrived(const wire::Hello& hello) override;
+  void left(const std::string& store, const std::string& reason) override;
+  void message(const std::string& store, wire::FromStore message) override;
 
-  // models (service_models.cpp)
-  struct ModelAsk {
-    std::string store;  // "": nobody waits for it
-    LinkId link = 0;
-    wire::ModelWanted wanted;
-    std::optional<ModelPair> pair;  // a delta to be made before it is answered
-  };
-  void model_wanted(const std::string& store, const wire::ModelWanted& wanted);
-  void answer_asks();
-  void answer(const ModelAsk& ask);
-  void send_parts(const std::string& store, const wire::ModelWanted& wanted);
-  void count_model_bytes(const std::string& store, uint64_t bytes);
-  void publish_to(const std::string& store);
-  void take_uploads(const std::string& store, const wire::Uploads& message);
-  void pump_uploads();
-  std::vector<JobFiles> earlier_records();
-  void judge_uploads(const std::map<Digest, std::set<std::string>>& recorded);
-  AuditLine audit_of(const std::string& store, const wire::Upload& line) const;
-  void keep_uploads();
-  void uploads_failed(const Status& status);
-  void uploads_kept();
-  void take_space(const std::string& store, const wire::Space& space);
-
-  // deletions (service_deletions.cpp)
-  struct Told {
-    uint64_t count = 0;
-    bool understands = false;
-  };
-  Status bury(std::span<const Digest> photos);
-  void greet_with_deletions(const wire::Hello& hello);
-  void tell_deletions(const std::string& store);
-  void pump_deletions();
-  void forgotten(uint64_t count, bool whole, Status status);
-
-  void publish_to_all();
-  void now_in_force(const PublishedModel& model);
-  void collect_versions();
+  void model_bytes_sent(uint64_t bytes);
 
   // stores (service_stores.cpp)
   void check_stores(const JobSpec& spec) const;
-  void know_stores();
-  void keep_known(const StoreRecord& store);
-  void count_absence();
   std::vector<StoreStanding> standing(const Active& job) const;
   bool has_part(const Active& job, const StoreRecord& store) const;
   void choose();
@@ -258,7 +193,6 @@ class TunerService {
                  const std::string& why);
   void ask_again();
   void end(ActivePtr job, JobState state, const std::string& message);
-  void record_promotion(uint64_t job);
   void leave(ActivePtr job);
   void put_away(uint64_t job, JobState state);
   void finished(const ActivePtr& job, const JobOutcome& outcome);
@@ -268,34 +202,19 @@ class TunerService {
   void start(const ActivePtr& job, size_t lane, std::function<Continuation()> f);
 
   Setting setting_;
-  TunerSessions sessions_;
-  std::map<std::string, StoreRecord> stores_;
-  KnownStores known_;
+  StoreRegistry stores_;
+  JobRecords records_;
+  PhotoHolders holders_;
+  PhotoDeletions deletions_;
+  UploadIngest uploads_;
+  ModelDistribution models_;
   std::set<uint64_t> start_now_;           // jobs that wait for no store
   std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
-  std::map<uint64_t, JobRecord> jobs_;
-  std::map<uint64_t, std::vector<std::string>> logs_;
   ActivePtr active_;
   MixedNumerics numerics_;  // of its stores
-  ModelWays ways_;
-  std::deque<ModelAsk> asks_;  // in order
-  bool making_ = false;        // the first one's delta
-  bool collect_ = false;       // versions, once no job needs any
-  JobReport::Counts past_;     // of jobs that have ended
-  size_t tasks_ = 0;           // on the lanes, or waiting for this thread
+  JobReport::Counts past_;  // of jobs that have ended
+  size_t tasks_ = 0;        // on the lanes, or waiting for this thread
   bool stopping_ = false;
-  std::string tokens_;  // "": none were made
-
-  UploadQueues uploads_;                   // not durable yet
-  std::set<std::string> waiting_uploads_;  // of these stores: the last attempt failed
-  PhotoHolders holders_;
-  bool recalled_ = false;  // what jobs of an earlier process know of them
-
-  Tombstones deletions_;
-  std::map<std::string, Told> told_;  // of the stores' sessions
-  uint64_t labels_forgotten_ = 0;     // of deletions_; by this process
-  bool forgetting_ = false;           // a task is out
-  Time forget_at_{0};                 // not 0: the last attempt failed
 };
 
 }  // namespace ndtrain

@@ -72,7 +72,7 @@ void TunerService::sink_away(const ActivePtr& job, size_t lane,
     if (current(job) && !job->keeping && !job->working) active_.reset();
   }
   if (!current(job) || stopping_) return;
-  if (!std::exchange(job->away, true)) note(job->id, "waits: " + why);
+  if (!std::exchange(job->away, true)) records_.note(job->id, "waits: " + why);
   job->again = f;
   job->again_lane = lane;
   job->again_at = now() + kAskAgain;
@@ -86,17 +86,21 @@ void TunerService::ask_again() {
 // The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
 // files, which it may need itself when it is resumed.
 void TunerService::start_next() {
-  if (active_ || stopping_ || tasks_ > 0 || forgetting_) return;
-  auto it = std::ranges::find(jobs_, JobState::kRunning, [](auto& e) { return e.second.state; });
-  if (it == jobs_.end()) {
-    it = std::ranges::find(jobs_, JobState::kQueued, [](auto& e) { return e.second.state; });
-  }
-  if (it == jobs_.end()) return;
-  JobRecord& record = it->second;
+  if (active_ || stopping_ || tasks_ > 0 || deletions_.forgetting()) return;
+  const auto next = [&](JobState state) -> const JobRecord* {
+    for (const auto& [id, record] : records_.all()) {
+      if (record.state == state) return &record;
+    }
+    return nullptr;
+  };
+  const JobRecord* first = next(JobState::kRunning);
+  if (!first) first = next(JobState::kQueued);
+  if (!first) return;
+  JobRecord& record = records_.at(first->id);
   const bool again = record.state == JobState::kRunning;
   record.state = JobState::kRunning;
   if (record.started == 0) record.started = setting_.clock.unix_seconds();
-  if (const Status s = files(record.id).save(record); !s.ok()) {
+  if (const Status s = records_.save(record); !s.ok()) {
     record.state = JobState::kFailed;
     record.message = s.message();
     record.ended = setting_.clock.unix_seconds();
@@ -106,16 +110,17 @@ void TunerService::start_next() {
   active_->id = record.id;
   active_->report.begin(now());
   active_->energy.emplace(setting_.fs);
-  note(record.id, again ? "the Tuner goes on with this job" : "begun");
+  records_.note(record.id, again ? "the Tuner goes on with this job" : "begun");
   const ActivePtr job = active_;
-  start(job, kJobLane, [this, job, spec = record.spec, directory = files(job->id).directory()] {
-    job->work = setting_.works.make(job->id, spec, directory, job->progress);
-    return [this, job, question = job->work->prepare()] { begin_intake(job, question); };
-  });
+  start(job, kJobLane,
+        [this, job, spec = record.spec, directory = records_.files(job->id).directory()] {
+          job->work = setting_.works.make(job->id, spec, directory, job->progress);
+          return [this, job, question = job->work->prepare()] { begin_intake(job, question); };
+        });
 }
 
 void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& question) {
-  const JobSpec& spec = jobs_.at(job->id).spec;
+  const JobSpec& spec = records_.at(job->id).spec;
   IntakeRules rules{.job = question.ask,
                     .row_bytes = question.row_bytes,
                     .manifest = question.manifest,
@@ -154,9 +159,9 @@ void TunerService::begin_intake(const ActivePtr& job, const JobQuestion& questio
   } else {
     job->intake = std::make_unique<Intake>(std::move(rules));
   }
-  for (const std::string& store : sessions_.stores()) {
+  for (const std::string& store : stores_.here()) {
     if (!current(job)) return;
-    if (has_part(*job, stores_[store])) apply(job, store, job->intake->arrive(now(), store));
+    if (has_part(*job, stores_.record(store))) apply(job, store, job->intake->arrive(now(), store));
   }
   if (current(job)) choose();
 }
@@ -168,17 +173,17 @@ void TunerService::compare_with_photos(const ActivePtr& job) {
     photos += i.photos.size();
     bytes += i.bytes;
   }
-  const JobSpec& spec = jobs_.at(job->id).spec;
+  const JobSpec& spec = records_.at(job->id).spec;
   if (!job->records.empty()) return;
   if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return;
   const double row = static_cast<double>(job->row_bytes) / 1e3;
   const double photo = static_cast<double>(bytes) / static_cast<double>(photos) / 1e3;
   if (row <= photo) return;
-  note(job->id,
-       fmt::format("the features are larger than the photos ({:.1f} KB against {:.1f} KB): "
-                   "--head linear, a later cut (ndtrain model inspect) or --mode typical "
-                   "sends less",
-                   row, photo));
+  records_.note(
+      job->id, fmt::format("the features are larger than the photos ({:.1f} KB against {:.1f} KB): "
+                           "--head linear, a later cut (ndtrain model inspect) or --mode typical "
+                           "sends less",
+                           row, photo));
 }
 
 void TunerService::open_sink(const ActivePtr& job) {
@@ -217,18 +222,18 @@ void TunerService::sink_opened(const ActivePtr& job, const std::vector<uint64_t>
 
 // Why the store cannot be counted in; "" when it is.
 std::string TunerService::admit(const ActivePtr& job, const Intake::Inventory& i) {
-  StoreRecord& store = stores_[i.store];
+  StoreRecord& store = stores_.record(i.store);
   store.photos = i.photos.size();
-  keep_known(store);
+  stores_.keep(store);
   const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
-  if (!v.note.empty()) note(job->id, v.note);
+  if (!v.note.empty()) records_.note(job->id, v.note);
   if (!v.first) return v.refusal;
   return records(job).save_first(numerics_.first()).message();
 }
 
 void TunerService::apply(ActivePtr job, const std::string& store, Intake::Actions a) {
   if (!current(job)) return;
-  for (const std::string& line : a.notes) note(job->id, line);
+  for (const std::string& line : a.notes) records_.note(job->id, line);
   for (auto& i : a.inventories) {
     if (const std::string why = admit(job, i); !why.empty()) {
       return end(job, JobState::kFailed, why);
@@ -247,13 +252,13 @@ void TunerService::apply(ActivePtr job, const std::string& store, Intake::Action
   for (auto& [name, message] : a.send) {
     if (message.has_job()) {
       message.mutable_job()->set_serial(++asked_[name]);
-      if (!numerics_.asks(stores_[name].numerics)) message.mutable_job()->clear_sample();
+      if (!numerics_.asks(stores_.record(name).numerics)) message.mutable_job()->clear_sample();
     }
-    send(name, std::move(message));
+    stores_.send(name, std::move(message));
   }
   if (a.failed) return end(job, JobState::kFailed, *a.failed);
   if (a.manifest_made) open_sink(job);
-  if (a.end_session) apply(sessions_.refuse(now(), store, *a.end_session));
+  if (a.end_session) stores_.refuse(store, *a.end_session);
   if (!current(job)) return;
   choose();
   if (!current(job)) return;
@@ -320,7 +325,7 @@ void TunerService::pump_work(const ActivePtr& job) {
 // Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
 // with, which somebody may have replaced meanwhile.
 std::string TunerService::why_it_waits(uint64_t job, const JobOutcome& outcome) {
-  const Promote promote = jobs_.at(job).spec.promote;
+  const Promote promote = records_.at(job).spec.promote;
   if (promote == Promote::kNever) return "it was submitted as a candidate";
   const std::optional<PublishedModel> now = setting_.versions.in_force();
   if (promote == Promote::kAlways || !now) return "";
@@ -347,22 +352,23 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
     PublishedModel model = *outcome.model;
     model.job = job->id;
     const std::string why = why_it_waits(job->id, outcome);
-    const PublishedModel published = publish_version(model, why.empty());
+    const PublishedModel published = models_.publish(model, why.empty());
     const std::optional<PublishedModel> in_force = setting_.versions.in_force();
     const bool candidate = !in_force || in_force->version != published.version;
     result["version"] = published.version;
     result["content"] = to_hex(published.content);
     result["in_force"] = !candidate;
-    note(job->id, "published as " + text_of(published) + (candidate ? ", a candidate" : ""));
+    records_.note(job->id,
+                  "published as " + text_of(published) + (candidate ? ", a candidate" : ""));
     if (candidate) {
       message = fmt::format(
           "{} is not in force: {}; ndtrain model promote {} puts it in force", text_of(published),
           why.empty() ? "another was put in force meanwhile" : why, published.version);
     }
   }
-  const JobFiles kept = files(job->id);
+  const JobFiles kept = records_.files(job->id);
   publish(setting_.fs, join(kept.directory(), "trace.json"), job->report.trace()).or_throw();
-  jobs_.at(job->id).result = json_text(result);
+  records_.at(job->id).result = json_text(result);
   if (!without.text.empty()) message += (message.empty() ? "" : "; ") + without.text;
   end(job, JobState::kDone, message);
   setting_.lanes.start(kJobLane, [job]() -> Continuation {
@@ -377,11 +383,11 @@ void TunerService::finished(const ActivePtr& job, const JobOutcome& outcome) {
 
 void TunerService::end(ActivePtr job, JobState state, const std::string& message) {
   if (!current(job)) return;
-  JobRecord& record = jobs_.at(job->id);
+  JobRecord& record = records_.at(job->id);
   record.state = state;
   record.message = message;
   record.ended = setting_.clock.unix_seconds();
-  if (const Status s = files(job->id).save(record); !s.ok()) {  // the next Tuner goes on with it
+  if (const Status s = records_.save(record); !s.ok()) {  // the next Tuner goes on with it
     log::error("job {}: that it is {} cannot be kept: {}", job->id, name_of(state), s.message());
   }
   leave(std::move(job));
@@ -389,11 +395,11 @@ void TunerService::end(ActivePtr job, JobState state, const std::string& message
 
 // It is as its record says.
 void TunerService::leave(ActivePtr job) {
-  const JobRecord& record = jobs_.at(job->id);
+  const JobRecord& record = records_.at(job->id);
   take_lines();
   job->progress.interrupt();
-  note(job->id,
-       std::string(name_of(record.state)) + (record.message.empty() ? "" : ": " + record.message));
+  records_.note(job->id, std::string(name_of(record.state)) +
+                             (record.message.empty() ? "" : ": " + record.message));
   past_ = total_counts();
   start_now_.erase(job->id);
   job->again = nullptr;  // it holds the job
@@ -402,7 +408,7 @@ void TunerService::leave(ActivePtr job) {
   m.mutable_job_end()->set_job(job->id);
   m.mutable_job_end()->set_done(record.state == JobState::kDone);
   m.mutable_job_end()->set_reason(wire::as_text(record.message));
-  for (const std::string& store : sessions_.stores()) send(store, m);
+  for (const std::string& store : stores_.here()) stores_.send(store, m);
 }
 
 }  // namespace ndtrain

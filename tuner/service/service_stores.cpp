@@ -19,11 +19,6 @@ TunerService::Time seconds(double s) {
   return std::chrono::duration_cast<TunerService::Time>(std::chrono::duration<double>(s));
 }
 
-KnownStore as_known(const StoreRecord& s) {
-  return {
-      .photos = s.photos, .last_seen = s.last_seen, .deletions = s.deletions, .drained = s.drained};
-}
-
 std::string names_of(const std::map<std::string, StoreRecord>& stores) {
   std::string names;
   for (const auto& [name, store] : stores) names += (names.empty() ? "" : ", ") + name;
@@ -32,98 +27,43 @@ std::string names_of(const std::map<std::string, StoreRecord>& stores) {
 
 }  // namespace
 
-// A store has a while to come back when the Tuner has started again.
-void TunerService::know_stores() {
-  for (const auto& [name, store] : known_.all()) {
-    stores_[name] = {.name = name,
-                     .photos = store.photos,
-                     .drained = store.drained,
-                     .last_seen = store.last_seen,
-                     .counted = now(),
-                     .deletions = std::min(store.deletions, deletions_.size())};
-  }
-}
-
-// What changes all the time is kept when the store leaves.
-void TunerService::keep_known(const StoreRecord& s) {
-  const auto it = known_.all().find(s.name);
-  const bool known = it != known_.all().end();
-  if (known && s.here && it->second.photos == s.photos) return;
-  const Status kept = known_.put(s.name, as_known(s));
-  if (kept.ok() || known) return;
-  log::warn("store {} will not be known after a restart of this Tuner: {}", s.name, kept.message());
-}
-
-void TunerService::count_absence() {
-  for (auto& [name, store] : stores_) {
-    const Time since = now() - store.counted;
-    store.counted = now();
-    if (!store.here || store.drained) store.away += std::min(since, Intake::kStep);
-  }
-}
-
 std::vector<StoreRecord> TunerService::stores() const {
-  std::vector<StoreRecord> all;
-  for (const auto& [name, store] : stores_) {
-    StoreRecord& record = all.emplace_back(store);
-    record.deletions_due = deletions_.size() - store.deletions;
-    const std::optional<Time> heard = sessions_.heard(name);
-    if (!heard) continue;
-    const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now() - *heard);
-    record.last_seen = setting_.clock.unix_seconds() - silent.count();
-  }
+  std::vector<StoreRecord> all = stores_.as_of_now();
+  for (StoreRecord& store : all) store.deletions_due = deletions_.due(store);
   return all;
 }
 
 void TunerService::drain(const std::string& name, bool drained) {
-  const auto it = stores_.find(name);
-  if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  StoreRecord& store = it->second;
-  if (store.drained == drained) return;
-  KnownStore known = as_known(store);
-  known.drained = drained;
-  if (const Status s = known_.put(name, known); !s.ok()) {
-    throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
-                "; make room on the Tuner's volume and say it again");
-  }
-  if (store.here) store.away = Time(0);
-  store.counted = now();
-  store.drained = drained;
+  if (!stores_.drain(name, drained)) return;
+  const StoreRecord& store = stores_.record(name);
   if (!store.here || !active_ || !active_->intake || active_->local) return;
   if (drained) return apply(active_, name, active_->intake->leave(now(), name));
   if (has_part(*active_, store)) apply(active_, name, active_->intake->arrive(now(), name));
 }
 
 void TunerService::forget(const std::string& name) {
-  const auto it = stores_.find(name);
-  if (it == stores_.end()) throw Error("there is no store '", name, "'");
-  if (it->second.here) throw Error("store '", name, "' is here; stop it first");
-  if (const Status s = known_.forget(name); !s.ok()) {
-    throw Error("store '", name, "' is not forgotten: ", s.message(),
-                "; make room on the Tuner's volume and say it again");
-  }
-  stores_.erase(it);
+  stores_.forget(name);
   holders_.forget(name);
 }
 
 // A name that was mistyped would be waited for in vain.
 void TunerService::check_stores(const JobSpec& spec) const {
   for (const std::string& name : spec.stores.names) {
-    if (stores_.contains(name)) continue;
-    throw Error("this Tuner has met no store '", name, "'; it knows ", names_of(stores_));
+    if (stores_.all().contains(name)) continue;
+    throw Error("this Tuner has met no store '", name, "'; it knows ", names_of(stores_.all()));
   }
 }
 
 bool TunerService::has_part(const Active& job, const StoreRecord& store) const {
   return job.intake && !job.local && !store.drained &&
-         jobs_.at(job.id).spec.stores.includes(store.name);
+         records_.job(job.id).spec.stores.includes(store.name);
 }
 
 std::vector<StoreStanding> TunerService::standing(const Active& job) const {
   const std::vector<std::string> ready =
       job.intake->has_manifest() ? std::vector<std::string>() : job.intake->ready();
   std::vector<StoreStanding> all;
-  for (const auto& [name, s] : stores_) {
+  for (const auto& [name, s] : stores_.all()) {
     all.push_back({.name = name,
                    .photos = s.photos,
                    .here = s.here,
@@ -139,7 +79,7 @@ const StoreChoice* TunerService::waits_for(uint64_t job) const {
 }
 
 void TunerService::start_now(uint64_t id) {
-  const JobRecord& record = job(id);
+  const JobRecord& record = records_.job(id);
   const bool begun = active_ && active_->id == id && active_->intake &&
                      (active_->local || active_->intake->has_manifest());
   const bool waiting = record.state == JobState::kQueued || record.state == JobState::kRunning;
@@ -153,7 +93,7 @@ void TunerService::start_now(uint64_t id) {
                 "cancel it, and resume it with --stores and the names of those meant");
   }
   start_now_.insert(id);
-  note(id, "begins without waiting for stores that are not ready, on request");
+  records_.note(id, "begins without waiting for stores that are not ready, on request");
   choose();
 }
 
@@ -161,12 +101,12 @@ void TunerService::start_now(uint64_t id) {
 void TunerService::choose() {
   const ActivePtr job = active_;
   if (!job || !job->intake || job->local || job->intake->has_manifest()) return;
-  const JobSpec& spec = jobs_.at(job->id).spec;
+  const JobSpec& spec = records_.at(job->id).spec;
   job->choice = choose_stores(spec.stores, standing(*job), seconds(spec.store_timeout),
                               start_now_.contains(job->id));
   const StoreChoice& c = job->choice;
   const bool known = std::ranges::any_of(
-      spec.stores.names, [&](const std::string& name) { return stores_.contains(name); });
+      spec.stores.names, [&](const std::string& name) { return stores_.all().contains(name); });
   if (spec.deterministic && !c.left_out.empty()) {
     return end(job, JobState::kFailed,
                "not all stores take part, on which a deterministic result depends: without " +
@@ -180,7 +120,7 @@ void TunerService::choose() {
   }
   if (c.waits()) return say_waits(job, c.text());
   job->said.clear();
-  if (!c.left_out.empty()) note(job->id, "begins without " + text_of(c.left_out));
+  if (!c.left_out.empty()) records_.note(job->id, "begins without " + text_of(c.left_out));
   const std::vector<std::string> take = c.take;
   apply(job, "", job->intake->count_in(take));
 }
@@ -198,10 +138,10 @@ void TunerService::say_waits(const ActivePtr& job, const std::string& whom) {
   const std::string for_whom = names(job->choice);
   if (for_whom == job->said_of && now() < job->say_at) return;
   job->said_of = for_whom;
-  const bool without = !job->choice.take.empty() && !jobs_.at(job->id).spec.deterministic;
+  const bool without = !job->choice.take.empty() && !records_.at(job->id).spec.deterministic;
   const std::string hint =
       without ? fmt::format("; ndtrain job start-now {} goes on without", job->id) : "";
-  note(job->id, job->said + hint);
+  records_.note(job->id, job->said + hint);
   job->say_at = now() + std::max(kSayEvery, (now() - job->waits_since) / kShareOfWait);
 }
 
@@ -210,7 +150,7 @@ TunerService::LeftOut TunerService::left_out(const Active& job) const {
   Json json = Json::object();
   std::string text;
   const std::vector<StoreApart> apart =
-      ndtrain::left_out(jobs_.at(job.id).spec.stores, standing(job), job.intake->stores());
+      ndtrain::left_out(records_.job(job.id).spec.stores, standing(job), job.intake->stores());
   for (const StoreApart& s : apart) {
     json["left_out_stores"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
   }

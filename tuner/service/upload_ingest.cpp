@@ -1,17 +1,22 @@
-// What stores say of photos that people upload to them, and where people may.
-#include <algorithm>
+#include "tuner/service/upload_ingest.h"
 
+#include <algorithm>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
-#include "tuner/service/service.h"
+#include "tuner/service/service_lanes.h"
 
 namespace ndtrain {
 namespace {
 
-constexpr TunerService::Time kRetry = std::chrono::seconds(2);
+constexpr UploadIngest::Time kRetry = std::chrono::seconds(2);
 // What one upload may take, until the store says what is free now.
 constexpr uint64_t kUploadTakes = uint64_t{1} << 20;
 constexpr int kForbidden = 403;
@@ -29,33 +34,33 @@ bool is_loopback(const std::string& host) {
 
 }  // namespace
 
-void TunerService::take_uploads(const std::string& store, const wire::Uploads& message) {
-  if (!setting_.uploads) return;
+void UploadIngest::take(const std::string& store, const wire::Uploads& message) {
+  if (!ports_.uploads) return;
   std::string all;
   for (const std::string& line : message.lines()) all += line;
   if (xxh3(all.data(), all.size()) != message.checksum() || message.lines_size() == 0) {
-    return apply(sessions_.refuse(now(), store, "uploads that are not what was sent"));
+    return ports_.stores.refuse(store, "uploads that are not what was sent");
   }
-  if (!uploads_.put(store, *sessions_.link_of(store), message)) {
-    return apply(sessions_.refuse(now(), store, "more uploads unacknowledged than its window"));
+  if (!queues_.put(store, *ports_.stores.link_of(store), message)) {
+    return ports_.stores.refuse(store, "more uploads unacknowledged than its window");
   }
-  pump_uploads();
+  pump();
 }
 
-void TunerService::pump_uploads() {
+void UploadIngest::pump() {
   if (stopping_) return;
   const auto counts = [this](const wire::Upload& line) {
-    return is_statement(line) && !deletions_.has(*digest_of(line.digest()));
+    return is_statement(line) && !ports_.deletions.has(*digest_of(line.digest()));
   };
-  const UploadBatch* batch = uploads_.next(now(), counts);
+  const UploadBatch* batch = queues_.next(now(), counts);
   if (!batch) return;
   std::vector<Digest> about;  // photos that something is said of
   for (const UploadLine& line : batch->lines) {
     if (line.refused.empty() && counts(line.upload))
       about.push_back(*digest_of(line.upload.digest()));
   }
-  if (about.empty() || batch->judged) return keep_uploads();
-  setting_.lanes.start(
+  if (about.empty() || batch->judged) return keep();
+  ports_.lanes.start(
       kUploadLane, [this, about = std::move(about), earlier = earlier_records()]() -> Continuation {
         std::optional<KeptManifest> recalled;
         for (const JobFiles& job : earlier) {  // newest first
@@ -63,29 +68,31 @@ void TunerService::pump_uploads() {
           if (kept.ok() && *kept) recalled = std::move(**kept);
           if (recalled) break;
         }
-        const auto stores = setting_.uploads->holders(about);
+        const auto stores = ports_.uploads->holders(about);
         return [this, about, recalled, stores] {
-          if (recalled) holders_.recall(*recalled);
-          if (!stores.ok()) return uploads_failed(stores.status());
+          if (recalled) ports_.holders.recall(*recalled);
+          if (!stores.ok()) return failed(stores.status());
           std::map<Digest, std::set<std::string>> recorded;
           for (size_t i = 0; i < about.size(); ++i) recorded.emplace(about[i], (*stores)[i]);
-          judge_uploads(recorded);
+          judge(recorded);
         };
       });
 }
 
 // What earlier jobs know of who holds what; once in the life of this process.
-std::vector<JobFiles> TunerService::earlier_records() {
+std::vector<JobFiles> UploadIngest::earlier_records() {
   std::vector<JobFiles> all;
   if (std::exchange(recalled_, true)) return all;
-  for (auto job = jobs_.rbegin(); job != jobs_.rend(); ++job) all.push_back(files(job->first));
+  for (const auto& [id, record] : ports_.records.all() | std::views::reverse) {
+    all.push_back(ports_.records.files(id));
+  }
   return all;
 }
 
 // A store speaks of photos that it holds, or that nobody else does. What it says is in the audit
 // log before it counts; of what it may not say, one line of each kind is.
-void TunerService::judge_uploads(const std::map<Digest, std::set<std::string>>& recorded) {
-  UploadBatch& batch = *uploads_.out();
+void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded) {
+  UploadBatch& batch = *queues_.out();
   std::set<Digest> taken;  // by this batch
   std::vector<AuditLine> audit;
   std::map<std::string, AuditLine> refused;
@@ -96,9 +103,10 @@ void TunerService::judge_uploads(const std::map<Digest, std::set<std::string>>& 
     const auto stores = recorded.find(photo);
     if (!is_statement(line.upload)) taken.insert(photo);
     if (!is_statement(line.upload) || stores == recorded.end()) continue;
-    const bool here = taken.contains(photo) || holders_.holds(batch.store, photo) ||
+    const bool here = taken.contains(photo) || ports_.holders.holds(batch.store, photo) ||
                       stores->second.contains(batch.store);
-    const bool elsewhere = !stores->second.empty() || holders_.held_elsewhere(batch.store, photo);
+    const bool elsewhere =
+        !stores->second.empty() || ports_.holders.held_elsewhere(batch.store, photo);
     AuditLine a = audit_of(batch.store, line.upload);
     if (here || !elsewhere) {
       audit.push_back(std::move(a));
@@ -113,20 +121,20 @@ void TunerService::judge_uploads(const std::map<Digest, std::set<std::string>>& 
   }
   for (auto& [what, line] : refused) audit.push_back(std::move(line));
   batch.judged = true;
-  if (!setting_.audit || audit.empty()) return keep_uploads();
-  setting_.lanes.start(kUploadLane, [this, audit = std::move(audit)]() -> Continuation {
-    const Status s = setting_.audit->add(audit);
+  if (!ports_.audit || audit.empty()) return keep();
+  ports_.lanes.start(kUploadLane, [this, audit = std::move(audit)]() -> Continuation {
+    const Status s = ports_.audit->add(audit);
     return [this, s] {
-      if (s.ok()) return keep_uploads();
-      uploads_.out()->judged = false;
-      uploads_failed(s);
+      if (s.ok()) return keep();
+      queues_.out()->judged = false;
+      failed(s);
     };
   });
 }
 
-AuditLine TunerService::audit_of(const std::string& store, const wire::Upload& line) const {
+AuditLine UploadIngest::audit_of(const std::string& store, const wire::Upload& line) const {
   const std::string photo = "/photos/" + to_hex(*digest_of(line.digest()));
-  AuditLine a{.who = "store " + store, .address = sessions_.who(store).peer};
+  AuditLine a{.who = "store " + store, .address = ports_.stores.who(store).peer};
   if (line.removed()) {
     a.what = "deletion";
     a.request = "DELETE " + photo;
@@ -139,44 +147,44 @@ AuditLine TunerService::audit_of(const std::string& store, const wire::Upload& l
 }
 
 // In the order in which they came; a database that is away is asked again.
-void TunerService::keep_uploads() {
-  const UploadBatch& batch = *uploads_.out();
+void UploadIngest::keep() {
+  const UploadBatch& batch = *queues_.out();
   std::vector<Digest> deleted;
   for (const UploadLine& line : batch.lines) {
     if (line.refused.empty() && line.upload.removed()) {
       deleted.push_back(*digest_of(line.upload.digest()));
     }
   }
-  if (const Status s = bury(deleted); !s.ok()) return uploads_failed(s);
+  if (const Status s = ports_.deletions.bury(deleted); !s.ok()) return failed(s);
   std::vector<wire::Upload> lines;
   std::map<uint64_t, PublishedModel> versions;
   for (const UploadLine& line : batch.lines) {
-    if (!line.refused.empty() || deletions_.has(*digest_of(line.upload.digest()))) continue;
+    if (!line.refused.empty() || ports_.deletions.has(*digest_of(line.upload.digest()))) continue;
     lines.push_back(line.upload);
     const uint64_t version = line.upload.version();
-    if (const auto model = setting_.versions.find(version)) versions.emplace(version, *model);
+    if (const auto model = ports_.versions.find(version)) versions.emplace(version, *model);
   }
-  setting_.lanes.start(kUploadLane,
-                       [this, store = batch.store, lines = std::move(lines),
-                        versions = std::move(versions)]() -> Continuation {
-                         const Status s = setting_.uploads->keep(store, lines, versions);
-                         return [this, s] { s.ok() ? uploads_kept() : uploads_failed(s); };
-                       });
+  ports_.lanes.start(kUploadLane,
+                     [this, store = batch.store, lines = std::move(lines),
+                      versions = std::move(versions)]() -> Continuation {
+                       const Status s = ports_.uploads->keep(store, lines, versions);
+                       return [this, s] { s.ok() ? kept() : failed(s); };
+                     });
 }
 
-void TunerService::uploads_failed(const Status& status) {
-  const std::string& store = uploads_.out()->store;
-  if (waiting_uploads_.insert(store).second) {
+void UploadIngest::failed(const Status& status) {
+  const std::string& store = queues_.out()->store;
+  if (waiting_.insert(store).second) {
     log::warn("labels of uploads of store {} wait: {}", store, status.message());
   }
-  uploads_.failed(now() + kRetry);
-  pump_uploads();  // another store's, perhaps
+  queues_.failed(now() + kRetry);
+  pump();  // another store's, perhaps
 }
 
-void TunerService::uploads_kept() {
-  const UploadBatch batch = std::move(*uploads_.out());
-  uploads_.done();
-  waiting_uploads_.erase(batch.store);
+void UploadIngest::kept() {
+  const UploadBatch batch = std::move(*queues_.out());
+  queues_.done();
+  waiting_.erase(batch.store);
   wire::ToStore m;
   m.mutable_uploads_kept()->set_sequence(batch.lines.back().sequence);
   for (const UploadLine& line : batch.lines) {
@@ -190,22 +198,24 @@ void TunerService::uploads_kept() {
               batch.lines.size(), batch.store, refused[0].sequence(), refused[0].reason());
   }
   // A store that was set up anew under this name counts from 1 again.
-  if (sessions_.link_of(batch.store) == batch.link) send(batch.store, std::move(m));
-  pump_uploads();
+  if (ports_.stores.link_of(batch.store) == batch.link) {
+    ports_.stores.send(batch.store, std::move(m));
+  }
+  pump();
 }
 
 // Where a store says it is, people's photos and a ticket of theirs go: so it is believed of its own
 // address, and of what its certificate says.
-void TunerService::take_space(const std::string& store, const wire::Space& space) {
-  StoreRecord& s = stores_[store];
+void UploadIngest::take_space(const std::string& store, const wire::Space& space) {
+  StoreRecord& s = ports_.stores.record(store);
   s.free = space.free();
   if (space.has_photos()) {
     s.photos = space.photos();
-    keep_known(s);
+    ports_.stores.keep(s);
   }
   const bool secure = space.http().starts_with(kHttps);
   std::string http = space.http().substr(secure ? kHttps.size() : 0);
-  const LinkOpened who = sessions_.who(store);
+  const LinkOpened who = ports_.stores.who(store);
   const std::string own = host_of(who.peer);
   if (http.starts_with(':')) http = own + http;
   const std::string host = host_of(http);
@@ -225,11 +235,11 @@ void TunerService::take_space(const std::string& store, const wire::Space& space
   s.http = known ? http : "";
 }
 
-const StoreRecord* TunerService::place_upload() {
+const StoreRecord* UploadIngest::place() {
   StoreRecord* most = nullptr;
-  for (auto& [name, store] : stores_) {
+  for (auto& [name, store] : ports_.stores.all()) {
     const bool open = store.here && !store.drained && !store.http.empty() && store.free > 0 &&
-                      (tokens_.empty() || store.takes_tickets);
+                      (!ports_.stores.has_tokens() || store.takes_tickets);
     if (open && (!most || store.free > most->free)) most = &store;
   }
   if (most) most->free -= std::min(most->free, kUploadTakes);

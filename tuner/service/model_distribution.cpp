@@ -1,10 +1,14 @@
-// Versions, and how their files get to the stores.
-#include <algorithm>
+#include "tuner/service/model_distribution.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "framework/core/hash.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
-#include "tuner/service/service.h"
+#include "ndp/wire/protocol.h"
+#include "tuner/service/service_lanes.h"
 
 namespace ndtrain {
 namespace {
@@ -19,36 +23,36 @@ std::vector<Digest> held_of(const wire::ModelWanted& wanted) {
 
 }  // namespace
 
-void TunerService::model_wanted(const std::string& store, const wire::ModelWanted& wanted) {
+void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted& wanted) {
   if (!wanted.failure().empty()) {
     log::warn("store {} has not come to model {} by deltas: {}", store,
               to_hex(digest_of(wanted.sha256()).value_or(Digest())).substr(0, 12),
               wanted.failure());
   }
   const std::optional<Digest> model = digest_of(wanted.sha256());
-  const std::optional<LinkId> link = sessions_.link_of(store);
+  const std::optional<LinkId> link = ports_.stores.link_of(store);
   const std::vector<Digest> held = held_of(wanted);
   const bool any_way = model && link && !held.empty() && wanted.failure().empty();
-  if (!any_way || wanted.offset() > static_cast<uint64_t>(setting_.models.size(*model))) {
+  if (!any_way || wanted.offset() > static_cast<uint64_t>(ports_.models.size(*model))) {
     return send_parts(store, wanted);
   }
-  asks_.push_back({store, *link, wanted, ways_.worth_trying(setting_.versions, *model, held)});
+  asks_.push_back({store, *link, wanted, ways_.worth_trying(ports_.versions, *model, held)});
   answer_asks();
 }
 
 // One delta at a time, so that stores which ask for the same wait for it together.
-void TunerService::answer_asks() {
+void ModelDistribution::answer_asks() {
   while (!making_ && !asks_.empty() && !stopping_) {
     const std::optional<ModelPair> pair = asks_.front().pair;
     if (!pair || ways_.was_tried(*pair)) {
-      const ModelAsk ask = std::move(asks_.front());
+      const Ask ask = std::move(asks_.front());
       asks_.pop_front();
       answer(ask);
       continue;
     }
     making_ = true;
-    setting_.lanes.start(kDeltaLane, [this, pair = *pair]() -> Continuation {
-      const auto made = make_step(setting_.models, pair);
+    ports_.lanes.start(kDeltaLane, [this, pair = *pair]() -> Continuation {
+      const auto made = make_step(ports_.models, pair);
       return [this, pair, made] {
         making_ = false;
         asks_.front().pair.reset();
@@ -64,10 +68,10 @@ void TunerService::answer_asks() {
   }
 }
 
-void TunerService::answer(const ModelAsk& ask) {
-  if (ask.store.empty() || sessions_.link_of(ask.store) != ask.link) return;
+void ModelDistribution::answer(const Ask& ask) {
+  if (ask.store.empty() || ports_.stores.link_of(ask.store) != ask.link) return;
   const std::optional<Digest> model = digest_of(ask.wanted.sha256());
-  const int64_t rest = setting_.models.size(*model) - static_cast<int64_t>(ask.wanted.offset());
+  const int64_t rest = ports_.models.size(*model) - static_cast<int64_t>(ask.wanted.offset());
   const std::vector<ModelStep> way = ways_.cheapest(*model, held_of(ask.wanted), rest);
   if (way.empty()) return send_parts(ask.store, ask.wanted);
   wire::ToStore message;
@@ -82,20 +86,19 @@ void TunerService::answer(const ModelAsk& ask) {
   }
   log::info("store {} gets model {} by {} deltas, {} bytes instead of {}", ask.store,
             to_hex(*model).substr(0, 12), way.size(), bytes, rest);
-  send(ask.store, std::move(message));
+  ports_.stores.send(ask.store, std::move(message));
 }
 
-void TunerService::send_parts(const std::string& store, const wire::ModelWanted& wanted) {
+void ModelDistribution::send_parts(const std::string& store, const wire::ModelWanted& wanted) {
   const std::optional<Digest> model = digest_of(wanted.sha256());
   auto offset = static_cast<int64_t>(wanted.offset());
   for (int i = 0; i < kModelParts && model; ++i) {
-    Result<ModelStore::Part> part = setting_.models.read(*model, offset, kModelPart);
+    Result<ModelStore::Part> part = ports_.models.read(*model, offset, kModelPart);
     const bool whole = part.ok() && offset == part->total;  // a store that died before it knew
     if (!part.ok() || (part->bytes.empty() && (i > 0 || !whole))) {
       if (i == 0) {
-        apply(sessions_.refuse(now(), store,
-                               "model " + to_hex(*model).substr(0, 12) + " is not here from byte " +
-                                   std::to_string(offset) + " on"));
+        ports_.stores.refuse(store, "model " + to_hex(*model).substr(0, 12) +
+                                        " is not here from byte " + std::to_string(offset) + " on");
       }
       return;
     }
@@ -105,57 +108,55 @@ void TunerService::send_parts(const std::string& store, const wire::ModelWanted&
     m.set_offset(static_cast<uint64_t>(offset));
     m.set_total(static_cast<uint64_t>(part->total));
     m.set_checksum(xxh3(part->bytes.data(), part->bytes.size()));
-    count_model_bytes(store, part->bytes.size());
+    ports_.stores.record(store).model_bytes += part->bytes.size();
+    ports_.sent_for(part->bytes.size());
     offset += static_cast<int64_t>(part->bytes.size());
     m.set_bytes(std::move(part->bytes));
-    send(store, std::move(message));
+    ports_.stores.send(store, std::move(message));
   }
 }
 
-void TunerService::count_model_bytes(const std::string& store, uint64_t bytes) {
-  stores_[store].model_bytes += bytes;
-  if (active_) {
-    active_->report.model_part(bytes);
-  } else {
-    past_.model_bytes += bytes;
-  }
+void ModelDistribution::in_force(const std::string& store, uint64_t version) {
+  ports_.stores.record(store).version_in_force = version;
+  log::info("store {} has version {} in force", store, version);
+  publish_to(store);  // another may be by now
 }
 
-void TunerService::publish_to(const std::string& name) {
-  const std::optional<PublishedModel> model = setting_.versions.in_force();
-  if (!model || stores_[name].version_in_force == model->version) return;
+void ModelDistribution::publish_to(const std::string& name) {
+  const std::optional<PublishedModel> model = ports_.versions.in_force();
+  if (!model || ports_.stores.record(name).version_in_force == model->version) return;
   wire::ToStore message;
   wire::Publish& p = *message.mutable_publish();
   p.set_version(model->version);
   p.set_extractor(bytes_of(model->extractor));
   if (model->head != model->extractor) p.set_head(bytes_of(model->head));
-  send(name, std::move(message));
+  ports_.stores.send(name, std::move(message));
 }
 
 // As one that a person asks for.
-void TunerService::record_promotion(uint64_t job) {
-  if (!setting_.audit) return;
-  const std::optional<PublishedModel> before = setting_.versions.in_force();
-  const bool by_rule = jobs_.at(job).spec.promote == Promote::kRule;
+void ModelDistribution::record_promotion(uint64_t job) {
+  if (!ports_.audit) return;
+  const std::optional<PublishedModel> before = ports_.versions.in_force();
+  const bool by_rule = ports_.records.job(job).spec.promote == Promote::kRule;
   const AuditLine line{.who = "job " + std::to_string(job),
                        .what = "promotion",
                        .request = by_rule ? "by rule" : "as submitted",
                        .before = text_of(before)};
-  setting_.audit->add(line).or_throw();
+  ports_.audit->add(line).or_throw();
 }
 
-PublishedModel TunerService::publish_version(PublishedModel model, bool production) {
+PublishedModel ModelDistribution::publish(PublishedModel model, bool production) {
   std::optional<PublishedModel> published =
-      model.job > 0 ? setting_.versions.of_job(model.job) : std::nullopt;
+      model.job > 0 ? ports_.versions.of_job(model.job) : std::nullopt;
   if (!published) {
-    const std::optional<PublishedModel> before = setting_.versions.in_force();
+    const std::optional<PublishedModel> before = ports_.versions.in_force();
     model.parent = before ? before->version : 0;
-    model.created = setting_.clock.unix_seconds();
+    model.created = ports_.clock.unix_seconds();
     if (production && model.job > 0) record_promotion(model.job);
-    published = setting_.versions.add(std::move(model), production).or_throw();
+    published = ports_.versions.add(std::move(model), production).or_throw();
     collect_ = true;
   }
-  for (const ModelPair& pair : ways_.from_parent(setting_.versions, *published)) {
+  for (const ModelPair& pair : ways_.from_parent(ports_.versions, *published)) {
     asks_.push_back({.pair = pair});
   }
   answer_asks();
@@ -163,71 +164,78 @@ PublishedModel TunerService::publish_version(PublishedModel model, bool producti
   return *published;
 }
 
-void TunerService::publish_to_all() {
-  for (const std::string& store : sessions_.stores()) publish_to(store);
+void ModelDistribution::publish_to_all() {
+  for (const std::string& store : ports_.stores.here()) publish_to(store);
 }
 
-void TunerService::promote(uint64_t version) {
-  setting_.versions.point(kProduction, version).or_throw();
-  now_in_force(*setting_.versions.find(version));
+void ModelDistribution::promote(uint64_t version) {
+  ports_.versions.point(kProduction, version).or_throw();
+  now_in_force(*ports_.versions.find(version));
 }
 
-void TunerService::now_in_force(const PublishedModel& model) {
+void ModelDistribution::now_in_force(const PublishedModel& model) {
   log::info("{} is in force", text_of(model));
   publish_to_all();
   collect_ = true;
 }
 
-void TunerService::set_candidate(uint64_t version) {
-  setting_.versions.point(kCandidate, version).or_throw();
+void ModelDistribution::set_candidate(uint64_t version) {
+  ports_.versions.point(kCandidate, version).or_throw();
 }
 
-uint64_t TunerService::rollback() {
-  const PublishedModel model = setting_.versions.roll_back().or_throw();
+uint64_t ModelDistribution::rollback() {
+  const PublishedModel model = ports_.versions.roll_back().or_throw();
   now_in_force(model);
   return model.version;
 }
 
-void TunerService::remove_version(uint64_t version) {
-  for (const auto& [name, store] : stores_) {
+void ModelDistribution::remove(uint64_t version) {
+  for (const auto& [name, store] : ports_.stores.all()) {
     if (store.here && store.version_in_force == version) {
       throw Error("store ", name, " has version ", version, " in force");
     }
   }
-  setting_.versions.remove(version).or_throw();
+  ports_.versions.remove(version).or_throw();
   collect_ = true;
 }
 
 // Not while a job may have asked for some of their files.
-void TunerService::collect_versions() {
-  if (!collect_ || active_ || tasks_ > 0 || making_) return;
+void ModelDistribution::collect() {
+  if (!collect_ || !ports_.idle() || making_) return;
   collect_ = false;
-  Versions& versions = setting_.versions;
+  Versions& versions = ports_.versions;
+  if (!remove_old_versions()) return;
+  std::vector<Digest> removed;
+  for (const Digest& file : versions.garbage()) {
+    const std::string hex = to_hex(file);
+    const bool needed = std::ranges::any_of(ports_.records.all(), [&](const auto& j) {
+      return j.second.state != JobState::kDone && j.second.spec.model == hex;
+    });
+    if (needed) continue;
+    const Status s = ports_.models.remove(file);
+    if (s.ok() || s.code() == Code::kNotFound) removed.push_back(file);
+  }
+  if (const Status s = versions.forget_garbage(removed); !s.ok()) log::warn("{}", s.message());
+  ways_.collect();
+}
+
+bool ModelDistribution::remove_old_versions() {
+  Versions& versions = ports_.versions;
   const std::vector<PublishedModel> all = versions.all();
   const std::optional<uint64_t> before = versions.in_force_before();
   for (size_t i = 0; i + kKeptVersions < all.size(); ++i) {
     const uint64_t version = all[i].version;
     const bool held = std::ranges::any_of(
-        stores_, [&](const auto& s) { return s.second.version_in_force == version; });
+        ports_.stores.all(), [&](const auto& s) { return s.second.version_in_force == version; });
     if (held || !versions.aliases_of(version).empty()) continue;
     if (before == version) continue;
     if (const Status s = versions.remove(version); !s.ok()) {
-      return log::warn("version {} cannot be removed: {}", version, s.message());
+      log::warn("version {} cannot be removed: {}", version, s.message());
+      return false;
     }
     log::info("version {} is removed: {} newer ones are kept", version, kKeptVersions);
   }
-  std::vector<Digest> removed;
-  for (const Digest& file : versions.garbage()) {
-    const std::string hex = to_hex(file);
-    const bool needed = std::ranges::any_of(jobs_, [&](const auto& j) {
-      return j.second.state != JobState::kDone && j.second.spec.model == hex;
-    });
-    if (needed) continue;
-    const Status s = setting_.models.remove(file);
-    if (s.ok() || s.code() == Code::kNotFound) removed.push_back(file);
-  }
-  if (const Status s = versions.forget_garbage(removed); !s.ok()) log::warn("{}", s.message());
-  ways_.collect();
+  return true;
 }
 
 }  // namespace ndtrain

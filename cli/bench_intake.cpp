@@ -7,8 +7,8 @@
 #include "cli/bench_roles.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
-#include "tuner/service.h"
-#include "tuner/spool.h"
+#include "tuner/intake/spool.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
 #include "ndp/pipestore/photo_row_maker.h"
-#include "tuner/works.h"
+#include "tuner/work/works.h"
 
 namespace ndtrain::cli {
 namespace {

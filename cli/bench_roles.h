@@ -7,7 +7,7 @@
 
 #include "cli/context.h"
 #include "ndp/pipestore/service.h"
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain::cli {
 

@@ -9,7 +9,7 @@
 #include "cli/site.h"
 #include "cli/tuner_client.h"
 #include "ndp/labels/label_db.h"
-#include "tuner/job_spec.h"
+#include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
 

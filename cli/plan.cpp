@@ -8,7 +8,7 @@
 #include "cli/verb.h"
 #include "framework/core/publish.h"
 #include "ndp/store/disk_budget.h"
-#include "tuner/measure.h"
+#include "tuner/plan/measure.h"
 
 namespace ndtrain::cli {
 namespace {

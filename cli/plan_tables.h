@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/context.h"
-#include "tuner/plan_sweep.h"
+#include "tuner/plan/plan_sweep.h"
 
 namespace ndtrain::cli {
 

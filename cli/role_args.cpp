@@ -10,8 +10,8 @@
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/wire/certificates.h"
-#include "tuner/plan_profile.h"
-#include "tuner/planned_job.h"
+#include "tuner/plan/plan_profile.h"
+#include "tuner/plan/planned_job.h"
 
 namespace ndtrain::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/context.h"
 #include "ndp/http/guard.h"
 #include "ndp/wire/link_security.h"
-#include "tuner/job_spec.h"
+#include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
 

@@ -11,7 +11,7 @@ foreach(file IN LISTS FILES)
   string(APPEND entries "    {\"${name}\", {k${i}, sizeof k${i}}},\n")
   math(EXPR i "${i} + 1")
 endforeach()
-file(WRITE ${OUT} "#include \"tuner/dashboard_files.h\"
+file(WRITE ${OUT} "#include \"tuner/http/dashboard_files.h\"
 
 namespace ndtrain {
 namespace {

@@ -10,13 +10,13 @@
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
-#include "tuner/http_api.h"
-#include "tuner/http_dashboard.h"
-#include "tuner/http_deletions.h"
-#include "tuner/http_labels.h"
-#include "tuner/http_photos.h"
-#include "tuner/watcher.h"
-#include "tuner/works.h"
+#include "tuner/http/http_api.h"
+#include "tuner/http/http_dashboard.h"
+#include "tuner/http/http_deletions.h"
+#include "tuner/http/http_labels.h"
+#include "tuner/http/http_photos.h"
+#include "tuner/watch/watcher.h"
+#include "tuner/work/works.h"
 
 namespace ndtrain {
 namespace {

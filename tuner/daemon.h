@@ -11,8 +11,8 @@
 #include "framework/runtime/devices.h"
 #include "ndp/http/guard.h"
 #include "ndp/wire/link_security.h"
-#include "tuner/job_spec.h"
-#include "tuner/watch_rule.h"
+#include "tuner/jobs/job_spec.h"
+#include "tuner/watch/watch_rule.h"
 
 namespace ndtrain {
 

@@ -1,10 +1,10 @@
 #include "ndp/labels/label_row.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "framework/core/json.h"
+#include "ndp/labels/top_k_row.h"
 
 namespace ndtrain {
 
@@ -14,38 +14,27 @@ sql::Failure corrupt() {
   return sql::Failure{Status(Code::kCorrupt, "the label database has a bad top_k")};
 }
 
-void put_u32(std::string& to, uint32_t v) {
-  for (int i = 0; i < 4; ++i) to += static_cast<char>(v >> 8 * i);
-}
-
-uint32_t u32_at(const std::string& from, size_t at) {
-  uint32_t v = 0;
-  for (size_t i = 0; i < 4; ++i) v |= uint32_t{static_cast<uint8_t>(from[at + i])} << 8 * i;
-  return v;
-}
-
 }  // namespace
 
 std::string top_k_blob(const std::vector<ScoredClass>& top_k) {
-  std::string blob;
-  blob.reserve(8 * top_k.size());
+  std::vector<RankedClass> best;
+  best.reserve(top_k.size());
   for (const ScoredClass& scored : top_k) {
     if (!std::isfinite(scored.score)) throw Error("label: a top-k score of ", scored.score);
     const auto id = static_cast<uint32_t>(scored.class_id);
     if (id != scored.class_id) throw Error("label: a class id of ", scored.class_id);
-    put_u32(blob, id);
     // Scores are computed in f32: more digits would be noise.
-    put_u32(blob, std::bit_cast<uint32_t>(static_cast<float>(scored.score)));
+    best.push_back({id, static_cast<float>(scored.score)});
   }
-  return blob;
+  return top_k_row(best);
 }
 
 std::vector<ScoredClass> top_k_from(const std::string& blob) {
-  if (blob.size() % 8 != 0) throw corrupt();
+  if (blob.size() % kRankedClassBytes != 0) throw corrupt();
   std::vector<ScoredClass> top_k;
-  for (size_t at = 0; at < blob.size(); at += 8) {
-    top_k.push_back({u32_at(blob, at), std::bit_cast<float>(u32_at(blob, at + 4))});
-    if (!std::isfinite(top_k.back().score)) throw corrupt();
+  for (const RankedClass& ranked : ranked_classes(blob)) {
+    if (!std::isfinite(ranked.score)) throw corrupt();
+    top_k.push_back({ranked.class_id, ranked.score});
   }
   return top_k;
 }

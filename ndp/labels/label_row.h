@@ -5,8 +5,7 @@
 
 namespace ndtrain {
 
-// For each class its id as u32 and its score as f32, little-endian. Throws Error for a score that
-// is not finite or an id that is too large.
+// As top_k_row. Throws Error for a score that is not finite or an id that is too large.
 std::string top_k_blob(const std::vector<ScoredClass>& top_k);
 // These throw sql::Failure (kCorrupt) for anything else.
 std::vector<ScoredClass> top_k_from(const std::string& blob);

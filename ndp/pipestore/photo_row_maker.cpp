@@ -3,7 +3,6 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <set>
 #include <unordered_map>
@@ -13,8 +12,8 @@
 #include "framework/core/text.h"
 #include "ndp/engine/crops.h"
 #include "ndp/jobs/low_precision.h"
+#include "ndp/labels/top_k_row.h"
 #include "ndp/photos/upload_path.h"
-#include "ndp/store/coding.h"
 #include "ndp/wire/message_limits.h"
 
 namespace ndtrain {
@@ -217,7 +216,7 @@ Result<RowWork::RowSize> PhotoRowMaker::open(const wire::Job& job, const std::st
         load_model(fs_, extractor),
         head.empty() ? nullptr : std::make_unique<ModelFile>(load_model(fs_, head)), labels,
         devices_.get(job.deterministic()), config_.batch);
-    if (labels) return RowWork::RowSize{.bytes = job.top_k() * size_t{8}};
+    if (labels) return RowWork::RowSize{.bytes = job.top_k() * kRankedClassBytes};
     return RowWork::RowSize{.bytes = network_->row_bytes()};
   }
   if (job.rows() == wire::Job::FILES) {
@@ -369,13 +368,11 @@ RowMaker::Made PhotoRowMaker::labels(std::span<const size_t> places) {
   if (rows.empty()) return made;
   const auto start = std::chrono::steady_clock::now();
   for (const std::vector<ClassScore>& best : network_->classify(rows, job_.top_k())) {
-    std::string& row = made.rows.emplace_back(job_.top_k() * size_t{8}, '\0');
-    auto* to = reinterpret_cast<std::byte*>(row.data());
-    for (const ClassScore& c : best) {
-      store_le<uint32_t>(to, static_cast<uint32_t>(c.id));
-      store_le<uint32_t>(to + 4, std::bit_cast<uint32_t>(c.score));
-      to += 8;
-    }
+    std::vector<RankedClass> ranked(job_.top_k());
+    std::ranges::transform(best, ranked.begin(), [](const ClassScore& c) {
+      return RankedClass{static_cast<uint32_t>(c.id), c.score};
+    });
+    made.rows.push_back(top_k_row(ranked));
   }
   made.stages["classify"] += seconds_since(start);
   return made;

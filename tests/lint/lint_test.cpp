@@ -52,6 +52,18 @@ TEST(Includes, ReachWhatStandsBelow) {
   EXPECT_TRUE(allows("tests/runtime/plan_test.cpp", "tests/runtime/cpu_device.h"));
 }
 
+TEST(Includes, OfAFolderWithinAnotherAreItsOwn) {
+  EXPECT_TRUE(allows("tuner/daemon.cpp", "tuner/http/http_api.h"));
+  EXPECT_FALSE(allows("tuner/http/http_api.cpp", "tuner/daemon.h"));
+  EXPECT_TRUE(allows("tuner/http/http_api.h", "tuner/service/service.h"));
+  EXPECT_TRUE(allows("tuner/http/http_labels.h", "tuner/models/versions.h"));
+  EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/http/http_api.h"));
+  EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/work/works.h"));
+  EXPECT_FALSE(allows("tuner/intake/intake.cpp", "tuner/jobs/job_spec.h"));
+  EXPECT_FALSE(allows("tuner/plan/planner.cpp", "tuner/service/service.h"));
+  EXPECT_FALSE(allows("tuner/models/versions.cpp", "ndp/http/http_server.h"));
+}
+
 TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
   EXPECT_TRUE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend_abi.h"));
   EXPECT_TRUE(allows("backends/cpu/kernels/conv.cpp", "backends/cpu/kernels/kernel.h"));

@@ -103,7 +103,7 @@ TEST_F(RoleDashboard, IsAllServedByTheTunerAndMayLoadNothingElse) {
   for (auto it = files.begin(); it != files.end(); it = files.upper_bound(*it)) {
     const HttpResponse file = client_->get("/dashboard/" + *it).or_throw();
     EXPECT_EQ(file.status, 200) << *it;
-    EXPECT_EQ(file.body, real_fs().read(NDT_SOURCE_DIR "/tuner/dashboard/" + *it).or_throw());
+    EXPECT_EQ(file.body, real_fs().read(NDT_SOURCE_DIR "/tuner/http/dashboard/" + *it).or_throw());
     EXPECT_THAT(file.body,
                 ::testing::Not(::testing::ContainsRegex("innerHTML|insertAdjacentHTML")));
     look(file.body, "from \"./([^\"]+)\"");

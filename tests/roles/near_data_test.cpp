@@ -8,7 +8,7 @@
 #include "ndp/labels/label_db.h"
 #include "tests/roles/breaking_relay.h"
 #include "tests/roles/roles_fixture.h"
-#include "tuner/versions.h"
+#include "tuner/models/versions.h"
 
 namespace ndtrain {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ndp/jobs/finetune.h"
 #include "tests/roles/roles_fixture.h"
-#include "tuner/versions.h"
+#include "tuner/models/versions.h"
 
 namespace ndtrain {
 namespace {

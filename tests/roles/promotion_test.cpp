@@ -1,11 +1,11 @@
 // A new version takes the place of the one in force only when it is better.
-#include "tuner/promotion.h"
+#include "tuner/work/promotion.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "tests/roles/roles_fixture.h"
-#include "tuner/versions.h"
+#include "tuner/models/versions.h"
 
 namespace ndtrain {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "framework/core/publish.h"
-#include "tuner/uploaded_labels.h"
+#include "tuner/service/uploaded_labels.h"
 
 namespace ndtrain::sim {
 

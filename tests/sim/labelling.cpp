@@ -1,10 +1,9 @@
 #include "tests/sim/labelling.h"
 
-#include <bit>
 #include <set>
 
 #include "ndp/labels/sqlite_labels.h"
-#include "ndp/store/coding.h"
+#include "ndp/labels/top_k_row.h"
 
 namespace ndtrain::sim {
 namespace {
@@ -79,13 +78,11 @@ class Labelling final : public JobWork {
 }  // namespace
 
 std::string label_row(const Digest& photo) {
-  std::string row(3 * kRowLabelBytes, '\0');
-  auto* to = reinterpret_cast<std::byte*>(row.data());
-  for (uint32_t i = 0; i < 3; ++i, to += kRowLabelBytes) {
-    store_le<uint32_t>(to, (photo[2] + i) % 3);
-    store_le<uint32_t>(to + 4, std::bit_cast<uint32_t>(0.5F / static_cast<float>(i + 1)));
+  std::vector<RankedClass> best;
+  for (uint32_t i = 0; i < 3; ++i) {
+    best.push_back({(photo[2] + i) % 3, 0.5F / static_cast<float>(i + 1)});
   }
-  return row;
+  return top_k_row(best);
 }
 
 std::unique_ptr<LabelDb> make_database() { return SqliteLabels::open(":memory:").or_throw(); }

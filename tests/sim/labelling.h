@@ -8,7 +8,7 @@
 #include "tests/sim/bugs.h"
 #include "tests/sim/collection.h"
 #include "tests/sim/watch.h"
-#include "tuner/label_work.h"
+#include "tuner/work/label_work.h"
 
 namespace ndtrain::sim {
 

@@ -7,7 +7,7 @@
 #include "framework/core/rng.h"
 #include "ndp/wire/numbers.h"
 #include "tests/sim/simulated_store.h"
-#include "tuner/intake.h"
+#include "tuner/intake/intake.h"
 
 namespace ndtrain {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "ndp/pipestore/row_work.h"
 #include "tests/tuner/claims.h"
-#include "tuner/manifest.h"
+#include "tuner/intake/manifest.h"
 
 namespace ndtrain::testing {
 

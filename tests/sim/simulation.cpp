@@ -7,7 +7,7 @@
 
 #include "framework/core/publish.h"
 #include "tests/sim/labelling.h"
-#include "tuner/spool.h"
+#include "tuner/intake/spool.h"
 
 namespace ndtrain::sim {
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/sim/machine.h"
 #include "tests/sim/network.h"
 #include "tests/sim/watched_work.h"
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain::sim {
 

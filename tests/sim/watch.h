@@ -10,7 +10,7 @@
 
 #include "framework/core/hash.h"
 #include "ndp/wire/wire.pb.h"
-#include "tuner/manifest.h"
+#include "tuner/intake/manifest.h"
 
 namespace ndtrain::sim {
 

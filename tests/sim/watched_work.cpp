@@ -2,7 +2,7 @@
 
 #include "tests/sim/collection.h"
 #include "tests/sim/labelling.h"
-#include "tuner/spool.h"
+#include "tuner/intake/spool.h"
 
 namespace ndtrain::sim {
 namespace {

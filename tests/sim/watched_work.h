@@ -7,7 +7,7 @@
 
 #include "tests/sim/bugs.h"
 #include "tests/sim/watch.h"
-#include "tuner/works.h"
+#include "tuner/work/works.h"
 
 namespace ndtrain::sim {
 

@@ -12,10 +12,10 @@
 #include "ndp/wire/digests.h"
 #include "ndp/wire/model_shelf.h"
 #include "tests/support/files.h"
-#include "tuner/job_files.h"
-#include "tuner/model_store.h"
-#include "tuner/tombstones.h"
-#include "tuner/versions.h"
+#include "tuner/jobs/job_files.h"
+#include "tuner/models/model_store.h"
+#include "tuner/models/versions.h"
+#include "tuner/service/tombstones.h"
 
 namespace ndtrain {
 namespace {

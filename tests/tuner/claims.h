@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/manifest.h"
+#include "tuner/intake/manifest.h"
 
 namespace ndtrain::testing {
 

@@ -5,7 +5,7 @@
 #include "ndp/wire/digests.h"
 #include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
-#include "tuner/http_deletions.h"
+#include "tuner/http/http_deletions.h"
 
 namespace ndtrain {
 namespace {

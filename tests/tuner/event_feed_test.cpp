@@ -1,4 +1,4 @@
-#include "tuner/event_feed.h"
+#include "tuner/http/event_feed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Work that ends as a test says.
 #pragma once
 
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain::testing {
 

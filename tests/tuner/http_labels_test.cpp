@@ -1,4 +1,4 @@
-#include "tuner/http_labels.h"
+#include "tuner/http/http_labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

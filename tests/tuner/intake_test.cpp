@@ -1,4 +1,4 @@
-#include "tuner/intake.h"
+#include "tuner/intake/intake.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

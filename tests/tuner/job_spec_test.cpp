@@ -1,4 +1,4 @@
-#include "tuner/job_spec.h"
+#include "tuner/jobs/job_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tuner/known_stores.h"
+#include "tuner/service/known_stores.h"
 
 #include <gtest/gtest.h>
 

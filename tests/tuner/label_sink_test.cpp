@@ -1,14 +1,13 @@
 // Label rows of stores on their way into the label database.
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <nlohmann/json.hpp>
 
-#include "ndp/store/coding.h"
+#include "ndp/labels/top_k_row.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/tuner/claims.h"
-#include "tuner/label_work.h"
-#include "tuner/relabel_preview.h"
+#include "tuner/work/label_work.h"
+#include "tuner/work/relabel_preview.h"
 
 namespace ndtrain {
 namespace {
@@ -20,14 +19,7 @@ class LabelSinkTest : public ::testing::Test {
 
   // Row of a photo: the class, then the other one.
   static std::string row(uint32_t best) {
-    std::string bytes(2 * kRowLabelBytes, '\0');
-    auto* to = reinterpret_cast<std::byte*>(bytes.data());
-    for (const uint32_t c : {best, 1 - best}) {
-      store_le<uint32_t>(to, c);
-      store_le<uint32_t>(to + 4, std::bit_cast<uint32_t>(c == best ? 0.75F : 0.25F));
-      to += kRowLabelBytes;
-    }
-    return bytes;
+    return top_k_row(std::vector<RankedClass>{{best, 0.75F}, {1 - best, 0.25F}});
   }
   PublishedModel model(const std::string& content) const {
     return {.version = 1, .content = sha256(content), .classes = {"cat", "dog"}};

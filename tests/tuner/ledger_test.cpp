@@ -1,4 +1,4 @@
-#include "tuner/ledger.h"
+#include "tuner/intake/ledger.h"
 
 #include <gtest/gtest.h>
 

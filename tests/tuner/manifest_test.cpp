@@ -1,4 +1,4 @@
-#include "tuner/manifest.h"
+#include "tuner/intake/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

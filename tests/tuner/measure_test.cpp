@@ -1,4 +1,4 @@
-#include "tuner/measure.h"
+#include "tuner/plan/measure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include "tests/runtime/cpu_device.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
-#include "tuner/measure_photos.h"
-#include "tuner/planner.h"
+#include "tuner/plan/measure_photos.h"
+#include "tuner/plan/planner.h"
 
 namespace ndtrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/mixed_numerics.h"
+#include "tuner/intake/mixed_numerics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

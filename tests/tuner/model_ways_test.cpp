@@ -1,4 +1,4 @@
-#include "tuner/model_ways.h"
+#include "tuner/models/model_ways.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

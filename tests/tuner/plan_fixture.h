@@ -1,7 +1,7 @@
 // A small job whose times can be computed by hand.
 #pragma once
 
-#include "tuner/plan_inputs.h"
+#include "tuner/plan/plan_inputs.h"
 
 namespace ndtrain::testing_plan {
 

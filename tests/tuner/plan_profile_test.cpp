@@ -1,4 +1,4 @@
-#include "tuner/plan_profile.h"
+#include "tuner/plan/plan_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/memory_fs.h"
 #include "tests/support/files.h"
-#include "tuner/planner.h"
+#include "tuner/plan/planner.h"
 
 namespace ndtrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/plan_sweep.h"
+#include "tuner/plan/plan_sweep.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

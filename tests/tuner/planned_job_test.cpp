@@ -1,4 +1,4 @@
-#include "tuner/planned_job.h"
+#include "tuner/plan/planned_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

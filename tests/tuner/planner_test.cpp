@@ -1,4 +1,4 @@
-#include "tuner/planner.h"
+#include "tuner/plan/planner.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

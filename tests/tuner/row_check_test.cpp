@@ -1,4 +1,4 @@
-#include "tuner/row_check.h"
+#include "tuner/intake/row_check.h"
 
 #include <gtest/gtest.h>
 

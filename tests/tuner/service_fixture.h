@@ -5,7 +5,7 @@
 
 #include "framework/core/memory_fs.h"
 #include "tests/support/waiting_lanes.h"
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain::testing {
 

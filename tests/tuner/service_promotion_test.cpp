@@ -3,7 +3,7 @@
 
 #include "tests/tuner/given_work.h"
 #include "tests/tuner/service_fixture.h"
-#include "tuner/promotion.h"
+#include "tuner/work/promotion.h"
 
 namespace ndtrain {
 namespace {

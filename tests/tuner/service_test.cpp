@@ -1,4 +1,4 @@
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

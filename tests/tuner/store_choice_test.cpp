@@ -1,4 +1,4 @@
-#include "tuner/store_choice.h"
+#include "tuner/jobs/store_choice.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

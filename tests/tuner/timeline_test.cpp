@@ -1,4 +1,4 @@
-#include "tuner/timeline.h"
+#include "tuner/plan/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/tombstones.h"
+#include "tuner/service/tombstones.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/waiting_lanes.h"
-#include "tuner/service.h"
+#include "tuner/service/service.h"
 
 namespace ndtrain {
 namespace {

@@ -1,4 +1,4 @@
-#include "tuner/versions.h"
+#include "tuner/models/versions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tuner/watch_labels.h"
+#include "tuner/watch/watch_labels.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/watch.h"
+#include "tuner/watch/watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tuner/watcher.h"
+#include "tuner/watch/watcher.h"
 
 #include <nlohmann/json.hpp>
 

@@ -33,7 +33,15 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/jobs",
        {"ndp/engine", "framework/train", "framework/quantize", "ndp/labels", "ndp/deltas"}},
       {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
-      {"tuner", {"ndp/jobs", "ndp/wire", "ndp/http"}},
+      {"tuner", {"tuner/work", "tuner/watch", "tuner/http"}},
+      {"tuner/intake", {"ndp/jobs", "ndp/wire"}},
+      {"tuner/models", {"ndp/deltas", "ndp/labels", "ndp/wire"}},
+      {"tuner/jobs", {"tuner/intake", "tuner/models"}},
+      {"tuner/work", {"tuner/jobs"}},
+      {"tuner/plan", {"tuner/jobs"}},
+      {"tuner/service", {"tuner/jobs", "ndp/http"}},
+      {"tuner/watch", {"tuner/service"}},
+      {"tuner/http", {"tuner/service"}},
   };
   return t;
 }
@@ -55,11 +63,13 @@ std::string_view plugin_of(std::string_view path) {
   return path.substr(0, path.find('/', std::string_view("backends/").size()));
 }
 
+// The innermost one that the table has; "" if none.
 std::string_view folder_of(std::string_view path) {
+  std::string_view innermost;
   for (const auto& [folder, below] : table()) {
-    if (lies_in(path, folder)) return folder;
+    if (lies_in(path, folder) && folder.size() > innermost.size()) innermost = folder;
   }
-  return {};
+  return innermost;
 }
 
 bool reaches(std::string_view from, std::string_view to) {

@@ -1,0 +1,88 @@
+#include "tuner/http/http_dashboard.h"
+
+#include <ranges>
+
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
+#include "tuner/http/dashboard_files.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kJobs = 20;  // that are followed, the newest
+
+// Nothing but what the program itself serves; photos come as blobs, because a picture's address
+// cannot carry a token.
+constexpr const char* kPolicy =
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+std::string type_of(std::string_view name) {
+  if (name.ends_with(".html")) return "text/html; charset=utf-8";
+  if (name.ends_with(".svg")) return "image/svg+xml";
+  if (name.ends_with(".css")) return "text/css; charset=utf-8";
+  return "text/javascript; charset=utf-8";
+}
+
+HttpResponse page(std::string_view name) {
+  for (const DashboardFile& file : dashboard_files()) {
+    if (file.name != name) continue;
+    return {.body = std::string(file.content),
+            .type = type_of(name),
+            .headers = {{"Content-Security-Policy", kPolicy},
+                        {"X-Content-Type-Options", "nosniff"},
+                        {"Referrer-Policy", "no-referrer"},
+                        {"Cache-Control", "no-cache"}}};
+  }
+  return http_error(404, "the dashboard has no file " + std::string(name));
+}
+
+HttpResponse trace(Fs& fs, const std::string& jobs, const std::string& job) {
+  const Result<std::string> text = fs.read(join(join(jobs, job), "trace.json"));
+  if (text.ok()) return {.body = *text};
+  if (text.status().code() != Code::kNotFound) return http_error(500, text.status().message());
+  return http_error(404, "job " + job + " has no trace: it is written when a job is done");
+}
+
+}  // namespace
+
+void put_events(EventFeed& feed, const TunerService& service, const Versions& versions) {
+  Json stores = Json::array(), jobs = Json::array(), newest = versions.aliases();
+  for (const StoreRecord& s : service.stores()) {
+    stores.push_back(to_json(s));
+    if (s.here) stores.back().erase("last_seen");  // it changes all the time
+  }
+  for (const auto& [id, job] : service.jobs() | std::views::reverse | std::views::take(kJobs)) {
+    jobs.push_back(progress_json(job, service));
+  }
+  const auto put = [&](const char* event, const Json& json) {
+    feed.put(event, json_text_replacing(json));
+  };
+  put("stores", stores);
+  put("jobs", jobs);
+  put("versions", newest);
+}
+
+std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
+                                                const std::string& jobs, EventFeed& feed,
+                                                const Versions& versions) {
+  using Request = const HttpRequest&;
+  // The page itself says nothing; what it asks for needs the reader's token.
+  return {
+      {"GET", "/", Role::kAnyone, [](Request) { return page("index.html"); }},
+      {"GET", "/dashboard/([a-z_.]+)", Role::kAnyone,
+       [](Request r) { return page(r.captures.at(0)); }},
+      {"GET", "/events", Role::kViewer,
+       [with, &feed, &versions](Request) {
+         HttpResponse now = with([&](TunerService& s) {
+           put_events(feed, s, versions);
+           return HttpResponse();
+         });
+         return now.status == 200 ? feed.follow() : now;
+       }},
+      {"GET", "/jobs/([0-9]{1,18})/trace", Role::kViewer,
+       [&fs, jobs](Request r) { return trace(fs, jobs, r.captures.at(0)); }},
+  };
+}
+
+}  // namespace ndtrain

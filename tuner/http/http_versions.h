@@ -1,0 +1,11 @@
+#pragma once
+
+#include "tuner/http/http_api.h"
+
+namespace ndtrain {
+
+// Versions over HTTP: docs/http.md. Keeps references.
+std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore& models,
+                                              const Versions& versions);
+
+}  // namespace ndtrain

@@ -1,0 +1,260 @@
+#include "tuner/jobs/job_files.h"
+
+#include <array>
+#include <cstring>
+#include <numeric>
+
+#include "framework/core/json.h"
+#include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "ndp/wire/sealed_json.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
+                                                     "failed", "cancelled", "paused"};
+
+Status corrupt(const std::string& path, const std::exception& e) {
+  return {Code::kCorrupt, path + ": " + e.what()};
+}
+
+Json to_json(const Manifest& m, const std::vector<std::string>& stores) {
+  std::vector<uint8_t> digests;
+  std::vector<uint32_t> runs, holder_counts, holders;
+  std::vector<int32_t> labels;
+  for (uint64_t n = 0; n < m.size(); ++n) {
+    const Manifest::Entry& e = m.entry(n);
+    digests.insert(digests.end(), e.digest.begin(), e.digest.end());
+    runs.push_back(e.run);
+    labels.push_back(e.label);
+    holder_counts.push_back(static_cast<uint32_t>(e.holders.size()));
+    holders.insert(holders.end(), e.holders.begin(), e.holders.end());
+  }
+  return {{"stores", stores},
+          {"classes", m.classes()},
+          {"runs", m.runs()},
+          {"digests", Json::binary(digests)},
+          {"run", runs},
+          {"label", labels},
+          {"holder_counts", holder_counts},
+          {"holders", holders}};
+}
+
+KeptManifest manifest_from(const Json& json) {
+  const auto& digests = json.at("digests").get_binary();
+  const auto runs = json.at("run").get<std::vector<uint32_t>>();
+  const auto labels = json.at("label").get<std::vector<int32_t>>();
+  const auto counts = json.at("holder_counts").get<std::vector<uint32_t>>();
+  const auto holders = json.at("holders").get<std::vector<uint32_t>>();
+  const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
+  if (digests.size() != runs.size() * sizeof(Digest) || all != holders.size()) {
+    throw Error("its parts do not fit");
+  }
+  std::vector<Manifest::Entry> entries(runs.size());
+  auto holder = holders.begin();
+  for (size_t n = 0; n < entries.size(); ++n) {
+    Manifest::Entry& e = entries[n];
+    std::memcpy(e.digest.data(), digests.data() + n * sizeof(Digest), sizeof(Digest));
+    e.run = runs.at(n);
+    e.label = labels.at(n);
+    for (uint32_t i = 0; i < counts.at(n); ++i) e.holders.push_back(*holder++);
+  }
+  return {Manifest(std::move(entries), json.at("classes").get<std::vector<std::string>>(),
+                   json.at("runs").get<uint32_t>()),
+          json.at("stores").get<std::vector<std::string>>()};
+}
+
+}  // namespace
+
+std::string_view name_of(JobState state) { return kStates.at(static_cast<size_t>(state)); }
+
+Status JobFiles::save(const JobRecord& r) {
+  if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
+  return publish(fs_, file("job.json"),
+                 sealed({{"job", r.id},
+                         {"state", name_of(r.state)},
+                         {"message", r.message},
+                         {"submitted", r.submitted},
+                         {"started", r.started},
+                         {"ended", r.ended},
+                         {"spec", parse_json(r.spec.text())},
+                         {"result", parse_json(r.result)}}));
+}
+
+Result<JobRecord> JobFiles::load() const {
+  const std::string path = file("job.json");
+  const Result<std::string> text = fs_.read(path);
+  if (!text.ok()) return text.status();
+  try {
+    const Json json = unsealed(*text);
+    JobRecord r;
+    r.id = json.at("job");
+    r.message = json.at("message");
+    r.submitted = json.at("submitted");
+    r.started = json.at("started");
+    r.ended = json.at("ended");
+    r.spec = parse_job_spec(json_text(json.at("spec")));
+    r.result = json_text(json.at("result"));
+    const auto state = std::ranges::find(kStates, json.at("state").get<std::string>());
+    if (state == kStates.end()) throw Error("an unknown state");
+    r.state = static_cast<JobState>(state - kStates.begin());
+    return r;
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+}
+
+// CBOR, then its XXH3.
+Status JobFiles::save_cbor(const char* name, const std::string& cbor) {
+  std::string bytes = cbor;
+  const uint64_t sum = xxh3(bytes.data(), bytes.size());
+  bytes.append(reinterpret_cast<const char*>(&sum), sizeof(sum));
+  return publish(fs_, file(name), bytes);
+}
+
+Result<std::optional<std::string>> JobFiles::load_cbor(const char* name) const {
+  const std::string path = file(name);
+  const Result<std::string> bytes = fs_.read(path);
+  if (bytes.status().code() == Code::kNotFound) return std::optional<std::string>();
+  if (!bytes.ok()) return bytes.status();
+  uint64_t sum = 0;
+  const size_t size = bytes->size() < sizeof(sum) ? 0 : bytes->size() - sizeof(sum);
+  std::memcpy(&sum, bytes->data() + size, std::min(sizeof(sum), bytes->size()));
+  if (xxh3(bytes->data(), size) != sum) {
+    return Status(Code::kCorrupt,
+                  path + ": is damaged: its checksum is wrong; submit the job anew");
+  }
+  return std::optional(bytes->substr(0, size));
+}
+
+Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  std::string bytes;
+  Json::to_cbor(to_json(manifest, stores), bytes);
+  return save_cbor("manifest.cbor", bytes);
+}
+
+Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
+  const auto bytes = load_cbor("manifest.cbor");
+  if (!bytes.ok()) return bytes.status();
+  if (!*bytes) return std::optional<KeptManifest>();
+  try {
+    return std::optional(manifest_from(Json::from_cbor(**bytes)));
+  } catch (const std::exception& e) {
+    return corrupt(file("manifest.cbor"), e);
+  }
+}
+
+Status JobFiles::save_first(const MixedNumerics::First& first) {
+  const std::vector<uint8_t> sample(first.sample.begin(), first.sample.end());
+  const Json json = {
+      {"store", first.store}, {"numerics", first.numerics}, {"sample", Json::binary(sample)}};
+  std::string bytes;
+  Json::to_cbor(json, bytes);
+  return save_cbor("numerics.cbor", bytes);
+}
+
+Result<std::optional<MixedNumerics::First>> JobFiles::load_first() const {
+  const auto bytes = load_cbor("numerics.cbor");
+  if (!bytes.ok()) return bytes.status();
+  if (!*bytes) return std::optional<MixedNumerics::First>();
+  try {
+    const Json json = Json::from_cbor(**bytes);
+    const auto& sample = json.at("sample").get_binary();
+    return std::optional(MixedNumerics::First{json.at("store"), json.at("numerics"),
+                                              std::string(sample.begin(), sample.end())});
+  } catch (const std::exception& e) {
+    return corrupt(file("numerics.cbor"), e);
+  }
+}
+
+Status JobFiles::close_run(uint32_t run, std::span<const uint64_t> absent) {
+  Result<Closed> closed = this->closed();
+  if (!closed.ok()) return closed.status();
+  if (std::ranges::find(closed->runs, run) != closed->runs.end()) return {};
+  closed->runs.push_back(run);
+  closed->absent.insert(closed->absent.end(), absent.begin(), absent.end());
+  return publish(fs_, file("closed.json"),
+                 sealed({{"runs", closed->runs}, {"absent", closed->absent}}, -1));
+}
+
+Result<JobFiles::Closed> JobFiles::closed() const {
+  const std::string path = file("closed.json");
+  const Result<std::string> text = fs_.read(path);
+  if (text.status().code() == Code::kNotFound) return Closed();
+  if (!text.ok()) return text.status();
+  try {
+    const Json json = unsealed(*text);
+    return Closed{json.at("runs"), json.at("absent")};
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+}
+
+void JobFiles::remove_rows() {
+  static_cast<void>(remove_all("spool").ok());
+  static_cast<void>(survey().remove_all("spool").ok());
+}
+
+Status JobFiles::remove_all(const char* name) {
+  const std::string path = file(name);
+  const Result<FileInfo> info = fs_.info(path);
+  if (info.status().code() == Code::kNotFound) return {};
+  if (!info.ok()) return info.status();
+  std::vector<std::string> files{path};
+  if (info->is_directory) {
+    const Result<std::vector<std::string>> names = fs_.list(path);
+    if (!names.ok()) return names.status();
+    files.clear();
+    for (const std::string& n : *names) files.push_back(join(path, n));
+  }
+  Status first;
+  for (const std::string& f : files) {
+    const Status s = fs_.remove(f);
+    if (first.ok() && s.code() != Code::kNotFound) first = s;
+  }
+  sync_directory_or_throw(fs_, info->is_directory ? path : directory_);
+  return first;
+}
+
+Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
+  for (const char* name : {"spool", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+    if (const Status s = survey().remove_all(name); !s.ok()) return s;
+  }
+  const Result<std::optional<KeptManifest>> kept = load_manifest();
+  if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
+    log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());
+    return begin_anew("its list of photos is damaged", done);
+  }
+  if (!kept.ok()) return kept.status();
+  if (!*kept) return {};
+  const Manifest& before = (*kept)->manifest;
+  std::vector<Manifest::Entry> rest;
+  for (uint64_t n = 0; n < before.size(); ++n) {
+    if (!photos.contains(before.entry(n).digest)) rest.push_back(before.entry(n));
+  }
+  if (rest.size() == before.size()) return {};
+  if (done) {
+    const Manifest after(std::move(rest), before.classes(), before.runs());
+    if (const Status s = remove_all("spool"); !s.ok()) return s;
+    return save_manifest(after, (*kept)->stores);
+  }
+  return begin_anew("some of its photos were deleted", done);
+}
+
+Status JobFiles::begin_anew(const std::string& why, bool done) {
+  for (const char* name : {"spool", "run", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+    if (done && name == std::string_view("run")) continue;
+    if (const Status s = remove_all(name); !s.ok()) return s;
+  }
+  return log((done ? "has lost its list of photos: " : "begins anew: ") + why);
+}
+
+Status JobFiles::log(const std::string& line) {
+  const auto log = fs_.open(file("log.txt"), Fs::Mode::kAppend);
+  if (!log.ok()) return log.status();
+  const std::string text = line + "\n";
+  return (*log)->append(std::as_bytes(std::span(text)));
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,89 @@
+// What the state directory keeps of one job, so that a killed Tuner goes on with it:
+//   job.json         the spec, and how far the job is
+//   manifest.cbor    the photos, once all stores have said what they hold
+//   closed.json      runs that are complete, and which photos they were closed without
+//   numerics.cbor    which store's numerics the others' are compared with
+//   log.txt          what was said
+//   spool/           its rows, until it is done
+//   survey/          the same of what was asked first, to choose how the job is done
+#pragma once
+
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "tuner/intake/manifest.h"
+#include "tuner/intake/mixed_numerics.h"
+#include "tuner/jobs/job_spec.h"
+
+namespace ndtrain {
+
+enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled, kPaused };
+std::string_view name_of(JobState state);
+
+struct JobRecord {
+  uint64_t id = 0;
+  JobSpec spec;
+  JobState state = JobState::kQueued;
+  std::string message;                            // why it failed, or what it was done without
+  std::string result = "{}";                      // JSON
+  int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
+  bool readable = true;                           // false: nothing but the id and why is known
+
+  // Not over: a paused one waits for a person.
+  bool open() const {
+    return state == JobState::kQueued || state == JobState::kRunning || state == JobState::kPaused;
+  }
+};
+
+struct KeptManifest {
+  Manifest manifest;
+  std::vector<std::string> stores;
+};
+
+class JobFiles {
+ public:
+  JobFiles(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {}
+
+  const std::string& directory() const { return directory_; }
+
+  Status save(const JobRecord& record);
+  Result<JobRecord> load() const;  // kCorrupt, kNotFound
+
+  Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
+  Result<std::optional<KeptManifest>> load_manifest() const;  // none yet; kCorrupt
+
+  Status save_first(const MixedNumerics::First& first);
+  Result<std::optional<MixedNumerics::First>> load_first() const;  // none yet; kCorrupt
+
+  // The photos that complete runs were closed without, and which runs those are.
+  struct Closed {
+    std::vector<uint32_t> runs;
+    std::vector<uint64_t> absent;
+  };
+  Status close_run(uint32_t run, std::span<const uint64_t> absent);
+  Result<Closed> closed() const;
+
+  Status log(const std::string& line);
+  // Photos leave the files of a job that is not in progress. One that is not done, and was about
+  // some of them, begins anew.
+  Status forget(const std::set<Digest>& photos, bool done);
+  // The rows of a job that is done; what cannot be removed stays.
+  void remove_rows();
+
+ private:
+  std::string file(const char* name) const { return join(directory_, name); }
+  Status save_cbor(const char* name, const std::string& bytes);
+  Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
+  JobFiles survey() const { return {fs_, file("survey")}; }
+  Status remove_all(const char* name);  // a file, or those of a directory
+  Status begin_anew(const std::string& why, bool done);
+
+  Fs& fs_;
+  std::string directory_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,67 @@
+#include "tuner/jobs/job_records.h"
+
+#include <charconv>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/log.h"
+#include "framework/core/text.h"
+
+namespace ndtrain {
+namespace {
+
+JobRecord unreadable(uint64_t job, const Status& why) {
+  log::error("job {} cannot be read, and is left as it is: {}", job, why.message());
+  return {.id = job,
+          .state = JobState::kFailed,
+          .message = "it cannot be read: " + why.message(),
+          .readable = false};
+}
+
+}  // namespace
+
+JobRecords::JobRecords(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {
+  fs_.make_directories(directory_).or_throw();
+  for (const std::string& name : fs_.list(directory_).or_throw()) {
+    uint64_t id = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), id);
+    if (error != std::errc() || end != name.data() + name.size()) continue;
+    Result<JobRecord> record = files(id).load();
+    if (record.status().code() == Code::kNotFound) continue;  // killed before it was accepted
+    if (record.ok() && record->id != id) {
+      record = Status(Code::kCorrupt,
+                      files(id).directory() + ": is of job " + std::to_string(record->id));
+    }
+    jobs_[id] = record.ok() ? *record : unreadable(id, record.status());
+  }
+}
+
+const JobRecord& JobRecords::job(uint64_t id) const {
+  const auto it = jobs_.find(id);
+  if (it == jobs_.end()) throw Error("there is no job ", id);
+  return it->second;
+}
+
+JobFiles JobRecords::files(uint64_t id) const {
+  return {fs_, join(directory_, std::to_string(id))};
+}
+
+void JobRecords::note(uint64_t id, const std::string& text) {
+  const std::string line = printable(text);
+  logs_[id].push_back(line);
+  if (const Status s = files(id).log(line); !s.ok()) log::warn("job {}: {}", id, s.message());
+}
+
+const std::vector<std::string>& JobRecords::log(uint64_t id) const {
+  static const std::vector<std::string> kNothing;
+  const auto it = logs_.find(id);
+  return it == logs_.end() ? kNothing : it->second;
+}
+
+void JobRecords::remove_done_rows() {
+  for (const auto& [id, record] : jobs_) {
+    if (record.state == JobState::kDone) files(id).remove_rows();
+  }
+}
+
+}  // namespace ndtrain

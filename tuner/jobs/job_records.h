@@ -1,0 +1,42 @@
+// All jobs of a state directory, and what was said of each in this life of the process. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/core/fs.h"
+#include "tuner/jobs/job_files.h"
+
+namespace ndtrain {
+
+class JobRecords {
+ public:
+  // Of this directory, which is made where it is not. A job that cannot be read has failed, and its
+  // number is not given out again. Throws Error when the directory cannot be read.
+  JobRecords(Fs& fs, std::string directory);
+
+  const std::map<uint64_t, JobRecord>& all() const { return jobs_; }
+  const JobRecord& job(uint64_t id) const;  // throws Error when there is none
+  JobRecord& at(uint64_t id) { return jobs_.at(id); }
+  JobFiles files(uint64_t id) const;
+
+  Status save(const JobRecord& record) { return files(record.id).save(record); }  // the file alone
+  void put(const JobRecord& record) { jobs_[record.id] = record; }
+
+  // A line of the job's log, in its file where that can be written.
+  void note(uint64_t id, const std::string& text);
+  const std::vector<std::string>& log(uint64_t id) const;
+
+  // Rows of jobs that ended just before the Tuner was killed. Once, at the start.
+  void remove_done_rows();
+
+ private:
+  Fs& fs_;
+  const std::string directory_;
+  std::map<uint64_t, JobRecord> jobs_;
+  std::map<uint64_t, std::vector<std::string>> logs_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,120 @@
+#include "tuner/jobs/job_report.h"
+
+#include <algorithm>
+
+#include "framework/core/json.h"
+
+namespace ndtrain {
+namespace {}  // namespace
+
+void JobReport::photos(uint64_t photos, uint64_t durable) {
+  counts_.photos = photos;
+  counts_.durable = durable;
+}
+
+void JobReport::rows(Time now, const std::string& store, uint32_t run, uint64_t bytes) {
+  const auto [it, first] = extractions_.try_emplace({store, run});
+  if (first) it->second.first = now;
+  it->second.last = now;
+  counts_.row_bytes += bytes;
+}
+
+void JobReport::run_done(const std::string& store, const wire::RunDone& done) {
+  Extraction& e = extractions_[{store, done.run()}];
+  e.photos = done.photos();
+  e.busy = done.seconds();
+  if (done.has_joules()) e.joules = done.joules();
+  for (const wire::Stage& s : done.stages()) e.stages[s.name()] = s.seconds();
+  e.made_from = {done.made_from().begin(), done.made_from().end()};
+}
+
+void JobReport::complete(Time now, uint32_t run) { complete_.emplace(run, now); }
+
+void JobReport::work(const std::string& what, Time from, Time to) {
+  work_.push_back({"tuner", what, from, to});
+}
+
+std::string JobReport::json() const {
+  std::map<std::string, Extraction> stores;
+  Time last_row = begun_;
+  for (const auto& [key, e] : extractions_) {
+    Extraction& all = stores[key.first];
+    all.photos += e.photos;
+    all.busy += e.busy;
+    if (e.joules) all.joules = all.joules.value_or(0) + *e.joules;
+    for (const auto& [name, s] : e.stages) all.stages[name] += s;
+    for (const auto& [what, rows] : e.made_from) all.made_from[what] += rows;
+    last_row = std::max(last_row, e.last);
+  }
+  for (const auto& [name, seconds] : surveys_) stores[name].survey = seconds;
+  double slowest = 0, slowest_survey = 0, working = 0;
+  uint64_t photos = 0;
+  std::map<std::string, uint64_t> made_from;
+  Json by_store = Json::object();
+  for (const auto& [name, e] : stores) {
+    slowest = std::max(slowest, e.busy);
+    slowest_survey = std::max(slowest_survey, e.survey);
+    photos += e.photos;
+    for (const auto& [what, rows] : e.made_from) made_from[what] += rows;
+    by_store[name] = {{"photos", e.photos},
+                      {"survey_s", e.survey},
+                      {"busy_s", e.busy},
+                      {"stages_s", e.stages},
+                      {"made_from", e.made_from}};
+    if (e.joules) by_store[name]["joules"] = *e.joules;
+  }
+  Json runs = Json::array();
+  for (const auto& [run, t] : complete_) runs.push_back({{"run", run}, {"complete_s", at(t)}});
+  Json work = Json::array();
+  for (const Span& s : work_) {
+    working += std::chrono::duration<double>(s.to - s.from).count();
+    work.push_back({{"what", s.what}, {"from_s", at(s.from)}, {"to_s", at(s.to)}});
+  }
+  const double overall = at(ended_);
+  Json json = {{"overall_s", overall},
+               {"survey_s", slowest_survey},
+               {"feature_extraction_s", slowest},
+               {"feature_extraction_photos_per_s",
+                slowest > 0 ? static_cast<double>(photos) / slowest : 0.0},
+               {"last_row_s", at(last_row)},
+               {"tuner_busy_s", working},
+               {"tuner_waiting_s", std::max(0.0, overall - working)},
+               {"made_from", made_from},
+               {"row_bytes", counts_.row_bytes},
+               {"model_bytes", counts_.model_bytes},
+               {"stores", by_store},
+               {"complete", runs},
+               {"work", work}};
+  if (joules_) json["tuner_joules"] = *joules_;
+  return json_text(json);
+}
+
+std::string JobReport::trace() const {
+  Json events = Json::array();
+  std::map<std::string, int> rows = {{"tuner", 1}};
+  auto add = [&](const std::string& who, const std::string& what, Time from, Time to) {
+    const int row = rows.emplace(who, static_cast<int>(rows.size()) + 1).first->second;
+    events.push_back({{"name", what},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", row},
+                      {"ts", at(from) * 1e6},
+                      {"dur", std::chrono::duration<double, std::micro>(to - from).count()}});
+  };
+  for (const Span& s : work_) add(s.who, s.what, s.from, s.to);
+  for (const auto& [key, e] : extractions_) {
+    const auto busy = std::chrono::duration_cast<Time>(std::chrono::duration<double>(e.busy));
+    add(key.first, "rows of run " + std::to_string(key.second),
+        std::max(begun_, std::min(e.first, e.last - busy)), e.last);
+  }
+  for (const auto& [who, row] : rows) {
+    events.push_back({{"name", "thread_name"},
+                      {"ph", "M"},
+                      {"pid", 1},
+                      {"tid", row},
+                      {"args", {{"name", who}}}});
+  }
+  return json_text(Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}});
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,296 @@
+#include "tuner/jobs/job_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "framework/core/hash.h"
+#include "framework/core/json.h"
+#include "framework/core/json_input.h"
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr double kLongest = 366 * 86'400;  // seconds
+constexpr double kLostAfter = 600;         // is not written: older Tuners do not know the key
+
+template <typename E, size_t N>
+using Names = std::array<std::pair<E, std::string_view>, N>;
+
+constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
+                                       {JobKind::kRelabel, "relabel"},
+                                       {JobKind::kEvaluate, "eval"}}};
+constexpr Names<RelabelOnly, 3> kOnly = {{{RelabelOnly::kAll, "all"},
+                                          {RelabelOnly::kStale, "stale"},
+                                          {RelabelOnly::kMissing, "missing"}}};
+constexpr Names<JobMode, 5> kModes = {{{JobMode::kNdpipe, "ndpipe"},
+                                       {JobMode::kTypical, "typical"},
+                                       {JobMode::kSrvP, "srv-p"},
+                                       {JobMode::kSrvC, "srv-c"},
+                                       {JobMode::kIdeal, "ideal"}}};
+constexpr Names<OptimizerConfig::Kind, 3> kOptimizers = {
+    {{OptimizerConfig::Kind::kSgd, "sgd"},
+     {OptimizerConfig::Kind::kAdam, "adam"},
+     {OptimizerConfig::Kind::kAdamW, "adamw"}}};
+constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "constant"},
+                                                  {Schedule::Kind::kStep, "step"},
+                                                  {Schedule::Kind::kCosine, "cosine"},
+                                                  {Schedule::Kind::kNdpipe, "ndpipe"}}};
+constexpr Names<DType, 3> kComputeTypes = {
+    {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
+constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
+
+template <typename E, size_t N>
+std::string_view name_in(const Names<E, N>& names, E value) {
+  for (const auto& [e, name] : names) {
+    if (e == value) return name;
+  }
+  throw Error("an enumerator without a name");
+}
+
+// Takes keys out of an object; whatever is left at the end is unknown.
+class Reader {
+ public:
+  explicit Reader(Json json) : json_(std::move(json)) {}
+
+  template <typename T>
+  void take(const char* key, T& to) {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return;
+    try {
+      to = it->get<T>();
+    } catch (const Json::exception&) {
+      throw Error("job: ", key, " ", it->dump(), " is of the wrong kind");
+    }
+    json_.erase(it);
+  }
+  template <typename E, size_t N>
+  void take(const char* key, const Names<E, N>& names, E& to) {
+    std::string text(name_in(names, to)), known;
+    take(key, text);
+    for (const auto& [e, name] : names) {
+      if (name == text) {
+        to = e;
+        return;
+      }
+      known += (known.empty() ? "" : ", ") + std::string(name);
+    }
+    throw Error("job: ", key, " '", text, "': there are ", known);
+  }
+  // true, false or "rule".
+  void take(const char* key, Promote& to) {
+    Json value = to == Promote::kRule ? Json("rule") : Json(to == Promote::kAlways);
+    take(key, value);
+    if (value != "rule" && !value.is_boolean()) {
+      throw Error("job: ", key, " ", json_text(value), ": there are true, false and \"rule\"");
+    }
+    to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
+  }
+  // "all", a number, or a list of names.
+  void take(const char* key, StoresMeant& to) {
+    const auto it = json_.find(key);
+    if (it == json_.end()) return;
+    const Json value = *it;
+    json_.erase(it);
+    const auto refuse = [&](const char* what) {
+      throw Error("job: ", key, " ", json_text(value), what);
+    };
+    to = {};
+    if (value == "all") return;
+    if (value.is_number()) {
+      const bool whole = value.is_number_integer();
+      if (!whole || value < 1 || value > kMostStores) refuse(": from 1 to 10000");
+      to.number = value.get<uint32_t>();
+    } else if (value.is_array()) {
+      if (value.empty() || value.size() > kMostNamed) refuse(": from 1 to 500 names");
+      for (const Json& name : value) {
+        if (!name.is_string() || !is_store_name(name.get<std::string>())) {
+          refuse(": names are of letters, digits, '.', '_' and '-', at most 64");
+        }
+        to.names.push_back(name.get<std::string>());
+      }
+      std::ranges::sort(to.names);
+      if (std::ranges::adjacent_find(to.names) != to.names.end()) refuse(": a name occurs twice");
+    } else {
+      refuse(": there are \"all\", a number, and a list of names");
+    }
+  }
+  void finish() const {
+    if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
+  }
+
+ private:
+  Json json_;
+};
+
+void demand(bool ok, const char* key, const auto& value, const char* what) {
+  if (!ok) throw Error("job: ", key, " ", value, ": ", what);
+}
+
+// "all", a number, or a list of names.
+Json to_json(const StoresMeant& stores) {
+  if (stores.all()) return "all";
+  return stores.number > 0 ? Json(stores.number) : Json(stores.names);
+}
+
+void validate(const JobSpec& s) {
+  const TrainerConfig& t = s.trainer;
+  demand(s.store_timeout >= 0 && s.store_timeout <= kLongest, "store_timeout", s.store_timeout,
+         "from 0 to 31622400 seconds");
+  demand(s.lost_after > 0 && s.lost_after <= kLongest, "lost_after", s.lost_after,
+         "above 0, to 31622400 seconds");
+  demand(s.runs >= 1 && s.runs <= 1000, "runs", s.runs, "from 1 to 1000");
+  demand(t.epochs >= 1 && t.epochs <= 1'000'000, "epochs", t.epochs, "from 1 to 1000000");
+  demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
+  demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
+  demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
+  demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
+         "there are keep, linear and grow");
+  const bool known = s.precision.empty() || s.precision == "auto" || s.precision == "f32" ||
+                     s.precision == "bf16" || s.precision == "f16" || s.precision == "int8";
+  demand(known, "precision", s.precision, "there are f32, bf16, f16, int8 and auto");
+  demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
+  demand(s.precision.empty() || !s.model.empty(), "precision", s.precision,
+         "the version in force computes in the precision it was trained in; give a model");
+  demand(s.memory >= 0, "memory", s.memory, "not negative");
+  demand(s.disk >= 0, "disk", s.disk, "not negative");
+  demand(s.top_k >= 1 && s.top_k <= 1000, "top_k", s.top_k, "from 1 to 1000");
+  demand(s.mode != JobMode::kIdeal || !s.photos.empty(), "photos", "''",
+         "mode ideal needs a directory of photos on the Tuner");
+  if (!s.model.empty()) (void)digest_from_hex(s.model);
+  if (s.model.empty() && s.kind == JobKind::kFinetune) throw Error("job: model is missing");
+}
+
+}  // namespace
+
+std::string_view name_of(JobKind kind) { return name_in(kKinds, kind); }
+std::string_view name_of(JobMode mode) { return name_in(kModes, mode); }
+
+std::string JobSpec::text() const {
+  Json j = {{"kind", name_of(kind)},
+            {"model", model},
+            {"stores", to_json(stores)},
+            {"store_timeout", store_timeout},
+            {"allow_missing", allow_missing},
+            {"deterministic", deterministic},
+            {"seed", seed}};
+  if (lost_after != kLostAfter) j["lost_after"] = lost_after;
+  if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
+  if (!cut.empty()) j["cut"] = cut;
+  if (!why.empty()) j["why"] = why;
+  if (trainer.compute != DType::kF32) j["compute"] = name_in(kComputeTypes, trainer.compute);
+  if (kind == JobKind::kFinetune) {
+    const TrainerConfig& t = trainer;
+    j.update({{"mode", name_of(mode)},
+              {"photos", photos},
+              {"labels", labels},
+              {"runs", runs},
+              {"epochs", t.epochs},
+              {"batch", t.batch},
+              {"lr", t.schedule.lr},
+              {"sched", name_in(kSchedules, t.schedule.kind)},
+              {"opt", name_in(kOptimizers, t.optimizer.kind)},
+              {"momentum", t.optimizer.momentum},
+              {"weight_decay", t.optimizer.weight_decay},
+              {"warmup", t.warmup_epochs},
+              {"label_smoothing", t.label_smoothing},
+              {"val_split", val_split},
+              {"head", head},
+              {"freeze", freeze},
+              {"feature_dtype", name_in(kFeatureTypes, feature_dtype)},
+              {"reset_optimizer", reset_optimizer},
+              {"all_runs", all_runs},
+              {"damp", damp},
+              {"memory", memory},
+              {"disk", disk},
+              {"publish", publish},
+              {"promote",
+               promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
+  } else {
+    j.update({{"top_k", top_k},
+              {"only", name_in(kOnly, only)},
+              {"dry_run", dry_run},
+              {"task", task},
+              {"collection", collection}});
+  }
+  return json_text(j, 2);
+}
+
+JobSpec parse_job_spec(std::string_view text) {
+  Result<Json> json = read_json(text);
+  if (!json.ok()) throw Error("job: ", json.status().message());
+  if (!json->is_object()) throw Error("job: not a JSON object");
+  Reader r(std::move(*json));
+  JobSpec s;
+  TrainerConfig& t = s.trainer;
+  r.take("kind", kKinds, s.kind);
+  r.take("model", s.model);
+  r.take("stores", s.stores);
+  r.take("store_timeout", s.store_timeout);
+  r.take("lost_after", s.lost_after);
+  r.take("allow_missing", s.allow_missing);
+  r.take("deterministic", s.deterministic);
+  r.take("seed", s.seed);
+  r.take("precision", s.precision);
+  r.take("max_drop", s.max_drop);
+  r.take("mode", kModes, s.mode);
+  r.take("photos", s.photos);
+  r.take("labels", s.labels);
+  r.take("runs", s.runs);
+  r.take("epochs", t.epochs);
+  r.take("batch", t.batch);
+  r.take("lr", t.schedule.lr);
+  r.take("sched", kSchedules, t.schedule.kind);
+  r.take("opt", kOptimizers, t.optimizer.kind);
+  r.take("momentum", t.optimizer.momentum);
+  r.take("weight_decay", t.optimizer.weight_decay);
+  r.take("warmup", t.warmup_epochs);
+  r.take("label_smoothing", t.label_smoothing);
+  r.take("compute", kComputeTypes, t.compute);
+  r.take("val_split", s.val_split);
+  r.take("head", s.head);
+  r.take("freeze", s.freeze);
+  r.take("cut", s.cut);
+  r.take("why", s.why);
+  r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
+  r.take("reset_optimizer", s.reset_optimizer);
+  r.take("all_runs", s.all_runs);
+  r.take("damp", s.damp);
+  r.take("memory", s.memory);
+  r.take("disk", s.disk);
+  r.take("publish", s.publish);
+  r.take("promote", s.promote);
+  r.take("top_k", s.top_k);
+  r.take("only", kOnly, s.only);
+  r.take("dry_run", s.dry_run);
+  r.take("task", s.task);
+  r.take("collection", s.collection);
+  r.finish();
+  t.seed = s.seed;
+  validate(s);
+  return s;
+}
+
+JobSpec changed(const JobSpec& spec, std::string_view text) {
+  const Result<Json> changes = read_json(text);
+  if (!changes.ok()) throw Error("job: what changes: ", changes.status().message());
+  if (!changes->is_object()) throw Error("job: what changes is not a JSON object");
+  const bool features = spec.kind == JobKind::kFinetune;
+  Json job = parse_json(spec.text());
+  for (const auto& [key, value] : changes->items()) {
+    const bool may = key == "stores" || key == "store_timeout" || key == "lost_after" ||
+                     key == "allow_missing" || (features && (key == "memory" || key == "disk"));
+    if (!may) {
+      throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
+                  features
+                      ? " stores, store_timeout, lost_after, allow_missing, memory and disk can"
+                      : " stores, store_timeout, lost_after and allow_missing can",
+                  "; for the rest submit another job");
+    }
+    job[key] = value;
+  }
+  return parse_job_spec(json_text(job));
+}
+
+}  // namespace ndtrain

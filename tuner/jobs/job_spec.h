@@ -1,0 +1,90 @@
+// What a person asks of the Tuner, as `ndtrain job submit` sends it and as the state directory
+// keeps it: one JSON object. Unknown keys and values out of range are refused by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "framework/core/dtype.h"
+#include "framework/train/trainer.h"
+#include "tuner/jobs/store_choice.h"
+
+namespace ndtrain {
+
+enum class JobKind { kFinetune, kRelabel, kEvaluate };
+
+// Where the work is done; what travels follows from it.
+enum class JobMode {
+  kNdpipe,   // stores extract and send features
+  kTypical,  // stores send photo files, the Tuner does everything
+  kSrvP,     // stores decode and send u8 crops
+  kSrvC,     // the same, compressed
+  kIdeal,    // the Tuner has the photos itself: `photos`
+};
+
+// When a new version is put in force. One that is not waits as the candidate.
+enum class Promote {
+  kAlways,
+  kNever,
+  kRule,  // the first one, then what is better than what is in force: see promotion.h
+};
+
+// Which photos a relabelling is for: see CurrentLabels.
+enum class RelabelOnly { kAll, kStale, kMissing };
+
+std::string_view name_of(JobKind kind);
+std::string_view name_of(JobMode mode);
+
+struct JobSpec {
+  JobKind kind = JobKind::kFinetune;
+  std::string model;          // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
+  StoresMeant stores = {};    // JSON: "all", a number, or a list of names
+  double store_timeout = 30;  // seconds that one which is away is waited for before the job begins
+  double lost_after = 600;    // seconds that one may be away when it has begun
+  bool allow_missing = false;  // go on without what only lost stores have
+  bool deterministic = false;
+  uint64_t seed = 0;
+  // In which the frozen network computes: f32, bf16, int8, or auto, bf16 where all stores are
+  // faster with it; "": as the model declares.
+  std::string precision = {};
+  double max_drop = 0.5;  // points of top-1 that it may cost
+
+  // kFinetune
+  JobMode mode = JobMode::kNdpipe;
+  std::string photos;  // of kIdeal: a directory on the Tuner
+  std::string labels;  // what they show: a CSV file,class; "": their directories
+  uint32_t runs = 1;
+  TrainerConfig trainer = {};  // of each run; `seed` is the job's
+  double val_split = 0.2;
+  std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
+  std::string freeze = "auto";
+  std::string cut = {};  // earlier than where training begins: see prepare_transfer()
+  std::string why = {};  // the mode, runs and cut: what a planner says of them
+  DType feature_dtype = DType::kF16;
+  bool reset_optimizer = false;  // at the beginning of each run
+  bool all_runs = false;         // train on all runs so far, not on this one alone
+  bool damp = false;             // learning rate times (N - run/2)/N
+  int64_t memory = 0;            // bytes of features held in memory; 0: half of what is free
+  int64_t disk = 0;              // bytes of features on disk; 0: a tenth of the volume
+  bool publish = true;
+  Promote promote = Promote::kRule;
+
+  // kRelabel, kEvaluate
+  uint32_t top_k = 5;
+  RelabelOnly only = RelabelOnly::kAll;
+  bool dry_run = false;  // of a relabelling: only what it would do, from a sample
+  std::string task = "default", collection = "default";
+
+  std::string text() const;  // JSON
+};
+
+// Throws Error naming the key.
+JobSpec parse_job_spec(std::string_view json);
+
+// The same job with what does not decide what is computed changed: of `json`'s keys stores,
+// store_timeout, lost_after and allow_missing, for a fine-tuning memory and disk too. Throws Error
+// naming any other.
+JobSpec changed(const JobSpec& spec, std::string_view json);
+
+}  // namespace ndtrain

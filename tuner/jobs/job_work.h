@@ -1,0 +1,67 @@
+// What a job of one kind does with the rows that come in. The service calls prepare, manifest, run
+// 0 (validation) to the last run, finish, in this order, on a lane of its own; after a restart of
+// the Tuner all of them again, so each finds out what is done already.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ndp/jobs/progress.h"
+#include "tuner/intake/intake.h"
+#include "tuner/intake/row_sink.h"
+#include "tuner/jobs/job_spec.h"
+#include "tuner/models/versions.h"
+
+namespace ndtrain {
+
+struct JobOutcome {
+  std::string result = "{}";            // JSON, for people
+  std::optional<PublishedModel> model;  // to publish; its version is not known yet
+  // Promotion by rule: it is put in force if this version is (0: none); nullopt: it waits.
+  std::optional<uint64_t> instead_of = {};
+  std::string figures = {};  // what the rule compared, for people
+  std::string why = {};      // and what it says
+  bool again = false;  // there is more to the job: its work is made anew, and asks for other rows
+};
+
+// What a job asks of the stores; the rest of IntakeRules is the spec's.
+struct JobQuestion {
+  wire::Job ask;
+  size_t row_bytes = 0;
+  ManifestRules manifest;
+  // The outputs of the extractor that stores run, for a batch of 1; {}: they run none.
+  std::vector<TensorType> features = {};
+  RowCheck check = {};  // of every row
+  // The Tuner has the photos itself: these, and nothing is asked of stores.
+  std::optional<std::vector<PhotoClaim>> local = {};
+  // Where its manifest and the like are kept, below the job's directory.
+  std::string records = {};
+};
+
+class JobWork {
+ public:
+  virtual ~JobWork() = default;
+
+  virtual JobQuestion prepare() = 0;  // throws SinkAway, too
+  virtual RowSink& sink() = 0;        // after prepare
+  virtual void manifest(const Manifest& manifest, const std::vector<std::string>& stores) = 0;
+  // All rows of a run are in the sink, but those of photos that nobody could deliver. False:
+  // interrupted; called again after a restart.
+  virtual bool run(uint32_t run) = 0;
+  virtual JobOutcome finish() = 0;
+  // The job is done for good: what it kept for going on may go.
+  virtual void discard() {}
+};
+
+// Makes the work of a job in its directory.
+class JobWorks {
+ public:
+  virtual ~JobWorks() = default;
+  // Throws Error; SinkAway: again later.
+  virtual std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec,
+                                        const std::string& directory, Progress& progress) = 0;
+};
+
+}  // namespace ndtrain

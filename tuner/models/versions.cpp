@@ -1,0 +1,271 @@
+#include "tuner/models/versions.h"
+
+#include <algorithm>
+
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
+#include "ndp/labels/version_name.h"
+#include "ndp/wire/sealed_json.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int kFormat = 2;
+
+Json to_json(const PublishedModel& m) {
+  return {{"version", m.version},
+          {"parent", m.parent},
+          {"content", to_hex(m.content)},
+          {"extractor", to_hex(m.extractor)},
+          {"head", to_hex(m.head)},
+          {"classes", m.classes},
+          {"created", m.created},
+          {"metrics", parse_json(m.metrics)},
+          {"job", m.job},
+          {"photos", to_hex(m.photos)}};
+}
+
+Digest digest(const Json& j) { return digest_from_hex(j.get<std::string>()); }
+
+// Of either format; the former one has neither parents nor photos.
+PublishedModel from_json(const Json& j) {
+  PublishedModel m{.version = j.at("version"),
+                   .content = digest(j.at("content")),
+                   .extractor = digest(j.at("extractor")),
+                   .head = digest(j.at("head")),
+                   .classes = j.at("classes"),
+                   .created = j.at("created"),
+                   .metrics = json_text(j.at("metrics")),
+                   .job = j.at("job")};
+  if (j.contains("parent")) m.parent = j.at("parent");
+  if (j.contains("photos")) m.photos = digest(j.at("photos"));
+  return m;
+}
+
+}  // namespace
+
+std::optional<int64_t> number_of(const PublishedModel& m) {
+  return m.version == 0 ? std::nullopt : std::optional(static_cast<int64_t>(m.version));
+}
+
+std::string text_of(const PublishedModel& m) {
+  return "version " + full_version_name(number_of(m), m.content);
+}
+
+std::string text_of(const std::optional<PublishedModel>& m) {
+  return m ? text_of(*m) : "no version";
+}
+
+Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
+  const Result<std::string> text = fs_.read(path_);
+  if (text.status().code() == Code::kNotFound) return;
+  text.status().or_throw();
+  try {
+    state_ = read(*text);
+  } catch (const std::exception& e) {
+    throw Error(path_, ": ", e.what());
+  }
+}
+
+Versions::State Versions::read(const std::string& text) {
+  const Json json = unsealed(text);
+  State s;
+  if (json.is_array()) {  // the former format: the newest was in force, each followed the last
+    for (const Json& j : json) {
+      s.all.push_back(from_json(j));
+      s.all.back().parent = s.all.back().version - 1;
+    }
+    if (s.all.empty()) return s;
+    s.next = s.all.back().version + 1;
+    s.aliases = {{kProduction, s.next - 1}, {kCandidate, s.next - 1}};
+    s.promotions = s.promotions_by_parents();
+    return s;
+  }
+  if (json.at("format") != kFormat) {
+    throw Error("has format ", json_text(json.at("format")), "; this program reads up to ",
+                kFormat);
+  }
+  s.next = json.at("next");
+  for (const Json& j : json.at("versions")) s.all.push_back(from_json(j));
+  for (const auto& [alias, version] : json.at("aliases").items()) {
+    s.aliases[alias] = version.get<uint64_t>();
+    if (!s.find(s.aliases[alias])) throw Error("alias ", alias, " points to no version");
+  }
+  for (const Json& j : json.at("garbage")) s.garbage.push_back(digest(j));
+  if (!json.contains("promotions")) {
+    s.promotions = s.promotions_by_parents();
+    return s;
+  }
+  s.promotions = json.at("promotions").get<std::vector<uint64_t>>();
+  const auto production = s.aliases.find(kProduction);
+  const uint64_t now = production == s.aliases.end() ? 0 : production->second;
+  if ((s.promotions.empty() ? 0 : s.promotions.back()) != now) {
+    throw Error("the promotions do not end with the version that is ", kProduction);
+  }
+  return s;
+}
+
+std::string Versions::write(const State& s) {
+  Json versions = Json::array(), garbage = Json::array();
+  for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
+  for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
+  return sealed({{"format", kFormat},
+                 {"next", s.next},
+                 {"aliases", Json(s.aliases)},
+                 {"promotions", s.promotions},
+                 {"versions", std::move(versions)},
+                 {"garbage", std::move(garbage)}});
+}
+
+Status Versions::keep(State state) {
+  if (const Status s = publish(fs_, path_, write(state)); !s.ok()) return s;
+  state_ = std::move(state);
+  return {};
+}
+
+const PublishedModel* Versions::State::find(uint64_t version) const {
+  const auto it = std::ranges::find(all, version, &PublishedModel::version);
+  return it == all.end() ? nullptr : &*it;
+}
+
+void Versions::State::put_in_force(uint64_t version) {
+  aliases[kProduction] = version;
+  if (!promotions.empty() && promotions.back() == version) return;
+  promotions.push_back(version);
+  if (promotions.size() > kHistory) promotions.erase(promotions.begin());
+}
+
+std::vector<uint64_t> Versions::State::promotions_by_parents() const {
+  std::vector<uint64_t> newest_first;
+  const auto production = aliases.find(kProduction);
+  uint64_t version = production == aliases.end() ? 0 : production->second;
+  while (version != 0) {
+    newest_first.push_back(version);
+    const PublishedModel* m = find(version);
+    version = m && m->parent < version ? m->parent : 0;
+  }
+  return {newest_first.rbegin(), newest_first.rend()};
+}
+
+std::vector<PublishedModel> Versions::all() const {
+  const std::lock_guard lock(mutex_);
+  return state_.all;
+}
+
+std::optional<PublishedModel> Versions::find(uint64_t version) const {
+  const std::lock_guard lock(mutex_);
+  const PublishedModel* m = state_.find(version);
+  return m ? std::optional(*m) : std::nullopt;
+}
+
+std::optional<PublishedModel> Versions::in_force() const {
+  const std::map<std::string, uint64_t> now = aliases();
+  const auto it = now.find(kProduction);
+  return it == now.end() ? std::nullopt : find(it->second);
+}
+
+std::optional<PublishedModel> Versions::of_job(uint64_t job) const {
+  const std::lock_guard lock(mutex_);
+  const auto it = std::ranges::find(state_.all, job, &PublishedModel::job);
+  return it == state_.all.end() ? std::nullopt : std::optional(*it);
+}
+
+std::map<std::string, uint64_t> Versions::aliases() const {
+  const std::lock_guard lock(mutex_);
+  return state_.aliases;
+}
+
+std::vector<std::string> Versions::aliases_of(uint64_t version) const {
+  std::vector<std::string> names;
+  for (const auto& [alias, of] : aliases()) {
+    if (of == version) names.push_back(alias);
+  }
+  return names;
+}
+
+Result<PublishedModel> Versions::add(PublishedModel model, bool production) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  model.version = s.next++;
+  s.all.push_back(model);
+  s.aliases[kCandidate] = model.version;
+  if (production) s.put_in_force(model.version);
+  std::erase_if(s.garbage, [&](const Digest& d) { return model.has_file(d); });
+  if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
+  return model;
+}
+
+Status Versions::point(const std::string& alias, uint64_t version) {
+  if (alias != kProduction && alias != kCandidate) {
+    throw Error("there is no alias '", alias, "'; there are ", kProduction, " and ", kCandidate);
+  }
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  if (!s.find(version)) throw Error("there is no version ", version);
+  if (alias == kProduction) {
+    s.put_in_force(version);
+  } else {
+    s.aliases[alias] = version;
+  }
+  return keep(std::move(s));
+}
+
+std::optional<uint64_t> Versions::in_force_before() const {
+  const std::lock_guard lock(mutex_);
+  const size_t n = state_.promotions.size();
+  return n < 2 ? std::nullopt : std::optional(state_.promotions[n - 2]);
+}
+
+Result<PublishedModel> Versions::roll_back() {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  if (s.promotions.empty()) throw Error("no version is in force");
+  const uint64_t now = s.promotions.back();
+  s.promotions.pop_back();
+  if (s.promotions.empty()) throw Error("nothing was in force before version ", now);
+  const uint64_t before = s.promotions.back();
+  const PublishedModel* found = s.find(before);
+  if (!found) {
+    throw Error("version ", before, ", which was in force before version ", now,
+                ", was removed; ndtrain model promote takes another");
+  }
+  const PublishedModel model = *found;
+  s.aliases[kProduction] = before;
+  if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
+  return model;
+}
+
+Status Versions::remove(uint64_t version) {
+  for (const std::string& alias : aliases_of(version)) {
+    throw Error("version ", version, " is ", alias, "; make another one that first");
+  }
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  const PublishedModel* model = s.find(version);
+  if (!model) throw Error("there is no version ", version);
+  const PublishedModel gone = *model;
+  std::erase_if(s.all, [&](const PublishedModel& m) { return m.version == version; });
+  for (const Digest& file : {gone.extractor, gone.head}) {
+    const bool shared =
+        std::ranges::any_of(s.all, [&](const PublishedModel& m) { return m.has_file(file); });
+    if (!shared && std::ranges::find(s.garbage, file) == s.garbage.end()) {
+      s.garbage.push_back(file);
+    }
+  }
+  return keep(std::move(s));
+}
+
+std::vector<Digest> Versions::garbage() const {
+  const std::lock_guard lock(mutex_);
+  return state_.garbage;
+}
+
+Status Versions::forget_garbage(std::span<const Digest> removed) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  std::erase_if(s.garbage,
+                [&](const Digest& d) { return std::ranges::find(removed, d) != removed.end(); });
+  return s.garbage.size() == state_.garbage.size() ? Status() : keep(std::move(s));
+}
+
+}  // namespace ndtrain

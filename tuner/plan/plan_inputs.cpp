@@ -1,0 +1,82 @@
+#include "tuner/plan/plan_inputs.h"
+
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "framework/core/error.h"
+
+namespace ndtrain {
+namespace {
+
+void demand(bool holds, std::string_view what, double value, std::string_view rule) {
+  if (!holds || !std::isfinite(value)) throw Error("plan: ", what, " is ", value, "; ", rule);
+}
+
+void validate(const Machine& m, const std::string& who) {
+  demand(m.cores > 0, who + "'s cores", m.cores, "it must be above 0");
+  demand(m.core_speed > 0, who + "'s core_speed", m.core_speed, "it must be above 0");
+  demand(m.accelerators >= 0, who + "'s accelerators", m.accelerators, "it must not be negative");
+  demand(m.accelerator_speed > 0, who + "'s accelerator_speed", m.accelerator_speed,
+         "it must be above 0");
+  for (const auto& [name, value] :
+       {std::pair("dollars_per_hour", m.dollars_per_hour), std::pair("busy_watts", m.busy_watts),
+        std::pair("idle_watts", m.idle_watts)}) {
+    demand(value >= 0, who + "'s " + name, value, "it must not be negative");
+  }
+}
+
+// Seconds of the network are of an accelerator or of a core, for all who run it.
+void validate_accelerators(const PlanCosts& c) {
+  const bool tuner = c.tuner.accelerators > 0;
+  const bool plain = c.plain_tuner ? c.plain_tuner->accelerators > 0 : tuner;
+  if ((c.store.accelerators > 0) == tuner && tuner == plain) return;
+  throw Error(
+      "plan: some machines that run the network have accelerators and some have none, but its "
+      "seconds are of one kind; give all of store, tuner and plain_tuner accelerators, or none");
+}
+
+}  // namespace
+
+void validate(const PlanInputs& in) {
+  const PlanCosts& c = in.costs;
+  validate(c.store, "store");
+  validate(c.tuner, "tuner");
+  if (c.plain_store) validate(*c.plain_store, "plain_store");
+  if (c.plain_tuner) validate(*c.plain_tuner, "plain_tuner");
+  validate_accelerators(c);
+  const PhotoCosts& p = c.photo;
+  for (const double v : {p.bytes, p.crop_bytes, p.compressed_crop_bytes, p.prepare_s, p.crop_s,
+                         p.normalise_s, p.compress_s, p.decompress_s, c.setup_s, c.plans_s}) {
+    demand(v >= 0, "a cost of a photo", v, "it must not be negative");
+  }
+  demand(p.bytes > 0, "bytes of a photo", p.bytes, "it must be above 0");
+  if (c.cuts.empty()) throw Error("plan: there is no cut");
+  for (const CutCost& cut : c.cuts) {
+    for (const double v : {cut.feature_bytes, cut.extractor_bytes, cut.head_bytes, cut.extract_s,
+                           cut.train_s, cut.evaluate_s}) {
+      demand(v >= 0, "a cost of the cut " + cut.name, v, "it must not be negative");
+    }
+    if (cut.feature_bytes == 0) throw Error("plan: the cut ", cut.name, ": ", kNothingFrozen);
+  }
+  demand(in.photos >= 1, "the number of photos", in.photos, "it must be at least 1");
+  demand(in.val_split >= 0 && in.val_split < 1, "val_split", in.val_split,
+         "it must be from 0 to below 1");
+  demand(in.epochs >= 1, "the number of epochs", in.epochs, "it must be at least 1");
+  demand(in.bandwidth > 0, "the bandwidth", in.bandwidth, "it must be above 0");
+  demand(in.store_bandwidth >= 0, "a store's bandwidth", in.store_bandwidth,
+         "it must not be negative");
+  demand(in.disk >= 0, "the Tuner's disk", in.disk, "it must not be negative");
+  for (const int n : in.stores) demand(n >= 1, "a number of stores", n, "it must be at least 1");
+  for (const int n : in.runs) demand(n >= 1, "a number of runs", n, "it must be at least 1");
+  if (in.stores.empty() || in.runs.empty()) throw Error("plan: no store count or number of runs");
+  for (const double s : in.shares) demand(s > 0, "a store's share", s, "it must be above 0");
+  if (in.shares.empty()) return;
+  for (const int n : in.stores) {
+    if (in.shares.size() != static_cast<size_t>(n)) {
+      throw Error("plan: ", in.shares.size(), " shares for ", n, " stores");
+    }
+  }
+}
+
+}  // namespace ndtrain

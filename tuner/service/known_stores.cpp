@@ -1,0 +1,78 @@
+#include "tuner/service/known_stores.h"
+
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr int kFormat = 1;
+
+// Null when there is no such file.
+Json read(Fs& fs, const std::string& path) {
+  const Result<std::string> text = fs.read(path);
+  if (text.status().code() == Code::kNotFound) return {};
+  text.status().or_throw();
+  Json json = parse_json(*text);
+  if (json.at("format") != kFormat) {
+    throw Error("has format ", json_text(json.at("format")), "; this program reads ", kFormat);
+  }
+  return json;
+}
+
+}  // namespace
+
+KnownStores::KnownStores(Fs& fs, std::string directory)
+    : fs_(fs), path_(join(directory, "stores.json")), older_(join(directory, "drained.json")) {
+  std::string file = path_;
+  try {
+    Json json = read(fs_, path_);
+    if (!json.is_null()) {
+      for (const auto& [name, s] : json.at("stores").items()) {
+        stores_[name] = {.photos = s.at("photos"),
+                         .last_seen = s.at("last_seen"),
+                         .deletions = s.at("deletions"),
+                         .drained = s.at("drained")};
+      }
+      return;
+    }
+    file = older_;
+    json = read(fs_, older_);
+    if (json.is_null()) return;
+    for (const Json& name : json.at("stores")) {
+      stores_[name.get<std::string>()] = {.drained = true};
+    }
+  } catch (const FsyncFailed&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw Error(file, ": ", e.what());
+  }
+}
+
+Status KnownStores::put(const std::string& name, const KnownStore& store) {
+  const auto it = stores_.find(name);
+  if (it != stores_.end() && it->second == store) return {};
+  std::map<std::string, KnownStore> stores = stores_;
+  stores[name] = store;
+  return keep(std::move(stores));
+}
+
+Status KnownStores::forget(const std::string& name) {
+  std::map<std::string, KnownStore> stores = stores_;
+  return stores.erase(name) == 0 ? Status() : keep(std::move(stores));
+}
+
+Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
+  Json json = {{"format", kFormat}, {"stores", Json::object()}};
+  for (const auto& [name, s] : stores) {
+    json["stores"][name] = {{"photos", s.photos},
+                            {"last_seen", s.last_seen},
+                            {"deletions", s.deletions},
+                            {"drained", s.drained}};
+  }
+  if (const Status s = publish(fs_, path_, json_text(json, 2) + "\n"); !s.ok()) return s;
+  stores_ = std::move(stores);
+  return {};
+}
+
+}  // namespace ndtrain

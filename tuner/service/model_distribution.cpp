@@ -1,0 +1,241 @@
+#include "tuner/service/model_distribution.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+#include "ndp/wire/digests.h"
+#include "ndp/wire/protocol.h"
+#include "tuner/service/service_lanes.h"
+
+namespace ndtrain {
+namespace {
+
+std::vector<Digest> held_of(const wire::ModelWanted& wanted) {
+  std::vector<Digest> held;
+  for (const std::string& bytes : wanted.held()) {
+    if (const auto digest = digest_of(bytes)) held.push_back(*digest);
+  }
+  return held;
+}
+
+}  // namespace
+
+void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted& wanted) {
+  if (!wanted.failure().empty()) {
+    log::warn("store {} has not come to model {} by deltas: {}", store,
+              to_hex(digest_of(wanted.sha256()).value_or(Digest())).substr(0, 12),
+              wanted.failure());
+  }
+  const std::optional<Digest> model = digest_of(wanted.sha256());
+  const std::optional<LinkId> link = ports_.stores.link_of(store);
+  const std::vector<Digest> held = held_of(wanted);
+  const bool any_way = model && link && !held.empty() && wanted.failure().empty();
+  if (!any_way || wanted.offset() > static_cast<uint64_t>(ports_.models.size(*model))) {
+    return send_parts(store, wanted);
+  }
+  asks_.push_back({store, *link, wanted, ways_.worth_trying(ports_.versions, *model, held)});
+  answer_asks();
+}
+
+// One delta at a time, so that stores which ask for the same wait for it together.
+void ModelDistribution::answer_asks() {
+  while (!making_ && !asks_.empty() && !stopping_) {
+    const std::optional<ModelPair> pair = asks_.front().pair;
+    if (!pair || ways_.was_tried(*pair)) {
+      const Ask ask = std::move(asks_.front());
+      asks_.pop_front();
+      answer(ask);
+      continue;
+    }
+    making_ = true;
+    ports_.lanes.start(kDeltaLane, [this, pair = *pair]() -> Continuation {
+      const auto made = make_step(ports_.models, pair);
+      return [this, pair, made] {
+        making_ = false;
+        asks_.front().pair.reset();
+        if (made.ok()) {
+          ways_.tried(pair, *made);
+        } else {
+          log::warn("no delta to model {}: {}", to_hex(pair.second).substr(0, 12),
+                    made.status().message());
+        }
+        answer_asks();
+      };
+    });
+  }
+}
+
+void ModelDistribution::answer(const Ask& ask) {
+  if (ask.store.empty() || ports_.stores.link_of(ask.store) != ask.link) return;
+  const std::optional<Digest> model = digest_of(ask.wanted.sha256());
+  const int64_t rest = ports_.models.size(*model) - static_cast<int64_t>(ask.wanted.offset());
+  const std::vector<ModelStep> way = ways_.cheapest(*model, held_of(ask.wanted), rest);
+  if (way.empty()) return send_parts(ask.store, ask.wanted);
+  wire::ToStore message;
+  message.mutable_way()->set_sha256(ask.wanted.sha256());
+  int64_t bytes = 0;
+  for (const ModelStep& step : way) {
+    wire::Way::Step& s = *message.mutable_way()->add_steps();
+    s.set_delta(bytes_of(step.delta));
+    s.set_base(bytes_of(step.base));
+    s.set_result(bytes_of(step.result));
+    bytes += step.bytes;
+  }
+  log::info("store {} gets model {} by {} deltas, {} bytes instead of {}", ask.store,
+            to_hex(*model).substr(0, 12), way.size(), bytes, rest);
+  ports_.stores.send(ask.store, std::move(message));
+}
+
+void ModelDistribution::send_parts(const std::string& store, const wire::ModelWanted& wanted) {
+  const std::optional<Digest> model = digest_of(wanted.sha256());
+  auto offset = static_cast<int64_t>(wanted.offset());
+  for (int i = 0; i < kModelParts && model; ++i) {
+    Result<ModelStore::Part> part = ports_.models.read(*model, offset, kModelPart);
+    const bool whole = part.ok() && offset == part->total;  // a store that died before it knew
+    if (!part.ok() || (part->bytes.empty() && (i > 0 || !whole))) {
+      if (i == 0) {
+        ports_.stores.refuse(store, "model " + to_hex(*model).substr(0, 12) +
+                                        " is not here from byte " + std::to_string(offset) + " on");
+      }
+      return;
+    }
+    wire::ToStore message;
+    wire::ModelPart& m = *message.mutable_model_part();
+    m.set_sha256(wanted.sha256());
+    m.set_offset(static_cast<uint64_t>(offset));
+    m.set_total(static_cast<uint64_t>(part->total));
+    m.set_checksum(xxh3(part->bytes.data(), part->bytes.size()));
+    ports_.stores.record(store).model_bytes += part->bytes.size();
+    ports_.sent_for(part->bytes.size());
+    offset += static_cast<int64_t>(part->bytes.size());
+    m.set_bytes(std::move(part->bytes));
+    ports_.stores.send(store, std::move(message));
+  }
+}
+
+void ModelDistribution::in_force(const std::string& store, uint64_t version) {
+  ports_.stores.record(store).version_in_force = version;
+  log::info("store {} has version {} in force", store, version);
+  publish_to(store);  // another may be by now
+}
+
+void ModelDistribution::publish_to(const std::string& name) {
+  const std::optional<PublishedModel> model = ports_.versions.in_force();
+  if (!model || ports_.stores.record(name).version_in_force == model->version) return;
+  wire::ToStore message;
+  wire::Publish& p = *message.mutable_publish();
+  p.set_version(model->version);
+  p.set_extractor(bytes_of(model->extractor));
+  if (model->head != model->extractor) p.set_head(bytes_of(model->head));
+  ports_.stores.send(name, std::move(message));
+}
+
+// As one that a person asks for.
+void ModelDistribution::record_promotion(uint64_t job) {
+  if (!ports_.audit) return;
+  const std::optional<PublishedModel> before = ports_.versions.in_force();
+  const bool by_rule = ports_.records.job(job).spec.promote == Promote::kRule;
+  const AuditLine line{.who = "job " + std::to_string(job),
+                       .what = "promotion",
+                       .request = by_rule ? "by rule" : "as submitted",
+                       .before = text_of(before)};
+  ports_.audit->add(line).or_throw();
+}
+
+PublishedModel ModelDistribution::publish(PublishedModel model, bool production) {
+  std::optional<PublishedModel> published =
+      model.job > 0 ? ports_.versions.of_job(model.job) : std::nullopt;
+  if (!published) {
+    const std::optional<PublishedModel> before = ports_.versions.in_force();
+    model.parent = before ? before->version : 0;
+    model.created = ports_.clock.unix_seconds();
+    if (production && model.job > 0) record_promotion(model.job);
+    published = ports_.versions.add(std::move(model), production).or_throw();
+    collect_ = true;
+  }
+  for (const ModelPair& pair : ways_.from_parent(ports_.versions, *published)) {
+    asks_.push_back({.pair = pair});
+  }
+  answer_asks();
+  publish_to_all();
+  return *published;
+}
+
+void ModelDistribution::publish_to_all() {
+  for (const std::string& store : ports_.stores.here()) publish_to(store);
+}
+
+void ModelDistribution::promote(uint64_t version) {
+  ports_.versions.point(kProduction, version).or_throw();
+  now_in_force(*ports_.versions.find(version));
+}
+
+void ModelDistribution::now_in_force(const PublishedModel& model) {
+  log::info("{} is in force", text_of(model));
+  publish_to_all();
+  collect_ = true;
+}
+
+void ModelDistribution::set_candidate(uint64_t version) {
+  ports_.versions.point(kCandidate, version).or_throw();
+}
+
+uint64_t ModelDistribution::rollback() {
+  const PublishedModel model = ports_.versions.roll_back().or_throw();
+  now_in_force(model);
+  return model.version;
+}
+
+void ModelDistribution::remove(uint64_t version) {
+  for (const auto& [name, store] : ports_.stores.all()) {
+    if (store.here && store.version_in_force == version) {
+      throw Error("store ", name, " has version ", version, " in force");
+    }
+  }
+  ports_.versions.remove(version).or_throw();
+  collect_ = true;
+}
+
+// Not while a job may have asked for some of their files.
+void ModelDistribution::collect() {
+  if (!collect_ || !ports_.idle() || making_) return;
+  collect_ = false;
+  Versions& versions = ports_.versions;
+  if (!remove_old_versions()) return;
+  std::vector<Digest> removed;
+  for (const Digest& file : versions.garbage()) {
+    const std::string hex = to_hex(file);
+    const bool needed = std::ranges::any_of(ports_.records.all(), [&](const auto& j) {
+      return j.second.state != JobState::kDone && j.second.spec.model == hex;
+    });
+    if (needed) continue;
+    const Status s = ports_.models.remove(file);
+    if (s.ok() || s.code() == Code::kNotFound) removed.push_back(file);
+  }
+  if (const Status s = versions.forget_garbage(removed); !s.ok()) log::warn("{}", s.message());
+  ways_.collect();
+}
+
+bool ModelDistribution::remove_old_versions() {
+  Versions& versions = ports_.versions;
+  const std::vector<PublishedModel> all = versions.all();
+  const std::optional<uint64_t> before = versions.in_force_before();
+  for (size_t i = 0; i + kKeptVersions < all.size(); ++i) {
+    const uint64_t version = all[i].version;
+    const bool held = std::ranges::any_of(
+        ports_.stores.all(), [&](const auto& s) { return s.second.version_in_force == version; });
+    if (held || !versions.aliases_of(version).empty()) continue;
+    if (before == version) continue;
+    if (const Status s = versions.remove(version); !s.ok()) {
+      log::warn("version {} cannot be removed: {}", version, s.message());
+      return false;
+    }
+    log::info("version {} is removed: {} newer ones are kept", version, kKeptVersions);
+  }
+  return true;
+}
+
+}  // namespace ndtrain

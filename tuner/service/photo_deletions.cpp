@@ -1,0 +1,124 @@
+#include "tuner/service/photo_deletions.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "framework/core/log.h"
+#include "ndp/wire/digests.h"
+#include "tuner/service/service_lanes.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr PhotoDeletions::Time kRetry = std::chrono::seconds(2);
+constexpr size_t kAtOnce = 4096;            // photos in one message
+constexpr uint32_t kSpeaksOfDeletions = 2;  // protocol
+
+}  // namespace
+
+PhotoDeletions::PhotoDeletions(Ports ports)
+    : ports_(std::move(ports)), buried_(ports_.fs, ports_.directory) {
+  for (auto& [name, store] : ports_.stores.all()) {
+    store.deletions = std::min(store.deletions, buried_.size());
+  }
+}
+
+PhotoDeletions::Deletion PhotoDeletions::remove(std::span<const Digest> photos) {
+  bury(photos).or_throw();
+  Deletion d;
+  for (const auto& [name, store] : ports_.stores.all()) {
+    (store.here ? d.told : d.away).push_back(name);
+  }
+  return d;
+}
+
+Status PhotoDeletions::bury(std::span<const Digest> photos) {
+  const uint64_t before = buried_.size();
+  if (Status s = buried_.add(photos); !s.ok()) return s;
+  if (buried_.size() == before) return {};
+  log::info("{} photos are deleted", buried_.size() - before);
+  for (const std::string& store : ports_.stores.here()) tell(store);
+  pump();
+  return {};
+}
+
+// What it said of itself when its session began.
+void PhotoDeletions::greet(const wire::Hello& hello) {
+  StoreRecord& store = ports_.stores.record(hello.store());
+  const uint64_t n = hello.deletions();
+  const bool ours = n <= buried_.size() && buried_.mark(n) == hello.deletions_mark();
+  store.deletions = ours ? n : 0;
+  Told& told = told_[hello.store()];
+  told.understands =
+      std::ranges::find(hello.protocols(), kSpeaksOfDeletions) != hello.protocols().end();
+  told.count = store.deletions;
+  tell(hello.store());
+}
+
+void PhotoDeletions::tell(const std::string& store) {
+  Told& told = told_[store];
+  if (!told.understands) return;
+  while (told.count < buried_.size()) {
+    wire::ToStore message;
+    wire::Deletions& d = *message.mutable_deletions();
+    const std::span<const Digest> rest = buried_.from(told.count);
+    for (const Digest& photo : rest.first(std::min(kAtOnce, rest.size()))) {
+      d.mutable_photos()->append(bytes_of(photo));
+      ++told.count;
+    }
+    d.set_count(told.count);
+    d.set_mark(buried_.mark(told.count));
+    ports_.stores.send(store, std::move(message));
+  }
+}
+
+void PhotoDeletions::let_go(const std::string& store, uint64_t count) {
+  ports_.stores.record(store).deletions = std::min(count, buried_.size());
+}
+
+// Labels at once. What a job in progress keeps, its spool and manifest, goes when it is over; what
+// it says of a deleted photo meanwhile, then too.
+void PhotoDeletions::pump() {
+  const uint64_t all = buried_.size(), whole = buried_.forgotten();
+  const bool idle = ports_.idle();
+  if (forgetting_ || stopping_ || now() < forget_at_) return;
+  if (whole == all || (!idle && labels_forgotten_ >= all)) return;
+  forgetting_ = true;
+  std::vector<std::pair<JobFiles, bool>> jobs;  // done
+  for (const auto& [id, record] : ports_.records.all()) {
+    if (idle) jobs.emplace_back(ports_.records.files(id), record.state == JobState::kDone);
+  }
+  const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
+  const std::span<const Digest> photos = buried_.from(from);
+  ports_.lanes.start(
+      kUploadLane,
+      [this, idle, all, jobs = std::move(jobs),
+       gone = std::set(photos.begin(), photos.end())]() mutable -> Continuation {
+        Status s = ports_.uploads ? ports_.uploads->forget(std::vector(gone.begin(), gone.end()))
+                                  : Status();
+        for (auto& [files, done] : jobs) {
+          if (s.ok()) s = files.forget(gone, done);
+        }
+        return [this, idle, all, s] { forgotten(all, idle, s); };
+      });
+}
+
+PhotoDeletions::Time PhotoDeletions::next() const {
+  const bool again = forget_at_ > Time(0) && !forgetting_ && !stopping_;
+  return again ? forget_at_ : Time::max();
+}
+
+void PhotoDeletions::forgotten(uint64_t count, bool whole, Status status) {
+  forgetting_ = false;
+  if (status.ok()) {
+    labels_forgotten_ = count;
+    if (whole) status = buried_.forget_first(count);
+  }
+  if (!status.ok() && forget_at_ == Time(0)) {
+    log::warn("deleted photos leave traces for now: {}", status.message());
+  }
+  forget_at_ = status.ok() ? Time(0) : now() + kRetry;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,29 @@
+// Which store holds which photos, as far as the Tuner has heard: what a store says of itself in an
+// inventory. One thread.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tuner/jobs/job_files.h"
+
+namespace ndtrain {
+
+class PhotoHolders {
+ public:
+  // All that the store holds, in place of what it held before.
+  void set(const std::string& store, std::span<const PhotoClaim> photos);
+  // Of an earlier life of this process: what counts of stores that have said nothing since.
+  void recall(const KeptManifest& kept);
+  void forget(const std::string& store) { photos_.erase(store); }
+
+  bool holds(const std::string& store, const Digest& photo) const;
+  bool held_elsewhere(const std::string& store, const Digest& photo) const;
+
+ private:
+  std::map<std::string, std::vector<Digest>> photos_;  // rising
+};
+
+}  // namespace ndtrain

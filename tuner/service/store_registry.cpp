@@ -1,0 +1,178 @@
+#include "tuner/service/store_registry.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/core/error.h"
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+#include "ndp/wire/message_limits.h"
+#include "tuner/intake/intake.h"
+
+namespace ndtrain {
+namespace {
+
+KnownStore as_known(const StoreRecord& s) {
+  return {
+      .photos = s.photos, .last_seen = s.last_seen, .deletions = s.deletions, .drained = s.drained};
+}
+
+}  // namespace
+
+// A store has a while to come back when the Tuner has started again.
+StoreRegistry::StoreRegistry(Setting setting, TunerSessions sessions, StoreEvents& events)
+    : setting_(std::move(setting)),
+      sessions_(std::move(sessions)),
+      events_(events),
+      known_(setting_.fs, setting_.directory) {
+  for (const auto& [name, store] : known_.all()) {
+    stores_[name] = {.name = name,
+                     .photos = store.photos,
+                     .drained = store.drained,
+                     .last_seen = store.last_seen,
+                     .counted = now(),
+                     .deletions = store.deletions};
+  }
+}
+
+void StoreRegistry::handle(LinkEvent<wire::FromStore> event) {
+  if (const auto* opened = std::get_if<LinkOpened>(&event.what)) {
+    apply(sessions_.opened(now(), event.link, *opened));
+  } else if (const auto* closed = std::get_if<LinkClosed>(&event.what)) {
+    apply(sessions_.closed(event.link, closed->reason));
+  } else {
+    auto& message = std::get<wire::FromStore>(event.what);
+    if (const Status s = wire::admit(message); !s.ok()) {
+      return apply(sessions_.refuse(now(), event.link, s.message()));
+    }
+    TunerSessions::Actions actions = sessions_.message(now(), event.link, message);
+    const std::optional<std::string> store = actions.deliver;
+    apply(std::move(actions));
+    if (store) events_.message(*store, std::move(message));
+  }
+}
+
+void StoreRegistry::tick() {
+  apply(sessions_.tick(now()));
+  for (auto& [name, store] : stores_) {
+    const Time since = now() - store.counted;
+    store.counted = now();
+    if (!store.here || store.drained) store.away += std::min(since, Intake::kStep);
+  }
+}
+
+void StoreRegistry::apply(TunerSessions::Actions actions) {
+  for (const std::string& warning : actions.warnings) log::warn("{}", warning);
+  for (const auto& [store, reason] : actions.left) left(store, reason);
+  for (auto& [link, message] : actions.send) setting_.links.send(link, std::move(message));
+  for (const LinkId link : actions.close) setting_.links.close(link);
+  if (actions.arrived) arrived(*actions.arrived);
+}
+
+void StoreRegistry::arrived(const wire::Hello& hello) {
+  StoreRecord& store = stores_[hello.store()];
+  store.name = hello.store();
+  store.numerics = hello.numerics();
+  store.version = hello.version();
+  store.photos = hello.photos();
+  store.version_in_force = hello.version_in_force();
+  store.here = true;
+  store.last_seen = setting_.clock.unix_seconds();
+  keep(store);
+  log::info("store {} is here", store.name);
+  store.takes_tokens = hello.takes_tokens();
+  store.takes_tickets = hello.takes_tickets();
+  send_tokens(store);
+  events_.arrived(hello);
+}
+
+void StoreRegistry::left(const std::string& name, const std::string& reason) {
+  StoreRecord& store = stores_[name];
+  store.here = false;
+  store.last_seen = setting_.clock.unix_seconds();
+  if (!store.drained) store.away = Time(0);
+  store.counted = now();
+  keep(store);
+  log::info("store {} has left: {}", name, reason);
+  events_.left(name, reason);
+}
+
+void StoreRegistry::send(const std::string& store, wire::ToStore message) {
+  const std::optional<LinkId> link = sessions_.link_of(store);
+  if (!link) return;
+  sessions_.stamp(now(), *link, message);
+  setting_.links.send(*link, std::move(message));
+}
+
+void StoreRegistry::refuse(const std::string& store, const std::string& why) {
+  apply(sessions_.refuse(now(), store, why));
+}
+
+std::vector<StoreRecord> StoreRegistry::as_of_now() const {
+  std::vector<StoreRecord> all;
+  for (const auto& [name, store] : stores_) {
+    StoreRecord& record = all.emplace_back(store);
+    const std::optional<Time> heard = sessions_.heard(name);
+    if (!heard) continue;
+    const auto silent = std::chrono::duration_cast<std::chrono::seconds>(now() - *heard);
+    record.last_seen = setting_.clock.unix_seconds() - silent.count();
+  }
+  return all;
+}
+
+void StoreRegistry::keep(const StoreRecord& s) {
+  const auto it = known_.all().find(s.name);
+  const bool known = it != known_.all().end();
+  if (known && s.here && it->second.photos == s.photos) return;
+  const Status kept = known_.put(s.name, as_known(s));
+  if (kept.ok() || known) return;
+  log::warn("store {} will not be known after a restart of this Tuner: {}", s.name, kept.message());
+}
+
+StoreRecord& StoreRegistry::met(const std::string& name) {
+  const auto it = stores_.find(name);
+  if (it == stores_.end()) throw Error("there is no store '", name, "'");
+  return it->second;
+}
+
+bool StoreRegistry::drain(const std::string& name, bool drained) {
+  StoreRecord& store = met(name);
+  if (store.drained == drained) return false;
+  KnownStore known = as_known(store);
+  known.drained = drained;
+  if (const Status s = known_.put(name, known); !s.ok()) {
+    throw Error("store '", name, "' stays ", drained ? "at work" : "drained", ": ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
+  if (store.here) store.away = Time(0);
+  store.counted = now();
+  store.drained = drained;
+  return true;
+}
+
+void StoreRegistry::forget(const std::string& name) {
+  if (met(name).here) throw Error("store '", name, "' is here; stop it first");
+  if (const Status s = known_.forget(name); !s.ok()) {
+    throw Error("store '", name, "' is not forgotten: ", s.message(),
+                "; make room on the Tuner's volume and say it again");
+  }
+  stores_.erase(name);
+}
+
+void StoreRegistry::set_tokens(const std::string& json) {
+  tokens_ = json;
+  for (const auto& [name, store] : stores_) send_tokens(store);
+}
+
+void StoreRegistry::send_tokens(const StoreRecord& store) {
+  if (tokens_.empty() || !store.here || !store.takes_tokens) return;
+  wire::ToStore m;
+  m.mutable_tokens()->set_json(tokens_);
+  m.mutable_tokens()->set_checksum(xxh3(tokens_.data(), tokens_.size()));
+  if (setting_.ticket_key && store.takes_tickets) {
+    m.mutable_tokens()->set_ticket_key(setting_.ticket_key(store.name));
+  }
+  send(store.name, std::move(m));
+}
+
+}  // namespace ndtrain

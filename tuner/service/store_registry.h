@@ -1,0 +1,109 @@
+// The stores that a Tuner knows, and its sessions with them: who is here, for how long others have
+// been away, what is sent to whom. What makes a store known is durable before it counts. One
+// thread, the service's.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/tuner_sessions.h"
+#include "tuner/service/known_stores.h"
+
+namespace ndtrain {
+
+struct StoreRecord {
+  std::string name, numerics, version;  // version: of the program
+  uint64_t photos = 0;
+  bool here = false, drained = false;
+  uint64_t version_in_force = 0;
+  uint64_t model_bytes = 0;  // of models and deltas, sent to it by this process
+  int64_t last_seen = 0;     // Unix seconds; of one that is here, when it was last heard
+  // How long it has been away or drained, as of `counted`; of what was before this process began
+  // nothing.
+  std::chrono::nanoseconds away{0}, counted{0};
+  bool takes_tokens = false, takes_tickets = false;
+  std::string http;          // where people may upload to it; "": nowhere
+  std::string http_refused;  // where it says that they may, and is not believed
+  uint64_t free = 0;         // bytes, for uploads
+  uint64_t deletions = 0;    // photos it has let go of; `deletions_due`: still has to
+  uint64_t deletions_due = 0;
+};
+
+// Who hears of sessions, in the middle of a call of the registry's.
+class StoreEvents {
+ public:
+  virtual void arrived(const wire::Hello& hello) = 0;
+  virtual void left(const std::string& store, const std::string& reason) = 0;
+  virtual void message(const std::string& store, wire::FromStore message) = 0;
+
+ protected:
+  ~StoreEvents() = default;
+};
+
+class StoreRegistry {
+ public:
+  using Time = TunerSessions::Time;
+
+  struct Setting {
+    Fs& fs;
+    Clock& clock;
+    std::string directory;  // of the state
+    LinkServer& links;
+    // By which a store knows the Tuner's tickets (ndp/http/tickets.h); absent: there are none.
+    std::function<std::string(const std::string& store)> ticket_key = {};
+  };
+
+  // Throws Error when what is known of stores cannot be read.
+  StoreRegistry(Setting setting, TunerSessions sessions, StoreEvents& events);
+
+  void handle(LinkEvent<wire::FromStore> event);
+  void tick();
+  Time next() const { return sessions_.next(); }
+
+  // Nothing for a store that is not here.
+  void send(const std::string& store, wire::ToStore message);
+  // Ends its session because of what it sent.
+  void refuse(const std::string& store, const std::string& why);
+  std::optional<LinkId> link_of(const std::string& store) const { return sessions_.link_of(store); }
+  LinkOpened who(const std::string& store) const { return sessions_.who(store); }
+  std::vector<std::string> here() const { return sessions_.stores(); }  // in byte order
+
+  StoreRecord& record(const std::string& store) { return stores_[store]; }
+  std::map<std::string, StoreRecord>& all() { return stores_; }
+  const std::map<std::string, StoreRecord>& all() const { return stores_; }
+  std::vector<StoreRecord> as_of_now() const;
+  // Over a restart, too. What changes all the time is kept when the store leaves.
+  void keep(const StoreRecord& store);
+
+  // Until it is said again, or the store is forgotten. False: it was so. Throws Error.
+  bool drain(const std::string& store, bool drained);
+  void forget(const std::string& store);  // throws Error for one that is here
+
+  // Who may ask for what (ndp/http/tokens.h): stores go by it too, while the Tuner is away as well.
+  void set_tokens(const std::string& json);
+  bool has_tokens() const { return !tokens_.empty(); }
+
+ private:
+  Time now() const { return setting_.clock.monotonic(); }
+  void apply(TunerSessions::Actions actions);
+  void arrived(const wire::Hello& hello);
+  void left(const std::string& store, const std::string& reason);
+  void send_tokens(const StoreRecord& store);
+  StoreRecord& met(const std::string& store);  // throws Error when nobody has
+
+  Setting setting_;
+  TunerSessions sessions_;
+  StoreEvents& events_;
+  KnownStores known_;
+  std::map<std::string, StoreRecord> stores_;
+  std::string tokens_;  // "": none were made
+};
+
+}  // namespace ndtrain

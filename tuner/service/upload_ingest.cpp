@@ -1,0 +1,249 @@
+#include "tuner/service/upload_ingest.h"
+
+#include <algorithm>
+#include <optional>
+#include <ranges>
+#include <utility>
+
+#include "framework/core/hash.h"
+#include "framework/core/json.h"
+#include "framework/core/log.h"
+#include "framework/core/text.h"
+#include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
+#include "tuner/service/service_lanes.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr UploadIngest::Time kRetry = std::chrono::seconds(2);
+// What one upload may take, until the store says what is free now.
+constexpr uint64_t kUploadTakes = uint64_t{1} << 20;
+constexpr int kForbidden = 403;
+
+constexpr std::string_view kHttps = "https://";
+
+// Of an address; a unix socket is this machine's own.
+std::string host_of(const std::string& peer) {
+  return peer.starts_with("unix:") ? "127.0.0.1" : peer.substr(0, peer.rfind(':'));
+}
+
+bool is_loopback(const std::string& host) {
+  return host.starts_with("127.") || host == "localhost" || host == "[::1]";
+}
+
+}  // namespace
+
+void UploadIngest::take(const std::string& store, const wire::Uploads& message) {
+  if (!ports_.uploads) return;
+  std::string all;
+  for (const std::string& line : message.lines()) all += line;
+  if (xxh3(all.data(), all.size()) != message.checksum() || message.lines_size() == 0) {
+    return ports_.stores.refuse(store, "uploads that are not what was sent");
+  }
+  if (!queues_.put(store, *ports_.stores.link_of(store), message)) {
+    return ports_.stores.refuse(store, "more uploads unacknowledged than its window");
+  }
+  pump();
+}
+
+void UploadIngest::pump() {
+  if (stopping_) return;
+  const auto counts = [this](const wire::Upload& line) {
+    return is_statement(line) && !ports_.deletions.has(*digest_of(line.digest()));
+  };
+  const UploadBatch* batch = queues_.next(now(), counts);
+  if (!batch) return;
+  std::vector<Digest> about;  // photos that something is said of
+  for (const UploadLine& line : batch->lines) {
+    if (line.refused.empty() && counts(line.upload))
+      about.push_back(*digest_of(line.upload.digest()));
+  }
+  if (about.empty() || batch->judged) return keep();
+  ports_.lanes.start(
+      kUploadLane, [this, about = std::move(about), earlier = earlier_records()]() -> Continuation {
+        std::optional<KeptManifest> recalled;
+        for (const JobFiles& job : earlier) {  // newest first
+          Result<std::optional<KeptManifest>> kept = job.load_manifest();
+          if (kept.ok() && *kept) recalled = std::move(**kept);
+          if (recalled) break;
+        }
+        const auto stores = ports_.uploads->holders(about);
+        return [this, about, recalled, stores] {
+          if (recalled) ports_.holders.recall(*recalled);
+          if (!stores.ok()) return failed(stores.status());
+          std::map<Digest, std::set<std::string>> recorded;
+          for (size_t i = 0; i < about.size(); ++i) recorded.emplace(about[i], (*stores)[i]);
+          judge(recorded);
+        };
+      });
+}
+
+// What earlier jobs know of who holds what; once in the life of this process.
+std::vector<JobFiles> UploadIngest::earlier_records() {
+  std::vector<JobFiles> all;
+  if (std::exchange(recalled_, true)) return all;
+  for (const auto& [id, record] : ports_.records.all() | std::views::reverse) {
+    all.push_back(ports_.records.files(id));
+  }
+  return all;
+}
+
+// A store speaks of photos that it holds, or that nobody else does. What it says is in the audit
+// log before it counts; of what it may not say, one line of each kind is.
+void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded) {
+  UploadBatch& batch = *queues_.out();
+  std::set<Digest> taken;  // by this batch
+  std::vector<AuditLine> audit;
+  std::map<std::string, AuditLine> refused;
+  std::map<std::string, size_t> refusals;
+  for (UploadLine& line : batch.lines) {
+    if (!line.refused.empty()) continue;
+    const Digest photo = *digest_of(line.upload.digest());
+    const auto stores = recorded.find(photo);
+    if (!is_statement(line.upload)) taken.insert(photo);
+    if (!is_statement(line.upload) || stores == recorded.end()) continue;
+    const bool here = taken.contains(photo) || ports_.holders.holds(batch.store, photo) ||
+                      stores->second.contains(batch.store);
+    const bool elsewhere =
+        !stores->second.empty() || ports_.holders.held_elsewhere(batch.store, photo);
+    AuditLine a = audit_of(batch.store, line.upload);
+    if (here || !elsewhere) {
+      audit.push_back(std::move(a));
+      continue;
+    }
+    line.refused = "photo " + to_hex(photo).substr(0, 12) +
+                   " is held by other stores and, as far as the Tuner knows, not by " +
+                   batch.store + "; say it at the Tuner";
+    a.failed = kForbidden;
+    a.asked = R"({"refused": )" + std::to_string(++refusals[a.what]) + "}";
+    refused.insert_or_assign(a.what, std::move(a));
+  }
+  for (auto& [what, line] : refused) audit.push_back(std::move(line));
+  batch.judged = true;
+  if (!ports_.audit || audit.empty()) return keep();
+  ports_.lanes.start(kUploadLane, [this, audit = std::move(audit)]() -> Continuation {
+    const Status s = ports_.audit->add(audit);
+    return [this, s] {
+      if (s.ok()) return keep();
+      queues_.out()->judged = false;
+      failed(s);
+    };
+  });
+}
+
+AuditLine UploadIngest::audit_of(const std::string& store, const wire::Upload& line) const {
+  const std::string photo = "/photos/" + to_hex(*digest_of(line.digest()));
+  AuditLine a{.who = "store " + store, .address = ports_.stores.who(store).peer};
+  if (line.removed()) {
+    a.what = "deletion";
+    a.request = "DELETE " + photo;
+  } else {
+    a.what = "label";
+    a.request = "PUT " + photo + "/label";
+    a.asked = json_text(Json({{"label", line.truth()}}));
+  }
+  return a;
+}
+
+// In the order in which they came; a database that is away is asked again.
+void UploadIngest::keep() {
+  const UploadBatch& batch = *queues_.out();
+  std::vector<Digest> deleted;
+  for (const UploadLine& line : batch.lines) {
+    if (line.refused.empty() && line.upload.removed()) {
+      deleted.push_back(*digest_of(line.upload.digest()));
+    }
+  }
+  if (const Status s = ports_.deletions.bury(deleted); !s.ok()) return failed(s);
+  std::vector<wire::Upload> lines;
+  std::map<uint64_t, PublishedModel> versions;
+  for (const UploadLine& line : batch.lines) {
+    if (!line.refused.empty() || ports_.deletions.has(*digest_of(line.upload.digest()))) continue;
+    lines.push_back(line.upload);
+    const uint64_t version = line.upload.version();
+    if (const auto model = ports_.versions.find(version)) versions.emplace(version, *model);
+  }
+  ports_.lanes.start(kUploadLane,
+                     [this, store = batch.store, lines = std::move(lines),
+                      versions = std::move(versions)]() -> Continuation {
+                       const Status s = ports_.uploads->keep(store, lines, versions);
+                       return [this, s] { s.ok() ? kept() : failed(s); };
+                     });
+}
+
+void UploadIngest::failed(const Status& status) {
+  const std::string& store = queues_.out()->store;
+  if (waiting_.insert(store).second) {
+    log::warn("labels of uploads of store {} wait: {}", store, status.message());
+  }
+  queues_.failed(now() + kRetry);
+  pump();  // another store's, perhaps
+}
+
+void UploadIngest::kept() {
+  const UploadBatch batch = std::move(*queues_.out());
+  queues_.done();
+  waiting_.erase(batch.store);
+  wire::ToStore m;
+  m.mutable_uploads_kept()->set_sequence(batch.lines.back().sequence);
+  for (const UploadLine& line : batch.lines) {
+    if (line.refused.empty()) continue;
+    wire::RefusedUpload& r = *m.mutable_uploads_kept()->add_refused();
+    r.set_sequence(line.sequence);
+    r.set_reason(wire::as_text(line.refused));
+  }
+  if (const auto& refused = m.uploads_kept().refused(); !refused.empty()) {
+    log::warn("{} of {} lines of the uploads of store {} are refused; line {}: {}", refused.size(),
+              batch.lines.size(), batch.store, refused[0].sequence(), refused[0].reason());
+  }
+  // A store that was set up anew under this name counts from 1 again.
+  if (ports_.stores.link_of(batch.store) == batch.link) {
+    ports_.stores.send(batch.store, std::move(m));
+  }
+  pump();
+}
+
+// Where a store says it is, people's photos and a ticket of theirs go: so it is believed of its own
+// address, and of what its certificate says.
+void UploadIngest::take_space(const std::string& store, const wire::Space& space) {
+  StoreRecord& s = ports_.stores.record(store);
+  s.free = space.free();
+  if (space.has_photos()) {
+    s.photos = space.photos();
+    ports_.stores.keep(s);
+  }
+  const bool secure = space.http().starts_with(kHttps);
+  std::string http = space.http().substr(secure ? kHttps.size() : 0);
+  const LinkOpened who = ports_.stores.who(store);
+  const std::string own = host_of(who.peer);
+  if (http.starts_with(':')) http = own + http;
+  const std::string host = host_of(http);
+  const bool here = is_loopback(host) && is_loopback(own);
+  const bool certified = std::ranges::any_of(
+      who.hosts, [&](const std::string& h) { return h == host || "[" + h + "]" == host; });
+  const bool known = http.empty() || host == own || here || certified;
+  if (secure && !http.empty()) http.insert(0, kHttps);
+  if (!known && s.http_refused != printable(http)) {
+    log::warn(
+        "store '{}' says that it takes uploads at {}, but it dials from {} and its certificate "
+        "names no such host: nobody is sent there. `ndtrain cert init DIR --store {}={}` makes one "
+        "that does",
+        store, printable(http), own, store, printable(host));
+  }
+  s.http_refused = known ? "" : printable(http);
+  s.http = known ? http : "";
+}
+
+const StoreRecord* UploadIngest::place() {
+  StoreRecord* most = nullptr;
+  for (auto& [name, store] : ports_.stores.all()) {
+    const bool open = store.here && !store.drained && !store.http.empty() && store.free > 0 &&
+                      (!ports_.stores.has_tokens() || store.takes_tickets);
+    if (open && (!most || store.free > most->free)) most = &store;
+  }
+  if (most) most->free -= std::min(most->free, kUploadTakes);
+  return most;
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,152 @@
+#include "tuner/watch/watch.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <set>
+
+#include "framework/core/json.h"
+
+namespace ndtrain {
+namespace {
+
+using Due = WatchDecision::Due;
+
+std::set<std::string> classes_of(const LabelWindow& a, const LabelWindow& b) {
+  std::set<std::string> names;
+  for (const LabelWindow* w : {&a, &b}) {
+    for (const auto& [name, n] : w->classes) names.insert(name);
+  }
+  return names;
+}
+
+double share(const LabelWindow& w, const std::string& name, size_t classes) {
+  const auto it = w.classes.find(name);
+  const double n = it == w.classes.end() ? 0 : static_cast<double>(it->second);
+  return (n + 0.5) / (static_cast<double>(w.photos) + 0.5 * static_cast<double>(classes));
+}
+
+Json to_json(const LabelWindow& w) {
+  return {{"photos", w.photos}, {"classes", w.classes.size()}, {"mean_score", w.mean_score()}};
+}
+
+}  // namespace
+
+std::string_view name_of(Due due) {
+  return due == Due::kTraining ? "finetune" : due == Due::kRelabel ? "relabel" : "nothing";
+}
+
+void LabelWindow::add(const std::string& class_name, double score) {
+  ++photos;
+  scores += score;
+  ++classes[class_name];
+}
+
+double population_stability_index(const LabelWindow& later, const LabelWindow& earlier) {
+  const std::set<std::string> names = classes_of(later, earlier);
+  double sum = 0;
+  for (const std::string& name : names) {
+    const double p = share(later, name, names.size()), q = share(earlier, name, names.size());
+    sum += (p - q) * std::log(p / q);
+  }
+  return sum;
+}
+
+double index_by_chance(const LabelWindow& later, const LabelWindow& earlier) {
+  if (later.photos == 0 || earlier.photos == 0) return 0;
+  constexpr double kDeviations = 3;
+  const double freedom = static_cast<double>(classes_of(later, earlier).size()) - 1;
+  return (1 / static_cast<double>(later.photos) + 1 / static_cast<double>(earlier.photos)) *
+         (freedom + kDeviations * std::sqrt(2 * freedom));
+}
+
+WatchTimes Watch::times() const {
+  const int64_t now = clock_.unix_seconds(), window = std::llround(rule_.window_s);
+  return {.earlier = now - 2 * window, .later = now - window, .now = now};
+}
+
+std::string Watch::drift(const WatchSight& s) const {
+  if (std::min(s.later.photos, s.earlier.photos) < rule_.window_photos) return "";
+  const double before = s.earlier.mean_score(), now = s.later.mean_score();
+  if (before - now > rule_.score_drop) {
+    return fmt::format("the mean top-1 score fell from {:.3f} to {:.3f}", before, now);
+  }
+  const double psi = population_stability_index(s.later, s.earlier);
+  if (psi > std::max(rule_.psi, index_by_chance(s.later, s.earlier))) {
+    return fmt::format("the classes have changed: population stability index {:.3f}", psi);
+  }
+  return "";
+}
+
+WatchDecision Watch::decide(const WatchSight& s) const {
+  if (s.busy) return {.why = "a job is in progress"};
+  if (rule_.relabel && s.in_force != 0 && s.stale && s.in_force != relabelled_) {
+    return {Due::kRelabel,
+            fmt::format("version {} is in force, and there are labels by others", s.in_force)};
+  }
+  if (rule_.relabel && s.in_force != 0 && s.stale && !s.came_back.empty()) {
+    return {Due::kRelabel,
+            fmt::format("store {} is here, which the last relabelling did without", s.came_back)};
+  }
+  if (s.in_force == 0 && rule_.model.empty()) {
+    return {.why = "no version is in force to start from, and the rule names no model"};
+  }
+  const std::string why =
+      s.truths >= rule_.labels
+          ? fmt::format("people have labelled at least {} photos since the last fine-tuning",
+                        rule_.labels)
+          : drift(s);
+  if (why.empty()) return {.why = "few new labels by people, and no drift"};
+  const auto since = static_cast<double>(clock_.unix_seconds() - s.last_training);
+  if (s.last_training != 0 && since < rule_.min_interval_s) {
+    return {.why = "a fine-tuning is due, but too soon after the last one"};
+  }
+  return {Due::kTraining, why};
+}
+
+WatchDecision Watch::look(const WatchSight& sight) {
+  sight_ = sight;
+  failure_.clear();
+  looked_ = clock_.unix_seconds();
+  next_ = clock_.monotonic() +
+          std::chrono::duration_cast<Time>(std::chrono::duration<double>(rule_.every_s));
+  decision_ = decide(sight);
+  return decision_;
+}
+
+void Watch::submitted(uint64_t job) {
+  submitted_ = {job, clock_.unix_seconds(), decision_};
+  if (decision_.due == Due::kRelabel) relabelled_ = sight_.in_force;
+}
+
+void Watch::failed(const std::string& why) {
+  failure_ = why;
+  next_ = clock_.monotonic() +
+          std::chrono::duration_cast<Time>(std::chrono::duration<double>(rule_.every_s));
+}
+
+std::string Watch::json() const {
+  const LabelWindow &later = sight_.later, &earlier = sight_.earlier;
+  Json json = {{"looked", looked_},
+               {"due", name_of(decision_.due)},
+               {"why", decision_.why},
+               {"failure", failure_},
+               {"in_force", sight_.in_force},
+               {"last_training", sight_.last_training},
+               {"truths", sight_.truths},
+               {"stale", sight_.stale},
+               {"later", to_json(later)},
+               {"earlier", to_json(earlier)},
+               {"psi", population_stability_index(later, earlier)},
+               {"psi_by_chance", index_by_chance(later, earlier)}};
+  if (submitted_) {
+    json["submitted"] = {{"job", submitted_->job},
+                         {"kind", name_of(submitted_->decision.due)},
+                         {"why", submitted_->decision.why},
+                         {"time", submitted_->time}};
+  }
+  json["rule"] = parse_json(rule_.text());
+  return json_text_replacing(json);
+}
+
+}  // namespace ndtrain

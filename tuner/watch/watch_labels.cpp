@@ -1,0 +1,93 @@
+#include "tuner/watch/watch_labels.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace ndtrain {
+namespace {
+
+constexpr int64_t kPage = 5'000;
+
+// Rows of photos, each once, until `take` has enough.
+Status photos_of(LabelDb& db, LabelQuery query, const std::function<bool(const LabelRow&)>& take) {
+  int64_t last = 0;
+  while (true) {
+    const Result<LabelPage> page = db.query(query);
+    if (!page.ok()) return page.status();
+    for (const LabelRow& row : page->rows) {
+      if (row.photo == last) continue;
+      last = row.photo;
+      if (!take(row)) return {};
+    }
+    if (!page->next) return {};
+    query.after = *page->next;
+  }
+}
+
+// Until the database has the version in force too, it counts all labels by models as current.
+Result<bool> any_stale(LabelDb& db, LabelQuery query, std::optional<int64_t> in_force) {
+  const Result<std::optional<int64_t>> counted = db.in_force(query.task);
+  if (!counted.ok()) return counted.status();
+  if (in_force && *counted == in_force) {
+    query.stale = true;
+  } else {
+    query.sources = {LabelSource::kModel};
+  }
+  query.limit = 1;
+  const Result<LabelPage> page = db.query(query);
+  if (!page.ok()) return page.status();
+  return !page->rows.empty();
+}
+
+Status read_windows(LabelDb& db, LabelQuery query, const WatchTimes& times, WatchSight& sight) {
+  query.sources = {LabelSource::kModel};
+  query.since = times.earlier;
+  query.until = times.now;
+  return photos_of(db, query, [&](const LabelRow& row) {
+    (row.time < times.later ? sight.earlier : sight.later)
+        .add(row.class_name, row.score.value_or(0));
+    return true;
+  });
+}
+
+Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuestion& q) {
+  query.sources = {LabelSource::kHuman, LabelSource::kImport, LabelSource::kFolder};
+  query.since = q.trained + 1;  // the training has what was there when it was submitted
+  int64_t n = 0;
+  const Status s = photos_of(db, query, [&](const LabelRow&) { return ++n < q.enough; });
+  if (!s.ok()) return s;
+  return n;
+}
+
+}  // namespace
+
+Result<WatchSight> read_labels(LabelDb& db, const WatchQuestion& q) {
+  WatchSight sight;
+  const auto collection = existing_collection(db, std::string(kDefaultCollection));
+  const auto task = existing_task(db, std::string(kDefaultTask));
+  for (const auto* id : {&collection, &task}) {
+    if (id->status().code() == Code::kNotFound) return sight;  // nobody has labelled anything
+    if (!id->ok()) return id->status();
+  }
+  const LabelQuery all{.collection = *collection, .task = *task, .limit = kPage};
+  const Result<int64_t> truths = count_truths(db, all, q);
+  if (!truths.ok()) return truths.status();
+  sight.truths = *truths;
+  if (!q.in_force) return sight;
+
+  const auto versions = db.versions(*task);
+  if (!versions.ok()) return versions.status();
+  const auto mine = std::ranges::find(*versions, *q.in_force, &VersionInfo::content);
+  std::optional<int64_t> version;
+  if (mine != versions->end()) version = mine->id;
+  const Result<bool> stale = any_stale(db, all, version);
+  if (!stale.ok()) return stale.status();
+  sight.stale = *stale;
+  if (!version) return sight;
+  LabelQuery by_it = all;
+  by_it.version = version;
+  if (const Status s = read_windows(db, by_it, q.times, sight); !s.ok()) return s;
+  return sight;
+}
+
+}  // namespace ndtrain

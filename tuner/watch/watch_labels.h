@@ -1,0 +1,22 @@
+// What the label database says to a watch.
+#pragma once
+
+#include <optional>
+
+#include "ndp/labels/label_db.h"
+#include "tuner/watch/watch.h"
+
+namespace ndtrain {
+
+struct WatchQuestion {
+  std::optional<Digest> in_force;  // content of the version in force
+  int64_t trained = 0;             // Unix seconds: the newest training that was done was submitted
+  int64_t enough = 0;              // truths: counted until there are so many
+  WatchTimes times;
+};
+
+// Of the default collection and task: truths, stale and the windows. In calls of a page each, so
+// that nobody else waits for long. A photo that a person has labelled is in no window.
+Result<WatchSight> read_labels(LabelDb& db, const WatchQuestion& question);
+
+}  // namespace ndtrain

@@ -1,0 +1,168 @@
+#include "tuner/watch/watcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/core/json.h"
+#include "framework/core/log.h"
+#include "ndp/jobs/model_file.h"
+
+namespace ndtrain {
+namespace {
+
+bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
+
+}  // namespace
+
+// What fails is tried again.
+void Watcher::start(std::function<Continuation()> f) {
+  working_ = true;
+  setting_.lanes.start(setting_.lane, [this, f = std::move(f)]() -> Continuation {
+    std::string failure;
+    Continuation after;
+    try {
+      after = f();
+    } catch (const std::exception& e) {
+      failure = e.what();
+    }
+    return [this, failure, after] {
+      working_ = false;
+      if (failure.empty()) return after();
+      log::warn("watch: {}", failure);
+      watch_.failed(failure);
+    };
+  });
+}
+
+void Watcher::tick() {
+  if (working_ || !watch_.wants_to_look()) return;
+  drop_model();
+  const std::optional<PublishedModel> in_force = setting_.versions.in_force();
+  WatchQuestion question{
+      .trained = trained(), .enough = watch_.rule().labels, .times = watch_.times()};
+  if (in_force) question.in_force = in_force->content;
+  start([this, in_force, question] {
+    const WatchSight sight = see(question).or_throw();
+    return [this, in_force, sight, question] {
+      if (trained() != question.trained) return;  // its truths are trained on by now: look again
+      looked(sight, in_force);
+    };
+  });
+}
+
+int64_t Watcher::trained() const {
+  int64_t newest = 0;
+  for (const auto& [id, job] : setting_.service.jobs()) {
+    if (trains(job) && job.state == JobState::kDone) newest = std::max(newest, job.submitted);
+  }
+  return newest;
+}
+
+Result<WatchSight> Watcher::see(const WatchQuestion& question) {
+  if (!db_) {
+    auto opened = open_label_db(setting_.labels, OpenLabelDb::kExisting);
+    if (opened.status().code() == Code::kNotFound) return WatchSight();
+    if (!opened.ok()) return opened.status();
+    db_ = std::move(*opened);
+  }
+  return read_labels(*db_, question);
+}
+
+void Watcher::looked(WatchSight sight, const std::optional<PublishedModel>& in_force) {
+  if (in_force) sight.in_force = in_force->version;
+  for (const auto& [id, job] : setting_.service.jobs()) {
+    if (trains(job)) sight.last_training = std::max(sight.last_training, job.submitted);
+    sight.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
+  }
+  sight.came_back = came_back();
+  const WatchDecision decision = watch_.look(sight);
+  if (decision.due == WatchDecision::Due::kNothing) {
+    if (decision.why != said_) log::info("watch: nothing is due: {}", decision.why);
+    said_ = decision.why;
+    return;
+  }
+  JobSpec spec = watch_.rule().job;
+  if (decision.due == WatchDecision::Due::kTraining) {
+    return start([this, in_force, spec]() mutable {
+      const Digest model = whole_model(in_force);
+      spec.model = to_hex(model);
+      return [this, model, spec] {
+        begun_from_ = model;
+        submit(spec);
+      };
+    });
+  }
+  submit({.kind = JobKind::kRelabel,
+          .stores = spec.stores,
+          .store_timeout = spec.store_timeout,
+          .lost_after = spec.lost_after,
+          .allow_missing = spec.allow_missing,
+          .only = RelabelOnly::kStale});
+}
+
+// Not where the rule's number of stores leaves some out every time.
+std::string Watcher::came_back() const {
+  const auto& jobs = setting_.service.jobs();
+  const auto last = std::find_if(jobs.rbegin(), jobs.rend(), [](const auto& entry) {
+    return entry.second.spec.kind == JobKind::kRelabel && !entry.second.spec.dry_run;
+  });
+  if (last == jobs.rend() || watch_.rule().job.stores.number > 0) return "";
+  const Json result = parse_json(last->second.result);
+  for (const Json& apart : result.value("left_out_stores", Json::array())) {
+    for (const StoreRecord& s : setting_.service.stores()) {
+      const bool works = s.here && !s.drained && watch_.rule().job.stores.includes(s.name);
+      if (works && apart.at("store") == s.name) return s.name;
+    }
+  }
+  return "";
+}
+
+// A version's files are parts; its job has the whole.
+Digest Watcher::whole_model(const std::optional<PublishedModel>& in_force) {
+  const std::string& given = watch_.rule().model;
+  if (in_force) {
+    const std::string run = join(setting_.jobs, std::to_string(in_force->job) + "/run");
+    const Result<std::string> head = setting_.fs.read(join(run, "head.onnx"));
+    if (head.ok() && sha256(*head) == in_force->head) {
+      return setting_.models.add_file(join(run, "model.onnx")).or_throw();
+    }
+    const std::string gone =
+        fmt::format("version {} as a whole is no longer in {}", in_force->version, run);
+    if (given.empty()) {
+      throw Error("a fine-tuning is due, but ", gone, "; name a model to start from in the rule");
+    }
+    log::warn("watch: {}; the fine-tuning starts from {}", gone, given);
+  }
+  return setting_.models.add_file(load_model(setting_.fs, given).path).or_throw();
+}
+
+void Watcher::submit(const JobSpec& spec) {
+  try {
+    const uint64_t job = setting_.service.submit(spec);
+    watch_.submitted(job);
+    said_.clear();
+    log::info("watch: job {}, a {}: {}", job, name_of(spec.kind), watch_.decision().why);
+  } catch (const std::exception& e) {
+    log::warn("watch: {}", e.what());
+    watch_.failed(e.what());
+  }
+}
+
+// Or the Tuner would keep a whole model for every version there ever was.
+void Watcher::drop_model() {
+  if (!begun_from_) return;
+  const std::string hex = to_hex(*begun_from_);
+  for (const auto& [id, job] : setting_.service.jobs()) {
+    if (job.spec.model == hex && job.state != JobState::kDone) return;  // or it may be resumed
+  }
+  const auto all = setting_.versions.all();
+  if (std::ranges::none_of(all, [&](const auto& v) { return v.has_file(*begun_from_); })) {
+    if (const Status s = setting_.models.remove(*begun_from_); !s.ok()) {
+      log::warn("watch: {}", s.message());
+    }
+  }
+  begun_from_.reset();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,404 @@
+#include "tuner/work/finetune_work.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+
+#include "framework/core/json.h"
+#include "framework/core/limits.h"
+#include "framework/graph/precision.h"
+#include "framework/train/compute.h"
+#include "ndp/jobs/features.h"
+#include "ndp/jobs/report.h"
+#include "ndp/wire/digests.h"
+#include "tuner/work/precision_survey.h"
+
+namespace ndtrain {
+namespace {}  // namespace
+
+TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
+                          const std::vector<std::string>& classes) {
+  TransferModel t = prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype,
+                                     spec.seed, spec.cut);
+  if (!t.features.empty()) return t;
+  throw Error("nothing of the model is frozen with --freeze ", spec.freeze,
+              ", so there are no features to send; another --freeze, or ndtrain train on one "
+              "machine");
+}
+
+std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec) {
+  std::vector<std::string> classes;
+  if (spec.head == "grow") classes = model.classes;
+  classes.insert(classes.end(), {"one", "other"});
+  return classes;
+}
+
+PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+                     Progress& progress) {
+  const LabelledPhotos labelled =
+      (spec.labels.empty() ? read_image_folder(shop.fs, spec.photos)
+                           : read_labels_csv(shop.fs, spec.labels, spec.photos))
+          .or_throw();
+  return hash_photos(shop.fs, *open_catalogue(shop.fs, directory, spec.photos), labelled, progress);
+}
+
+std::vector<PhotoClaim> claims_of(const PhotoSet& set) {
+  std::vector<PhotoClaim> claims;
+  for (const Photo& p : set.photos) {
+    claims.push_back({.digest = p.digest, .label = set.classes[static_cast<size_t>(p.label)]});
+  }
+  return claims;
+}
+
+FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
+                           JobSpec spec, std::string directory, Progress& progress, Truths truths)
+    : shop_(shop),
+      versions_(versions),
+      job_(job),
+      spec_(std::move(spec)),
+      directory_(std::move(directory)),
+      progress_(progress),
+      truths_(std::move(truths)) {
+  if (spec_.memory == 0) spec_.memory = half_of_free_memory();
+}
+
+TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) const {
+  TransferModel t = transfer_of(model_, spec_, classes);
+  return lowered_ ? with_extractor_of(std::move(t), *lowered_, model_.preprocess) : t;
+}
+
+JobQuestion FinetuneWork::prepare() {
+  model_ = load_model(shop_.fs, shop_.models.checked_path(digest_from_hex(spec_.model)));
+  progress_.say(preprocess_note(model_));
+  if (!spec_.precision.empty()) {
+    lowered_ = load_model(shop_.fs, PrecisionSurvey::outcome(directory_)).model;
+  }
+  transfer_ = transfer(any_classes(model_, spec_));
+  JobQuestion q;
+  const Graph head = bind(transfer_.head, 1);
+  row_types_.clear();
+  for (const ValueId v : head.inputs()) {
+    row_types_.push_back(head.type(v));
+    q.row_bytes += bytes_of_row(row_types_.back());
+  }
+  ModelFile part = model_;
+  part.model = transfer_.extractor;
+  part.classes = {};
+  part.model.metadata = {};  // what it was cut from: the same extractor is the same file
+  declare_precision(part.model, declared_precision(transfer_.extractor));
+  const std::string file = join(directory_, "extractor.onnx");
+  save_model(shop_.fs, file, part);
+  extractor_ = shop_.models.add_file(file).or_throw();
+  spool_ = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
+                                   transfer_.extractor_id, spec_.disk);
+  ask_for_rows(q);
+  q.manifest = {.seed = spec_.seed,
+                .runs = spec_.runs,
+                .val_split = spec_.val_split,
+                .classes = model_.classes,
+                .add_classes = spec_.head == "grow",
+                .truths = truths_()};
+  return q;
+}
+
+void FinetuneWork::ask_for_rows(JobQuestion& q) {
+  q.ask.set_deterministic(spec_.deterministic);
+  if (spec_.mode == JobMode::kNdpipe) {
+    q.ask.set_rows(wire::Job::FEATURES);
+    q.ask.set_extractor(bytes_of(extractor_));
+    q.features = row_types_;
+    q.check = finite_features(row_types_);
+    return;
+  }
+  here_ =
+      std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.checked_path(extractor_)),
+                                       shop_.devices.get(spec_.deterministic), *spool_);
+  if (spec_.mode == JobMode::kIdeal) {
+    local_ = photos_here(shop_, spec_, directory_, progress_);
+    q.local = claims_of(local_);
+    return;
+  }
+  const bool files = spec_.mode == JobMode::kTypical, packed = spec_.mode == JobMode::kSrvC;
+  q.ask.set_rows(files ? wire::Job::FILES : packed ? wire::Job::PACKED_CROPS : wire::Job::CROPS);
+  q.row_bytes = files || packed ? 0 : model_.preprocess.values();
+  if (!files) {
+    for (const auto& [key, value] : to_metadata(model_.preprocess)) {
+      (*q.ask.mutable_preprocessing())[key] = value;
+    }
+  }
+  sink_ = std::make_unique<ExtractingSink>(q.ask.rows(), *here_, *spool_);
+}
+
+// The photos of a run that are not in the spool from before a restart.
+void FinetuneWork::extract_here(uint32_t run) {
+  std::map<Digest, const Photo*> photos;
+  for (const Photo& p : local_.photos) photos.emplace(p.digest, &p);
+  std::vector<TunerExtractor::Item> items;
+  std::vector<const Photo*> files;
+  for (const uint64_t number : manifest_->run(run)) {
+    const Digest& digest = manifest_->entry(number).digest;
+    const auto photo = photos.find(digest);
+    if (spool_->has(digest) || photo == photos.end()) continue;
+    items.push_back({number, digest});
+    files.push_back(photo->second);
+  }
+  const auto bad =
+      here_
+          ->photos(
+              items, [&](size_t i) { return files[i]->path; },
+              [&](size_t i) {
+                return shop_.fs.read(join(local_.root, files[i]->path), limits::kPhotoFile);
+              })
+          .or_throw();
+  for (const Intake::BadRow& b : bad) {
+    progress_.say("photo " + std::to_string(b.number) + ": " + b.reason);
+  }
+  spool_->flush().or_throw();
+}
+
+void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  manifest_ = &manifest;
+  stores_ = stores.size();
+  if (manifest.size() == 0) {
+    throw Error(
+        "none of the stores' photos has a label to train on: say what they show (ndtrain labels "
+        "set or import), or let stores take it from their folders (--labels folder of pipestore "
+        "serve and up)");
+  }
+  const Digest before = transfer_.extractor_id;
+  transfer_ = transfer(manifest.classes());
+  if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
+  const Device& device = shop_.devices.get(spec_.deterministic);
+  const TrainingCompute compute = training_compute(spec_.trainer.compute, device);
+  if (!compute.why.empty()) progress_.say(compute.why);
+  TrainerConfig config = spec_.trainer;
+  config.compute = compute.dtype;
+  trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device, config);
+  const std::string run = join(directory_, "run");
+  const bool resume = shop_.fs.exists(join(run, "args.toml"));
+  run_directory_ = std::make_unique<RunDirectory>(shop_.fs, shop_.clock, run, resume);
+  if (!resume) {
+    std::string names;
+    for (const std::string& name : manifest.classes()) names += name + "\n";
+    run_directory_->write("classes.txt", names);
+    run_directory_->write("env.json", run_directory_->env_json());
+    run_directory_->write("job.json", spec_.text());
+    run_directory_->write("args.toml", fmt::format("# job.json has all of it\njob = {}\n", job_));
+  }
+  loop_ = std::make_unique<TrainingLoop>(shop_.fs, *run_directory_, *trainer_, shop_.clock,
+                                         progress_, fingerprint());
+  (void)loop_->restore();
+  const size_t val = manifest.run(0).size();
+  progress_.say(fmt::format("{} photos of {} classes on {} store{}, {} for validation{}",
+                            manifest.size(), manifest.classes().size(), stores.size(),
+                            stores.size() == 1 ? "" : "s", val,
+                            val == 0 ? ": there will be no accuracy" : ""));
+}
+
+std::string FinetuneWork::fingerprint() const {
+  JobSpec decisive = spec_;  // without what changes nothing about the result
+  const JobSpec plain;
+  decisive.stores = 1;  // these two as older versions wrote them, so that their jobs go on
+  decisive.store_timeout = 600;
+  decisive.lost_after = plain.lost_after;
+  decisive.max_drop = plain.max_drop;
+  decisive.allow_missing = plain.allow_missing;
+  decisive.memory = plain.memory;
+  decisive.disk = plain.disk;
+  decisive.publish = plain.publish;
+  decisive.promote = plain.promote;
+  decisive.why = plain.why;
+  decisive.mode = plain.mode;
+  decisive.photos = plain.photos;
+  decisive.labels = plain.labels;
+  Sha256 hash;
+  hash.field(decisive.text()).field(to_hex(transfer_.extractor_id));
+  for (const std::string& name : manifest_->classes()) hash.field(name);
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    const Manifest::Entry& e = manifest_->entry(n);
+    hash.field(to_hex(e.digest)).field(int64_t{e.run}).field(int64_t{e.label});
+  }
+  return to_hex(hash.finish());
+}
+
+std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> numbers,
+                                                    int64_t memory) {
+  return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory);
+}
+
+// A run that begins; not one that goes on after a restart.
+void FinetuneWork::begin_run(uint32_t run) {
+  const auto n = static_cast<double>(spec_.runs);
+  trainer_->scale_lr(spec_.damp ? (n - static_cast<double>(run - 1) / 2) / n : 1);
+  const bool begins =
+      trainer_->checkpoint().step == 0 && trainer_->epoch() == (run - 1) * spec_.trainer.epochs;
+  if (run > 1 && begins && spec_.reset_optimizer) trainer_->reset_optimizer();
+}
+
+bool FinetuneWork::run(uint32_t run) {
+  if (spec_.mode == JobMode::kIdeal) extract_here(run);
+  if (run == 0) {
+    val_ = dataset(manifest_->run(0), spec_.memory / 4);
+    // While the stores extract.
+    trainer_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
+    return true;
+  }
+  std::vector<uint64_t> numbers = manifest_->run(run);
+  if (spec_.all_runs) {
+    for (uint32_t r = 1; r < run; ++r) {
+      numbers.insert(numbers.end(), manifest_->run(r).begin(), manifest_->run(r).end());
+    }
+    std::ranges::sort(numbers);
+  }
+  const auto train = dataset(numbers, spec_.memory / 4 * 3);
+  if (train->size() == 0) {
+    progress_.say(fmt::format("run {} has no photos to train on", run));
+    return true;
+  }
+  const double before = loop_->seconds();
+  begin_run(run);
+  const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
+  while (trainer_->epoch() < until) {
+    // As often as one run over all photos would: after as many photos as there are in all.
+    const int64_t left = until - trainer_->epoch() - 1;
+    const bool validate = left % spec_.runs == 0;
+    if (!loop_->train_epoch(*train, validate ? val_.get() : nullptr, all)) return false;
+  }
+  report({.run = run,
+          .photos = train->size(),
+          .last = run_directory_->epochs().at(static_cast<size_t>(until) - 1),
+          .train_s = loop_->seconds() - before});
+  return true;
+}
+
+void FinetuneWork::report(const RunReport& r) {
+  reports_.push_back(r);
+  if (r.train_s == 0) return;  // trained before a restart
+  // Inter-run difference of the loss with probability 1 - theta (NDPipe, ASPLOS'24, section 5).
+  constexpr double kTheta = 0.05;
+  const double bound =
+      std::sqrt(std::log(2 * static_cast<double>(trainer_->parameter_count()) / kTheta) /
+                (2 * static_cast<double>(r.photos)));
+  const std::string val = r.last.val
+                              ? fmt::format("val loss {:.4f}, top-1 {:.4f}, top-5 {:.4f}",
+                                            r.last.val->loss, r.last.val->top1, r.last.val->top5)
+                              : "top-1 -";
+  progress_.say(
+      fmt::format("run {}/{}: {} photos, {:.2f} s of training, loss {:.4f}, {}; bound on the "
+                  "difference of loss between runs {:.3f} (95 %)",
+                  r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, val, bound));
+}
+
+JobOutcome FinetuneWork::finish() {
+  if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
+  const int64_t epochs = trainer_->epoch();
+  loop_->restore_best();
+  const ModelFile whole = write_models(shop_.fs, *run_directory_, model_, transfer_,
+                                       trainer_->model(), manifest_->classes());
+  Evaluation e;
+  if (val_->size() > 0) {
+    e = trainer_->evaluate(*val_);
+    if (!std::isfinite(e.loss)) {
+      throw Error("the loss on the photos of validation is ", e.loss, ": nothing is published");
+    }
+    write_report(e);
+  }
+  Json runs = Json::array();
+  int64_t photos = 0;
+  for (const RunReport& r : reports_) {
+    const auto& val = r.last.val;
+    runs.push_back({{"run", r.run},
+                    {"photos", r.photos},
+                    {"train_s", r.train_s},
+                    {"train_loss", r.last.train_loss},
+                    {"val_loss", val ? Json(val->loss) : Json()},
+                    {"top1", val ? Json(val->top1) : Json()},
+                    {"top5", val ? Json(val->top5) : Json()}});
+    photos += r.photos;
+  }
+  const auto of_validation = [&](double x) { return val_->size() > 0 ? Json(x) : Json(); };
+  Json result = {{"model", whole.path},
+                 {"model_id", to_hex(whole.id())},
+                 {"top1", of_validation(e.top1)},
+                 {"top5", of_validation(e.top5)},
+                 {"val_loss", of_validation(e.loss)},
+                 {"best_epoch", loop_->best_epoch() + 1},
+                 {"epochs", epochs},
+                 {"classes", manifest_->classes().size()},
+                 {"train_photos", photos},
+                 {"val_photos", val_->size()},
+                 {"stores", stores_},
+                 {"mode", name_of(spec_.mode)},
+                 {"cut", transfer_.cut},
+                 {"train_s", loop_->seconds()},
+                 {"runs", runs}};
+  if (!spec_.why.empty()) result["why"] = spec_.why;
+  JobOutcome outcome;
+  if (spec_.promote == Promote::kRule) {
+    const Promotion p = by_rule(e);
+    outcome.instead_of = p.instead_of;
+    outcome.figures = p.figures;
+    outcome.why = p.why;
+    result["rule"] = p.why;
+    if (p.production) result["production_top1"] = *p.production;
+    if (p.chance) result["chance"] = *p.chance;
+    progress_.say("promotion by rule: " + p.why);
+  }
+  outcome.result = json_text(result);
+  if (spec_.publish) {
+    const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
+    const Json metrics = {{"top1", of_validation(e.top1)},
+                          {"top5", of_validation(e.top5)},
+                          {"val_photos", val_->size()}};
+    outcome.model = PublishedModel{.content = whole.id(),
+                                   .extractor = extractor_,
+                                   .head = head,
+                                   .classes = manifest_->classes(),
+                                   .metrics = json_text(metrics),
+                                   .photos = manifest_->digest()};
+  }
+  return outcome;
+}
+
+// A Tuner that was killed when it had published this job's version compares it with what was in
+// force before, again.
+Promotion FinetuneWork::by_rule(const Evaluation& e) {
+  std::optional<PublishedModel> production = versions_.in_force();
+  if (production && production->job == job_) production = versions_.find(production->parent);
+  const ValidationRows on{.rows = *val_,
+                          .classes = manifest_->classes(),
+                          .row_types = row_types_,
+                          .extractor = extractor_,
+                          .fs = shop_.fs,
+                          .models = shop_.models,
+                          .device = shop_.devices.get(spec_.deterministic),
+                          .batch = spec_.trainer.batch};
+  std::vector<bool> right;
+  for (size_t i = 0; i < e.predicted.size(); ++i) {
+    right.push_back(right_at(e, i, val_->labels()[i]));
+  }
+  return judge(production, right, on);
+}
+
+void FinetuneWork::write_report(const Evaluation& e) {
+  run_directory_->write("confusion.csv", confusion_csv(manifest_->classes(), e.confusion));
+  const std::string title = "job " + std::to_string(job_);
+  ReportInput r{.title = title,
+                .classes = manifest_->classes(),
+                .epochs = run_directory_->epochs(),
+                .best_epoch = loop_->best_epoch() + 1,
+                .confusion = e.confusion};
+  r.facts = {{"model", spec_.model.substr(0, 12)},
+             {"photos", std::to_string(manifest_->size())},
+             {"stores", std::to_string(stores_)},
+             {"runs", std::to_string(spec_.runs)},
+             {"mode", std::string(name_of(spec_.mode))},
+             {"cut", transfer_.cut},
+             {"validation top-1", fmt::format("{:.4f}", e.top1)},
+             {"validation top-5", fmt::format("{:.4f}", e.top5)}};
+  if (!spec_.why.empty()) r.facts.push_back({"why so", spec_.why});
+  run_directory_->write("report.html", report_html(shop_.fs, r));
+}
+
+}  // namespace ndtrain

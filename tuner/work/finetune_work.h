@@ -1,0 +1,95 @@
+// Fine-tuning on features that stores send: the Tuner cuts the model, trains what lies behind the
+// cut run by run, and writes the whole model.
+#pragma once
+
+#include "framework/core/clock.h"
+#include "framework/runtime/devices.h"
+#include "ndp/jobs/photo_set.h"
+#include "ndp/jobs/training_loop.h"
+#include "tuner/intake/extracting_sink.h"
+#include "tuner/intake/spool.h"
+#include "tuner/jobs/job_work.h"
+#include "tuner/models/model_store.h"
+#include "tuner/work/promotion.h"
+
+namespace ndtrain {
+
+// Where a job works, and with what.
+struct Workshop {
+  Fs& fs;
+  Clock& clock;
+  Devices& devices;
+  ModelStore& models;
+};
+
+// What people say of photos elsewhere than at the stores; called on the job's lane.
+using Truths = std::function<std::vector<PhotoClaim>()>;
+
+// The model that a fine-tuning begins with, cut. Its extractor does not depend on the classes,
+// which only the stores' inventories tell: any will do to have it. Throws Error when nothing is
+// frozen.
+TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
+                          const std::vector<std::string>& classes);
+std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec);
+
+// Of mode ideal: the photos that the Tuner has itself, with labels. Throws Error.
+PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+                     Progress& progress);
+std::vector<PhotoClaim> claims_of(const PhotoSet& set);
+
+class FinetuneWork final : public JobWork {
+ public:
+  FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
+               std::string directory, Progress& progress, Truths truths);
+
+  JobQuestion prepare() override;
+  RowSink& sink() override { return sink_ ? *sink_ : static_cast<RowSink&>(*spool_); }
+  void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
+  bool run(uint32_t run) override;
+  JobOutcome finish() override;
+  void discard() override { spool_->clear().or_throw(); }
+
+ private:
+  struct RunReport {
+    uint32_t run = 0;
+    int64_t photos = 0;
+    EpochRow last;
+    double train_s = 0;
+  };
+
+  void ask_for_rows(JobQuestion& question);
+  void extract_here(uint32_t run);
+  std::string fingerprint() const;
+  std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
+  void begin_run(uint32_t run);
+  void report(const RunReport& r);
+  void write_report(const Evaluation& e);
+  TransferModel transfer(const std::vector<std::string>& classes) const;
+  Promotion by_rule(const Evaluation& e);
+
+  Workshop shop_;
+  const Versions& versions_;
+  uint64_t job_;
+  JobSpec spec_;
+  std::string directory_;
+  Progress& progress_;
+  Truths truths_;
+  ModelFile model_;
+  std::optional<Model> lowered_;  // whose extractor it is, where a precision was asked for
+  TransferModel transfer_;
+  std::vector<TensorType> row_types_;
+  Digest extractor_{};  // of the file
+  std::unique_ptr<Spool> spool_;
+  std::unique_ptr<TunerExtractor> here_;  // where the Tuner extracts
+  std::unique_ptr<RowSink> sink_;         // what comes before the spool
+  PhotoSet local_;                        // of mode ideal
+  const Manifest* manifest_ = nullptr;
+  size_t stores_ = 0;
+  std::unique_ptr<RunDirectory> run_directory_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<TrainingLoop> loop_;
+  std::unique_ptr<SpoolDataset> val_;
+  std::vector<RunReport> reports_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,196 @@
+#include "tuner/work/precision_survey.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
+#include "ndp/engine/crops.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr const char* kRecords = "survey";
+
+ModelFile model_of(const Workshop& shop, const JobSpec& spec) {
+  return load_model(shop.fs, shop.models.checked_path(digest_from_hex(spec.model)));
+}
+
+// What the job's work takes its extractor from.
+void write_outcome(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+                   const ModelFile& model, const ModelFile& low, const PhotoSample& sample,
+                   Progress& progress) {
+  ModelFile outcome = low;
+  if (spec.kind == JobKind::kFinetune) {
+    const TransferModel t = transfer_of(model, spec, any_classes(model, spec));
+    outcome.model = lowered(t.whole, declared_precision(low.model), t.features, sample,
+                            shop.devices.get(spec.deterministic), progress);
+    outcome.classes = {};
+  }
+  outcome.preprocess_declared = true;
+  save_model(shop.fs, PrecisionSurvey::outcome(directory), outcome);
+}
+
+}  // namespace
+
+SurveySink::SurveySink(const Workshop& shop, const std::string& directory,
+                       const Preprocess& preprocess, size_t photos, int64_t disk)
+    : fs_(shop.fs),
+      gains_file_(join(directory, "gains.json")),
+      preprocess_(preprocess),
+      photos_(photos),
+      spool_(shop.fs, shop.clock, join(directory, "spool"), crop_group(preprocess), disk) {
+  const Result<std::string> text = fs_.read(gains_file_);
+  if (text.status().code() == Code::kNotFound) return;
+  text.status().or_throw();
+  gains_ = parse_json(*text).get<std::map<std::string, double>>();
+}
+
+Status SurveySink::inventory(const Intake::Inventory& inventory) {
+  if (inventory.bf16_gain <= 0) return {};
+  gains_[inventory.store] = inventory.bf16_gain;
+  return publish(fs_, gains_file_, json_text(Json(gains_)) + "\n");
+}
+
+Result<std::vector<uint64_t>> SurveySink::open(const Manifest& manifest) {
+  Result<std::vector<uint64_t>> durable = spool_.open(manifest);
+  if (!durable.ok()) return durable.status();
+  std::erase_if(*durable, [this](uint64_t n) { return n >= photos_; });
+  for (uint64_t n = photos_; n < manifest.size(); ++n) durable->push_back(n);
+  return durable;
+}
+
+bool SurveySink::fill(const Digest& photo, float* to) {
+  if (!spool_.has(photo)) return false;  // nobody could read it
+  Image crop(preprocess_.img_size, preprocess_.img_size);
+  spool_.read(photo, std::as_writable_bytes(std::span(crop.rgb)));
+  normalize(crop, preprocess_, to);
+  return true;
+}
+
+PhotoSample SurveySink::sample(const Manifest& manifest, size_t classes) {
+  PhotoSample sample{.source = "the stores", .digests = {}, .labels = {}, .read = {}};
+  for (uint64_t n = 0; n < std::min<uint64_t>(photos_, manifest.size()); ++n) {
+    const int32_t label = manifest.entry(n).label;
+    sample.digests.push_back(manifest.entry(n).digest);
+    sample.labels.push_back(label < static_cast<int64_t>(classes) ? label : -1);
+  }
+  sample.read = [this, &manifest](auto photos, int64_t batch, const PhotoSample::Each& each) {
+    const auto input = [&](size_t i, float* to) { return fill(manifest.entry(i).digest, to); };
+    for_each_batch(photos, batch, preprocess_, input, each);
+  };
+  return sample;
+}
+
+PrecisionSurvey::PrecisionSurvey(const Workshop& shop, JobSpec spec, std::string directory,
+                                 Progress& progress, Truths truths)
+    : shop_(shop),
+      spec_(std::move(spec)),
+      directory_(std::move(directory)),
+      progress_(progress),
+      truths_(std::move(truths)) {}
+
+std::string PrecisionSurvey::outcome(const std::string& directory) {
+  return join(directory, "lowered.onnx");
+}
+
+bool PrecisionSurvey::is_due(const Workshop& shop, const JobSpec& spec,
+                             const std::string& directory, Progress& progress) {
+  if (spec.precision.empty() || shop.fs.exists(outcome(directory))) return false;
+  const ModelFile model = model_of(shop, spec);
+  if (needs_photos(model.model, spec.precision)) return true;
+  const PhotoSample none;
+  const ModelFile low = in_precision(model, {.precision = spec.precision}, none,
+                                     shop.devices.get(spec.deterministic), shop.fs, progress);
+  write_outcome(shop, spec, directory, model, low, none, progress);
+  return false;
+}
+
+JobQuestion PrecisionSurvey::prepare() {
+  model_ = model_of(shop_, spec_);
+  if (spec_.kind == JobKind::kFinetune) {
+    (void)transfer_of(model_, spec_, any_classes(model_, spec_));  // throws before anybody is asked
+  }
+  const std::string records = join(directory_, kRecords);
+  shop_.fs.make_directories(records).or_throw();
+  sink_ = std::make_unique<SurveySink>(shop_, records, model_.preprocess,
+                                       sample_size(config().photos), spec_.disk);
+  JobQuestion q{.row_bytes = model_.preprocess.values(), .records = kRecords};
+  q.ask.set_rows(wire::Job::CROPS);
+  for (const auto& [key, value] : to_metadata(model_.preprocess)) {
+    (*q.ask.mutable_preprocessing())[key] = value;
+  }
+  q.ask.set_deterministic(spec_.deterministic);
+  q.ask.set_with_gain(spec_.precision == "auto");
+  q.manifest = {.seed = spec_.seed,
+                .runs = 1,
+                .val_split = 0,
+                .classes = model_.classes,
+                .add_classes = true,
+                .only_labelled = spec_.kind == JobKind::kFinetune,
+                .truths = truths_()};
+  if (spec_.mode == JobMode::kIdeal) {
+    here_ = photos_here(shop_, spec_, directory_, progress_);
+    q.local = claims_of(*here_);
+  }
+  return q;
+}
+
+void PrecisionSurvey::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
+  manifest_ = &manifest;
+  progress_.say(fmt::format("before {}: {} of {} photos on {} store{} are looked at",
+                            spec_.precision,
+                            std::min(manifest.size(), sample_size(config().photos)),
+                            manifest.size(), stores.size(), stores.size() == 1 ? "" : "s"));
+}
+
+PrecisionConfig PrecisionSurvey::config() const {
+  PrecisionConfig c{.precision = spec_.precision, .max_drop = spec_.max_drop};
+  if (c.precision != "auto" || !sink_ || here_) return c;
+  const auto& gains = sink_->gains();
+  const bool worth = !gains.empty() && std::ranges::all_of(gains, [](const auto& store) {
+    return worth_bf16(store.second);
+  });
+  c.precision = name_of(worth ? Precision::kBF16 : Precision::kF32);
+  return c;
+}
+
+// What people said elsewhere is in the manifest, and what they deleted is not.
+PhotoSample PrecisionSurvey::sample_here() {
+  std::map<Digest, int32_t> labels;
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    labels.emplace(manifest_->entry(n).digest, manifest_->entry(n).label);
+  }
+  std::erase_if(here_->photos, [&](const Photo& p) { return !labels.contains(p.digest); });
+  const auto classes = static_cast<int32_t>(model_.classes.size());
+  for (Photo& p : here_->photos) {
+    const int32_t label = labels.at(p.digest);
+    p.label = label < classes ? label : -1;
+  }
+  return sample_of(*here_, sample_size(config().photos), model_.preprocess, shop_.fs);
+}
+
+bool PrecisionSurvey::run(uint32_t run) {
+  if (run == 0) return true;
+  const PrecisionConfig c = config();
+  if (spec_.precision == "auto" && !here_) {
+    std::string text = c.precision + ": in bf16 the stores compute this many times as fast:";
+    for (const auto& [store, gain] : sink_->gains()) text += fmt::format(" {} {:.2f}", store, gain);
+    progress_.say("precision " + text);
+  }
+  const PhotoSample sample =
+      here_ ? sample_here() : sink_->sample(*manifest_, model_.classes.size());
+  const ModelFile low =
+      in_precision(model_, c, sample, shop_.devices.get(spec_.deterministic), shop_.fs, progress_);
+  if (progress_.interrupted()) return false;
+  write_outcome(shop_, spec_, directory_, model_, low, sample, progress_);
+  return true;
+}
+
+JobOutcome PrecisionSurvey::finish() {
+  sink_->clear();
+  return {.again = true};
+}
+
+}  // namespace ndtrain

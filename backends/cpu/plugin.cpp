@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <new>
 
 #include "backends/cpu/kernels/kernel.h"
@@ -20,15 +19,6 @@ struct ndt_device {
 struct ndt_stream {};
 
 namespace ndtrain::cpu {
-
-#define KERNEL(op, factory) std::unique_ptr<Kernel> factory(const Node&);
-#define GAPPED_KERNEL KERNEL
-#define PLAIN_KERNEL KERNEL
-#include "backends/cpu/kernels/kernels.inc"
-#undef PLAIN_KERNEL
-#undef GAPPED_KERNEL
-#undef KERNEL
-
 namespace {
 
 constexpr size_t kAlignment = 64;
@@ -56,25 +46,6 @@ ndt_status guarded(const char* who, F body) noexcept {
   } catch (...) {
     return fail(NDT_INVALID, who, "unknown exception");
   }
-}
-
-struct Entry {
-  KernelFactory make;
-  bool gaps;   // may leave gaps in its output
-  bool plain;  // f16 and f64 take plain loops
-};
-
-const std::map<std::string_view, Entry>& entries() {
-  static const std::map<std::string_view, Entry> table = {
-#define KERNEL(op, factory) {#op, {factory, false, false}},
-#define GAPPED_KERNEL(op, factory) {#op, {factory, true, false}},
-#define PLAIN_KERNEL(op, factory) {#op, {factory, false, true}},
-#include "backends/cpu/kernels/kernels.inc"
-#undef PLAIN_KERNEL
-#undef GAPPED_KERNEL
-#undef KERNEL
-  };
-  return table;
 }
 
 ndt_status device_count(int32_t* count) {
@@ -120,27 +91,27 @@ ndt_status copy(ndt_stream*, void* dst, const void* src, size_t bytes) {
 ndt_status prepare(ndt_device* device, const ndt_node* abi_node, ndt_prepared* out) {
   return guarded("prepare", [&] {
     if (!abi_node || !out) invalid("null argument");
-    const auto found = entries().find(abi_node->op ? abi_node->op : "");
-    const bool known = found != entries().end();
+    const KernelRow* row = find_kernel(abi_node->op ? abi_node->op : "");
     const Node node = [&] {
       try {
-        return Node(*abi_node, known && found->second.gaps, device && device->less_memory);
+        const bool gaps = row && row->trait == Trait::kGapped;
+        return Node(*abi_node, gaps, device && device->less_memory);
       } catch (const Unsupported& e) {
         unsupported(abi_node->op, ": ", e.what());
       }
     }();
-    if (!known) unsupported("no cpu kernel for ", node.describe());
+    if (!row) unsupported("no cpu kernel for ", node.describe());
     const plugin::OneThread one(abi_node);
     std::unique_ptr<Kernel> kernel;
     try {
-      kernel = found->second.make(node);
+      kernel = row->make(node);
     } catch (const Unsupported& e) {
       unsupported(node.describe(), ": ", e.what());
     } catch (const std::invalid_argument& e) {
       invalid(node.describe(), ": ", e.what());
     }
     const ndt_dtype t = node.inputs() > 0 ? node.in(0).dtype : NDT_ABSENT;
-    if (found->second.plain && (t == NDT_F16 || t == NDT_F64)) say_plain_loops(node);
+    if (row->trait == Trait::kPlain && (t == NDT_F16 || t == NDT_F64)) say_plain_loops(node);
     *out = {.struct_size = sizeof(ndt_prepared),
             .kernel = kernel.get(),
             .workspace = kernel->workspace_bytes,
@@ -182,6 +153,15 @@ bool runs_here() {
 #else
   return true;
 #endif
+}
+
+// Of two, chance would have to choose.
+bool has_one_kernel_for_each_op(const ndt_host& host) {
+  constexpr int32_t kError = 3;
+  if (registered_twice().empty()) return true;
+  const std::string text = "the cpu backend has two kernels for " + std::string(registered_twice());
+  if (host.log) host.log(kError, text.c_str());
+  return false;
 }
 
 const ndt_backend& backend() {
@@ -233,7 +213,7 @@ extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend
   set_host(*host);
   openblas_set_num_threads(1);
   try {
-    return &backend();
+    return has_one_kernel_for_each_op(*host) ? &backend() : nullptr;
   } catch (...) {
     return nullptr;
   }

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "framework/core/fs.h"
+#include "framework/core/log.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
 #include "tests/support/temporary_directory.h"
@@ -75,6 +77,15 @@ TEST(Backend, AnotherVersionOfTheInterfaceIsRefused) {
 
 TEST(Backend, APluginOfTheFirstVersionOfTheInterfaceIsNotReadPastItsEnd) {
   EXPECT_FALSE(Backend::load(fake("older")).reads_tuning());
+}
+
+TEST(Backend, TheCpuPluginRefusesTwoKernelsForOneOp) {
+  const support::TemporaryDirectory directory;
+  log::to_file(directory.at("log"));
+  const std::string refusal = error_of([] { Backend::load(fake("second_relu")); });
+  log::to_file("");
+  EXPECT_THAT(refusal, HasSubstr("cannot serve"));
+  EXPECT_THAT(real_fs().read(directory.at("log")).or_throw(), HasSubstr("two kernels for Relu"));
 }
 
 TEST(Backend, ALibraryThatIsNoPluginIsRefused) {

@@ -86,9 +86,21 @@ constexpr auto kMishSlope = [](auto x, auto) {
   return t + x * math::sigmoid(x) * (1 - t * t);
 };
 
-constexpr KernelRow kForward[] = {
-    {"Sigmoid", forward<[](auto x, auto) { return math::sigmoid(x); }>},
-    {"Tanh", forward<[](auto x, auto) { return math::tanh(x); }>},
+template <typename W>
+W indicator(bool holds, W value) {
+  return holds ? value : W(0);
+}
+
+// dx = dy where y > 0; not dy * [y > 0], which would make NaN of an infinite dy.
+std::unique_ptr<Kernel> relu_grad_kernel(const Node& node) {
+  return for_number(node.in(0).dtype, node.op(), [&]<typename T>() {
+    return map2<T>(node, [](auto dy, auto y) { return y > 0 ? dy : decltype(dy){}; });
+  });
+}
+
+const Registered registered{
+    {"Sigmoid", forward<[](auto x, auto) { return math::sigmoid(x); }>, Trait::kPlain},
+    {"Tanh", forward<[](auto x, auto) { return math::tanh(x); }>, Trait::kPlain},
     {"HardSigmoid", forward<[](auto x, auto c) { return clip01(c.a * x + c.b); }>},
     {"HardSwish", forward<[](auto x, auto) { return x * clip01(x / 6 + decltype(x)(0.5)); }>},
     {"LeakyRelu", forward<[](auto x, auto c) { return x < 0 ? c.a * x : x; }>},
@@ -97,15 +109,8 @@ constexpr KernelRow kForward[] = {
     {"Selu", forward<[](auto x, auto c) { return c.b * (x <= 0 ? c.a * math::expm1(x) : x); }>},
     {"ThresholdedRelu", forward<[](auto x, auto c) { return (x > c.a) ? x : decltype(x){}; }>},
     {"Gelu", gelu},
-    {"Mish", forward<[](auto x, auto) { return x * math::tanh(math::softplus(x)); }>},
-};
-
-template <typename W>
-W indicator(bool holds, W value) {
-  return holds ? value : W(0);
-}
-
-constexpr KernelRow kBackward[] = {
+    {"Mish", forward<[](auto x, auto) { return x * math::tanh(math::softplus(x)); }>,
+     Trait::kPlain},
     {"SigmoidGrad", backward<[](auto y, auto) { return y * (1 - y); }>},
     {"TanhGrad", backward<[](auto y, auto) { return 1 - y * y; }>},
     {"HardSigmoidGrad", backward<[](auto y, auto c) { return indicator((y > 0) && y < 1, c.a); }>},
@@ -122,23 +127,10 @@ constexpr KernelRow kBackward[] = {
      backward<[](auto x, auto c) { return c.b * (x <= 0 ? c.a * math::exp(x) : decltype(x)(1)); }>},
     {"ThresholdedReluGrad",
      backward<[](auto x, auto c) { return indicator((x > c.a), decltype(x)(1)); }>},
-    {"GeluGrad", gelu_grad},
-    {"MishGrad", backward<kMishSlope>},
+    {"GeluGrad", gelu_grad, Trait::kPlain},
+    {"MishGrad", backward<kMishSlope>, Trait::kPlain},
+    {"ReluGrad", relu_grad_kernel},
 };
 
 }  // namespace
-
-std::unique_ptr<Kernel> activation_kernel(const Node& node) { return from_table(kForward, node); }
-
-std::unique_ptr<Kernel> activation_grad_kernel(const Node& node) {
-  return from_table(kBackward, node);
-}
-
-// dx = dy where y > 0; not dy * [y > 0], which would make NaN of an infinite dy.
-std::unique_ptr<Kernel> relu_grad_kernel(const Node& node) {
-  return for_number(node.in(0).dtype, node.op(), [&]<typename T>() {
-    return map2<T>(node, [](auto dy, auto y) { return y > 0 ? dy : decltype(dy){}; });
-  });
-}
-
 }  // namespace ndtrain::cpu

@@ -32,8 +32,6 @@ std::unique_ptr<Kernel> arg(const Node& node) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> argmax_kernel(const Node& node) {
   return for_number(node.in(0).dtype, "ArgMax", [&]<typename T>() { return arg<T, true>(node); });
 }
@@ -42,4 +40,10 @@ std::unique_ptr<Kernel> argmin_kernel(const Node& node) {
   return for_number(node.in(0).dtype, "ArgMin", [&]<typename T>() { return arg<T, false>(node); });
 }
 
+const Registered registered{
+    {"ArgMax", argmax_kernel},
+    {"ArgMin", argmin_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -185,8 +185,6 @@ std::unique_ptr<Kernel> instance_norm(const Node& node) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> batch_norm_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() -> std::unique_ptr<Kernel> {
     return std::make_unique<BatchNorm<T>>(node);
@@ -203,4 +201,11 @@ std::unique_ptr<Kernel> instance_norm_kernel(const Node& node) {
                    [&]<typename T>() { return instance_norm<T>(node); });
 }
 
+const Registered registered{
+    {"BatchNormalization", batch_norm_kernel},
+    {"BatchNormalizationGrad", batch_norm_grad_kernel},
+    {"InstanceNormalization", instance_norm_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -35,14 +35,6 @@ constexpr auto kDivide = [](auto a, auto b) {
   }
 };
 
-constexpr KernelRow kRows[] = {
-    {"Add", numbers<kWrapping<[](auto a, auto b) { return a + b; }>>},
-    {"Sub", numbers<kWrapping<[](auto a, auto b) { return a - b; }>>},
-    {"Mul", numbers<kWrapping<[](auto a, auto b) { return a * b; }>>},
-    {"Div", numbers<kDivide>},
-    {"PRelu", numbers<[](auto x, auto slope) { return x < 0 ? slope * x : x; }>},
-};
-
 // A result no integer of the base's type can hold saturates at 64 bits and then wraps, as the
 // definition has it.
 template <typename T>
@@ -137,10 +129,6 @@ std::unique_ptr<Kernel> pow_of(const Node& node) {
   return k;
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> binary_kernel(const Node& node) { return from_table(kRows, node); }
-
 std::unique_ptr<Kernel> pow_kernel(const Node& node) {
   return for_number(node.in(0).dtype, "Pow", [&]<typename X>() {
     const ndt_dtype e = node.in(1).dtype;
@@ -148,4 +136,14 @@ std::unique_ptr<Kernel> pow_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"Add", numbers<kWrapping<[](auto a, auto b) { return a + b; }>>},
+    {"Sub", numbers<kWrapping<[](auto a, auto b) { return a - b; }>>},
+    {"Mul", numbers<kWrapping<[](auto a, auto b) { return a * b; }>>},
+    {"Div", numbers<kDivide>},
+    {"PRelu", numbers<[](auto x, auto slope) { return x < 0 ? slope * x : x; }>},
+    {"Pow", pow_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -71,8 +71,6 @@ auto for_any(ndt_dtype t, F f) {
   return for_number(t, "Cast", std::move(f));
 }
 
-}  // namespace
-
 // Cast and CastLike: where to is in the output's type.
 std::unique_ptr<Kernel> cast_kernel(const Node& node) {
   const ndt_dtype from = node.in(0).dtype, to = node.out().dtype;
@@ -81,4 +79,10 @@ std::unique_ptr<Kernel> cast_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"Cast", cast_kernel},
+    {"CastLike", cast_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -83,8 +83,6 @@ std::unique_ptr<Kernel> clip_grad(const Node& node) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> clip_kernel(const Node& node) {
   return for_number(node.in(0).dtype, "Clip", [&]<typename T>() { return clip<T>(node); });
 }
@@ -93,4 +91,10 @@ std::unique_ptr<Kernel> clip_grad_kernel(const Node& node) {
   return for_float(node.in(0).dtype, "ClipGrad", [&]<typename T>() { return clip_grad<T>(node); });
 }
 
+const Registered registered{
+    {"Clip", clip_kernel},
+    {"ClipGrad", clip_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -18,17 +18,6 @@ std::unique_ptr<Kernel> logic(const Node& node) {
   return broadcast2<uint8_t, uint8_t>(node, F);
 }
 
-constexpr KernelRow kRows[] = {
-    {"Equal", compare<[](auto a, auto b) { return a == b; }>},
-    {"Less", compare<[](auto a, auto b) { return a < b; }>},
-    {"LessOrEqual", compare<[](auto a, auto b) { return a <= b; }>},
-    {"Greater", compare<[](auto a, auto b) { return (a > b); }>},
-    {"GreaterOrEqual", compare<[](auto a, auto b) { return (a >= b); }>},
-    {"And", logic<[](auto a, auto b) { return (a != 0) & (b != 0); }>},
-    {"Or", logic<[](auto a, auto b) { return (a != 0) | (b != 0); }>},
-    {"Xor", logic<[](auto a, auto b) { return (a != 0) != (b != 0); }>},
-};
-
 // Word: any type as wide as the elements; only bits move.
 template <typename Word>
 std::unique_ptr<Kernel> where(const Node& node) {
@@ -61,14 +50,23 @@ std::unique_ptr<Kernel> where(const Node& node) {
   return k;
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> compare_kernel(const Node& node) { return from_table(kRows, node); }
-
 std::unique_ptr<Kernel> where_kernel(const Node& node) {
   if (node.in(0).dtype != NDT_BOOL) invalid("the condition is ", name_of(node.in(0).dtype));
   if (node.in(1).dtype != node.in(2).dtype) invalid("the choices have two dtypes");
   return for_word(size_of(node.out().dtype), [&]<typename W>() { return where<W>(node); });
 }
 
+const Registered registered{
+    {"Equal", compare<[](auto a, auto b) { return a == b; }>},
+    {"Less", compare<[](auto a, auto b) { return a < b; }>},
+    {"LessOrEqual", compare<[](auto a, auto b) { return a <= b; }>},
+    {"Greater", compare<[](auto a, auto b) { return (a > b); }>},
+    {"GreaterOrEqual", compare<[](auto a, auto b) { return (a >= b); }>},
+    {"And", logic<[](auto a, auto b) { return (a != 0) & (b != 0); }>},
+    {"Or", logic<[](auto a, auto b) { return (a != 0) | (b != 0); }>},
+    {"Xor", logic<[](auto a, auto b) { return (a != 0) != (b != 0); }>},
+    {"Where", where_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -27,8 +27,6 @@ struct Parts {
   }
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> concat_kernel(const Node& node) {
   const int axis = axis_of(node, node.out().rank);
   const Parts parts(node.out(), axis);
@@ -61,4 +59,10 @@ std::unique_ptr<Kernel> split_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"Concat", concat_kernel},
+    {"Split", split_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

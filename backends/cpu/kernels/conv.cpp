@@ -101,8 +101,6 @@ std::unique_ptr<Kernel> plain_conv(const Node& node, const ConvGeometry& g) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv(const Node& node) {
   if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv);
   const ConvGeometry g = conv_geometry(node, node.in(0), node.in(1), node.out());
@@ -124,4 +122,10 @@ std::unique_ptr<Kernel> make_conv(const Node& node) {
   return std::make_unique<ProductConv>(node, g);
 }
 
+const Registered registered{
+    {"Conv", make_conv, Trait::kGapped},
+    {"FusedConv", make_conv, Trait::kGapped},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

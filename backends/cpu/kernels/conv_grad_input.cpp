@@ -132,8 +132,6 @@ std::unique_ptr<Kernel> plain_gradient(const ConvGeometry& g) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv_grad_input(const Node& node) {
   if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv_grad_input);
   const ConvGeometry g = conv_geometry(node, node.out(), node.in(1), node.in(0));
@@ -149,4 +147,7 @@ std::unique_ptr<Kernel> make_conv_grad_input(const Node& node) {
   return std::make_unique<Strided>(g);
 }
 
+const Registered registered{{"ConvGradInput", make_conv_grad_input}};
+
+}  // namespace
 }  // namespace ndtrain::cpu

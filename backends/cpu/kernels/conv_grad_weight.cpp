@@ -135,8 +135,6 @@ std::unique_ptr<Kernel> plain_gradient(const ConvGeometry& g) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv_grad_weight(const Node& node) {
   if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_conv_grad_weight);
   const ConvGeometry g = conv_geometry(node, node.in(0), node.out(), node.in(1));
@@ -150,4 +148,7 @@ std::unique_ptr<Kernel> make_conv_grad_weight(const Node& node) {
   return std::make_unique<GradWeight>(g);
 }
 
+const Registered registered{{"ConvGradWeight", make_conv_grad_weight}};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -3,6 +3,7 @@
 #include "backends/cpu/kernels/strided_copy.h"
 
 namespace ndtrain::cpu {
+namespace {
 
 std::unique_ptr<Kernel> view_kernel(const Node& node) {
   const size_t n = bytes(node.out());
@@ -31,4 +32,11 @@ std::unique_ptr<Kernel> dropout_kernel(const Node& node) {
   return k;
 }
 
+const Registered registered{
+    {"Reshape", view_kernel},    {"Flatten", view_kernel},  {"Squeeze", view_kernel},
+    {"Unsqueeze", view_kernel},  {"Identity", view_kernel}, {"Reorder", view_kernel},
+    {"Dropout", dropout_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -56,11 +56,12 @@ std::unique_ptr<Kernel> summing(const Summing& s) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> cum_sum_kernel(const Node& node) {
   const Summing s(node);
   return for_number(node.in(0).dtype, node.op(), [&]<typename T>() { return summing<T>(s); });
 }
 
+const Registered registered{{"CumSum", cum_sum_kernel}};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -25,8 +25,6 @@ double uniform(uint64_t seed, uint64_t stream, uint64_t index) {
   return static_cast<double>((uint64_t{c1} << 32 | c0) >> 11) * 0x1p-53;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> dropout_mask_kernel(const Node& node) {
   if (node.out().dtype != NDT_F32) unsupported("a mask of ", name_of(node.out().dtype));
   const double ratio = node.f("ratio");
@@ -45,4 +43,7 @@ std::unique_ptr<Kernel> dropout_mask_kernel(const Node& node) {
       });
 }
 
+const Registered registered{{"DropoutMask", dropout_mask_kernel}};
+
+}  // namespace
 }  // namespace ndtrain::cpu

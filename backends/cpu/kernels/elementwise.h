@@ -67,17 +67,4 @@ auto for_word(size_t bytes, F f) {
   }
 }
 
-// One line of a table of kernels that share a factory.
-struct KernelRow {
-  std::string_view op;
-  KernelFactory make;
-};
-
-inline std::unique_ptr<Kernel> from_table(std::span<const KernelRow> rows, const Node& node) {
-  for (const KernelRow& r : rows) {
-    if (r.op == node.op()) return r.make(node);
-  }
-  invalid("no row for ", node.op());
-}
-
 }  // namespace ndtrain::cpu

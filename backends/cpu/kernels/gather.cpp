@@ -70,8 +70,6 @@ std::unique_ptr<Kernel> scatter_add(const Gathering& g) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> gather_kernel(const Node& node) {
   const Gathering g(node, dims_of(node.in(0)));
   if (const void* known = node.constant(1)) g.check(known);
@@ -95,4 +93,10 @@ std::unique_ptr<Kernel> gather_grad_kernel(const Node& node) {
   return for_float(node.in(0).dtype, "GatherGrad", [&]<typename T>() { return scatter_add<T>(g); });
 }
 
+const Registered registered{
+    {"Gather", gather_kernel},
+    {"GatherGrad", gather_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -80,8 +80,6 @@ std::unique_ptr<Kernel> combining(const Coordinates& c, size_t bytes, F combine)
   return kernel_of;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> gather_nd_kernel(const Node& node) {
   const Coordinates c(node, static_cast<int>(node.i("batch_dims")));
   if (const void* known = node.constant(1)) c.check(known);
@@ -121,4 +119,10 @@ std::unique_ptr<Kernel> scatter_nd_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"GatherND", gather_nd_kernel},
+    {"ScatterND", scatter_nd_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -57,8 +57,6 @@ std::unique_ptr<Kernel> maximum(const Planes& p) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_global_average_pool(const Node& node) {
   if (node.in(0).dtype == NDT_BF16) return by_way_of_f32(node, make_global_average_pool);
   const Planes p = planes_of(node);
@@ -70,4 +68,10 @@ std::unique_ptr<Kernel> make_global_max_pool(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return maximum<T>(p); });
 }
 
+const Registered registered{
+    {"GlobalAveragePool", make_global_average_pool, Trait::kPlain},
+    {"GlobalMaxPool", make_global_max_pool},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

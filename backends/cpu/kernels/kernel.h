@@ -1,10 +1,10 @@
 // What the author of a kernel works with: Node (what prepare() was asked), Kernel (what it
 // answers), parallel loops, and dispatch over dtypes.
 //
-// A kernel is one factory `std::unique_ptr<Kernel> f(const Node&)`, named in kernels.inc. It reads
-// the node once, refuses what it cannot do by calling unsupported(), packs constants, and returns
-// an immutable object whose run() neither allocates nor throws, may be called from several threads
-// at once, and gives the same bytes for any number of threads.
+// A kernel is one factory `std::unique_ptr<Kernel> f(const Node&)`, which its file registers
+// (table.h). It reads the node once, refuses what it cannot do by calling unsupported(), packs
+// constants, and returns an immutable object whose run() neither allocates nor throws, may be called
+// from several threads at once, and gives the same bytes for any number of threads.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/cpu/kernels/table.h"
 #include "framework/runtime/backend_abi.h"
 
 struct ndt_kernel {
@@ -106,8 +107,6 @@ class Node {
   const ndt_node& node_;
   bool less_memory_;
 };
-
-using KernelFactory = std::unique_ptr<Kernel> (*)(const Node&);
 
 // A kernel from a callable (in, out, workspace), for those that keep no state worth a class.
 template <typename F>

@@ -213,8 +213,6 @@ class LayerNormGrad final : public Kernel {
   RowIndex scale_;
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> layer_norm_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() -> std::unique_ptr<Kernel> {
     return std::make_unique<LayerNorm<T>>(node);
@@ -227,4 +225,10 @@ std::unique_ptr<Kernel> layer_norm_grad_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"LayerNormalization", layer_norm_kernel},
+    {"LayerNormalizationGrad", layer_norm_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -111,8 +111,6 @@ std::unique_ptr<Kernel> backward(const Node& node) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> cross_entropy_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return forward<T>(node); });
 }
@@ -121,4 +119,10 @@ std::unique_ptr<Kernel> cross_entropy_grad_kernel(const Node& node) {
   return for_float(node.in(1).dtype, node.op(), [&]<typename T>() { return backward<T>(node); });
 }
 
+const Registered registered{
+    {"SoftmaxCrossEntropy", cross_entropy_kernel},
+    {"SoftmaxCrossEntropyGrad", cross_entropy_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -120,8 +120,6 @@ std::unique_ptr<Kernel> backward(const Node& node) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> lrn_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return forward<T>(node); });
 }
@@ -130,4 +128,10 @@ std::unique_ptr<Kernel> lrn_grad_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return backward<T>(node); });
 }
 
+const Registered registered{
+    {"LRN", lrn_kernel},
+    {"LRNGrad", lrn_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

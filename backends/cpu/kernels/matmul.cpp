@@ -198,8 +198,6 @@ std::unique_ptr<Kernel> product_kernel(const Node& node, const MatrixProducts& p
   }
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_matmul(const Node& node) {
   if (is_half(node.in(0).dtype)) return by_way_of_f32(node, make_matmul);
   return product_kernel(node, matmul_products(node), 1, 1, {});
@@ -211,4 +209,10 @@ std::unique_ptr<Kernel> make_gemm(const Node& node) {
   return product_kernel(node, p, node.f("alpha", 1), node.f("beta", 1), addend_of(node, p));
 }
 
+const Registered registered{
+    {"Gemm", make_gemm},
+    {"MatMul", make_matmul},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

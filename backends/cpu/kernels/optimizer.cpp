@@ -62,8 +62,6 @@ std::unique_ptr<Kernel> adam(const Node& node) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> sgd_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return sgd<T>(node); });
 }
@@ -72,4 +70,10 @@ std::unique_ptr<Kernel> adam_kernel(const Node& node) {
   return for_float(node.in(0).dtype, node.op(), [&]<typename T>() { return adam<T>(node); });
 }
 
+const Registered registered{
+    {"SgdStep", sgd_kernel},
+    {"AdamStep", adam_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

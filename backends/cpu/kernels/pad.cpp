@@ -113,8 +113,6 @@ class ContinuedPad final : public Kernel {
   std::vector<std::vector<int64_t>> offsets_;
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> pad_kernel(const Node& node) {
   const std::string_view mode = node.s("mode");
   if (mode == "constant") {
@@ -125,4 +123,7 @@ std::unique_ptr<Kernel> pad_kernel(const Node& node) {
   return std::make_unique<ContinuedPad>(node);
 }
 
+const Registered registered{{"Pad", pad_kernel}};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -174,8 +174,6 @@ std::unique_ptr<Kernel> plain_average(const PoolWindow& w, std::vector<float> co
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool(const Node& node) {
   const PoolWindow w = pool_window(node, node.in(0), node.out());
   const ndt_dtype t = node.in(0).dtype;
@@ -200,4 +198,10 @@ std::unique_ptr<Kernel> make_average_pool(const Node& node) {
                    [&]<typename T>() { return plain_average<T>(w, std::move(counts)); });
 }
 
+const Registered registered{
+    {"MaxPool", make_max_pool},
+    {"AveragePool", make_average_pool},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -58,8 +58,6 @@ std::unique_ptr<Kernel> average_grad(const PoolWindow& w, std::vector<float> cou
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_max_pool_grad(const Node& node) {
   const PoolWindow w = pool_window(node, node.in(1), node.in(0));
   if (count(node.out()) != count(node.in(1))) invalid("dx is not like x");
@@ -73,4 +71,10 @@ std::unique_ptr<Kernel> make_average_pool_grad(const Node& node) {
                    [&]<typename T>() { return average_grad<T>(w, std::move(counts)); });
 }
 
+const Registered registered{
+    {"MaxPoolGrad", make_max_pool_grad},
+    {"AveragePoolGrad", make_average_pool_grad},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -137,8 +137,6 @@ void dynamic(const float* x, int64_t n, uint8_t* y, float* scale, uint8_t* zero,
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> quantize_kernel(const Node& node) {
   if (node.in(0).dtype == NDT_I32) return quantize_from<int32_t>(node);
   return for_float(node.in(0).dtype, "QuantizeLinear",
@@ -167,4 +165,11 @@ std::unique_ptr<Kernel> dynamic_quantize_kernel(const Node& node) {
   return k;
 }
 
+const Registered registered{
+    {"QuantizeLinear", quantize_kernel},
+    {"DequantizeLinear", dequantize_kernel},
+    {"DynamicQuantizeLinear", dynamic_quantize_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

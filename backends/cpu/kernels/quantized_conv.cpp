@@ -182,8 +182,6 @@ class QuantizedConv final : public Kernel {
   std::shared_ptr<const std::byte[]> packed_;
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> quantized_conv_kernel(const Node& node) {
   for (const int port : {int{kX}, int{kW}}) for_byte(node.in(port).dtype, []<typename>() {});
   for_byte(node.out().dtype, []<typename>() {});
@@ -192,4 +190,10 @@ std::unique_ptr<Kernel> quantized_conv_kernel(const Node& node) {
   return std::make_unique<QuantizedConv>(node, g);
 }
 
+const Registered registered{
+    {"QLinearConv", quantized_conv_kernel},
+    {"FusedQLinearConv", quantized_conv_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

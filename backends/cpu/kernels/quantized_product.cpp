@@ -185,8 +185,6 @@ std::unique_ptr<Kernel> matmul(const Node& node, const Ports& p) {
   });
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> quantized_product_kernel(const Node& node) {
   const Ports p(node);
   return for_byte(node.in(p.x).dtype, [&]<typename X>() {
@@ -198,4 +196,11 @@ std::unique_ptr<Kernel> quantized_product_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"QLinearMatMul", quantized_product_kernel},
+    {"ConvInteger", quantized_product_kernel},
+    {"MatMulInteger", quantized_product_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

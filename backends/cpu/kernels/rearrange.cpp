@@ -33,8 +33,6 @@ std::unique_ptr<Kernel> permuted(const Node& node, std::span<const int64_t> dims
   return gathered(node, out_dims, from);
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> transpose_kernel(const Node& node) {
   return permuted(node, dims_of(node.in(0)), node.ints("perm"));
 }
@@ -79,15 +77,11 @@ std::unique_ptr<Kernel> tile_kernel(const Node& node) {
   return gathered(node, dims, from);
 }
 
-namespace {
-
 // ONNX's rules: negative positions count from the end, then clamp to what the step can reach.
 int64_t slice_start(int64_t start, int64_t n, int64_t step) {
   if (start < 0) start += n;
   return std::clamp<int64_t>(start, step > 0 ? 0 : -1, step > 0 ? n : n - 1);
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> slice_kernel(const Node& node) {
   const ndt_tensor_type &x = node.in(0), &y = node.out();
@@ -129,4 +123,15 @@ std::unique_ptr<Kernel> slice_grad_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"Transpose", transpose_kernel},
+    {"DepthToSpace", depth_to_space_kernel},
+    {"SpaceToDepth", space_to_depth_kernel},
+    {"Expand", expand_kernel},
+    {"Tile", tile_kernel},
+    {"Slice", slice_kernel},
+    {"SliceGrad", slice_grad_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

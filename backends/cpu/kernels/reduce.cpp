@@ -117,21 +117,18 @@ std::unique_ptr<Kernel> log_sum_exp(const Node& node) {
   return for_wide_number(node, log_sum_exp, [&]<typename T>() { return log_sum_exp_of<T>(node); });
 }
 
-constexpr KernelRow kRows[] = {
+const Registered registered{
     {"ReduceSum", numbers<Start::kZero, kSame, kAdd, kPlain>},
     {"ReduceMean", numbers<Start::kZero, kSame, kAdd, kMean>},
     {"ReduceMax", extreme<Start::kLowest, kMax>},
     {"ReduceMin", extreme<Start::kHighest, kMin>},
     {"ReduceProd", numbers<Start::kOne, kSame, kMul, kPlain>},
-    {"ReduceL1", numbers<Start::kZero, kAbs, kAdd, kPlain>},
+    {"ReduceL1", numbers<Start::kZero, kAbs, kAdd, kPlain>, Trait::kPlain},
     {"ReduceL2", numbers<Start::kZero, kSquare, kAdd, kSqrt>},
     {"ReduceSumSquare", numbers<Start::kZero, kSquare, kAdd, kPlain>},
     {"ReduceLogSum", numbers<Start::kZero, kSame, kAdd, kLog>},
-    {"ReduceLogSumExp", log_sum_exp},
+    {"ReduceLogSumExp", log_sum_exp, Trait::kPlain},
 };
 
 }  // namespace
-
-std::unique_ptr<Kernel> reduce_kernel(const Node& node) { return from_table(kRows, node); }
-
 }  // namespace ndtrain::cpu

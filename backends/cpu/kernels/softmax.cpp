@@ -108,8 +108,6 @@ class LineKernel final : public Kernel {
   bool direct_;
 };
 
-}  // namespace
-
 std::unique_ptr<Kernel> softmax_kernel(const Node& node) {
   const std::string_view op = node.op();
   return for_float(node.in(0).dtype, op, [&]<typename T>() -> std::unique_ptr<Kernel> {
@@ -121,4 +119,12 @@ std::unique_ptr<Kernel> softmax_kernel(const Node& node) {
   });
 }
 
+const Registered registered{
+    {"Softmax", softmax_kernel, Trait::kPlain},
+    {"LogSoftmax", softmax_kernel, Trait::kPlain},
+    {"SoftmaxGrad", softmax_kernel},
+    {"LogSoftmaxGrad", softmax_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

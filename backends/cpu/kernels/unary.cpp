@@ -45,7 +45,7 @@ constexpr auto kAbs = [](auto x) {
   }
 };
 
-constexpr KernelRow kRows[] = {
+const Registered registered{
     {"Abs", numbers<kAbs>},
     {"Neg", numbers<kNegative>},
     {"Sign",
@@ -55,12 +55,12 @@ constexpr KernelRow kRows[] = {
     {"Ceil", floats<[](auto x) { return std::ceil(x); }>},
     // Half to even, as the default rounding mode has it.
     {"Round", floats<[](auto x) { return std::nearbyint(x); }>},
-    {"Exp", floats<[](auto x) { return math::exp(x); }>},
-    {"Log", floats<[](auto x) { return math::log(x); }>},
+    {"Exp", floats<[](auto x) { return math::exp(x); }>, Trait::kPlain},
+    {"Log", floats<[](auto x) { return math::log(x); }>, Trait::kPlain},
     {"Sqrt", floats<[](auto x) { return std::sqrt(x); }>},
     {"Reciprocal", floats<[](auto x) { return 1 / x; }>},
-    {"Erf", floats<[](auto x) { return math::erf(x); }>},
-    {"Softplus", floats<[](auto x) { return math::softplus(x); }>},
+    {"Erf", floats<[](auto x) { return math::erf(x); }>, Trait::kPlain},
+    {"Softplus", floats<[](auto x) { return math::softplus(x); }>, Trait::kPlain},
     {"Softsign", floats<[](auto x) { return x / (1 + std::abs(x)); }>},
     {"Sin", floats<[](auto x) { return std::sin(x); }>},
     {"Cos", floats<[](auto x) { return std::cos(x); }>},
@@ -73,12 +73,9 @@ constexpr KernelRow kRows[] = {
     {"Asinh", floats<[](auto x) { return std::asinh(x); }>},
     {"Acosh", floats<[](auto x) { return std::acosh(x); }>},
     {"Atanh", floats<[](auto x) { return std::atanh(x); }>},
-    {"IsNaN", is_nan},
+    {"IsNaN", is_nan, Trait::kPlain},
     {"Not", logical_not},
 };
 
 }  // namespace
-
-std::unique_ptr<Kernel> unary_kernel(const Node& node) { return from_table(kRows, node); }
-
 }  // namespace ndtrain::cpu

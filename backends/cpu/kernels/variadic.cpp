@@ -62,8 +62,6 @@ std::unique_ptr<Kernel> fold(const Node& node) {
   return k;
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> variadic_kernel(const Node& node) {
   const ndt_dtype t = node.in(0).dtype;
   const std::string_view op = node.op();
@@ -72,4 +70,12 @@ std::unique_ptr<Kernel> variadic_kernel(const Node& node) {
   return for_float(t, op, [&]<typename T>() { return fold<T, kAdd>(node); });
 }
 
+const Registered registered{
+    {"Sum", variadic_kernel},
+    {"Mean", variadic_kernel},
+    {"Max", variadic_kernel},
+    {"Min", variadic_kernel},
+};
+
+}  // namespace
 }  // namespace ndtrain::cpu

@@ -1,0 +1,57 @@
+# Adds the op of OP, an operator of ONNX, to a copy of the tree as docs/adding_an_op.md says: two files
+# and a line. It is then built, checked against its definition and exported by what stands there.
+include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
+
+foreach(variable IN ITEMS GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE)
+  unset(ENV{${variable}})
+endforeach()
+execute_process(
+  COMMAND git -C ${SOURCE} -c core.quotePath=off ls-files --cached --others --exclude-standard
+  RESULT_VARIABLE result OUTPUT_VARIABLE files ERROR_VARIABLE why OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT result EQUAL 0)
+  message("SKIPPED: ${SOURCE} is no checkout: ${why}")
+  return()
+endif()
+
+# Times are kept, and what was built: a second run compiles what changed.
+set(tree ${WORK}/tree)
+file(GLOB before ${tree}/* ${tree}/.*)
+list(REMOVE_ITEM before ${tree}/build)
+foreach(file IN LISTS before)
+  file(REMOVE_RECURSE ${file})
+endforeach()
+string(REPLACE "\n" ";" files "${files}")
+foreach(file IN LISTS files)
+  if(EXISTS ${SOURCE}/${file})
+    cmake_path(GET file PARENT_PATH folder)
+    file(COPY ${SOURCE}/${file} DESTINATION ${tree}/${folder})
+  endif()
+endforeach()
+run(git -C ${tree} init --quiet)
+run(git -C ${tree} add --all)
+
+file(COPY ${OP}/ DESTINATION ${tree})
+file(APPEND ${tree}/framework/ops/ops.inc "OPS(shrink)\n")
+run(git -C ${tree} add --intent-to-add --all)
+run(git -C ${tree} diff --name-only)
+set(wanted "backends/cpu/kernels/shrink.cpp\nframework/ops/ops.inc\nframework/ops/shrink.cpp\n")
+if(NOT run_output STREQUAL wanted)
+  message(FATAL_ERROR "an op is these files:\n${wanted}and not\n${run_output}")
+endif()
+
+set(ENV{CCACHE_BASEDIR} ${tree})
+set(ENV{CCACHE_NOHASHDIR} true)
+set(ENV{CCACHE_SLOPPINESS} pch_defines,time_macros,include_file_mtime,include_file_ctime)
+run(${CMAKE_COMMAND} -S ${tree} -B ${tree}/build -G ${GENERATOR} -D CMAKE_BUILD_TYPE=${BUILD_TYPE}
+  -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER} -D CMAKE_C_COMPILER=${C} -D CMAKE_CXX_COMPILER=${CXX}
+  -D "${FLAGS}" -D NDT_WERROR=${WERROR} -D NDT_CPU_LEVELS=${LEVEL} -D NDT_ONEDNN=OFF
+  -D NDT_CUDA=OFF -D NDT_BUILD_BENCH=OFF)
+cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+run(${CMAKE_COMMAND} --build ${tree}/build --parallel ${cores}
+  --target ops_test onnx_test kernels_test)
+
+set(ENV{NDTRAIN_BACKEND_PATH} ${tree}/build/bin/ndtrain-backends)
+foreach(area IN ITEMS ops onnx kernels)
+  run(${tree}/build/bin/${area}_test --gtest_filter=*/Shrink*:OnnxOps.*:OpTable.*)
+  expect("${run_output}" "OK \\][^\n]*/Shrink")
+endforeach()

@@ -129,7 +129,7 @@ class Importer {
     for (size_t f = 0; f < kFields; ++f) {
       const auto it = object.find(kFieldNames[f]);
       if (it == object.end() || it->is_null()) continue;
-      said[f] = it->is_string() ? it->get<std::string>() : it->dump();
+      said[f] = it->is_string() ? it->get<std::string>() : json_text(*it);
     }
     return said;
   }

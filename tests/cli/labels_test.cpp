@@ -92,6 +92,14 @@ class LabelsVerbsTest : public ProgramTest {
   }
 };
 
+TEST_F(LabelsVerbsTest, RmForgetsAPhotoAndAllItsLabels) {
+  ASSERT_EQ(ask({"history", "p0.jpg"}).size(), 2U);
+  ask({"rm", "p0.jpg"});
+  EXPECT_EQ(ask({"query"}).size(), 11U);
+  EXPECT_THAT(refusal({"history", "p0.jpg"}), HasSubstr("p0.jpg"));
+  EXPECT_THAT(refusal({"rm", "p0.jpg"}), HasSubstr("p0.jpg"));
+}
+
 TEST_F(LabelsVerbsTest, QueryFindsByStoreVersionAndStaleness) {
   EXPECT_EQ(ask({"query"}).size(), 12u);
   EXPECT_EQ(ask({"query", "--stale"}).size(), 4u);

@@ -98,5 +98,63 @@ TEST_F(ModelImport, DimensionsAreGivenByName) {
   EXPECT_THAT(o.err, HasSubstr("height is 4 already"));
 }
 
+TEST_F(ModelImport, ThePreprocessingIsAsTheFlagsSay) {
+  ASSERT_EQ(run({"model", "build", "tinynet", "--classes", "4", "-o", "m.onnx"}).code, 0);
+  const auto import = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {"model", "import", "m.onnx", "-o", "out.onnx"});
+    return run(flags);
+  };
+  ASSERT_EQ(import({"--resize", "60", "--interpolation", "bicubic", "--mean", ".1,.2,.3", "--std",
+                    "0.4,0.5,0.6", "--layout", "nhwc"})
+                .code,
+            0);
+  Preprocess p = load_model(real_fs(), at("out.onnx")).preprocess;
+  EXPECT_EQ(p.img_size, 48) << "the model's";
+  EXPECT_EQ(p.resize, 60);
+  EXPECT_EQ(p.interpolation, Interpolation::kBicubic);
+  EXPECT_EQ(p.layout, Layout::kNhwc);
+  EXPECT_EQ(p.mean, (std::array<float, 3>{.1F, .2F, .3F}));
+  EXPECT_EQ(p.std, (std::array<float, 3>{.4F, .5F, .6F}));
+  ASSERT_EQ(import({"--crop-pct", "0.5", "--interpolation", "bilinear", "--layout", "nchw"}).code,
+            0);
+  p = load_model(real_fs(), at("out.onnx")).preprocess;
+  EXPECT_EQ(p.resize, 96);
+  EXPECT_EQ(p.interpolation, Interpolation::kBilinear);
+  EXPECT_EQ(p.layout, Layout::kNchw);
+
+  using Words = std::vector<std::string>;
+  for (const Words& wrong :
+       {Words{"--mean", "1,2"}, Words{"--std", "1,2,x"}, Words{"--interpolation", "nearest"},
+        Words{"--layout", "chw"}, Words{"--resize", "many"}}) {
+    EXPECT_EQ(import(wrong).code, 2) << wrong[0];
+  }
+  for (const Words& wrong :
+       {Words{"--crop-pct", "1.5"}, Words{"--std", "1,0,1"}, Words{"--img-size", "32"}}) {
+    EXPECT_EQ(import(wrong).code, 1) << wrong[0];
+  }
+}
+
+TEST_F(ModelImport, WeightsOfOtherFilesAreReadOnlyWhenThatIsAllowed) {
+  onnx::ModelProto m;
+  ASSERT_TRUE(m.ParseFromString(export_model(build_model("tinynet", {.classes = 3}))));
+  write("whole.onnx", m.SerializeAsString());
+  onnx::TensorProto& weights = *m.mutable_graph()->mutable_initializer(0);
+  write("weights.bin", weights.raw_data());
+  weights.clear_raw_data();
+  weights.set_data_location(onnx::TensorProto::EXTERNAL);
+  onnx::StringStringEntryProto& location = *weights.add_external_data();
+  location.set_key("location");
+  location.set_value("weights.bin");
+  write("m.onnx", m.SerializeAsString());
+  const Outcome o = run({"model", "import", "m.onnx", "-o", "out.onnx"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("external"));
+  ASSERT_EQ(run({"model", "import", "m.onnx", "--external-data", "-o", "out.onnx"}).code, 0);
+  ASSERT_EQ(run({"model", "import", "whole.onnx", "-o", "same.onnx"}).code, 0);
+  std::filesystem::remove(at("weights.bin"));
+  EXPECT_EQ(load_model(real_fs(), at("out.onnx")).id(),
+            load_model(real_fs(), at("same.onnx")).id());
+}
+
 }  // namespace
 }  // namespace ndtrain

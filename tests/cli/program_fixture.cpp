@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 namespace ndtrain::testing_cli {
 
 pid_t ProgramTest::start(const std::vector<std::string>& words, int terminal) const {
@@ -23,6 +26,14 @@ pid_t ProgramTest::start(const std::vector<std::string>& words, int terminal) co
   dup2(e, STDERR_FILENO);
   if (chdir(root_.path().c_str()) == 0) execv(NDT_PROGRAM, const_cast<char* const*>(argv.data()));
   _exit(127);
+}
+
+pid_t ProgramTest::start_as(const std::string& name, const std::vector<std::string>& words) const {
+  for (const char* file : {"out", "err"}) std::filesystem::remove(at(file));
+  const pid_t child = start(words);
+  while (!real_fs().exists(at("err"))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  for (const char* file : {"out", "err"}) std::filesystem::rename(at(file), at(name + "." + file));
+  return child;
 }
 
 }  // namespace ndtrain::testing_cli

@@ -28,12 +28,21 @@ class ProgramTest : public testing::Test {
   // stderr to a terminal, if one is given); a file `in` is its input.
   pid_t start(const std::vector<std::string>& words, int terminal = -1) const;
 
-  Outcome run(const std::vector<std::string>& words) const {
-    const pid_t child = start(words);
+  Outcome run(const std::vector<std::string>& words) const { return end_of(start(words)); }
+
+  // The same beside others: its output goes into NAME.out and NAME.err.
+  pid_t start_as(const std::string& name, const std::vector<std::string>& words) const;
+  std::string said_by(const std::string& name) const {
+    return real_fs().read(at(name + ".err")).or_throw();
+  }
+  // Waits for it.
+  Outcome end_of(pid_t child, const std::string& name = "") const {
     int status = 0;
     waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
-            real_fs().read(at("err")).or_throw()};
+    const std::string prefix = name.empty() ? "" : name + ".";
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+            real_fs().read(at(prefix + "out")).or_throw(),
+            real_fs().read(at(prefix + "err")).or_throw()};
   }
 
   void draw_photos(int n) const {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iterator>
 #include <map>
@@ -78,6 +79,38 @@ TEST_F(ProgramTest, HelpOfEveryVerbHasExamplesAndNoEmptyDefaults) {
   EXPECT_THAT(run({"eval", "--help"}).out,
               testing::AllOf(HasSubstr("Arguments:\n  MODEL  a run directory"),
                              HasSubstr("(default: 32)")));
+}
+
+// In the sources of this directory, without their blanks.
+bool is_run(const std::vector<std::string>& verb, const std::vector<std::string>& tests) {
+  std::string words = "{";
+  for (const std::string& w : verb) words += (words == "{" ? "\"" : ",\"") + w + "\"";
+  return std::ranges::any_of(tests, [&](const std::string& text) {
+    if (text.find(words) != text.npos) return true;
+    // Or of a fixture that puts the first word before the others.
+    return verb.size() == 2 && text.find("words.begin(),\"" + verb[0] + "\")") != text.npos &&
+           text.find("({\"" + verb[1] + "\"") != text.npos;
+  });
+}
+
+TEST_F(ProgramTest, EveryVerbIsRunByATest) {
+  std::vector<std::string> tests;
+  for (const auto& file : std::filesystem::directory_iterator(NDT_SOURCE_DIR "/tests/cli")) {
+    if (!file.path().native().ends_with("_test.cpp")) continue;
+    std::string& text = tests.emplace_back(real_fs().read(file.path()).or_throw());
+    std::erase_if(text, [](unsigned char c) { return std::isspace(c); });
+  }
+  for (const std::vector<std::string>& verb : listed_verbs(run({"--help"}).out)) {
+    std::string name;
+    for (const std::string& w : verb) name += w + " ";
+    EXPECT_TRUE(is_run(verb, tests)) << name;
+  }
+}
+
+TEST_F(ProgramTest, VersionIsPrinted) {
+  const Outcome o = run({"version"});
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.out, testing::MatchesRegex("ndtrain [0-9]+\\.[0-9]+\\.[0-9]+\n"));
 }
 
 TEST_F(ProgramTest, DoctorListsEveryBackendAsLoadedOrSaysWhyNot) {
@@ -186,6 +219,51 @@ TEST_F(ProgramTest, ARelabelKilledAgainAndAgainLabelsEveryPhotoOnce) {
   ASSERT_EQ(page.rows.size(), static_cast<size_t>(kPhotos));
   for (const LabelRow& r : page.rows)
     EXPECT_EQ(db->history(task, r.photo).or_throw().size(), 1U) << r.path;
+}
+
+TEST_F(ProgramTest, ADryRelabelCountsAndLabelsNothing) {
+  draw_photos(6);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const auto relabel = [&](const std::string& more) {
+    const Outcome o =
+        run({"relabel", "photos", "-m", "m.onnx", "--db", "sqlite:labels.db", "--json", more});
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  };
+  EXPECT_EQ(relabel("--dry-run").at("to_label"), 6);
+  EXPECT_EQ(relabel("--quiet").at("labelled"), 6) << "none was before";
+  EXPECT_EQ(relabel("--dry-run").at("to_label"), 0);
+}
+
+TEST_F(ProgramTest, ARelabelKilledInTheMiddleGoesOnFromThere) {
+  constexpr int kPhotos = 400;
+  draw_photos(kPhotos);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  const std::vector<std::string> words = {
+      "relabel", "photos", "-m", "m.onnx", "--db",  "sqlite:labels.db",
+      "-b",      "4",      "-j", "1",      "--json"};
+  const auto labels = [&]() -> size_t {
+    const auto db = open_label_db("sqlite:" + at("labels.db"), OpenLabelDb::kExisting);
+    if (!db.ok()) return 0;
+    const auto collection = existing_collection(**db, std::string(kDefaultCollection));
+    const auto task = existing_task(**db, std::string(kDefaultTask));
+    if (!collection.ok() || !task.ok()) return 0;
+    const auto page = (*db)->query({.collection = *collection, .task = *task, .limit = kPhotos});
+    return page.ok() ? page->rows.size() : 0;
+  };
+  const pid_t child = start(words);
+  while (labels() == 0 && waitpid(child, nullptr, WNOHANG) == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  const size_t done = labels();
+  EXPECT_GT(done, 0U);
+  EXPECT_LT(done, size_t{kPhotos}) << "it was not in the middle";
+  const Outcome last = run(words);
+  ASSERT_EQ(last.code, 0) << last.err;
+  EXPECT_EQ(Json::parse(last.out).at("already_labelled"), done);
+  EXPECT_EQ(Json::parse(last.out).at("labelled"), kPhotos - done);
 }
 
 TEST_F(ProgramTest, CompressedCropsTakeFewerBytesAndServeTheNextRelabelling) {

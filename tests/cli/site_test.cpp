@@ -1,66 +1,19 @@
 // A Tuner and PipeStores as real processes: up, jobs, down.
-#include <gmock/gmock.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <mutex>
-#include <nlohmann/json.hpp>
-#include <thread>
 
-#include "cli/process.h"
 #include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
-#include "tests/cli/program_fixture.h"
+#include "tests/cli/site_fixture.h"
 
 namespace ndtrain {
 namespace {
 
 using testing::HasSubstr;
 using testing_cli::Outcome;
+using testing_cli::SiteTest;
 using Json = nlohmann::json;
-
-class SiteTest : public testing_cli::ProgramTest {
- protected:
-  void TearDown() override {
-    run({"down", "site"});
-    ProgramTest::TearDown();
-  }
-
-  Outcome up(int stores,
-             std::vector<std::string> more = {"--photos", "photos", "--labels", "folder"}) const {
-    std::vector<std::string> words = {"up",     "site", "--stores", std::to_string(stores),
-                                      "--port", "0",    "--http",   "127.0.0.1:0",
-                                      "--json"};
-    words.insert(words.end(), more.begin(), more.end());
-    return run(words);
-  }
-  Json up_json(int stores) const {
-    const Outcome o = up(stores);
-    EXPECT_EQ(o.code, 0) << o.err;
-    return Json::parse(o.out, nullptr, false);
-  }
-
-  // With --http and --json; the answer.
-  Json ask(const Json& site, std::vector<std::string> words) const {
-    for (const std::string& w :
-         {std::string("--json"), std::string("--http"), site.at("http").get<std::string>()}) {
-      words.push_back(w);
-    }
-    const Outcome o = run(words);
-    EXPECT_EQ(o.code, 0) << o.err << o.out;
-    return Json::parse(o.out, nullptr, false);
-  }
-
-  cli::ProcessId process(const std::string& name) const {
-    const Json json = Json::parse(real_fs().read(at("site/up.json")).or_throw());
-    for (const Json& m : json.at("members")) {
-      if (m.at("name") == name) return {m.at("pid"), m.at("began")};
-    }
-    throw Error("no ", name);
-  }
-};
 
 TEST_F(SiteTest, APhotoCollectionIsFineTunedAndRelabelledBetweenUpAndDown) {
   constexpr int kPhotos = 48;
@@ -221,11 +174,13 @@ TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
   EXPECT_EQ(recipe.at("epochs"), 30);
   EXPECT_EQ(recipe.at("batch"), 1024);
   EXPECT_EQ(recipe.at("promote"), "rule");
+  EXPECT_FALSE(recipe.contains("lost_after")) << "the Tuner's own";
   const Json mine = spec({"-e", "2", "--recipe", "ndpipe", "--weight-decay", "0"});
   EXPECT_EQ(mine.at("epochs"), 2);
   EXPECT_EQ(mine.at("weight_decay"), 0);
   EXPECT_EQ(mine.at("batch"), 1024);
   EXPECT_EQ(mine.at("sched"), "ndpipe");
+  EXPECT_EQ(spec({"--lost-after", "7"}).at("lost_after"), 7);
   EXPECT_EQ(spec({"--candidate"}).at("promote"), false);
   EXPECT_EQ(spec({"--promote", "always"}).at("promote"), true);
   for (const char* other : {"--candidate", "--no-publish", "--val-split=0"}) {
@@ -247,10 +202,12 @@ TEST_F(SiteTest, AJobThatWaitsForStoresCanBeCancelled) {
   const Outcome none = run({"job", "resume", "1", "--stores", "0", "--http", site.at("http")});
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.err, HasSubstr("stores 0: from 1 to 10000"));
-  const Json resumed = ask(site, {"job", "resume", "1", "--stores", "3", "--store-timeout", "30",
-                                  "--disk", "2G", "--memory", "1G", "--allow-missing"});
+  const Json resumed =
+      ask(site, {"job", "resume", "1", "--stores", "3", "--store-timeout", "30", "--lost-after",
+                 "9", "--disk", "2G", "--memory", "1G", "--allow-missing"});
   EXPECT_EQ(resumed.at("spec").at("stores"), 3);
   EXPECT_EQ(resumed.at("spec").at("store_timeout"), 30);
+  EXPECT_EQ(resumed.at("spec").at("lost_after"), 9);
   EXPECT_EQ(resumed.at("spec").at("disk"), int64_t{2} << 30);
   EXPECT_EQ(resumed.at("spec").at("memory"), int64_t{1} << 30);
   EXPECT_EQ(resumed.at("spec").at("allow_missing"), true);

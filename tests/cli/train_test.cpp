@@ -135,6 +135,76 @@ TEST_F(TrainProgram, ResumeGoesOnToMoreEpochs) {
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 4);
 }
 
+TEST_F(TrainProgram, PatienceEndsItWhenTheAccuracyRisesNoMore) {
+  // So small a learning rate changes nothing.
+  const Outcome o = train("run", {"-e", "9", "--patience", "2", "--lr", "1e-12", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out).at("epochs"), 3);
+  EXPECT_EQ(Json::parse(o.out).at("best_epoch"), 1);
+}
+
+TEST_F(TrainProgram, AddedClassesComeBehindTheModelsOwn) {
+  ASSERT_EQ(train("run", {"-e", "1"}).code, 0);
+  std::filesystem::rename(at("photos/c0"), at("photos/b0"));
+  const std::vector<std::string> words = {"train", "photos", "-m", "run", "-e", "1"};
+  const auto trained = [&](const std::string& name, std::vector<std::string> more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), {"-o", name});
+    all.insert(all.end(), more.begin(), more.end());
+    EXPECT_EQ(run(all).code, 0);
+    return bytes(name + "/classes.txt");
+  };
+  EXPECT_EQ(trained("more", {"--add-classes"}), "c0\nc1\nb0\n");
+  EXPECT_EQ(trained("anew", {}), "b0\nc1\n");
+}
+
+TEST_F(TrainProgram, FeaturesAreKeptAsTheCacheDtypeSays) {
+  const auto feature_bytes = [&](const std::string& dtype) -> int64_t {
+    const Outcome o = train("run" + dtype, {"-e", "1", "--cache-dtype", dtype, "--json"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out).at("feature_bytes");
+  };
+  EXPECT_EQ(feature_bytes("f32"), 2 * feature_bytes("f16"));
+  EXPECT_EQ(train("run", {"--cache-dtype", "f64"}).code, 2);
+}
+
+TEST_F(TrainProgram, ASetOfWhichNoPhotoCanBeReadHasNoAccuracy) {
+  ASSERT_EQ(train("run", {"-e", "1"}).code, 0);
+  std::filesystem::create_directories(at("torn/c0"));
+  publish(real_fs(), at("torn/c0/0.jpg"), "\xff\xd8\xff and nothing more").or_throw();
+  const std::vector<std::string> eval = {"eval", "run", "--data", "torn"};
+  const Outcome o = run(eval);
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_THAT(o.out, testing::ContainsRegex("(^|\n)top1 +-\n"));
+  std::vector<std::string> as_json = eval;
+  as_json.emplace_back("--json");
+  const Json json = Json::parse(run(as_json).out);
+  EXPECT_TRUE(json.at("top1").is_null()) << json;
+  EXPECT_TRUE(json.at("top5").is_null()) << json;
+}
+
+TEST_F(TrainProgram, TheCacheShrinksToItsBudgetByWhatWasUsedLast) {
+  for (const char* dtype : {"f32", "f16"}) {
+    ASSERT_EQ(train(std::string("run") + dtype, {"-e", "1", "--cache-dtype", dtype}).code, 0);
+  }
+  const auto ls = [&] { return Json::parse(run({"cache", "ls", "--json"}).out); };
+  const Json before = ls();
+  ASSERT_EQ(before.at("extractors").size(), 2U);
+  const int64_t all = before.at("disk_bytes");
+  Outcome o = run({"cache", "gc", "--budget", std::to_string(all)});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, testing::ContainsRegex("extractors_evicted +0\n"));
+  o = run({"cache", "gc", "--budget", std::to_string(all - 1), "--json"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out).at("bytes_before"), all);
+  EXPECT_EQ(Json::parse(o.out).at("extractors_evicted"), 1);
+  const Json after = ls();
+  ASSERT_EQ(after.at("extractors").size(), 1U);
+  EXPECT_EQ(after.at("disk_bytes"), Json::parse(o.out).at("bytes_after"));
+  // That of f16, which takes fewer bytes.
+  EXPECT_LT(after.at("extractors")[0].at("bytes"), all / 2);
+}
+
 TEST_F(TrainProgram, CachedFeaturesAreSpokenOfWhereThereAreSome) {
   EXPECT_THAT(train("first", {"-e", "1"}).err, Not(HasSubstr("cached features")));
   EXPECT_THAT(train("second", {"-e", "1"}).err, HasSubstr("reading cached features  24 photos"));

@@ -3,7 +3,30 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <new>
 #include <nlohmann/json.hpp>
+
+namespace {
+
+std::atomic<size_t> g_allocated = 0;  // bytes that were asked for
+
+}  // namespace
+
+// Of the whole test program; sanitizers bring an operator new of their own.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define NDT_COUNTS 0
+#else
+#define NDT_COUNTS 1
+void* operator new(size_t n) {
+  g_allocated += n;
+  if (void* p = std::malloc(n)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+#endif
 
 namespace ndtrain {
 namespace {
@@ -36,6 +59,22 @@ TEST(JsonInput, IsReadUpToItsDepthAndNoDeeper) {
     const Status s = read_json(deep).status();
     EXPECT_EQ(s.code(), Code::kTooLarge);
     EXPECT_THAT(s.message(), HasSubstr("at most 32"));
+  }
+}
+
+// Of a parser, each bracket would take dozens.
+TEST(JsonInput, NothingOfItIsAllocatedBeforeItIsRefused) {
+  if (!NDT_COUNTS) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
+  constexpr size_t kReason = 1024;
+  const std::string text(60'000'000, '[');
+  for (const int64_t most : {limits::kJsonText, int64_t{1} << 40}) {  // too long; too deep
+    const size_t before = g_allocated;
+    const Status checked = check_json(text, most);
+    const Result<Json> read = read_json(text, most);
+    const size_t taken = g_allocated - before;
+    EXPECT_EQ(checked.code(), Code::kTooLarge);
+    EXPECT_EQ(read.status().code(), Code::kTooLarge);
+    EXPECT_LT(taken, kReason);
   }
 }
 

@@ -11,6 +11,8 @@
 #include <list>
 #include <thread>
 
+#include "framework/core/memory_fs.h"
+#include "ndp/http/access.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
@@ -67,7 +69,7 @@ class ClientAt {
 class SlowClients : public ::testing::Test {
  protected:
   void serve(const HttpLimits& limits, bool secure = false) {
-    HttpProtection protection;
+    HttpProtection protection{.access = access_.get()};
     if (secure) {
       const Credentials c =
           authority_.credentials("tuner", LinkRole::kTuner, support::around(authority_.now));
@@ -79,6 +81,8 @@ class SlowClients : public ::testing::Test {
                   {{"GET", "/healthz", Role::kAnyone, say},
                    {"GET", "/jobs", Role::kViewer, say},
                    {"POST", "/jobs", Role::kViewer, say},
+                   {"GET", "/metrics", Role::kViewer, say},
+                   {"POST", "/cancel", Role::kOperator, say},
                    {"GET", "/wait", Role::kViewer,
                     [this](const HttpRequest&) {
                       ++waiting_;
@@ -103,6 +107,21 @@ class SlowClients : public ::testing::Test {
   HttpResponse ask(const std::string& path) const {
     return HttpClient(server_->address()).get(path).or_throw();
   }
+  HttpClient client_of(const std::string& token) const {
+    return HttpClient(server_->address(), std::chrono::minutes(2), {.token = token});
+  }
+  // As many handlers as are of no urgency wait, and one more does not begin.
+  std::vector<std::future<int>> take_ordinary_threads(const HttpLimits& limits,
+                                                      const std::string& token = "") {
+    std::vector<std::future<int>> clients;
+    for (int64_t i = 0; i <= limits.handlers / 2; ++i) {
+      clients.push_back(std::async(std::launch::async, [this, token] {
+        return client_of(token).get("/wait").or_throw().status;
+      }));
+    }
+    EXPECT_TRUE(comes([&] { return waiting_ == limits.handlers / 2; }));
+    return clients;
+  }
   static bool comes(const std::function<bool()>& true_soon) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (!true_soon() && std::chrono::steady_clock::now() < until) {
@@ -126,6 +145,9 @@ class SlowClients : public ::testing::Test {
   }
 
   const support::Authority authority_;
+  MemoryFs fs_;
+  const ManualClock clock_;
+  std::unique_ptr<Access> access_;  // null: anybody may do anything
   std::promise<void> let_go_;
   const std::shared_future<void> go_ = let_go_.get_future().share();
   std::atomic<int> waiting_ = 0, open_ = 0;
@@ -297,6 +319,35 @@ TEST_F(SlowClients, HealthIsAnsweredThoughHandlersTakeAllOtherThreads) {
   clients.clear();
   EXPECT_EQ(answered, limits.connections);
   EXPECT_EQ(ask("/jobs").status, 200);
+}
+
+TEST_F(SlowClients, MetricsAndOperatorsRoutesAreAnsweredThoughHandlersTakeAllOtherThreads) {
+  serve(kPatient);
+  std::vector<std::future<int>> clients = take_ordinary_threads(kPatient);
+  const HttpClient client(server_->address());
+  EXPECT_EQ(client.get("/metrics").or_throw().body, "ok ");
+  EXPECT_EQ(client.post("/cancel", "job").or_throw().body, "ok job");
+  EXPECT_EQ(waiting_, kPatient.handlers / 2);
+  let_go_.set_value();
+  for (auto& c : clients) EXPECT_EQ(c.get(), 200);
+}
+
+TEST_F(SlowClients, AnOperatorsTokenIsUrgentOnEveryRoute) {
+  fs_.make_directories("state").or_throw();
+  const auto token = [&](const std::string& name, Role role) {
+    return TokensFile::open(fs_, "state").or_throw().add({.name = name, .role = role}).or_throw();
+  };
+  const std::string viewer = token("vic", Role::kViewer), worker = token("op", Role::kOperator);
+  access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", "here"});
+  serve(kPatient);
+  std::vector<std::future<int>> clients = take_ordinary_threads(kPatient, viewer);
+  clients.push_back(std::async(std::launch::async,
+                               [&] { return client_of(viewer).get("/jobs").or_throw().status; }));
+  EXPECT_EQ(client_of(worker).get("/jobs").or_throw().status, 200);
+  EXPECT_EQ(client_of(worker).post("/jobs", "spec").or_throw().body, "ok spec");
+  EXPECT_EQ(clients.back().wait_for(milliseconds(0)), std::future_status::timeout);
+  let_go_.set_value();
+  for (auto& c : clients) EXPECT_EQ(c.get(), 200);
 }
 
 TEST_F(SlowClients, WhoAsksWhetherToSendABodyIsToldAndRefusedWithoutIt) {

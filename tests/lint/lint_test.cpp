@@ -188,6 +188,28 @@ TEST(Words, NameNoPathOfOneMachine) {
   }
 }
 
+TEST(JsonCalls, AreOfOneParserAndOneWriter) {
+  const auto problems = [](const std::string& path, const std::string& line) {
+    return check_json_calls({path, "int x;\n" + line + "\n"});
+  };
+  for (const std::string call :
+       {"const Json j = Json::parse(text);", "nlohmann::json::parse(text, nullptr, false);",
+        "if (!nlohmann::ordered_json::accept(text)) return;", "Json::sax_parse(text, &sax);",
+        "send(json.dump());", "send(json->dump(2));"}) {
+    EXPECT_THAT(problems("tuner/a.cpp", call), SizeIs(1)) << call;
+    for (const char* path : {"framework/core/json.cpp", "framework/core/json_input.cpp",
+                             "framework/train/safetensors.cpp", "tests/cli/a_test.cpp"}) {
+      EXPECT_THAT(problems(path, call), IsEmpty()) << path << ": " << call;
+    }
+  }
+  for (const std::string other :
+       {"const Json j = parse_json(text);", "const Rule r = Rule::parse(text);",
+        "toml::parse(text);", "// as Json::parse(text) does", "send(json_text(json));"}) {
+    EXPECT_THAT(problems("tuner/a.cpp", other), IsEmpty()) << other;
+  }
+  EXPECT_EQ(problems("cli/a.h", "Json::parse(text)")[0].line, 2U);
+}
+
 TEST(Guard, StandsInEveryHeader) {
   EXPECT_THAT(check_guard({"a/b.h", "// A header.\n#pragma once\n"}), IsEmpty());
   EXPECT_THAT(check_guard({"a/b.h", "#ifndef NDT_B_H_\n#define NDT_B_H_\n#endif\n"}), IsEmpty());

@@ -1,3 +1,5 @@
+#include "framework/onnx/functions.h"
+
 #include <gmock/gmock.h>
 #include <google/protobuf/unknown_field_set.h>
 #include <gtest/gtest.h>
@@ -61,6 +63,31 @@ TEST(Functions, ThatDoubleForEverAreRefused) {
     if (next.empty()) add_node(f, "Relu", {"a"}, {"b"});
   }
   EXPECT_THAT(refusal(m), HasSubstr("more than 1048576 nodes"));
+}
+
+// Each calls the one before twice, and the first does nothing: f19 is 2^20 - 1 calls.
+TEST(Functions, CallsAndNodesAreCountedUpToTheLimit) {
+  OnnxModel doubling;
+  for (int i = 0; i < 20; ++i) {
+    OnnxFunction f{.domain = "local", .name = "f" + std::to_string(i)};
+    if (i > 0) {
+      f.nodes.resize(2, {.domain = "local", .op = "f" + std::to_string(i - 1)});
+    }
+    doubling.functions.push_back(std::move(f));
+  }
+  static_assert(limits::kModelNodes == 1 << 20);
+  for (const int relus : {0, 1, 2}) {
+    OnnxModel m = doubling;
+    m.nodes = {{.domain = "local", .op = "f19"}};
+    m.nodes.resize(1 + static_cast<size_t>(relus), {.op = "Relu"});
+    Problems problems;
+    if (relus < 2) {
+      EXPECT_NO_THROW(inline_functions(m, problems));
+      EXPECT_EQ(m.nodes.size(), static_cast<size_t>(relus));
+    } else {
+      EXPECT_THROW(inline_functions(m, problems), Error);
+    }
+  }
 }
 
 TEST(Functions, PassAttributesOn) {

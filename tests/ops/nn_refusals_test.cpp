@@ -223,5 +223,24 @@ TEST(Window, ExtentsEndAtTheirLimit) {
   EXPECT_THROW(strided(limits::kWindow + 1), Error);
 }
 
+TEST(Ports, OfANodeEndAtTheirLimit) {
+  const auto inputs = [](int n) {
+    add({"",
+         "Concat",
+         std::vector<TensorType>(static_cast<size_t>(n), f32({1})),
+         {{"axis", int64_t{0}}},
+         ""});
+  };
+  const auto outputs = [](int n) {
+    add({"", "Split", {f32({int64_t{n}})}, {{"num_outputs", int64_t{n}}}, "", n});
+  };
+  for (const int n : {limits::kPorts - 1, limits::kPorts}) {
+    EXPECT_NO_THROW(inputs(n)) << n;
+    EXPECT_NO_THROW(outputs(n)) << n;
+  }
+  EXPECT_THROW(inputs(limits::kPorts + 1), Error);
+  EXPECT_THROW(outputs(limits::kPorts + 1), Error);
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -169,6 +169,19 @@ TEST_F(LabelsCsv, ClassesAreLimited) {
   }
 }
 
+TEST_F(LabelsCsv, FilesOfLabelsAndOfClassesHaveALimit) {
+  testing::BrokenFs fs(fs_);
+  write_file(fs_, "d/labels.csv", "a.jpg,0\n");
+  write_file(fs_, "d/classes.txt", "rose\n");
+  for (const char* file : {"d/labels.csv", "d/classes.txt"}) {
+    for (const int64_t over : {-1, 0, 1}) {
+      fs.sizes = {{file, limits::kLabelsFile + over}};
+      const Status s = read_labels_csv(fs, "d/labels.csv", "d").status();
+      EXPECT_EQ(s.code(), over > 0 ? Code::kTooLarge : Code::kOk) << s.message();
+    }
+  }
+}
+
 TEST(Dataset, LabelsAreCountedInTheClassesTrainedOn) {
   const LabelledPhotos val{"v", {"b", "c"}, {{"b/1.jpg", 0}, {"c/1.jpg", 1}}, {}};
   const Result<LabelledPhotos> same = with_classes(val, {"a", "b", "c"});

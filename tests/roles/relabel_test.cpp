@@ -117,7 +117,7 @@ TEST_F(RoleRelabel, APausedOneLetsOthersGoFirstAndOutlivesItsRoles) {
     RunningStore a(store("a", 0, 2), devices_);
     paused = submit(HttpClient(t.http()), relabel(2));
     await([&] {
-      return !said(HttpClient(t.http()), paused).empty();  // it waits for the second store
+      return job(HttpClient(t.http()), paused).contains("waits_for");  // for the second store
     });
     EXPECT_EQ(post(t, "pause").at("state"), "paused");
   }

@@ -65,8 +65,7 @@ TEST_F(ServiceTest, AJobThatWaitsForStoresMayWaitForOthersUntilTheyHaveSaidWhatT
   EXPECT_THROW(service_.resume(job, R"({"stores":0})"), Error);
   service_.resume(job, R"({"stores":2})");
   lanes_.run();
-  EXPECT_THAT(service_.log(job),
-              ::testing::Contains("waits for 2 stores that have not dialled yet"));
+  EXPECT_EQ(service_.doing(), "waits for 2 stores that have not dialled yet");
   service_.pause(job);
   JobFiles kept(fs_, "state/jobs/" + std::to_string(job));
   kept.save_manifest(Manifest({}, {.seed = 1, .runs = 1}), {"a", "b"}).or_throw();
@@ -144,7 +143,7 @@ TEST_F(ServiceTest, AJobThatBeginsWhileTheLabelDatabaseIsAwayWaits) {
   }
   lanes_.run();
   EXPECT_EQ(works_.alive, 1);
-  EXPECT_EQ(service_.log(job).back(), "waits for 1 store that has not dialled yet");
+  EXPECT_EQ(service_.doing(), "waits for 1 store that has not dialled yet");
   service_.stop();
   EXPECT_TRUE(service_.stopped());
 }

@@ -76,11 +76,11 @@ struct Keeper final : UploadKeeper {
 class StoreStatements : public testing::ServiceTest {
  protected:
   void greet(LinkId link, const std::string& store) {
-    tuner_.handle({link, LinkOpened{"10.0.0.7:4711", ""}});
+    heard_by_->handle({link, LinkOpened{"10.0.0.7:4711", ""}});
     wire::FromStore hello;
     hello.mutable_hello()->add_protocols(kProtocols[0]);
     hello.mutable_hello()->set_store(store);
-    tuner_.handle({link, hello});
+    heard_by_->handle({link, hello});
     links_.sent.clear();
   }
   void say(LinkId link, const std::vector<std::string>& lines) {
@@ -92,7 +92,7 @@ class StoreStatements : public testing::ServiceTest {
     }
     m.mutable_uploads()->set_checksum(xxh3(all.data(), all.size()));
     m.set_term(again_.term);
-    tuner_.handle({link, std::move(m)});
+    heard_by_->handle({link, std::move(m)});
     lanes_.run();
   }
   void say(LinkId link, const std::vector<wire::Upload>& lines) {
@@ -125,6 +125,7 @@ class StoreStatements : public testing::ServiceTest {
   TunerIdentity again_ = state_.next_term(1).or_throw();
   TunerService tuner_{
       {fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_, &audit_}, again_};
+  TunerService* heard_by_ = &tuner_;
 };
 
 TEST_F(StoreStatements, EachBadLineIsRefusedWithItsReasonAndAcknowledgedAndTheOthersAreKept) {
@@ -169,6 +170,44 @@ TEST_F(StoreStatements, EachBadLineIsRefusedWithItsReasonAndAcknowledgedAndTheOt
     say(1, {bytes});
     EXPECT_GE(kept(1).sequence(), 1U) << "alone: " << why;
   }
+}
+
+// Whether a file of the directory has this in it.
+bool is_in(Fs& fs, const std::string& directory, const std::string& text) {
+  return std::ranges::any_of(fs.list(directory).or_throw(), [&](const std::string& name) {
+    const std::string path = join(directory, name);
+    return fs.info(path).or_throw().is_directory
+               ? is_in(fs, path, text)
+               : fs.read(path).or_throw().find(text) != std::string::npos;
+  });
+}
+
+TEST_F(StoreStatements, ABadLineDoesNotComeBackWithTheNextTuner) {
+  greet(1, "evil");
+  const std::vector<wire::Upload> lines = {line(1, 1), labelled(2, 2, "poison", std::nanf("")),
+                                           line(3, 3)};
+  say(1, lines);
+  EXPECT_EQ(kept(1).sequence(), 3U);
+  EXPECT_TRUE(is_in(fs_, "state", "incarnation") || is_in(fs_, "state", "term"));
+  EXPECT_FALSE(is_in(fs_, "state", "poison"));
+
+  again_ = state_.next_term(1).or_throw();
+  TunerService next(
+      {fs_, clock_, state_, links_, lanes_, works_, models_, versions_, &keeper_, &audit_}, again_);
+  heard_by_ = &next;
+  greet(1, "evil");
+  greet(2, "b");
+  keeper_.kept.clear();
+  say(1, {line(4, 4)});  // from where it is acknowledged on
+  EXPECT_THAT(kept(1).refused(), IsEmpty());
+  EXPECT_THAT(keeper_.kept, ElementsAre("evil4"));
+  say(1, lines);  // had it not heard so: refused again
+  const wire::UploadsKept ack = kept(1);
+  EXPECT_EQ(ack.sequence(), 3U);
+  ASSERT_EQ(ack.refused_size(), 1);
+  EXPECT_EQ(ack.refused(0).sequence(), 2U);
+  say(2, {line(1, 5)});
+  EXPECT_EQ(kept(2).sequence(), 1U);
 }
 
 TEST_F(StoreStatements, AStoreWhoseLinesCannotBeKeptHoldsUpNobodyElse) {

@@ -1,5 +1,6 @@
 #include "tuner/watch/watcher.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temporary_directory.h"
@@ -25,6 +26,41 @@ class WatcherTest : public ::testing::Test {
     const int64_t task = db_->task(kDefaultTask).or_throw();
     const Status s = set_label(*db_, collection, task, path, "rose", time);
     ASSERT_TRUE(s.ok()) << s.message();
+  }
+  // A label of the version in the database that is called `content`.
+  void stale_label(int i, const std::string& content) {
+    const int64_t collection = db_->collection(kDefaultCollection).or_throw();
+    const int64_t task = db_->task(kDefaultTask).or_throw();
+    const std::string path = std::to_string(i);
+    const std::vector<PhotoPlace> place = {{path, sha256(path)}};
+    LabelBatch batch{.task = task,
+                     .source = LabelSource::kModel,
+                     .version = db_->version(task, {.content = sha256(content)}).or_throw()};
+    batch.labels.push_back(
+        {.photo = db_->add_photos(collection, place).or_throw()[0],
+         .class_id = db_->class_ids(task, std::vector<std::string>{"rose"}).or_throw()[0],
+         .score = .5,
+         .time = clock_.unix_seconds()});
+    (void)db_->put_labels(batch).or_throw();
+  }
+  // A store comes, with a photo.
+  void greet(LinkId link, const std::string& store) {
+    service_.handle({link, LinkOpened{"a host", ""}});
+    wire::FromStore hello;
+    hello.mutable_hello()->add_protocols(kProtocols[0]);
+    hello.mutable_hello()->set_store(store);
+    hello.mutable_hello()->set_photos(1);
+    service_.handle({link, hello});
+  }
+  // When the rule says; the kinds of the jobs that there are then.
+  std::string look() {
+    clock_.advance(std::chrono::seconds(2));
+    watcher_.tick();
+    watching_.run();
+    lanes_.run();
+    std::string jobs;
+    for (const auto& [id, job] : service_.jobs()) jobs += std::string(name_of(job.spec.kind)) + " ";
+    return jobs;
   }
   Json said() const { return Json::parse(watcher_.json()); }
 
@@ -65,6 +101,28 @@ TEST_F(WatcherTest, TruthsCountedBeforeATrainingEndedAreNotTrainedOnTwice) {
   watching_.run();
   EXPECT_EQ(said().at("due"), "nothing") << said();
   EXPECT_EQ(said().at("truths"), 0);
+}
+
+TEST_F(WatcherTest, AStoreThatARelabellingDidWithoutGetsAnotherOnceItIsBack) {
+  (void)versions_.add({.content = sha256("v1"), .extractor = model_, .head = model_}, true)
+      .or_throw();
+  stale_label(1, "v0");
+  greet(1, "cellar");
+  works_.finish = [] {
+    return JobOutcome{
+        .result = R"({"left_out_stores":[{"store":"attic","photos":1,"why":"away for 30 s"}]})"};
+  };
+  EXPECT_EQ(look(), "relabel ");
+  EXPECT_EQ(look(), "relabel ") << "the store is away";
+  greet(2, "attic");
+  service_.drain("attic", true);
+  EXPECT_EQ(look(), "relabel ") << "it would be left out again";
+  service_.drain("attic", false);
+  works_.finish = [] { return JobOutcome(); };
+  EXPECT_EQ(look(), "relabel relabel ");
+  EXPECT_EQ(said().at("submitted").at("why"),
+            "store attic is here, which the last relabelling did without");
+  EXPECT_EQ(look(), "relabel relabel ") << "it took part";
 }
 
 }  // namespace

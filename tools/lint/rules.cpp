@@ -95,6 +95,15 @@ std::string left_out(std::string_view line) {
   return "a test is commented out";
 }
 
+// Whether a line calls nlohmann's parser or writer.
+bool calls_json(std::string_view line) {
+  for (const std::string_view call : {"json::parse(", "Json::parse(", "json::accept(",
+                                      "Json::accept(", "::sax_parse(", ".dump(", "->dump("}) {
+    if (line.find(call) != line.npos) return true;
+  }
+  return false;
+}
+
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == path.npos ? "" : path.substr(0, slash);
@@ -147,6 +156,25 @@ std::vector<Problem> check_words(const File& file) {
   return problems;
 }
 
+std::vector<Problem> check_json_calls(const File& file) {
+  std::vector<Problem> problems;
+  const bool product = file.path.starts_with("framework/") || file.path.starts_with("ndp/") ||
+                       file.path.starts_with("tuner/") || file.path.starts_with("cli/") ||
+                       file.path.starts_with("models/") || file.path.starts_with("backends/");
+  const bool itself = file.path.starts_with("framework/core/json") ||
+                      file.path == "framework/train/safetensors.cpp";  // with sorted keys
+  if (!is_cpp(file.path) || !product || itself) return problems;
+  size_t number = 0;
+  for (const std::string_view line : lines_of(file.text)) {
+    ++number;
+    if (!calls_json(without_comment(line))) continue;
+    problems.push_back({file.path, number,
+                        "nlohmann's own parser or writer: framework/core/json_input.h reads what "
+                        "others wrote, framework/core/json.h the program's own"});
+  }
+  return problems;
+}
+
 std::vector<Problem> check_guard(const File& file) {
   if (!is_header(file.path)) return {};
   for (const std::string_view line : lines_of(file.text)) {
@@ -186,7 +214,7 @@ std::vector<Problem> check_tree(std::span<const File> tree) {
   std::vector<Problem> problems;
   for (const File& f : tree) {
     for (const auto rule : {check_includes, check_length, check_functions, check_type_names,
-                            check_words, check_guard}) {
+                            check_words, check_json_calls, check_guard}) {
       append(problems, rule(f));
     }
   }

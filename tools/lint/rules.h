@@ -36,6 +36,9 @@ std::vector<Problem> check_type_names(const File& file);
 std::vector<Problem> check_words(const File& file);
 // A header can be included twice.
 std::vector<Problem> check_guard(const File& file);
+// The product parses and writes JSON by framework/core/json.h and json_input.h, which look at the
+// text first and are compiled once.
+std::vector<Problem> check_json_calls(const File& file);
 // No two types of one qualified name in one program, where each function that is compiled with one
 // of them may be linked with the other.
 std::vector<Problem> check_types_once(std::span<const File> tree);

@@ -61,7 +61,7 @@ class Reader {
     try {
       to = it->get<T>();
     } catch (const Json::exception&) {
-      throw Error("job: ", key, " ", it->dump(), " is of the wrong kind");
+      throw Error("job: ", key, " ", json_text(*it), " is of the wrong kind");
     }
     json_.erase(it);
   }

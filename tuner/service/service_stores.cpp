@@ -10,8 +10,9 @@
 namespace ndtrain {
 namespace {
 
-// From one line about whom a job waits for to the next: every few seconds, and less often the
-// longer it waits.
+// Who is only slower than others is not worth a line. From one line about whom a job waits for to
+// the next: every few seconds, and less often the longer it waits.
+constexpr TunerService::Time kSayAfter = std::chrono::seconds(2);
 constexpr TunerService::Time kSayEvery = std::chrono::seconds(5);
 constexpr int kShareOfWait = 8;
 
@@ -125,7 +126,7 @@ void TunerService::choose() {
   apply(job, "", job->intake->count_in(take));
 }
 
-// At once when it is for others than before.
+// From the first line on, at once when it is for others than before.
 void TunerService::say_waits(const ActivePtr& job, const std::string& whom) {
   const auto names = [](const StoreChoice& c) {
     std::string all;
@@ -135,6 +136,7 @@ void TunerService::say_waits(const ActivePtr& job, const std::string& whom) {
   const bool first = job->said.empty();
   if (first) job->waits_since = now();
   job->said = "waits for " + whom;
+  if (now() < job->waits_since + kSayAfter) return;
   const std::string for_whom = names(job->choice);
   if (for_whom == job->said_of && now() < job->say_at) return;
   job->said_of = for_whom;

@@ -21,7 +21,7 @@ void take(Json& json, const char* key, T& to) {
                     : std::is_same_v<T, int64_t> ? it->is_number_integer()
                     : std::is_same_v<T, bool>    ? it->is_boolean()
                                                  : it->is_string();
-  if (!fits) throw Error("rule: ", key, " ", it->dump(), " is of the wrong kind");
+  if (!fits) throw Error("rule: ", key, " ", json_text(*it), " is of the wrong kind");
   to = it->get<T>();
   json.erase(it);
 }

@@ -1,0 +1,75 @@
+// Each bench once, as small as it goes: that it ends, and counts what it was given.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using Json = nlohmann::json;
+
+class BenchProgram : public testing_cli::ProgramTest {
+ protected:
+  Json bench(std::vector<std::string> words) const {
+    words.insert(words.begin(), "bench");
+    words.insert(words.end(), {"--json", "-j", "1"});
+    const testing_cli::Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  }
+  void build_model() const {
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+};
+
+TEST_F(BenchProgram, IntakeTakesEveryRow) {
+  const Json j = bench({"intake", "--photos", "500", "--row-bytes", "64", "--state", "state"});
+  EXPECT_EQ(j.at("photos"), 500);
+  EXPECT_EQ(j.at("row_bytes"), 64);
+  EXPECT_GT(j.at("photos_per_s"), 0);
+}
+
+TEST_F(BenchProgram, LabelsGetInAndOut) {
+  const Json j = bench({"labels", "--db", "sqlite:l.db", "--photos", "200", "--classes", "5"});
+  EXPECT_EQ(j.at("photos"), 200);
+  EXPECT_EQ(run({"labels", "stats", "--db", "sqlite:l.db"}).code, 0);
+}
+
+TEST_F(BenchProgram, ForwardAndTrainTimeAtLeastOneStep) {
+  build_model();
+  const Json forward = bench({"forward", "-m", "m.onnx", "-b", "2", "--seconds", "0"});
+  EXPECT_EQ(forward.at("batch"), 2);
+  EXPECT_GT(forward.at("runs"), 0);
+  const Json train = bench({"train", "-m", "m.onnx", "-b", "2", "--seconds", "0"});
+  EXPECT_EQ(train.at("batch"), 2);
+  EXPECT_GT(train.at("steps"), 0);
+  EXPECT_GT(train.at("trained_parameters"), 0);
+}
+
+TEST_F(BenchProgram, LayersNamesTheFastestBackendOfEach) {
+  build_model();
+  const Json j = bench({"layers", "-m", "m.onnx", "-b", "1", "--seconds", "0.001"});
+  ASSERT_GE(j.at("layers").size(), 4U);
+  for (const Json& layer : j.at("layers")) {
+    EXPECT_GT(layer.at("ms"), 0) << layer;
+    EXPECT_FALSE(layer.at("fastest").get<std::string>().empty()) << layer;
+  }
+}
+
+TEST_F(BenchProgram, PipelineAndDecodeReadThePhotos) {
+  build_model();
+  draw_photos(4);
+  const Json pipeline =
+      bench({"pipeline", "photos", "-m", "m.onnx", "-b", "4", "--photos", "8", "--rounds", "1"});
+  ASSERT_EQ(pipeline.at("rounds").size(), 1U);
+  EXPECT_GT(pipeline.at("images_per_s"), 0);
+  const Json decode = bench({"decode", "photos", "--photos", "8", "--img-size", "32", "--resize",
+                             "36", "--seconds", "0"});
+  EXPECT_EQ(decode.at("photos"), 4);
+  EXPECT_EQ(decode.at("unreadable"), 0);
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,288 @@
+// Verbs that ask a Tuner for something, and what a person sees of it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "framework/core/hash.h"
+#include "tests/cli/site_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class SiteVerbs : public testing_cli::SiteTest {
+ protected:
+  void begin(int photos, int stores) {
+    draw_photos(photos);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+    site_ = up_json(stores);
+  }
+  // With --http.
+  Outcome run_at(std::vector<std::string> words) const {
+    words.insert(words.end(), {"--http", site_.at("http").get<std::string>()});
+    return run(words);
+  }
+  Json job(int number) const { return ask(site_, {"job", "show", std::to_string(number)}); }
+  bool is_away(const std::string& name) const {
+    const Json stores = ask(site_, {"store", "ls"});
+    return std::ranges::any_of(
+        stores, [&](const Json& s) { return s.at("store") == name && s.at("here") == false; });
+  }
+
+  Json site_;
+};
+
+TEST_F(SiteVerbs, AJobThatWaitsForAStoreBeginsWithoutItOnStartNow) {
+  begin(12, 2);
+  kill_member("store2");
+  ASSERT_EQ(
+      ask(site_, {"job", "submit", "eval", "-m", "m.onnx", "--store-timeout", "600"}).at("job"), 1);
+  ASSERT_TRUE(comes([&] { return job(1).contains("waits_for"); }));
+  Outcome o = run_at({"job", "start-now", "1"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("job        1\n"));
+  o = run_at({"job", "show", "1", "--follow"});
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("begins without waiting for stores that are not ready, on request"));
+  EXPECT_THAT(o.out, testing::ContainsRegex("left out +store2: [1-9]"));
+  o = run_at({"job", "start-now", "1"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("job 1 waits for no store"));
+}
+
+TEST_F(SiteVerbs, AJobIsPausedUntilItIsResumed) {
+  begin(8, 1);
+  const std::vector<std::string> words = {"job", "submit", "eval", "-m", "m.onnx", "--stores"};
+  const auto submit = [&](const std::string& stores) {
+    std::vector<std::string> all = words;
+    all.push_back(stores);
+    return ask(site_, all).at("job").get<int>();
+  };
+  const int first = submit("2");
+  EXPECT_EQ(ask(site_, {"job", "pause", std::to_string(first)}).at("state"), "paused");
+  const int second = submit("1");
+  EXPECT_EQ(run_at({"job", "show", std::to_string(second), "--follow"}).code, 0);
+  EXPECT_EQ(job(first).at("state"), "paused");
+  EXPECT_EQ(run_at({"job", "pause", std::to_string(first)}).code, 1);
+  ask(site_, {"job", "resume", std::to_string(first), "--stores", "1"});
+  EXPECT_EQ(run_at({"job", "show", std::to_string(first), "--follow"}).code, 0);
+}
+
+TEST_F(SiteVerbs, AStoreThatIsGoneIsForgotten) {
+  begin(8, 2);
+  EXPECT_EQ(ask(site_, {"store", "drain", "store2"}).at("drained"), true);
+  EXPECT_EQ(ask(site_, {"store", "ls"}).at(1).at("drained"), true);
+  EXPECT_EQ(ask(site_, {"store", "drain", "store2", "--undo"}).at("drained"), false);
+  EXPECT_EQ(ask(site_, {"store", "ls"}).at(1).at("drained"), false);
+  Outcome o = run_at({"store", "forget", "store2"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("store 'store2' is here; stop it first"));
+  kill_member("store2");
+  ASSERT_TRUE(comes([&] { return is_away("store2"); }));
+  EXPECT_EQ(run_at({"store", "forget", "store2"}).code, 0);
+  EXPECT_EQ(ask(site_, {"store", "ls"}).size(), 1U);
+  o = run_at({"store", "drain", "store2"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("there is no store 'store2'"));
+}
+
+TEST_F(SiteVerbs, APhotoIsRemovedWithItsLabels) {
+  begin(8, 1);
+  // Of a version that is in force.
+  ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  ask(site_, {"job", "submit", "relabel", "--follow"});
+  const std::string file = real_fs().read(at("photos/c1/3.jpg")).or_throw();
+  const auto labelled = [&] {
+    return run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"}).out;
+  };
+  ASSERT_THAT(labelled(), AllOf(HasSubstr("store1/c0/0.jpg,"), HasSubstr("store1/c1/3.jpg,")));
+  const Outcome o = run_at({"photos", "rm", "store1/c0/0.jpg", to_hex(sha256(file))});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("store1/c0/0.jpg is deleted; told: store1\n"));
+  EXPECT_TRUE(comes([&] {
+    return !real_fs().exists(at("photos/c0/0.jpg")) && !real_fs().exists(at("photos/c1/3.jpg"));
+  }));
+  EXPECT_THAT(labelled(), AllOf(Not(HasSubstr("c0/0.jpg")), Not(HasSubstr("c1/3.jpg")),
+                                HasSubstr("store1/c0/2.jpg,")));
+  EXPECT_EQ(run_at({"photos", "rm", "store1/nowhere.jpg"}).code, 1);
+}
+
+TEST_F(SiteVerbs, APhotoThatCannotBeReadEndsARelabellingWithExit3) {
+  draw_photos(8);
+  publish(real_fs(), at("photos/c0/torn.jpg"), "\xff\xd8\xff and nothing more").or_throw();
+  begin(8, 1);
+  const Outcome o = run_at({"job", "submit", "relabel", "-m", "m.onnx", "--follow"});
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_THAT(o.out, testing::ContainsRegex("\nleft_out +1\n"));
+  EXPECT_THAT(o.out, HasSubstr("without 1 photo of its stores: unreadable"));
+  EXPECT_EQ(job(1).at("result").at("labelled"), 8);
+}
+
+TEST_F(SiteVerbs, ADryRunOfARelabellingLabelsNothing) {
+  begin(8, 1);
+  ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  const Json said = ask(site_, {"job", "submit", "relabel", "--dry-run", "--follow"});
+  EXPECT_EQ(said.at("state"), "done");
+  EXPECT_EQ(said.at("result").at("to_label"), 8);
+  EXPECT_FALSE(said.at("result").contains("labelled"));
+  const std::vector<std::string> label = {"job", "submit", "relabel", "--follow"};
+  EXPECT_EQ(ask(site_, label).at("result").at("labelled"), 8) << "none was labelled before";
+}
+
+TEST_F(SiteVerbs, AccuracyWithoutValidationIsADashAndNullInJson) {
+  begin(8, 1);
+  const std::vector<std::string> train = {"job",    "submit", "finetune", "-m",
+                                          "m.onnx", "--head", "linear",   "--val-split",
+                                          "0",      "-e",     "1",        "--follow"};
+  const Outcome o = run_at(train);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("0 for validation: there will be no accuracy"));
+  for (const char* key : {"top1", "top5", "val_loss"}) {
+    EXPECT_THAT(o.out, testing::ContainsRegex(std::string("\n") + key + " +-\n"));
+    EXPECT_TRUE(job(1).at("result").at(key).is_null()) << key;
+  }
+  EXPECT_THAT(run_at({"job", "ls"}).out, HasSubstr("top-1 -"));
+  EXPECT_THAT(run_at({"model", "ls"}).out, testing::ContainsRegex("\n +1 .* - "));
+}
+
+TEST_F(SiteVerbs, LaterRunsLearnLessWhenDampedAndEachHasItsBound) {
+  begin(40, 1);
+  const Outcome o =
+      run_at({"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "-r", "3", "-e", "1",
+              "--lr", "0.03", "--damp", "--val-split", "0", "--follow"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  // Of three runs, (N - run/2) / N with runs counted from 0: 1, 5/6 and 2/3.
+  const std::string rows = real_fs().read(at("site/tuner/jobs/1/run/results.csv")).or_throw();
+  EXPECT_THAT(rows, testing::ContainsRegex("\n1,[^\n]*,0.03,[^\n]*\n2,[^\n]*,0.025,[^\n]*\n"
+                                           "3,[^\n]*,0.02,"));
+  // NDPipe, lemma 5.2: sqrt(ln(2 parameters / theta) / (2 photos)), theta 0.05.
+  constexpr double kParameters = 2 * 64 + 2;
+  for (int i = 1, photos = 0; i <= 3; ++i) {
+    const std::string run = "run " + std::to_string(i) + "/3: ";
+    const size_t begins = o.err.find(run);
+    ASSERT_NE(begins, o.err.npos) << o.err;
+    const int n = std::stoi(o.err.substr(begins + run.size()));
+    const double bound = std::sqrt(std::log(2 * kParameters / .05) / (2.0 * n));
+    EXPECT_THAT(o.err.substr(begins, o.err.find('\n', begins) - begins),
+                HasSubstr(fmt::format("bound on the difference of loss between runs {:.3f} (95 %)",
+                                      bound)));
+    photos += n;
+    if (i == 3) EXPECT_EQ(photos, 40);
+  }
+}
+
+TEST_F(SiteVerbs, AJobThatDivergesPublishesNothing) {
+  begin(12, 1);
+  const Outcome o = run_at({"job", "submit", "finetune", "-m", "m.onnx", "--freeze", "layer1",
+                            "--lr", "1e30", "-e", "3", "-b", "4", "--follow"});
+  EXPECT_EQ(o.code, 1) << o.out;
+  EXPECT_THAT(o.out, AllOf(HasSubstr("state      failed: "), HasSubstr("diverged"),
+                           HasSubstr("lower learning rate")));
+  EXPECT_TRUE(ask(site_, {"model", "ls"}).empty());
+  EXPECT_EQ(ask(site_, {"store", "ls"}).at(0).at("version_in_force"), 0);
+  EXPECT_FALSE(real_fs().exists(at("site/tuner/jobs/1/run/model.onnx")));
+}
+
+TEST_F(SiteVerbs, UploadsOfAnOlderPipeStoreAreNoClassAndItIsSaid) {
+  const std::string hex = to_hex(sha256("of an older version"));
+  const std::string folder = at("photos/uploads/" + hex.substr(0, 2));
+  std::filesystem::create_directories(folder);
+  const Image photo = cli::draw_demo_photo(0, cli::Look::kDay, 1000);
+  publish(real_fs(), folder + "/" + hex + ".jpg", encode_jpeg(photo)).or_throw();
+  begin(8, 1);
+  const Outcome job = run_at({"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  EXPECT_EQ(job.code, 0) << job.err;
+  EXPECT_THAT(job.err, HasSubstr("8 photos of 2 classes"));
+  EXPECT_THAT(real_fs().read(at("site/store1.log")).or_throw(),
+              HasSubstr("were uploaded to an older version; they stay in use, as no class"));
+
+  const Outcome train = run({"train", "photos", "-m", "m.onnx", "-o", "run", "-e", "1"});
+  EXPECT_EQ(train.code, 0) << train.err;
+  EXPECT_THAT(train.err, AllOf(HasSubstr("8 photos of 2 classes: c0 4, c1 4\n"),
+                               HasSubstr("photos/uploads: 1 photos are left out that people "
+                                         "uploaded to a PipeStore of an older version")));
+}
+
+TEST_F(SiteVerbs, BenchesOfHttpAskARunningSite) {
+  begin(8, 1);
+  const std::string tuner = site_.at("http");
+  const std::string store = ask(site_, {"store", "ls"}).at(0).at("http");
+  const auto bench = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), "bench");
+    words.push_back("--json");
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  };
+  const Json http = bench({"http", tuner, "--slow", "20", "--seconds", "1"});
+  EXPECT_EQ(http.at("unanswered"), 0);
+  EXPECT_GT(http.at("asked"), 0);
+  EXPECT_GE(http.at("dialled"), 20);
+  const Json upload = bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "0.5"});
+  EXPECT_GT(upload.at("answers").at("200"), 0) << upload;
+  // The one of number i is due after i / rate seconds; each client may have one under way.
+  const Json paced =
+      bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "1", "--rate", "10"});
+  EXPECT_LE(paced.at("answers").at("200"), 12) << paced;
+  EXPECT_GE(paced.at("seconds"), 1) << paced;
+}
+
+TEST_F(SiteVerbs, APipeStoreWithoutPhotosSaysSo) {
+  const Outcome o = run({"pipestore", "serve", "--photos", "nowhere", "--state", "state"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("no directory of photos at nowhere"));
+}
+
+// As NDPipe's own programs are called: the Tuner for one job, the stores by its port.
+class FinetuneVerb : public SiteVerbs {
+ protected:
+  void TearDown() override {
+    for (const pid_t child : {store_, tuner_}) {
+      if (child == 0) continue;
+      kill(child, SIGKILL);
+      waitpid(child, nullptr, 0);
+    }
+    SiteVerbs::TearDown();
+  }
+  void start_both(const std::string& stores) {
+    tuner_ = start_as("tuner", {"finetune", "-m", "m.onnx", "-n", stores, "-r", "2", "-p", "0",
+                                "-o", "out", "-e", "1", "--head", "linear"});
+    const std::string mark = "PipeStores on 127.0.0.1:";
+    const auto port_at = [&] { return said_by("tuner").find(mark); };
+    ASSERT_TRUE(comes([&] { return port_at() != std::string::npos; }));
+    std::string port = said_by("tuner").substr(port_at() + mark.size());
+    port = port.substr(0, port.find(';'));
+    setenv("TUNER_IP", "127.0.0.1", 1);
+    store_ = start_as("store", {"pipestore", port, "--photos", "photos", "--state", "state",
+                                "--name", "attic", "--labels", "folder"});
+    unsetenv("TUNER_IP");
+  }
+
+  pid_t tuner_ = 0, store_ = 0;
+};
+
+TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
+  draw_photos(12);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  start_both("2");
+  ASSERT_TRUE(comes([&] {
+    return said_by("tuner").find("waits for 1 store that has not dialled yet") != std::string::npos;
+  }));
+  kill(tuner_, SIGINT);
+  const Outcome o = end_of(std::exchange(tuner_, 0), "tuner");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("begins without waiting for stores that are not ready"),
+                           HasSubstr("12 photos of 2 classes on 1 store"), HasSubstr("run 2/2: ")));
+  EXPECT_THAT(o.out, testing::ContainsRegex("model +out/model.onnx\n"));
+  EXPECT_EQ(run({"eval", "out/model.onnx", "--data", "photos"}).code, 0);
+  EXPECT_THAT(said_by("store"), HasSubstr("PipeStore attic dials 127.0.0.1:"));
+}
+
+}  // namespace
+}  // namespace ndtrain

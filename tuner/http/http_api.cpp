@@ -145,100 +145,137 @@ HttpResponse put_model(ModelStore& models, const HttpRequest& request) {
   return answer({{"model", to_hex(digest)}}, 201);
 }
 
-}  // namespace
+using Request = const HttpRequest&;
+using Routes = std::vector<HttpServer::Route>;
 
-std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
-                                            const Versions& versions, const TicketFor& ticket) {
-  const auto on = [with](auto f) {
-    return [with, f](const HttpRequest& request) {
-      return with([&](TunerService& s) { return asked([&] { return f(s, request); }); });
-    };
+template <typename F>
+auto on(const WithService& with, F f) {
+  return [with, f](Request request) {
+    return with([&](TunerService& s) { return asked([&] { return f(s, request); }); });
   };
-  using Request = const HttpRequest&;
-  std::vector<HttpServer::Route> routes = {
+}
+
+Routes health_routes(const WithService& with) {
+  return {
       {"GET", "/healthz", Role::kAnyone,
        [](Request) {
          return answer({{"status", "ok"}});
        }},
-      {"GET", "/readyz", Role::kViewer, on([](TunerService& s, Request) {
-         return answer({{"status", "ready"}, {"stores", s.stores().size()}, {"room", s.room()}});
-       })},
-      {"GET", "/metrics", Role::kViewer, on([](TunerService& s, Request) { return metrics(s); })},
-      {"GET", "/jobs", Role::kViewer, on([](TunerService& s, Request) {
-         Json all = Json::array();
-         for (const auto& [id, r] : s.jobs()) all.push_back(to_json(r, s));
-         return answer(all);
-       })},
+      {"GET", "/readyz", Role::kViewer,
+       on(with,
+          [](TunerService& s, Request) {
+            return answer({{"status", "ready"}, {"stores", s.stores().size()}, {"room", s.room()}});
+          })},
+      {"GET", "/metrics", Role::kViewer,
+       on(with, [](TunerService& s, Request) { return metrics(s); })}};
+}
+
+HttpResponse job_log(TunerService& s, Request r) {
+  const auto from = r.query.find("from");
+  const bool given = from != r.query.end() && !from->second.empty() &&
+                     from->second.find_first_not_of("0123456789") == std::string::npos;
+  return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
+}
+
+HttpResponse steer_job(TunerService& s, Request r) {
+  const std::string& what = r.captures.at(1);
+  what == "cancel"      ? s.cancel(number(r))
+  : what == "pause"     ? s.pause(number(r))
+  : what == "start-now" ? s.start_now(number(r))
+                        : s.resume(number(r), r.body.empty() ? "{}" : r.body);
+  return answer(to_json(s.job(number(r)), s));
+}
+
+Routes job_routes(const WithService& with) {
+  return {
+      {"GET", "/jobs", Role::kViewer,
+       on(with,
+          [](TunerService& s, Request) {
+            Json all = Json::array();
+            for (const auto& [id, r] : s.jobs()) {
+              all.push_back(to_json(r, s));
+            }
+            return answer(all);
+          })},
       {"POST",
        "/jobs",
        Role::kOperator,
-       on([](TunerService& s, Request r) {
-         return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
-       }),
+       on(with,
+          [](TunerService& s, Request r) {
+            return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
+          }),
        {},
        {"job"}},
       {"GET", "/jobs/([0-9]{1,18})", Role::kViewer,
-       on([](TunerService& s, Request r) { return answer(to_json(s.job(number(r)), s)); })},
-      {"GET", "/jobs/([0-9]{1,18})/log", Role::kViewer, on([](TunerService& s, Request r) {
-         const auto from = r.query.find("from");
-         const bool given = from != r.query.end() && !from->second.empty() &&
-                            from->second.find_first_not_of("0123456789") == std::string::npos;
-         return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
-       })},
+       on(with, [](TunerService& s, Request r) { return answer(to_json(s.job(number(r)), s)); })},
+      {"GET", "/jobs/([0-9]{1,18})/log", Role::kViewer, on(with, job_log)},
       {"POST",
        "/jobs/([0-9]{1,18})/(cancel|pause|resume|start-now)",
        Role::kOperator,
-       on([](TunerService& s, Request r) {
-         const std::string& what = r.captures.at(1);
-         what == "cancel"      ? s.cancel(number(r))
-         : what == "pause"     ? s.pause(number(r))
-         : what == "start-now" ? s.start_now(number(r))
-                               : s.resume(number(r), r.body.empty() ? "{}" : r.body);
-         return answer(to_json(s.job(number(r)), s));
-       }),
+       on(with, steer_job),
        {},
-       {"job"}},
-      {"GET", "/stores", Role::kViewer, on([](TunerService& s, Request) {
-         Json all = Json::array();
-         for (const StoreRecord& r : s.stores()) all.push_back(to_json(r));
-         return answer(all);
-       })},
-      {"POST",
-       "/stores/([^/]+)/(drain|undrain)",
-       Role::kOperator,
-       on([](TunerService& s, Request r) {
-         s.drain(r.captures.at(0), r.captures.at(1) == "drain");
-         return answer({{"store", r.captures.at(0)}, {"drained", r.captures.at(1) == "drain"}});
-       }),
-       {},
-       {"store"}},
-      {"DELETE",
-       "/stores/([^/]+)",
-       Role::kOperator,
-       on([](TunerService& s, Request r) {
-         s.forget(r.captures.at(0));
-         return answer({{"store", r.captures.at(0)}, {"forgotten", true}});
-       }),
-       {},
-       {"store"}},
-      {"POST",
-       "/photos",
-       {Role::kUploader, HttpScope::kPhotos},
-       on([ticket](TunerService& s, Request r) { return place_upload(s, r, ticket); }),
-       {.read = false}},
-      {"GET", "/models/([0-9a-f]{64})", Role::kOperator,
-       [&models](Request r) {
-         const bool here = models.read_all(digest_from_hex(r.captures.at(0))).ok();
-         return here ? answer({{"model", r.captures.at(0)}}) : http_error(404, "no such model");
-       }},
-      {"PUT",
-       "/models/([0-9a-f]{64})",
-       Role::kOperator,
-       [&models](Request r) { return put_model(models, r); },
-       {.most = limits::kModelFile}},
-  };
-  for (HttpServer::Route& route : version_routes(with, models, versions)) {
-    routes.push_back(std::move(route));
+       {"job"}}};
+}
+
+Routes store_routes(const WithService& with) {
+  return {{"GET", "/stores", Role::kViewer,
+           on(with,
+              [](TunerService& s, Request) {
+                Json all = Json::array();
+                for (const StoreRecord& r : s.stores()) {
+                  all.push_back(to_json(r));
+                }
+                return answer(all);
+              })},
+          {"POST",
+           "/stores/([^/]+)/(drain|undrain)",
+           Role::kOperator,
+           on(with,
+              [](TunerService& s, Request r) {
+                const bool drained = r.captures.at(1) == "drain";
+                s.drain(r.captures.at(0), drained);
+                return answer({{"store", r.captures.at(0)}, {"drained", drained}});
+              }),
+           {},
+           {"store"}},
+          {"DELETE",
+           "/stores/([^/]+)",
+           Role::kOperator,
+           on(with,
+              [](TunerService& s, Request r) {
+                s.forget(r.captures.at(0));
+                return answer({{"store", r.captures.at(0)}, {"forgotten", true}});
+              }),
+           {},
+           {"store"}}};
+}
+
+Routes file_routes(const WithService& with, ModelStore& models, const TicketFor& ticket) {
+  return {{"POST",
+           "/photos",
+           {Role::kUploader, HttpScope::kPhotos},
+           on(with, [ticket](TunerService& s, Request r) { return place_upload(s, r, ticket); }),
+           {.read = false}},
+          {"GET", "/models/([0-9a-f]{64})", Role::kOperator,
+           [&models](Request r) {
+             const bool here = models.read_all(digest_from_hex(r.captures.at(0))).ok();
+             return here ? answer({{"model", r.captures.at(0)}}) : http_error(404, "no such model");
+           }},
+          {"PUT",
+           "/models/([0-9a-f]{64})",
+           Role::kOperator,
+           [&models](Request r) { return put_model(models, r); },
+           {.most = limits::kModelFile}}};
+}
+
+}  // namespace
+
+std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
+                                            const Versions& versions, const TicketFor& ticket) {
+  Routes routes;
+  for (Routes part : {health_routes(with), job_routes(with), store_routes(with),
+                      file_routes(with, models, ticket), version_routes(with, models, versions)}) {
+    std::ranges::move(part, std::back_inserter(routes));
   }
   return routes;
 }

@@ -5,8 +5,6 @@
 #include "framework/core/json.h"
 
 namespace ndtrain {
-namespace {}  // namespace
-
 void JobReport::photos(uint64_t photos, uint64_t durable) {
   counts_.photos = photos;
   counts_.durable = durable;

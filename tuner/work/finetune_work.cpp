@@ -15,8 +15,6 @@
 #include "tuner/work/precision_survey.h"
 
 namespace ndtrain {
-namespace {}  // namespace
-
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
   TransferModel t = prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype,
@@ -290,6 +288,21 @@ void FinetuneWork::report(const RunReport& r) {
                   r.run, spec_.runs, r.photos, r.train_s, r.last.train_loss, val, bound));
 }
 
+Json FinetuneWork::runs_json() const {
+  Json runs = Json::array();
+  for (const RunReport& r : reports_) {
+    const auto& val = r.last.val;
+    runs.push_back({{"run", r.run},
+                    {"photos", r.photos},
+                    {"train_s", r.train_s},
+                    {"train_loss", r.last.train_loss},
+                    {"val_loss", val ? Json(val->loss) : Json()},
+                    {"top1", val ? Json(val->top1) : Json()},
+                    {"top5", val ? Json(val->top5) : Json()}});
+  }
+  return runs;
+}
+
 JobOutcome FinetuneWork::finish() {
   if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
   const int64_t epochs = trainer_->epoch();
@@ -304,19 +317,8 @@ JobOutcome FinetuneWork::finish() {
     }
     write_report(e);
   }
-  Json runs = Json::array();
   int64_t photos = 0;
-  for (const RunReport& r : reports_) {
-    const auto& val = r.last.val;
-    runs.push_back({{"run", r.run},
-                    {"photos", r.photos},
-                    {"train_s", r.train_s},
-                    {"train_loss", r.last.train_loss},
-                    {"val_loss", val ? Json(val->loss) : Json()},
-                    {"top1", val ? Json(val->top1) : Json()},
-                    {"top5", val ? Json(val->top5) : Json()}});
-    photos += r.photos;
-  }
+  for (const RunReport& r : reports_) photos += r.photos;
   const auto of_validation = [&](double x) { return val_->size() > 0 ? Json(x) : Json(); };
   Json result = {{"model", whole.path},
                  {"model_id", to_hex(whole.id())},
@@ -332,7 +334,7 @@ JobOutcome FinetuneWork::finish() {
                  {"mode", name_of(spec_.mode)},
                  {"cut", transfer_.cut},
                  {"train_s", loop_->seconds()},
-                 {"runs", runs}};
+                 {"runs", runs_json()}};
   if (!spec_.why.empty()) result["why"] = spec_.why;
   JobOutcome outcome;
   if (spec_.promote == Promote::kRule) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "framework/core/clock.h"
+#include "framework/core/json_fwd.h"
 #include "framework/runtime/devices.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/jobs/training_loop.h"
@@ -63,6 +64,7 @@ class FinetuneWork final : public JobWork {
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
   void begin_run(uint32_t run);
   void report(const RunReport& r);
+  Json runs_json() const;
   void write_report(const Evaluation& e);
   TransferModel transfer(const std::vector<std::string>& classes) const;
   Promotion by_rule(const Evaluation& e);

@@ -3,8 +3,8 @@
 //
 // A kernel is one factory `std::unique_ptr<Kernel> f(const Node&)`, which its file registers
 // (table.h). It reads the node once, refuses what it cannot do by calling unsupported(), packs
-// constants, and returns an immutable object whose run() neither allocates nor throws, may be called
-// from several threads at once, and gives the same bytes for any number of threads.
+// constants, and returns an immutable object whose run() neither allocates nor throws, may be
+// called from several threads at once, and gives the same bytes for any number of threads.
 #pragma once
 
 #include <algorithm>

@@ -141,6 +141,13 @@ TEST(Functions, AreNoTablesTypesOrNamespacesAndTestsMayBeLong) {
   EXPECT_THAT(check_functions({"framework/core/a.cpp", many}), IsEmpty());
 }
 
+TEST(IncludeTable, StandsInTheArchitecture) {
+  EXPECT_THAT(include_table(), HasSubstr("framework/graph: framework/core;"));
+  EXPECT_THAT(check_table({"docs/architecture.md", "# A\n" + include_table()}), IsEmpty());
+  EXPECT_THAT(check_table({"docs/architecture.md", "# A\nframework/core: nothing\n"}), SizeIs(1));
+  EXPECT_THAT(check_table({"docs/other.md", ""}), IsEmpty());
+}
+
 TEST(TypeNames, SayWhatTheTypeIs) {
   using Strings = std::vector<std::string>;
   for (const std::string& name :

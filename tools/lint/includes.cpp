@@ -119,6 +119,34 @@ std::vector<Problem> check_includes(const File& file) {
   return problems;
 }
 
+std::string include_table() {
+  constexpr size_t kColumns = 110;
+  std::string text, line;
+  const auto add = [&](const std::string& entry) {
+    if (!line.empty() && line.size() + 1 + entry.size() > kColumns) {
+      text += line + '\n';
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + entry;
+  };
+  for (const auto& [folder, below] : table()) {
+    std::string names;
+    for (const std::string_view name : below) names += ' ' + std::string(name);
+    add(std::string(folder) + ':' + (below.empty() ? " nothing" : names) + ';');
+  }
+  add("each of backends: " + std::string(kBackendAbi) + ' ' + std::string(kInEveryPlugin) + ';');
+  std::string tops;
+  for (const std::string_view top : kTops) tops += std::string(top) + ' ';
+  add(tops + "(tops): anything.");
+  return text + line + '\n';
+}
+
+std::vector<Problem> check_table(const File& file) {
+  if (file.path != "docs/architecture.md") return {};
+  if (file.text.find(include_table()) != file.text.npos) return {};
+  return {{file.path, 1, "has another include table than ndt_lint --table prints"}};
+}
+
 std::vector<std::string> unproven_headers(std::span<const File> tree) {
   std::set<std::string_view> proven;
   for (const File& f : tree) {

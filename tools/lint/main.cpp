@@ -1,5 +1,6 @@
 // ndt_lint ROOT            checks the source tree at ROOT; exit 1 when a rule is broken
 // ndt_lint ROOT --headers  prints the headers that still have to be compiled alone, one per line
+// ndt_lint --table         prints who may include whom, for docs/architecture.md
 #include <algorithm>
 #include <exception>
 #include <filesystem>
@@ -62,9 +63,13 @@ int run(const std::string& root, bool headers) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::string(argv[1]) == "--table") {
+    std::cout << ndtrain::lint::include_table();
+    return 0;
+  }
   const bool headers = argc == 3 && std::string(argv[2]) == "--headers";
   if (argc != 2 && !headers) {
-    std::cerr << "usage: ndt_lint ROOT [--headers]\n";
+    std::cerr << "usage: ndt_lint ROOT [--headers] | --table\n";
     return 2;
   }
   try {

@@ -213,8 +213,8 @@ std::vector<Problem> check_tests(std::span<const File> tree) {
 std::vector<Problem> check_tree(std::span<const File> tree) {
   std::vector<Problem> problems;
   for (const File& f : tree) {
-    for (const auto rule : {check_includes, check_length, check_functions, check_type_names,
-                            check_words, check_json_calls, check_guard}) {
+    for (const auto rule : {check_includes, check_table, check_length, check_functions,
+                            check_type_names, check_words, check_json_calls, check_guard}) {
       append(problems, rule(f));
     }
   }

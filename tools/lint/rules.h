@@ -24,6 +24,10 @@ struct Problem {
 
 inline constexpr size_t kSuspiciousLines = 400, kMostLines = 600, kMostFunctionLines = 60;
 
+// Who may include whom besides itself, as docs/architecture.md has it: a line for each folder.
+std::string include_table();
+// docs/architecture.md has it.
+std::vector<Problem> check_table(const File& file);
 // Quoted includes are paths from the root, to a folder that the including one may know.
 std::vector<Problem> check_includes(const File& file);
 // At most kMostLines lines.

@@ -32,6 +32,7 @@ struct JobRecord {
   std::string result = "{}";                      // JSON
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
   bool readable = true;                           // false: nothing but the id and why is known
+  bool start_now = false;  // it waits for no store; people say so to this process, nothing is kept
 
   // Not over: a paused one waits for a person.
   bool open() const {

@@ -42,8 +42,9 @@ const JobRecord& JobRecords::job(uint64_t id) const {
   return it->second;
 }
 
-JobFiles JobRecords::files(uint64_t id) const {
-  return {fs_, join(directory_, std::to_string(id))};
+JobFiles JobRecords::files(uint64_t id, const std::string& below) const {
+  const std::string directory = join(directory_, std::to_string(id));
+  return {fs_, below.empty() ? directory : join(directory, below)};
 }
 
 void JobRecords::note(uint64_t id, const std::string& text) {

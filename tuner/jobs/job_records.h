@@ -20,7 +20,8 @@ class JobRecords {
   const std::map<uint64_t, JobRecord>& all() const { return jobs_; }
   const JobRecord& job(uint64_t id) const;  // throws Error when there is none
   JobRecord& at(uint64_t id) { return jobs_.at(id); }
-  JobFiles files(uint64_t id) const;
+  // In its directory, or in one below that.
+  JobFiles files(uint64_t id, const std::string& below = "") const;
 
   Status save(const JobRecord& record) { return files(record.id).save(record); }  // the file alone
   void put(const JobRecord& record) { jobs_[record.id] = record; }

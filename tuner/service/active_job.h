@@ -1,0 +1,71 @@
+// The job in progress. Tasks on the lanes hold on to it, longer than it may be in progress. One
+// thread, the service's; a task has what was moved or copied to it, `work` and `progress`.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/core/lanes.h"
+#include "ndp/engine/energy.h"
+#include "tuner/intake/intake.h"
+#include "tuner/jobs/job_files.h"
+#include "tuner/jobs/job_progress.h"
+#include "tuner/jobs/job_report.h"
+#include "tuner/jobs/job_work.h"
+#include "tuner/service/service_lanes.h"
+#include "tuner/service/store_registry.h"
+#include "tuner/service/store_wait.h"
+
+namespace ndtrain {
+
+// A job that is queued, paused or over has none.
+enum class JobPhase {
+  kPreparing,  // its work says what is asked; there is no intake yet
+  kWaiting,    // for stores to say what they hold
+  kOpening,    // the manifest is settled; the sink opens
+  kRunning,    // the sink takes rows, and runs are worked on
+};
+
+struct ActiveJob {
+  explicit ActiveJob(const JobRecord& record) : id(record.id), spec(record.spec) {}
+
+  const uint64_t id;
+  const JobSpec spec;
+  JobPhase phase = JobPhase::kPreparing;
+  JobProgress progress;
+  JobReport report;
+  std::optional<EnergyMeter> energy;
+  std::unique_ptr<JobWork> work;
+  std::unique_ptr<Intake> intake;
+
+  bool keeping = false;  // a task of the keep lane is out
+  bool working = false;  // one of the job lane
+  bool& busy(size_t lane) { return lane == kKeepLane ? keeping : working; }
+  bool away = false;  // where rows are kept; then, to be made again:
+  std::function<Continuation()> again = {};
+  size_t again_lane = kKeepLane;
+  std::chrono::nanoseconds again_at{0};
+
+  StoreWait wait;                              // in kWaiting
+  std::string records = {};                    // JobQuestion's
+  bool local = false;                          // no store has a part in it
+  std::vector<Intake::Inventory> inventories;  // for the sink
+  std::vector<Intake::Rows> rows;
+  bool introduced = false;        // the work has the manifest
+  std::deque<uint32_t> complete;  // runs that wait for the job lane
+  uint32_t runs = 0;
+  size_t row_bytes = 0;
+
+  bool has_part(const StoreRecord& store) const {
+    return intake && !local && !store.drained && spec.stores.includes(store.name);
+  }
+};
+using ActivePtr = std::shared_ptr<ActiveJob>;
+
+}  // namespace ndtrain

@@ -1,0 +1,28 @@
+// What people are told when a job is done: what it was done without, and why its version waits.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tuner/intake/intake.h"
+#include "tuner/jobs/job_spec.h"
+#include "tuner/jobs/job_work.h"
+#include "tuner/models/versions.h"
+#include "tuner/service/photo_deletions.h"
+#include "tuner/service/store_registry.h"
+
+namespace ndtrain {
+
+struct LeftOut {
+  std::string json = "{}";  // for the result of a job
+  std::string text = {};    // for people; "": nothing was
+};
+LeftOut done_without(const JobSpec& spec, const Intake& intake, const StoreRegistry& stores,
+                     const PhotoDeletions& deletions);
+
+// Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
+// with, which somebody may have replaced meanwhile.
+std::string why_it_waits(uint64_t job, Promote promote, const JobOutcome& outcome,
+                         const std::optional<PublishedModel>& in_force);
+
+}  // namespace ndtrain

@@ -1,0 +1,72 @@
+#include "tuner/service/job_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+namespace ndtrain {
+
+IntakeRules intake_rules(uint64_t job, const JobSpec& spec, const JobQuestion& question) {
+  IntakeRules rules{.job = question.ask,
+                    .row_bytes = question.row_bytes,
+                    .manifest = question.manifest,
+                    .lost_after = std::chrono::duration_cast<Intake::Time>(
+                        std::chrono::duration<double>(spec.lost_after)),
+                    .allow_missing = spec.allow_missing,
+                    .check = question.check,
+                    .check_sample = finite_features(question.features)};
+  rules.job.set_job(job);
+  if (question.local) rules.lost_after = Intake::Time::max() / 4;
+  return rules;
+}
+
+std::vector<Intake::Rows> take_some(std::vector<Intake::Rows>& waiting) {
+  size_t messages = 0;
+  for (size_t rows = 0; messages < waiting.size(); ++messages) {
+    rows += waiting[messages].rows.size();
+    if (messages > 0 && rows > kRowsAtOnce) break;
+  }
+  const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(messages);
+  std::vector<Intake::Rows> some(std::move_iterator(waiting.begin()), std::move_iterator(end));
+  waiting.erase(waiting.begin(), end);
+  return some;
+}
+
+KeptRows keep(RowSink& sink, const std::vector<Intake::Inventory>& inventories,
+              const std::vector<Intake::Rows>& rows) {
+  for (const Intake::Inventory& i : inventories) demand(sink.inventory(i));
+  const auto kept_now = sink.keep(rows);
+  demand(kept_now.status());
+  const std::vector<Intake::BadRow>& bad = *kept_now;
+  KeptRows kept;
+  for (const Intake::Rows& r : rows) {
+    auto& mine = kept.tickets.emplace_back(r.ticket, std::vector<Intake::BadRow>()).second;
+    kept.rows += r.rows.size();
+    for (const auto& [number, bytes] : r.rows) {
+      const auto b = std::ranges::find(bad, number, &Intake::BadRow::number);
+      if (b != bad.end()) mine.push_back(*b);
+    }
+  }
+  return kept;
+}
+
+std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
+                               const std::vector<Intake::Inventory>& inventories) {
+  uint64_t photos = 0, bytes = 0;
+  for (const Intake::Inventory& i : inventories) {
+    photos += i.photos.size();
+    bytes += i.bytes;
+  }
+  if (photos == 0 || spec.kind != JobKind::kFinetune || spec.mode != JobMode::kNdpipe) return "";
+  const double row = static_cast<double>(row_bytes) / 1e3;
+  const double photo = static_cast<double>(bytes) / static_cast<double>(photos) / 1e3;
+  if (row <= photo) return "";
+  return fmt::format(
+      "the features are larger than the photos ({:.1f} KB against {:.1f} KB): --head linear, a "
+      "later cut (ndtrain model inspect) or --mode typical sends less",
+      row, photo);
+}
+
+}  // namespace ndtrain

@@ -71,7 +71,7 @@ std::vector<const OpDef*> of_onnx() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Onnx, EveryOp, testing::ValuesIn(of_onnx()),
-                         [](const auto& of) { return std::string(of.param->name); });
+                         [](const auto& c) { return std::string(c.param->name); });
 
 }  // namespace
 }  // namespace ndtrain

@@ -1,7 +1,7 @@
 // What the author of a kernel works with: Node (what prepare() was asked), Kernel (what it
 // answers), parallel loops, and dispatch over dtypes.
 //
-// A kernel is one factory `std::unique_ptr<Kernel> f(const Node&)`, which its file registers
+// A kernel is one factory `std::unique_ptr<Kernel> f(const Node&)`, registered by its file
 // (table.h). It reads the node once, refuses what it cannot do by calling unsupported(), packs
 // constants, and returns an immutable object whose run() neither allocates nor throws, may be
 // called from several threads at once, and gives the same bytes for any number of threads.

@@ -102,7 +102,7 @@ enum class Rounding : uint8_t {
 
 enum class Sign : uint8_t {
   kAny,
-  kAsInputs,      // not negative where no data input is (all inputs, but for a kMove)
+  kAsInputs,      // not negative where no input is: of a kMove the data, of others all but shapes
   kNeverNegative  // NaN aside
 };
 

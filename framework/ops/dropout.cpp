@@ -82,6 +82,7 @@ std::vector<OpDef> dropout_ops() {
                     {{{DType::kF64, {3, 5}}, ExampleInput::absent(), no}},
                     {{{3, 5}, none, yes}}}},
       {.name = "DropoutMask",
+       .facts = {.own_dtype = true},
        .attrs = {{"ratio", Kind::kFloat, {}, true},
                  {"shape", Kind::kInts, {}, true},
                  {"stream", Kind::kInt, Attr(int64_t{0})}},

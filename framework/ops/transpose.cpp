@@ -186,6 +186,7 @@ std::vector<OpDef> transpose_ops() {
                     {{{2, 8, 2, 3}}, by(2, "CRD")},
                     {{{1, 9, 1, 2}}, by(3, "CRD")},
                     {{{DType::kF16, {1, 4, 2, 2}}}, by(2, "DCR")},
+                    {{{DType::kBF16, {1, 4, 2, 2}}}, by(2, "DCR")},
                     {{{DType::kI64, {1, 4, 2, 2}}}, by(2, "CRD")}}},
       {.name = "SpaceToDepth",
        .facts = {.onnx = 1,
@@ -201,6 +202,7 @@ std::vector<OpDef> transpose_ops() {
        .examples = {{{{2, 2, 4, 6}}, {{"blocksize", int64_t{2}}}},
                     {{{1, 1, 3, 6}}, {{"blocksize", int64_t{3}}}},
                     {{{DType::kF16, {1, 2, 2, 2}}}, {{"blocksize", int64_t{2}}}},
+                    {{{DType::kBF16, {1, 2, 2, 2}}}, {{"blocksize", int64_t{2}}}},
                     {{{DType::kI64, {1, 2, 2, 2}}}, {{"blocksize", int64_t{2}}}}}},
   };
 }

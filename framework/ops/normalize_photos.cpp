@@ -50,6 +50,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> normalize_photos_ops() {
   return {{.name = "NormalizePhotos",
+           .facts = {.own_dtype = true},
            .min_inputs = 3,
            .max_inputs = 3,
            .infer = infer,

@@ -23,6 +23,7 @@ namespace ndtrain {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -296,7 +297,8 @@ TEST_F(ProgramTest, BenchesShowTheTimeAndRateOfEachOp) {
     EXPECT_THAT(o.out, HasSubstr("a pointwise convolution of 512 channels"));
     return o.out;
   };
-  EXPECT_THAT(profile("forward"), HasSubstr("FusedConv"));
+  // With its pool where the processor has no better way.
+  EXPECT_THAT(profile("forward"), AnyOf(HasSubstr("FusedConv"), HasSubstr("ConvMaxPool")));
   EXPECT_THAT(profile("train"), AllOf(HasSubstr("ConvGradWeight"), HasSubstr("AdamStep")));
 }
 

@@ -2,6 +2,13 @@
 
 namespace ndtrain {
 
+OpFacts moving(OpFacts more) {
+  more.kind = OpKind::kMove;
+  more.rounding = Rounding::kExact;
+  more.sign = Sign::kAsInputs;
+  return more;
+}
+
 bool each_image_off_axis_0(const Attrs& attrs, int rank) {
   const int64_t axis = attrs.i("axis");
   return axis != 0 && axis != -rank;

@@ -30,6 +30,9 @@ void same_type(InferContext& c);
 // The same, for floats only.
 void same_float_type(InferContext& c);
 
+// The facts of an op that only moves elements: `more`, and what they all have.
+OpFacts moving(OpFacts more);
+
 // Of OpFacts::per_image.
 inline bool each_image(const Attrs&, int) { return true; }
 // Where the attribute `axis` is not the first.

@@ -71,10 +71,7 @@ std::vector<OpDef> expand_ops() {
   using E = ExampleInput;
   return {
       {.name = "Expand",
-       .facts = {.onnx = 8,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs},
+       .facts = moving({.onnx = 8}),
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = expand_infer,

@@ -137,10 +137,7 @@ std::vector<OpDef> gather_ops() {
   const AttrSpec axis{"axis", AttrSpec::Kind::kInt, Attr(int64_t{0})};
   return {
       {.name = "Gather",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs},
+       .facts = moving({.onnx = 1}),
        .min_inputs = 2,
        .max_inputs = 2,
        .attrs = {axis},

@@ -182,12 +182,7 @@ std::vector<Example> average_examples() {
 std::vector<OpDef> pool_ops() {
   return {
       {.name = "MaxPool",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .rank = RankRule::kFirst,
-                 .per_image = each_image},
+       .facts = moving({.onnx = 1, .rank = RankRule::kFirst, .per_image = each_image}),
        .max_outputs = 2,
        .attrs = max_pool_attrs(),
        .complete = complete,

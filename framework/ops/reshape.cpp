@@ -110,11 +110,7 @@ std::vector<Example> reshape_examples() {
 OpDef reshape_op() {
   using E = ExampleInput;
   return {.name = "Reshape",
-          .facts = {.onnx = 1,
-                    .kind = OpKind::kMove,
-                    .rounding = Rounding::kExact,
-                    .sign = Sign::kAsInputs,
-                    .view = true},
+          .facts = moving({.onnx = 1, .view = true}),
           .min_inputs = 2,
           .max_inputs = 2,
           .attrs = {{"allowzero", AttrSpec::Kind::kInt, Attr(int64_t{0})}},
@@ -130,12 +126,7 @@ OpDef reshape_op() {
 OpDef flatten_op() {
   const auto axis = [](int64_t a) { return Attrs{{"axis", a}}; };
   return {.name = "Flatten",
-          .facts = {.onnx = 1,
-                    .kind = OpKind::kMove,
-                    .rounding = Rounding::kExact,
-                    .sign = Sign::kAsInputs,
-                    .rank = RankRule::kTwo,
-                    .view = true},
+          .facts = moving({.onnx = 1, .rank = RankRule::kTwo, .view = true}),
           .attrs = {{"axis", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
           .infer = flatten_infer,
           .reference = copy,
@@ -155,11 +146,7 @@ OpDef flatten_op() {
 OpDef squeeze_op() {
   using E = ExampleInput;
   return {.name = "Squeeze",
-          .facts = {.onnx = 1,
-                    .kind = OpKind::kMove,
-                    .rounding = Rounding::kExact,
-                    .sign = Sign::kAsInputs,
-                    .view = true},
+          .facts = moving({.onnx = 1, .view = true}),
           .max_inputs = 2,
           .infer = squeeze_infer,
           .reference = copy,
@@ -179,11 +166,7 @@ OpDef squeeze_op() {
 OpDef unsqueeze_op() {
   using E = ExampleInput;
   return {.name = "Unsqueeze",
-          .facts = {.onnx = 1,
-                    .kind = OpKind::kMove,
-                    .rounding = Rounding::kExact,
-                    .sign = Sign::kAsInputs,
-                    .view = true},
+          .facts = moving({.onnx = 1, .view = true}),
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = unsqueeze_infer,

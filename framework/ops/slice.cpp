@@ -154,11 +154,7 @@ std::vector<OpDef> slice_ops() {
   };
   return {
       {.name = "Slice",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMove,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kAsInputs,
-                 .rank = RankRule::kFirst},
+       .facts = moving({.onnx = 1, .rank = RankRule::kFirst}),
        .min_inputs = 3,
        .max_inputs = 5,
        .infer = infer,

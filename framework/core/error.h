@@ -28,7 +28,9 @@ class Error : public std::runtime_error {
   // Without <sstream>, which every file of the program would read.
   template <typename Part>
   static void append(std::string& text, const Part& part) {
-    if constexpr (std::convertible_to<const Part&, std::string_view>) {
+    if constexpr (std::convertible_to<const Part&, const char*>) {
+      if (const char* const s = part) text += s;  // C libraries may have nothing to say
+    } else if constexpr (std::convertible_to<const Part&, std::string_view>) {
       text += std::string_view(part);
     } else if constexpr (std::same_as<Part, char>) {
       text += part;

@@ -17,9 +17,7 @@ bool is_move(const Node& n) {
   return find_op(n.op).facts.kind == OpKind::kMove && n.outputs.size() == 1;
 }
 
-size_t data_inputs(const Node& n) {
-  return static_cast<size_t>(data_inputs(find_op(n.op), static_cast<int>(n.inputs.size())));
-}
+size_t data_inputs(const Node& n) { return data_inputs(find_op(n.op), n.inputs.size()); }
 
 class QuantizedFuser {
  public:

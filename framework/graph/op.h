@@ -154,7 +154,7 @@ struct OpDef {
 };
 
 // How many of `inputs` inputs are data, of an op whose data inputs are input 0 or all of them.
-inline int data_inputs(const OpDef& def, int inputs) {
+inline size_t data_inputs(const OpDef& def, size_t inputs) {
   return def.max_inputs == limits::kPorts ? inputs : 1;
 }
 

@@ -49,9 +49,7 @@ void infer(InferContext& c) {
 
 struct Row {
   std::string_view name, grad_name;
-  int onnx;
-  Sign sign;
-  bool step;
+  OpFacts facts;
   std::vector<AttrSpec> attrs;
   std::vector<Attrs> example_attrs;  // besides the defaults
   double low = -3, high = 3;
@@ -62,17 +60,14 @@ enum From { kFromX, kFromY };
 // F: f of an element. D: its derivative as a function of x, or of y where the row says so.
 template <From from, auto F, auto D>
 void add_rows(std::vector<OpDef>& ops, const Row& r) {
-  OpDef def{.name = r.name, .attrs = r.attrs, .infer = infer, .reference = reference<F>};
-  def.facts = {.onnx = r.onnx,
-               .kind = OpKind::kMap,
-               .rounding = Rounding::kRounds,
-               .sign = r.sign,
-               .step = r.step,
-               .per_image = each_image};
+  OpDef def{.name = r.name, .facts = mapping(r.facts), .attrs = r.attrs, .infer = infer};
+  def.facts.rounding = Rounding::kRounds;
+  def.reference = reference<F>;
   def.gradient = gradient<from == kFromY>;
   def.examples = unary_examples(kFloatDTypes, r.low, r.high);
-  OpDef grad{.name = r.grad_name, .min_inputs = 2, .max_inputs = 2, .attrs = r.attrs};
-  grad.facts = {.kind = OpKind::kMap, .per_image = each_image};
+  OpDef grad{.name = r.grad_name, .facts = mapping({})};
+  grad.min_inputs = grad.max_inputs = 2;
+  grad.attrs = r.attrs;
   grad.infer = infer;
   grad.reference = grad_reference<D>;
   for (const DType t : {DType::kF32, DType::kF64, DType::kF16, DType::kBF16}) {
@@ -96,62 +91,70 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 void sigmoid_like(std::vector<OpDef>& ops) {
   using C = const Constants&;
   add_rows<kFromY, [](double x, C) { return sigmoid(x); }, [](double y, C) { return y * (1 - y); }>(
-      ops, {"Sigmoid", "SigmoidGrad", 1, Sign::kNeverNegative, true, {}, {}});
+      ops,
+      {"Sigmoid", "SigmoidGrad", {.onnx = 1, .sign = Sign::kNeverNegative, .step = true}, {}, {}});
   add_rows<kFromY, [](double x, C) { return std::tanh(x); }, [](double y, C) { return 1 - y * y; }>(
-      ops, {"Tanh", "TanhGrad", 1, Sign::kAsInputs, true, {}, {}});
+      ops, {"Tanh", "TanhGrad", {.onnx = 1, .sign = Sign::kAsInputs, .step = true}, {}, {}});
   // y = clip(a x + b, 0, 1).
   add_rows<kFromY, [](double x, C c) { return std::min(std::max(c.a * x + c.b, 0.0), 1.0); },
            [](double y, C c) { return (y > 0 && y < 1) ? c.a : 0.0; }>(
       ops, {"HardSigmoid",
             "HardSigmoidGrad",
-            1,
-            Sign::kNeverNegative,
-            true,
+            {.onnx = 1, .sign = Sign::kNeverNegative, .step = true},
             {number("alpha", 0.2), number("beta", 0.5)},
             {{{"alpha", 0.5}, {"beta", 0.6}}}});
   // y = x clip(x / 6 + 1/2, 0, 1) (Howard et al., MobileNetV3, 2019).
   add_rows<kFromX, [](double x, C) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); },
            [](double x, C) { return x <= -3 ? 0.0 : (x >= 3 ? 1.0 : x / 3 + 0.5); }>(
-      ops, {"HardSwish", "HardSwishGrad", 14, Sign::kAsInputs, true, {}, {}, -5, 5});
+      ops, {"HardSwish",
+            "HardSwishGrad",
+            {.onnx = 14, .sign = Sign::kAsInputs, .step = true},
+            {},
+            {},
+            -5,
+            5});
 }
 
 void relu_like(std::vector<OpDef>& ops) {
   using C = const Constants&;
   add_rows<kFromX, [](double x, C c) { return x < 0 ? c.a * x : x; },
-           [](double x, C c) { return x < 0 ? c.a : 1.0; }>(ops, {"LeakyRelu",
-                                                                  "LeakyReluGrad",
-                                                                  1,
-                                                                  Sign::kAsInputs,
-                                                                  true,
-                                                                  {number("alpha", 0.01)},
-                                                                  {{{"alpha", 0.2}}}});
+           [](double x, C c) { return x < 0 ? c.a : 1.0; }>(
+      ops, {"LeakyRelu",
+            "LeakyReluGrad",
+            {.onnx = 1, .sign = Sign::kAsInputs, .step = true},
+            {number("alpha", 0.01)},
+            {{{"alpha", 0.2}}}});
   add_rows<kFromX, [](double x, C c) { return x < 0 ? c.a * std::expm1(x) : x; },
            [](double x, C c) { return x < 0 ? c.a * std::exp(x) : 1.0; }>(
-      ops, {"Elu", "EluGrad", 1, Sign::kAsInputs, true, {number("alpha", 1)}, {{{"alpha", 0.5}}}});
+      ops, {"Elu",
+            "EluGrad",
+            {.onnx = 1, .sign = Sign::kAsInputs, .step = true},
+            {number("alpha", 1)},
+            {{{"alpha", 0.5}}}});
   // Continuously differentiable for every a (Barron, 2017).
   add_rows<kFromX, [](double x, C c) { return x < 0 ? c.a * std::expm1(x / c.a) : x; },
            [](double x, C c) { return x < 0 ? std::exp(x / c.a) : 1.0; }>(
-      ops,
-      {"Celu", "CeluGrad", 12, Sign::kAsInputs, false, {number("alpha", 1)}, {{{"alpha", 2.0}}}});
+      ops, {"Celu",
+            "CeluGrad",
+            {.onnx = 12, .sign = Sign::kAsInputs},
+            {number("alpha", 1)},
+            {{{"alpha", 2.0}}}});
   // Klambauer et al., 2017; the constants are those ONNX writes down.
   add_rows<kFromX, [](double x, C c) { return c.b * (x <= 0 ? c.a * std::expm1(x) : x); },
            [](double x, C c) { return c.b * (x <= 0 ? c.a * std::exp(x) : 1.0); }>(
       ops,
       {"Selu",
        "SeluGrad",
-       1,
-       Sign::kAsInputs,
-       false,
+       {.onnx = 1, .sign = Sign::kAsInputs},
        {number("alpha", 1.67326319217681884765625), number("gamma", 1.05070102214813232421875)},
        {{{"alpha", 2.0}, {"gamma", 3.0}}}});
   add_rows<kFromX, [](double x, C c) { return (x > c.a) ? x : 0.0; },
-           [](double x, C c) { return (x > c.a) ? 1.0 : 0.0; }>(ops, {"ThresholdedRelu",
-                                                                      "ThresholdedReluGrad",
-                                                                      10,
-                                                                      Sign::kAsInputs,
-                                                                      false,
-                                                                      {number("alpha", 1)},
-                                                                      {{{"alpha", 2.0}}}});
+           [](double x, C c) { return (x > c.a) ? 1.0 : 0.0; }>(
+      ops, {"ThresholdedRelu",
+            "ThresholdedReluGrad",
+            {.onnx = 10, .sign = Sign::kAsInputs},
+            {number("alpha", 1)},
+            {{{"alpha", 2.0}}}});
 }
 
 // Hendrycks and Gimpel, 2016: x Phi(x), or with the tanh approximation of Phi.
@@ -184,12 +187,11 @@ void gelu_like(std::vector<OpDef>& ops) {
   const AttrSpec approximate{"approximate", AttrSpec::Kind::kString, Attr(std::string("none"))};
   add_rows<kFromX, gelu, gelu_slope>(ops, {"Gelu",
                                            "GeluGrad",
-                                           20,
-                                           Sign::kAsInputs,
-                                           true,
+                                           {.onnx = 20, .sign = Sign::kAsInputs, .step = true},
                                            {approximate},
                                            {{{"approximate", std::string("tanh")}}}});
-  add_rows<kFromX, mish, mish_slope>(ops, {"Mish", "MishGrad", 18, Sign::kAsInputs, false, {}, {}});
+  add_rows<kFromX, mish, mish_slope>(
+      ops, {"Mish", "MishGrad", {.onnx = 18, .sign = Sign::kAsInputs}, {}, {}});
 }
 
 }  // namespace

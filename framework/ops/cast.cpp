@@ -59,7 +59,7 @@ std::vector<OpDef> cast_ops() {
   const Example to_half{{{2, 3}, ExampleInput::scalar(1, DType::kF16)}, {}, 0, false};
   return {
       {.name = "Cast",
-       .facts = {.onnx = 1, .kind = OpKind::kMap, .own_dtype = true, .per_image = each_image},
+       .facts = mapping({.onnx = 1, .own_dtype = true}),
        .attrs = {{.name = "to", .kind = AttrSpec::Kind::kInt, .required = true},
                  {"saturate", AttrSpec::Kind::kInt, Attr(int64_t{1})}},
        .infer = infer,

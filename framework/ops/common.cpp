@@ -2,6 +2,12 @@
 
 namespace ndtrain {
 
+OpFacts mapping(OpFacts more) {
+  more.kind = OpKind::kMap;
+  more.per_image = each_image;
+  return more;
+}
+
 OpFacts moving(OpFacts more) {
   more.kind = OpKind::kMove;
   more.rounding = Rounding::kExact;

@@ -30,7 +30,9 @@ void same_type(InferContext& c);
 // The same, for floats only.
 void same_float_type(InferContext& c);
 
-// The facts of an op that only moves elements: `more`, and what they all have.
+// The facts of an op that works element by element, or that only moves elements: `more`, and what
+// they all have.
+OpFacts mapping(OpFacts more);
 OpFacts moving(OpFacts more);
 
 // Of OpFacts::per_image.

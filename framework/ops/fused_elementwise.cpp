@@ -114,7 +114,7 @@ std::vector<Example> examples() {
 
 std::vector<OpDef> fused_elementwise_ops() {
   return {{.name = "FusedElementwise",
-           .facts = {.kind = OpKind::kMap, .per_image = each_image},
+           .facts = mapping({}),
            .min_inputs = 1,
            .max_inputs = static_cast<int>(kMostElementwiseInputs),
            .attrs = {{.name = "steps", .kind = AttrSpec::Kind::kString, .required = true}},

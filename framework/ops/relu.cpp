@@ -23,18 +23,14 @@ void grad_reference(const ReferenceContext& c) {
 std::vector<OpDef> relu_ops() {
   return {
       {.name = "Relu",
-       .facts = {.onnx = 1,
-                 .kind = OpKind::kMap,
-                 .rounding = Rounding::kExact,
-                 .sign = Sign::kNeverNegative,
-                 .step = true,
-                 .per_image = each_image},
+       .facts = mapping(
+           {.onnx = 1, .rounding = Rounding::kExact, .sign = Sign::kNeverNegative, .step = true}),
        .infer = same_type,
        .reference = reference,
        .gradient = gradient,
        .examples = {{{{7}}}, {{{2, 3, 5, 4}}}, {{{DType::kBF16, {3, 11}}}}}},
       {.name = "ReluGrad",
-       .facts = {.kind = OpKind::kMap, .per_image = each_image},
+       .facts = mapping({}),
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = same_type,

@@ -7,7 +7,7 @@ namespace {
 
 struct Row {
   std::string_view name;
-  int onnx;
+  OpFacts facts;
   void (*infer)(InferContext&);
   std::vector<DType> dtypes;  // of the examples
   double low = 0, high = 0;
@@ -56,8 +56,7 @@ std::vector<ValueId> gradient(GradientContext& c) {
 // F: double -> double. D: the gradient, built from c.dy[0], c.x(0) and c.y().
 template <auto F, auto D = nullptr>
 OpDef row(Row r) {
-  OpDef def{.name = r.name, .infer = r.infer, .reference = map<F>};
-  def.facts = {.onnx = r.onnx, .kind = OpKind::kMap, .per_image = each_image};
+  OpDef def{.name = r.name, .facts = r.facts, .infer = r.infer, .reference = map<F>};
   if constexpr (!std::is_null_pointer_v<decltype(D)>) def.gradient = gradient<D>;
   def.examples = unary_examples(r.dtypes, r.low, r.high);
   return def;
@@ -82,6 +81,19 @@ ValueId over_root(GradientContext& c, double sign, double shift) {
              c.g.add1("Sqrt", {shifted(c, shift, scaled(c, sign, squared(c, c.x(0))))}));
 }
 
+// Facts of the rows.
+OpFacts plain(int onnx) { return mapping({.onnx = onnx}); }
+OpFacts exact(int onnx, Sign sign) {
+  return mapping({.onnx = onnx, .rounding = Rounding::kExact, .sign = sign});
+}
+OpFacts rounds(int onnx, Sign sign) {
+  return mapping({.onnx = onnx, .rounding = Rounding::kRounds, .sign = sign});
+}
+OpFacts as_step(OpFacts facts) {
+  facts.step = true;
+  return facts;
+}
+
 double sign_of(double x) { return x > 0 ? 1 : (x < 0 ? -1 : x); }  // NaN stays NaN
 
 // Constant almost everywhere: no gradient comes back, which is the gradient.
@@ -92,112 +104,67 @@ OpDef flat(OpDef def) {
   return def;
 }
 
-OpDef exact(OpDef def) {
-  def.facts.rounding = Rounding::kExact;
-  return def;
-}
-
-OpDef rounds(OpDef def) {
-  def.facts.rounding = Rounding::kRounds;
-  return def;
-}
-
-OpDef with_sign(Sign sign, OpDef def) {
-  def.facts.sign = sign;
-  return def;
-}
-
-OpDef step(OpDef def) {
-  def.facts.step = true;
-  return def;
-}
-
-// Moves nothing but where it lies.
-OpDef move(bool view, OpDef def) {
-  def.facts.kind = OpKind::kMove;
-  def.facts.sign = Sign::kAsInputs;
-  def.facts.rank = RankRule::kFirst;
-  def.facts.view = view;
-  return def;
-}
-
-OpDef own_dtype(OpDef def) {
-  def.facts.own_dtype = true;
-  return def;
-}
-
 std::vector<OpDef> rounding_and_sign() {
   return {
-      step(with_sign(Sign::kNeverNegative,
-                     exact(row<[](double x) { return std::abs(x); },
-                               [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sign")); }>(
-                         {"Abs", 1, infer_number, kNumbers})))),
-      step(exact(
-          row<[](double x) { return -x; }, [](GradientContext& c) { return neg(c, c.dy[0]); }>(
-              {"Neg", 1, infer_signed, kNumbers}))),
-      flat(with_sign(Sign::kAsInputs,
-                     exact(row<sign_of, zero>({"Sign", 9, infer_number, kNumbers})))),
-      flat(with_sign(Sign::kAsInputs, exact(row<[](double x) { return std::floor(x); }, zero>(
-                                          {"Floor", 1, infer_float, kFloatDTypes, -3, 3})))),
-      flat(with_sign(Sign::kAsInputs, exact(row<[](double x) { return std::ceil(x); }, zero>(
-                                          {"Ceil", 1, infer_float, kFloatDTypes, -3, 3})))),
+      row<[](double x) { return std::abs(x); },
+          [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sign")); }>(
+          {"Abs", as_step(exact(1, Sign::kNeverNegative)), infer_number, kNumbers}),
+      row<[](double x) { return -x; }, [](GradientContext& c) { return neg(c, c.dy[0]); }>(
+          {"Neg", as_step(exact(1, Sign::kAny)), infer_signed, kNumbers}),
+      flat(row<sign_of, zero>({"Sign", exact(9, Sign::kAsInputs), infer_number, kNumbers})),
+      flat(row<[](double x) { return std::floor(x); }, zero>(
+          {"Floor", exact(1, Sign::kAsInputs), infer_float, kFloatDTypes, -3, 3})),
+      flat(row<[](double x) { return std::ceil(x); }, zero>(
+          {"Ceil", exact(1, Sign::kAsInputs), infer_float, kFloatDTypes, -3, 3})),
       // nearbyint rounds half to even in the default rounding mode, as ONNX asks.
-      flat(with_sign(Sign::kAsInputs, exact(row<[](double x) { return std::nearbyint(x); }, zero>(
-                                          {"Round", 11, infer_float, kFloatDTypes, -3, 3})))),
-      move(/*view=*/true,
-           exact(row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
-               {"Identity",
-                1,
-                infer_any,
-                {DType::kF32, DType::kF16, DType::kBF16, DType::kI64, DType::kBool}}))),
+      flat(row<[](double x) { return std::nearbyint(x); }, zero>(
+          {"Round", exact(11, Sign::kAsInputs), infer_float, kFloatDTypes, -3, 3})),
+      row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
+          {"Identity",
+           moving({.onnx = 1, .rank = RankRule::kFirst, .view = true, .per_image = each_image}),
+           infer_any,
+           {DType::kF32, DType::kF16, DType::kBF16, DType::kI64, DType::kBool}}),
       // The same values lying otherwise; the layouts are the plan's.
-      move(/*view=*/false,
-           row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
-               {"Reorder", 0, infer_any, {DType::kF32, DType::kBF16, DType::kU8}})),
-      row<[](double x) { return x == 0 ? 1.0 : 0.0; }>({"Not", 1, infer_bool, {DType::kBool}}),
-      own_dtype(row<[](double x) { return std::isnan(x) ? 1.0 : 0.0; }>(
-          {"IsNaN", 9, infer_predicate, kFloatDTypes})),
+      row<[](double x) { return x; }, [](GradientContext& c) { return c.dy[0]; }>(
+          {"Reorder",
+           moving({.rank = RankRule::kFirst, .per_image = each_image}),
+           infer_any,
+           {DType::kF32, DType::kBF16, DType::kU8}}),
+      row<[](double x) { return x == 0 ? 1.0 : 0.0; }>(
+          {"Not", plain(1), infer_bool, {DType::kBool}}),
+      row<[](double x) { return std::isnan(x) ? 1.0 : 0.0; }>(
+          {"IsNaN", mapping({.onnx = 9, .own_dtype = true}), infer_predicate, kFloatDTypes}),
   };
 }
 
 std::vector<OpDef> powers_and_exponentials() {
   return {
-      step(with_sign(Sign::kNeverNegative,
-                     rounds(row<[](double x) { return std::exp(x); },
-                                [](GradientContext& c) { return mul(c, c.dy[0], c.y()); }>(
-                         {"Exp", 1, infer_float, kFloatDTypes})))),
+      row<[](double x) { return std::exp(x); },
+          [](GradientContext& c) { return mul(c, c.dy[0], c.y()); }>(
+          {"Exp", as_step(rounds(1, Sign::kNeverNegative)), infer_float, kFloatDTypes}),
       row<[](double x) { return std::log(x); },
           [](GradientContext& c) { return div(c, c.dy[0], c.x(0)); }>(
-          {"Log", 1, infer_float, kFloatDTypes, 0.2, 4}),
-      step(with_sign(
-          Sign::kNeverNegative,
-          rounds(row<[](double x) { return std::sqrt(x); },
-                     [](GradientContext& c) { return div(c, scaled(c, 0.5, c.dy[0]), c.y()); }>(
-              {"Sqrt", 1, infer_float, kFloatDTypes, 0.2, 4})))),
-      step(with_sign(
-          Sign::kAsInputs,
-          rounds(row<[](double x) { return 1 / x; },
-                     [](GradientContext& c) { return neg(c, mul(c, c.dy[0], squared(c, c.y()))); }>(
-              {"Reciprocal", 1, infer_float, kFloatDTypes, 0.3, 3})))),
+          {"Log", plain(1), infer_float, kFloatDTypes, 0.2, 4}),
+      row<[](double x) { return std::sqrt(x); },
+          [](GradientContext& c) { return div(c, scaled(c, 0.5, c.dy[0]), c.y()); }>(
+          {"Sqrt", as_step(rounds(1, Sign::kNeverNegative)), infer_float, kFloatDTypes, 0.2, 4}),
+      row<[](double x) { return 1 / x; },
+          [](GradientContext& c) { return neg(c, mul(c, c.dy[0], squared(c, c.y()))); }>(
+          {"Reciprocal", as_step(rounds(1, Sign::kAsInputs)), infer_float, kFloatDTypes, 0.3, 3}),
       // d erf / dx = 2 / sqrt(pi) exp(-x^2).
-      step(with_sign(Sign::kAsInputs, rounds(row<[](double x) { return std::erf(x); },
-                                                 [](GradientContext& c) {
-                                                   const ValueId bell = c.g.add1(
-                                                       "Exp", {neg(c, squared(c, c.x(0)))});
-                                                   return scaled(c, 2 / std::sqrt(std::acos(-1.0)),
-                                                                 mul(c, c.dy[0], bell));
-                                                 }>({"Erf", 9, infer_number, kFloatDTypes})))),
+      row<[](double x) { return std::erf(x); },
+          [](GradientContext& c) {
+            const ValueId bell = c.g.add1("Exp", {neg(c, squared(c, c.x(0)))});
+            return scaled(c, 2 / std::sqrt(std::acos(-1.0)), mul(c, c.dy[0], bell));
+          }>({"Erf", as_step(rounds(9, Sign::kAsInputs)), infer_number, kFloatDTypes}),
       // log(1 + e^x), written so that e^x cannot overflow.
-      with_sign(
-          Sign::kNeverNegative,
-          rounds(row<[](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
-                     [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sigmoid")); }>(
-              {"Softplus", 1, infer_float, kFloatDTypes, -30, 30}))),
-      with_sign(Sign::kAsInputs, rounds(row<[](double x) { return x / (1 + std::abs(x)); },
-                                            [](GradientContext& c) {
-                                              return div(c, c.dy[0],
-                                                         squared(c, shifted(c, 1, f(c, "Abs"))));
-                                            }>({"Softsign", 1, infer_float, kFloatDTypes}))),
+      row<[](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); },
+          [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sigmoid")); }>(
+          {"Softplus", rounds(1, Sign::kNeverNegative), infer_float, kFloatDTypes, -30, 30}),
+      row<[](double x) { return x / (1 + std::abs(x)); },
+          [](GradientContext& c) {
+            return div(c, c.dy[0], squared(c, shifted(c, 1, f(c, "Abs"))));
+          }>({"Softsign", rounds(1, Sign::kAsInputs), infer_float, kFloatDTypes}),
   };
 }
 
@@ -205,38 +172,38 @@ std::vector<OpDef> trigonometry() {
   return {
       row<[](double x) { return std::sin(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Cos")); }>(
-          {"Sin", 7, infer_float, kFloatDTypes, -4, 4}),
+          {"Sin", plain(7), infer_float, kFloatDTypes, -4, 4}),
       row<[](double x) { return std::cos(x); },
           [](GradientContext& c) { return neg(c, mul(c, c.dy[0], f(c, "Sin"))); }>(
-          {"Cos", 7, infer_float, kFloatDTypes, -4, 4}),
+          {"Cos", plain(7), infer_float, kFloatDTypes, -4, 4}),
       row<[](double x) { return std::tan(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], shifted(c, 1, squared(c, c.y()))); }>(
-          {"Tan", 7, infer_float, kFloatDTypes}),
+          {"Tan", plain(7), infer_float, kFloatDTypes}),
       row<[](double x) { return std::sinh(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Cosh")); }>(
-          {"Sinh", 9, infer_float, kFloatDTypes}),
+          {"Sinh", plain(9), infer_float, kFloatDTypes}),
       row<[](double x) { return std::cosh(x); },
           [](GradientContext& c) { return mul(c, c.dy[0], f(c, "Sinh")); }>(
-          {"Cosh", 9, infer_float, kFloatDTypes}),
+          {"Cosh", plain(9), infer_float, kFloatDTypes}),
       row<[](double x) { return std::asin(x); },
           [](GradientContext& c) { return over_root(c, -1, 1); }>(
-          {"Asin", 7, infer_float, kFloatDTypes, -0.9, 0.9}),
+          {"Asin", plain(7), infer_float, kFloatDTypes, -0.9, 0.9}),
       row<[](double x) { return std::acos(x); },
           [](GradientContext& c) { return neg(c, over_root(c, -1, 1)); }>(
-          {"Acos", 7, infer_float, kFloatDTypes, -0.9, 0.9}),
+          {"Acos", plain(7), infer_float, kFloatDTypes, -0.9, 0.9}),
       row<[](double x) { return std::atan(x); },
           [](GradientContext& c) { return div(c, c.dy[0], shifted(c, 1, squared(c, c.x(0)))); }>(
-          {"Atan", 7, infer_float, kFloatDTypes}),
+          {"Atan", plain(7), infer_float, kFloatDTypes}),
       row<[](double x) { return std::asinh(x); },
           [](GradientContext& c) { return over_root(c, 1, 1); }>(
-          {"Asinh", 9, infer_float, kFloatDTypes}),
+          {"Asinh", plain(9), infer_float, kFloatDTypes}),
       row<[](double x) { return std::acosh(x); },
           [](GradientContext& c) { return over_root(c, 1, -1); }>(
-          {"Acosh", 9, infer_float, kFloatDTypes, 1.5, 4}),
+          {"Acosh", plain(9), infer_float, kFloatDTypes, 1.5, 4}),
       row<[](double x) { return std::atanh(x); },
           [](GradientContext& c) {
             return div(c, c.dy[0], shifted(c, 1, neg(c, squared(c, c.x(0)))));
-          }>({"Atanh", 9, infer_float, kFloatDTypes, -0.9, 0.9}),
+          }>({"Atanh", plain(9), infer_float, kFloatDTypes, -0.9, 0.9}),
   };
 }
 

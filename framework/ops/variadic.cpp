@@ -110,11 +110,7 @@ OpDef variadic(std::string_view name, Rounding rounding, void (*inferred)(InferC
                void (*reference)(const ReferenceContext&),
                std::vector<ValueId> (*gradient)(GradientContext&), std::vector<Example> examples) {
   return {.name = name,
-          .facts = {.onnx = 1,
-                    .kind = OpKind::kMap,
-                    .rounding = rounding,
-                    .sign = Sign::kAsInputs,
-                    .per_image = each_image},
+          .facts = mapping({.onnx = 1, .rounding = rounding, .sign = Sign::kAsInputs}),
           .max_inputs = limits::kPorts,
           .infer = inferred,
           .reference = reference,

@@ -13,7 +13,7 @@ const OpDef& op_of(const ModelNode& n) { return find_op(n.op); }
 // How many inputs are data that the node only moves.
 size_t moved_inputs(const ModelNode& n) {
   if (n.outputs.size() != 1 || op_of(n).facts.kind != OpKind::kMove) return 0;
-  return static_cast<size_t>(data_inputs(op_of(n), static_cast<int>(n.inputs.size())));
+  return data_inputs(op_of(n), n.inputs.size());
 }
 
 class Placing {

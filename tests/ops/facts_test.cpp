@@ -37,7 +37,7 @@ struct Applied {
   const Values& x() const { return graph.values; }
   Values run(const Values& given) const { return run_reference(def, attrs, in, out, given); }
   bool has(size_t i) const { return i < in.size() && in[i].dtype != DType::kNone; }
-  size_t data() const { return static_cast<size_t>(data_inputs(def, static_cast<int>(in.size()))); }
+  size_t data() const { return data_inputs(def, in.size()); }
 };
 
 std::set<double> elements(const Applied& r) {

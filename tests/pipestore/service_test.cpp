@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/hash.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"

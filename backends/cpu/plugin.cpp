@@ -56,9 +56,7 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one cpu device, 0; asked for ", index);
-    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
-    *device =
-        new ndt_device{options && NDT_REACHES(options, less_memory) && options->less_memory != 0};
+    *device = new ndt_device{options && options->less_memory != 0};
     return NDT_OK;
   });
 }
@@ -112,8 +110,7 @@ ndt_status prepare(ndt_device* device, const ndt_node* abi_node, ndt_prepared* o
     }
     const ndt_dtype t = node.inputs() > 0 ? node.in(0).dtype : NDT_ABSENT;
     if (row->trait == Trait::kPlain && (t == NDT_F16 || t == NDT_F64)) say_plain_loops(node);
-    *out = {.struct_size = sizeof(ndt_prepared),
-            .kernel = kernel.get(),
+    *out = {.kernel = kernel.get(),
             .workspace = kernel->workspace_bytes,
             .packed_inputs = kernel->packed_inputs,
             .in_place_inputs = kernel->in_place_inputs};
@@ -166,9 +163,7 @@ bool has_one_kernel_for_each_op(const ndt_host& host) {
 
 const ndt_backend& backend() {
   static const ndt_backend table = {
-      .struct_size = sizeof(ndt_backend),
-      .abi_major = NDT_ABI_MAJOR,
-      .abi_minor = NDT_ABI_MINOR,
+      .version = NDT_ABI_VERSION,
       .name = "cpu",
       .numerics = numerics(),
       .shares_host_memory = 1,
@@ -185,10 +180,10 @@ const ndt_backend& backend() {
       .stream_wait = [](ndt_stream*) { return NDT_OK; },
       .upload = copy,
       .download = copy,
-      .prefer = nullptr,
       .prepare = prepare,
       .run = run,
       .release = [](ndt_kernel* kernel) { delete kernel; },
+      .prefer = nullptr,
       .event_create = nullptr,
       .event_record = nullptr,
       .event_wait = nullptr,
@@ -206,10 +201,9 @@ const ndt_backend& backend() {
 }  // namespace ndtrain::cpu
 
 extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
-    int32_t host_major, int32_t, const ndt_host* host) {
+    int32_t version, const ndt_host* host) {
   using namespace ndtrain::cpu;
-  if (host_major != NDT_ABI_MAJOR || !host || host->struct_size < sizeof(ndt_host)) return nullptr;
-  if (!host->parallel_for || !runs_here()) return nullptr;
+  if (version != NDT_ABI_VERSION || !host || !host->parallel_for || !runs_here()) return nullptr;
   set_host(*host);
   openblas_set_num_threads(1);
   try {

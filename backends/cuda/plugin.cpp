@@ -31,7 +31,6 @@ ndt_status device_count(int32_t* count) {
 
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
-    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     *device = open_device(index, options, the_host).release();
     return NDT_OK;
   });
@@ -156,8 +155,7 @@ ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared* out) 
     const Current current(*device);
     with_op(node, [&](const Op& op, const Node& view) {
       std::unique_ptr<Kernel> kernel = op.prepare(*device, view);
-      *out = {.struct_size = sizeof(ndt_prepared),
-              .kernel = kernel.get(),
+      *out = {.kernel = kernel.get(),
               .workspace = kernel->workspace_bytes,
               .packed_inputs = kernel->packed_inputs,
               .in_place_inputs = kernel->in_place_inputs};
@@ -228,9 +226,7 @@ ndt_status capture_end(ndt_stream* stream, ndt_kernel** graph) {
 const ndt_backend& backend() {
   static const std::string numerics = numerics_of_devices();
   static const ndt_backend table = {
-      .struct_size = sizeof(ndt_backend),
-      .abi_major = NDT_ABI_MAJOR,
-      .abi_minor = NDT_ABI_MINOR,
+      .version = NDT_ABI_VERSION,
       .name = "cuda",
       .numerics = numerics.c_str(),
       .shares_host_memory = 0,
@@ -247,10 +243,10 @@ const ndt_backend& backend() {
       .stream_wait = stream_wait,
       .upload = copy,
       .download = copy,
-      .prefer = prefer,
       .prepare = prepare,
       .run = run,
       .release = [](ndt_kernel* kernel) { delete kernel; },
+      .prefer = prefer,
       .event_create = event_create,
       .event_record = event_record,
       .event_wait = event_wait,
@@ -271,9 +267,9 @@ const ndt_host& host() { return the_host; }
 }  // namespace ndtrain::cuda
 
 extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
-    int32_t host_major, int32_t, const ndt_host* host) {
+    int32_t version, const ndt_host* host) {
   using namespace ndtrain::cuda;
-  if (host_major != NDT_ABI_MAJOR || !host || host->struct_size < sizeof(ndt_host)) return nullptr;
+  if (version != NDT_ABI_VERSION || !host) return nullptr;
   the_host = *host;
   try {
     return &backend();

@@ -38,13 +38,12 @@ ndt_status device_count(int32_t* count) {
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
     if (index != 0) invalid("there is one onednn device, 0; asked for ", index);
-    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
     auto opened = std::make_unique<ndt_device>();
     const std::string chip = chip_name(), library = library_name();
     opened->numerics = fixed_numerics();
     opened->description = chip + ", oneDNN " + library;
     if (options) {
-      opened->less_memory = NDT_REACHES(options, less_memory) && options->less_memory;
+      opened->less_memory = options->less_memory;
       opened->tuning = Tuning::open(*options, {kName, chip, library, the_host.log});
     }
     if (opened->tuning) {
@@ -114,8 +113,7 @@ ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared* out) 
     with_op(node, [&](const Op& op, const Node& view) {
       const OneThread one(node);
       std::unique_ptr<Kernel> kernel = op.prepare(*device, view);
-      *out = {.struct_size = sizeof(ndt_prepared),
-              .kernel = kernel.get(),
+      *out = {.kernel = kernel.get(),
               .workspace = kernel->workspace_bytes,
               .packed_inputs = kernel->packed_inputs,
               .in_place_inputs = kernel->in_place_inputs};
@@ -135,9 +133,7 @@ ndt_status run(const ndt_kernel* kernel, ndt_stream*, const void* const* inputs,
 
 const ndt_backend& backend() {
   static const ndt_backend table = {
-      .struct_size = sizeof(ndt_backend),
-      .abi_major = NDT_ABI_MAJOR,
-      .abi_minor = NDT_ABI_MINOR,
+      .version = NDT_ABI_VERSION,
       .name = kName,
       .numerics = fixed_numerics().c_str(),
       .shares_host_memory = 1,
@@ -154,10 +150,10 @@ const ndt_backend& backend() {
       .stream_wait = [](ndt_stream*) { return NDT_OK; },
       .upload = copy,
       .download = copy,
-      .prefer = prefer,
       .prepare = prepare,
       .run = run,
       .release = [](ndt_kernel* kernel) { delete kernel; },
+      .prefer = prefer,
       .event_create = nullptr,
       .event_record = nullptr,
       .event_wait = nullptr,
@@ -182,10 +178,9 @@ int threads() { return OneThread::asked() ? 1 : std::max(1, the_host.threads); }
 }  // namespace ndtrain::onednn
 
 extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
-    int32_t host_major, int32_t, const ndt_host* host) {
+    int32_t version, const ndt_host* host) {
   using namespace ndtrain::onednn;
-  if (host_major != NDT_ABI_MAJOR || !host || host->struct_size < sizeof(ndt_host)) return nullptr;
-  if (!host->parallel_for) return nullptr;
+  if (version != NDT_ABI_VERSION || !host || !host->parallel_for) return nullptr;
   set_host(*host);
   try {
     return &backend();

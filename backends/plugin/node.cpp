@@ -71,7 +71,6 @@ std::string describe(const ndt_tensor_type& t) {
 }
 
 Node::Node(const ndt_node& node) : node_(node) {
-  if (node.struct_size < NDT_NODE_SIZE_1_0) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {
     if (n < 0 || n > NDT_MAX_PORTS) invalid(n, " ports, the limit is ", NDT_MAX_PORTS);
@@ -173,9 +172,7 @@ float Node::known_single(int i, std::string_view what, float none) const {
 }
 
 ndt_node Node::with(const ndt_tensor_type* in, const ndt_tensor_type* out) const {
-  ndt_node node{};  // the host's may be an older, shorter one
-  std::memcpy(&node, &node_, std::min(node_.struct_size, sizeof node));
-  node.struct_size = sizeof node;
+  ndt_node node = node_;
   node.inputs = in;
   node.outputs = out;
   return node;

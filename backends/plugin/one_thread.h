@@ -8,9 +8,7 @@ namespace ndtrain::plugin {
 // ndt_node::in_one_thread says.
 class OneThread {
  public:
-  explicit OneThread(const ndt_node* node) {
-    asked_ = node && NDT_REACHES(node, in_one_thread) && node->in_one_thread != 0;
-  }
+  explicit OneThread(const ndt_node* node) { asked_ = node && node->in_one_thread != 0; }
   ~OneThread() { asked_ = false; }
   OneThread(const OneThread&) = delete;
   OneThread& operator=(const OneThread&) = delete;

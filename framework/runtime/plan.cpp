@@ -75,7 +75,6 @@ void declare(Plan::Program& p, const Graph& g, const PlanOptions& options) {
 bool takes(const Device& device, const Graph& g, const Node& n) {
   const AbiNode node(n, row_major_types(g));
   ndt_prepared prepared{};
-  prepared.struct_size = sizeof prepared;
   const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
   if (s == NDT_UNSUPPORTED) return false;
   device.backend().check(s, "prepare " + n.op);

@@ -119,7 +119,6 @@ std::string Preparation::ask(size_t i, const Device& device) {
   if (in_stretch) node.set_in_one_thread();
   if (whole_[i] != kNone) node.set_output_within(types_[index(whole_[i])]);
   ndt_prepared prepared{};
-  prepared.struct_size = sizeof prepared;
   const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
   if (s == NDT_UNSUPPORTED) return device.abi().last_error();
   device.backend().check(s, "prepare " + n.op);

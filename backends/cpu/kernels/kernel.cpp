@@ -63,7 +63,6 @@ std::string describe(const ndt_tensor_type& t) {
 
 Node::Node(const ndt_node& node, bool gaps, bool less_memory)
     : node_(node), less_memory_(less_memory) {
-  if (node.struct_size < NDT_NODE_SIZE_1_0) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {
     if (n < 0 || n > NDT_MAX_PORTS) invalid(n, " ports, the limit is ", NDT_MAX_PORTS);

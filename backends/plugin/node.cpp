@@ -54,11 +54,13 @@ int64_t size_of(ndt_dtype t) {
   return t >= NDT_ABSENT && t <= NDT_BOOL ? kBytes[t] : 0;
 }
 
-int64_t count(const ndt_tensor_type& t, int begin) {
+int64_t count(const ndt_tensor_type& t, int begin, int end) {
   int64_t n = 1;
-  for (int d = begin; d < t.rank; ++d) n *= t.dims[d];
+  for (int d = begin; d < end; ++d) n *= t.dims[d];
   return n;
 }
+
+int64_t count(const ndt_tensor_type& t, int begin) { return count(t, begin, t.rank); }
 
 std::string describe(const ndt_tensor_type& t) {
   if (t.dtype == NDT_ABSENT) return "-";

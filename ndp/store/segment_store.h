@@ -4,8 +4,7 @@
 //
 // Threads: all members may be called from any thread; reads run beside each other and beside a
 // write, writes are serialised. Processes: one writes at a time, held off by a lock file; any
-// number read beside it what was there when they began. A failing fsync throws FsyncFailed from
-// put, flush, gc, compact and close.
+// number read beside it what was there when they began.
 #pragma once
 
 #include <atomic>
@@ -153,7 +152,7 @@ class SegmentStore {
   Result<uint32_t> writable_segment(const Digest& id, Group& group, int64_t bytes);
   Result<Location> append(const Digest& id, Group& group, const RecordHeader& header,
                           std::span<const std::byte> payload);
-  void seal(uint32_t number, Group& group);
+  void seal(Group& group);
   Status delete_segment(Group& group, uint32_t number);
   void sync_all();
   void sync_directory();

@@ -73,7 +73,7 @@ Result<uint32_t> SegmentStore::writable_segment(const Digest& id, Group& group, 
     const auto& [number, segment] = *group.segments.rbegin();
     const bool empty = segment.end == static_cast<int64_t>(kSegmentHeaderBytes);
     if (empty || segment.end + bytes <= options_.segment_bytes) return number;
-    seal(number, group);
+    seal(group);
   }
   if (next_number_ == UINT32_MAX) {
     return Status(Code::kNoSpace, "store " + directory_ + ": has used up its segment numbers");
@@ -100,8 +100,8 @@ Result<uint32_t> SegmentStore::writable_segment(const Digest& id, Group& group, 
 }
 
 // Only the last segment of a group may hold bytes that a crash can take: recovery relies on it.
-void SegmentStore::seal(uint32_t number, Group& group) {
-  if (group.dirty) sync_or_throw(*group.writer, path_of(number));
+void SegmentStore::seal(Group& group) {
+  if (group.dirty) group.writer->sync();
   group.writer.reset();
   group.dirty = false;
 }
@@ -125,7 +125,7 @@ Result<Location> SegmentStore::append(const Digest& id, Group& group, const Reco
       const int64_t rest = size.ok() ? *size - segment.end : 0;
       segment.end += rest;
       used_bytes_ += rest;
-      seal(*number, group);
+      seal(group);
     }
     budget_.freed();
     return s;
@@ -140,14 +140,14 @@ Result<Location> SegmentStore::append(const Digest& id, Group& group, const Reco
 }
 
 void SegmentStore::sync_directory() {
-  sync_directory_or_throw(fs_, directory_);
+  fs_.sync_directory(directory_);
   directory_dirty_ = false;
 }
 
 void SegmentStore::sync_all() {
   for (auto& [id, group] : groups_) {
     if (!group->dirty) continue;
-    sync_or_throw(*group->writer, path_of(group->segments.rbegin()->first));
+    group->writer->sync();
     group->dirty = false;
   }
   if (directory_dirty_) sync_directory();

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "framework/runtime/abi_node.h"
-#include "framework/runtime/storage.h"
+#include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
 namespace {
@@ -51,13 +51,13 @@ class LayoutPass {
   LayoutPass(const Graph& g, const Device& device, const std::set<ValueId>& bound)
       : g_(g), device_(device), bound_(bound), copy_(g), types_(row_major_types(g)) {}
 
-  LaidOut run() {
+  LayoutAssignment run() {
     copy_.keep_inputs();
     for (ValueId v : bound_) copy_.get(v);
-    for (const Node& n : g_.nodes()) lay_out(n);
+    for (const Node& n : g_.nodes()) assign_layouts(n);
     std::vector<ValueId> outputs;
     for (ValueId v : g_.outputs()) outputs.push_back(as(v, row_major(type(v))));
-    LaidOut result;
+    LayoutAssignment result;
     for (size_t i = 0; i < g_.value_count(); ++i) {
       const auto v = static_cast<ValueId>(i);
       result.now.push_back(copy_.has(v) ? copy_.get(v) : kNone);
@@ -78,7 +78,7 @@ class LayoutPass {
   ndt_tensor_type& type(ValueId v) { return types_[index(v)]; }
   bool is_constant(ValueId v) const { return g_.value(v).data.defined() && !bound_.contains(v); }
 
-  void lay_out(const Node& n) {
+  void assign_layouts(const Node& n) {
     std::vector<ndt_tensor_type> in(n.inputs.size()), out;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != kNone) in[k] = type(n.inputs[k]);
@@ -139,9 +139,10 @@ class LayoutPass {
 
 }  // namespace
 
-LaidOut lay_out(const Graph& g, const Device& device, const std::set<ValueId>& bound) {
+LayoutAssignment assign_layouts(const Graph& g, const Device& device,
+                                const std::set<ValueId>& bound) {
   if (device.abi().prefer) return LayoutPass(g, device, bound).run();
-  LaidOut same{.graph = g, .types = row_major_types(g), .now = {}};
+  LayoutAssignment same{.graph = g, .types = row_major_types(g), .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) same.now.push_back(static_cast<ValueId>(i));
   return same;
 }

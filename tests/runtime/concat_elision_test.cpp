@@ -1,4 +1,4 @@
-#include "framework/runtime/join.h"
+#include "framework/runtime/concat_elision.h"
 
 #include <gtest/gtest.h>
 

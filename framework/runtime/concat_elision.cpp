@@ -1,8 +1,8 @@
-#include "framework/runtime/join.h"
+#include "framework/runtime/concat_elision.h"
 
 #include <algorithm>
 
-#include "framework/runtime/storage.h"
+#include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
 namespace {
@@ -11,7 +11,8 @@ constexpr int kChannels = 1;
 
 }  // namespace
 
-Joins::Joins(const Graph& g) : g_(g), uses_(g.value_count()), producer_(g.value_count()) {
+ConcatElision::ConcatElision(const Graph& g)
+    : g_(g), uses_(g.value_count()), producer_(g.value_count()) {
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
     for (ValueId v : n.inputs) {
@@ -22,7 +23,7 @@ Joins::Joins(const Graph& g) : g_(g), uses_(g.value_count()), producer_(g.value_
   for (ValueId v : g.outputs()) ++uses_[index(v)];
 }
 
-std::vector<size_t> Joins::part_producers(const Node& n) const {
+std::vector<size_t> ConcatElision::part_producers(const Node& n) const {
   if (n.op != "Concat") return {};
   const Shape& whole = g_.type(n.outputs[0]).shape;
   if (whole.rank() < 2 || whole.axis(n.attrs.i("axis"), "axis") != kChannels) return {};

@@ -1,4 +1,4 @@
-#include "framework/runtime/lane.h"
+#include "framework/runtime/run_slot.h"
 
 #include <algorithm>
 
@@ -16,7 +16,7 @@ bool fits(const TensorType& given, const TensorType& type) {
 
 }  // namespace
 
-Lane::Lane(const Plan::Program& p) : p_(p), abi_(p.device.abi()) {
+RunSlot::RunSlot(const Plan::Program& p) : p_(p), abi_(p.device.abi()) {
   const Backend& backend = p.device.backend();
   backend.check(abi_.stream_create(p.device.handle(), &stream_), "stream");
   if (!abi_.event_create) return;
@@ -26,14 +26,14 @@ Lane::Lane(const Plan::Program& p) : p_(p), abi_(p.device.abi()) {
   backend.check(status, "event");
 }
 
-Lane::~Lane() {
+RunSlot::~RunSlot() {
   if (busy()) (void)abi_.stream_wait(stream_);  // whoever waits for results is told
   recorded_ = {};
   if (marked_) abi_.event_destroy(marked_);
   abi_.stream_destroy(stream_);
 }
 
-bool Lane::again(std::span<const void* const> bindings, std::span<void* const> outputs) {
+bool RunSlot::again(std::span<const void* const> bindings, std::span<void* const> outputs) {
   if (std::ranges::equal(bindings, last_bindings_) && std::ranges::equal(outputs, last_outputs_)) {
     return true;
   }
@@ -43,7 +43,7 @@ bool Lane::again(std::span<const void* const> bindings, std::span<void* const> o
   return false;
 }
 
-void Lane::stage() {
+void RunSlot::stage() {
   if (results_.size() == p_.outputs.size()) return;
   staged_.clear();
   results_.clear();
@@ -62,7 +62,7 @@ void Lane::stage() {
   for (ValueId v : p_.outputs) results_.push_back(host_tensor(p_.device, p_.types[index(v)]));
 }
 
-void Lane::upload(std::span<const Tensor> given) {
+void RunSlot::upload(std::span<const Tensor> given) {
   for (size_t i = 0; i < given.size(); ++i) {
     const TensorType& type = p_.types[index(p_.bindings[i])];
     if (fits(given[i].type(), type)) continue;
@@ -76,7 +76,7 @@ void Lane::upload(std::span<const Tensor> given) {
   }
 }
 
-void Lane::download() {
+void RunSlot::download() {
   for (size_t k = 0; k < results_.size(); ++k) {
     p_.device.backend().check(abi_.download(stream_, results_[k].mutable_data(),
                                             output_addresses_[k], results_[k].bytes()),
@@ -84,18 +84,18 @@ void Lane::download() {
   }
 }
 
-void Lane::finish() {
+void RunSlot::finish() {
   const ndt_status status = abi_.stream_wait(stream_);
   given_.clear();
   busy_ = false;
   p_.device.backend().check(status, "run");
 }
 
-void Lane::mark() {
+void RunSlot::mark() {
   if (marked_) p_.device.backend().check(abi_.event_record(stream_, marked_), "record an event");
 }
 
-void Lane::follow(const Lane& other) {
+void RunSlot::follow(const RunSlot& other) {
   p_.device.backend().check(abi_.event_wait(stream_, other.marked_), "wait for an event");
 }
 

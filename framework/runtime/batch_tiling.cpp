@@ -1,4 +1,4 @@
-#include "framework/runtime/stretch.h"
+#include "framework/runtime/batch_tiling.h"
 
 #include <algorithm>
 
@@ -8,7 +8,8 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kSlicesAThread = 2;  // at least, so that no thread waits long for another
+constexpr size_t kFewestNodes = 2;    // one alone has nothing to find in cache
+constexpr int64_t kTilesAThread = 2;  // at least, so that no thread waits long for another
 
 // Whether the node computes each image, of the first axis, for itself, with the same constants.
 bool by_image(const Graph& g, const Node& n, int64_t batch) {
@@ -47,8 +48,8 @@ Weight weight_of(const Graph& g, std::span<const ndt_tensor_type> types, const N
 // 0: the batch does not share out.
 int64_t images_at_a_time(int64_t batch, int threads, int64_t most) {
   for (int64_t images = most; images > 0; --images) {
-    const int64_t slices = batch / images;
-    if (batch % images == 0 && slices % threads == 0 && slices >= kSlicesAThread * threads) {
+    const int64_t tiles = batch / images;
+    if (batch % images == 0 && tiles % threads == 0 && tiles >= kTilesAThread * threads) {
       return images;
     }
   }
@@ -57,13 +58,13 @@ int64_t images_at_a_time(int64_t batch, int threads, int64_t most) {
 
 }  // namespace
 
-Stretch choose_stretch(const Graph& g, std::span<const ndt_tensor_type> types, int threads,
-                       const StretchRule& rule) {
+BatchTiling choose_tiling(const Graph& g, std::span<const ndt_tensor_type> types, int threads,
+                          const TilingRule& rule) {
   if (g.inputs().empty() || g.shape(g.inputs()[0]).rank() == 0) return {};
   const int64_t batch = g.shape(g.inputs()[0])[0];
   const int64_t images = images_at_a_time(batch, threads, rule.images);
   if (images == 0) return {};
-  Stretch s{.images = images, .slices = batch / images};
+  BatchTiling s{.images = images, .tiles = batch / images};
   size_t heaviest = 0;
   for (const Node& n : g.nodes()) {
     if (!by_image(g, n, batch)) break;
@@ -73,18 +74,23 @@ Stretch choose_stretch(const Graph& g, std::span<const ndt_tensor_type> types, i
     heaviest = std::max(heaviest, w.batch);
     ++s.nodes;
   }
-  if (s.nodes < 2 || heaviest < rule.cache) return {};
-  s.slots = static_cast<int>(std::min<int64_t>(threads, s.slices));
+  if (s.nodes < kFewestNodes || heaviest < rule.cache) return {};
+  s.threads = static_cast<int>(std::min<int64_t>(threads, s.tiles));
   return s;
 }
 
-std::vector<ndt_tensor_type> types_within(const Stretch& s, const Graph& g,
-                                          std::span<const ndt_tensor_type> types) {
+BatchTiling ending_before(BatchTiling tiling, size_t node) {
+  tiling.nodes = std::min(tiling.nodes, node);
+  return tiling.nodes < kFewestNodes ? BatchTiling{} : tiling;
+}
+
+std::vector<ndt_tensor_type> tile_types(const BatchTiling& t, const Graph& g,
+                                        std::span<const ndt_tensor_type> types) {
   std::vector<ndt_tensor_type> within(types.begin(), types.end());
   const auto narrow = [&](ValueId v) {
-    if (v != kNone && !g.value(v).data.defined()) within[index(v)].dims[0] = s.images;
+    if (v != kNone && !g.value(v).data.defined()) within[index(v)].dims[0] = t.images;
   };
-  for (size_t i = 0; i < s.nodes; ++i) {
+  for (size_t i = 0; i < t.nodes; ++i) {
     std::ranges::for_each(g.nodes()[i].inputs, narrow);
     std::ranges::for_each(g.nodes()[i].outputs, narrow);
   }

@@ -1,4 +1,4 @@
-#include "framework/runtime/storage.h"
+#include "framework/runtime/memory_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -6,17 +6,17 @@
 
 #include "framework/graph/op.h"
 #include "framework/runtime/arena.h"
-#include "framework/runtime/join.h"
+#include "framework/runtime/concat_elision.h"
 #include "framework/runtime/layout.h"
 
 namespace ndtrain {
 namespace {
 
 // Values that share one storage, by their common root.
-class Storages {
+class Aliases {
  public:
-  Storages(const Graph& g, std::span<const ndt_tensor_type> types, std::span<const NodePlan> nodes,
-           bool reuse)
+  Aliases(const Graph& g, std::span<const ndt_tensor_type> types, std::span<const NodePlan> nodes,
+          bool reuse)
       : g_(g),
         types_(types),
         root_(g.value_count()),
@@ -29,7 +29,7 @@ class Storages {
       const Node& n = g.nodes()[static_cast<size_t>(i)];
       for (ValueId v : n.outputs) first_[index(v)] = last_[index(v)] = i;
       if (nodes[static_cast<size_t>(i)].is_view) join(n.outputs[0], n.inputs[0]);
-      if (nodes[static_cast<size_t>(i)].is_join) hold_parts(n);
+      if (nodes[static_cast<size_t>(i)].is_elided_concat) hold_parts(n);
     }
     for (int i = 0; i < end; ++i) {
       for (ValueId v : g.nodes()[static_cast<size_t>(i)].inputs) {
@@ -64,7 +64,7 @@ class Storages {
     for (size_t i = 0; i < nodes.size(); ++i) {
       const Node& n = g_.nodes()[i];
       const ValueId y = n.outputs[0];
-      if (nodes[i].is_view || nodes[i].is_join || fixed_.contains(root(y)) || root(y) != y)
+      if (nodes[i].is_view || nodes[i].is_elided_concat || fixed_.contains(root(y)) || root(y) != y)
         continue;
       for (size_t k = 0; k < n.inputs.size() && k < 64; ++k) {
         if (!(nodes[i].in_place_inputs >> k & 1) || n.inputs[k] == kNone) continue;
@@ -94,22 +94,22 @@ class Storages {
   std::set<ValueId> fixed_;        // roots that are outputs of the graph: never written over
 };
 
-// What one slice of a stretch leaves to the next nodes is there from its beginning on: other slices
+// What one tile leaves to the next nodes is there from its beginning on: other tiles
 // may not have begun.
-void place_in_arena(Placement& p, const Graph& g, std::span<const ndt_tensor_type> types,
-                    const Storages& storages, bool reuse, const Stretch& stretch) {
-  const int end = static_cast<int>(stretch.nodes), forever = static_cast<int>(g.nodes().size());
-  const std::vector<ndt_tensor_type> within = types_within(stretch, g, types);
-  std::vector<Block> blocks, in_slot;
-  std::vector<ValueId> owners, owners_in_slot;
+void place_in_arena(MemoryPlan& p, const Graph& g, std::span<const ndt_tensor_type> types,
+                    const Aliases& storages, bool reuse, const BatchTiling& tiling) {
+  const int end = static_cast<int>(tiling.nodes), forever = static_cast<int>(g.nodes().size());
+  const std::vector<ndt_tensor_type> within = tile_types(tiling, g, types);
+  std::vector<Block> blocks, in_tile;
+  std::vector<ValueId> owners, owners_in_tile;
   for (size_t i = 0; i < g.value_count(); ++i) {
     const auto v = static_cast<ValueId>(i);
     if (storages.root(v) != v || storages.first(v) < 0) continue;
-    if (p.places[i].kind != Place::Kind::kAbsent) continue;
+    if (p.locations[i].kind != ValueLocation::Kind::kAbsent) continue;
     const int first = storages.first(v), last = storages.last(v);
     if (last < end) {
-      in_slot.push_back({.bytes = extent_bytes(within[i]), .first = first, .last = last});
-      owners_in_slot.push_back(v);
+      in_tile.push_back({.bytes = extent_bytes(within[i]), .first = first, .last = last});
+      owners_in_tile.push_back(v);
       continue;
     }
     blocks.push_back({.bytes = extent_bytes(types[i]),
@@ -117,32 +117,32 @@ void place_in_arena(Placement& p, const Graph& g, std::span<const ndt_tensor_typ
                       .last = reuse ? last : forever});
     owners.push_back(v);
   }
-  p.slot_bytes = place(in_slot);
-  if (p.slot_bytes > 0) {
-    const size_t all = p.slot_bytes * static_cast<size_t>(stretch.slots);
+  p.tile_arena_bytes = assign_offsets(in_tile);
+  if (p.tile_arena_bytes > 0) {
+    const size_t all = p.tile_arena_bytes * static_cast<size_t>(tiling.threads);
     blocks.push_back({.bytes = all, .first = 0, .last = end});
   }
-  p.arena_bytes = place(blocks);
-  if (p.slot_bytes > 0) p.slots_at = blocks.back().offset;
+  p.arena_bytes = assign_offsets(blocks);
+  if (p.tile_arena_bytes > 0) p.tile_arenas_at = blocks.back().offset;
   for (size_t i = 0; i < owners.size(); ++i) {
-    p.places[index(owners[i])] = {Place::Kind::kArena, blocks[i].offset};
+    p.locations[index(owners[i])] = {ValueLocation::Kind::kArena, blocks[i].offset};
   }
-  for (size_t i = 0; i < owners_in_slot.size(); ++i) {
-    p.places[index(owners_in_slot[i])] = {Place::Kind::kSlot, in_slot[i].offset};
+  for (size_t i = 0; i < owners_in_tile.size(); ++i) {
+    p.locations[index(owners_in_tile[i])] = {ValueLocation::Kind::kTileArena, in_tile[i].offset};
   }
 }
 
-void set_steps(Placement& p, const Graph& g, std::span<const ndt_tensor_type> types,
-               const Storages& storages, const Stretch& stretch) {
+void set_steps(MemoryPlan& p, const Graph& g, std::span<const ndt_tensor_type> types,
+               const Aliases& storages, const BatchTiling& tiling) {
   const auto set = [&](ValueId v) {
     if (v == kNone || g.value(v).data.defined()) return;
-    Place& place = p.places[index(v)];
+    ValueLocation& location = p.locations[index(v)];
     const ndt_tensor_type& whole = types[index(storages.root(v))];
-    if (place.kind == Place::Kind::kSlot) return;
-    const int64_t elements = stretch.images * whole.strides[0];
-    place.step = static_cast<size_t>(elements) * size_of(static_cast<DType>(whole.dtype));
+    if (location.kind == ValueLocation::Kind::kTileArena) return;
+    const int64_t elements = tiling.images * whole.strides[0];
+    location.step = static_cast<size_t>(elements) * size_of(static_cast<DType>(whole.dtype));
   };
-  for (size_t i = 0; i < stretch.nodes; ++i) {
+  for (size_t i = 0; i < tiling.nodes; ++i) {
     std::ranges::for_each(g.nodes()[i].inputs, set);
     std::ranges::for_each(g.nodes()[i].outputs, set);
   }
@@ -152,36 +152,38 @@ void set_steps(Placement& p, const Graph& g, std::span<const ndt_tensor_type> ty
 
 bool is_view(const Node& n) { return find_op(n.op).facts.view; }
 
-Placement place_values(const Graph& g, std::span<const ndt_tensor_type> types,
+MemoryPlan plan_memory(const Graph& g, std::span<const ndt_tensor_type> types,
                        std::span<const NodePlan> nodes, std::span<const ValueId> bindings,
-                       bool reuse, const Stretch& stretch) {
-  const Storages storages(g, types, nodes, reuse);
-  Placement p;
-  p.places.resize(g.value_count());
+                       bool reuse, const BatchTiling& tiling) {
+  const Aliases storages(g, types, nodes, reuse);
+  MemoryPlan p;
+  p.locations.resize(g.value_count());
   for (size_t i = 0; i < g.value_count(); ++i) {
-    if (g.value(static_cast<ValueId>(i)).data.defined()) p.places[i] = {Place::Kind::kConstant, i};
+    if (g.value(static_cast<ValueId>(i)).data.defined())
+      p.locations[i] = {ValueLocation::Kind::kConstant, i};
   }
   for (size_t i = 0; i < bindings.size(); ++i) {
-    p.places[index(bindings[i])] = {Place::Kind::kBinding, i};
+    p.locations[index(bindings[i])] = {ValueLocation::Kind::kBinding, i};
   }
   for (size_t k = 0; k < g.outputs().size(); ++k) {
     const ValueId root = storages.root(g.outputs()[k]);
-    Place& place = p.places[index(root)];
-    if (g.value(root).kind == ValueKind::kComputed && place.kind == Place::Kind::kAbsent) {
-      place = {Place::Kind::kOutput, k};
+    ValueLocation& location = p.locations[index(root)];
+    if (g.value(root).kind == ValueKind::kComputed &&
+        location.kind == ValueLocation::Kind::kAbsent) {
+      location = {ValueLocation::Kind::kOutput, k};
     } else {
       p.copied_outputs.push_back(static_cast<int>(k));
     }
   }
 
-  place_in_arena(p, g, types, storages, reuse, stretch);
+  place_in_arena(p, g, types, storages, reuse, tiling);
   for (size_t i = 0; i < g.value_count(); ++i) {
     const auto v = static_cast<ValueId>(i);
     if (g.value(v).kind != ValueKind::kComputed) continue;
-    p.places[i] = p.places[index(storages.root(v))];
-    p.places[i].offset = storages.offset(v);
+    p.locations[i] = p.locations[index(storages.root(v))];
+    p.locations[i].offset = storages.offset(v);
   }
-  set_steps(p, g, types, storages, stretch);
+  set_steps(p, g, types, storages, tiling);
   return p;
 }
 

@@ -1,5 +1,5 @@
-// Joins without copies: a Concat over channels whose parts are computed where they belong in it, by
-// kernels that may leave gaps between images.
+// ConcatElision without copies: a Concat over channels whose parts are computed where they belong
+// in it, by kernels that may leave gaps between images.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace ndtrain {
 
 // Which Concats of a graph, which must outlive this, have parts of their own.
-class Joins {
+class ConcatElision {
  public:
-  explicit Joins(const Graph& g);
+  explicit ConcatElision(const Graph& g);
 
   // The nodes that compute the parts of Concat `n`, in order, when every part is computed for it
   // alone; empty when one is not.

@@ -1,6 +1,6 @@
 // The first layers of a network, run a few images at a time: the same bytes as with the whole
 // batch.
-#include "framework/runtime/stretch.h"
+#include "framework/runtime/batch_tiling.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using testing::host_devices;
 using testing::random_inputs;
 using testing::random_tensor;
 
-constexpr StretchRule kAlways{.images = 2, .cache = 0, .outweigh = 0};
+constexpr TilingRule kAlways{.images = 2, .cache = 0, .outweigh = 0};
 
 ValueId conv(Graph& g, ValueId x, int64_t out, int64_t kernel) {
   const std::string name = "w" + std::to_string(g.value_count());
@@ -29,11 +29,11 @@ ValueId conv(Graph& g, ValueId x, int64_t out, int64_t kernel) {
 
 ValueId input(Graph& g, Shape s) { return g.add_input("x", {DType::kF32, std::move(s)}); }
 
-Stretch chosen(const Graph& g, int threads, const StretchRule& rule = {}) {
-  return choose_stretch(g, row_major_types(g), threads, rule);
+BatchTiling chosen(const Graph& g, int threads, const TilingRule& rule = {}) {
+  return choose_tiling(g, row_major_types(g), threads, rule);
 }
 
-TEST(Stretch, EndsWhereTheWeightsBeginToOutweighTheImages) {
+TEST(BatchTiling, EndsWhereTheWeightsBeginToOutweighTheImages) {
   Graph g;
   ValueId v = input(g, {8, 3, 100, 100});
   v = g.add1("Relu", {conv(g, v, 16, 3)});
@@ -41,14 +41,14 @@ TEST(Stretch, EndsWhereTheWeightsBeginToOutweighTheImages) {
   v = g.add1("MaxPool", {v}, {{"kernel_shape", Ints{20, 20}}, {"strides", Ints{20, 20}}});
   v = conv(g, v, 128, 3);  // 25 pixels
   g.mark_output(g.add1("Relu", {v}));
-  const Stretch s = chosen(g, 2);
+  const BatchTiling s = chosen(g, 2);
   EXPECT_EQ(s.nodes, 4U);
   EXPECT_EQ(s.images, 2);
-  EXPECT_EQ(s.slices, 4);
-  EXPECT_EQ(s.slots, 2);
+  EXPECT_EQ(s.tiles, 4);
+  EXPECT_EQ(s.threads, 2);
 }
 
-TEST(Stretch, IsNoneForWhatStaysInCacheOrDoesNotShareOut) {
+TEST(BatchTiling, IsNoneForWhatStaysInCacheOrDoesNotShareOut) {
   const auto network = [](int64_t batch, int64_t side) {
     Graph g;
     g.mark_output(g.add1("Relu", {conv(g, input(g, {batch, 3, side, side}), 16, 3)}));
@@ -61,7 +61,7 @@ TEST(Stretch, IsNoneForWhatStaysInCacheOrDoesNotShareOut) {
   EXPECT_EQ(chosen(network(1, 400), 1).nodes, 0U);
 }
 
-TEST(Stretch, EndsBeforeAnOpThatLooksAcrossImages) {
+TEST(BatchTiling, EndsBeforeAnOpThatLooksAcrossImages) {
   Graph g;
   const ValueId x = input(g, {4, 3, 9, 9});
   const ValueId y = g.add1("Relu", {g.add1("Relu", {conv(g, x, 4, 3)})});
@@ -70,7 +70,7 @@ TEST(Stretch, EndsBeforeAnOpThatLooksAcrossImages) {
   EXPECT_EQ(chosen(g, 1, kAlways).nodes, 3U);
 }
 
-TEST(Stretch, EndsBeforeWhatOnlyLooksLikeABatch) {
+TEST(BatchTiling, EndsBeforeWhatOnlyLooksLikeABatch) {
   Graph g;
   const ValueId y = conv(g, input(g, {4, 3, 9, 4}), 4, 3);
   const ValueId row = g.add_input("row", {DType::kF32, {4}});  // one for each column
@@ -83,23 +83,23 @@ TEST(Stretch, EndsBeforeWhatOnlyLooksLikeABatch) {
 }
 
 // Every byte of every output, with one thread and with two.
-void expect_same(const Graph& g, uint64_t seed, size_t& stretches) {
+void expect_same(const Graph& g, uint64_t seed, size_t& tilings) {
   const std::vector<Tensor> inputs = random_inputs(g, seed);
   for (const Device* d : host_devices()) {
-    const Plan whole(g, *d, {.stretch = {.images = 0}});
-    EXPECT_EQ(whole.stretch().nodes, 0U);
+    const Plan whole(g, *d, {.tiling = {.images = 0}});
+    EXPECT_EQ(whole.tiling().nodes, 0U);
     const std::vector<Tensor> want = Executor(whole).run(inputs);
     for (const int threads : {1, 2}) {
       set_threads(threads);
-      const Plan sliced(g, *d, {.stretch = kAlways});
-      stretches += sliced.stretch().nodes > 0;
-      Executor executor(sliced);
+      const Plan tiled(g, *d, {.tiling = kAlways});
+      tilings += tiled.tiling().nodes > 0;
+      Executor executor(tiled);
       for (int run = 0; run < 2; ++run) {
         const std::vector<Tensor> got = executor.run(inputs);
         for (size_t k = 0; k < want.size(); ++k) {
           EXPECT_TRUE(got[k].same_bytes(want[k]))
               << d->backend().name() << ", seed " << seed << ", output " << k << ", " << threads
-              << " threads, " << sliced.stretch().nodes << " nodes";
+              << " threads, " << tiled.tiling().nodes << " nodes";
         }
       }
     }
@@ -107,16 +107,16 @@ void expect_same(const Graph& g, uint64_t seed, size_t& stretches) {
   }
 }
 
-TEST(Stretch, ChangesNoByteOfRandomNetworks) {
-  size_t stretches = 0;
+TEST(BatchTiling, ChangesNoByteOfRandomNetworks) {
+  size_t tilings = 0;
   for (uint64_t seed = 0; seed < 80; ++seed) {
-    expect_same(optimize_for_inference(testing::random_network(seed, 24, 8)), seed, stretches);
+    expect_same(optimize_for_inference(testing::random_network(seed, 24, 8)), seed, tilings);
   }
-  EXPECT_GT(stretches, 80U);
+  EXPECT_GT(tilings, 80U);
 }
 
 // What lies behind it reads what was left half-way, a part of a Concat, and an output.
-TEST(Stretch, LeavesWhatIsReadBehindIt) {
+TEST(BatchTiling, LeavesWhatIsReadBehindIt) {
   Graph g;
   const ValueId x = input(g, {8, 16, 12, 11});
   const ValueId a = g.add1("Relu", {conv(g, x, 32, 3)});
@@ -128,39 +128,55 @@ TEST(Stretch, LeavesWhatIsReadBehindIt) {
   g.mark_output(g.add1("Add", {last, b}));
   g.mark_output(sum);
   g.mark_output(g.add1("GlobalAveragePool", {joined}));
-  size_t stretches = 0;
-  expect_same(optimize_for_inference(g), 1, stretches);
-  EXPECT_EQ(stretches, 2 * host_devices().size());
+  size_t tilings = 0;
+  expect_same(optimize_for_inference(g), 1, tilings);
+  EXPECT_EQ(tilings, 2 * host_devices().size());
 }
 
-TEST(Stretch, TakesLessMemory) {
+TEST(BatchTiling, TakesLessMemory) {
   set_threads(1);
   Graph g;
   ValueId v = input(g, {16, 8, 40, 40});
   for (int i = 0; i < 4; ++i) v = g.add1("Relu", {conv(g, v, 16, 3)});
   g.mark_output(g.add1("GlobalAveragePool", {v}));
   for (const Device* d : host_devices()) {
-    const Plan whole(g, *d, {.stretch = {.images = 0}}), sliced(g, *d);
-    EXPECT_EQ(sliced.stretch().images, 2);
-    EXPECT_LT(2 * sliced.arena_bytes(), whole.arena_bytes()) << d->backend().name();
+    const Plan whole(g, *d, {.tiling = {.images = 0}}), tiled(g, *d);
+    EXPECT_EQ(tiled.tiling().images, 2);
+    EXPECT_LT(2 * tiled.arena_bytes(), whole.arena_bytes()) << d->backend().name();
   }
 }
 
-TEST(Stretch, IsNoneWhereParametersAreTrained) {
+TEST(BatchTiling, EndsBeforeAKernelThatTakesWholeBatchesOnly) {
+  setenv("NDT_WRAPPED_PLUGIN", Backend::find("cpu").path().c_str(), 1);
+  const Device device(Backend::load(std::string(NDT_FAKE_PLUGIN_DIR) + "/libndt_whole_batch.so"),
+                      {.deterministic = true});
+  Graph g;
+  ValueId v = g.add1("Relu", {conv(g, input(g, {8, 3, 20, 20}), 8, 3)});
+  v = g.add1("AveragePool", {v}, {{"kernel_shape", Ints{2, 2}}});
+  g.mark_output(g.add1("Relu", {conv(g, v, 8, 3)}));
+  const Plan whole(g, testing::cpu(), {.tiling = {.images = 0}});
+  const Plan all(g, testing::cpu(), {.tiling = kAlways}), part(g, device, {.tiling = kAlways});
+  EXPECT_GT(all.tiling().nodes, 3U);
+  EXPECT_EQ(part.tiling().nodes, 2U);
+  const std::vector<Tensor> inputs = random_inputs(g, 3);
+  EXPECT_TRUE(Executor(part).run(inputs)[0].same_bytes(Executor(whole).run(inputs)[0]));
+}
+
+TEST(BatchTiling, IsNoneWhereParametersAreTrained) {
   Graph g;
   const ValueId y = g.add1("Relu", {conv(g, input(g, {8, 3, 100, 100}), 16, 3)});
   g.mark_output(y);
-  const Plan plan(g, testing::cpu(), {.bound_params = {g.params()[0]}, .stretch = kAlways});
-  EXPECT_EQ(plan.stretch().nodes, 0U);
+  const Plan plan(g, testing::cpu(), {.bound_params = {g.params()[0]}, .tiling = kAlways});
+  EXPECT_EQ(plan.tiling().nodes, 0U);
 }
 
-TEST(Stretch, IsProfiledNodeByNode) {
+TEST(BatchTiling, IsProfiledNodeByNode) {
   Graph g;
   ValueId v = input(g, {8, 3, 60, 60});
   for (int i = 0; i < 3; ++i) v = g.add1("Sigmoid", {conv(g, v, 16, 3)});
   g.mark_output(v);
-  const Plan plan(g, testing::cpu(), {.stretch = kAlways});
-  ASSERT_GT(plan.stretch().nodes, 0U);
+  const Plan plan(g, testing::cpu(), {.tiling = kAlways});
+  ASSERT_GT(plan.tiling().nodes, 0U);
   Executor executor(plan);
   executor.set_profiling(true);
   executor.run(random_inputs(g, 1));

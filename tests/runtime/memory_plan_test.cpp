@@ -1,4 +1,4 @@
-#include "framework/runtime/storage.h"
+#include "framework/runtime/memory_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -17,12 +17,12 @@ using testing::random_network;
 // Memory that remembers, instead of numbers, which value was last written to each byte range.
 class TagMemory {
  public:
-  TagMemory(const Graph& g, const Placement& p)
+  TagMemory(const Graph& g, const MemoryPlan& p)
       : g_(g), p_(p), arena_(p.arena_bytes / 64 + 1, -1) {}
 
   void write(ValueId v, int tag) {
-    const Place& at = p_.places[index(v)];
-    if (at.kind != Place::Kind::kArena) {
+    const ValueLocation& at = p_.locations[index(v)];
+    if (at.kind != ValueLocation::Kind::kArena) {
       elsewhere_[{static_cast<int>(at.kind), at.at}] = tag;
       return;
     }
@@ -31,8 +31,8 @@ class TagMemory {
   }
 
   bool holds(ValueId v, int tag) const {
-    const Place& at = p_.places[index(v)];
-    if (at.kind != Place::Kind::kArena) {
+    const ValueLocation& at = p_.locations[index(v)];
+    if (at.kind != ValueLocation::Kind::kArena) {
       const auto it = elsewhere_.find({static_cast<int>(at.kind), at.at});
       return it != elsewhere_.end() && it->second == tag;
     }
@@ -42,9 +42,9 @@ class TagMemory {
   }
 
   bool overlap(ValueId a, ValueId b) const {
-    const Place &x = p_.places[index(a)], &y = p_.places[index(b)];
+    const ValueLocation &x = p_.locations[index(a)], &y = p_.locations[index(b)];
     if (x.kind != y.kind) return false;
-    if (x.kind != Place::Kind::kArena) return x.at == y.at;
+    if (x.kind != ValueLocation::Kind::kArena) return x.at == y.at;
     const auto [ab, ae] = units(a);
     const auto [bb, be] = units(b);
     return ab < be && bb < ae;
@@ -52,19 +52,19 @@ class TagMemory {
 
  private:
   std::pair<std::ptrdiff_t, std::ptrdiff_t> units(ValueId v) const {
-    const auto begin = static_cast<std::ptrdiff_t>(p_.places[index(v)].at / 64);
+    const auto begin = static_cast<std::ptrdiff_t>(p_.locations[index(v)].at / 64);
     const auto bytes = std::max<size_t>(g_.type(v).bytes(), 1);
     return {begin, begin + static_cast<std::ptrdiff_t>((bytes + 63) / 64)};
   }
 
   const Graph& g_;
-  const Placement& p_;
+  const MemoryPlan& p_;
   std::vector<int> arena_;
   std::map<std::pair<int, size_t>, int> elsewhere_;
 };
 
 // Runs the graph on tags; the name of the first value that is not what it should be, or "".
-std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, const Placement& p) {
+std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, const MemoryPlan& p) {
   TagMemory memory(g, p);
   std::vector<int> content(g.value_count());  // views hold what their input holds
   for (size_t i = 0; i < g.value_count(); ++i) {
@@ -85,7 +85,7 @@ std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, co
       for (size_t in = 0; in < n.inputs.size(); ++in) {
         if (n.inputs[in] == kNone || !memory.overlap(n.outputs[k], n.inputs[in])) continue;
         const bool allowed = k == 0 && (plans[i].in_place_inputs >> in & 1) &&
-                             p.places[index(n.outputs[0])] == p.places[index(n.inputs[in])];
+                             p.locations[index(n.outputs[0])] == p.locations[index(n.inputs[in])];
         if (!allowed) return g.value(n.outputs[k]).name + " over " + g.value(n.inputs[in]).name;
       }
       for (size_t other = 0; other < k; ++other) {
@@ -132,8 +132,8 @@ TEST(Storage, SharedMemoryIsNeverReadAfterItIsOverwritten) {
     const std::vector<NodePlan> plans = random_plans(g, seed);
     std::vector<ValueId> bindings(g.inputs().begin(), g.inputs().end());
     if (seed % 3 == 0) bindings.push_back(g.params()[0]);
-    const Placement shared = place_values(g, row_major_types(g), plans, bindings, true);
-    const Placement apart = place_values(g, row_major_types(g), plans, bindings, false);
+    const MemoryPlan shared = plan_memory(g, row_major_types(g), plans, bindings, true);
+    const MemoryPlan apart = plan_memory(g, row_major_types(g), plans, bindings, false);
     EXPECT_EQ(first_corruption(g, plans, shared), "") << "seed " << seed;
     EXPECT_EQ(first_corruption(g, plans, apart), "") << "seed " << seed;
     EXPECT_LE(shared.arena_bytes, apart.arena_bytes);
@@ -148,7 +148,7 @@ TEST(Storage, AChainOfElementwiseNodesWorksInPlace) {
   for (int i = 0; i < 10; ++i) v = g.add1("Relu", {v});
   g.mark_output(g.add1("Neg", {v}));
   std::vector<NodePlan> plans(g.nodes().size(), NodePlan{.in_place_inputs = 1});
-  EXPECT_EQ(place_values(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 4096U);
+  EXPECT_EQ(plan_memory(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 4096U);
 }
 
 TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {
@@ -159,9 +159,9 @@ TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {
   g.mark_output(y);
   g.mark_output(x);
   const std::vector<NodePlan> plans = {{.in_place_inputs = 1}, {.is_view = true}};
-  const Placement p = place_values(g, row_major_types(g), plans, g.inputs(), true);
+  const MemoryPlan p = plan_memory(g, row_major_types(g), plans, g.inputs(), true);
   EXPECT_EQ(p.arena_bytes, 0U);
-  EXPECT_EQ(p.places[index(y)], (Place{Place::Kind::kOutput, 0}));
+  EXPECT_EQ(p.locations[index(y)], (ValueLocation{ValueLocation::Kind::kOutput, 0}));
   EXPECT_EQ(p.copied_outputs, (std::vector<int>{1, 2}));
 }
 

@@ -10,12 +10,12 @@
 
 namespace ndtrain {
 
-class Lane {
+class RunSlot {
  public:
-  explicit Lane(const Plan::Program& p);  // throws Error
-  ~Lane();                                // waits for what is under way
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  explicit RunSlot(const Plan::Program& p);  // throws Error
+  ~RunSlot();                                // waits for what is under way
+  RunSlot(const RunSlot&) = delete;
+  RunSlot& operator=(const RunSlot&) = delete;
 
   ndt_stream* stream() const { return stream_; }
   void wait(const char* what) { p_.device.backend().check(abi_.stream_wait(stream_), what); }
@@ -38,7 +38,7 @@ class Lane {
   void finish();
   // Work that follows is not begun before `other` has done what it was given until its last mark().
   void mark();
-  void follow(const Lane& other);
+  void follow(const RunSlot& other);
 
   const std::vector<const void*>& inputs() const { return input_addresses_; }
   const std::vector<void*>& outputs() const { return output_addresses_; }

@@ -31,6 +31,9 @@ struct SiteSettings {
   std::string text() const;  // as flags of `ndtrain up`: those that are not its defaults
 };
 
+// The background processes may be started again from elsewhere.
+std::string absolute_path(const std::string& path);
+
 class Site {
  public:
   struct Member {

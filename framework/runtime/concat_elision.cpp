@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "framework/runtime/layout.h"
 #include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
-namespace {
-
-constexpr int kChannels = 1;
-
-}  // namespace
-
 ConcatElision::ConcatElision(const Graph& g)
     : g_(g), uses_(g.value_count()), producer_(g.value_count()) {
   for (size_t i = 0; i < g.nodes().size(); ++i) {
@@ -26,7 +21,7 @@ ConcatElision::ConcatElision(const Graph& g)
 std::vector<size_t> ConcatElision::part_producers(const Node& n) const {
   if (n.op != "Concat") return {};
   const Shape& whole = g_.type(n.outputs[0]).shape;
-  if (whole.rank() < 2 || whole.axis(n.attrs.i("axis"), "axis") != kChannels) return {};
+  if (whole.rank() < 2 || whole.axis(n.attrs.i("axis"), "axis") != kChannelAxis) return {};
   std::vector<size_t> producers;
   for (ValueId v : n.inputs) {
     const std::optional<size_t> producer = producer_[index(v)];
@@ -42,11 +37,11 @@ std::optional<size_t> part_offset(std::span<const ndt_tensor_type> types, const 
   const ndt_tensor_type& whole = types[index(n.outputs[0])];
   const int64_t lanes = std::max(whole.channel_block, 1);
   int64_t channels = 0;
-  for (size_t i = 0; i < k; ++i) channels += types[index(n.inputs[i])].dims[kChannels];
+  for (size_t i = 0; i < k; ++i) channels += types[index(n.inputs[i])].dims[kChannelAxis];
   const ndt_tensor_type& part = types[index(n.inputs[k])];
   if (part.channel_block != whole.channel_block) return {};
-  if (channels % lanes != 0 || part.dims[kChannels] % lanes != 0) return {};
-  return static_cast<size_t>(channels / lanes * whole.strides[kChannels]) *
+  if (channels % lanes != 0 || part.dims[kChannelAxis] % lanes != 0) return {};
+  return static_cast<size_t>(channels / lanes * whole.strides[kChannelAxis]) *
          size_of(static_cast<DType>(whole.dtype));
 }
 

@@ -9,18 +9,16 @@
 namespace ndtrain {
 namespace {
 
-constexpr int kChannels = 1;
-
 // Blocks of channels under one pixel are no blocks.
 ndt_tensor_type simplest(ndt_tensor_type t) {
   if (t.channel_block <= 1) {
     t.channel_block = 0;
     return t;
   }
-  const bool one_pixel = std::all_of(t.dims + kChannels + 1, t.dims + t.rank,
+  const bool one_pixel = std::all_of(t.dims + kChannelAxis + 1, t.dims + t.rank,
                                      [](int64_t extent) { return extent == 1; });
-  if (!one_pixel || t.dims[kChannels] % t.channel_block != 0) return t;
-  t.strides[kChannels] /= t.channel_block;
+  if (!one_pixel || t.dims[kChannelAxis] % t.channel_block != 0) return t;
+  t.strides[kChannelAxis] /= t.channel_block;
   t.channel_block = 0;
   return t;
 }
@@ -166,7 +164,7 @@ size_t extent_bytes(const ndt_tensor_type& t) {
   int64_t elements = lanes;
   for (int i = 0; i < t.rank; ++i) {
     if (t.dims[i] == 0) return 0;
-    const int64_t steps = i == kChannels ? (t.dims[i] + lanes - 1) / lanes : t.dims[i];
+    const int64_t steps = i == kChannelAxis ? (t.dims[i] + lanes - 1) / lanes : t.dims[i];
     elements += (steps - 1) * t.strides[i];
   }
   return static_cast<size_t>(elements) * size_of(static_cast<DType>(t.dtype));

@@ -13,6 +13,8 @@
 
 namespace ndtrain {
 
+inline constexpr int kChannelAxis = 1;
+
 struct LayoutAssignment {
   Graph graph;                         // the original's nodes, and Reorders
   std::vector<ndt_tensor_type> types;  // by value of `graph`

@@ -6,7 +6,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr std::string_view kMigrations[] = {kPostgresSchema1, kPostgresSchema2};
+constexpr std::string_view kPostgresMigrations[] = {kPostgresSchema1, kPostgresSchema2};
 
 // What is copied into before it is looked at; each connection has its own.
 constexpr const char* kSetUp = R"sql(
@@ -29,9 +29,9 @@ constexpr const char* kBeginToRead =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
     "SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
-class Row final : public SqlRow {
+class PostgresRow final : public SqlRow {
  public:
-  Row(const postgres::Answer& answer, int row) : answer_(answer), row_(row) {}
+  PostgresRow(const postgres::Answer& answer, int row) : answer_(answer), row_(row) {}
   int64_t integer(int column) const override { return answer_.integer(row_, column); }
   double real(int column) const override { return answer_.real(row_, column); }
   std::string bytes(int column) const override { return answer_.bytes(row_, column); }
@@ -75,14 +75,14 @@ void PostgresLabels::migrate(OpenLabelDb mode) {
     throw sql::Failure{Status(Code::kNotFound,
                               "there are no labels in this database; ndtrain relabel makes them")};
   }
-  const auto newest = static_cast<int64_t>(std::size(kMigrations));
+  const auto newest = static_cast<int64_t>(std::size(kPostgresMigrations));
   if (version > newest || version < 0) {
     throw sql::Failure{Status(Code::kUnsupported,
                               "the label database has schema version " + std::to_string(version) +
                                   ", this program knows " + std::to_string(newest))};
   }
   for (int64_t v = version; v < newest; ++v) {
-    db_.execute(std::string(kMigrations[static_cast<size_t>(v)]));
+    db_.execute(std::string(kPostgresMigrations[static_cast<size_t>(v)]));
   }
   if (version == 0) db_.execute("CREATE TABLE ndtrain_labels AS SELECT 0::bigint schema_version");
   if (version < newest) {
@@ -102,7 +102,7 @@ void PostgresLabels::each(const std::string& sql, std::span<const SqlValue> valu
     std::visit([&](const auto& x) { converted.emplace_back(x); }, v);
   }
   const postgres::Answer answer = db_.query(sql, converted);
-  for (int i = 0; i < answer.rows(); ++i) row(Row(answer, i));
+  for (int i = 0; i < answer.rows(); ++i) row(PostgresRow(answer, i));
 }
 
 std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
@@ -144,7 +144,7 @@ std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
   const postgres::Answer answer = db_.query(kSql, values);
   std::vector<std::optional<HeldLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
-    found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(Row(answer, i), 1);
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(PostgresRow(answer, i), 1);
   }
   return found;
 }
@@ -159,7 +159,8 @@ std::vector<std::vector<HeldLabel>> PostgresLabels::all_labels(int64_t task,
   const postgres::Answer answer = db_.query(kSql, values);
   std::vector<std::vector<HeldLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
-    found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(held_label(Row(answer, i), 1));
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(
+        held_label(PostgresRow(answer, i), 1));
   }
   return found;
 }
@@ -188,7 +189,7 @@ void PostgresLabels::flag(const LabelWrites& writes) {
 
 void PostgresLabels::insert(const LabelWrites& w) {
   postgres::CopyRows rows(9);
-  for (const LabelWrites::Row& r : w.rows) {
+  for (const LabelWrites::PostgresRow& r : w.rows) {
     const NewLabel& l = *r.label;
     rows.begin_row();
     rows.integer(l.photo);

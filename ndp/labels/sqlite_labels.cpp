@@ -9,9 +9,9 @@
 namespace ndtrain {
 namespace {
 
-class Row final : public SqlRow {
+class SqliteRow final : public SqlRow {
  public:
-  explicit Row(const sql::Statement& statement) : statement_(statement) {}
+  explicit SqliteRow(const sql::Statement& statement) : statement_(statement) {}
   int64_t integer(int column) const override { return statement_.integer(column); }
   double real(int column) const override { return statement_.real(column); }
   std::string bytes(int column) const override { return statement_.bytes(column); }
@@ -99,7 +99,7 @@ void SqliteLabels::each(const std::string& sql, std::span<const SqlValue> values
   sql::Statement& statement = prepared(sql);
   statement.reset();
   for (size_t i = 0; i < values.size(); ++i) bind(statement, static_cast<int>(i), values[i]);
-  const Row view(statement);
+  const SqliteRow view(statement);
   while (statement.step()) row(view);
 }
 
@@ -141,7 +141,7 @@ std::vector<std::optional<HeldLabel>> SqliteLabels::newest_labels(int64_t task,
                                   " FROM labels l WHERE l.photo = ? AND l.task = ?"
                                   " ORDER BY l.seq DESC LIMIT 1";
   sql::Statement& newest = prepared(kSql);
-  const Row row(newest);
+  const SqliteRow row(newest);
   std::vector<std::optional<HeldLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     if (newest.bind(photos[i], task).step()) found[i] = held_label(row, 0);
@@ -155,7 +155,7 @@ std::vector<std::vector<HeldLabel>> SqliteLabels::all_labels(int64_t task,
   static const std::string kSql = "SELECT " + std::string(kHeldColumns) +
                                   " FROM labels l WHERE l.photo = ? AND l.task = ? ORDER BY l.seq";
   sql::Statement& all = prepared(kSql);
-  const Row row(all);
+  const SqliteRow row(all);
   std::vector<std::vector<HeldLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     for (all.bind(photos[i], task); all.step();) found[i].push_back(held_label(row, 0));
@@ -172,7 +172,7 @@ void SqliteLabels::write(const LabelWrites& w) {
   sql::Statement& insert = prepared(
       "INSERT INTO labels (photo, task, seq, class, score, source, version, store, time,"
       " at_random, current, top_k) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  for (const LabelWrites::Row& r : w.rows) {
+  for (const LabelWrites::SqliteRow& r : w.rows) {
     const NewLabel& l = *r.label;
     const std::string top_k = top_k_blob(l.top_k);
     const auto blob = std::span(reinterpret_cast<const uint8_t*>(top_k.data()), top_k.size());

@@ -5,17 +5,11 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
+#include "tuner/http/http_answer.h"
 #include "tuner/http/http_versions.h"
 
 namespace ndtrain {
-namespace {
-
-HttpResponse answer(const Json& json, int status = 200) {
-  // A store's message may be no UTF-8.
-  return {.status = status, .body = json_text_replacing(json) + "\n"};
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Json progress_json(const JobRecord& r, const TunerService& service) {
   Json json = {{"job", r.id},          {"kind", name_of(r.spec.kind)}, {"state", name_of(r.state)},
@@ -82,8 +76,6 @@ HttpResponse place_upload(TunerService& service, const HttpRequest& request,
                           "/photos" + (shown.empty() ? "" : "?ticket=" + shown);
   return r;
 }
-
-uint64_t number(const HttpRequest& request) { return std::stoull(request.captures.at(0)); }
 
 // Errors of what was asked for, not of the server.
 HttpResponse asked(const std::function<HttpResponse()>& f) {

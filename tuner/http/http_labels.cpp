@@ -7,6 +7,7 @@
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "ndp/labels/label_json.h"
+#include "tuner/http/http_answer.h"
 
 namespace ndtrain {
 namespace {
@@ -23,11 +24,6 @@ template <typename T>
 T got(Result<T> result) {
   if (!result.ok()) throw Refused{result.status()};
   return std::move(*result);
-}
-
-HttpResponse answer(const Json& json) {
-  // Paths need not be UTF-8.
-  return {.body = json_text_replacing(json) + "\n"};
 }
 
 HttpResponse refused(const Status& why) {

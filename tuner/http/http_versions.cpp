@@ -4,15 +4,10 @@
 
 #include "framework/core/json.h"
 #include "ndp/deltas/delta.h"
+#include "tuner/http/http_answer.h"
 
 namespace ndtrain {
 namespace {
-
-HttpResponse answer(const Json& json) { return {.body = json_text(json) + "\n"}; }
-
-uint64_t number(const HttpRequest& request, size_t capture = 0) {
-  return std::stoull(request.captures.at(capture));
-}
 
 // Errors of what was asked for, not of the server.
 template <typename F>

@@ -11,7 +11,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr PhotoDeletions::Time kRetry = std::chrono::seconds(2);
+constexpr PhotoDeletions::Time kForgetRetry = std::chrono::seconds(2);
 constexpr size_t kAtOnce = 4096;            // photos in one message
 constexpr uint32_t kSpeaksOfDeletions = 2;  // protocol
 
@@ -118,7 +118,7 @@ void PhotoDeletions::forgotten(uint64_t count, bool whole, Status status) {
   if (!status.ok() && forget_at_ == Time(0)) {
     log::warn("deleted photos leave traces for now: {}", status.message());
   }
-  forget_at_ = status.ok() ? Time(0) : now() + kRetry;
+  forget_at_ = status.ok() ? Time(0) : now() + kForgetRetry;
 }
 
 }  // namespace ndtrain

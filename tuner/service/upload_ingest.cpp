@@ -16,7 +16,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr UploadIngest::Time kRetry = std::chrono::seconds(2);
+constexpr UploadIngest::Time kIngestRetry = std::chrono::seconds(2);
 // What one upload may take, until the store says what is free now.
 constexpr uint64_t kUploadTakes = uint64_t{1} << 20;
 constexpr int kForbidden = 403;
@@ -177,7 +177,7 @@ void UploadIngest::failed(const Status& status) {
   if (waiting_.insert(store).second) {
     log::warn("labels of uploads of store {} wait: {}", store, status.message());
   }
-  queues_.failed(now() + kRetry);
+  queues_.failed(now() + kIngestRetry);
   pump();  // another store's, perhaps
 }
 

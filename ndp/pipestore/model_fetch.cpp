@@ -173,6 +173,22 @@ void ModelFetch::session_over() {
   steps_.clear();
 }
 
+std::optional<ModelFetch::Damage> ModelFetch::damage_in(std::span<const Digest> models) const {
+  for (const Digest& model : models) {
+    const Status s = setting_.shelf.check(model);
+    if (s.code() == Code::kCorrupt) return Damage{model, s.message()};
+  }
+  return std::nullopt;
+}
+
+void ModelFetch::fetch_again(const Damage& damage) {
+  log::error("{}; it is fetched again", damage.what);
+  setting_.shelf.remove(damage.model);
+  if (++damaged_ < kCorruptModels) return setting_.here();
+  damaged_ = 0;
+  setting_.failed(damage.what);
+}
+
 void ModelFetch::give_up(const std::string& reason) {
   session_over();
   corrupt_ = 0;

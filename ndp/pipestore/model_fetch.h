@@ -46,6 +46,16 @@ class ModelFetch {
   void session_over();
   bool idle() const { return !model_; }
 
+  // A model whose bytes on the shelf are not its own any more; it may have lain there for long.
+  struct Damage {
+    Digest model{};
+    std::string what;
+  };
+  std::optional<Damage> damage_in(std::span<const Digest> models) const;  // any thread
+  // As fetch() does; kCorruptModels in a row are too many.
+  void fetch_again(const Damage& damage);
+  void found_whole() { damaged_ = 0; }  // all of what was looked at
+
  private:
   struct Step {
     Digest delta{}, base{}, result{};
@@ -63,7 +73,8 @@ class ModelFetch {
   std::deque<Step> steps_;          // on the way to it
   std::optional<Digest> fetching_;  // the file that parts are of
   int64_t asked_until_ = 0;         // bytes of it
-  int corrupt_ = 0;
+  int corrupt_ = 0;  // that came
+  int damaged_ = 0;  // that were here
   uint64_t serial_ = 0;  // of what is under way; tasks of another are stale
 };
 

@@ -139,7 +139,7 @@ class BenchRelabel {
     const Network network(load_model(context_.fs(), part(1, "extractor")),
                           std::make_unique<ModelFile>(load_model(context_.fs(), part(1, "head"))),
                           true, devices_.get(false), 1);
-    const RecordMeta meta{.dtype = network.dtype(), .numerics = network.numerics()};
+    FeatureRows features(&maker.cache(), network.features());
     Rng rng(1, "features");
     std::vector<std::byte> row(network.row_bytes());
     for (size_t i = 0; i < row.size(); i += 2) {  // f16 between 0 and 1
@@ -150,7 +150,7 @@ class BenchRelabel {
     context_.progress().begin("features into the cache", photos_, "photos");
     for (const StorePhoto& p : maker.inventory().photos) {
       row[static_cast<size_t>(done) * 2 % row.size()] = static_cast<std::byte>(rng.next_bits());
-      maker.cache().put(network.id(), p.digest, meta, row).or_throw();
+      features.keep(p.digest, row).or_throw();
       if (++done % 10'000 == 0) context_.progress().update(done);
     }
     maker.cache().flush().or_throw();

@@ -50,8 +50,7 @@ void CacheWriter::write(const Item& item) {
   const Network& n = *item.model->network;
   Status s;
   if (const std::string& feature = item.labelled.feature; !feature.empty()) {
-    s = cache_.put(n.id(), item.photo, {.dtype = n.dtype(), .numerics = n.numerics()},
-                   std::as_bytes(std::span(feature)));
+    s = FeatureRows(&cache_, n.features()).keep(item.photo, std::as_bytes(std::span(feature)));
   }
   if (const std::string& pixels = item.labelled.crop; s.ok() && !pixels.empty()) {
     Image crop(n.preprocess().img_size, n.preprocess().img_size);

@@ -1,5 +1,6 @@
-// Photos that people deleted, by the Tuner's list of them: this store lets go of each, and remembers
-// up to where it has heard the list. One thread, the service's; photos are deleted on the lane.
+// Photos that people deleted, by the Tuner's list of them: this store lets go of each, and
+// remembers up to where it has heard the list. One thread, the service's; photos are deleted on the
+// lane.
 #pragma once
 
 #include <functional>

@@ -58,8 +58,8 @@ ModelDeployment::ModelDeployment(Ports ports)
 }
 
 void ModelDeployment::publish(const wire::Publish& message) {
-  coming_ = VersionInForce{message.version(), digest_of(message.extractor()),
-                           digest_of(message.head())};
+  coming_ =
+      VersionInForce{message.version(), digest_of(message.extractor()), digest_of(message.head())};
   ports_.go_on();
 }
 

@@ -36,8 +36,8 @@ class ModelDeployment {
     ModelShelf& shelf;
     ModelFetch& models;
     TunerConnection& tuner;
-    const RowJobs& jobs;               // whose models stay
-    std::function<void()> go_on;       // calls advance(), and what else may wait
+    const RowJobs& jobs;                 // whose models stay
+    std::function<void()> go_on;         // calls advance(), and what else may wait
     std::function<void()> changed = {};  // another version is in force
   };
 

@@ -73,9 +73,9 @@ class ModelFetch {
   std::deque<Step> steps_;          // on the way to it
   std::optional<Digest> fetching_;  // the file that parts are of
   int64_t asked_until_ = 0;         // bytes of it
-  int corrupt_ = 0;  // that came
-  int damaged_ = 0;  // that were here
-  uint64_t serial_ = 0;  // of what is under way; tasks of another are stale
+  int corrupt_ = 0;                 // that came
+  int damaged_ = 0;                 // that were here
+  uint64_t serial_ = 0;             // of what is under way; tasks of another are stale
 };
 
 }  // namespace ndtrain

@@ -145,7 +145,7 @@ void RowJobs::open(uint64_t id) {
   std::string paths[2];
   for (size_t i = 0; i < models.size(); ++i) paths[i] = ports_.shelf.path(models[i]);
   auto task = [this, id, serial = job.serial, ask = job.ask, models, extractor = paths[0],
-                     head = paths[1]]() -> Continuation {
+               head = paths[1]]() -> Continuation {
     std::optional<ModelFetch::Damage> damage = ports_.models.damage_in(models);
     Result<Opened> result =
         damage ? Status(Code::kCorrupt, damage->what)
@@ -197,7 +197,7 @@ void RowJobs::make_more(uint64_t id) {
     std::vector<size_t> places;
     for (const RowWork::Photo& p : batch->photos) places.push_back(p.place);
     auto task = [this, id, serial = job.serial, batch = std::move(*batch),
-                       places = std::move(places)]() -> Continuation {
+                 places = std::move(places)]() -> Continuation {
       Result<RowMaker::Made> result = tried([&] { return ports_.maker.make(places); });
       return [this, id, serial, batch, result = std::move(result)] {
         if (is_current(id, serial)) made(id, batch, result);

@@ -19,7 +19,7 @@ class UploadSender {
   struct Ports {
     Clock& clock;
     TunerConnection& tuner;
-    UploadLog* log = nullptr;                // null: nobody uploads
+    UploadLog* log = nullptr;                 // null: nobody uploads
     std::function<wire::Space()> space = {};  // absent: nothing is said of it
   };
 

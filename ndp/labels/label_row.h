@@ -1,7 +1,7 @@
 // How rows of the database become LabelRows.
 #pragma once
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 
 namespace ndtrain {
 

@@ -2,6 +2,7 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/postgres_schema.h"
+#include "ndp/labels/sql_labels.h"
 
 namespace ndtrain {
 namespace {
@@ -54,7 +55,7 @@ Result<std::unique_ptr<LabelDb>> PostgresLabels::open(const std::string& url, Op
   try {
     std::unique_ptr<PostgresLabels> labels(new PostgresLabels(url));
     labels->migrate(mode);
-    return std::unique_ptr<LabelDb>(std::move(labels));
+    return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(), "label database: " + failure.status.message());
   }

@@ -3,17 +3,16 @@
 // again: it then does what it would have done, and nothing twice.
 #pragma once
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 #include "ndp/postgres/postgres.h"
 
 namespace ndtrain {
 
-class PostgresLabels final : public SqlLabels {
+class PostgresLabels final : public LabelTables {
  public:
   // "postgresql://…" as libpq takes it. kNotFound with kExisting: it has no tables of ours.
   static Result<std::unique_ptr<LabelDb>> open(const std::string& url, OpenLabelDb mode);
 
- protected:
   void begin(bool to_write) override;
   void commit() override;
   void rollback() noexcept override;

@@ -141,8 +141,8 @@ class Judge {
 
 Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
   check(batch);
-  return writing([&] {
-    const VersionOrder order = version_order(batch.task);
+  return tables_->writing([&] {
+    const VersionOrder order = tables_->version_order(batch.task);
     if (batch.version && !order.has(*batch.version)) {
       throw sql::Failure{Status(
           Code::kNotFound, "labels: the task has no version " + std::to_string(*batch.version))};
@@ -152,9 +152,10 @@ Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
           Code::kCancelled, "labels: version " + std::to_string(*batch.version) + " was undone")};
     }
     Judge judge(batch, order);
-    const std::vector<int64_t> hard = judge.quick(newest_labels(batch.task, judge.photos()));
-    if (!hard.empty()) judge.settle(all_labels(batch.task, hard));
-    write(judge.writes());
+    const std::vector<int64_t> hard =
+        judge.quick(tables_->newest_labels(batch.task, judge.photos()));
+    if (!hard.empty()) judge.settle(tables_->all_labels(batch.task, hard));
+    tables_->write(judge.writes());
     return judge.report();
   });
 }

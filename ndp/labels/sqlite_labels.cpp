@@ -5,6 +5,7 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/migrations.h"
+#include "ndp/labels/sql_labels.h"
 
 namespace ndtrain {
 namespace {
@@ -60,7 +61,7 @@ Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int
       labels->db_.execute("PRAGMA max_page_count=" + std::to_string(max_pages));
     }
     migrate(labels->db_, label_migrations());
-    return std::unique_ptr<LabelDb>(std::move(labels));
+    return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(),
                   "label database " + path + ": " + failure.status.message());

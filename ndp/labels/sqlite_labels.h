@@ -4,17 +4,16 @@
 
 #include <unordered_map>
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 #include "ndp/sqlite/sqlite.h"
 
 namespace ndtrain {
 
-class SqliteLabels final : public SqlLabels {
+class SqliteLabels final : public LabelTables {
  public:
   // `max_pages` 0: as many as the volume takes; else the file never gets larger (4096 bytes each).
   static Result<std::unique_ptr<LabelDb>> open(const std::string& path, int64_t max_pages = 0);
 
- protected:
   void begin(bool to_write) override;
   void commit() override;
   void rollback() noexcept override;

@@ -16,7 +16,7 @@
 #include "tuner/http/http_labels.h"
 #include "tuner/http/http_photos.h"
 #include "tuner/watch/watcher.h"
-#include "tuner/work/works.h"
+#include "tuner/work/default_job_factory.h"
 
 namespace ndtrain {
 namespace {
@@ -172,7 +172,7 @@ struct TunerDaemon::Parts {
   const Tickets tickets{system_clock()};
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
-  Works works;
+  DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
   LinkEvents<wire::FromStore> events;
   std::unique_ptr<LinkServer> server;

@@ -28,7 +28,7 @@ std::string read_section(Reader& in, std::string_view prefix, uint64_t limit) {
   return bytes;
 }
 
-std::string_view base_of(std::string_view base, const Anatomy& from, uint64_t index,
+std::string_view base_of(std::string_view base, const ModelParts& from, uint64_t index,
                          const TensorExtent& e) {
   if (index >= from.tensors.size()) throw Error("a tensor that the base does not have");
   const TensorExtent& b = from.tensors[index];
@@ -56,7 +56,7 @@ void decode(Kind kind, std::string_view before, const TensorExtent& e, Reader& v
 }  // namespace
 
 std::string delta_format::rebuild(std::string_view base, Reader in) {
-  const Anatomy from = dissect(base);
+  const ModelParts from = dissect(base);
   const uint64_t limit = largest_result(base.size());
   const std::string text = read_section(in, from.frame, limit);
   const Frame frame = read_frame(text, limit);

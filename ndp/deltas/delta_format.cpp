@@ -63,8 +63,8 @@ std::string_view Reader::bytes(uint64_t n) {
   return front;
 }
 
-Anatomy dissect(std::string_view onnx) {
-  Anatomy a;
+ModelParts dissect(std::string_view onnx) {
+  ModelParts a;
   a.tensors = tensor_extents(onnx).or_throw();
   std::erase_if(a.tensors, [](const TensorExtent& e) { return e.length < kSmallestTensor; });
   if (a.tensors.size() > kTensors) throw Error(a.tensors.size(), " tensors are too many");

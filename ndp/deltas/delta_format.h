@@ -35,11 +35,11 @@ class Reader {
 
 // A model file as its tensors and what is left without them. The frame is their extents (how many;
 // for each the skeleton's bytes before it, its length, its element size), then the skeleton.
-struct Anatomy {
+struct ModelParts {
   std::vector<TensorExtent> tensors;
   std::string frame;
 };
-Anatomy dissect(std::string_view onnx);
+ModelParts dissect(std::string_view onnx);
 
 // Of a frame: tensors without names, offsets as in the file; the skeleton is a part of `frame`.
 struct Frame {

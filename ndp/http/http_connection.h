@@ -72,7 +72,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   HttpShared& shared_;
   const std::unique_ptr<LoopSocket> socket_;
-  const HttpEnds ends_;
+  const HttpEndpoints ends_;
 
   Phase phase_ = Phase::kHandshake;
   Time since_ = std::chrono::steady_clock::now();  // when the phase began

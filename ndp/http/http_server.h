@@ -90,7 +90,7 @@ class HttpServer {
   struct Route {
     std::string method;   // "GET" answers HEAD too
     std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
-    HttpNeed need;        // who may ask
+    HttpPermission need;  // who may ask
     HttpHandler handle;
     HttpBody body = {};
     HttpAudit audit = {};

@@ -19,9 +19,9 @@ enum class HttpScope {
 };
 
 // Who may ask for something over HTTP. There is none that nobody thought of: no default.
-struct HttpNeed {
-  HttpNeed(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
-  Role role;                                                               // the least
+struct HttpPermission {
+  HttpPermission(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
+  Role role;                                                                     // the least
   HttpScope scope;
 };
 

@@ -26,6 +26,6 @@ LabelRow label_row(const SqlRow& row);
 
 inline constexpr std::string_view kHeldColumns =
     "l.seq, l.source, l.version, l.class, l.time, l.current";
-HeldLabel held_label(const SqlRow& row, int first);
+StoredLabel held_label(const SqlRow& row, int first);
 
 }  // namespace ndtrain

@@ -67,10 +67,10 @@ class LabelTables {
   virtual std::vector<int64_t> place_photos(int64_t collection,
                                             std::span<const PhotoPlace> places) = 0;
   // Each photo's newest label, if there is one; and all of them, oldest first.
-  virtual std::vector<std::optional<HeldLabel>> newest_labels(int64_t task,
-                                                              std::span<const int64_t> photos) = 0;
-  virtual std::vector<std::vector<HeldLabel>> all_labels(int64_t task,
-                                                         std::span<const int64_t> photos) = 0;
+  virtual std::vector<std::optional<StoredLabel>> newest_labels(
+      int64_t task, std::span<const int64_t> photos) = 0;
+  virtual std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
+                                                           std::span<const int64_t> photos) = 0;
   virtual void write(const LabelWrites& writes) = 0;
   // Outside of transactions: makes the files forget what was deleted.
   virtual void scrub() = 0;

@@ -135,7 +135,7 @@ std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
   return ids;
 }
 
-std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
+std::vector<std::optional<StoredLabel>> PostgresLabels::newest_labels(
     int64_t task, std::span<const int64_t> photos) {
   static const std::string kSql =
       "SELECT u.n, l.* FROM unnest(?) WITH ORDINALITY u (photo, n) CROSS JOIN LATERAL (SELECT " +
@@ -143,22 +143,22 @@ std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
       " FROM labels l WHERE l.photo = u.photo AND l.task = ? ORDER BY l.seq DESC LIMIT 1) l";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::optional<HeldLabel>> found(photos.size());
+  std::vector<std::optional<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
     found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(Row(answer, i), 1);
   }
   return found;
 }
 
-std::vector<std::vector<HeldLabel>> PostgresLabels::all_labels(int64_t task,
-                                                               std::span<const int64_t> photos) {
+std::vector<std::vector<StoredLabel>> PostgresLabels::all_labels(int64_t task,
+                                                                 std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT u.n, " + std::string(kHeldColumns) +
                                   " FROM unnest(?) WITH ORDINALITY u (photo, n)"
                                   " JOIN labels l ON l.photo = u.photo AND l.task = ?"
                                   " ORDER BY u.n, l.seq";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::vector<HeldLabel>> found(photos.size());
+  std::vector<std::vector<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
     found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(held_label(Row(answer, i), 1));
   }

@@ -20,10 +20,10 @@ class PostgresLabels final : public LabelTables {
   std::string by_index(const char*) const override { return ""; }
   std::vector<int64_t> place_photos(int64_t collection,
                                     std::span<const PhotoPlace> places) override;
-  std::vector<std::optional<HeldLabel>> newest_labels(int64_t task,
-                                                      std::span<const int64_t> photos) override;
-  std::vector<std::vector<HeldLabel>> all_labels(int64_t task,
-                                                 std::span<const int64_t> photos) override;
+  std::vector<std::optional<StoredLabel>> newest_labels(int64_t task,
+                                                        std::span<const int64_t> photos) override;
+  std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
+                                                   std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
   void sweep() override;

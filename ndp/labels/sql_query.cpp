@@ -65,7 +65,7 @@ std::vector<int64_t> labelled_about(LabelTables& db, int64_t task, int64_t versi
   if (photos.empty() || (photos.back() - photos.front()) / n >= kSparse) {
     const auto held = db.all_labels(task, photos);
     for (size_t p = 0; p < photos.size(); ++p) {
-      if (std::ranges::count(held[p], version, &HeldLabel::version) > 0) {
+      if (std::ranges::count(held[p], version, &StoredLabel::version) > 0) {
         labelled.push_back(photos[p]);
       }
     }

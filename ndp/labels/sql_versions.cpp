@@ -25,13 +25,13 @@ std::vector<int64_t> current_by(LabelTables& db, int64_t task, int64_t version, 
 
 int64_t choose_current(LabelTables& db, int64_t task, std::span<const int64_t> photos,
                        const VersionOrder& order) {
-  const std::vector<std::vector<HeldLabel>> held = db.all_labels(task, photos);
+  const std::vector<std::vector<StoredLabel>> held = db.all_labels(task, photos);
   LabelWrites writes{.task = task};
   int64_t chosen = 0;
   for (size_t p = 0; p < photos.size(); ++p) {
     const std::optional<size_t> best = order.best(held[p]);
     for (size_t i = 0; i < held[p].size(); ++i) {
-      const HeldLabel& l = held[p][i];
+      const StoredLabel& l = held[p][i];
       if (l.current != (best == i)) writes.flags.push_back({photos[p], l.seq, best == i});
     }
     chosen += best.has_value();

@@ -136,14 +136,14 @@ std::vector<int64_t> SqliteLabels::place_photos(int64_t collection,
   return ids;
 }
 
-std::vector<std::optional<HeldLabel>> SqliteLabels::newest_labels(int64_t task,
-                                                                  std::span<const int64_t> photos) {
+std::vector<std::optional<StoredLabel>> SqliteLabels::newest_labels(
+    int64_t task, std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT " + std::string(kHeldColumns) +
                                   " FROM labels l WHERE l.photo = ? AND l.task = ?"
                                   " ORDER BY l.seq DESC LIMIT 1";
   sql::Statement& newest = prepared(kSql);
   const Row row(newest);
-  std::vector<std::optional<HeldLabel>> found(photos.size());
+  std::vector<std::optional<StoredLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     if (newest.bind(photos[i], task).step()) found[i] = held_label(row, 0);
   }
@@ -151,13 +151,13 @@ std::vector<std::optional<HeldLabel>> SqliteLabels::newest_labels(int64_t task,
   return found;
 }
 
-std::vector<std::vector<HeldLabel>> SqliteLabels::all_labels(int64_t task,
-                                                             std::span<const int64_t> photos) {
+std::vector<std::vector<StoredLabel>> SqliteLabels::all_labels(int64_t task,
+                                                               std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT " + std::string(kHeldColumns) +
                                   " FROM labels l WHERE l.photo = ? AND l.task = ? ORDER BY l.seq";
   sql::Statement& all = prepared(kSql);
   const Row row(all);
-  std::vector<std::vector<HeldLabel>> found(photos.size());
+  std::vector<std::vector<StoredLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     for (all.bind(photos[i], task); all.step();) found[i].push_back(held_label(row, 0));
   }

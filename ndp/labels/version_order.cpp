@@ -16,7 +16,7 @@ size_t VersionOrder::above(int64_t version) const {
       std::ranges::count_if(ranks_, [&](const auto& other) { return other.second > rank; }));
 }
 
-std::optional<size_t> VersionOrder::best(std::span<const HeldLabel> labels) const {
+std::optional<size_t> VersionOrder::best(std::span<const StoredLabel> labels) const {
   std::optional<size_t> best;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].version != 0 && withdrawn(labels[i].version)) continue;

@@ -16,7 +16,7 @@ CacheWriter::~CacheWriter() {
 }
 
 void CacheWriter::put(const Digest& photo, std::shared_ptr<OnlineModel> model,
-                      Online::Labelled labelled) {
+                      OnlineLabeler::Labelled labelled) {
   {
     const std::lock_guard lock(mutex_);
     if (items_.size() >= most_) {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "ndp/pipestore/online.h"
+#include "ndp/pipestore/online_labeler.h"
 #include "ndp/store/segment_store.h"
 
 namespace ndtrain {
@@ -19,14 +19,15 @@ class CacheWriter {
       : cache_(cache), compress_crops_(compress_crops), most_(most) {}
   ~CacheWriter();
 
-  void put(const Digest& photo, std::shared_ptr<OnlineModel> model, Online::Labelled labelled);
+  void put(const Digest& photo, std::shared_ptr<OnlineModel> model,
+           OnlineLabeler::Labelled labelled);
   int64_t dropped() const;
 
  private:
   struct Item {
     Digest photo;
     std::shared_ptr<OnlineModel> model;
-    Online::Labelled labelled;
+    OnlineLabeler::Labelled labelled;
   };
   void run();
   void write(const Item& item);

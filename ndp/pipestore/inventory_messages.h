@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {

@@ -8,8 +8,8 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/pipestore/store_lanes.h"
+#include "ndp/wire/checksummed_json.h"
 #include "ndp/wire/digests.h"
-#include "ndp/wire/sealed_json.h"
 
 namespace ndtrain {
 namespace {
@@ -17,13 +17,13 @@ namespace {
 constexpr const char* kFile = "in_force.json";
 
 // None: the Tuner hears so, and sends it again.
-VersionInForce read_in_force(Fs& fs, const std::string& path, ModelShelf& shelf) {
+VersionInForce read_in_force(Fs& fs, const std::string& path, ModelBlobs& blobs) {
   const Result<std::string> text = fs.read(path);
   if (text.status().code() == Code::kNotFound) return {};
   text.status().or_throw();
   VersionInForce v;
   try {
-    const Json json = unsealed(*text);
+    const Json json = verified(*text);
     v.version = json.at("version");
     if (json.contains("extractor"))
       v.extractor = digest_from_hex(json.at("extractor").get<std::string>());
@@ -33,10 +33,10 @@ VersionInForce read_in_force(Fs& fs, const std::string& path, ModelShelf& shelf)
     return {};
   }
   for (const auto& model : {v.extractor, v.head}) {
-    const Status s = model ? shelf.check(*model) : Status();
+    const Status s = model ? blobs.check(*model) : Status();
     if (s.ok()) continue;
     log::error("version {}: {}; it is fetched again", v.version, s.message());
-    shelf.remove(*model);
+    blobs.remove(*model);
     return {};
   }
   return v;
@@ -53,7 +53,7 @@ std::vector<Digest> models_of(const VersionInForce& version) {
 
 ModelDeployment::ModelDeployment(Ports ports)
     : ports_(std::move(ports)),
-      in_force_(read_in_force(ports_.fs, ports_.state.file(kFile), ports_.shelf)) {
+      in_force_(read_in_force(ports_.fs, ports_.state.file(kFile), ports_.blobs)) {
   ports_.tuner.put_in_force(in_force_.version);
 }
 
@@ -100,7 +100,7 @@ void ModelDeployment::put_in_force() {
   Json json = {{"version", next.version}};
   if (next.extractor) json["extractor"] = to_hex(*next.extractor);
   if (next.head) json["head"] = to_hex(*next.head);
-  const Status s = ndtrain::publish(ports_.fs, ports_.state.file(kFile), sealed(json, -1));
+  const Status s = ndtrain::publish(ports_.fs, ports_.state.file(kFile), checksummed(json, -1));
   if (!s.ok()) {
     log::error("version {} cannot be put in force: {}", next.version, s.message());
     coming_ = next;
@@ -122,7 +122,7 @@ void ModelDeployment::sweep(const VersionInForce& before) {
   std::vector<Digest> keep = models_of(in_force_);
   for (const Digest& model : models_of(before)) keep.push_back(model);
   for (const Digest& model : ports_.jobs.models()) keep.push_back(model);
-  ports_.shelf.sweep(keep);
+  ports_.blobs.sweep(keep);
 }
 
 }  // namespace ndtrain

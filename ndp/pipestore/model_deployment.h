@@ -12,7 +12,7 @@
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_jobs.h"
 #include "ndp/pipestore/tuner_connection.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 
 namespace ndtrain {
 
@@ -33,7 +33,7 @@ class ModelDeployment {
     Clock& clock;
     StateDirectory& state;
     Lanes& lanes;
-    ModelShelf& shelf;
+    ModelBlobs& blobs;
     ModelFetch& models;
     TunerConnection& tuner;
     const RowJobs& jobs;                 // whose models stay

@@ -1,4 +1,4 @@
-// Brings model files to a PipeStore's shelf, one after the other: by deltas from what is there when
+// Brings model files to a PipeStore, one after the other: by deltas from what is there when
 // the Tuner knows such a way, else the file itself. Every file is verified before it has its name;
 // a delta that does not do is told to the Tuner, and the file itself is wanted then. One thread
 // owns it; deltas are applied on a lane.
@@ -11,7 +11,7 @@
 #include <string>
 
 #include "framework/core/lanes.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain {
@@ -27,7 +27,7 @@ class ModelFetch {
 
   struct Setting {
     Fs& fs;
-    ModelShelf& shelf;
+    ModelBlobs& blobs;
     Lanes& lanes;
     size_t lane;
     DeltaApplier apply;
@@ -46,7 +46,7 @@ class ModelFetch {
   void session_over();
   bool idle() const { return !model_; }
 
-  // A model whose bytes on the shelf are not its own any more; it may have lain there for long.
+  // A model here whose bytes are not its own any more; it may have lain on the disk for long.
   struct Damage {
     Digest model{};
     std::string what;

@@ -11,7 +11,7 @@
 #include "framework/core/fs.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/pipestore/photo_row_config.h"
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_photos.h"
 
 namespace ndtrain {

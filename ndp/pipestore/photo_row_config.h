@@ -7,8 +7,8 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
-#include "ndp/pipestore/courtesy.h"
 #include "ndp/pipestore/upload_log.h"
+#include "ndp/pipestore/upload_priority.h"
 
 namespace ndtrain {
 
@@ -29,7 +29,7 @@ struct PhotoRowConfig {
   // Removes photos that were deleted and are there all the same: no scan had seen the file yet, or
   // somebody put it back. Durable on return.
   std::function<Status(std::span<const Digest>)> forget = {};
-  Courtesy* courtesy = nullptr;  // to those who upload
+  UploadPriority* upload_priority = nullptr;  // to those who upload
 };
 
 }  // namespace ndtrain

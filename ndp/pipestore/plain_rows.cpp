@@ -22,8 +22,8 @@ std::string compressed(const std::string& bytes) {
 
 }  // namespace
 
-RowMaker::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
-                         CropCache& kept, const Preprocess& preprocess, bool packed) {
+RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
+                            CropCache& kept, const Preprocess& preprocess, bool packed) {
   Made made;
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
@@ -60,7 +60,7 @@ RowMaker::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t
   return made;
 }
 
-RowMaker::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places) {
+RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places) {
   Made made;
   const auto start = std::chrono::steady_clock::now();
   for (const size_t place : places) {

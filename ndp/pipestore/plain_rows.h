@@ -5,14 +5,14 @@
 
 #include "ndp/engine/crops.h"
 #include "ndp/pipestore/photo_inventory.h"
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 
 namespace ndtrain {
 
 // From `kept` where they are, else from the photos, then kept. `packed`: by zstd.
-RowMaker::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
-                         CropCache& kept, const Preprocess& preprocess, bool packed);
+RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
+                            CropCache& kept, const Preprocess& preprocess, bool packed);
 
-RowMaker::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places);
+RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places);
 
 }  // namespace ndtrain

@@ -74,11 +74,11 @@ void RowJobs::acknowledged(const wire::Ack& message) {
 void RowJobs::end(const wire::JobEnd& end) {
   if (!jobs_.erase(end.job())) return;
   log::info("job {} has ended{}{}", end.job(), end.reason().empty() ? "" : ": ", end.reason());
-  ports_.maker.give_up(end.job());
+  ports_.producer.give_up(end.job());
   if (opened_ != end.job()) return;
   opened_ = 0;
   ports_.lanes.start(kStoreLane, [this]() -> Continuation {
-    ports_.maker.close();
+    ports_.producer.close();
     return nullptr;
   });
 }
@@ -93,7 +93,7 @@ void RowJobs::advance() {
     if (!here || !job->second.inventory) continue;
     if (listed_ == job->second.serial) {
       open(id);
-    } else {  // the maker has another job's list
+    } else {  // the producer has another job's list
       job->second.inventory.reset();
       list(id);
     }
@@ -121,7 +121,7 @@ void RowJobs::list(uint64_t id) {
   listed_ = jobs_.at(id).serial;
   ports_.lanes.start(kStoreLane, [this, id, serial = listed_]() -> Continuation {
     const auto begun = ports_.clock.monotonic();
-    Result<StoreInventory> result = tried([&] { return ports_.maker.scan(); });
+    Result<StoreInventory> result = tried([&] { return ports_.producer.scan(); });
     if (result.ok()) {
       result->seconds = std::chrono::duration<double>(ports_.clock.monotonic() - begun).count();
     }
@@ -143,7 +143,7 @@ void RowJobs::open(uint64_t id) {
   opened_ = id;
   const std::vector<Digest> models = models_of(job.ask);
   std::string paths[2];
-  for (size_t i = 0; i < models.size(); ++i) paths[i] = ports_.shelf.path(models[i]);
+  for (size_t i = 0; i < models.size(); ++i) paths[i] = ports_.blobs.path(models[i]);
   auto task = [this, id, serial = job.serial, ask = job.ask, models, extractor = paths[0],
                head = paths[1]]() -> Continuation {
     std::optional<ModelFetch::Damage> damage = ports_.models.damage_in(models);
@@ -159,13 +159,13 @@ void RowJobs::open(uint64_t id) {
 
 Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask, const std::string& extractor,
                                       const std::string& head) {
-  const Result<RowWork::RowSize> row = ports_.maker.open(ask, extractor, head);
+  const Result<RowDelivery::RowSize> row = ports_.producer.open(ask, extractor, head);
   if (!row.ok()) return row.status();
   Opened opened{*row, {}};
-  if (ask.with_gain()) opened.about.set_bf16_gain(ports_.maker.bf16_gain());
+  if (ask.with_gain()) opened.about.set_bf16_gain(ports_.producer.bf16_gain());
   if (ask.sample().empty()) return opened;
   const std::vector<std::string> photos(ask.sample().begin(), ask.sample().end());
-  Result<std::string> sample = ports_.maker.sample(photos);
+  Result<std::string> sample = ports_.producer.sample(photos);
   if (!sample.ok()) return sample.status();
   opened.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
   opened.about.set_sample(std::move(*sample));
@@ -179,8 +179,8 @@ void RowJobs::opened(uint64_t id, const Result<Opened>& result,
   if (damage) return ports_.models.fetch_again(*damage);
   if (!result.ok()) return refuse(id, result.status().message());
   ports_.models.found_whole();
-  job.work = std::make_unique<RowWork>(id, job.inventory->photos.size(), result->row,
-                                       ports_.tuner.window());
+  job.work = std::make_unique<RowDelivery>(id, job.inventory->photos.size(), result->row,
+                                           ports_.tuner.window());
   for (wire::FromStore& m :
        inventory_messages(id, *job.inventory, result->about, job.ask.with_paths())) {
     answer(job, std::move(m));
@@ -191,14 +191,14 @@ void RowJobs::make_more(uint64_t id) {
   Job& job = jobs_.at(id);
   if (opened_ != id) return;  // another job has begun
   while (job.tasks < kTasks) {
-    std::optional<RowWork::Batch> batch = job.work->next(kBatch);
+    std::optional<RowDelivery::Batch> batch = job.work->next(kBatch);
     if (!batch) return;
     ++job.tasks;
     std::vector<size_t> places;
-    for (const RowWork::Photo& p : batch->photos) places.push_back(p.place);
+    for (const RowDelivery::Photo& p : batch->photos) places.push_back(p.place);
     auto task = [this, id, serial = job.serial, batch = std::move(*batch),
                  places = std::move(places)]() -> Continuation {
-      Result<RowMaker::Made> result = tried([&] { return ports_.maker.make(places); });
+      Result<RowProducer::Made> result = tried([&] { return ports_.producer.make(places); });
       return [this, id, serial, batch, result = std::move(result)] {
         if (is_current(id, serial)) made(id, batch, result);
       };
@@ -207,7 +207,8 @@ void RowJobs::make_more(uint64_t id) {
   }
 }
 
-void RowJobs::made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made) {
+void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
+                   const Result<RowProducer::Made>& made) {
   if (!made.ok()) return refuse(id, made.status().message());
   const bool whole = std::ranges::all_of(
       made->rows, [](const std::string& row) { return row.size() <= kWholeRow; });
@@ -219,9 +220,9 @@ void RowJobs::made(uint64_t id, const RowWork::Batch& batch, const Result<RowMak
   Job& job = jobs_.at(id);
   --job.tasks;
   rows_made_ += made->rows.size();
-  std::vector<RowWork::BadRow> bad;
-  for (const RowMaker::Bad& b : made->bad) {
-    const auto photo = std::ranges::find(batch.photos, b.place, &RowWork::Photo::place);
+  std::vector<RowDelivery::BadRow> bad;
+  for (const RowProducer::Bad& b : made->bad) {
+    const auto photo = std::ranges::find(batch.photos, b.place, &RowDelivery::Photo::place);
     bad.push_back({photo->number, job.inventory->photos.at(b.place).path, b.reason});
   }
   add_cost(job, batch.run, *made);
@@ -233,7 +234,7 @@ void RowJobs::made(uint64_t id, const RowWork::Batch& batch, const Result<RowMak
   make_more(id);
 }
 
-void RowJobs::add_cost(Job& job, uint32_t run, const RowMaker::Made& made) {
+void RowJobs::add_cost(Job& job, uint32_t run, const RowProducer::Made& made) {
   for (const auto& [name, seconds] : made.stages) job.stages[run][name] += seconds;
   for (const auto& [what, rows] : made.made_from) job.made_from[run][what] += rows;
   if (made.joules) job.joules[run] += *made.joules;

@@ -14,10 +14,10 @@
 #include "framework/core/clock.h"
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/model_fetch.h"
-#include "ndp/pipestore/row_maker.h"
-#include "ndp/pipestore/row_work.h"
+#include "ndp/pipestore/row_delivery.h"
+#include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/tuner_connection.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 
 namespace ndtrain {
 
@@ -29,8 +29,8 @@ class RowJobs {
   struct Ports {
     Clock& clock;
     Lanes& lanes;
-    RowMaker& maker;
-    const ModelShelf& shelf;
+    RowProducer& producer;
+    const ModelBlobs& blobs;
     ModelFetch& models;
     TunerConnection& tuner;
     std::function<void()> go_on;  // calls advance(), and what else may wait
@@ -58,14 +58,14 @@ class RowJobs {
     uint64_t serial = 0;                              // tasks of another are stale
     std::shared_ptr<const StoreInventory> inventory;  // once its photos are listed
     bool opening = false;
-    std::unique_ptr<RowWork> work;
+    std::unique_ptr<RowDelivery> work;
     size_t tasks = 0;                                          // on the lane
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
     std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
     std::map<uint32_t, double> joules;  // by run
   };
   struct Opened {
-    RowWork::RowSize row;
+    RowDelivery::RowSize row;
     wire::Inventory about;  // what the job asks besides photos; in the first message
   };
 
@@ -84,14 +84,14 @@ class RowJobs {
   void opened(uint64_t id, const Result<Opened>& result,
               const std::optional<ModelFetch::Damage>& damage);
   void make_more(uint64_t id);
-  void made(uint64_t id, const RowWork::Batch& batch, const Result<RowMaker::Made>& made);
-  static void add_cost(Job& job, uint32_t run, const RowMaker::Made& made);
+  void made(uint64_t id, const RowDelivery::Batch& batch, const Result<RowProducer::Made>& made);
+  static void add_cost(Job& job, uint32_t run, const RowProducer::Made& made);
   static void report_cost(const Job& job, uint32_t run, wire::RunDone& done);
 
   const Ports ports_;
   uint64_t serials_ = 0;
   std::map<uint64_t, Job> jobs_;  // of this session
-  uint64_t opened_ = 0;           // the job that the maker has open, or lists the photos of
+  uint64_t opened_ = 0;           // the job that the producer has open, or lists the photos of
   uint64_t listed_ = 0;           // the serial of the last that it was asked to list them for
   uint64_t rows_made_ = 0;
   std::map<std::string, double> stages_;

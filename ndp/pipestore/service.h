@@ -24,12 +24,12 @@
 #include "ndp/pipestore/model_deployment.h"
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_jobs.h"
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_lanes.h"
 #include "ndp/pipestore/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_sender.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 #include "ndp/wire/state_directory.h"
 
 namespace ndtrain {
@@ -44,7 +44,7 @@ class PipeStoreService final : TunerEvents {
     Clock& clock;
     StateDirectory& state;
     Lanes& lanes;
-    RowMaker& maker;
+    RowProducer& producer;
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
     // Of photos that people upload, where they may.
     UploadLog* uploads = nullptr;
@@ -67,7 +67,7 @@ class PipeStoreService final : TunerEvents {
 
   bool connected() const { return tuner_.open(); }
   const VersionInForce& in_force() const { return deployment_.in_force(); }
-  std::string model_path(const Digest& model) const { return shelf_.path(model); }
+  std::string model_path(const Digest& model) const { return blobs_.path(model); }
   size_t jobs() const { return jobs_.size(); }
   uint64_t rows_made() const { return jobs_.rows_made(); }
   const std::map<std::string, double>& stages() const { return jobs_.stages(); }  // seconds, so far
@@ -80,7 +80,7 @@ class PipeStoreService final : TunerEvents {
 
   const Setting setting_;
   TunerConnection tuner_;
-  ModelShelf shelf_;
+  ModelBlobs blobs_;
   ModelFetch models_;
   RowJobs jobs_;
   ModelDeployment deployment_;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "framework/core/clock.h"
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/store_session.h"
@@ -32,7 +32,7 @@ class TunerConnection {
   struct Ports {
     Clock& clock;
     StateDirectory& state;
-    RowMaker& maker;  // which says how many photos there are
+    RowProducer& producer;  // which says how many photos there are
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
   };
 

@@ -107,7 +107,7 @@ HttpResponse remove(Uploads& uploads, const Digest& id) {
 std::vector<HttpServer::Route> upload_routes(Uploads& u) {
   using Request = const HttpRequest&;
   const std::string photo = "/photos/([0-9a-f]{64})";
-  const HttpNeed see = {Role::kViewer, HttpScope::kPhotos};
+  const HttpPermission see = {Role::kViewer, HttpScope::kPhotos};
   const auto id = [](Request r) { return digest_from_hex(r.captures.at(0)); };
   return {
       {"POST",

@@ -13,8 +13,8 @@ using testing::NoPhotos;
 using testing::WelcomedStore;
 
 TEST(ModelDeployment, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
-  NoPhotos maker;
-  WelcomedStore store(maker);
+  NoPhotos producer;
+  WelcomedStore store(producer);
   PipeStoreService& service = store.service;
   wire::ToStore m;
   m.set_term(1);
@@ -71,8 +71,8 @@ class DamagedModels : public ::testing::Test {
 
   const std::string bytes_ = "an extractor of some bytes";
   const Digest model_ = sha256(bytes_);
-  NoPhotos maker_;
-  WelcomedStore store_{maker_};
+  NoPhotos producer_;
+  WelcomedStore store_{producer_};
   bool spoils_ = false;  // the disk, whatever comes
 };
 
@@ -103,7 +103,7 @@ TEST_F(DamagedModels, AreNotInForceAfterTheNextStart) {
   give();
   damage();
   const PipeStoreService again(
-      {store_.fs, store_.clock, store_.state, store_.lanes, maker_, store_.dial}, {}, 1);
+      {store_.fs, store_.clock, store_.state, store_.lanes, producer_, store_.dial}, {}, 1);
   EXPECT_EQ(again.in_force().version, 0U) << "the Tuner sends it again";
 }
 

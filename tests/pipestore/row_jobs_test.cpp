@@ -14,21 +14,21 @@ using testing::WelcomedStore;
 
 // The first of a job's requests for its model asks for it whole.
 TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
-  struct Photos final : RowMaker {
+  struct Photos final : RowProducer {
     uint64_t photos() const override { return 1; }
     Result<StoreInventory> scan() override {
       calls += "scan ";
       return StoreInventory{{StorePhoto{.path = "x.jpg"}}, 0};
     }
-    Result<RowWork::RowSize> open(const wire::Job& job, const std::string&,
-                                  const std::string&) override {
+    Result<RowDelivery::RowSize> open(const wire::Job& job, const std::string&,
+                                      const std::string&) override {
       calls += "open" + std::to_string(job.job()) + " ";
-      return RowWork::RowSize{1};
+      return RowDelivery::RowSize{1};
     }
     Result<Made> make(std::span<const size_t>) override { return Made(); }
     std::string calls;
-  } maker;
-  WelcomedStore store(maker);
+  } producer;
+  WelcomedStore store(producer);
   const std::string bytes = "an extractor";
   const Digest model = sha256(bytes);
   wire::ToStore m;
@@ -40,7 +40,7 @@ TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
   ASSERT_EQ(store.sent.size(), 1U);
   EXPECT_TRUE(store.sent[0].has_model_wanted());
   store.lanes.run();
-  EXPECT_EQ(maker.calls, "scan ");
+  EXPECT_EQ(producer.calls, "scan ");
   EXPECT_EQ(store.sent.size(), 1U) << "without a model there is nothing to say";
 
   // Another job lists them too, and the first one's places would be those of its list.
@@ -56,7 +56,7 @@ TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
   m.mutable_model_part()->set_checksum(xxh3(bytes.data(), bytes.size()));
   store.service.handle({store.link, m});
   store.lanes.run();
-  EXPECT_EQ(maker.calls, "scan scan scan open7 ");
+  EXPECT_EQ(producer.calls, "scan scan scan open7 ");
   EXPECT_TRUE(store.sent.back().has_inventory());
   EXPECT_EQ(store.sent.back().inventory().job(), 7U);
 }
@@ -73,9 +73,9 @@ TEST_F(RowJobsTest, WhatWasMadeReadyForAJobGoesWhenItEnds) {
   m.mutable_job_end()->set_job(7);
   service_.handle({link_, m});
   EXPECT_EQ(service_.jobs(), 0U);
-  EXPECT_EQ(maker_.given_up, 7U) << "what is under way goes on";
+  EXPECT_EQ(producer_.given_up, 7U) << "what is under way goes on";
   lanes_.run();
-  EXPECT_EQ(maker_.closed, 1);
+  EXPECT_EQ(producer_.closed, 1);
   service_.handle({link_, m});
   m.mutable_job()->set_job(7);
   service_.handle({link_, m});
@@ -84,7 +84,7 @@ TEST_F(RowJobsTest, WhatWasMadeReadyForAJobGoesWhenItEnds) {
   m.mutable_job_end()->set_job(7);
   service_.handle({link_, m});
   lanes_.run();
-  EXPECT_EQ(maker_.closed, 1) << "another job has begun";
+  EXPECT_EQ(producer_.closed, 1) << "another job has begun";
 }
 
 TEST_F(RowJobsTest, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
@@ -111,13 +111,14 @@ TEST_F(RowJobsTest, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
 }
 
 // One photo, of which a row fits no message.
-struct LargePhoto final : RowMaker {
+struct LargePhoto final : RowProducer {
   uint64_t photos() const override { return 1; }
   Result<StoreInventory> scan() override {
     return StoreInventory{.photos = {{.digest = sha256("a photo"), .path = "a.jpg"}}};
   }
-  Result<RowWork::RowSize> open(const wire::Job&, const std::string&, const std::string&) override {
-    return RowWork::RowSize{.bytes = kWholeRow + 1, .varies = true};
+  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
+                                    const std::string&) override {
+    return RowDelivery::RowSize{.bytes = kWholeRow + 1, .varies = true};
   }
   Result<Made> make(std::span<const size_t>) override {
     return Made{.rows = {std::string(kWholeRow + 1, 'x')}, .bad = {}};
@@ -126,8 +127,8 @@ struct LargePhoto final : RowMaker {
 
 TEST(RowJobs, PiecesAreSentToTunersThatKnowOfThemAndOthersAreToldWhyNot) {
   for (const uint32_t protocol : kProtocols) {
-    LargePhoto maker;
-    WelcomedStore store(maker, protocol);
+    LargePhoto producer;
+    WelcomedStore store(producer, protocol);
     wire::ToStore m;
     m.set_term(1);
     m.mutable_job()->set_job(1);

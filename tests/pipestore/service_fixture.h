@@ -23,11 +23,12 @@ class Link final : public LinkClient {
   Sent& sent_;
 };
 
-struct NoPhotos final : RowMaker {
+struct NoPhotos final : RowProducer {
   uint64_t photos() const override { return 0; }
   Result<StoreInventory> scan() override { return StoreInventory(); }
-  Result<RowWork::RowSize> open(const wire::Job&, const std::string&, const std::string&) override {
-    return RowWork::RowSize{1};
+  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
+                                    const std::string&) override {
+    return RowDelivery::RowSize{1};
   }
   Result<Made> make(std::span<const size_t>) override { return Made(); }
   void give_up(uint64_t job) override { given_up = job; }
@@ -38,7 +39,7 @@ struct NoPhotos final : RowMaker {
 
 // A PipeStore that a Tuner, a test, has welcomed.
 struct WelcomedStore {
-  explicit WelcomedStore(RowMaker& rows, uint32_t protocol = kProtocols[0]) : maker(rows) {
+  explicit WelcomedStore(RowProducer& rows, uint32_t protocol = kProtocols[0]) : producer(rows) {
     service.tick();
     service.handle({link, LinkOpened{"the Tuner", ""}});
     service.handle({link, welcome(protocol)});
@@ -53,7 +54,7 @@ struct WelcomedStore {
     return m;
   }
 
-  RowMaker& maker;
+  RowProducer& producer;
   MemoryFs fs;
   ManualClock clock;
   StateDirectory state = StateDirectory::open(fs, "state", "pipestore").or_throw();
@@ -64,7 +65,7 @@ struct WelcomedStore {
     link = id;
     return std::make_unique<Link>(sent);
   };
-  PipeStoreService service{{fs, clock, state, lanes, maker, dial}, {}, 1};
+  PipeStoreService service{{fs, clock, state, lanes, producer, dial}, {}, 1};
 };
 
 // A PipeStore with a log of uploads and a Tuner that is a test.
@@ -138,7 +139,7 @@ class StoreServiceTest : public ::testing::Test {
   ManualClock clock_;
   StateDirectory state_ = StateDirectory::open(fs_, "state", "pipestore").or_throw();
   support::WaitingLanes lanes_;
-  NoPhotos maker_;
+  NoPhotos producer_;
   Sent sent_;
   LinkId link_ = 0, connected_ = 0;
   uint64_t free_ = 1000;
@@ -149,7 +150,7 @@ class StoreServiceTest : public ::testing::Test {
        clock_,
        state_,
        lanes_,
-       maker_,
+       producer_,
        [this](LinkId id) {
          link_ = id;
          return std::make_unique<Link>(sent_);

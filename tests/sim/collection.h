@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 
 namespace ndtrain::sim {
 

@@ -11,7 +11,7 @@
 
 namespace ndtrain::sim {
 
-class KeptUploads final : public UploadKeeper {
+class KeptUploads final : public UploadSink {
  public:
   explicit KeptUploads(Fs& fs) : fs_(fs), said_(on(fs)) {}
 

@@ -21,7 +21,7 @@ inline std::string labelled_class(const Digest& photo) {
 std::unique_ptr<LabelDb> make_database();
 
 // Keeps references; `life` counts the Tuner's.
-std::unique_ptr<JobWork> make_labelling(const Workshop& shop, const JobSpec& spec,
+std::unique_ptr<JobWork> make_labelling(const JobContext& context, const JobSpec& spec,
                                         const std::string& directory, PublishedModel model,
                                         LabelDb& db, Progress& progress, Watch& watch, Bug bug,
                                         uint64_t life);

@@ -7,7 +7,7 @@
 
 #include "framework/core/publish.h"
 #include "tests/sim/labelling.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 
 namespace ndtrain::sim {
 namespace {

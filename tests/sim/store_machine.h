@@ -44,7 +44,7 @@ class StoreMachine final : public Machine {
   size_t number_;
   Bug bug_;
   std::unique_ptr<StateDirectory> state_;
-  std::unique_ptr<Maker> maker_;
+  std::unique_ptr<Maker> producer_;
   std::unique_ptr<UploadLog> log_;
   std::unique_ptr<PipeStoreService> service_;
 };

@@ -10,7 +10,7 @@
 
 #include "framework/core/hash.h"
 #include "ndp/wire/wire.pb.h"
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 namespace ndtrain::sim {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 namespace ndtrain::testing {
 

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 
 Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string&, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     for (const wire::Upload& u : lines) kept.push_back(*digest_of(u.digest()));

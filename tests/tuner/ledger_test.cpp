@@ -1,4 +1,4 @@
-#include "tuner/intake/ledger.h"
+#include "tuner/ingest/ledger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tuner/intake/mixed_numerics.h"
+#include "tuner/ingest/mixed_numerics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tuner/intake/row_check.h"
+#include "tuner/ingest/row_check.h"
 
 #include <gtest/gtest.h>
 

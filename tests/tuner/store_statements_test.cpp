@@ -48,7 +48,7 @@ wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float s
   return u;
 }
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken.contains(store)) return {Code::kIo, "that cannot be kept"};

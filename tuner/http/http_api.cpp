@@ -30,7 +30,7 @@ Json progress_json(const JobRecord& r, const TunerService& service) {
     json["row_bytes"] = counts.row_bytes;
     if (const StoreChoice* choice = service.waits_for(r.id)) {
       json["waits_for"] = Json::array();
-      for (const StoreApart& s : choice->waits_for) {
+      for (const UnavailableStore& s : choice->waits_for) {
         json["waits_for"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
       }
     }

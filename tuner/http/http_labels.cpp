@@ -117,7 +117,7 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
-  const HttpNeed see = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission see = {Role::kViewer, HttpScope::kCollection};
   return {
       {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
       {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},

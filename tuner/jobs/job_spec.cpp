@@ -88,7 +88,7 @@ class Reader {
     to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
   }
   // "all", a number, or a list of names.
-  void take(const char* key, StoresMeant& to) {
+  void take(const char* key, StoreSelection& to) {
     const auto it = json_.find(key);
     if (it == json_.end()) return;
     const Json value = *it;
@@ -129,7 +129,7 @@ void demand(bool ok, const char* key, const auto& value, const char* what) {
 }
 
 // "all", a number, or a list of names.
-Json to_json(const StoresMeant& stores) {
+Json to_json(const StoreSelection& stores) {
   if (stores.all()) return "all";
   return stores.number > 0 ? Json(stores.number) : Json(stores.names);
 }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 #include "tuner/jobs/job_spec.h"
 #include "tuner/jobs/job_work.h"
 #include "tuner/models/versions.h"
@@ -17,7 +17,7 @@ struct LeftOut {
   std::string json = "{}";  // for the result of a job
   std::string text = {};    // for people; "": nothing was
 };
-LeftOut done_without(const JobSpec& spec, const Intake& intake, const StoreRegistry& stores,
+LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
                      const PhotoDeletions& deletions);
 
 // Why the job's version is not put in force; "": it is. A rule's word counts for what it compared

@@ -11,7 +11,7 @@ void PhotoHolders::set(const std::string& store, std::span<const PhotoClaim> pho
   std::ranges::sort(mine);
 }
 
-void PhotoHolders::recall(const KeptManifest& kept) {
+void PhotoHolders::recall(const SavedManifest& kept) {
   std::map<std::string, std::vector<Digest>> photos;
   for (uint64_t n = 0; n < kept.manifest.size(); ++n) {
     const Manifest::Entry& e = kept.manifest.entry(n);  // entries rise

@@ -16,7 +16,7 @@ class PhotoHolders {
   // All that the store holds, in place of what it held before.
   void set(const std::string& store, std::span<const PhotoClaim> photos);
   // Of an earlier life of this process: what counts of stores that have said nothing since.
-  void recall(const KeptManifest& kept);
+  void recall(const SavedManifest& kept);
   void forget(const std::string& store) { photos_.erase(store); }
 
   bool holds(const std::string& store, const Digest& photo) const;

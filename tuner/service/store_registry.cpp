@@ -7,7 +7,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "ndp/wire/message_limits.h"
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 
 namespace ndtrain {
 namespace {
@@ -57,7 +57,7 @@ void StoreRegistry::tick() {
   for (auto& [name, store] : stores_) {
     const Time since = now() - store.counted;
     store.counted = now();
-    if (!store.here || store.drained) store.away += std::min(since, Intake::kStep);
+    if (!store.here || store.drained) store.away += std::min(since, RowIngest::kStep);
   }
 }
 

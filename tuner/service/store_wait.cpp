@@ -13,7 +13,7 @@ constexpr int kShareOfWait = 8;
 
 std::string names_of(const StoreChoice& c) {
   std::string all;
-  for (const StoreApart& s : c.waits_for) all += s.name + " ";
+  for (const UnavailableStore& s : c.waits_for) all += s.name + " ";
   return all + std::to_string(c.strangers) + (c.take.empty() ? "" : "+");
 }
 
@@ -31,9 +31,9 @@ bool StoreWait::wait(Time now, StoreChoice choice) {
   return true;
 }
 
-std::vector<StoreStanding> standing(const StoreRegistry& stores,
-                                    const std::vector<std::string>& ready) {
-  std::vector<StoreStanding> all;
+std::vector<StoreStatus> standing(const StoreRegistry& stores,
+                                  const std::vector<std::string>& ready) {
+  std::vector<StoreStatus> all;
   for (const auto& [name, s] : stores.all()) {
     all.push_back({.name = name,
                    .photos = s.photos,

@@ -32,8 +32,8 @@ class StoreWait {
 };
 
 // How the stores stand that are known; `ready`: have said what they hold, in byte order.
-std::vector<StoreStanding> standing(const StoreRegistry& stores,
-                                    const std::vector<std::string>& ready);
+std::vector<StoreStatus> standing(const StoreRegistry& stores,
+                                  const std::vector<std::string>& ready);
 
 // Why a job cannot begin with these stores; "" when it can, or may wait.
 std::string objection(const JobSpec& spec, const StoreChoice& choice, const StoreRegistry& stores);

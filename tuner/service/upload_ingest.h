@@ -33,8 +33,8 @@ class UploadIngest {
     PhotoDeletions& deletions;
     PhotoHolders& holders;
     const Versions& versions;
-    UploadKeeper* uploads = nullptr;  // null: nothing is taken
-    AuditLog* audit = nullptr;        // of what stores say
+    UploadSink* uploads = nullptr;  // null: nothing is taken
+    AuditLog* audit = nullptr;      // of what stores say
   };
   explicit UploadIngest(const Ports& ports) : ports_(ports) {}
 

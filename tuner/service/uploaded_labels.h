@@ -14,9 +14,9 @@
 
 namespace ndtrain {
 
-class UploadKeeper {
+class UploadSink {
  public:
-  virtual ~UploadKeeper() = default;
+  virtual ~UploadSink() = default;
   // Lines of one store's log, in their order, of photos that are not deleted; `versions` are those
   // that they name and this Tuner knows. Durable on return; lines that were kept before change
   // nothing. One thread at a time.
@@ -30,7 +30,7 @@ class UploadKeeper {
 
 // Photos are at STORE/path in the default collection. A label of a version that this Tuner does not
 // know (it was restored from a backup, say) is left out: a relabel makes another.
-class UploadedLabels final : public UploadKeeper {
+class UploadedLabels final : public UploadSink {
  public:
   // `db` opens the database, or has it; throws Error. `audit`, if there is one, lets go of deleted
   // photos as well, and outlives this.

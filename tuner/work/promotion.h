@@ -8,7 +8,7 @@
 
 #include "framework/runtime/devices.h"
 #include "framework/train/evaluate.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
 

@@ -16,7 +16,7 @@ class PreviewSink final : public RowSink {
 
   // All photos but the sample count as durable, so that stores are asked for it alone.
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override;
 
   std::string report() const;  // JSON
 

@@ -15,6 +15,7 @@
 #include "tuner/work/precision_survey.h"
 
 namespace ndtrain {
+
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
   TransferModel t = prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype,

@@ -11,6 +11,9 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 // Photos that are numbers, rows that are slices of one random buffer.

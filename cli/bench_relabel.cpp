@@ -14,6 +14,9 @@
 #include "tuner/work/default_job_factory.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 using Seconds = std::chrono::duration<double>;

@@ -10,6 +10,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 // One turn of a role: its next event, and what its lanes have finished.
 template <typename Service, typename Message>

@@ -18,7 +18,9 @@
 #include "tuner/watch/watcher.h"
 #include "tuner/work/default_job_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kWatchLane = TunerService::kLanes;
@@ -250,4 +252,4 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
   return outcome;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

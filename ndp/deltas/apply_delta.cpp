@@ -5,7 +5,7 @@
 #include "ndp/deltas/delta.h"
 #include "ndp/deltas/elements.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace delta_format;
@@ -128,4 +128,4 @@ Result<std::string> apply_delta(std::string_view base, std::string_view delta) t
   return Status(Code::kCorrupt, std::string("a damaged delta: ") + e.what());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 namespace {
 
 // Strong compression takes a second for every few megabytes.
@@ -137,4 +137,4 @@ void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes) {
   }
 }
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

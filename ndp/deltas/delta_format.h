@@ -9,7 +9,7 @@
 
 #include "framework/onnx/tensor_extents.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 
 inline constexpr std::string_view kMagic = "NDTDELTA";
 inline constexpr uint8_t kFormat = 1;
@@ -58,4 +58,4 @@ std::string rebuild(std::string_view base, Reader delta);
 std::string pack(std::string_view bytes, std::string_view prefix = {});
 void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes);
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

@@ -5,7 +5,7 @@
 #include "ndp/deltas/delta.h"
 #include "ndp/deltas/elements.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace delta_format;
@@ -97,4 +97,4 @@ Result<Delta> make_delta(std::string_view base, std::string_view result) try {
   return Status(Code::kCorrupt, e.what());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 size_t bytes_of_row(const TensorType& t) {
   return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
@@ -66,4 +66,4 @@ EngineStats FeatureRows::extract(Engine& engine, std::span<const size_t> items,
   return engine.run(items, photos.name, photos.open, batch_done, photos.crops);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/engine/engine.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Of one row of a tensor with this type for a batch of 1.
 size_t bytes_of_row(const TensorType& t);
@@ -70,4 +70,4 @@ class FeatureRows {
   bool full_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

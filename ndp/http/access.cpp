@@ -9,7 +9,7 @@
 #include "framework/core/log.h"
 #include "ndp/http/tickets.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // "" where there is none.
@@ -153,4 +153,4 @@ std::string Access::objection(const Token& token, const HttpPermission& need,
                      token.collection, what, collection);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

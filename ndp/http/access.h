@@ -12,7 +12,7 @@
 #include "ndp/http/http_server.h"
 #include "ndp/http/tokens.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Thread-safe.
 class Access {
@@ -65,4 +65,4 @@ class Access {
   std::string ticket_key_;  // "": there are no tickets
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

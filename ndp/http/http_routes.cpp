@@ -12,7 +12,7 @@
 #include "ndp/http/http_limits.h"
 #include "ndp/http/http_origin.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
@@ -227,4 +227,4 @@ std::vector<std::string> HttpRoutes::needs() const {
   return all;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "ndp/http/http_message.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A connection's two ends, as text.
 struct HttpEndpoints {
@@ -57,4 +57,4 @@ class HttpRoutes {
   const HttpProtection protection_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -18,7 +18,7 @@
 #include "ndp/http/http_limits.h"
 #include "ndp/http/role.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct HttpRequest {
   std::string method, path;
@@ -120,4 +120,4 @@ class HttpServer {
   std::unique_ptr<Running> running_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

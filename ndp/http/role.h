@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class Role { kAnyone, kViewer, kUploader, kLabeller, kOperator, kAdmin };
 
@@ -25,4 +25,4 @@ struct HttpPermission {
   HttpScope scope;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

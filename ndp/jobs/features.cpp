@@ -9,7 +9,7 @@
 
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kFlushBytes = int64_t{64} << 20;
@@ -241,4 +241,4 @@ void FeatureDataset::fetch(std::span<const int64_t> rows, std::span<Tensor> inpu
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/jobs/feature_cache.h"
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct ExtractionReport {
   EngineStats engine;
@@ -108,4 +108,4 @@ class FeatureDataset final : public Dataset {
   std::vector<int64_t> labels_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/core/json.h"
 #include "ndp/labels/top_k_row.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 namespace {
 
@@ -89,4 +89,4 @@ StoredLabel held_label(const SqlRow& row, int first) {
           .current = row.integer(first + 5) != 0};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 
 #include "ndp/labels/label_tables.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // As top_k_row. Throws Error for a score that is not finite or an id that is too large.
 std::string top_k_blob(const std::vector<ScoredClass>& top_k);
@@ -28,4 +28,4 @@ inline constexpr std::string_view kHeldColumns =
     "l.seq, l.source, l.version, l.class, l.time, l.current";
 StoredLabel held_label(const SqlRow& row, int first);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include "ndp/labels/label_row.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 std::vector<VersionInfo> LabelTables::versions_of(int64_t task) {
   std::vector<VersionInfo> versions;
@@ -55,4 +55,4 @@ bool LabelTables::has_all_photos(int64_t collection) {
          integer("SELECT count(*) FROM photos");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

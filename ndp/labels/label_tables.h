@@ -11,7 +11,7 @@
 #include "ndp/labels/version_order.h"
 #include "ndp/sqlite/failure.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 using SqlValue =
     std::variant<std::monostate, int64_t, double, std::string_view, std::span<const uint8_t>>;
@@ -142,4 +142,4 @@ class LabelTables {
   std::mutex mutex_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

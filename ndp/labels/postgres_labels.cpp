@@ -4,7 +4,7 @@
 #include "ndp/labels/postgres_schema.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kMigrations[] = {kPostgresSchema1, kPostgresSchema2};
@@ -236,4 +236,4 @@ void PostgresLabels::scrub() {
 // Its own daemon does so too, but up to a minute later, and the first query until then pays.
 void PostgresLabels::sweep() { db_.start("VACUUM labels"); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "ndp/labels/label_tables.h"
 #include "ndp/postgres/postgres.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class PostgresLabels final : public LabelTables {
  public:
@@ -37,4 +37,4 @@ class PostgresLabels final : public LabelTables {
   postgres::Connection db_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/core/limits.h"
 #include "ndp/labels/label_row.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<int64_t> SqlLabels::named(const char* table, std::string_view name) {
   return tables_->writing([&] {
@@ -188,4 +188,4 @@ Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
                     s.message() + "; delete them once more");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "ndp/labels/label_db.h"
 #include "ndp/labels/label_tables.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 private:
 Result<int64_t> named(const char* table, std::string_view name);
@@ -15,4 +15,4 @@ Result<std::vector<std::string>> names(const char* table);
 const std::unique_ptr<LabelTables> tables_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 void check(const LabelBatch& batch) {
@@ -160,4 +160,4 @@ Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // A WHERE clause and the values of its parameters.
@@ -210,4 +210,4 @@ Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

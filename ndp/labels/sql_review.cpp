@@ -7,7 +7,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 struct Candidate {
@@ -128,4 +128,4 @@ Result<FieldAccuracy> SqlLabels::accuracy(int64_t collection, int64_t version) {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

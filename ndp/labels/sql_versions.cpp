@@ -2,7 +2,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // In a collection, of the label with this alias; `all` when there are no photos outside of it, so
@@ -199,4 +199,4 @@ Result<std::vector<ChangedPhoto>> SqlLabels::changed_photos(const DiffQuery& q) 
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

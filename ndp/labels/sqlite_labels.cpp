@@ -7,7 +7,7 @@
 #include "ndp/labels/migrations.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 class Row final : public SqlRow {
@@ -194,4 +194,4 @@ void SqliteLabels::scrub() {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/labels/label_tables.h"
 #include "ndp/sqlite/sqlite.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class SqliteLabels final : public LabelTables {
  public:
@@ -41,4 +41,4 @@ class SqliteLabels final : public LabelTables {
   std::unordered_map<std::string, std::unique_ptr<sql::Statement>> statements_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 VersionOrder::VersionOrder(std::vector<VersionInfo> newest_first, std::optional<int64_t> in_force) {
   auto rank = static_cast<int64_t>(newest_first.size());
@@ -25,4 +25,4 @@ std::optional<size_t> VersionOrder::best(std::span<const StoredLabel> labels) co
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

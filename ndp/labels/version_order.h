@@ -7,7 +7,7 @@
 
 #include "ndp/labels/label_types.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A label as the database holds it; `seq` counts a photo's labels of a task from 1.
 struct StoredLabel {
@@ -62,4 +62,4 @@ class VersionOrder {
   std::map<int64_t, int64_t> ranks_;  // 0: withdrawn
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "framework/core/log.h"
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 CacheWriter::~CacheWriter() {
   {
@@ -61,4 +61,4 @@ void CacheWriter::write(const Item& item) {
   full_ = !s.ok();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

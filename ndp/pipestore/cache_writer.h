@@ -11,7 +11,7 @@
 #include "ndp/pipestore/online_labeler.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class CacheWriter {
  public:
@@ -43,4 +43,4 @@ class CacheWriter {
   std::jthread thread_{[this] { run(); }};
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

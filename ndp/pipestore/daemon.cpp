@@ -17,7 +17,7 @@
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t incarnation) {
@@ -286,4 +286,4 @@ void PipeStoreDaemon::run(const std::function<bool()>& stop) {
   parts_->service->leave("it was told to stop");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

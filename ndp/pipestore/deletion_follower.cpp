@@ -11,7 +11,7 @@
 #include "framework/core/publish.h"
 #include "ndp/pipestore/store_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kFile = "deletions.json";
@@ -63,4 +63,4 @@ void DeletionFollower::deleted(LinkId link, const wire::Deletions& m, const Stat
   ports_.tuner.send(std::move(done));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/tuner_connection.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class DeletionFollower {
  public:
@@ -33,4 +33,4 @@ class DeletionFollower {
   const Ports ports_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

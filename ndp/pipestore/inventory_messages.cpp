@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kInventoryBytes = size_t{1} << 20;  // of one message, about
@@ -50,4 +50,4 @@ std::vector<wire::FromStore> inventory_messages(uint64_t job, const StoreInvento
   return messages;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

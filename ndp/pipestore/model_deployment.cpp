@@ -11,7 +11,7 @@
 #include "ndp/wire/checksummed_json.h"
 #include "ndp/wire/digests.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kFile = "in_force.json";
@@ -125,4 +125,4 @@ void ModelDeployment::sweep(const VersionInForce& before) {
   ports_.blobs.sweep(keep);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include "ndp/pipestore/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What runs on photos that are uploaded, say.
 struct VersionInForce {
@@ -66,4 +66,4 @@ class ModelDeployment {
   Time retry_at_ = Time::max();  // when it could not be kept
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

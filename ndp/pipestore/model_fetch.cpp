@@ -8,7 +8,7 @@
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string short_hex(const Digest& d) { return to_hex(d).substr(0, 12); }
@@ -195,4 +195,4 @@ void ModelFetch::give_up(const std::string& reason) {
   setting_.failed(reason);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

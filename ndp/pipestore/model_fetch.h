@@ -14,7 +14,7 @@
 #include "ndp/wire/model_blobs.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Makes a file of a base and a delta, as apply_delta() does.
 using DeltaApplier = std::function<Result<std::string>(std::string_view, std::string_view)>;
@@ -78,4 +78,4 @@ class ModelFetch {
   uint64_t serial_ = 0;             // of what is under way; tasks of another are stale
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

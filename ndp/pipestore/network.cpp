@@ -7,7 +7,7 @@
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels,
                  const Device& device, int64_t batch)
@@ -74,4 +74,4 @@ std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::stri
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

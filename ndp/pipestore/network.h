@@ -13,7 +13,7 @@
 #include "ndp/jobs/classify.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class Network {
  public:
@@ -51,4 +51,4 @@ class Network {
   std::unique_ptr<BatchPlans> head_plans_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

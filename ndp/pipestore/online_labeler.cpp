@@ -2,7 +2,7 @@
 
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::chrono::nanoseconds now() { return std::chrono::steady_clock::now().time_since_epoch(); }
@@ -104,4 +104,4 @@ void OnlineLabeler::infer(std::vector<Item>& items) const {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -19,7 +19,7 @@
 #include "ndp/pipestore/batch_queue.h"
 #include "ndp/pipestore/network.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A version that is ready to run.
 struct OnlineModel {
@@ -89,4 +89,4 @@ class OnlineLabeler {
   std::jthread thread_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

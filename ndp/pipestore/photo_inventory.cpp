@@ -13,7 +13,7 @@
 #include "ndp/photos/upload_path.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Names that are too long, no UTF-8, or have control characters.
@@ -183,4 +183,4 @@ Result<std::string> PhotoInventory::read(size_t place) const {
   return fs_.read(photos_.file_of(last_.photos[place].path), limits::kPhotoFile);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_photos.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class PhotoInventory {
  public:
@@ -49,4 +49,4 @@ class PhotoInventory {
   StoreInventory last_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PhotoRowConfig {
   std::string photos;      // the directory
@@ -32,4 +32,4 @@ struct PhotoRowConfig {
   UploadPriority* upload_priority = nullptr;  // to those who upload
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

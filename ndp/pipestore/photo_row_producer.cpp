@@ -10,7 +10,7 @@
 #include "ndp/labels/top_k_row.h"
 #include "ndp/pipestore/plain_rows.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -115,7 +115,7 @@ Result<std::string> PhotoRowProducer::sample(std::span<const std::string> photos
   return rows;
 }
 
-double PhotoRowProducer::bf16_gain() { return ndtrain::bf16_gain(devices_.get(false)); }
+double PhotoRowProducer::bf16_gain() { return ndtrain::ndp::bf16_gain(devices_.get(false)); }
 
 size_t PhotoRowProducer::next_piece(size_t n) const {
   const bool small = config_.upload_priority && config_.upload_priority->yield_to_uploads();
@@ -210,4 +210,4 @@ RowProducer::Made PhotoRowProducer::labels(std::span<const size_t> places) {
   return made;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

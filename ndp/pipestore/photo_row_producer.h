@@ -18,7 +18,7 @@
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class PhotoRowProducer : public RowProducer {
  public:
@@ -66,4 +66,4 @@ class PhotoRowProducer : public RowProducer {
   std::unique_ptr<Network> network_;  // of the job in progress
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "framework/core/thread_pool.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string compressed(const std::string& bytes) {
@@ -78,4 +78,4 @@ RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const siz
   return made;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

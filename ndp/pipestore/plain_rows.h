@@ -7,7 +7,7 @@
 #include "ndp/pipestore/photo_inventory.h"
 #include "ndp/pipestore/row_producer.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // From `kept` where they are, else from the photos, then kept. `packed`: by zstd.
 RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
@@ -15,4 +15,4 @@ RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const siz
 
 RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

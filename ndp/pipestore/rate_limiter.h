@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class RateLimiter {
  public:
@@ -48,4 +48,4 @@ class RateLimiter {
   std::unordered_map<std::string, Bucket> clients_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 RowDelivery::RowDelivery(uint64_t job, uint64_t photos, RowSize row, uint64_t window)
     : job_(job), photos_(photos), row_(row), window_(window) {
@@ -145,4 +145,4 @@ void RowDelivery::acknowledged(const wire::Ack& m) {
   unacknowledged_.erase(it);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -19,7 +19,7 @@
 #include "framework/core/status.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class RowDelivery {
  public:
@@ -94,4 +94,4 @@ class RowDelivery {
   std::map<uint64_t, uint64_t> unacknowledged_;  // chunk -> bytes
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What `f` gives on a lane; what it throws as a Status.
@@ -254,4 +254,4 @@ void RowJobs::report_cost(const Job& job, uint32_t run, wire::RunDone& done) {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

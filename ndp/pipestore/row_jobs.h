@@ -19,7 +19,7 @@
 #include "ndp/pipestore/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class RowJobs {
  public:
@@ -97,4 +97,4 @@ class RowJobs {
   std::map<std::string, double> stages_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

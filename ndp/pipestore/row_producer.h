@@ -10,7 +10,7 @@
 #include "ndp/labels/label_db.h"
 #include "ndp/pipestore/row_delivery.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct StorePhoto {
   Digest digest{};
@@ -69,4 +69,4 @@ class RowProducer {
   virtual void close() {}
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

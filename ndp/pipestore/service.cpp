@@ -5,7 +5,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, uint64_t seed)
     : setting_(setting),
@@ -109,4 +109,4 @@ void PipeStoreService::go_on() {
   deployment_.advance();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

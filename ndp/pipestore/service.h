@@ -32,7 +32,7 @@
 #include "ndp/wire/model_blobs.h"
 #include "ndp/wire/state_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class PipeStoreService final : TunerEvents {
  public:
@@ -88,4 +88,4 @@ class PipeStoreService final : TunerEvents {
   DeletionFollower deletions_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

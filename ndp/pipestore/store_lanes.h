@@ -3,9 +3,9 @@
 
 #include <cstddef>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr size_t kStoreLane = 0;
 inline constexpr size_t kStoreLanes = 1;
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

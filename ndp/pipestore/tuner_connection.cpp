@@ -6,7 +6,7 @@
 #include "framework/core/log.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 TunerConnection::TunerConnection(Ports ports, wire::Hello hello, uint64_t seed, TunerEvents& events)
     : ports_(std::move(ports)),
@@ -58,4 +58,4 @@ void TunerConnection::drop(const std::string& reason) {
   apply(session_.closed(now(), reason));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/store_session.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Who hears of the session, in the middle of a call of the connection's.
 class TunerEvents {
@@ -67,4 +67,4 @@ class TunerConnection {
   LinkId link_id_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

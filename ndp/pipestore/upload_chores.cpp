@@ -6,7 +6,7 @@
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::chrono::seconds kGlance{1};
@@ -195,4 +195,4 @@ void Uploads::forget_traces(const std::set<Digest>& erased) {
   for (const Digest& id : erased) erased_.erase(id);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kLabelBody = 4096;
@@ -139,4 +139,4 @@ std::vector<HttpServer::Route> upload_routes(Uploads& u) {
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

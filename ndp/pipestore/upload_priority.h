@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class UploadPriority {
  public:
@@ -56,4 +56,4 @@ class UploadPriority {
   Clock::time_point last_ = Clock::now() - kLately;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kMessageBytes = size_t{256} << 10;
@@ -78,4 +78,4 @@ void UploadSender::kept(const wire::UploadsKept& kept) {
   send_lines();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "ndp/pipestore/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class UploadSender {
  public:
@@ -41,4 +41,4 @@ class UploadSender {
   Time space_at_{0};                              // when to look again
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

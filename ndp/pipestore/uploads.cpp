@@ -11,7 +11,7 @@
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kCachedBehind = 128;  // photos whose crops and features wait for the disk
@@ -273,4 +273,4 @@ Uploads::Counts Uploads::counts() const {
           .not_cached = cache_writer_.dropped()};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

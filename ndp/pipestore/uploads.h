@@ -25,7 +25,7 @@
 #include "ndp/pipestore/upload_priority.h"
 #include "ndp/store/disk_budget.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct UploadConfig {
   std::string photos;             // the photo directory
@@ -144,4 +144,4 @@ class Uploads {
   std::jthread thread_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "ndp/store/segment_scan.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<GcReport> SegmentStore::gc() {
   must_write();
@@ -133,4 +133,4 @@ Status SegmentStore::move_record(const Digest& id, SegmentGroup& group, const Re
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 void SegmentGroup::use(const LastUse& at) {
   used_seconds = at.seconds;
@@ -47,4 +47,4 @@ SegmentGroups::iterator least_recently_used(SegmentGroups& groups, const Digest*
   return least;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "ndp/store/segment_format.h"
 #include "ndp/store/segment_index.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Segment {
   uint64_t salt = 0;
@@ -48,4 +48,4 @@ using SegmentGroups = std::map<Digest, std::unique_ptr<SegmentGroup>>;
 // Of all but `keep`, if there is one; end() when there is none.
 SegmentGroups::iterator least_recently_used(SegmentGroups& groups, const Digest* keep);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/publish.h"
 #include "ndp/store/segment_scan.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kHeaderBytes = kSegmentHeaderBytes;
@@ -174,4 +174,4 @@ Result<RecoveredSegments> recover_segments(Fs& fs, const std::string& directory,
   return std::move(recovery.found);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

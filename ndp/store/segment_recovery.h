@@ -7,7 +7,7 @@
 #include "ndp/store/segment_groups.h"
 #include "ndp/store/segment_readers.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct RecoveredSegments {
   SegmentGroups groups;
@@ -22,4 +22,4 @@ struct RecoveredSegments {
 Result<RecoveredSegments> recover_segments(Fs& fs, const std::string& directory,
                                            SegmentReaders& readers, bool writes);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kWindowBytes = 1 << 20;
@@ -93,4 +93,4 @@ Result<int64_t> scan_segment(File& file, uint64_t salt, int64_t begin, bool veri
   return last_end;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/store/key_table.h"
 #include "ndp/store/segment_format.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Header, then offset of the header in the file.
 using RecordVisitor = std::function<Status(const RecordHeader&, int64_t)>;
@@ -30,4 +30,4 @@ Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, 
 Result<RecordHeader> read_record(File& file, uint64_t salt, const Location& at, const Digest& key,
                                  std::span<std::byte> payload);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "ndp/store/segment_recovery.h"
 #include "ndp/store/segment_scan.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Offsets are 32 bits, and a record of limits::kRecord may begin just before the end.
@@ -232,4 +232,4 @@ int64_t SegmentStore::disk_bytes() const {
 
 void SegmentStore::touch(SegmentGroup& group) const { group.use({clock_.unix_seconds(), ++uses_}); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

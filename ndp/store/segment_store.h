@@ -25,7 +25,7 @@
 #include "ndp/store/segment_groups.h"
 #include "ndp/store/segment_readers.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct SegmentOptions {
   int64_t budget_bytes = 0;                       // 0: a tenth of the volume
@@ -165,4 +165,4 @@ class SegmentStore {
   int64_t since_index_ = 0;  // bytes appended since the index was written
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "framework/core/log.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Status SegmentStore::make_room(const Digest& keep, int64_t bytes) {
   Result<int64_t> room = budget_.room(used_bytes_, bytes);
@@ -191,4 +191,4 @@ Status SegmentStore::stop_writing() {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

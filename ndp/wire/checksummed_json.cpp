@@ -5,7 +5,7 @@
 #include "framework/core/error.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kChecksum = "checksum";
@@ -33,4 +33,4 @@ Json verified(std::string_view text) {
               "\"checksum\" out if the rest is right");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kWhole = ".onnx", kPart = ".part";
@@ -138,4 +138,4 @@ Result<bool> ModelBlobs::finish(const Digest& model) {
   return true;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -17,7 +17,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class ModelBlobs {
  public:
@@ -51,4 +51,4 @@ class ModelBlobs {
   std::string directory_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::RawHttp;
@@ -259,4 +259,4 @@ TEST_F(GuardedServer, SaysWhatEachRouteNeeds) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/memory_fs.h"
 #include "ndp/http/access.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -88,4 +88,4 @@ TEST_F(TicketsTest, OfAnotherStartOfTheTunerAreNone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

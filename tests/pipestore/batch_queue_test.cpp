@@ -5,7 +5,7 @@
 
 #include "ndp/pipestore/rate_limiter.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -83,4 +83,4 @@ TEST(RateLimiter, RemembersOnlyThoseWhoAskedLately) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

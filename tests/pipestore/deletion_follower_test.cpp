@@ -4,7 +4,7 @@
 
 #include "tests/pipestore/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using DeletionFollowerTest = testing::StoreServiceTest;
@@ -37,4 +37,4 @@ TEST_F(DeletionFollowerTest, DeletionsThatFailAreHeardOfAgainAndWhatCameAfterThe
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

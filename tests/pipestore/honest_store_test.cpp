@@ -11,7 +11,7 @@
 #include "tests/pipestore/uploads_fixture.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -136,4 +136,4 @@ TEST_F(HonestRows, OfNanAreBadPhotosAndNotSent) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

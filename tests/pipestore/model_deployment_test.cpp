@@ -6,7 +6,7 @@
 #include "tests/pipestore/service_fixture.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::NoPhotos;
@@ -122,4 +122,4 @@ TEST_F(DamagedModels, OnADiskThatDamagesThemAgainAndAgainAreGivenUp) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "tests/deltas/some_model.h"
 #include "tests/support/waiting_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::WaitingLanes;
@@ -219,4 +219,4 @@ TEST_F(ModelFetchTest, APartWithAWrongChecksumEndsTheSession) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "tests/support/failing_fsync.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What it kept for the next time may or may not be on the disk.
@@ -24,4 +24,4 @@ TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

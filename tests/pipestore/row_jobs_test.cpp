@@ -6,7 +6,7 @@
 #include "ndp/wire/numbers.h"
 #include "tests/pipestore/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using RowJobsTest = testing::StoreServiceTest;
@@ -154,4 +154,4 @@ TEST(RowJobs, PiecesAreSentToTunersThatKnowOfThemAndOthersAreToldWhyNot) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,6 +10,7 @@
 #include "tests/support/waiting_lanes.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
 
 using Sent = std::vector<wire::FromStore>;
 

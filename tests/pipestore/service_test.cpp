@@ -4,7 +4,7 @@
 
 #include "tests/pipestore/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using PipeStoreServiceTest = testing::StoreServiceTest;
@@ -24,4 +24,4 @@ TEST_F(PipeStoreServiceTest, TheTunersTokensAreTakenWholeOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "tests/pipestore/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using UploadSenderTest = testing::StoreServiceTest;
@@ -67,4 +67,4 @@ TEST_F(UploadSenderTest, TheTunerHearsWhereThereIsRoomAndWhenItChanges) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,6 +12,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
 
 inline constexpr int kSide = 16;
 

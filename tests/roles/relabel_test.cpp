@@ -8,7 +8,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tests/support/postgres_server.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -156,4 +158,4 @@ TEST_F(RoleRelabel, WhatAStoreDoesForAJobThatWasPausedEndsAndBeginsAnew) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

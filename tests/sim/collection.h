@@ -7,6 +7,7 @@
 #include "ndp/pipestore/row_producer.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
 
 class Collection {
  public:

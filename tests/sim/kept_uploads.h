@@ -10,6 +10,8 @@
 #include "tuner/service/uploaded_labels.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class KeptUploads final : public UploadSink {
  public:

@@ -6,6 +6,9 @@
 #include "ndp/labels/top_k_row.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr int64_t kTransaction = 4000;  // bytes of the volume, about

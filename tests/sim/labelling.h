@@ -11,6 +11,8 @@
 #include "tuner/work/label_work.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 // The label row that a store makes, and the class that it names.
 std::string label_row(const Digest& photo);

@@ -10,6 +10,9 @@
 #include "tuner/ingest/row_ingest.h"
 
 namespace ndtrain {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 using testing::claims;

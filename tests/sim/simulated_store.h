@@ -14,6 +14,8 @@
 #include "tuner/ingest/manifest.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 class SimulatedStore {
  public:

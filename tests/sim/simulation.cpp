@@ -10,6 +10,9 @@
 #include "tuner/ingest/spool.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr double kStoreTimeout = 600;

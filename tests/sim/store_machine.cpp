@@ -4,6 +4,9 @@
 #include "tests/sim/labelling.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 Result<std::string> apply_unverified(std::string_view base, std::string_view delta) try {

@@ -10,6 +10,8 @@
 #include "tests/sim/network.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class StoreMachine final : public Machine {
  public:

@@ -1,6 +1,9 @@
 #include "tests/sim/tuner_machine.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr uint64_t kWindow = 10 * Collection::kRow;

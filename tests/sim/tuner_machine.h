@@ -13,6 +13,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class TunerMachine final : public Machine {
  public:

@@ -13,6 +13,7 @@
 #include "tuner/ingest/manifest.h"
 
 namespace ndtrain::sim {
+using namespace tuner;
 
 // How far the job is.
 enum class Stage {

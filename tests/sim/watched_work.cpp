@@ -5,6 +5,9 @@
 #include "tuner/ingest/spool.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 class WatchedSink final : public RowSink {

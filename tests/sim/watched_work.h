@@ -10,6 +10,8 @@
 #include "tuner/work/default_job_factory.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class WatchedJobFactory final : public JobFactory {
  public:

@@ -17,7 +17,9 @@
 #include "tuner/models/versions.h"
 #include "tuner/service/deletion_log.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFlips = 100;
@@ -184,4 +186,4 @@ TEST_F(BitFlips, OfAJobsFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,7 @@
 #include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 std::vector<Digest> photos(int from, int to) {
@@ -97,4 +97,4 @@ TEST(DeletionLog, AFullDiskAddsNothing) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

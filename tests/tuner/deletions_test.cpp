@@ -7,7 +7,9 @@
 #include "tests/tuner/service_fixture.h"
 #include "tuner/http/http_deletions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -303,4 +305,4 @@ TEST_F(Deletions, AreDoneThoughAJobsListOfPhotosIsDamaged) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,7 @@
 #include "framework/core/memory_fs.h"
 #include "tests/deltas/some_model.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using testing::drawn;
@@ -124,4 +124,4 @@ TEST_F(RealWaysTest, WhatIsNoSmallerThanTheFileIsNotKept) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

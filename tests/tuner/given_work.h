@@ -4,6 +4,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 // Gives what the test says, from one photo that the Tuner has itself.
 struct GivenWork final : JobWork, RowSink {

@@ -9,7 +9,9 @@
 #include "tuner/work/label_work.h"
 #include "tuner/work/relabel_preview.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 class LabelSinkTest : public ::testing::Test {
@@ -125,4 +127,4 @@ TEST_F(LabelSinkTest, APreviewCountsWhatWouldChangeAndWritesNothing) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

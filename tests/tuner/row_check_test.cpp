@@ -8,7 +8,9 @@
 #include "framework/core/dtype.h"
 #include "ndp/store/coding.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 template <typename T>
@@ -45,4 +47,4 @@ TEST(RowCheck, LabelsAreClassesThatThereAreWithScoresThatAreNumbers) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,7 +12,9 @@
 #include "ndp/wire/protocol.h"
 #include "tests/sim/simulated_store.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using std::chrono::seconds;
@@ -415,4 +417,4 @@ TEST(RowIngest, CountsThatDifferAtTheEndOfARunEndTheSession) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,6 +8,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 using support::WaitingLanes;
 

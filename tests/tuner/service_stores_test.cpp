@@ -8,7 +8,9 @@
 #include "ndp/wire/numbers.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -337,4 +339,4 @@ TEST_F(JobStores, WhenAStoreWasLastSeenMovesAsItIsHeard) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using std::chrono::seconds;
@@ -147,4 +147,4 @@ TEST(StoreChoice, ManyStoresMakeALineThatCanBeRead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -10,7 +10,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -388,4 +390,4 @@ TEST_F(StoreStatements, WhatNoPeerMaySendEndsTheSessionAndNamesTheField) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -11,7 +11,9 @@
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using support::WaitingLanes;
@@ -362,4 +364,4 @@ TEST_F(TunerUploads, GoToNoStoreThatWouldNeedSomebodysOwnToken) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,9 @@
 
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kHour = 3600, kNow = 100 * kHour;
@@ -96,4 +98,4 @@ TEST_F(WatchLabelsTest, LabelsOfOtherVersionsAreStaleAlsoBeforeTheDatabaseHasThe
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,7 @@
 #include "framework/core/publish.h"
 #include "framework/core/rng.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using Due = WatchDecision::Due;
@@ -257,4 +257,4 @@ TEST(WatchRuleTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

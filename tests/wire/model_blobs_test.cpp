@@ -7,7 +7,7 @@
 #include "framework/core/publish.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 struct Shelf {
@@ -135,4 +135,4 @@ TEST(ModelBlobs, BytesThatTheDiskChangedAreNotTheModels) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

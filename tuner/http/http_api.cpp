@@ -7,7 +7,9 @@
 #include "ndp/http/metrics.h"
 #include "tuner/http/http_versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 HttpResponse answer(const Json& json, int status = 200) {
@@ -280,4 +282,4 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
   return routes;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "framework/core/json_input.h"
 #include "ndp/labels/label_json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kRows = 100, kMostRows = 1000;
@@ -271,4 +273,4 @@ Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   return {{"photo", said.photo}, {"label", label}, {"source", "human"}, {"added", put.added}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,9 @@
 #include "framework/core/json.h"
 #include "ndp/deltas/delta.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 HttpResponse answer(const Json& json) { return {.body = json_text(json) + "\n"}; }
@@ -180,4 +182,4 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,9 @@
 #include "framework/graph/inference.h"
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kExtractBatch = 32;
@@ -121,4 +123,4 @@ Result<std::vector<RowIngest::BadRow>> ExtractingSink::keep(std::span<const RowI
   return bad;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -10,7 +10,8 @@
 #include "ndp/jobs/model_file.h"
 #include "tuner/ingest/spool.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // The frozen part, ready to run. One thread.
 class TunerExtractor {
@@ -60,4 +61,4 @@ class ExtractingSink final : public RowSink {
   const Manifest* manifest_ = nullptr;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <optional>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 Ledger::Ledger(const Manifest& manifest, std::vector<std::string> stores)
     : manifest_(manifest), here_(stores.size()), rows_(manifest.size()) {
@@ -69,4 +70,4 @@ std::vector<uint64_t> Ledger::orphans(uint32_t run) const {
   return numbers;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,7 +13,8 @@
 
 #include "tuner/ingest/manifest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class Ledger {
  public:
@@ -53,4 +54,4 @@ class Ledger {
   std::vector<uint64_t> open_;  // photos of each run without a row that are not unreadable
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

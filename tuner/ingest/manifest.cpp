@@ -6,7 +6,9 @@
 
 #include "ndp/photos/dataset.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // All that is said of one photo.
@@ -94,4 +96,4 @@ Digest Manifest::digest() const {
   return hash.finish();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

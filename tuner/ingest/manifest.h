@@ -13,7 +13,8 @@
 #include "framework/core/hash.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // What one store says of one of its photos.
 struct PhotoClaim {
@@ -79,4 +80,4 @@ class Manifest {
   uint64_t unlabelled_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

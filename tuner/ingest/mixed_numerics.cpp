@@ -8,7 +8,9 @@
 #include "ndp/engine/numerics_sample.h"
 #include "ndp/jobs/features.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kRemedy =
@@ -101,4 +103,4 @@ MixedNumerics::Verdict MixedNumerics::compare(const std::string& store,
   return {what + off + fmt::format(", more than {:g}", kNumericsTolerance) + kRemedy, ""};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,7 +13,7 @@
 #include "framework/core/hash.h"
 #include "framework/graph/graph.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 class MixedNumerics {
  public:
@@ -62,4 +62,4 @@ class MixedNumerics {
   std::optional<First> first_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,8 @@
 #include "framework/core/finite.h"
 #include "ndp/jobs/features.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 RowCheck finite_features(std::vector<TensorType> row_types) {
   return [types = std::move(row_types)](std::string_view rows) -> std::string {
@@ -35,4 +36,4 @@ Result<std::vector<RankedClass>> read_label_row(std::string_view row, size_t cla
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

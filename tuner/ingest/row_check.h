@@ -10,7 +10,8 @@
 #include "framework/core/status.h"
 #include "ndp/labels/top_k_row.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Why a row is refused; "" when it is not. Any thread.
 using RowCheck = std::function<std::string(std::string_view row)>;
@@ -24,4 +25,4 @@ RowCheck known_classes(size_t classes);
 // kCorrupt when a class is not below `classes` or a score is not a number.
 Result<std::vector<RankedClass>> read_label_row(std::string_view row, size_t classes);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,9 @@
 
 #include "ndp/wire/numbers.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kDigest = sizeof(Digest);
@@ -347,4 +349,4 @@ void RowIngest::report_complete(Actions& a) {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

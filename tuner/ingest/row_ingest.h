@@ -22,7 +22,8 @@
 #include "tuner/ingest/manifest.h"
 #include "tuner/ingest/row_check.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct IngestRules {
   wire::Job job = {};    // what every store is asked
@@ -158,4 +159,4 @@ class RowIngest {
   std::set<std::string> late_;  // that came when there was a manifest without them
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,8 @@
 #include "ndp/wire/protocol.h"
 #include "tuner/ingest/row_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // The size of each row; nullopt when the message contradicts itself.
 std::optional<std::vector<size_t>> RowIngest::lengths(const wire::Rows& f, size_t rows) const {
@@ -146,4 +147,4 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
   return a;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

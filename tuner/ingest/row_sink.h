@@ -6,7 +6,8 @@
 
 #include "tuner/ingest/row_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Where rows are kept is away for now, as a database that restarts; what threw it is done again
 // later.
@@ -41,4 +42,4 @@ class RowSink {
   virtual Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

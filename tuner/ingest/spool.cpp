@@ -4,7 +4,8 @@
 
 #include "ndp/jobs/features.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 Spool::Spool(Fs& fs, const Clock& clock, const std::string& directory, const Digest& group,
              int64_t budget)
@@ -86,4 +87,4 @@ void SpoolDataset::fetch(std::span<const int64_t> rows, std::span<Tensor> inputs
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

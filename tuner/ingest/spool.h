@@ -10,7 +10,8 @@
 #include "ndp/store/segment_store.h"
 #include "tuner/ingest/row_sink.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Thread-safe, as the store is.
 class Spool final : public RowSink {
@@ -60,4 +61,4 @@ class SpoolDataset final : public Dataset {
   std::vector<std::byte> memory_, scratch_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

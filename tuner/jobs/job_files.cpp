@@ -9,7 +9,9 @@
 #include "framework/core/publish.h"
 #include "ndp/wire/checksummed_json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
@@ -257,4 +259,4 @@ Status JobFiles::log(const std::string& line) {
   return (*log)->append(std::as_bytes(std::span(text)));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

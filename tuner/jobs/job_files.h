@@ -19,7 +19,8 @@
 #include "tuner/ingest/mixed_numerics.h"
 #include "tuner/jobs/job_spec.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled, kPaused };
 std::string_view name_of(JobState state);
@@ -87,4 +88,4 @@ class JobFiles {
   std::string directory_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,9 @@
 #include "framework/core/json_input.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr double kLongest = 366 * 86'400;  // seconds
@@ -293,4 +295,4 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   return parse_job_spec(json_text(job));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

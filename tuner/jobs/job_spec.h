@@ -10,7 +10,7 @@
 #include "framework/train/trainer.h"
 #include "tuner/jobs/store_choice.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 enum class JobKind { kFinetune, kRelabel, kEvaluate };
 
@@ -87,4 +87,4 @@ JobSpec parse_job_spec(std::string_view json);
 // naming any other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -14,7 +14,8 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct JobOutcome {
   std::string result = "{}";            // JSON, for people
@@ -64,4 +65,4 @@ class JobFactory {
                                         const std::string& directory, Progress& progress) = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr size_t kNamed = 20;  // in one text
@@ -135,4 +135,4 @@ std::vector<UnavailableStore> left_out(const StoreSelection& meant,
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

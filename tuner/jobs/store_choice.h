@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 inline constexpr uint32_t kMostStores = 10'000;  // that one job asks for
 inline constexpr uint32_t kMostNamed = 500;      // that one job names; a spec is at most 64 KiB
@@ -70,4 +70,4 @@ std::vector<UnavailableStore> left_out(const StoreSelection& meant,
                                        std::span<const StoreStatus> known,
                                        std::span<const std::string> took);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,9 @@
 #include "framework/core/log.h"
 #include "ndp/deltas/delta.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kHeader = 128;  // of a delta: enough for what it is between
@@ -110,4 +112,4 @@ void DeltaGraph::collect() {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

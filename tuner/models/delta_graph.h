@@ -13,7 +13,7 @@
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct DeltaEdge {
   Digest delta{}, base{}, result{};
@@ -57,4 +57,4 @@ class DeltaGraph {
   std::set<ModelPair> tried_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

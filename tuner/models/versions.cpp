@@ -7,7 +7,9 @@
 #include "ndp/labels/version_name.h"
 #include "ndp/wire/checksummed_json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFormat = 2;
@@ -268,4 +270,4 @@ Status Versions::forget_garbage(std::span<const Digest> removed) {
   return s.garbage.size() == state_.garbage.size() ? Status() : keep(std::move(s));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

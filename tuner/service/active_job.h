@@ -22,7 +22,8 @@
 #include "tuner/service/store_registry.h"
 #include "tuner/service/store_wait.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // A job that is queued, paused or over has none.
 enum class JobPhase {
@@ -68,4 +69,4 @@ struct ActiveJob {
 };
 using ActivePtr = std::shared_ptr<ActiveJob>;
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -7,7 +7,9 @@
 #include "framework/core/publish.h"
 #include "ndp/store/coding.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr std::string_view kMagic = "NDTDEL1\n";
@@ -116,4 +118,4 @@ Status DeletionLog::forget_first(uint64_t n) {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -21,7 +21,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 class DeletionLog {
  public:
@@ -51,4 +51,4 @@ class DeletionLog {
   uint64_t forgotten_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

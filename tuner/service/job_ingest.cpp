@@ -10,7 +10,8 @@
 #include "ndp/wire/digests.h"
 #include "tuner/service/job_rows.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
   IngestRules rules = ingest_rules(job->id, job->spec, request);
@@ -231,4 +232,4 @@ JobIngest::Time JobIngest::next() const {
   return std::min(look, active()->ingest->next());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

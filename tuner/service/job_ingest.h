@@ -17,7 +17,8 @@
 #include "tuner/service/photo_holders.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // What the ingest asks of who runs the job. A job that is not in progress any more is left alone.
 class JobControl {
@@ -76,4 +77,4 @@ class JobIngest {
   std::map<std::string, uint64_t> asked_;  // of each store: the serial of its last Job
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 std::string names_of(const std::map<std::string, StoreRecord>& stores) {
@@ -147,4 +149,4 @@ void JobQueue::begin_next() {
   ports_.runner.begin(record, again);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

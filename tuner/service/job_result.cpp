@@ -8,7 +8,8 @@
 #include "tuner/jobs/store_choice.h"
 #include "tuner/service/store_wait.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
                      const PhotoDeletions& deletions) {
@@ -44,4 +45,4 @@ std::string why_it_waits(uint64_t job, Promote promote, const JobOutcome& outcom
                      in_force->version, outcome.figures);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

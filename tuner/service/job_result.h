@@ -11,7 +11,8 @@
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct LeftOut {
   std::string json = "{}";  // for the result of a job
@@ -25,4 +26,4 @@ LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRe
 std::string why_it_waits(uint64_t job, Promote promote, const JobOutcome& outcome,
                          const std::optional<PublishedModel>& in_force);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,8 @@
 #include <chrono>
 #include <iterator>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request) {
   IngestRules rules{.job = request.ask,
@@ -69,4 +70,4 @@ std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
       row, photo);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

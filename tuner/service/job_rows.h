@@ -11,7 +11,7 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/jobs/job_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Rows that a sink is given at once, but for a message that has more: what comes while it makes
 // them durable must not be so much that the stores then wait for it.
@@ -36,4 +36,4 @@ KeptRows keep(RowSink& sink, const std::vector<RowIngest::Inventory>& inventorie
 std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
                                const std::vector<RowIngest::Inventory>& inventories);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

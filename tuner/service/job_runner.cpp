@@ -11,7 +11,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tuner/service/job_result.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr JobRunner::Time kAskAgain = std::chrono::seconds(2);
@@ -237,4 +239,4 @@ void JobRunner::stop() {
   if (!active_->working && !active_->keeping) active_.reset();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

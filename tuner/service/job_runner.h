@@ -21,7 +21,8 @@
 #include "tuner/service/photo_holders.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobRunner final : JobControl {
  public:
@@ -91,4 +92,4 @@ class JobRunner final : JobControl {
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

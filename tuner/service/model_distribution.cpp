@@ -10,7 +10,9 @@
 #include "ndp/wire/protocol.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 std::vector<Digest> held_of(const wire::ModelWanted& wanted) {
@@ -238,4 +240,4 @@ bool ModelDistribution::remove_old_versions() {
   return true;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -17,7 +17,8 @@
 #include "tuner/models/versions.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class ModelDistribution {
  public:
@@ -78,4 +79,4 @@ class ModelDistribution {
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

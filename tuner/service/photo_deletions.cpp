@@ -8,7 +8,9 @@
 #include "ndp/wire/digests.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr PhotoDeletions::Time kRetry = std::chrono::seconds(2);
@@ -121,4 +123,4 @@ void PhotoDeletions::forgotten(uint64_t count, bool whole, Status status) {
   forget_at_ = status.ok() ? Time(0) : now() + kRetry;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -16,7 +16,8 @@
 #include "tuner/service/store_registry.h"
 #include "tuner/service/uploaded_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PhotoDeletions {
  public:
@@ -74,4 +75,4 @@ class PhotoDeletions {
   Time forget_at_{0};  // not 0: the last attempt failed
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 void PhotoHolders::set(const std::string& store, std::span<const PhotoClaim> photos) {
   std::vector<Digest>& mine = photos_[store];
@@ -31,4 +32,4 @@ bool PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo)
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,8 @@
 
 #include "tuner/jobs/job_files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PhotoHolders {
  public:
@@ -26,4 +27,4 @@ class PhotoHolders {
   std::map<std::string, std::vector<Digest>> photos_;  // rising
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,8 @@
 
 #include "ndp/store/disk_budget.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
@@ -126,4 +127,4 @@ void TunerService::stop() {
   runner_.stop();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -36,7 +36,8 @@
 #include "tuner/service/store_registry.h"
 #include "tuner/service/upload_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class TunerService final : StoreEvents {
  public:
@@ -120,4 +121,4 @@ class TunerService final : StoreEvents {
   JobQueue queue_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

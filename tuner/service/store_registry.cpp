@@ -9,7 +9,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tuner/ingest/row_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 KnownStore as_known(const StoreRecord& s) {
@@ -175,4 +177,4 @@ void StoreRegistry::send_tokens(const StoreRecord& store) {
   send(store.name, std::move(m));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // Who is only slower than others is not worth a line. From one line to the next.
@@ -58,4 +60,4 @@ std::string objection(const JobSpec& spec, const StoreChoice& choice, const Stor
   return "none of its stores is known any more: " + text_of(choice.left_out);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -11,7 +11,8 @@
 #include "tuner/jobs/store_choice.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class StoreWait {
  public:
@@ -38,4 +39,4 @@ std::vector<StoreStatus> standing(const StoreRegistry& stores,
 // Why a job cannot begin with these stores; "" when it can, or may wait.
 std::string objection(const JobSpec& spec, const StoreChoice& choice, const StoreRegistry& stores);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

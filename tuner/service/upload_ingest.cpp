@@ -13,7 +13,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr UploadIngest::Time kRetry = std::chrono::seconds(2);
@@ -246,4 +248,4 @@ const StoreRecord* UploadIngest::place() {
   return most;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -19,7 +19,8 @@
 #include "tuner/service/upload_queues.h"
 #include "tuner/service/uploaded_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class UploadIngest {
  public:
@@ -65,4 +66,4 @@ class UploadIngest {
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,7 +12,8 @@
 #include "ndp/wire/wire.pb.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class UploadSink {
  public:
@@ -54,4 +55,4 @@ class UploadedLabels final : public UploadSink {
 // Whether the label is by this version, and not by one that had its number before a restore.
 bool is_by(const wire::Upload& line, const PublishedModel& model);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

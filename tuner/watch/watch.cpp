@@ -7,7 +7,7 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using Due = WatchDecision::Due;
@@ -149,4 +149,4 @@ std::string Watch::json() const {
   return json_text_replacing(json);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

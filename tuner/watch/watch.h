@@ -22,7 +22,7 @@
 #include "framework/core/clock.h"
 #include "tuner/watch/watch_rule.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Labels that one version made in some time.
 struct LabelWindow {
@@ -103,4 +103,4 @@ class Watch {
   std::optional<Submitted> submitted_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

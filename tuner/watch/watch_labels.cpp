@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kPage = 5'000;
@@ -91,4 +93,4 @@ Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
   return observation;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

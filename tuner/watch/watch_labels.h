@@ -6,7 +6,8 @@
 #include "ndp/labels/label_db.h"
 #include "tuner/watch/watch.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct WatchQuery {
   std::optional<Digest> in_force;  // content of the version in force
@@ -19,4 +20,4 @@ struct WatchQuery {
 // that nobody else waits for long. A photo that a person has labelled is in no window.
 Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& query);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
@@ -164,4 +166,4 @@ void Watcher::drop_model() {
   begun_from_.reset();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,8 @@
 #include "tuner/watch/watch.h"
 #include "tuner/watch/watch_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class Watcher {
  public:
@@ -49,4 +50,4 @@ class Watcher {
   std::optional<Digest> begun_from_;  // the file that the last training was given
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -2,7 +2,8 @@
 
 #include "tuner/work/precision_survey.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // The version in force, or any model file as a whole.
 PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
@@ -72,4 +73,4 @@ LabelDb& DefaultJobFactory::labels() {
   return *db_;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,8 @@
 #include "tuner/work/finetune_work.h"
 #include "tuner/work/label_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class DefaultJobFactory final : public JobFactory {
  public:
@@ -35,4 +36,4 @@ class DefaultJobFactory final : public JobFactory {
   std::unique_ptr<LabelDb> db_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -14,7 +14,8 @@
 #include "ndp/wire/digests.h"
 #include "tuner/work/precision_survey.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
@@ -406,4 +407,4 @@ void FinetuneWork::write_report(const Evaluation& e) {
   run_directory_->write("report.html", report_html(context_.fs, r));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -14,7 +14,8 @@
 #include "tuner/work/job_context.h"
 #include "tuner/work/promotion.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // What people say of photos elsewhere than at the stores; called on the job's lane.
 using HumanLabels = std::function<std::vector<PhotoClaim>()>;
@@ -87,4 +88,4 @@ class FinetuneWork final : public JobWork {
   std::vector<RunReport> reports_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

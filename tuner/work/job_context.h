@@ -5,7 +5,7 @@
 #include "framework/runtime/devices.h"
 #include "tuner/models/model_store.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Where a job works, and with what.
 struct JobContext {
@@ -15,4 +15,4 @@ struct JobContext {
   ModelStore& models;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

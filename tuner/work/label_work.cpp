@@ -11,7 +11,9 @@
 #include "tuner/ingest/row_check.h"
 #include "tuner/work/relabel_preview.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
@@ -246,4 +248,4 @@ JobOutcome LabelWork::evaluation() {
   return {.result = json_text(result), .model = std::nullopt};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,7 +13,8 @@
 #include "tuner/models/versions.h"
 #include "tuner/work/finetune_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Rows into the label database; a photo that the version has labelled before, or that the job is
 // not for, is durable. Keeps references. Paths are STORE/path. The version is put in force: labels
@@ -82,4 +83,4 @@ class LabelWork final : public JobWork {
   size_t row_bytes_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

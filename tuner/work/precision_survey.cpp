@@ -8,7 +8,9 @@
 #include "framework/core/publish.h"
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kRecords = "survey";
@@ -193,4 +195,4 @@ JobOutcome PrecisionSurvey::finish() {
   return {.again = true};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

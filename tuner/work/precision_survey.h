@@ -14,7 +14,8 @@
 #include "ndp/jobs/low_precision.h"
 #include "tuner/work/finetune_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Crops of the photos with the smallest digests, as many as the sample is to have.
 class SurveySink final : public RowSink {
@@ -78,4 +79,4 @@ class PrecisionSurvey final : public JobWork {
   const Manifest* manifest_ = nullptr;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

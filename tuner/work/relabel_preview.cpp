@@ -7,7 +7,8 @@
 #include "ndp/labels/label_json.h"
 #include "tuner/ingest/row_check.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 PreviewSink::PreviewSink(LabelDb& db, Clock& clock, const PublishedModel& model,
                          const JobSpec& spec)
@@ -78,4 +79,4 @@ std::string PreviewSink::report() const {
   return json_text(j);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

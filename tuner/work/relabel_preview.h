@@ -5,7 +5,8 @@
 #include "tuner/work/label_work.h"
 #include "tuner/work/relabel_choice.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PreviewSink final : public RowSink {
  public:
@@ -32,4 +33,4 @@ class PreviewSink final : public RowSink {
   std::chrono::nanoseconds begun_{0}, last_{0};
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -10,6 +10,8 @@
 #include "cli/verb.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 using Steady = std::chrono::steady_clock;

@@ -8,6 +8,9 @@
 #include "cli/upload_client.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);

@@ -13,6 +13,8 @@
 #include "framework/core/publish.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::string overview() {

@@ -11,6 +11,8 @@
 #include "framework/core/fs.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kFile = "ndtrain.toml";

@@ -11,6 +11,8 @@
 #include "framework/core/publish.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);

@@ -18,6 +18,7 @@
 #include "cli/process.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 struct SiteSettings {
   int64_t stores = 1;

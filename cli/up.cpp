@@ -10,6 +10,9 @@
 #include "ndp/pipestore/store_photos.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr char kHttp[] = "127.0.0.1:8420";

@@ -3,6 +3,8 @@
 #include "cli/args.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr auto kUploadPatience = std::chrono::seconds(60);

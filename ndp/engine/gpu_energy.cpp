@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Of nvml.h: 0 is success, a device is an opaque pointer, energy is millijoules since the driver
@@ -87,4 +87,4 @@ std::optional<double> GpuEnergy::take() {
   return joules;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

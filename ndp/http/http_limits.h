@@ -7,7 +7,7 @@
 
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace limits {
 
 inline constexpr int64_t kHttpBody = int64_t{64} << 10;  // bytes, of a route that says no other
@@ -37,4 +37,4 @@ struct HttpLimits {
   Time patience{2'000};  // with one that is slow, before it makes way to others
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

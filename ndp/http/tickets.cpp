@@ -10,7 +10,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kTicketPrefix = "ndtt_";
@@ -83,4 +83,4 @@ std::string Tickets::make(const std::string& store, const Ticket& ticket) const 
   return make_ticket(key_of(store), ticket, clock_.unix_seconds());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kFormat = 1;
@@ -129,4 +129,4 @@ Status TokensFile::write(std::vector<Token> tokens) {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

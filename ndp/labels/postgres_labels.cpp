@@ -2,8 +2,9 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/postgres_schema.h"
+#include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kPostgresMigrations[] = {kPostgresSchema1, kPostgresSchema2};
@@ -54,7 +55,7 @@ Result<std::unique_ptr<LabelDb>> PostgresLabels::open(const std::string& url, Op
   try {
     std::unique_ptr<PostgresLabels> labels(new PostgresLabels(url));
     labels->migrate(mode);
-    return std::unique_ptr<LabelDb>(std::move(labels));
+    return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(), "label database: " + failure.status.message());
   }
@@ -134,7 +135,7 @@ std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
   return ids;
 }
 
-std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
+std::vector<std::optional<StoredLabel>> PostgresLabels::newest_labels(
     int64_t task, std::span<const int64_t> photos) {
   static const std::string kSql =
       "SELECT u.n, l.* FROM unnest(?) WITH ORDINALITY u (photo, n) CROSS JOIN LATERAL (SELECT " +
@@ -142,22 +143,22 @@ std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
       " FROM labels l WHERE l.photo = u.photo AND l.task = ? ORDER BY l.seq DESC LIMIT 1) l";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::optional<HeldLabel>> found(photos.size());
+  std::vector<std::optional<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
     found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(PostgresRow(answer, i), 1);
   }
   return found;
 }
 
-std::vector<std::vector<HeldLabel>> PostgresLabels::all_labels(int64_t task,
-                                                               std::span<const int64_t> photos) {
+std::vector<std::vector<StoredLabel>> PostgresLabels::all_labels(int64_t task,
+                                                                 std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT u.n, " + std::string(kHeldColumns) +
                                   " FROM unnest(?) WITH ORDINALITY u (photo, n)"
                                   " JOIN labels l ON l.photo = u.photo AND l.task = ?"
                                   " ORDER BY u.n, l.seq";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::vector<HeldLabel>> found(photos.size());
+  std::vector<std::vector<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
     found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(
         held_label(PostgresRow(answer, i), 1));
@@ -236,4 +237,4 @@ void PostgresLabels::scrub() {
 // Its own daemon does so too, but up to a minute later, and the first query until then pays.
 void PostgresLabels::sweep() { db_.start("VACUUM labels"); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

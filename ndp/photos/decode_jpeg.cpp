@@ -16,7 +16,7 @@
 #include <jpeglib.h>
 // clang-format on
 
-namespace ndtrain::codec {
+namespace ndtrain::ndp::codec {
 namespace {
 
 // A progressive file may repeat tiny scans over a huge image, each costing a pass; real encoders
@@ -222,9 +222,9 @@ Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions
   return d;
 }
 
-}  // namespace ndtrain::codec
+}  // namespace ndtrain::ndp::codec
 
-std::string ndtrain::jpeg_decoder() {
+std::string ndtrain::ndp::jpeg_decoder() {
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
   return "libjpeg-turbo " + std::to_string(LIBJPEG_TURBO_VERSION_NUMBER);
 #else

@@ -10,7 +10,7 @@
 #include "ndp/photos/codec.h"
 #include "ndp/photos/exif.h"
 
-namespace ndtrain::codec {
+namespace ndtrain::ndp::codec {
 namespace {
 
 class PngReader {
@@ -121,4 +121,4 @@ Result<Decoded> decode_png(std::span<const std::byte> file) {
   return d;
 }
 
-}  // namespace ndtrain::codec
+}  // namespace ndtrain::ndp::codec

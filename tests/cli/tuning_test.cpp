@@ -8,6 +8,8 @@
 #include "tests/support/changed_tuning.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;

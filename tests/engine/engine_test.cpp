@@ -17,7 +17,7 @@
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::error_of;
@@ -388,4 +388,4 @@ TEST(Engine, OptionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

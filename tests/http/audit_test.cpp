@@ -10,7 +10,7 @@
 #include "framework/core/publish.h"
 #include "ndp/http/http_client.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using Json = nlohmann::json;
@@ -209,4 +209,4 @@ TEST_F(AuditedServer, ChangesNothingThatItCannotRecord) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

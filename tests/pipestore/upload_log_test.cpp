@@ -12,7 +12,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -387,4 +387,4 @@ TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,9 @@
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using support::WaitingLanes;
@@ -155,13 +157,13 @@ struct Links final : LinkServer {
   std::vector<LinkId> closed;
 };
 
-struct NoWorks final : JobWorks {
+struct NoWorks final : JobFactory {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     throw Error("no jobs here");
   }
 };
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken) return {Code::kIo, "the database is away"};
@@ -362,4 +364,4 @@ TEST_F(TunerUploads, GoToNoStoreThatWouldNeedSomebodysOwnToken) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

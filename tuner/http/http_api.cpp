@@ -8,8 +8,8 @@
 #include "tuner/http/http_answer.h"
 #include "tuner/http/http_versions.h"
 
-namespace ndtrain {
-namespace {}  // namespace
+namespace ndtrain::tuner {
+using namespace ndp;
 
 Json progress_json(const JobRecord& r, const TunerService& service) {
   Json json = {{"job", r.id},          {"kind", name_of(r.spec.kind)}, {"state", name_of(r.state)},
@@ -24,7 +24,7 @@ Json progress_json(const JobRecord& r, const TunerService& service) {
     json["row_bytes"] = counts.row_bytes;
     if (const StoreChoice* choice = service.waits_for(r.id)) {
       json["waits_for"] = Json::array();
-      for (const StoreApart& s : choice->waits_for) {
+      for (const UnavailableStore& s : choice->waits_for) {
         json["waits_for"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
       }
     }
@@ -272,4 +272,4 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
   return routes;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

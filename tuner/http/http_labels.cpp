@@ -9,7 +9,9 @@
 #include "ndp/labels/label_json.h"
 #include "tuner/http/http_answer.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kRows = 100, kMostRows = 1000;
@@ -113,7 +115,7 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
-  const HttpNeed see = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission see = {Role::kViewer, HttpScope::kCollection};
   return {
       {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
       {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},
@@ -267,4 +269,4 @@ Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   return {{"photo", said.photo}, {"label", label}, {"source", "human"}, {"added", put.added}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,9 @@
 #include "ndp/deltas/delta.h"
 #include "tuner/http/http_answer.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // Errors of what was asked for, not of the server.
@@ -175,4 +177,4 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -17,7 +17,6 @@ namespace {
 bool takes(const Device& device, const Graph& g, const Node& n) {
   const AbiNode node(n, row_major_types(g));
   ndt_prepared prepared{};
-  prepared.struct_size = sizeof prepared;
   const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
   if (s == NDT_UNSUPPORTED) return false;
   device.backend().check(s, "prepare " + n.op);

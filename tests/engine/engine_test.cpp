@@ -9,8 +9,8 @@
 #include <set>
 
 #include "framework/core/clock.h"
-#include "framework/core/memory_fs.h"
 #include "framework/graph/inference.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/engine/crops.h"
 #include "ndp/engine/packed_crop.h"
 #include "tests/graph/model_builder.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 

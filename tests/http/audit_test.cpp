@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 
 namespace ndtrain::ndp {

@@ -11,7 +11,7 @@
 #include <list>
 #include <thread>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/access.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"

@@ -75,6 +75,17 @@ TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
   EXPECT_FALSE(allows("framework/runtime/backend.cpp", "backends/cpu/kernels/kernel.h"));
 }
 
+TEST(Includes, OfFakesAreForTestsAlone) {
+  EXPECT_TRUE(allows("framework/testing/memory_fs.cpp", "framework/testing/memory_fs.h"));
+  EXPECT_TRUE(allows("framework/testing/memory_fs.h", "framework/core/fs.h"));
+  EXPECT_TRUE(allows("tests/store/store_fixture.h", "framework/testing/memory_fs.h"));
+  EXPECT_FALSE(allows("framework/testing/memory_fs.h", "framework/graph/graph.h"));
+  for (const char* path : {"cli/serve.cpp", "bench/store.cpp", "framework/train/trainer.cpp",
+                           "ndp/store/segment_store.cpp", "examples/train.cpp"}) {
+    EXPECT_FALSE(allows(path, "framework/testing/memory_fs.h")) << path;
+  }
+}
+
 TEST(Includes, StartAtTheRootOfTheTree) {
   EXPECT_FALSE(allows("framework/core/shape.cpp", "shape.h"));
   EXPECT_FALSE(allows("framework/core/shape.cpp", "../core/shape.h"));

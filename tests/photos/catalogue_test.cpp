@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/support/files.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"

@@ -5,8 +5,8 @@
 
 #include <deque>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/deltas/delta.h"
 #include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/hash.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/wire/protocol.h"
 #include "tests/support/waiting_lanes.h"

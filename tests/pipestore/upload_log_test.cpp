@@ -6,8 +6,8 @@
 #include <thread>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"

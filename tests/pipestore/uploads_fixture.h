@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
 #include "ndp/pipestore/uploads.h"

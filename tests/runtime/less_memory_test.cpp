@@ -84,20 +84,6 @@ TEST_P(LessMemory, IsNamedInTheNumerics) {
   EXPECT_NE(small.numerics().find("less-memory"), std::string::npos);
 }
 
-TEST_P(LessMemory, IsOffForAProgramOfTheFirstVersionOfTheInterface) {
-  const ndt_backend& abi = Backend::find(GetParam()).abi();
-  ndt_options options{.struct_size = NDT_OPTIONS_SIZE_1_0,
-                      .deterministic = 1,
-                      .allow_tf32 = 0,
-                      .tuning_file = nullptr,
-                      .less_memory = 1};
-  ndt_device* device = nullptr;
-  ASSERT_EQ(abi.open(0, &options, &device), NDT_OK) << abi.last_error();
-  abi.close(device);
-  options.struct_size -= 1;
-  EXPECT_EQ(abi.open(0, &options, &device), NDT_INVALID);
-}
-
 INSTANTIATE_TEST_SUITE_P(Every, LessMemory, ::testing::Values("cpu", "onednn"),
                          [](const auto& name) { return name.param; });
 

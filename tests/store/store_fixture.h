@@ -6,7 +6,7 @@
 #include <string>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/store/segment_store.h"
 #include "tests/support/files.h"
 

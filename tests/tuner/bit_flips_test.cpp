@@ -6,8 +6,8 @@
 #include <map>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/model_blobs.h"

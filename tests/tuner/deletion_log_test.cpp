@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 
 namespace ndtrain::tuner {
 namespace {

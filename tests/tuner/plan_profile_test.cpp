@@ -5,7 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 #include "tuner/plan/planner.h"
 

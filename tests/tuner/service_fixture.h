@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
 namespace ndtrain::tuner {

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
 #include "framework/core/rng.h"
+#include "framework/testing/memory_fs.h"
 
 namespace ndtrain::tuner {
 namespace {

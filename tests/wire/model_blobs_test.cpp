@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
 namespace ndtrain::ndp {

@@ -1,4 +1,4 @@
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,5 @@
 // oneDNN as this plugin uses it. All that differs between versions 2 and 3 of the library is in
-// the dnnl_v2*.cpp: operation descriptors, output scales, layout of a memory descriptor.
+// dnnl*.cpp: operation descriptors, output scales, layout of a memory descriptor.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
-// How the primitives of this library version are made. For the dnnl_v2*.cpp alone.
+// How primitives are made. For dnnl*.cpp alone.
 #pragma once
 
 #include <utility>
 #include <vector>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/node.h"
 
 namespace ndtrain::onednn {

@@ -1,6 +1,8 @@
+#include <dnnl_debug.h>
 #include <omp.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "backends/onednn/dnnl_make.h"
 #include "backends/onednn/node.h"
@@ -18,6 +20,10 @@ Tag plain_tag(int rank) {
   return kTags[rank];
 }
 
+// An instruction set is the bits of all that it has.
+constexpr unsigned bits(dnnl_cpu_isa_t isa) { return static_cast<unsigned>(isa); }
+unsigned isa() { return bits(dnnl_get_effective_cpu_isa()); }
+
 }  // namespace
 
 const dnnl::engine& engine() {
@@ -32,46 +38,18 @@ void stay_in_this_thread() {
   (void)set;
 }
 
-bool has_avx512() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return (isa & 0x20U) != 0;
-}
+bool has_avx512() { return (isa() & 0x20U) != 0; }
 
 bool has_vnni() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return (isa & 0x440U) != 0;
+  constexpr unsigned kAvx512 = 0x40U;
+  return (isa() & (kAvx512 | (bits(dnnl_cpu_isa_avx2_vnni) & ~bits(dnnl_cpu_isa_avx2)))) != 0;
 }
 
 std::string library_name() {
   const dnnl_version_t* v = dnnl_version();
-  const char* isa = "sse41";
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx:
-      isa = "avx";
-      break;
-    case dnnl::cpu_isa::avx2:
-      isa = "avx2";
-      break;
-    case dnnl::cpu_isa::avx2_vnni:
-      isa = "avx2_vnni";
-      break;
-    case dnnl::cpu_isa::avx512_core:
-      isa = "avx512_core";
-      break;
-    case dnnl::cpu_isa::avx512_core_vnni:
-      isa = "avx512_core_vnni";
-      break;
-    case dnnl::cpu_isa::avx512_core_bf16:
-      isa = "avx512_core_bf16";
-      break;
-    case dnnl::cpu_isa::avx512_core_amx:
-      isa = "avx512_core_amx";
-      break;
-    default:
-      break;
-  }
-  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
-         std::to_string(v->patch) + " " + isa;
+  std::string_view name = dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa());
+  name.remove_prefix(std::string_view("cpu_isa_").size());
+  return text_of(v->major, '.', v->minor, '.', v->patch, ' ', name);
 }
 
 Type data_type(ndt_dtype t) {
@@ -109,17 +87,6 @@ Desc transposed_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t)
 
 Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
 
-DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
-  try {
-    Desc part = whole.submemory_desc(dims, first);
-    const int64_t elements = part.data.offset0 - whole.data.offset0;
-    part.data.offset0 = whole.data.offset0;
-    return {part, elements * static_cast<int64_t>(dnnl::memory::data_type_size(part.data_type()))};
-  } catch (const dnnl::error& e) {
-    unsupported("oneDNN cannot cut it: ", e.what());
-  }
-}
-
 struct Primitive::Bound {
   dnnl::stream stream{engine()};
   std::vector<dnnl::memory> memory;
@@ -127,10 +94,11 @@ struct Primitive::Bound {
   std::vector<dnnl_exec_arg_t> args;
 };
 
-Primitive::Primitive(const dnnl::primitive& primitive, Ports ports, size_t scratch,
+Primitive::Primitive(const dnnl::primitive& primitive, Ports ports, Fixed fixed, size_t scratch,
                      std::string algorithm)
     : primitive_(primitive),
       ports_(std::move(ports)),
+      fixed_(std::move(fixed)),
       scratch_(scratch),
       algorithm_(std::move(algorithm)) {
   if (algorithm_.starts_with("ref")) unsupported("oneDNN has no fast kernel for it");
@@ -162,6 +130,7 @@ std::unique_ptr<Primitive::Bound> Primitive::take() const {
   if (scratch_) {
     add(DNNL_ARG_SCRATCHPAD, {{static_cast<int64_t>(scratch_)}, Type::u8, Tag::a});
   }
+  for (const auto& [arg, memory] : fixed_) bound->args.push_back({arg, memory.get()});
   return bound;
 }
 
@@ -170,10 +139,10 @@ void Primitive::run(void* const* data, void* scratch) const {
   std::unique_ptr<Bound> bound = take();
   for (size_t i = 0; i < bound->memory.size(); ++i) {
     void* const wanted = i < ports_.size() ? data[i] : scratch;
-    // Setting a handle writes zeros into the padding lanes: not needed twice, and packed weights
-    // are read by others meanwhile.
+    // Version 2 writes zeros into the padding lanes of a new handle: not needed twice, and packed
+    // weights are read by others meanwhile.
     if (bound->data[i] == wanted) continue;
-    bound->memory[i].set_data_handle(wanted, bound->stream);
+    bound->memory[i].set_data_handle(wanted);
     bound->data[i] = wanted;
   }
   const dnnl_status_t status =

@@ -1,8 +1,7 @@
-// The primitives: descriptors as version 2 of the library wants them.
+// What version 2 of the library does its own way: dnnl_v3.cpp is its twin.
 #include "backends/onednn/dnnl_make.h"
 
 namespace ndtrain::onednn {
-
 namespace {
 
 dnnl::algorithm algorithm_of(const Convolution& c) {
@@ -18,8 +17,6 @@ dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
   return {d, engine()};
 }
 
-}  // namespace
-
 dnnl::primitive_attr attributes(const Finish& f) {
   dnnl::primitive_attr a;
   a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -33,6 +30,21 @@ dnnl::primitive_attr attributes(const Finish& f) {
   }
   a.set_post_ops(post);
   return a;
+}
+
+}  // namespace
+
+bool has_winograd() { return has_avx512(); }
+
+DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
+  try {
+    Desc part = whole.submemory_desc(dims, first);
+    const int64_t elements = part.data.offset0 - whole.data.offset0;
+    part.data.offset0 = whole.data.offset0;
+    return {part, elements * static_cast<int64_t>(dnnl::memory::data_type_size(part.data_type()))};
+  } catch (const dnnl::error& e) {
+    unsupported("oneDNN cannot cut it: ", e.what());
+  }
 }
 
 PrimitivePtr convolution(const Convolution& c) {

@@ -1,5 +1,5 @@
-// oneDNN as this plugin uses it. All that differs between versions 2 and 3 of the library is in
-// the dnnl_v2*.cpp: operation descriptors, output scales, layout of a memory descriptor.
+// oneDNN as this plugin uses it. What differs between versions 2 and 3 of the library is in
+// dnnl_v2.cpp and dnnl_v3.cpp, one of which is built: operation descriptors, scales, Winograd.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ using Desc = dnnl::memory::desc;
 using Dims = dnnl::memory::dims;
 
 bool has_avx512();
-bool has_vnni();                                 // products of bytes are summed without saturation
+bool has_vnni();  // products of bytes are summed without saturation
+bool has_winograd();
 std::string library_name();                      // "2.6.3 avx512_core_bf16"
 dnnl::memory::data_type data_type(ndt_dtype t);  // throws Unsupported for what the library lacks
 
@@ -43,9 +44,11 @@ DescPart cut(const Desc& whole, const Dims& dims, const Dims& first);
 // once and computes in the calling thread alone.
 class Primitive {
  public:
-  using Ports = std::vector<std::pair<int, Desc>>;  // DNNL_ARG_…
+  using Ports = std::vector<std::pair<int, Desc>>;          // DNNL_ARG_…
+  using Fixed = std::vector<std::pair<int, dnnl::memory>>;  // what every run reads: scales
   // A slow reference implementation is refused: the cpu plugin has better.
-  Primitive(const dnnl::primitive& primitive, Ports ports, size_t scratch, std::string algorithm);
+  Primitive(const dnnl::primitive& primitive, Ports ports, Fixed fixed, size_t scratch,
+            std::string algorithm);
 
   const Desc& desc(int arg) const;
   size_t scratch() const { return scratch_; }                  // bytes
@@ -62,6 +65,7 @@ class Primitive {
 
   dnnl::primitive primitive_;
   Ports ports_;
+  Fixed fixed_;
   size_t scratch_;
   std::string algorithm_;
   mutable std::mutex mutex_;

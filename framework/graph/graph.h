@@ -108,4 +108,7 @@ class GraphCopy {
   std::vector<ValueId> map_;
 };
 
+// Without the nodes that no output needs; inputs stay.
+Graph remove_dead_nodes(const Graph& g);
+
 }  // namespace ndtrain

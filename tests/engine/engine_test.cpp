@@ -10,7 +10,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/memory_fs.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "ndp/engine/crops.h"
 #include "ndp/engine/packed_crop.h"
 #include "tests/graph/model_builder.h"

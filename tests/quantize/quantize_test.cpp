@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/memory_fs.h"
-#include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"

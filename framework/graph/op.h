@@ -158,6 +158,11 @@ inline size_t data_inputs(const OpDef& def, size_t inputs) {
   return def.max_inputs == limits::kPorts ? inputs : 1;
 }
 
+// The table of ops is empty but for what is added before it is first read, while a program starts:
+// framework/ops adds its own. Throws Error when it was read.
+using OpSource = std::vector<OpDef> (*)();
+bool add_ops(OpSource source);  // true
+
 const OpDef& find_op(std::string_view name);  // throws Error if there is none
 const OpDef* try_find_op(std::string_view name);
 std::span<const OpDef> all_ops();

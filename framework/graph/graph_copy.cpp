@@ -18,6 +18,7 @@ ValueId GraphCopy::get(ValueId v) {
     case ValueKind::kConstant:
       return copied = to_.add_constant(value.name, value.data);
     case ValueKind::kComputed:
+      if (computed_ == Computed::kInput) return copied = to_.add_input(value.name, value.type);
       break;
   }
   throw Error("'", value.name, "' is used before the node that computes it is copied");

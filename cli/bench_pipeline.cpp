@@ -5,7 +5,7 @@
 
 #include "cli/bench.h"
 #include "cli/verb.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/model_file.h"

@@ -6,8 +6,8 @@
 
 #include "cli/head_args.h"
 #include "cli/verb.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/plan.h"
 #include "framework/train/compute.h"
 #include "framework/train/head.h"

@@ -2,11 +2,11 @@
 
 #include <utility>
 
-#include "framework/graph/fuse_attention.h"
-#include "framework/graph/fuse_conv_elementwise.h"
-#include "framework/graph/fuse_elementwise.h"
-#include "framework/graph/fuse_matmul.h"
-#include "framework/graph/fuse_max_pool.h"
+#include "framework/passes/fuse_attention.h"
+#include "framework/passes/fuse_conv_elementwise.h"
+#include "framework/passes/fuse_elementwise.h"
+#include "framework/passes/fuse_matmul.h"
+#include "framework/passes/fuse_max_pool.h"
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/layout.h"
 

@@ -112,7 +112,7 @@ class Selector {
     if (tiled) node.set_in_one_thread();
     if (whole_[i] != kNone) node.set_output_within(types_[index(whole_[i])]);
     ndt_prepared prepared{};
-      const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
+    const ndt_status s = device.abi().prepare(device.handle(), &node.get(), &prepared);
     if (s == NDT_UNSUPPORTED) return device.abi().last_error();
     device.backend().check(s, "prepare " + n.op);
     s_.kernels[i] = PreparedKernel(device, prepared.kernel);

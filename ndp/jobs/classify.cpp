@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "framework/core/limits.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 
 namespace ndtrain::ndp {

@@ -10,7 +10,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/compute.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"

@@ -7,7 +7,7 @@
 
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/quantize/quantize.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/runtime/product_rate.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "framework/core/finite.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
 

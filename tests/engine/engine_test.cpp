@@ -9,7 +9,7 @@
 #include <set>
 
 #include "framework/core/clock.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/engine/crops.h"
 #include "ndp/engine/packed_crop.h"

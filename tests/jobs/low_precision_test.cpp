@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/graph/model_builder.h"
 #include "tests/jobs/finetune_fixture.h"

@@ -1,7 +1,7 @@
 // Cached features that another numerics made: used, refused, or not looked at.
 #include <gmock/gmock.h>
 
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/plan.h"
 #include "ndp/jobs/model_file.h"
 #include "tests/jobs/finetune_fixture.h"

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/graph/inference.h"
 #include "framework/onnx/test_data.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/runtime/cpu_device.h"

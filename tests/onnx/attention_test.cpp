@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "framework/core/limits.h"
-#include "framework/graph/fuse_attention.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/export.h"
+#include "framework/passes/fuse_attention.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/onnx/model_proto.h"
 

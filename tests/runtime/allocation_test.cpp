@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "framework/graph/passes.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 #include "tests/graph/random_graph.h"
 #include "tests/runtime/bound_run.h"

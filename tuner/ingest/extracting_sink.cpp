@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "framework/core/finite.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "ndp/engine/crops.h"
 
 namespace ndtrain::tuner {

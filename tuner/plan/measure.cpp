@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "framework/core/error.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/trainer.h"
 #include "framework/train/useful_cuts.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "framework/core/json.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/step_graph.h"
 #include "ndp/jobs/model_file.h"

@@ -13,8 +13,6 @@
 #include "framework/core/publish.h"
 
 namespace ndtrain::cli {
-using namespace ndp;
-
 namespace {
 
 std::string overview() {

@@ -11,8 +11,6 @@
 #include "framework/core/fs.h"
 
 namespace ndtrain::cli {
-using namespace ndp;
-
 namespace {
 
 constexpr const char* kFile = "ndtrain.toml";

@@ -205,7 +205,7 @@ void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
 }
 
 Result<std::span<const std::byte>> FeatureTable::row(size_t photo) {
-  if (in_memory_) return place(photo);
+  if (in_memory_) return std::span<const std::byte>(place(photo));
   const Result<Found> found =
       cache_.store().get(kind_.extractor, (*photos_)[photo].digest, scratch_);
   if (!found.ok()) return found.status();

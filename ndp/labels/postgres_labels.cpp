@@ -190,7 +190,7 @@ void PostgresLabels::flag(const LabelWrites& writes) {
 
 void PostgresLabels::insert(const LabelWrites& w) {
   postgres::CopyRows rows(9);
-  for (const LabelWrites::PostgresRow& r : w.rows) {
+  for (const LabelWrites::Row& r : w.rows) {
     const NewLabel& l = *r.label;
     rows.begin_row();
     rows.integer(l.photo);

@@ -8,11 +8,50 @@
 
 namespace ndtrain::ndp {
 
-private:
-Result<int64_t> named(const char* table, std::string_view name);
-Result<std::vector<std::string>> names(const char* table);
+class SqlLabels final : public LabelDb {
+ public:
+  explicit SqlLabels(std::unique_ptr<LabelTables> tables) : tables_(std::move(tables)) {}
 
-const std::unique_ptr<LabelTables> tables_;
+  Result<int64_t> collection(std::string_view name) override;
+  Result<int64_t> task(std::string_view name) override;
+  Result<std::vector<std::string>> collections() override;
+  Result<std::vector<std::string>> tasks() override;
+  Result<int64_t> store(std::string_view name) override;
+  Result<std::vector<std::string>> stores() override;
+  Result<std::vector<int64_t>> class_ids(int64_t task, std::span<const std::string> names) override;
+  Result<std::vector<ClassInfo>> classes(int64_t task) override;
+  Result<int64_t> version(int64_t task, const NewVersion& version) override;
+  Result<std::vector<VersionInfo>> versions(int64_t task) override;
+  Status put_in_force(int64_t task, int64_t version) override;
+  Result<std::optional<int64_t>> in_force(int64_t task) override;
+  Result<UndoReport> undo(int64_t version, int64_t time) override;
+  Result<UndoReport> preview_undo(int64_t version) override;
+  Result<LabelDiff> diff(int64_t collection, int64_t from, int64_t to) override;
+  Result<std::vector<ChangedPhoto>> changed_photos(const DiffQuery& query) override;
+  Result<std::vector<int64_t>> add_photos(int64_t collection,
+                                          std::span<const PhotoPlace> places) override;
+  Status remove_paths(int64_t collection, std::span<const std::string> paths) override;
+  Result<int64_t> find_photo(int64_t collection, std::string_view path) override;
+  Result<Digest> digest_of(int64_t photo) override;
+  Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) override;
+  Result<std::vector<std::vector<std::string>>> paths_of(std::span<const Digest> digests) override;
+  Result<int64_t> remove_photos(std::span<const int64_t> photos) override;
+  Result<PutReport> put_labels(const LabelBatch& batch) override;
+  Result<std::vector<int64_t>> labelled_by(int64_t version,
+                                           std::span<const int64_t> photos) override;
+  Status settle() override;
+  Result<LabelPage> query(const LabelQuery& query) override;
+  Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) override;
+  Result<LabelStats> stats(int64_t collection, int64_t task) override;
+  Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,
+                                          uint64_t seed) override;
+  Result<FieldAccuracy> accuracy(int64_t collection, int64_t version) override;
+
+ private:
+  Result<int64_t> named(const char* table, std::string_view name);
+  Result<std::vector<std::string>> names(const char* table);
+
+  const std::unique_ptr<LabelTables> tables_;
 };
 
 }  // namespace ndtrain::ndp

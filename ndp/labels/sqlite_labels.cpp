@@ -173,7 +173,7 @@ void SqliteLabels::write(const LabelWrites& w) {
   sql::Statement& insert = prepared(
       "INSERT INTO labels (photo, task, seq, class, score, source, version, store, time,"
       " at_random, current, top_k) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  for (const LabelWrites::SqliteRow& r : w.rows) {
+  for (const LabelWrites::Row& r : w.rows) {
     const NewLabel& l = *r.label;
     const std::string top_k = top_k_blob(l.top_k);
     const auto blob = std::span(reinterpret_cast<const uint8_t*>(top_k.data()), top_k.size());

@@ -14,7 +14,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr const char* kFile = "deletions.json";
+constexpr const char* kDeletionsFile = "deletions.json";
 
 // How many of the Tuner's deletions were heard of, and the mark of that list. None: all come again.
 std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
@@ -27,7 +27,7 @@ std::pair<uint64_t, uint64_t> read_deletions(Fs& fs, const std::string& path) {
 }  // namespace
 
 DeletionFollower::DeletionFollower(Ports ports) : ports_(std::move(ports)) {
-  const auto [count, mark] = read_deletions(ports_.fs, ports_.state.file(kFile));
+  const auto [count, mark] = read_deletions(ports_.fs, ports_.state.file(kDeletionsFile));
   ports_.tuner.put_deletions(count, mark);
 }
 
@@ -51,7 +51,7 @@ void DeletionFollower::take(const wire::Deletions& m) {
 void DeletionFollower::deleted(LinkId link, const wire::Deletions& m, const Status& status) {
   if (link != ports_.tuner.link() || !ports_.tuner.open()) return;
   const Json json = {{"count", m.count()}, {"mark", m.mark()}};
-  const std::string path = ports_.state.file(kFile);
+  const std::string path = ports_.state.file(kDeletionsFile);
   const Status kept = status.ok() ? publish(ports_.fs, path, json_text(json) + "\n") : status;
   if (!kept.ok()) {
     log::error("deleted photos are still here: {}", kept.message());

@@ -14,7 +14,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr const char* kFile = "in_force.json";
+constexpr const char* kInForceFile = "in_force.json";
 
 // None: the Tuner hears so, and sends it again.
 VersionInForce read_in_force(Fs& fs, const std::string& path, ModelBlobs& blobs) {
@@ -53,7 +53,7 @@ std::vector<Digest> models_of(const VersionInForce& version) {
 
 ModelDeployment::ModelDeployment(Ports ports)
     : ports_(std::move(ports)),
-      in_force_(read_in_force(ports_.fs, ports_.state.file(kFile), ports_.blobs)) {
+      in_force_(read_in_force(ports_.fs, ports_.state.file(kInForceFile), ports_.blobs)) {
   ports_.tuner.put_in_force(in_force_.version);
 }
 
@@ -100,7 +100,8 @@ void ModelDeployment::put_in_force() {
   Json json = {{"version", next.version}};
   if (next.extractor) json["extractor"] = to_hex(*next.extractor);
   if (next.head) json["head"] = to_hex(*next.head);
-  const Status s = ndtrain::publish(ports_.fs, ports_.state.file(kFile), checksummed(json, -1));
+  const Status s =
+      ndtrain::publish(ports_.fs, ports_.state.file(kInForceFile), checksummed(json, -1));
   if (!s.ok()) {
     log::error("version {} cannot be put in force: {}", next.version, s.message());
     coming_ = next;

@@ -10,6 +10,7 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 #include "ndp/jobs/photo_set.h"
+#include "ndp/photos/decode.h"
 #include "ndp/photos/upload_path.h"
 #include "ndp/wire/message_limits.h"
 

@@ -24,7 +24,7 @@ std::string compressed(const std::string& bytes) {
 
 RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
                             CropCache& kept, const Preprocess& preprocess, bool packed) {
-  Made made;
+  RowProducer::Made made;
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
   std::vector<PhotoCost> costs(places.size());
@@ -61,7 +61,7 @@ RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const siz
 }
 
 RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places) {
-  Made made;
+  RowProducer::Made made;
   const auto start = std::chrono::steady_clock::now();
   for (const size_t place : places) {
     Result<std::string> file = inventory.read(place);

@@ -160,7 +160,7 @@ Status Recovery::rescan(SegmentGroup& group, const std::map<uint32_t, int64_t>& 
     }
     group.writer = std::move(*file);
     // Read back is not yet durable: the process may have died without the machine.
-    group.dirty = found.directorydirty = true;
+    group.dirty = found.directory_dirty = true;
   }
   return {};
 }

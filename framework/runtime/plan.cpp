@@ -6,11 +6,6 @@
 
 #include "framework/graph/arithmetic.h"
 #include "framework/graph/op.h"
-#include "framework/passes/fuse_attention.h"
-#include "framework/passes/fuse_conv_elementwise.h"
-#include "framework/passes/fuse_elementwise.h"
-#include "framework/passes/fuse_matmul.h"
-#include "framework/passes/fuse_max_pool.h"
 #include "framework/passes/passes.h"
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/layout.h"
@@ -100,51 +95,15 @@ bool has_layout_for(const Device& device, const Graph& g, const Node& n) {
   return true;
 }
 
-std::vector<ValueId> translated(std::span<const ValueId> values, std::span<const ValueId> now) {
-  std::vector<ValueId> found;
-  for (ValueId v : values) found.push_back(v == kNone ? kNone : now[index(v)]);
-  return found;
-}
-
-// Graphs that are rewritten in turn, and where the values of the first are in the last.
-class Rewriting {
- public:
-  Rewriting(const Graph& g, std::span<const ValueId> bindings)
-      : graph_(g), bindings_(bindings.begin(), bindings.end()) {
-    for (size_t i = 0; i < g.value_count(); ++i) now_.push_back(static_cast<ValueId>(i));
-  }
-
-  using Pass = Rewritten (*)(const Graph&, std::span<const ValueId> keep, const Offer&);
-  void apply(Pass pass, const Offer& accepts) {
-    Rewritten r = pass(graph_, bindings_, accepts);
-    graph_ = std::move(r.graph);
-    bindings_ = translated(bindings_, r.now);
-    now_ = translated(now_, r.now);
-  }
-
-  LaidOut lay_out(const Device& device) const {
-    LaidOut laid = ndtrain::lay_out(graph_, device, {bindings_.begin(), bindings_.end()});
-    laid.now = translated(now_, laid.now);
-    return laid;
-  }
-
- private:
-  Graph graph_;
-  std::vector<ValueId> bindings_, now_;
-};
-
 LaidOut adapted_to(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
-  const Offer kernel = [&](const Graph& with, const Node& n) { return takes(device, with, n); };
-  const Offer layout = [&](const Graph& with, const Node& n) {
-    return has_layout_for(device, with, n);
-  };
-  Rewriting rewriting(g, bindings);
-  rewriting.apply(fuse_attention, kernel);
-  rewriting.apply(fuse_matmul, layout);
-  rewriting.apply(fuse_max_pool, layout);
-  rewriting.apply(fuse_conv_elementwise, layout);
-  rewriting.apply(fuse_elementwise, layout);
-  return rewriting.lay_out(device);
+  const Rewritten fused =
+      fuse_for_device(g, bindings, [&](Needs needs, const Graph& with, const Node& n) {
+        return needs == Needs::kKernel ? takes(device, with, n) : has_layout_for(device, with, n);
+      });
+  const std::vector<ValueId> bound = translated(bindings, fused.now);
+  LaidOut laid = lay_out(fused.graph, device, {bound.begin(), bound.end()});
+  laid.now = translated(fused.now, laid.now);
+  return laid;
 }
 
 Stretch stretch_for(const Graph& g, std::span<const ndt_tensor_type> types, const Device& device,

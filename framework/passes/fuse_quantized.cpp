@@ -3,11 +3,8 @@
 // numbers on the bytes themselves. What is dequantised and not fused stays f32.
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
-#include "framework/graph/op.h"
-#include "framework/graph/uses.h"
-#include "framework/passes/passes.h"
+#include "framework/passes/rewrites.h"
 
 namespace ndtrain {
 namespace {
@@ -17,151 +14,128 @@ bool is_move(const Node& n) {
   return find_op(n.op).facts.kind == OpKind::kMove && n.outputs.size() == 1;
 }
 
-size_t data_inputs(const Node& n) { return data_inputs(find_op(n.op), n.inputs.size()); }
+const Tensor& data(const Matcher& m, ValueId v) { return m.graph().value(v).data; }
+bool is_byte(const Matcher& m, ValueId v) {
+  return m.dtype(v) == DType::kI8 || m.dtype(v) == DType::kU8;
+}
 
-class QuantizedFuser {
- public:
-  explicit QuantizedFuser(const Graph& g)
-      : g_(g), uses_(g), copy_(g), skip_(g.nodes().size(), false) {}
+// Scale and zero point of a Q or DQ are constants; the scale of f32.
+bool is_known(const Matcher& m, int i) {
+  const ValueId scale = m.input(i, 1), zero = m.input(i, 2);
+  return m.is_fixed(scale) && m.dtype(scale) == DType::kF32 &&
+         (zero == kNone || m.is_fixed(zero)) && m.node(i).attrs.i("block_size") == 0;
+}
 
-  Graph run() {
-    std::vector<int> fused(g_.nodes().size(), -1);  // by QuantizeLinear: what it ends
-    for (size_t i = 0; i < g_.nodes().size(); ++i) {
-      const Node& q = g_.nodes()[i];
-      if (q.op != "QuantizeLinear" || !is_one_scale(q)) continue;
-      const int before = uses_.producer(q.inputs[0]);
-      if (before < 0 || !uses_.only_once(q.inputs[0])) continue;
-      if (!is_fusable(node(before), q)) continue;
-      fused[i] = before;
-      skip_[static_cast<size_t>(before)] = true;
-    }
-    copy_.keep_inputs();
-    for (size_t i = 0; i < g_.nodes().size(); ++i) {
-      if (fused[i] >= 0) {
-        emit(node(fused[i]), g_.nodes()[i]);
-      } else if (!skip_[i]) {
-        copy_.copy(g_.nodes()[i]);
-      }
-    }
-    return remove_dead_nodes(copy_.finish());
-  }
+bool is_one_scale(const Matcher& m, int i) {
+  return is_known(m, i) && m.number(m.input(i, 1)).value_or(0) > 0;
+}
 
- private:
-  const Node& node(int i) const { return g_.nodes()[static_cast<size_t>(i)]; }
-  const Tensor& data(ValueId v) const { return g_.value(v).data; }
-  bool has(const Node& n, size_t i) const { return i < n.inputs.size() && n.inputs[i] != kNone; }
-  bool is_byte(ValueId v) const {
-    return g_.type(v).dtype == DType::kI8 || g_.type(v).dtype == DType::kU8;
-  }
+// The DequantizeLinear that gives `v`; -1: none.
+int dequantized(const Matcher& m, ValueId v) {
+  const int i = m.producer(v);
+  return m.is(i, "DequantizeLinear") && is_known(m, i) ? i : -1;
+}
 
-  // Scale and zero point of a Q or DQ are constants; the scale of f32.
-  bool is_known(const Node& n) const {
-    return data(n.inputs[1]).defined() && g_.type(n.inputs[1]).dtype == DType::kF32 &&
-           (!has(n, 2) || data(n.inputs[2]).defined()) && n.attrs.i("block_size") == 0;
-  }
-  bool is_one_scale(const Node& n) const {
-    return is_known(n) && g_.shape(n.inputs[1]).count() == 1 &&
-           data(n.inputs[1]).to_doubles()[0] > 0;
-  }
+// The same for bytes of one scale.
+int dequantized_bytes(const Matcher& m, ValueId v) {
+  const int i = dequantized(m, v);
+  return i >= 0 && is_one_scale(m, i) && is_byte(m, m.input(i, 0)) ? i : -1;
+}
 
-  // The DequantizeLinear that gives `v`, or null.
-  const Node* dequantized(ValueId v) const {
-    const int i = uses_.producer(v);
-    return i >= 0 && node(i).op == "DequantizeLinear" && is_known(node(i)) ? &node(i) : nullptr;
-  }
-  // The same for bytes of one scale.
-  const Node* dequantized_bytes(ValueId v) const {
-    const Node* dq = dequantized(v);
-    return dq && is_one_scale(*dq) && is_byte(dq->inputs[0]) ? dq : nullptr;
-  }
+double zero_of(const Matcher& m, int i) {
+  return m.input(i, 2) == kNone ? 0 : data(m, m.input(i, 2)).to_doubles()[0];
+}
 
-  double zero_of(const Node& n) const { return has(n, 2) ? data(n.inputs[2]).to_doubles()[0] : 0; }
-  bool same_numbers(const Node& dq, const Node& q) const {
-    return data(dq.inputs[1]).to_doubles() == data(q.inputs[1]).to_doubles() &&
-           zero_of(dq) == zero_of(q) && g_.type(dq.inputs[0]).dtype == g_.type(q.outputs[0]).dtype;
-  }
+bool same_numbers(const Matcher& m, int dq, int q) {
+  return data(m, m.input(dq, 1)).to_doubles() == data(m, m.input(q, 1)).to_doubles() &&
+         zero_of(m, dq) == zero_of(m, q) && m.dtype(m.input(dq, 0)) == m.dtype(m.result(q));
+}
 
-  bool is_fusable(const Node& n, const Node& q) const {
-    if (!is_byte(q.outputs[0])) return false;
-    if (n.op == "Conv" || n.op == "FusedConv") return is_fusable_conv(n);
-    if (!is_move(n)) return false;
-    for (size_t i = 0; i < data_inputs(n); ++i) {
-      const Node* dq = dequantized_bytes(n.inputs[i]);
-      if (!dq || !same_numbers(*dq, q)) return false;
-    }
-    return true;
+// The bias of a convolution in units of x_scale * w_scale, as i32: as it was quantised, or
+// quantised here.
+std::optional<Tensor> bias_of(const Matcher& m, int conv) {
+  const int x = dequantized(m, m.input(conv, 0)), w = dequantized(m, m.input(conv, 1)),
+            dq = dequantized(m, m.input(conv, 2));
+  const Tensor& stored = data(m, dq >= 0 ? m.input(dq, 0) : m.input(conv, 2));
+  if (!stored.defined()) return {};
+  std::vector<double> values = stored.to_doubles();
+  const double x_scale = *m.number(m.input(x, 1)), zero = dq >= 0 ? zero_of(m, dq) : 0;
+  const std::vector<double> w_scale = data(m, m.input(w, 1)).to_doubles();
+  const std::vector<double> scale =
+      dq >= 0 ? data(m, m.input(dq, 1)).to_doubles() : std::vector{1.0};
+  for (size_t c = 0; c < values.size(); ++c) {
+    const double unit = x_scale * w_scale[w_scale.size() == 1 ? 0 : c];
+    const double real = (values[c] - zero) * scale[scale.size() == 1 ? 0 : c];
+    values[c] = std::nearbyint(real / unit);
+    if (!(std::abs(values[c]) < 0x1p31)) return {};
   }
+  return Tensor::from_doubles({DType::kI32, stored.shape()}, values);
+}
 
-  bool is_fusable_conv(const Node& n) const {
-    const Node *x = dequantized_bytes(n.inputs[0]), *w = dequantized(n.inputs[1]);
-    if (!x || !w || !is_byte(w->inputs[0]) || !data(w->inputs[0]).defined()) return false;
-    const Shape& w_scale = g_.shape(w->inputs[1]);
-    if (w_scale.count() != 1 && w->attrs.i("axis") != 0) return false;
-    if (has(n, 2) && !bias(n, *x, *w)) return false;
-    return !has(n, 3) || dequantized_bytes(n.inputs[3]);
+bool is_quantized_conv(const Matcher& m, int i) {
+  const int x = dequantized_bytes(m, m.input(i, 0)), w = dequantized(m, m.input(i, 1));
+  if (x < 0 || w < 0 || !is_byte(m, m.input(w, 0)) || !m.is_fixed(m.input(w, 0))) return false;
+  if (m.shape(m.input(w, 1)).count() != 1 && m.node(w).attrs.i("axis") != 0) return false;
+  if (m.input(i, 2) != kNone && !bias_of(m, i)) return false;
+  return m.input(i, 3) == kNone || dequantized_bytes(m, m.input(i, 3)) >= 0;
+}
+
+bool is_fusable(const Matcher& m, int i, int q) {
+  if (!is_byte(m, m.result(q))) return false;
+  if (is_conv(m, i)) return is_quantized_conv(m, i);
+  const Node& n = m.node(i);
+  const std::span<const ValueId> in(n.inputs);
+  return is_move(n) &&
+         std::ranges::all_of(in.first(data_inputs(find_op(n.op), in.size())), [&](ValueId v) {
+           const int dq = dequantized_bytes(m, v);
+           return dq >= 0 && same_numbers(m, dq, q);
+         });
+}
+
+// Bytes, their scale, and a zero point that is there: the op demands one.
+void add_scaled(const Matcher& m, ValueId v, GraphCopy& to, std::vector<ValueId>& in) {
+  const int dq = dequantized(m, v);
+  for (size_t k = 0; k < 3; ++k) in.push_back(to.get(m.input(dq, k)));
+  if (in.back() != kNone) return;
+  in.back() = to.graph().add_constant("", Tensor({m.dtype(m.input(dq, 0)), {}}));
+}
+
+ValueId quantized_conv(const Matcher& m, int conv, int q, GraphCopy& to) {
+  std::vector<ValueId> in;
+  add_scaled(m, m.input(conv, 0), to, in);
+  add_scaled(m, m.input(conv, 1), to, in);
+  in.push_back(to.get(m.input(q, 1)));
+  in.push_back(to.get(m.input(q, 2)));
+  if (in.back() == kNone) in.back() = to.graph().add_constant("", Tensor({DType::kU8, {}}));
+  in.push_back(kNone);
+  if (m.input(conv, 2) != kNone) in.back() = to.graph().add_constant("", *bias_of(m, conv));
+  if (m.input(conv, 3) != kNone) add_scaled(m, m.input(conv, 3), to, in);
+  return to.graph().add1("FusedQLinearConv", std::move(in), m.node(conv).attrs);
+}
+
+ValueId moved_bytes(const Matcher& m, int i, GraphCopy& to) {
+  const Node& n = m.node(i);
+  std::vector<ValueId> in = n.inputs;
+  const size_t moved = data_inputs(find_op(n.op), in.size());
+  for (size_t k = 0; k < in.size(); ++k) {
+    in[k] = to.get(k < moved ? m.input(dequantized(m, in[k]), 0) : in[k]);
   }
-
-  // The bias in units of x_scale * w_scale, as i32: as it was quantised, or quantised here.
-  std::optional<Tensor> bias(const Node& n, const Node& x, const Node& w) const {
-    const Node* dq = dequantized(n.inputs[2]);
-    const Tensor& stored = dq ? data(dq->inputs[0]) : data(n.inputs[2]);
-    if (!stored.defined()) return std::nullopt;
-    std::vector<double> values = stored.to_doubles();
-    const double x_scale = data(x.inputs[1]).to_doubles()[0];
-    const std::vector<double> w_scale = data(w.inputs[1]).to_doubles();
-    const std::vector<double> scale = dq ? data(dq->inputs[1]).to_doubles() : std::vector{1.0};
-    for (size_t m = 0; m < values.size(); ++m) {
-      const double zero = dq && has(*dq, 2) ? data(dq->inputs[2]).to_doubles()[0] : 0;
-      const double unit = x_scale * w_scale[w_scale.size() == 1 ? 0 : m];
-      const double real = (values[m] - zero) * scale[scale.size() == 1 ? 0 : m];
-      values[m] = std::nearbyint(real / unit);
-      if (!(std::abs(values[m]) < 0x1p31)) return std::nullopt;
-    }
-    return Tensor::from_doubles({DType::kI32, stored.shape()}, values);
-  }
-
-  // A zero point that is there: the op demands one.
-  ValueId zero_point(const Node& dq) {
-    if (has(dq, 2)) return copy_.get(dq.inputs[2]);
-    return copy_.graph().add_constant("", Tensor({g_.type(dq.inputs[0]).dtype, {}}));
-  }
-  ValueId scale(const Node& dq) { return copy_.get(dq.inputs[1]); }
-
-  void emit(const Node& n, const Node& q) {
-    Graph& to = copy_.graph();
-    std::vector<ValueId> in;
-    ValueId y;
-    if (n.op == "Conv" || n.op == "FusedConv") {
-      const Node &x = *dequantized(n.inputs[0]), &w = *dequantized(n.inputs[1]);
-      const ValueId y_zero =
-          has(q, 2) ? copy_.get(q.inputs[2]) : to.add_constant("", Tensor({DType::kU8, {}}));
-      in = {copy_.get(x.inputs[0]), scale(x), zero_point(x), copy_.get(w.inputs[0]), scale(w),
-            zero_point(w),          scale(q), y_zero};
-      in.push_back(has(n, 2) ? to.add_constant("", *bias(n, x, w)) : kNone);
-      if (has(n, 3)) {
-        const Node& r = *dequantized(n.inputs[3]);
-        in.insert(in.end(), {copy_.get(r.inputs[0]), scale(r), zero_point(r)});
-      }
-      y = to.add1("FusedQLinearConv", std::move(in), n.attrs);
-    } else {
-      for (size_t i = 0; i < n.inputs.size(); ++i) {
-        const ValueId v = n.inputs[i];
-        in.push_back(copy_.get(i < data_inputs(n) ? dequantized(v)->inputs[0] : v));
-      }
-      y = to.add1(n.op, std::move(in), n.attrs);
-    }
-    to.rename(y, g_.value(q.outputs[0]).name);
-    copy_.replace(q.outputs[0], y);
-  }
-
-  const Graph& g_;
-  Uses uses_;
-  GraphCopy copy_;
-  std::vector<bool> skip_;  // nodes that became part of another
-};
+  return to.graph().add1(n.op, std::move(in), n.attrs);
+}
 
 }  // namespace
 
-Graph fuse_quantized(const Graph& g) { return QuantizedFuser(g).run(); }
+std::vector<Match> find_quantized(const Matcher& m) {
+  std::vector<Match> all;
+  for (int q = 0; q < m.nodes(); ++q) {
+    if (!m.is(q, "QuantizeLinear") || !is_one_scale(m, q)) continue;
+    const int i = m.maker(m.input(q, 0));
+    if (i < 0 || !is_fusable(m, i, q)) continue;
+    all.push_back({{i, q}, [=, &m](GraphCopy& to) {
+                     return is_conv(m, i) ? quantized_conv(m, i, q, to) : moved_bytes(m, i, to);
+                   }});
+  }
+  return all;
+}
 
 }  // namespace ndtrain

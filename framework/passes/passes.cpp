@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "framework/graph/split.h"
-#include "framework/passes/recognise.h"
+#include "framework/passes/rewrites.h"
 
 namespace ndtrain {
 
@@ -33,10 +33,21 @@ Graph optimize_for_inference(const Graph& g) {
   Graph plain = remove_identities(g);
   // Before weights are folded back to f32.
   if (std::ranges::any_of(plain.nodes(), [](const Node& n) { return n.op == "QuantizeLinear"; })) {
-    plain = fuse_quantized(fuse_convolutions(plain));
+    plain = remove_dead_nodes(rewrite(rewrite(plain, kConvolutions).graph, kQuantized).graph);
   }
-  const Graph folded = recognise_functions(remove_dead_nodes(fold_constants(plain)));
-  return remove_dead_nodes(fuse_convolutions(fold_batch_norm(folded)));
+  const Graph folded = rewrite(fold_constants(plain), kFunctions).graph;
+  return remove_dead_nodes(rewrite(fold_batch_norm(folded), kConvolutions).graph);
+}
+
+Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
+  Rewritten result{.graph = g, .now = {}};
+  for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
+  for (const Rewrite& how :
+       {kAttention, kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {
+    Rewritten next = rewrite(result.graph, how, translated(keep, result.now), accepts);
+    result = {std::move(next.graph), translated(result.now, next.now)};
+  }
+  return result;
 }
 
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable) {

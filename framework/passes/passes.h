@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/graph/graph.h"
+#include "framework/passes/rewrite.h"
 
 namespace ndtrain {
 
@@ -18,20 +18,16 @@ Graph fold_constants(const Graph& g, std::span<const ValueId> trainable = {});
 // Conv then BatchNormalization (inference) with frozen weights: one Conv with scaled weights.
 Graph fold_batch_norm(const Graph& g);
 
-// Conv, then an optional Add of a residual, then an optional Relu or Clip: one FusedConv.
-Graph fuse_convolutions(const Graph& g);
-
-// DequantizeLinear, then Conv or FusedConv, then QuantizeLinear, all with constant scales: one
-// FusedQLinearConv. Ops that only move or choose numbers, between equal scales: the op on bytes.
-// Products are scaled once instead of twice, so that a result may be off by one step.
-Graph fuse_quantized(const Graph& g);
-
-// All of the above in their order: what an extractor or an inference plan is made from.
+// All of the above and the rewrites that every backend computes, in their order: what an extractor
+// or an inference plan is made from.
 Graph optimize_for_inference(const Graph& g);
 
 // The same for what depends on none of `trainable`, so that it computes to the bit what an
 // extractor cut off there does; the rest stays as it is. A graph of several inputs is left alone.
 Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable);
+
+// The rewrites that a device may refuse, in their order. `keep` as in rewrite().
+Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts);
 
 // What `until` is computed from, in bf16 or f16: weights are converted, Casts stand at the ends and
 // around what stays f32 (biases and statistics, what would lose digits, the last and smallest part

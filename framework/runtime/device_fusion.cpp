@@ -1,12 +1,5 @@
 #include "framework/runtime/device_fusion.h"
 
-#include <utility>
-
-#include "framework/passes/fuse_attention.h"
-#include "framework/passes/fuse_conv_elementwise.h"
-#include "framework/passes/fuse_elementwise.h"
-#include "framework/passes/fuse_matmul.h"
-#include "framework/passes/fuse_max_pool.h"
 #include "framework/runtime/abi_node.h"
 #include "framework/runtime/layout.h"
 
@@ -43,29 +36,10 @@ bool has_layout_for(const Device& device, const Graph& g, const Node& n) {
 
 }  // namespace
 
-std::vector<ValueId> translated(std::span<const ValueId> values, std::span<const ValueId> now) {
-  std::vector<ValueId> found;
-  for (ValueId v : values) found.push_back(v == kNone ? kNone : now[index(v)]);
-  return found;
-}
-
-FusedGraph fuse_for(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
-  FusedGraph f{.graph = g, .now = {}};
-  for (size_t i = 0; i < g.value_count(); ++i) f.now.push_back(static_cast<ValueId>(i));
-  const auto apply = [&](auto pass, const Offer& accepts) {
-    Rewritten r = pass(f.graph, translated(bindings, f.now), accepts);
-    f = {.graph = std::move(r.graph), .now = translated(f.now, r.now)};
-  };
-  const Offer kernel = [&](const Graph& with, const Node& n) { return takes(device, with, n); };
-  const Offer layout = [&](const Graph& with, const Node& n) {
-    return has_layout_for(device, with, n);
-  };
-  apply(fuse_attention, kernel);
-  apply(fuse_matmul, layout);
-  apply(fuse_max_pool, layout);
-  apply(fuse_conv_elementwise, layout);
-  apply(fuse_elementwise, layout);
-  return f;
+Rewritten fuse_for(const Device& device, const Graph& g, std::span<const ValueId> bindings) {
+  return fuse_for_device(g, bindings, [&](Needs needs, const Graph& with, const Node& n) {
+    return needs == Needs::kKernel ? takes(device, with, n) : has_layout_for(device, with, n);
+  });
 }
 
 }  // namespace ndtrain

@@ -127,7 +127,7 @@ void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, Memory
 Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
     : program_(std::make_unique<Program>(device)) {
   declare(*program_, given, options);
-  const FusedGraph fused = fuse_for(device, given, program_->bindings);
+  const Rewritten fused = fuse_for(device, given, program_->bindings);
   std::vector<ValueId> bindings = translated(program_->bindings, fused.now);
   const LayoutAssignment laid =
       assign_layouts(fused.graph, device, {bindings.begin(), bindings.end()});

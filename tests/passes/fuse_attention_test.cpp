@@ -1,7 +1,6 @@
-#include "framework/passes/fuse_attention.h"
-
 #include <gtest/gtest.h>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -29,7 +28,7 @@ class FuseAttention : public ::testing::Test {
 
   // Fuses for a device that takes all or none, and checks that the outputs keep their numbers.
   Graph fused(bool takes = true) {
-    const Rewritten r = fuse_attention(g, {}, [&](const Graph& with, const Node& n) {
+    const Rewritten r = rewrite(g, kAttention, {}, [&](Needs, const Graph& with, const Node& n) {
       EXPECT_EQ(with.shape(n.outputs[0]).rank(), 4);
       ++offered;
       return takes;

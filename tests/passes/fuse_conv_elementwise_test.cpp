@@ -1,7 +1,6 @@
-#include "framework/passes/fuse_conv_elementwise.h"
-
 #include <gtest/gtest.h>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -23,8 +22,8 @@ class FuseConvElementwise : public ::testing::Test {
   ValueId swish(ValueId v) { return g.add1("Mul", {g.add1("Sigmoid", {v}), v}); }
 
   // For a device that takes what `takes` says; the numbers stay.
-  Graph fused(const Offer& takes, std::span<const ValueId> keep = {}) {
-    Rewritten r = fuse_conv_elementwise(g, keep, takes);
+  Graph fused(const Accepts& takes, std::span<const ValueId> keep = {}) {
+    Rewritten r = rewrite(g, kConvFunctions, keep, takes);
     const auto given = named_inputs(g, 1);
     EXPECT_LE(largest_difference(interpret_named(r.graph, given), interpret_named(g, given)), 1e-6);
     for (size_t k = 0; k < g.outputs().size(); ++k) {
@@ -33,7 +32,7 @@ class FuseConvElementwise : public ::testing::Test {
     return std::move(r.graph);
   }
   Graph all_fused() {
-    return fused([](const Graph&, const Node&) { return true; });
+    return fused([](Needs, const Graph&, const Node&) { return true; });
   }
   int left() { return count_nodes(all_fused(), "ConvElementwise"); }
 
@@ -75,7 +74,7 @@ TEST_F(FuseConvElementwise, WhatADeviceRefusesStays) {
   g.mark_output(swish(conv()));
   g.mark_output(g.add1("Tanh", {conv()}));
   const Graph r =
-      fused([](const Graph&, const Node& n) { return n.attrs.s("steps") == "Tanh x0"; });
+      fused([](Needs, const Graph&, const Node& n) { return n.attrs.s("steps") == "Tanh x0"; });
   EXPECT_EQ(count_nodes(r, "ConvElementwise"), 1);
   EXPECT_EQ(count_nodes(r, "Sigmoid"), 1);
 }

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "framework/passes/passes.h"
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -23,7 +23,7 @@ class Fuse : public ::testing::Test {
 
   // Fuses, checks that every output keeps its bits, and says what is left.
   Graph fused() {
-    const Graph r = fuse_convolutions(g);
+    const Graph r = rewrite(g, kConvolutions).graph;
     const auto given = named_inputs(g, 1);
     EXPECT_EQ(interpret_named(r, given), interpret_named(g, given));
     return r;

@@ -1,8 +1,7 @@
-#include "framework/passes/fuse_elementwise.h"
-
 #include <gmock/gmock.h>
 
 #include "framework/graph/elementwise_steps.h"
+#include "framework/passes/rewrites.h"
 #include "tests/graph/model_builder.h"
 #include "tests/graph/random_graph.h"
 
@@ -31,8 +30,8 @@ class FuseElementwise : public ::testing::Test {
   }
 
   // Fuses for a device that takes what `takes` says, and checks that the numbers stay.
-  Graph fused(const Offer& takes, std::span<const ValueId> keep = {}) {
-    Rewritten r = fuse_elementwise(g, keep, takes);
+  Graph fused(const Accepts& takes, std::span<const ValueId> keep = {}) {
+    Rewritten r = rewrite(g, kElementwise, keep, takes);
     const auto given = named_inputs(g, 1);
     EXPECT_LE(largest_difference(interpret_named(r.graph, given), interpret_named(g, given)),
               1e-15);
@@ -43,7 +42,7 @@ class FuseElementwise : public ::testing::Test {
     return std::move(r.graph);
   }
   Graph all_fused(std::span<const ValueId> keep = {}) {
-    return fused([](const Graph&, const Node&) { return true; }, keep);
+    return fused([](Needs, const Graph&, const Node&) { return true; }, keep);
   }
   // The steps of the one node that is left.
   std::string steps() {
@@ -112,7 +111,7 @@ TEST_F(FuseElementwise, SingleOpsAndOpsInBetweenStay) {
 
 TEST_F(FuseElementwise, ARefusedGroupStaysAsItWas) {
   g.mark_output(op("Mul", {x, op("Sigmoid", {x})}));
-  EXPECT_EQ(fused([](const Graph&, const Node&) { return false; }).nodes().size(), 2U);
+  EXPECT_EQ(fused([](Needs, const Graph&, const Node&) { return false; }).nodes().size(), 2U);
 }
 
 TEST_F(FuseElementwise, LongRowsAreCutAtTheMostSteps) {

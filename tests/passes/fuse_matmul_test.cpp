@@ -1,7 +1,6 @@
-#include "framework/passes/fuse_matmul.h"
-
 #include <gtest/gtest.h>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -28,8 +27,8 @@ class FuseMatMul : public ::testing::Test {
   ValueId relu(ValueId v) { return g.add1("Relu", {v}); }
 
   // Fuses for a device that takes what `takes` says, and checks that the numbers stay.
-  Graph fused(const Offer& takes, std::span<const ValueId> keep = {}) {
-    Rewritten r = fuse_matmul(g, keep, takes);
+  Graph fused(const Accepts& takes, std::span<const ValueId> keep = {}) {
+    Rewritten r = rewrite(g, kProducts, keep, takes);
     const auto given = named_inputs(g, 1);
     EXPECT_EQ(largest_difference(interpret_named(r.graph, given), interpret_named(g, given)), 0);
     for (size_t k = 0; k < g.outputs().size(); ++k) {
@@ -39,7 +38,7 @@ class FuseMatMul : public ::testing::Test {
     return std::move(r.graph);
   }
   Graph all_fused() {
-    return fused([](const Graph&, const Node&) { return true; });
+    return fused([](Needs, const Graph&, const Node&) { return true; });
   }
   int left() { return count_nodes(all_fused(), "FusedMatMul"); }
 
@@ -59,7 +58,8 @@ TEST_F(FuseMatMul, ProductBiasAndActivation) {
   ASSERT_EQ(r.nodes().size(), 3U);
   EXPECT_EQ(count_nodes(r, "FusedMatMul"), 3);
   EXPECT_EQ(r.nodes()[1].attrs.s("approximate"), "tanh");
-  EXPECT_EQ(count_nodes(fused([](const Graph&, const Node&) { return false; }), "FusedMatMul"), 0);
+  EXPECT_EQ(
+      count_nodes(fused([](Needs, const Graph&, const Node&) { return false; }), "FusedMatMul"), 0);
 }
 
 TEST_F(FuseMatMul, AProductWithoutABiasOrWithoutAnActivation) {
@@ -79,7 +79,7 @@ TEST_F(FuseMatMul, ADeviceWithoutTheActivationMayTakeTheRest) {
   g.mark_output(g.add1("Gelu", {biased(matmul())}));
   g.mark_output(relu(gemm()));
   const Graph r =
-      fused([](const Graph&, const Node& n) { return n.attrs.s("activation").empty(); });
+      fused([](Needs, const Graph&, const Node& n) { return n.attrs.s("activation").empty(); });
   EXPECT_EQ(count_nodes(r, "FusedMatMul"), 1);
   EXPECT_EQ(count_nodes(r, "Gelu"), 1);
   EXPECT_EQ(count_nodes(r, "Gemm"), 1) << "a Gemm has its bias anyway";
@@ -122,7 +122,7 @@ TEST_F(FuseMatMul, TheDeviceIsToldWhichWeightsMayChange) {
   const ValueId w = param({4, 5}), b = param({5});
   g.mark_output(relu(g.add1("Add", {g.add1("MatMul", {x, w}), b})));
   int constants = 0;
-  const Offer counts = [&](const Graph& with, const Node& n) {
+  const Accepts counts = [&](Needs, const Graph& with, const Node& n) {
     constants = 0;
     for (ValueId v : n.inputs) constants += with.value(v).data.defined() ? 1 : 0;
     return true;

@@ -1,7 +1,6 @@
-#include "framework/passes/fuse_max_pool.h"
-
 #include <gtest/gtest.h>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -30,8 +29,8 @@ class FuseMaxPool : public ::testing::Test {
   }
 
   // Fuses for a device that takes what `takes` says, and checks that the numbers stay.
-  int fused(const Offer& takes, std::span<const ValueId> varying = {}) {
-    const Rewritten r = fuse_max_pool(g, varying, takes);
+  int fused(const Accepts& takes, std::span<const ValueId> varying = {}) {
+    const Rewritten r = rewrite(g, kPooledConvolutions, varying, takes);
     const auto given = named_inputs(g, 1);
     EXPECT_EQ(largest_difference(interpret_named(r.graph, given), interpret_named(g, given)), 0);
     for (size_t k = 0; k < g.outputs().size(); ++k) {
@@ -42,7 +41,7 @@ class FuseMaxPool : public ::testing::Test {
     return left == 0 ? 0 : count_nodes(r.graph, "ConvMaxPool");
   }
   int fused(bool takes = true) {
-    return fused([=](const Graph&, const Node&) { return takes; });
+    return fused([=](Needs, const Graph&, const Node&) { return takes; });
   }
 
   Graph g;
@@ -70,7 +69,7 @@ TEST_F(FuseMaxPool, JoinedConvolutionsArePooledBeforeTheyAreJoined) {
   g.mark_output(pool(both));
   EXPECT_EQ(fused(), 2);
   int offers = 0;
-  EXPECT_EQ(fused([&](const Graph&, const Node&) { return ++offers == 1; }), 0)
+  EXPECT_EQ(fused([&](Needs, const Graph&, const Node&) { return ++offers == 1; }), 0)
       << "the second was refused, so neither is pooled alone";
 }
 
@@ -93,7 +92,8 @@ TEST_F(FuseMaxPool, OtherConvolutionsAndPoolsStay) {
 
 TEST_F(FuseMaxPool, WeightsThatMayChangeStay) {
   g.mark_output(pool(conv(x)));
-  EXPECT_EQ(fused([](const Graph&, const Node&) { return true; }, std::vector{g.find("w0")}), 0);
+  EXPECT_EQ(fused([](Needs, const Graph&, const Node&) { return true; }, std::vector{g.find("w0")}),
+            0);
 }
 
 }  // namespace

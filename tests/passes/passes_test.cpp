@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -37,7 +38,8 @@ TEST(Passes, RandomNetworksKeepTheirOutputs) {
     expect_same(remove_dead_nodes(g), g, seed, 0);
     expect_same(remove_identities(g), g, seed, 0);
     expect_same(fold_constants(g), g, seed, 0);
-    expect_same(fuse_convolutions(g), g, seed, 0);
+    expect_same(rewrite(g, kConvolutions).graph, g, seed, 0);
+    expect_same(fuse_for_device(g, {}, {}).graph, g, seed, 1e-6);
     expect_same(fold_batch_norm(g), g, seed, 1e-4);  // folded weights are rounded to f32
     expect_same(optimize_for_inference(g), g, seed, 1e-4);
   }

@@ -1,9 +1,8 @@
-#include "framework/passes/recognise.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "framework/passes/rewrites.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {
@@ -41,7 +40,7 @@ class Recognise : public ::testing::Test {
 
   // What is recognised computes the same.
   Graph recognised() {
-    Graph r = recognise_functions(g);
+    Graph r = rewrite(g, kFunctions).graph;
     const auto given = named_inputs(g, 1);
     EXPECT_LE(largest_difference(interpret_named(r, given), interpret_named(g, given)), 1e-6);
     for (size_t k = 0; k < g.outputs().size(); ++k) {

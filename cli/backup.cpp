@@ -145,7 +145,7 @@ int run_restore(Context& context, const Args& args) {
   }
   fs.rename(part, out).or_throw();
   const std::string parent = parent_of(out);
-  sync_directory_or_throw(fs, parent.empty() ? "." : parent);
+  fs.sync_directory(parent.empty() ? "." : parent);
   context.print(
       {{"state", out}, {"role", role}, {"files", names.size()}},
       fmt::format("{} is the state of a {}, {} files, all as they were saved{}\n", out, role,

@@ -10,7 +10,6 @@
 #include "cli/suggest.h"
 #include "cli/verb.h"
 #include "framework/core/error.h"
-#include "framework/core/publish.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -33,7 +32,7 @@ std::string overview() {
          "is "
          "an error.\n\n"
          "Exit codes: 0 ok, 1 failed, 2 wrong usage, 3 done, but something was left out, 4 "
-         "interrupted\nand resumable.\n";
+         "interrupted\nand resumable, 5 an fsync failed.\n";
 }
 
 // The verb that the first words name, and how many words that took.
@@ -111,8 +110,6 @@ int run(std::vector<std::string> words) {
 [[noreturn]] void say_why_it_ends() {
   try {
     if (const std::exception_ptr why = std::current_exception()) std::rethrow_exception(why);
-  } catch (const FsyncFailed& e) {
-    std::fprintf(stderr, "ndtrain: %s\n", e.what());
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ndtrain: %s\n", e.what());
   } catch (...) {
@@ -134,9 +131,6 @@ int main(int argc, char** argv) {
     return kUsage;
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "ndtrain: out of memory; a smaller -b or --memory-limit helps\n");
-    return kFailed;
-  } catch (const ndtrain::FsyncFailed& e) {
-    std::fprintf(stderr, "ndtrain: %s\n", e.what());
     return kFailed;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ndtrain: %s\n", e.what());

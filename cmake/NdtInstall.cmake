@@ -9,8 +9,18 @@ set(ndt_config ${CMAKE_INSTALL_LIBDIR}/cmake/ndtrain)
 install(TARGETS ndtrain EXPORT ndtrainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
 install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h"
-        PATTERN testing EXCLUDE)
+# What users of the library include; what these include comes along.
+set(ndt_public_headers
+  framework/core/error.h framework/core/fsync.h framework/core/log.h framework/core/rng.h
+  framework/graph/differentiate.h framework/graph/op.h framework/graph/split.h
+  framework/onnx/export.h framework/onnx/import.h
+  framework/runtime/backend_abi.h framework/runtime/executor.h framework/runtime/interpreter.h
+  framework/train/head.h framework/train/step_graph.h framework/train/trainer.h
+  models/zoo.h)
+install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
+  set(HEADERS \"${ndt_public_headers}\")
+  set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${ndt_headers}\")")
+install(SCRIPT cmake/install_headers.cmake)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The services: systemd looks for both below /usr and /usr/local.

@@ -39,7 +39,7 @@ class TunerDaemon {
   Digest add_model(const std::string& path);    // throws Error
 
   // Serves until `stop` is true and the job in progress has reached a place to go on from. Throws
-  // FsyncFailed, and Error when the state directory cannot be written any more.
+  // Error when the state directory cannot be written any more.
   void run(const std::function<bool()>& stop);
 
   struct Outcome {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "framework/core/fsync.h"
+
 namespace ndtrain {
 namespace {
 
@@ -50,6 +52,14 @@ Result<std::string> Fs::read(const std::string& path, int64_t limit) {
   if (!got.ok()) return got.status();
   bytes.resize(*got);
   return bytes;
+}
+
+void File::sync() {
+  if (const Status s = try_sync(); !s.ok()) fsync_failed(s.message());
+}
+
+void Fs::sync_directory(const std::string& path) {
+  if (const Status s = try_sync_directory(path); !s.ok()) fsync_failed(s.message());
 }
 
 Status File::lock() { return {Code::kUnsupported, "files of this kind cannot be locked"}; }

@@ -35,11 +35,14 @@ class File {
   virtual Result<size_t> read_at(int64_t offset, std::span<std::byte> to) = 0;
   virtual Status append(std::span<const std::byte> bytes) = 0;  // all or an error
   virtual Status truncate(int64_t size) = 0;
-  virtual Status sync() = 0;
+  void sync();  // durable on return; else the process ends (fsync.h)
   virtual Result<int64_t> size() = 0;
   // Marks the file as in use, until this is destroyed or the process ends. kExists while another
   // File has it marked; kUnsupported where the file system cannot tell.
   virtual Status lock();
+
+ private:
+  virtual Status try_sync() = 0;
 };
 
 // Held until destroyed, and no longer than the process lives.
@@ -62,7 +65,7 @@ class Fs {
   virtual Status make_directories(const std::string& path) = 0;  // with parents; durable on return
   virtual Status rename(const std::string& from, const std::string& to) = 0;
   virtual Status remove(const std::string& path) = 0;  // a file or an empty directory
-  virtual Status sync_directory(const std::string& path) = 0;
+  void sync_directory(const std::string& path);        // its names are durable, as after File::sync
   virtual Result<Space> space(const std::string& path) = 0;
   // One holder at a time: over all processes of the machine in real_fs(), within this process
   // elsewhere. kExists while another holds it. The file is made if absent, and stays.
@@ -79,6 +82,8 @@ class Fs {
   void forget_visits();  // another program begins
 
  private:
+  virtual Status try_sync_directory(const std::string& path) = 0;
+
   std::mutex visits_mutex_;
   std::set<std::string> visits_;
 };

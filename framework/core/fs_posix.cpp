@@ -11,7 +11,6 @@
 #include <system_error>
 
 #include "framework/core/fs.h"
-#include "framework/core/publish.h"
 
 namespace ndtrain {
 namespace {
@@ -51,6 +50,11 @@ auto uninterrupted(F call) {
 // The current directory has no name of its own in path arithmetic.
 const char* directory_name(const std::string& path) { return path.empty() ? "." : path.c_str(); }
 
+Status fsync_of(int fd, const std::string& path) {
+  if (uninterrupted([&] { return ::fsync(fd); }) != 0) return failed("fsync", path, errno);
+  return {};
+}
+
 class PosixFile final : public File {
  public:
   PosixFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
@@ -88,11 +92,6 @@ class PosixFile final : public File {
     return {};
   }
 
-  Status sync() override {
-    if (uninterrupted([&] { return ::fsync(fd_); }) != 0) return failed("fsync", path_, errno);
-    return {};
-  }
-
   Result<int64_t> size() override {
     struct stat s;
     if (::fstat(fd_, &s) != 0) return failed("stat", path_, errno);
@@ -107,6 +106,8 @@ class PosixFile final : public File {
   }
 
  private:
+  Status try_sync() override { return fsync_of(fd_, path_); }
+
   const int fd_;
   const std::string path_;
 };
@@ -186,7 +187,7 @@ class PosixFs final : public Fs {
       if (errno == EEXIST) return {};
       return failed("create directory", path, errno);
     }
-    sync_directory_or_throw(*this, parent);
+    sync_directory(parent);
     return {};
   }
 
@@ -198,13 +199,6 @@ class PosixFs final : public Fs {
   Status remove(const std::string& path) override {
     if (::remove(path.c_str()) != 0) return failed("remove", path, errno);
     return {};
-  }
-
-  Status sync_directory(const std::string& path) override {
-    const int fd = uninterrupted(
-        [&] { return ::open(directory_name(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-    if (fd < 0) return failed("open directory", path, errno);
-    return PosixFile(fd, path).sync();
   }
 
   Result<Space> space(const std::string& path) override {
@@ -227,6 +221,16 @@ class PosixFs final : public Fs {
       return Status(Code::kExists, path + ": is locked by another process");
     }
     return Result<std::unique_ptr<FileLock>>(std::move(held));
+  }
+
+ private:
+  Status try_sync_directory(const std::string& path) override {
+    const int fd = uninterrupted(
+        [&] { return ::open(directory_name(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+    if (fd < 0) return failed("open directory", path, errno);
+    const Status s = fsync_of(fd, path);
+    ::close(fd);
+    return s;
   }
 };
 

@@ -1,8 +1,5 @@
 #include "framework/core/lanes.h"
 
-#include "framework/core/log.h"
-#include "framework/core/publish.h"
-
 namespace ndtrain {
 
 ThreadLanes::ThreadLanes(size_t lanes, std::function<void()> wake) : wake_(std::move(wake)) {
@@ -19,14 +16,6 @@ ThreadLanes::~ThreadLanes() {
   }
   for (const auto& lane : lanes_) lane->ready.notify_all();
   for (const auto& lane : lanes_) lane->thread.join();
-  if (!failure_) return;
-  try {
-    std::rethrow_exception(failure_);
-  } catch (const FsyncFailed& e) {
-    log::error("{}", e.what());
-    std::terminate();
-  } catch (...) {  // of a role that stops
-  }
 }
 
 void ThreadLanes::start(size_t lane, Task task) {

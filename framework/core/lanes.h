@@ -29,13 +29,12 @@ class Lanes {
 class ThreadLanes final : public Lanes {
  public:
   ThreadLanes(size_t lanes, std::function<void()> wake);
-  // Waits for the tasks that run; those not begun are dropped. Ends the process where one of those
-  // that ran threw FsyncFailed, which nobody has taken.
+  // Waits for the tasks that run; those not begun are dropped, and what a task threw that nobody
+  // has taken.
   ~ThreadLanes() override;
 
   void start(size_t lane, Task task) override;
-  // What the role has to call, in the order in which tasks ended. Throws what a task threw: an
-  // fsync that failed, say.
+  // What the role has to call, in the order in which tasks ended. Throws what a task threw.
   std::vector<Continuation> take_finished();
 
  private:

@@ -43,19 +43,6 @@ bool skip(std::string_view& s, F is) {
 
 }  // namespace
 
-void sync_or_throw(File& file, const std::string& path) {
-  if (Status s = file.sync(); !s.ok()) {
-    throw FsyncFailed("fsync of ", path, " failed, its state on disk is unknown: ", s.message());
-  }
-}
-
-void sync_directory_or_throw(Fs& fs, const std::string& directory) {
-  if (Status s = fs.sync_directory(directory); !s.ok()) {
-    throw FsyncFailed("fsync of the directory ", directory,
-                      " failed, its state on disk is unknown: ", s.message());
-  }
-}
-
 bool is_temporary(std::string_view name) {
   const size_t mark = name.rfind(kMark);
   if (!name.starts_with('.') || mark == std::string_view::npos) return false;
@@ -112,10 +99,10 @@ Status Publisher::write(std::span<const std::byte> bytes) {
 
 Status Publisher::commit() {
   if (!file_) throw Error("Publisher: ", path_, " committed twice");
-  sync_or_throw(*file_, temporary_);
+  file_->sync();
   if (Status s = fs_->rename(temporary_, path_); !s.ok()) return s;
   file_.reset();
-  sync_directory_or_throw(*fs_, parent_of(path_));
+  fs_->sync_directory(parent_of(path_));
   return {};
 }
 

@@ -1,5 +1,5 @@
 // The one way a finished file appears: temporary file, fsync, rename, fsync the directory. Readers
-// see the old bytes or the new ones, never a part. An fsync that fails throws FsyncFailed.
+// see the old bytes or the new ones, never a part. An fsync that fails ends the process (fsync.h).
 //
 // Temporary files of processes that died are removed when a program first publishes into their
 // directory. Each is locked while its publisher lives, so nobody else's is touched; where the file
@@ -14,15 +14,6 @@
 #include "framework/core/fs.h"
 
 namespace ndtrain {
-
-// What is on the disk is unknown from then on, so it ends the process: main() catches it, and a
-// thread that lets it out ends the process too. Whoever catches Error or std::exception does not
-// catch this, on purpose; who catches everything has to throw it on.
-class FsyncFailed : private Error {
- public:
-  using Error::Error;
-  using Error::what;
-};
 
 class Publisher {
  public:
@@ -52,9 +43,5 @@ Status publish(Fs& fs, const std::string& path, std::string_view bytes,
 bool is_temporary(std::string_view name);
 // Removes those whose publishers are gone; what it cannot remove it leaves.
 void sweep_temporaries(Fs& fs, const std::string& directory);
-
-// fsync, or FsyncFailed.
-void sync_or_throw(File& file, const std::string& path);
-void sync_directory_or_throw(Fs& fs, const std::string& directory);
 
 }  // namespace ndtrain

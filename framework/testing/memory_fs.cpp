@@ -101,14 +101,6 @@ class MemoryFs::OpenFile final : public File {
     return {};
   }
 
-  Status sync() override {
-    const std::lock_guard lock(fs_.mutex_);
-    if (Status s = usable(); !s.ok()) return s;
-    if (Status s = fs_.begin_mutation(path_); !s.ok()) return s;
-    node_->durable_bytes = node_->bytes;
-    return {};
-  }
-
   Result<int64_t> size() override {
     const std::lock_guard lock(fs_.mutex_);
     if (Status s = usable(); !s.ok()) return s;
@@ -127,6 +119,14 @@ class MemoryFs::OpenFile final : public File {
   }
 
  private:
+  Status try_sync() override {
+    const std::lock_guard lock(fs_.mutex_);
+    if (Status s = usable(); !s.ok()) return s;
+    if (Status s = fs_.begin_sync(path_); !s.ok()) return s;
+    node_->durable_bytes = node_->bytes;
+    return {};
+  }
+
   Status usable() const {
     if (epoch_ != fs_.epoch_) return {Code::kIo, path_ + ": was open before the crash"};
     return fs_.alive(path_);
@@ -155,6 +155,16 @@ void MemoryFs::fail_call(int64_t n, Code code) {
   const std::lock_guard lock(mutex_);
   fail_at_ = calls_ + n;
   fail_code_ = code;
+}
+
+int64_t MemoryFs::syncs() const {
+  const std::lock_guard lock(mutex_);
+  return syncs_;
+}
+
+void MemoryFs::fail_sync(int64_t n) {
+  const std::lock_guard lock(mutex_);
+  fail_sync_at_ = syncs_ + n;
 }
 
 void MemoryFs::die_in_call(int64_t n) {
@@ -196,7 +206,7 @@ void MemoryFs::power_up() {
   ++epoch_;
   forget_visits();
   dead_ = false;
-  fail_at_ = die_at_ = 0;
+  fail_at_ = die_at_ = fail_sync_at_ = 0;
 }
 
 void MemoryFs::set_capacity(int64_t bytes) {
@@ -294,9 +304,9 @@ Status MemoryFs::remove(const std::string& path) {
   return {};
 }
 
-Status MemoryFs::sync_directory(const std::string& path) {
+Status MemoryFs::try_sync_directory(const std::string& path) {
   const std::lock_guard lock(mutex_);
-  if (Status s = begin_mutation(path); !s.ok()) return s;
+  if (Status s = begin_sync(path); !s.ok()) return s;
   const std::shared_ptr<Node> node = find(path);
   if (!node || !node->directory) return absent(path);
   node->durable_entries = node->entries;
@@ -323,6 +333,12 @@ Status MemoryFs::begin_mutation(const std::string& path, bool* struck) {
   if (struck) *struck = dead_ || fails;
   if (dead_) return alive(path);
   if (fails) return {fail_code_, path + ": injected fault"};
+  return {};
+}
+
+Status MemoryFs::begin_sync(const std::string& path) {
+  if (Status s = begin_mutation(path); !s.ok()) return s;
+  if (++syncs_ == fail_sync_at_) return {Code::kIo, path + ": injected fault"};
   return {};
 }
 

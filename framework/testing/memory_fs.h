@@ -29,6 +29,9 @@ class MemoryFs final : public Fs {
   int64_t mutating_calls() const;
   // The n-th mutating call from now (1: the next one) fails, once. An append then writes half.
   void fail_call(int64_t n, Code code = Code::kIo);
+  int64_t syncs() const;  // of files and directories, so far
+  // The n-th from now fails, once.
+  void fail_sync(int64_t n);
   // The machine dies in the n-th mutating call from now: that call and all later ones, reads too,
   // fail until crash(). An append in which it dies writes half.
   void die_in_call(int64_t n);
@@ -46,7 +49,6 @@ class MemoryFs final : public Fs {
   Status make_directories(const std::string& path) override;
   Status rename(const std::string& from, const std::string& to) override;
   Status remove(const std::string& path) override;
-  Status sync_directory(const std::string& path) override;
   Result<Space> space(const std::string& path) override;
 
  private:
@@ -54,9 +56,12 @@ class MemoryFs final : public Fs {
   struct Place;
   class OpenFile;
 
+  Status try_sync_directory(const std::string& path) override;
+
   // All under mutex_.
   Status alive(const std::string& path) const;
   Status begin_mutation(const std::string& path, bool* struck = nullptr);
+  Status begin_sync(const std::string& path);
   std::shared_ptr<Node> find(const std::string& path) const;  // null if there is none
   Result<Place> place_of(const std::string& path) const;
   std::shared_ptr<Node> make_node(bool directory);
@@ -68,6 +73,7 @@ class MemoryFs final : public Fs {
   std::shared_ptr<Node> root_;
   int64_t capacity_;
   int64_t calls_ = 0, fail_at_ = 0, die_at_ = 0;
+  int64_t syncs_ = 0, fail_sync_at_ = 0;
   Code fail_code_ = Code::kIo;
   bool dead_ = false;
   int64_t epoch_ = 0;  // crashes so far

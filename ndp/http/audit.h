@@ -41,7 +41,7 @@ class AuditLog {
   AuditLog(Fs& fs, Clock& clock, std::string directory)
       : fs_(fs), clock_(clock), directory_(std::move(directory)) {}
 
-  // Durable on return; otherwise the Status says why there is no such line. FsyncFailed.
+  // Durable on return; otherwise the Status says why there is no such line.
   Status add(const AuditLine& line) { return add({&line, 1}); }
   Status add(std::span<const AuditLine> lines);  // all of them, or none
   // Photos that were deleted, by the paths that requests about them have: "/labels/17", "/photos/"

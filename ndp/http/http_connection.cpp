@@ -4,7 +4,6 @@
 #include <exception>
 
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -17,12 +16,9 @@ constexpr std::chrono::seconds kLast{1};
 constexpr size_t kOnePacket = 4096;  // up to which a body goes with its head
 constexpr size_t kWrite = size_t{256} << 10;
 
-HttpResponse guarded(const std::string& what, const std::function<HttpResponse()>& f) {
+HttpResponse guarded(const std::function<HttpResponse()>& f) {
   try {
     return f();
-  } catch (const FsyncFailed& e) {
-    log::error("{}: {}", what, e.what());
-    std::terminate();  // the promise of core/publish.h, from a thread that main() cannot see
   } catch (const std::exception& e) {
     return http_error(500, e.what());
   }
@@ -137,7 +133,7 @@ void HttpConnection::plan() {
     auto plan = std::make_shared<HttpPlan>();
     const HttpHead& head = c.reader_.last();
     // Unless it must wait for a body or for its turn, this is the thread to answer on.
-    HttpResponse answer = guarded(head.method + " " + head.target, [&] {
+    HttpResponse answer = guarded([&] {
       *plan = c.shared_.routes.plan(head, c.ends_);
       const bool now = plan->route && plan->urgent && !plan->reads;
       return now ? c.shared_.routes.answer(*plan) : HttpResponse{.status = 0};
@@ -186,9 +182,8 @@ void HttpConnection::work() {
   shared_.ordinary += ordinary_;
   shared_.threads.run(plan_.urgent, [self = shared_from_this()] {
     HttpConnection& c = *self;
-    const std::string what = c.plan_.request.method + " " + c.plan_.request.path;
-    auto response = std::make_shared<HttpResponse>(
-        guarded(what, [&] { return c.shared_.routes.answer(c.plan_); }));
+    auto response =
+        std::make_shared<HttpResponse>(guarded([&] { return c.shared_.routes.answer(c.plan_); }));
     c.shared_.loop.post([self, response] { self->answered(std::move(*response)); });
   });
 }
@@ -252,7 +247,7 @@ void HttpConnection::ask_piece() {
   auto ask = std::make_shared<std::function<std::optional<std::string>()>>(std::move(pieces_));
   shared_.threads.run(true, [self = shared_from_this(), ask] {
     auto piece = std::make_shared<std::optional<std::string>>();
-    const HttpResponse failure = guarded("an answer in pieces", [&] {
+    const HttpResponse failure = guarded([&] {
       *piece = (*ask)();
       return HttpResponse();
     });

@@ -5,7 +5,6 @@
 
 #include "framework/core/json.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "ndp/http/access.h"
 #include "ndp/http/audit.h"
 #include "ndp/http/form_data.h"
@@ -206,8 +205,6 @@ HttpResponse HttpRoutes::recorded(const HttpServer::Route& route,
     HttpResponse r = route.handle(request);
     if (r.status >= 400) failed(r.status);
     return r;
-  } catch (const FsyncFailed&) {
-    throw;
   } catch (const std::exception&) {
     failed(500);
     throw;

@@ -47,7 +47,7 @@ class TlsServer;
 
 HttpResponse http_error(int status, const std::string& what);
 
-// Called on any of the server's threads, several at a time. FsyncFailed ends the process.
+// Called on any of the server's threads, several at a time.
 using HttpHandler = std::function<HttpResponse(const HttpRequest&)>;
 
 // Whether a body of at most so many bytes may be read into memory.

@@ -152,7 +152,7 @@ void RunDirectory::add_metrics(std::string_view line) {
   append(kMetrics, line);
   const auto metrics = fs_.open(file(kMetrics), Fs::Mode::kAppend);
   metrics.status().or_throw();
-  sync_or_throw(**metrics, file(kMetrics));
+  (*metrics)->sync();
 }
 
 void RunDirectory::add_epoch(const EpochRow& row) {

@@ -40,7 +40,7 @@ class PipeStoreDaemon {
   std::string http_address() const;
   std::vector<std::string> http_needs() const;  // of its routes: see HttpServer
 
-  // Serves until `stop` is true, then says goodbye. Throws FsyncFailed, and Error when the state
+  // Serves until `stop` is true, then says goodbye. Throws Error when the state
   // directory cannot be written any more.
   void run(const std::function<bool()>& stop);
 

@@ -2,7 +2,6 @@
 // yet, and the last traces of deleted ones.
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/message_limits.h"
 
@@ -72,8 +71,8 @@ Status Uploads::erase_file(const Digest& id, const std::string& file) {
   if (bytes.ok() && sha256(*bytes) != id) return {};  // another photo is there by now
   const Status s = fs_.remove(file);
   if (!s.ok() && s.code() != Code::kNotFound) return s;
-  const Status d = fs_.sync_directory(parent_of(file));
-  if (!d.ok() && d.code() != Code::kNotFound) throw FsyncFailed(d.message());
+  const std::string directory = parent_of(file);
+  if (fs_.info(directory).status().code() != Code::kNotFound) fs_.sync_directory(directory);
   return {};
 }
 

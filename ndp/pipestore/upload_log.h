@@ -7,7 +7,7 @@
 // Lines that the disk has damaged are lost, and no others: the log says between which ones and
 // goes on without them, in a new file; the one they stood in stays beside it as log.damaged-N.
 //
-// Thread-safe. A failing fsync throws FsyncFailed.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>

@@ -70,7 +70,7 @@ Status UploadLog::recover() {
     log::warn("{}: {} bytes of an unfinished commit are dropped", path_, walk->torn);
     if (Status s = file_->truncate(end_); !s.ok()) return s;
   }
-  sync_or_throw(*file_, path_);
+  file_->sync();
   const bool good = header_.version == 2 && header_.whole && walk->damage.empty();
   return good ? Status() : rewrite();
 }

@@ -2,7 +2,7 @@
 // at, corrected, deleted. What is answered is durable: the photo under uploads/ in the store's
 // state, named by its SHA-256, and the label in the log.
 //
-// Thread-safe. A failing fsync throws FsyncFailed.
+// Thread-safe.
 #pragma once
 
 #include <condition_variable>

@@ -2,7 +2,7 @@
 
 #include <sqlite3.h>
 
-#include "framework/core/publish.h"
+#include "framework/core/fsync.h"
 
 namespace ndtrain::ndp::sql {
 namespace {
@@ -32,7 +32,7 @@ Code code_of(int error) {
                            (db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(error));
   const int why = db != nullptr ? sqlite3_extended_errcode(db) : error;
   if (why == SQLITE_IOERR_FSYNC || why == SQLITE_IOERR_DIR_FSYNC) {
-    throw FsyncFailed(what, ": an fsync failed, its state on disk is unknown");
+    fsync_failed(what);
   }
   throw Failure{Status(code_of(error), what)};
 }

@@ -35,7 +35,7 @@ class IndexWriter {
   // `next_number`: no segment ever had this number or a higher one.
   static Result<IndexWriter> start(Fs& fs, const std::string& path, uint32_t next_number);
   Status add(const IndexedGroup& group, const KeyTable& keys);
-  // Durable and in place, or a Status; throws FsyncFailed as publish does.
+  // Durable and in place, or a Status.
   Status commit();
 
  private:

@@ -4,8 +4,7 @@
 //
 // Threads: all members may be called from any thread; reads run beside each other and beside a
 // write, writes are serialised. Processes: one writes at a time, held off by a lock file; any
-// number read beside it what was there when they began. A failing fsync throws FsyncFailed from
-// put, flush, gc, compact and close.
+// number read beside it what was there when they began.
 #pragma once
 
 #include <atomic>

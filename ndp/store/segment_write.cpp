@@ -126,14 +126,14 @@ Result<Location> SegmentStore::append(const Digest& id, SegmentGroup& group,
 }
 
 void SegmentStore::sync_directory() {
-  sync_directory_or_throw(fs_, directory_);
+  fs_.sync_directory(directory_);
   directory_dirty_ = false;
 }
 
 void SegmentStore::sync_all() {
   for (auto& [id, group] : groups_) {
     if (!group->dirty) continue;
-    sync_or_throw(*group->writer, path_of(group->segments.rbegin()->first));
+    group->writer->sync();
     group->dirty = false;
   }
   if (directory_dirty_) sync_directory();

@@ -131,10 +131,10 @@ Result<bool> ModelBlobs::finish(const Digest& model) {
     return Status(Code::kCorrupt, "what arrived as model " + to_hex(model).substr(0, 12) +
                                       " has the digest " + to_hex(*digest).substr(0, 12));
   }
-  sync_or_throw(**file, part(model));
+  (*file)->sync();
   file->reset();
   if (const Status s = fs_.rename(part(model), path(model)); !s.ok()) return s;
-  sync_directory_or_throw(fs_, directory_);
+  fs_.sync_directory(directory_);
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "framework/testing/fsync_throws.h"
 #include "tests/support/files.h"
 
 namespace ndtrain {
@@ -33,10 +34,10 @@ TEST(MemoryFs, OnePathHasManySpellings) {
 TEST(MemoryFs, ACrashTakesWhatWasNotSynced) {
   MemoryFs fs;
   auto kept = create(fs, "kept", "safe");
-  kept->sync().or_throw();
-  fs.sync_directory("").or_throw();
+  kept->sync();
+  fs.sync_directory("");
   kept->append(bytes_of(" and loose")).or_throw();
-  create(fs, "nameless", "x")->sync().or_throw();  // synced, but its name is not
+  create(fs, "nameless", "x")->sync();  // synced, but its name is not
   fs.crash();
   EXPECT_THAT(*fs.list(""), ElementsAre("kept"));
   EXPECT_EQ(*fs.read("kept"), "safe");
@@ -60,16 +61,16 @@ TEST(MemoryFs, EverythingCanSurvive) {
 
 TEST(MemoryFs, ARenameOrRemovalThatWasNotSyncedIsUndone) {
   MemoryFs fs;
-  create(fs, "a", "a")->sync().or_throw();
-  create(fs, "b", "b")->sync().or_throw();
-  fs.sync_directory("/").or_throw();
+  create(fs, "a", "a")->sync();
+  create(fs, "b", "b")->sync();
+  fs.sync_directory("/");
   fs.rename("a", "c").or_throw();
   fs.remove("b").or_throw();
   fs.crash();
   EXPECT_THAT(*fs.list(""), ElementsAre("a", "b"));
   fs.rename("a", "c").or_throw();
   fs.remove("b").or_throw();
-  fs.sync_directory("/").or_throw();
+  fs.sync_directory("/");
   fs.crash();
   EXPECT_THAT(*fs.list(""), ElementsAre("c"));
 }
@@ -84,10 +85,11 @@ TEST(MemoryFs, DirectoriesAreDurableAtOnce) {
 TEST(MemoryFs, FilesOpenBeforeACrashAreOfNoUse) {
   MemoryFs fs;
   auto file = create(fs, "a", "x");
-  fs.sync_directory("").or_throw();
+  fs.sync_directory("");
   fs.crash();
   EXPECT_EQ(file->append(bytes_of("y")).code(), Code::kIo);
-  EXPECT_EQ(file->sync().code(), Code::kIo);
+  const FsyncThrows throws;
+  EXPECT_THROW(file->sync(), FsyncFailed);
   EXPECT_FALSE(file->size().ok());
 }
 
@@ -104,17 +106,18 @@ TEST(MemoryFs, TheNthMutatingCallFailsOnce) {
 TEST(MemoryFs, ASyncThatFailsKeepsNothing) {
   MemoryFs fs;
   auto file = create(fs, "a", "x");
-  fs.sync_directory("").or_throw();
+  fs.sync_directory("");
   fs.fail_call(1);
-  EXPECT_EQ(file->sync().code(), Code::kIo);
+  const FsyncThrows throws;
+  EXPECT_THROW(file->sync(), FsyncFailed);
   fs.crash();
   EXPECT_EQ(*fs.read("a"), "");
 }
 
 TEST(MemoryFs, ADeadMachineAnswersNothingUntilItIsUpAgain) {
   MemoryFs fs;
-  create(fs, "a", "x")->sync().or_throw();
-  fs.sync_directory("").or_throw();
+  create(fs, "a", "x")->sync();
+  fs.sync_directory("");
   fs.die_in_call(1);
   EXPECT_TRUE(fs.exists("a"));  // reading does not count
   EXPECT_FALSE(fs.remove("a").ok());
@@ -147,8 +150,8 @@ TEST(MemoryFs, ChanceFindsEveryWayToTearAWrite) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     MemoryFs fs;
     auto file = create(fs, "a", "+");
-    file->sync().or_throw();
-    fs.sync_directory("").or_throw();
+    file->sync();
+    fs.sync_directory("");
     file->append(bytes_of("12")).or_throw();
     Rng rng(seed);
     fs.crash(rng);
@@ -161,8 +164,8 @@ TEST(MemoryFs, ChanceFindsEveryWayToTearAWrite) {
 // What publish() is for: the obvious way to write a file loses both the old bytes and the new ones.
 TEST(MemoryFs, OverwritingInPlaceIsSeenToLoseBothVersions) {
   MemoryFs fs;
-  create(fs, "a", "old")->sync().or_throw();
-  fs.sync_directory("").or_throw();
+  create(fs, "a", "old")->sync();
+  fs.sync_directory("");
   fs.die_in_call(2);
   auto file = fs.open("a", Fs::Mode::kCreate).or_throw();
   EXPECT_FALSE(file->append(bytes_of("newer!")).ok());
@@ -173,11 +176,11 @@ TEST(MemoryFs, OverwritingInPlaceIsSeenToLoseBothVersions) {
 // And renaming without an fsync before it can leave an empty file.
 TEST(MemoryFs, RenamingUnsyncedBytesIsSeenToLoseThem) {
   MemoryFs fs;
-  create(fs, "a", "old")->sync().or_throw();
-  fs.sync_directory("").or_throw();
+  create(fs, "a", "old")->sync();
+  fs.sync_directory("");
   create(fs, "t", "new");
   fs.rename("t", "a").or_throw();
-  fs.sync_directory("").or_throw();
+  fs.sync_directory("");
   fs.crash();
   EXPECT_THAT(*fs.read("a"), IsEmpty());
 }

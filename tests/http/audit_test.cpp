@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 
@@ -98,6 +99,7 @@ TEST_F(Audit, ALineIsOneLineWhateverIsInIt) {
 // Power fails in every call that a line takes, before which another was made; what is acknowledged
 // is there afterwards, and what comes next too.
 TEST_F(Audit, ALineThatWasAcknowledgedSurvivesACrashAnywhere) {
+  const FsyncThrows throws;
   bool died = true;
   for (int64_t call = 1; died; ++call) {
     died = false;

@@ -16,6 +16,23 @@ foreach(file IN LISTS installed)
   endif()
 endforeach()
 
+# Headers are those that users need: each stands on installed ones alone, and what only the library and
+# its tests include is not there.
+set(include ${prefix}/include/ndtrain)
+file(GLOB_RECURSE headers RELATIVE ${include} ${include}/*)
+foreach(header IN LISTS headers)
+  run(${CXX} -std=c++20 -fsyntax-only -x c++ -I ${include} -include ${header} /dev/null)
+endforeach()
+foreach(internal IN ITEMS framework/testing/memory_fs.h framework/core/net.h framework/runtime/arena.h
+    framework/onnx/lower.h models/builder.h)
+  if(NOT EXISTS ${SOURCE}/${internal})
+    message(FATAL_ERROR "there is no ${internal} any more: name another")
+  endif()
+  if(internal IN_LIST headers)
+    message(FATAL_ERROR "${internal} is installed")
+  endif()
+endforeach()
+
 run(${CMAKE_COMMAND} -S ${WORK}/examples -B ${WORK}/build -G ${GENERATOR}
   -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_BUILD_TYPE=${BUILD_TYPE} -D CMAKE_C_COMPILER=${C}
   -D CMAKE_CXX_COMPILER=${CXX} -D CMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})

@@ -12,6 +12,7 @@
 
 #include "framework/core/publish.h"
 #include "framework/core/rng.h"
+#include "framework/testing/fsync_throws.h"
 #include "ndp/labels/migrations.h"
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
@@ -350,6 +351,7 @@ TEST(SqliteLabels, TwoConnectionsAndSeveralThreadsWriteOneDatabase) {
 }
 
 TEST(SqliteLabels, AnFsyncThatFailsEndsTheProcess) {
+  const FsyncThrows throws;
   const TemporaryDb file;
   const auto db = file.open();
   const support::FailingFsync failing;

@@ -19,10 +19,11 @@ class SizedFile final : public File {
   }
   Status append(std::span<const std::byte> bytes) override { return file_->append(bytes); }
   Status truncate(int64_t size) override { return file_->truncate(size); }
-  Status sync() override { return file_->sync(); }
   Result<int64_t> size() override { return size_; }
 
  private:
+  Status try_sync() override { return file_->sync(), Status(); }
+
   const std::unique_ptr<File> file_;
   const int64_t size_;
 };
@@ -55,10 +56,12 @@ class BrokenFs final : public Fs {
     return fs_.rename(from, to);
   }
   Status remove(const std::string& path) override { return fs_.remove(path); }
-  Status sync_directory(const std::string& path) override { return fs_.sync_directory(path); }
   Result<Space> space(const std::string& path) override { return fs_.space(path); }
 
  private:
+  Status try_sync_directory(const std::string& path) override {
+    return fs_.sync_directory(path), Status();
+  }
   static Status refusal(const std::string& path) {
     return {Code::kIo, path + ": permission denied"};
   }

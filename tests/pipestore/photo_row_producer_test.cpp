@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "framework/core/fsync.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/temporary_directory.h"
 
@@ -20,7 +21,7 @@ TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
     const support::FailingFsync failing;
     producer.reset();
   };
-  EXPECT_DEATH(end(), "FsyncFailed");
+  EXPECT_EXIT(end(), ::testing::ExitedWithCode(kFsyncFailedStatus), "fsync");
 }
 
 }  // namespace

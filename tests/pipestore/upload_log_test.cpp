@@ -7,6 +7,7 @@
 
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/support/files.h"
@@ -319,6 +320,7 @@ TEST_F(UploadLogTest, CommitsOfManyThreadsAreAllThere) {
 
 // Its first line too is there as a whole or not at all.
 TEST(UploadLogCrash, CanBeOpenedWhereverThePowerFailedWhenItWasMade) {
+  const FsyncThrows throws;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     bool made = false;
     for (int64_t n = 1; !made; ++n) {
@@ -339,6 +341,7 @@ TEST(UploadLogCrash, CanBeOpenedWhereverThePowerFailedWhenItWasMade) {
 
 // Everything a store does with its log, ended by a power cut in each call to the disk in turn.
 TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
+  const FsyncThrows throws;
   for (uint64_t seed = 0; seed < 4; ++seed) {
     for (int64_t n = 1;; ++n) {
       MemoryFs fs;

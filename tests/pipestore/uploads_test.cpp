@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "framework/testing/fsync_throws.h"
 #include "ndp/engine/crops.h"
 #include "tests/pipestore/uploads_fixture.h"
 
@@ -314,6 +315,7 @@ TEST_F(UploadsTest, ThatAnOlderVersionKeptAmongThePhotosAreFoundAndDeletedThere)
 
 // A power cut in each call to the disk, while photos are taken, corrected and deleted.
 TEST_F(UploadsTest, KeepsWhatItAnsweredWhereverThePowerFails) {
+  const FsyncThrows throws;
   bool ended = false;
   for (int64_t n = 1; !ended; ++n) {
     std::set<int> kept, deleted;

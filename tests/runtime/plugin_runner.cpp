@@ -115,8 +115,7 @@ struct AbiNode {
       constants.push_back(run.constant[i] ? run.data[i].data() : nullptr);
       ids.push_back(!run.constant[i] ? 0 : run.first_id ? run.first_id + i : next_id++);
     }
-    node = {sizeof(ndt_node),
-            run.op.c_str(),
+    node = {run.op.c_str(),
             ports.in.data(),
             ports.out.data(),
             attrs.data(),

@@ -39,13 +39,13 @@ class Sink final : public RowSink {
   // A call to the disk before it, and one between it and its answer.
   template <typename F>
   auto transaction(F f) -> decltype(f()) {
-    fs_.sync_directory("state").or_throw();
+    fs_.sync_directory("state");
     const Result<Space> space = fs_.space("state");
     if (space.ok() && space->free < kTransaction) {
       return Status(Code::kNoSpace, "the database or disk is full");
     }
     auto result = f();
-    fs_.sync_directory("state").or_throw();
+    fs_.sync_directory("state");
     return result;
   }
 

@@ -28,9 +28,6 @@ class LazyFs final : public Fs {
     return fs_.rename(from, to);
   }
   Status remove(const std::string& path) override { return fs_.remove(path); }
-  Status sync_directory(const std::string& path) override {
-    return directories_ ? fs_.sync_directory(path) : Status();
-  }
   Result<Space> space(const std::string& path) override { return fs_.space(path); }
   Result<std::unique_ptr<FileLock>> lock(const std::string& path) override {
     return fs_.lock(path);
@@ -45,13 +42,19 @@ class LazyFs final : public Fs {
     }
     Status append(std::span<const std::byte> bytes) override { return file_->append(bytes); }
     Status truncate(int64_t size) override { return file_->truncate(size); }
-    Status sync() override { return {}; }
     Result<int64_t> size() override { return file_->size(); }
     Status lock() override { return file_->lock(); }
 
    private:
+    Status try_sync() override { return {}; }
+
     std::unique_ptr<File> file_;
   };
+
+  Status try_sync_directory(const std::string& path) override {
+    if (directories_) fs_.sync_directory(path);
+    return {};
+  }
 
   Fs& fs_;
   bool files_, directories_;

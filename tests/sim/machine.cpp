@@ -1,13 +1,27 @@
 #include "tests/sim/machine.h"
 
+#include <cxxabi.h>
+
+#include <cstdlib>
 #include <utility>
 
-#include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 
 namespace ndtrain::sim {
 namespace {
 
 constexpr int64_t kRoom = int64_t{1} << 40;
+
+// "UploadIngest::keep": the function whose lambda it is.
+std::string starter_of(const Task& task) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(task.target_type().name(), nullptr, nullptr, &status), std::free);
+  std::string name = status == 0 ? text.get() : task.target_type().name();
+  name.resize(std::min(name.find('('), name.size()));
+  constexpr std::string_view kOurs = "ndtrain::";
+  return name.starts_with(kOurs) ? name.substr(kOurs.size()) : name;
+}
 
 }  // namespace
 
@@ -19,7 +33,17 @@ void SlowLanes::start(size_t lane, Task task) {
 void SlowLanes::begin(size_t lane) {
   turn_(a_while(lane), [this, lane] {
     const Task task = std::move(lanes_[lane].front());
-    Continuation after = task();  // what it throws ends the process
+    const std::string name = starter_of(task);
+    syncs_.ran.insert(name);
+    const int64_t before = disk_.syncs();
+    Continuation after;
+    try {
+      after = task();  // what it throws ends the process
+    } catch (const FsyncFailed&) {
+      syncs_.failed.insert(name);
+      throw;
+    }
+    if (disk_.syncs() > before) syncs_.synced.insert(name);
     lanes_[lane].pop_front();
     if (!lanes_[lane].empty()) begin(lane);
     if (!after) return;
@@ -37,7 +61,8 @@ Machine::Machine(Timeline& timeline, std::string name, uint64_t seed)
 
 void Machine::make_lanes(size_t lanes) {
   lanes_ = std::make_unique<SlowLanes>(
-      lanes, rng_, [this](Time delay, std::function<void()> f) { later(delay, std::move(f)); });
+      lanes, rng_, disk_, lane_syncs_,
+      [this](Time delay, std::function<void()> f) { later(delay, std::move(f)); });
 }
 
 void Machine::boot() {
@@ -52,17 +77,23 @@ void Machine::turn(const std::function<void()>& f) {
   if (!up_) return;
   if (asleep_) return missed_.push_back(f);
   std::string failure;
+  bool fsync = false;
+  const FsyncThrows throws;
   try {
     f();
     if (alive()) after_turn();
-  } catch (const FsyncFailed& e) {
-    failure = e.what();
+  } catch (const FsyncFailed&) {
+    fsync = true;
   } catch (const std::exception& e) {
     failure = e.what();
   }
   const Time back = seconds(0.5 + 4 * rng_.next_uniform());
   if (!alive()) return over(Death::kPowerCut, back_after_);
   if (stopping_) return over(Death::kKill, *stopping_);
+  if (fsync) {
+    ++fsync_deaths_;
+    return over(Death::kFsync, back);
+  }
   if (failure.empty()) return;
   if (!full_ || !may_die_when_full()) failures_.push_back(name_ + " died: " + failure);
   over(Death::kKill, back);  // and is started again
@@ -128,10 +159,8 @@ void Machine::over(Death how, Time back_after) {
   put_off_.clear();
   end();
   if (how == Death::kKill) disk_.crash(MemoryFs::Survives::kAll);
-  if (how == Death::kPowerCut) {
-    disk_.crash(rng_);
-    clock_.power_up();
-  }
+  if (how != Death::kKill) disk_.crash(rng_);
+  if (how == Death::kPowerCut) clock_.power_up();
   if (!gone_) timeline_.after(back_after, [this] { boot(); });
 }
 

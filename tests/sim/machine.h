@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,14 +18,25 @@
 
 namespace ndtrain::sim {
 
+// The tasks that ran, by what started them, and how they took part in syncing the disk.
+struct LaneSyncs {
+  std::set<std::string> ran, synced, failed;
+};
+
 // Tasks take their time, and so does what comes after them; in order on each lane.
 class SlowLanes final : public Lanes {
  public:
   // Calls what it is given as a turn of the machine, unless the machine has died meanwhile.
   using Turn = std::function<void(Time delay, std::function<void()>)>;
 
-  SlowLanes(size_t lanes, Rng& rng, Turn turn)
-      : rng_(rng), turn_(std::move(turn)), lanes_(lanes), ended_(lanes) {}
+  // `disk`: the machine's.
+  SlowLanes(size_t lanes, Rng& rng, const MemoryFs& disk, LaneSyncs& syncs, Turn turn)
+      : rng_(rng),
+        disk_(disk),
+        syncs_(syncs),
+        turn_(std::move(turn)),
+        lanes_(lanes),
+        ended_(lanes) {}
   void start(size_t lane, Task task) override;
 
  private:
@@ -35,6 +47,8 @@ class SlowLanes final : public Lanes {
   }
 
   Rng& rng_;
+  const MemoryFs& disk_;
+  LaneSyncs& syncs_;
   Turn turn_;
   std::vector<std::deque<Task>> lanes_;
   std::vector<std::deque<Continuation>> ended_;  // what each lane's tasks returned
@@ -42,7 +56,9 @@ class SlowLanes final : public Lanes {
 
 class Machine {
  public:
-  enum class Death { kKill, kPowerCut };  // the disk keeps what was written; or what was synced
+  // The disk keeps what was written; what was synced, and of the rest what chance decides, the
+  // clock starting anew or not.
+  enum class Death { kKill, kPowerCut, kFsync };
 
   Machine(Timeline& timeline, std::string name, uint64_t seed);
   virtual ~Machine() = default;
@@ -57,6 +73,8 @@ class Machine {
   bool was_full() { return std::exchange(was_full_, full_); }
   const std::string& name() const { return name_; }
   MemoryFs& disk() { return disk_; }
+  const LaneSyncs& lane_syncs() const { return lane_syncs_; }
+  int64_t fsync_deaths() const { return fsync_deaths_; }
   MachineClock& clock() { return clock_; }
   // Neither crashed nor in a turn in which it has.
   bool alive() { return up_ && disk_.info("/").status().code() != Code::kIo; }
@@ -109,6 +127,8 @@ class Machine {
   std::map<uint64_t, std::function<void()>> put_off_;
   uint64_t serial_ = 0;
   std::vector<std::string> failures_;
+  LaneSyncs lane_syncs_;
+  int64_t fsync_deaths_ = 0;  // of an fsync that failed while the machine was well
 };
 
 }  // namespace ndtrain::sim

@@ -68,6 +68,10 @@ Redistribution::Redistribution(uint64_t seed, Bug bug)
   for (auto& store : stores_) store->boot();
 }
 
+Machine& Redistribution::machine(size_t which) {
+  return which == 0 ? static_cast<Machine&>(*tuner_) : *stores_.at(which - 1);
+}
+
 void Redistribution::tell(const std::string& what) {
   story_.push_back(
       fmt::format("{:8.3f} {}", static_cast<double>(timeline_.now().count()) * 1e-9, what));

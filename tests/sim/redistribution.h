@@ -30,6 +30,8 @@ class Redistribution {
   // Nothing goes wrong but that store 2 is away from version 1 to the last.
   void run_with_one_away(uint64_t versions);
 
+  Machine& machine(size_t which);  // 0 is the Tuner, then the stores
+
   const std::vector<std::string>& violations() const { return watch_.violations(); }
   const std::vector<std::string>& story() const { return story_; }
   uint64_t bytes_sent(size_t store) const { return watch_.model_bytes.at(store); }

@@ -71,6 +71,10 @@ Simulation::Simulation(uint64_t seed, int faults, Bug bug)
   network_.connect(std::move(ends));
 }
 
+Machine& Simulation::machine(size_t which) {
+  return which == 0 ? static_cast<Machine&>(*tuner_) : *stores_.at(which - 1);
+}
+
 void Simulation::tell(const std::string& what) {
   story_.push_back(
       fmt::format("{:8.3f} {}", static_cast<double>(timeline_.now().count()) * 1e-9, what));

@@ -41,6 +41,8 @@ class Simulation {
 
   Ending run();
 
+  Machine& machine(size_t which);  // 0 is the Tuner, then the stores
+
  private:
   bool everybody_well() const;
   void tell(const std::string& what);

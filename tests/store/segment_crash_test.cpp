@@ -5,6 +5,7 @@
 #include <set>
 
 #include "framework/core/rng.h"
+#include "framework/testing/fsync_throws.h"
 #include "tests/store/store_fixture.h"
 
 namespace ndtrain::ndp {
@@ -90,6 +91,7 @@ void check_all(SegmentStore& store, Model& model) {
 
 // One life that dies in call `n`; false if it ended before.
 bool live_and_die(uint64_t seed, int64_t n, const std::function<void(MemoryFs&, Rng&)>& crash) {
+  const FsyncThrows throws;
   MemoryFs fs;
   ManualClock clock;
   Model model;

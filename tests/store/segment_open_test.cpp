@@ -27,7 +27,6 @@ class CountingFs final : public Fs {
   Status make_directories(const std::string& path) override { return fs_.make_directories(path); }
   Status rename(const std::string& a, const std::string& b) override { return fs_.rename(a, b); }
   Status remove(const std::string& path) override { return fs_.remove(path); }
-  Status sync_directory(const std::string& path) override { return fs_.sync_directory(path); }
   Result<Space> space(const std::string& path) override { return fs_.space(path); }
 
  private:
@@ -40,13 +39,18 @@ class CountingFs final : public Fs {
     }
     Status append(std::span<const std::byte> bytes) override { return file_->append(bytes); }
     Status truncate(int64_t size) override { return file_->truncate(size); }
-    Status sync() override { return file_->sync(); }
     Result<int64_t> size() override { return file_->size(); }
 
    private:
+    Status try_sync() override { return file_->sync(), Status(); }
+
     std::unique_ptr<File> file_;
     int64_t* count_;
   };
+
+  Status try_sync_directory(const std::string& path) override {
+    return fs_.sync_directory(path), Status();
+  }
 
   Fs& fs_;
 };

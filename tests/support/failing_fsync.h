@@ -2,15 +2,19 @@
 // every test program that has failing_fsync.cpp among its sources, for libraries too.
 #pragma once
 
+#include <cstdint>
+
 namespace ndtrain::support {
 
-// While one lives, every fsync fails with EIO.
+// While one lives, every fsync but the first `spared` fails with EIO.
 class FailingFsync {
  public:
-  FailingFsync();
+  explicit FailingFsync(int64_t spared = 0);
   ~FailingFsync();
   FailingFsync(const FailingFsync&) = delete;
   FailingFsync& operator=(const FailingFsync&) = delete;
+
+  static int64_t failed();  // so far, in this process
 };
 
 }  // namespace ndtrain::support

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 
 namespace ndtrain::tuner {
@@ -56,6 +57,7 @@ TEST(DeletionLog, AnotherFileOfThatNameIsNamed) {
 // What add() has answered is there, whatever call to the disk the power fails in, and what comes
 // after is added to it.
 TEST(DeletionLog, OutliveAPowerCutInEachCall) {
+  const FsyncThrows throws;
   for (uint64_t seed = 0; seed < 30; ++seed) {
     bool ended = false;
     for (int64_t n = 1; !ended; ++n) {

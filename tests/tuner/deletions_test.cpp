@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "ndp/wire/digests.h"
 #include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
@@ -267,6 +268,7 @@ TEST_F(Deletions, LeaveTheManifestsOfJobsThatAreDone) {
 }
 
 TEST_F(Deletions, AreNotAnsweredAfterAnFsyncThatFailed) {
+  const FsyncThrows throws;
   const HttpServer::Route route = photo_deletion([this](const auto& f) { return f(tuner_); },
                                                  []() -> LabelDb& { throw Error("no labels"); });
   const HttpRequest request{.method = "DELETE", .captures = {to_hex(photo(1))}};
@@ -275,6 +277,7 @@ TEST_F(Deletions, AreNotAnsweredAfterAnFsyncThatFailed) {
 }
 
 TEST(JobFilesTest, AnFsyncThatFailsWhileTheyAreRemovedEndsTheProcess) {
+  const FsyncThrows throws;
   MemoryFs fs;
   JobFiles files(fs, "jobs/1");
   fs.make_directories("jobs/1/survey/spool").or_throw();

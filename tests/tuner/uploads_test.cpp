@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/labels/labels_fixture.h"
@@ -98,6 +99,7 @@ TEST_F(UploadedLabelsTest, AreThereOnceHoweverOftenTheyCome) {
 }
 
 TEST_F(UploadedLabelsTest, AreNotTriedAgainAfterAnFsyncThatFailed) {
+  const FsyncThrows throws;
   keep({labelled(1, 1, 1, "rose")});
   const support::FailingFsync failing;
   EXPECT_THROW(keep({labelled(2, 2, 1, "rose")}), FsyncFailed);
@@ -106,6 +108,7 @@ TEST_F(UploadedLabelsTest, AreNotTriedAgainAfterAnFsyncThatFailed) {
 
 // Of the audit log, here.
 TEST_F(UploadedLabelsTest, AreNotForgottenOverAnFsyncThatFailed) {
+  const FsyncThrows throws;
   MemoryFs fs;
   ManualClock clock;
   AuditLog audit(fs, clock, "");

@@ -4,6 +4,7 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
+#include "framework/testing/fsync_throws.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
@@ -70,6 +71,7 @@ TEST(ModelBlobs, PartsBeyondTheModelAndModelsBeyondTheLimitAreRefused) {
 }
 
 TEST(ModelBlobs, ACrashAnywhereLeavesAWholeModelOrNone) {
+  const FsyncThrows throws;
   for (const auto survives :
        {MemoryFs::Survives::kNothing, MemoryFs::Survives::kNames, MemoryFs::Survives::kAll}) {
     for (int64_t step = 1; step < 20; ++step) {
@@ -108,6 +110,7 @@ TEST(ModelBlobs, AFullDiskIsSaidAndWhatCameIsKept) {
 
 // That of the file, and that of the directory that has its name now.
 TEST(ModelBlobs, AnFsyncThatFailsEndsTheProcess) {
+  const FsyncThrows throws;
   std::vector<int64_t> fatal;
   for (int64_t call = 1; call < 8; ++call) {
     Shelf s;

@@ -36,7 +36,7 @@ class RowSink {
   // Once, before rows come: the photos of the job. Which of their rows are durable already.
   virtual Result<std::vector<uint64_t>> open(const Manifest& manifest) = 0;
   // The rows are durable on return, but for those that turn out to be of no use. kNoSpace and the
-  // like: none of them may be counted on. Throws FsyncFailed.
+  // like: none of them may be counted on.
   //
   // kIo from any of these: away for now; the same call is made again later.
   virtual Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) = 0;

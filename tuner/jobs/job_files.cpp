@@ -215,7 +215,7 @@ Status JobFiles::remove_all(const char* name) {
     const Status s = fs_.remove(f);
     if (first.ok() && s.code() != Code::kNotFound) first = s;
   }
-  sync_directory_or_throw(fs_, info->is_directory ? path : directory_);
+  fs_.sync_directory(info->is_directory ? path : directory_);
   return first;
 }
 

@@ -9,7 +9,7 @@
 //
 // An entry that the disk has damaged costs no other.
 //
-// One thread. A failing fsync throws FsyncFailed.
+// One thread.
 #pragma once
 
 #include <set>

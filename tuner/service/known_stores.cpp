@@ -42,8 +42,6 @@ KnownStores::KnownStores(Fs& fs, std::string directory)
     for (const Json& name : json.at("stores")) {
       stores_[name.get<std::string>()] = {.drained = true};
     }
-  } catch (const FsyncFailed&) {
-    throw;
   } catch (const std::exception& e) {
     throw Error(file, ": ", e.what());
   }

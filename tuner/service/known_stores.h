@@ -3,7 +3,7 @@
 //                  "deletions": 3, "drained": false}}}; absent until there was one
 // Where there is none, the stores of drained.json are known, which older versions kept.
 //
-// One thread. A failing fsync throws FsyncFailed.
+// One thread.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,17 @@
+# Installs HEADERS, as they are included from SOURCE, and what they include of the tree, to DESTINATION.
+cmake_policy(VERSION 3.25)
+
+set(rest ${HEADERS})
+set(installed "")
+while(rest)
+  list(POP_FRONT rest header)
+  if(header IN_LIST installed)
+    continue()
+  endif()
+  list(APPEND installed ${header})
+  cmake_path(GET header PARENT_PATH folder)
+  file(INSTALL ${SOURCE}/${header} DESTINATION ${DESTINATION}/${folder})
+  file(STRINGS ${SOURCE}/${header} included REGEX "^#include \"")
+  list(TRANSFORM included REPLACE "^#include \"([^\"]+)\".*" "\\1")
+  list(APPEND rest ${included})
+endwhile()

@@ -3,9 +3,9 @@
 #include "cli/bench.h"
 #include "cli/profile_table.h"
 #include "cli/verb.h"
-#include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/device_tensor.h"
 #include "framework/runtime/executor.h"
 

@@ -12,11 +12,13 @@
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/graph/arithmetic.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFewest = 3;  // runs

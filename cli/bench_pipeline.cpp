@@ -5,13 +5,15 @@
 
 #include "cli/bench.h"
 #include "cli/verb.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/photos/photo_source.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Of all threads of this process.

@@ -6,14 +6,16 @@
 
 #include "cli/head_args.h"
 #include "cli/verb.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/plan.h"
 #include "framework/train/compute.h"
 #include "framework/train/head.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kDefaultFile = "tuning.txt";

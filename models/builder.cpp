@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/graph/fold.h"
+#include "framework/graph/constants.h"
 #include "framework/graph/op.h"
 
 namespace ndtrain::models {

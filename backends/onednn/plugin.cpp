@@ -1,6 +1,6 @@
 // The C ABI of the onednn plugin.
 #include "backends/onednn/chip.h"
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/kernel.h"
 #include "backends/onednn/ops.h"
 #include "backends/onednn/version.h"

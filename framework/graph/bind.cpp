@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <set>
 
-#include "framework/graph/fold.h"
+#include "framework/graph/constants.h"
 #include "framework/graph/growing_types.h"
 #include "framework/graph/model.h"
 #include "framework/graph/op.h"
-#include "framework/graph/passes.h"
 
 namespace ndtrain {
 namespace {

@@ -90,7 +90,10 @@ std::vector<bool> depends_on(const Graph& g, std::span<const ValueId> roots);
 // pass only says what it changes. Inputs, params and constants come along when first met.
 class GraphCopy {
  public:
-  explicit GraphCopy(const Graph& from) : from_(from), map_(from.value_count(), kNone) {}
+  // What becomes of a computed value that is asked for before its node is copied.
+  enum class Computed { kError, kInput };
+  explicit GraphCopy(const Graph& from, Computed computed = Computed::kError)
+      : from_(from), computed_(computed), map_(from.value_count(), kNone) {}
 
   Graph& graph() { return to_; }
   void copy(const Node& n);  // names are kept
@@ -104,8 +107,12 @@ class GraphCopy {
 
  private:
   const Graph& from_;
+  const Computed computed_;
   Graph to_;
   std::vector<ValueId> map_;
 };
+
+// Without the nodes that no output needs; inputs stay.
+Graph remove_dead_nodes(const Graph& g);
 
 }  // namespace ndtrain

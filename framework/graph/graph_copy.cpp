@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "framework/graph/graph.h"
 
 namespace ndtrain {
@@ -16,6 +18,7 @@ ValueId GraphCopy::get(ValueId v) {
     case ValueKind::kConstant:
       return copied = to_.add_constant(value.name, value.data);
     case ValueKind::kComputed:
+      if (computed_ == Computed::kInput) return copied = to_.add_input(value.name, value.type);
       break;
   }
   throw Error("'", value.name, "' is used before the node that computes it is copied");
@@ -41,6 +44,26 @@ void GraphCopy::keep_inputs() {
 Graph GraphCopy::finish() {
   for (ValueId v : from_.outputs()) to_.mark_output(get(v));
   return std::move(to_);
+}
+
+Graph remove_dead_nodes(const Graph& g) {
+  std::vector<bool> live(g.value_count());
+  for (ValueId v : g.outputs()) live[index(v)] = true;
+  std::vector<bool> keep(g.nodes().size());
+  for (size_t i = g.nodes().size(); i-- > 0;) {
+    const Node& n = g.nodes()[i];
+    keep[i] = std::ranges::any_of(n.outputs, [&](ValueId v) { return live[index(v)]; });
+    if (!keep[i]) continue;
+    for (ValueId v : n.inputs) {
+      if (v != kNone) live[index(v)] = true;
+    }
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (size_t i = 0; i < g.nodes().size(); ++i) {
+    if (keep[i]) copy.copy(g.nodes()[i]);
+  }
+  return copy.finish();
 }
 
 }  // namespace ndtrain

@@ -119,6 +119,8 @@ struct OpFacts {
   RankRule rank = RankRule::kUnknown;  // a kMap: kLargest
   bool own_dtype = false;              // the output need not have input 0's dtype
   bool view = false;                   // of input 0: its elements in its order
+  bool commutative = false;            // of two inputs, in either order
+  bool clamp = false;                  // input 0 within limits: min(max(x, low), high)
   bool step = false;                   // may be a step of FusedElementwise
   int residual = -1;                   // the input that is added to a product's result
   // Whether each image (index of the first axis) of an output of that rank depends on the same
@@ -149,14 +151,25 @@ struct OpDef {
   int64_t (*terms)(const Attrs&, std::span<const TensorType> in) = nullptr;
   uint64_t shape_inputs = 0;    // bit i: input i decides shapes and must be known in advance
   bool reference_only = false;  // met only in shape arithmetic: folded away, no kernels
-  bool offered = false;         // made of others for a device that takes it; no backend needs to
+  // Of nodes that are made of others for a device that takes them, and that no backend needs to.
+  // Null: there are none.
+  bool (*optional_fusion)(const Attrs&) = nullptr;
   std::vector<Example> examples = {};
 };
+
+inline bool is_optional_fusion(const OpDef& def, const Attrs& attrs) {
+  return def.optional_fusion && def.optional_fusion(attrs);
+}
 
 // How many of `inputs` inputs are data, of an op whose data inputs are input 0 or all of them.
 inline size_t data_inputs(const OpDef& def, size_t inputs) {
   return def.max_inputs == limits::kPorts ? inputs : 1;
 }
+
+// The table of ops is empty but for what is added before it is first read, while a program starts:
+// framework/ops adds its own. Throws Error when it was read.
+using OpSource = std::vector<OpDef> (*)();
+bool add_ops(OpSource source);  // true
 
 const OpDef& find_op(std::string_view name);  // throws Error if there is none
 const OpDef* try_find_op(std::string_view name);

@@ -94,7 +94,7 @@ std::vector<OpDef> attention_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

@@ -167,10 +167,15 @@ std::vector<Example> mod_examples() {
   };
 }
 
-OpDef arithmetic(std::string_view name, Sign sign, void (*reference)(const ReferenceContext&),
+OpDef arithmetic(std::string_view name, Sign sign, bool commutative,
+                 void (*reference)(const ReferenceContext&),
                  Gradients (*gradient)(GradientContext&)) {
   return {.name = name,
-          .facts = mapping({.onnx = 1, .rounding = Rounding::kRounds, .sign = sign, .step = true}),
+          .facts = mapping({.onnx = 1,
+                            .rounding = Rounding::kRounds,
+                            .sign = sign,
+                            .commutative = commutative,
+                            .step = true}),
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_arithmetic,
@@ -183,12 +188,13 @@ OpDef arithmetic(std::string_view name, Sign sign, void (*reference)(const Refer
 
 std::vector<OpDef> binary_ops() {
   return {
-      arithmetic("Add", Sign::kAsInputs, map2<[](double a, double b) { return a + b; }>,
+      arithmetic("Add", Sign::kAsInputs, true, map2<[](double a, double b) { return a + b; }>,
                  add_gradient),
-      arithmetic("Sub", Sign::kAny, map2<[](double a, double b) { return a - b; }>, sub_gradient),
-      arithmetic("Mul", Sign::kAsInputs, map2<[](double a, double b) { return a * b; }>,
+      arithmetic("Sub", Sign::kAny, false, map2<[](double a, double b) { return a - b; }>,
+                 sub_gradient),
+      arithmetic("Mul", Sign::kAsInputs, true, map2<[](double a, double b) { return a * b; }>,
                  mul_gradient),
-      arithmetic("Div", Sign::kAsInputs, div_reference, div_gradient),
+      arithmetic("Div", Sign::kAsInputs, false, div_reference, div_gradient),
       {.name = "Pow",
        .facts = mapping({.onnx = 1, .step = true}),
        .min_inputs = 2,

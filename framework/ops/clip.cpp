@@ -124,7 +124,7 @@ std::vector<ValueId> prelu_gradient(GradientContext& c) {
 std::vector<OpDef> clip_ops() {
   return {
       {.name = "Clip",
-       .facts = mapping({.onnx = 1, .rounding = Rounding::kExact, .step = true}),
+       .facts = mapping({.onnx = 1, .rounding = Rounding::kExact, .clamp = true, .step = true}),
        .max_inputs = 3,
        .infer = clip_infer,
        .reference = clip_reference,

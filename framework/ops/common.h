@@ -35,6 +35,9 @@ void same_float_type(InferContext& c);
 OpFacts mapping(OpFacts more);
 OpFacts moving(OpFacts more);
 
+// Of OpDef::optional_fusion.
+inline bool always(const Attrs&) { return true; }
+
 // Of OpFacts::per_image.
 inline bool each_image(const Attrs&, int) { return true; }
 // Where the attribute `axis` is not the first.

@@ -69,7 +69,7 @@ std::vector<OpDef> conv_elementwise_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

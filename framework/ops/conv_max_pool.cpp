@@ -95,7 +95,7 @@ std::vector<OpDef> conv_max_pool_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

@@ -121,7 +121,7 @@ std::vector<OpDef> fused_elementwise_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

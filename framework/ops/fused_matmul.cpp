@@ -91,7 +91,7 @@ std::vector<OpDef> fused_matmul_ops() {
            .infer = infer,
            .reference = reference,
            .terms = terms,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

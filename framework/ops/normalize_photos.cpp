@@ -55,7 +55,7 @@ std::vector<OpDef> normalize_photos_ops() {
            .max_inputs = 3,
            .infer = infer,
            .reference = reference,
-           .offered = true,
+           .optional_fusion = always,
            .examples = examples()}};
 }
 

@@ -1,5 +1,5 @@
-#include <map>
-
+// Puts the ops of ops.inc into the graph's table. Programs are linked with `ndtrain_ops`, so that
+// they have this file.
 #include "framework/graph/op.h"
 
 namespace ndtrain {
@@ -10,39 +10,21 @@ namespace ndtrain {
 
 namespace {
 
-const std::vector<OpDef>& table() {
-  static const std::vector<OpDef> ops = [] {
-    std::vector<OpDef> all;
-    auto append = [&](std::vector<OpDef> family) {
-      for (OpDef& op : family) all.push_back(std::move(op));
-    };
+std::vector<OpDef> every_family() {
+  std::vector<OpDef> all;
+  const auto append = [&](std::vector<OpDef> family) {
+    for (OpDef& op : family) all.push_back(std::move(op));
+  };
 #define OPS(family) append(family##_ops());
 #include "framework/ops/ops.inc"
 #undef OPS
-    return all;
-  }();
-  return ops;
+  return all;
 }
 
 }  // namespace
-
-const OpDef* try_find_op(std::string_view name) {
-  static const std::map<std::string_view, const OpDef*> by_name = [] {
-    std::map<std::string_view, const OpDef*> m;
-    for (const OpDef& op : table()) {
-      if (!m.emplace(op.name, &op).second) throw Error("op ", op.name, " is defined twice");
-    }
-    return m;
-  }();
-  const auto it = by_name.find(name);
-  return it == by_name.end() ? nullptr : it->second;
-}
-
-const OpDef& find_op(std::string_view name) {
-  if (const OpDef* op = try_find_op(name)) return *op;
-  throw Error("unknown op ", name);
-}
-
-std::span<const OpDef> all_ops() { return table(); }
-
 }  // namespace ndtrain
+
+extern "C" {
+extern const bool ndtrain_ops;
+const bool ndtrain_ops = ndtrain::add_ops(ndtrain::every_family);
+}

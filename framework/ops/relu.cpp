@@ -23,8 +23,11 @@ void grad_reference(const ReferenceContext& c) {
 std::vector<OpDef> relu_ops() {
   return {
       {.name = "Relu",
-       .facts = mapping(
-           {.onnx = 1, .rounding = Rounding::kExact, .sign = Sign::kNeverNegative, .step = true}),
+       .facts = mapping({.onnx = 1,
+                         .rounding = Rounding::kExact,
+                         .sign = Sign::kNeverNegative,
+                         .clamp = true,
+                         .step = true}),
        .infer = same_type,
        .reference = reference,
        .gradient = gradient,

@@ -1,6 +1,6 @@
 #include "framework/quantize/calibration.h"
 
-#include "framework/graph/passes.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 
 namespace ndtrain {

@@ -1,5 +1,6 @@
 // A model's int8 form as ordinary ONNX: QuantizeLinear and DequantizeLinear around what is to
-// compute on bytes (QDQ), so that other runtimes run it too. fuse_quantized() makes bytes of it.
+// compute on bytes (QDQ), so that other runtimes run it too. The rewrite kQuantized makes bytes of
+// it.
 #pragma once
 
 #include "framework/quantize/calibration.h"

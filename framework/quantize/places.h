@@ -22,7 +22,7 @@ struct QuantizedPlaces {
 };
 
 // Of what `until` is computed from. Convolutions whose output is in `keep` stay f32. A residual
-// addition and an activation behind a convolution belong to it, as in fuse_convolutions(). The
+// addition and an activation behind a convolution belong to it, as in kConvolutions. The
 // model's batch normalisation is folded already.
 QuantizedPlaces quantized_places(const Model& model, const std::vector<std::string>& until,
                                  const std::set<std::string>& keep);

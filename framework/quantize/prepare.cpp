@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "framework/graph/fold.h"
+#include "framework/passes/fold.h"
 
 namespace ndtrain {
 namespace {

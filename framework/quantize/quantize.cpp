@@ -5,8 +5,8 @@
 #include <set>
 #include <sstream>
 
-#include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
+#include "framework/passes/inference.h"
 #include "framework/quantize/int8_model.h"
 #include "framework/quantize/prepare.h"
 #include "framework/runtime/executor.h"

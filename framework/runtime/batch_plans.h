@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "framework/graph/photo_input.h"
+#include "framework/passes/photo_input.h"
 #include "framework/runtime/executor.h"
 #include "framework/runtime/plan.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "framework/graph/passes.h"
+#include "framework/passes/passes.h"
 
 namespace ndtrain {
 

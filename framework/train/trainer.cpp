@@ -5,7 +5,7 @@
 
 #include "framework/core/finite.h"
 #include "framework/core/rng.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 
 namespace ndtrain {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -296,4 +296,4 @@ void HttpConnection::drain() {
   if (!reading_) receive(&HttpConnection::drain);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

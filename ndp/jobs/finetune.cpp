@@ -10,14 +10,14 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/train/compute.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string size(double bytes) {
@@ -357,4 +357,4 @@ FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& 
   return Finetune(config, device, fs, clock, progress).run();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -48,7 +48,7 @@ TEST_P(CudaExample, MatchesTheReferenceInEveryLayoutFrozenOrNot) {
   const ExampleGraph e = build_example(*c.def, c.example());
   if (e.graph.nodes().empty()) GTEST_SKIP() << "folded while the graph is built";
   NodeRun run = node_of(e);
-  if (c.def->offered) {
+  if (is_optional_fusion(*c.def, run.attrs)) {
     const std::string why = cuda_plugin()->refusal(run, plain_ports(run));
     if (!why.empty()) GTEST_SKIP() << why;
   }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/compute.h"
 #include "framework/train/trainer.h"

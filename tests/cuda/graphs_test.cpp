@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "framework/graph/differentiate.h"
-#include "framework/graph/passes.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/runtime/executor.h"
 #include "models/zoo.h"

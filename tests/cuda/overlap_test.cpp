@@ -6,7 +6,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/runtime/device_tensor.h"
 #include "models/zoo.h"
@@ -17,6 +17,8 @@
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using testing::cpu;

@@ -6,7 +6,7 @@
 #include "framework/core/publish.h"
 #include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr char kNoLibrary[] = "libthere-is-none.so.1";
@@ -92,4 +92,4 @@ TEST_F(Counters, OfGpusAddUpWithThoseOfProcessors) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

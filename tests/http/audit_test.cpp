@@ -11,7 +11,7 @@
 #include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using Json = nlohmann::json;
@@ -211,4 +211,4 @@ TEST_F(AuditedServer, ChangesNothingThatItCannotRecord) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -17,7 +17,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::hours;
@@ -363,4 +363,4 @@ TEST_F(SlowClients, WhoAsksWhetherToSendABodyIsToldAndRefusedWithoutIt) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <set>
 
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/graph/model_builder.h"
 #include "tests/jobs/finetune_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::Contains;
@@ -180,4 +180,4 @@ TEST_F(LowPrecision, AQuantisedModelIsNotPutIntoAnother) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

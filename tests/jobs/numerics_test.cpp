@@ -1,13 +1,13 @@
 // Cached features that another numerics made: used, refused, or not looked at.
 #include <gmock/gmock.h>
 
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/plan.h"
 #include "ndp/jobs/model_file.h"
 #include "tests/jobs/finetune_fixture.h"
 #include "tests/support/changed_tuning.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
@@ -163,4 +163,4 @@ TEST_F(NumericsTest, FeaturesOfATunedDeviceAreStoredUnderItsOwn) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

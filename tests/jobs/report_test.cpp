@@ -4,7 +4,7 @@
 
 #include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 ReportInput input() {
@@ -40,4 +40,4 @@ TEST(Report, ConfusionCsvHasARowPerTrueClass) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

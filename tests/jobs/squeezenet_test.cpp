@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/graph/inference.h"
 #include "framework/onnx/test_data.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/runtime/cpu_device.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 const std::string kModel = NDT_SHARED_DIR "/models/squeezenet1_1.onnx";
@@ -64,4 +64,4 @@ TEST_F(SqueezeNet, TellsThreeInFiveOfTheSample) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

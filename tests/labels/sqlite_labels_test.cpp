@@ -17,7 +17,7 @@
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -359,4 +359,4 @@ TEST(SqliteLabels, AnFsyncThatFailsEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

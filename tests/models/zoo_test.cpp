@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "framework/core/rng.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "framework/train/head.h"
 

@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "framework/core/limits.h"
-#include "framework/graph/fuse_attention.h"
-#include "framework/graph/inference.h"
 #include "framework/onnx/export.h"
+#include "framework/passes/inference.h"
+#include "framework/passes/rewrites.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/onnx/model_proto.h"
 
@@ -150,7 +150,7 @@ TEST(Attention, IsTheChainThatIsOfferedAsOneKernel) {
   onnx::ModelProto grouped = attention({-1, 4, 50, 16}, {-1, 2, 50, 16}, {-1, 2, 50, 16});
   for (const onnx::ModelProto& m : {upright, flat, grouped}) {
     const Graph g = inference_graph(import_proto(m), 3);
-    const Graph fused = fuse_attention(g, {}, [](const Graph&, const Node&) { return true; }).graph;
+    const Graph fused = rewrite(g, kAttention).graph;
     EXPECT_EQ(std::ranges::count(fused.nodes(), "FusedAttention", &Node::op), 1);
     EXPECT_EQ(std::ranges::count(fused.nodes(), "Softmax", &Node::op), 0);
   }

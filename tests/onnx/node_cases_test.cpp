@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "framework/core/fs.h"
-#include "framework/graph/passes.h"
 #include "framework/onnx/export.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 #include "tests/onnx/node_case.h"
 #include "tests/runtime/cpu_device.h"

@@ -250,6 +250,35 @@ TEST_P(Facts, AProductSumsTerms) {
   EXPECT_NE(GetParam()->terms, nullptr);
 }
 
+TEST_P(Facts, ACommutativeOpTakesItsInputsInEitherOrder) {
+  if (!facts().commutative) GTEST_SKIP();
+  EXPECT_EQ(GetParam()->max_inputs, 2);
+  for_examples([](const Applied& r) {
+    const std::vector<TensorType> in = {r.in[1], r.in[0]};
+    EXPECT_EQ(run_reference(r.def, r.attrs, in, r.out, Values{r.x()[1], r.x()[0]}), r.y);
+    return r.x()[0] != r.x()[1];
+  });
+}
+
+// What lies within the limits stays, what does not is one of them.
+TEST_P(Facts, AClampHoldsWithinLimits) {
+  if (!facts().clamp) GTEST_SKIP();
+  EXPECT_TRUE(facts().step);
+  for_examples([](const Applied& r) {
+    Values x = r.x();
+    const std::vector<double>& y = r.y[0];
+    if (y.empty()) return false;
+    const auto [low, high] = std::ranges::minmax(y);
+    for (size_t i = 0; i < y.size(); ++i) {
+      EXPECT_TRUE(y[i] == x[0][i] || y[i] == low || y[i] == high) << x[0][i] << " becomes " << y[i];
+    }
+    const bool shows = y != x[0];
+    x[0] = y;
+    EXPECT_EQ(r.run(x)[0], y);
+    return shows;
+  });
+}
+
 TEST_P(Facts, AStepIsAMapOfFloats) {
   if (!facts().step) GTEST_SKIP();
   EXPECT_EQ(facts().kind, OpKind::kMap);

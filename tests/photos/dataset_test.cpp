@@ -8,7 +8,7 @@
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::write_file;
@@ -242,4 +242,4 @@ TEST(Dataset, TheFlowersAreRead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

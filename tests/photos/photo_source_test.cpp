@@ -11,7 +11,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::write_file;
@@ -125,4 +125,4 @@ TEST(DirectorySource, PhotosBeyondTheSizeLimitAreNotRead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

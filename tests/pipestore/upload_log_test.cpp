@@ -13,7 +13,7 @@
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -390,4 +390,4 @@ TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/graph/inference.h"
 #include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/graph/model_builder.h"

@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "framework/graph/inference.h"
-#include "framework/graph/passes.h"
+#include "framework/passes/inference.h"
+#include "framework/passes/passes.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
 

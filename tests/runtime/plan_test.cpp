@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "framework/graph/differentiate.h"
-#include "framework/graph/passes.h"
 #include "framework/graph/split.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/graph/model_builder.h"

@@ -340,7 +340,7 @@ std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   }
   std::vector<Bytes> laid;
   for (size_t i = 0; i < node.in.size(); ++i) {
-    laid.push_back(lay_out(node.data[i].data(), ports.in[i]));
+    laid.push_back(assign_layouts(node.data[i].data(), ports.in[i]));
   }
   std::vector<Bytes> results = run_once(opened, opened.stream, prepared, node, ports, laid, {});
   const auto same = [&](const std::vector<Bytes>& again, const std::string& when) {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "framework/graph/passes.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/graph/random_graph.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "framework/graph/passes.h"
+#include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/graph/random_graph.h"

@@ -8,7 +8,7 @@
 #include "framework/testing/fsync_throws.h"
 #include "tests/store/store_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_store;
@@ -259,4 +259,4 @@ TEST(SegmentCrash, AnIndexOfASegmentThatWasReplacedIsNotBelieved) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

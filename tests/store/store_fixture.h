@@ -11,6 +11,7 @@
 #include "tests/support/files.h"
 
 namespace ndtrain::testing_store {
+using namespace ndp;
 
 // Thousands of crashes would each say what they cut off.
 inline const bool kQuiet = (log::set_level(log::Level::kOff), true);

@@ -5,7 +5,7 @@
 
 #include "framework/core/rng.h"
 #include "framework/graph/cuts.h"
-#include "framework/graph/inference.h"
+#include "framework/passes/inference.h"
 #include "framework/runtime/batch_plans.h"
 #include "framework/train/head.h"
 #include "framework/train/trainer.h"

@@ -9,7 +9,7 @@
 #include "tests/support/files.h"
 #include "tuner/plan/planner.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(PlanProfile, ThePublishedHardwareIsReadAndEveryInputHasASource) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,7 +12,9 @@
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using support::WaitingLanes;
@@ -158,13 +160,13 @@ struct Links final : LinkServer {
   std::vector<LinkId> closed;
 };
 
-struct NoWorks final : JobWorks {
+struct NoWorks final : JobFactory {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     throw Error("no jobs here");
   }
 };
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken) return {Code::kIo, "the database is away"};
@@ -365,4 +367,4 @@ TEST_F(TunerUploads, GoToNoStoreThatWouldNeedSomebodysOwnToken) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,7 @@
 #include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,7 @@
 #include "framework/testing/memory_fs.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::AllOf;
@@ -173,4 +173,4 @@ TEST(CheckExposure, DemandsCertificatesOrConsentElsewhere) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

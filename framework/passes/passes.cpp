@@ -1,0 +1,68 @@
+#include "framework/passes/passes.h"
+
+#include <algorithm>
+
+#include "framework/graph/split.h"
+#include "framework/passes/rewrites.h"
+
+namespace ndtrain {
+
+Graph remove_identities(const Graph& g) {
+  std::vector<bool> read(g.value_count());
+  for (ValueId v : g.outputs()) read[index(v)] = true;
+  for (const Node& n : g.nodes()) {
+    for (ValueId v : n.inputs) {
+      if (v != kNone) read[index(v)] = true;
+    }
+  }
+  GraphCopy copy(g);
+  copy.keep_inputs();
+  for (const Node& n : g.nodes()) {
+    const bool mask_read = n.outputs.size() > 1 && read[index(n.outputs[1])];
+    const bool is_output = std::ranges::find(g.outputs(), n.outputs[0]) != g.outputs().end();
+    if ((n.op == "Identity" || (n.op == "Dropout" && !mask_read)) && !is_output) {
+      copy.replace(n.outputs[0], copy.get(n.inputs[0]));
+    } else {
+      copy.copy(n);
+    }
+  }
+  return copy.finish();
+}
+
+Graph optimize_for_inference(const Graph& g) {
+  Graph plain = remove_identities(g);
+  // Before weights are folded back to f32.
+  if (std::ranges::any_of(plain.nodes(), [](const Node& n) { return n.op == "QuantizeLinear"; })) {
+    plain = remove_dead_nodes(rewrite(rewrite(plain, kConvolutions).graph, kQuantized).graph);
+  }
+  const Graph folded = rewrite(fold_constants(plain), kFunctions).graph;
+  return remove_dead_nodes(rewrite(fold_batch_norm(folded), kConvolutions).graph);
+}
+
+Rewritten fuse_for_device(const Graph& g, std::span<const ValueId> keep, const Accepts& accepts) {
+  Rewritten result{.graph = g, .now = {}};
+  for (size_t i = 0; i < g.value_count(); ++i) result.now.push_back(static_cast<ValueId>(i));
+  for (const Rewrite& how :
+       {kAttention, kProducts, kPooledConvolutions, kConvFunctions, kElementwise}) {
+    Rewritten next = rewrite(result.graph, how, translated(keep, result.now), accepts);
+    result = {std::move(next.graph), translated(result.now, next.now)};
+  }
+  return result;
+}
+
+Graph optimize_frozen(const Graph& g, std::span<const ValueId> trainable) {
+  if (g.inputs().size() != 1) return g;
+  const Split parts = split(g, trainable);
+  if (parts.extractor.nodes().empty()) return g;
+  const Graph& rest = parts.trainable;
+  GraphCopy copy(rest);
+  copy.graph() = optimize_for_inference(parts.extractor);
+  copy.graph().set_outputs({});
+  for (const ValueId v : rest.inputs()) {
+    copy.replace(v, copy.graph().find(rest.value(v).name));
+  }
+  for (const Node& n : rest.nodes()) copy.copy(n);
+  return copy.finish();
+}
+
+}  // namespace ndtrain

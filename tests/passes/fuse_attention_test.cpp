@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "framework/passes/rewrites.h"
+#include "tests/graph/random_graph.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::count_nodes;
+using testing::interpret_named;
+using testing::largest_difference;
+using testing::named_inputs;
+
+// Two images, three heads, five queries over seven keys of four numbers.
+class FuseAttention : public ::testing::Test {
+ protected:
+  ValueId input(const char* name, Shape s) {
+    return g.add_input(name, {DType::kF32, std::move(s)});
+  }
+  ValueId number(float x) { return g.add_constant("", Tensor::of<float>(DType::kF32, {}, {x})); }
+  ValueId matmul(ValueId a, ValueId b) { return g.add1("MatMul", {a, b}); }
+  ValueId softmax(ValueId scores, int64_t axis = -1) {
+    return g.add1("Softmax", {scores}, {{"axis", axis}});
+  }
+  ValueId transposed(ValueId from, Ints perm) {
+    return g.add1("Transpose", {from}, {{"perm", std::move(perm)}});
+  }
+
+  // Fuses for a device that takes all or none, and checks that the outputs keep their numbers.
+  Graph fused(bool takes = true) {
+    const Rewritten r = rewrite(g, kAttention, {}, [&](Needs, const Graph& with, const Node& n) {
+      EXPECT_EQ(with.shape(n.outputs[0]).rank(), 4);
+      ++offered;
+      return takes;
+    });
+    const auto given = named_inputs(g, 1);
+    EXPECT_LE(largest_difference(interpret_named(r.graph, given), interpret_named(g, given)), 1e-6);
+    for (size_t k = 0; k < g.outputs().size(); ++k) {
+      EXPECT_EQ(r.now[index(g.outputs()[k])], r.graph.outputs()[k]);
+    }
+    return r.graph;
+  }
+  int attentions(bool takes = true) { return count_nodes(fused(takes), "FusedAttention"); }
+
+  Graph g;
+  ValueId q = input("q", {2, 3, 5, 4}), keys = input("keys", {2, 3, 4, 7}),
+          v = input("v", {2, 3, 7, 6});
+  int offered = 0;
+};
+
+TEST_F(FuseAttention, ProductSoftmaxProduct) {
+  const ValueId y = matmul(softmax(matmul(q, keys)), v);
+  g.rename(y, "y");
+  g.mark_output(y);
+  const Graph r = fused();
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(r, "MatMul"), 0);
+  EXPECT_EQ(r.value(r.outputs()[0]).name, "y");
+}
+
+TEST_F(FuseAttention, AScaleBeforeOrBehindTheFirstProductGoesAlong) {
+  const ValueId before = g.add1("Mul", {number(0.5F), q});
+  g.mark_output(matmul(softmax(matmul(before, keys)), v));
+  const ValueId behind = g.add1("Div", {matmul(q, keys), number(3)});
+  g.mark_output(matmul(softmax(behind), v));
+  const Graph r = fused();
+  EXPECT_EQ(count_nodes(r, "FusedAttention"), 2);
+  EXPECT_EQ(count_nodes(r, "Mul") + count_nodes(r, "Div"), 0);
+}
+
+TEST_F(FuseAttention, AMaskGoesAlong) {
+  const ValueId scores = g.add1("Mul", {matmul(q, keys), number(0.5F)});
+  const ValueId mask = input("mask", {2, 1, 5, 7});
+  g.mark_output(matmul(softmax(g.add1("Add", {mask, scores})), v));
+  EXPECT_EQ(attentions(), 1);
+}
+
+TEST_F(FuseAttention, KeysAreReadBeforeTheirTranspose) {
+  const ValueId upright = input("upright", {2, 7, 3, 4});
+  g.mark_output(matmul(softmax(matmul(q, transposed(upright, {0, 2, 3, 1}))), v));
+  const Graph r = fused();
+  ASSERT_EQ(count_nodes(r, "FusedAttention"), 1);
+  EXPECT_EQ(count_nodes(r, "Transpose"), 1);
+  EXPECT_EQ(r.nodes().size(), 2U);
+}
+
+TEST_F(FuseAttention, ScoresThatSomebodyElseReadsKeepTheirNodes) {
+  const ValueId weights = softmax(matmul(q, keys));
+  g.mark_output(matmul(weights, v));
+  g.mark_output(weights);
+  EXPECT_EQ(attentions(), 0);
+  EXPECT_EQ(offered, 0);
+}
+
+TEST_F(FuseAttention, OtherAxesAndBroadcastHeadsAreNoAttention) {
+  g.mark_output(matmul(softmax(matmul(q, keys), 2), v));
+  g.mark_output(matmul(softmax(matmul(q, input("shared", {4, 7}))), v));
+  EXPECT_EQ(attentions(), 0);
+}
+
+TEST_F(FuseAttention, ADeviceThatRefusesGetsTheNodesAsTheyWere) {
+  g.mark_output(matmul(softmax(matmul(q, keys)), v));
+  const Graph r = fused(false);
+  EXPECT_EQ(offered, 1);
+  EXPECT_EQ(r.nodes().size(), g.nodes().size());
+}
+
+}  // namespace
+}  // namespace ndtrain

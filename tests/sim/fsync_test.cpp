@@ -21,12 +21,12 @@ using ::testing::IsEmpty;
 // Who has slow work done on a lane: what syncs the disk in a simulation, what does not there, and
 // what a simulation has none of.
 const Names kSync = {
-    "JobRunner::finished",    "JobRunner::start",     "ModelDistribution::answer_asks",
-    "ModelFetch::apply_step", "PhotoDeletions::pump", "PipeStoreService::deletions",
-    "UploadIngest::keep"};
-const Names kRead = {"PipeStoreService::check_coming", "PipeStoreService::job_ended",
-                     "PipeStoreService::list",         "PipeStoreService::open",
-                     "PipeStoreService::pump",         "UploadIngest::pump"};
+    "JobRunner::start",     "ModelDistribution::answer_asks", "ModelFetch::apply_step",
+    "PhotoDeletions::pump", "PipeStoreService::deletions",    "UploadIngest::keep"};
+const Names kRead = {"JobRunner::finished",         "PipeStoreService::check_coming",
+                     "PipeStoreService::job_ended", "PipeStoreService::list",
+                     "PipeStoreService::open",      "PipeStoreService::pump",
+                     "UploadIngest::pump"};
 const Names kElsewhere = {"UploadIngest::judge", "Watcher::start"};
 
 // Whoever starts a task at another place names it above.

@@ -19,8 +19,8 @@ std::string starter_of(const Task& task) {
       abi::__cxa_demangle(task.target_type().name(), nullptr, nullptr, &status), std::free);
   std::string name = status == 0 ? text.get() : task.target_type().name();
   name.resize(std::min(name.find('('), name.size()));
-  constexpr std::string_view kOurs = "ndtrain::";
-  return name.starts_with(kOurs) ? name.substr(kOurs.size()) : name;
+  const size_t type = name.rfind("::", name.rfind("::") - 1);  // what comes before it
+  return type == name.npos ? name : name.substr(type + 2);
 }
 
 }  // namespace

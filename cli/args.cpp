@@ -12,6 +12,8 @@
 #include "ndp/jobs/run_settings.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kCommon = "Every verb's";

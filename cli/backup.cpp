@@ -8,6 +8,8 @@
 #include "ndp/wire/state_directory.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr char kState[] = "state.json";

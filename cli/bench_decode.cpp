@@ -7,6 +7,7 @@
 #include "ndp/photos/photo_source.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_bench_decode(ArgsSpec& args) {
   args.positional("DIR", "photos");

@@ -10,6 +10,8 @@
 #include "cli/verb.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 using Steady = std::chrono::steady_clock;
@@ -18,7 +20,7 @@ using std::chrono::milliseconds;
 constexpr int kThreads = 4;          // that keep the slow clients
 constexpr milliseconds kByte{1000};  // between two bytes of one of them
 constexpr milliseconds kHealth{20};  // between two questions
-constexpr milliseconds kPatience{5000};
+constexpr milliseconds kAnswerPatience{5000};
 constexpr std::string_view kHead = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ";
 
 // Clients that never end the head of their request, and come again when they are dropped.
@@ -49,7 +51,7 @@ class SlowClients {
   std::unique_ptr<Stream> dial() {
     Result<std::unique_ptr<Stream>> s = real_net().dial(address_);
     if (s.ok() && secure_) {
-      s = trust_.tls->wrap(std::move(*s), address_.substr(0, address_.rfind(':')), kPatience);
+      s = trust_.tls->wrap(std::move(*s), address_.substr(0, address_.rfind(':')), kAnswerPatience);
     }
     ++dialled;
     if (!s.ok() || !(*s)->write(std::as_bytes(std::span(kHead))).ok()) return nullptr;
@@ -111,7 +113,7 @@ int run_bench_http(Context& context, const Args& args) {
   const auto until = Steady::now() + std::chrono::duration<double>(seconds);
   while (Steady::now() < until) {
     const auto before = Steady::now();
-    const Result<HttpResponse> r = HttpClient(address, kPatience, trust).get("/healthz");
+    const Result<HttpResponse> r = HttpClient(address, kAnswerPatience, trust).get("/healthz");
     times.push_back(std::chrono::duration<double, std::milli>(Steady::now() - before).count());
     unanswered += !r.ok() || r->status != 200;
     std::this_thread::sleep_until(before + kHealth);

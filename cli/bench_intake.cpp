@@ -7,14 +7,17 @@
 #include "cli/bench_roles.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 #include "tuner/service/service.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 // Photos that are numbers, rows that are slices of one random buffer.
-class RowsFromMemory final : public RowMaker {
+class RowsFromMemory final : public RowProducer {
  public:
   RowsFromMemory(uint64_t photos, size_t row_bytes) : row_bytes_(row_bytes) {
     for (uint64_t i = 0; i < photos; ++i) {
@@ -27,8 +30,9 @@ class RowsFromMemory final : public RowMaker {
 
   uint64_t photos() const override { return inventory_.photos.size(); }
   Result<StoreInventory> scan() override { return inventory_; }
-  Result<RowWork::RowSize> open(const wire::Job&, const std::string&, const std::string&) override {
-    return RowWork::RowSize{.bytes = row_bytes_};
+  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
+                                    const std::string&) override {
+    return RowDelivery::RowSize{.bytes = row_bytes_};
   }
   Result<Made> make(std::span<const size_t> places) override {
     Made made;
@@ -51,7 +55,7 @@ class IntakeWork final : public JobWork {
       : spool_(context.fs(), context.clock(), join(directory, "spool"), Digest{}, int64_t{1} << 40),
         row_bytes_(row_bytes) {}
 
-  JobQuestion prepare() override {
+  RowRequest prepare() override {
     return {.ask = {}, .row_bytes = row_bytes_, .manifest = {.val_split = 0}};
   }
   RowSink& sink() override { return spool_; }
@@ -64,7 +68,7 @@ class IntakeWork final : public JobWork {
   size_t row_bytes_;
 };
 
-class IntakeWorks final : public JobWorks {
+class IntakeWorks final : public JobFactory {
  public:
   IntakeWorks(Context& context, size_t row_bytes) : context_(context), row_bytes_(row_bytes) {}
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string& directory,

@@ -10,6 +10,8 @@
 #include "ndp/labels/label_db.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kTopK = 5;

@@ -17,6 +17,8 @@
 #include "framework/runtime/executor.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFewest = 3;  // runs

@@ -12,6 +12,8 @@
 #include "ndp/photos/photo_source.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Of all threads of this process.

@@ -10,19 +10,22 @@
 #include "framework/core/rng.h"
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
-#include "ndp/pipestore/photo_row_maker.h"
-#include "tuner/work/works.h"
+#include "ndp/pipestore/photo_row_producer.h"
+#include "tuner/work/default_job_factory.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 using Seconds = std::chrono::duration<double>;
 
 // Photos that are numbers; their features are kept.
-class KeptFeatures final : public PhotoRowMaker {
+class KeptFeatures final : public PhotoRowProducer {
  public:
   KeptFeatures(const PhotoRowConfig& config, Devices& devices, Fs& fs, Clock& clock, int64_t photos)
-      : PhotoRowMaker(config, devices, fs, clock) {
+      : PhotoRowProducer(config, devices, fs, clock) {
     for (int64_t i = 0; i < photos; ++i) {
       const std::string name = fmt::format("{:03}/{}.jpg", i % 1000, i);
       inventory_.photos.push_back({.digest = sha256(name), .path = name});
@@ -60,19 +63,19 @@ class BenchRelabel {
   }
 
   Json run() {
-    KeptFeatures maker({.photos = directory_,
-                        .labels = "none",
-                        .cache = at("cache"),
-                        .cache_bytes = int64_t{1} << 50},
-                       devices_, context_.fs(), context_.clock(), photos_);
-    fill(maker);
+    KeptFeatures producer({.photos = directory_,
+                           .labels = "none",
+                           .cache = at("cache"),
+                           .cache_bytes = int64_t{1} << 50},
+                          devices_, context_.fs(), context_.clock(), photos_);
+    fill(producer);
     StateDirectory state = StateDirectory::open(context_.fs(), at("tuner"), "tuner").or_throw();
     ModelStore models(context_.fs(), state.file("models"));
     Versions versions(context_.fs(), state.file("versions.json"));
     for (const int version : {1, 2}) {
       versions.add(publish(models, version), version == 1).or_throw();
     }
-    Works works({context_.fs(), context_.clock(), devices_, models}, versions, labels_);
+    DefaultJobFactory works({context_.fs(), context_.clock(), devices_, models}, versions, labels_);
     LinkEvents<wire::FromStore> events;
     const auto server = LinkServer::listen("127.0.0.1:0", {}, events).or_throw();
     ThreadLanes lanes(TunerService::kLanes, [&] { events.wake(); });
@@ -80,7 +83,8 @@ class BenchRelabel {
         {context_.fs(), context_.clock(), state, *server, lanes, works, models, versions},
         state.next_term(1).or_throw());
     std::atomic<bool> stop = false;
-    std::jthread store([&] { run_store(context_, at("store"), server->address(), maker, stop); });
+    std::jthread store(
+        [&] { run_store(context_, at("store"), server->address(), producer, stop); });
     const auto relabel = [&] {
       const auto start = std::chrono::steady_clock::now();
       const uint64_t job = service.submit({.kind = JobKind::kRelabel});
@@ -135,11 +139,11 @@ class BenchRelabel {
             .created = context_.clock().unix_seconds()};
   }
 
-  void fill(KeptFeatures& maker) {
+  void fill(KeptFeatures& producer) {
     const Network network(load_model(context_.fs(), part(1, "extractor")),
                           std::make_unique<ModelFile>(load_model(context_.fs(), part(1, "head"))),
                           true, devices_.get(false), 1);
-    const RecordMeta meta{.dtype = network.dtype(), .numerics = network.numerics()};
+    FeatureRows features(&producer.cache(), network.features());
     Rng rng(1, "features");
     std::vector<std::byte> row(network.row_bytes());
     for (size_t i = 0; i < row.size(); i += 2) {  // f16 between 0 and 1
@@ -148,12 +152,12 @@ class BenchRelabel {
     }
     int64_t done = 0;
     context_.progress().begin("features into the cache", photos_, "photos");
-    for (const StorePhoto& p : maker.inventory().photos) {
+    for (const StorePhoto& p : producer.inventory().photos) {
       row[static_cast<size_t>(done) * 2 % row.size()] = static_cast<std::byte>(rng.next_bits());
-      maker.cache().put(network.id(), p.digest, meta, row).or_throw();
+      features.keep(p.digest, row).or_throw();
       if (++done % 10'000 == 0) context_.progress().update(done);
     }
-    maker.cache().flush().or_throw();
+    producer.cache().flush().or_throw();
     context_.progress().end();
   }
 

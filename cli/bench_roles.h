@@ -10,6 +10,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 // One turn of a role: its next event, and what its lanes have finished.
 template <typename Service, typename Message>
@@ -20,15 +22,15 @@ void turn(Service& service, LinkEvents<Message>& events, ThreadLanes& lanes) {
   service.tick();
 }
 
-// Serves the Tuner at `address` with rows of `maker` until `stop`.
+// Serves the Tuner at `address` with rows of `producer` until `stop`.
 inline void run_store(Context& context, const std::string& state_path, const std::string& address,
-                      RowMaker& maker, const std::atomic<bool>& stop) {
+                      RowProducer& producer, const std::atomic<bool>& stop) {
   StateDirectory state = StateDirectory::open(context.fs(), state_path, "pipestore").or_throw();
   LinkEvents<wire::ToStore> events;
   ThreadLanes lanes(PipeStoreService::kLanes, [&] { events.wake(); });
   wire::Hello hello;
   hello.set_store("memory");
-  PipeStoreService service({context.fs(), context.clock(), state, lanes, maker,
+  PipeStoreService service({context.fs(), context.clock(), state, lanes, producer,
                             [&](LinkId id) { return LinkClient::dial(address, {}, id, events); }},
                            hello, 1);
   while (!stop) turn(service, events, lanes);

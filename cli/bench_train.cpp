@@ -9,6 +9,8 @@
 #include "framework/train/trainer.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Random rows with random labels.

@@ -13,6 +13,8 @@
 #include "ndp/photos/photo_source.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

@@ -5,6 +5,8 @@
 #include "ndp/store/segment_store.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::string directory_of(const Args& args) {

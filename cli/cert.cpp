@@ -8,6 +8,8 @@
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kDay = 24 * 3600;

@@ -12,6 +12,7 @@
 #include "framework/core/log.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 Context::Context(const Args& args)
     : json_(args.on("json")),

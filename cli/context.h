@@ -11,6 +11,7 @@
 #include "ndp/jobs/progress.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 class Args;
 class ArgsSpec;

@@ -11,6 +11,9 @@
 #include "ndp/photos/encode.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr int kImgSize = 48;

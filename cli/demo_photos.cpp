@@ -8,6 +8,8 @@
 #include "framework/core/rng.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr int kSide = 64;

@@ -7,6 +7,7 @@
 #include "ndp/photos/image.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 // Small pictures of simple shapes, drawn so that telling them apart needs more than a colour or a
 // place: size, turn, place and colours vary, the ground is noisy, and a stroke crosses the picture.

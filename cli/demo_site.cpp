@@ -8,10 +8,13 @@
 #include "cli/upload_client.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);
-constexpr auto kPatience = std::chrono::minutes(2);
+constexpr auto kStartPatience = std::chrono::minutes(2);
 
 const HttpResponse& expect(const Result<HttpResponse>& answer, const std::string& what) {
   if (!answer.ok()) throw Error(what, ": ", answer.status().message());
@@ -48,7 +51,7 @@ DemoSite::~DemoSite() {
 }
 
 void DemoSite::await(const std::string& what, const std::function<bool()>& done) {
-  const auto until = context_.clock().monotonic() + kPatience;
+  const auto until = context_.clock().monotonic() + kStartPatience;
   while (!done()) {
     if (told_to_stop()) throw Error("interrupted");
     if (context_.clock().monotonic() > until) {

@@ -12,6 +12,8 @@
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 // A label that a model gave to a photo.
 struct DemoLabel {

@@ -9,6 +9,7 @@
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 namespace {
 

@@ -6,6 +6,8 @@
 #include "ndp/jobs/report.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::vector<std::string> class_names(const ModelFile& model, const PhotoEvaluation& e) {

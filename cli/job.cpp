@@ -14,6 +14,9 @@
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 std::string when(const Json& seconds) {

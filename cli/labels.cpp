@@ -6,6 +6,8 @@
 #include "framework/core/utc_text.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::string score_of(const LabelRow& r) { return r.score ? fmt::format("{:.6f}", *r.score) : ""; }

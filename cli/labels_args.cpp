@@ -1,6 +1,7 @@
 #include "cli/labels_args.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_database(ArgsSpec& args) {
   args.flag("db", "the label database, as relabel makes it (required)", "URL");

@@ -5,6 +5,7 @@
 #include "ndp/labels/label_json.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 struct OpenLabels {
   std::unique_ptr<LabelDb> db;

@@ -6,6 +6,8 @@
 #include "ndp/labels/label_files.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kFormats =

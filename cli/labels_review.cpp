@@ -8,6 +8,8 @@
 #include "ndp/labels/label_files.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Asks for each photo on stderr and reads a line each; what was answered before the end counts.

@@ -9,6 +9,8 @@
 #include "ndp/labels/agreement.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::string text_of(const std::optional<double>& score) {

@@ -6,6 +6,8 @@
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr double kCropShare = 0.875;  // 224 of 256, as these architectures are evaluated

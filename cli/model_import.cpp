@@ -7,6 +7,8 @@
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::array<float, 3> three(const Args& args, const std::string& name) {

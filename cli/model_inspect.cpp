@@ -10,6 +10,8 @@
 #include "ndp/jobs/model_file.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Multiply-adds count two.

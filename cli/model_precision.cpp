@@ -5,6 +5,8 @@
 #include "framework/onnx/metadata.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 PhotoSet photos_without_labels(Context& context, const Args& args) {

@@ -2,6 +2,7 @@
 #include "ndp/jobs/transfer.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_model_split(ArgsSpec& args) {
   args.positional("FILE", "the ONNX file or run directory");

@@ -14,6 +14,8 @@
 #include "framework/runtime/interpreter.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // The largest |got - expected|, and whether every element is within atol + rtol * |expected|.

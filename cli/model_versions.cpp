@@ -6,6 +6,8 @@
 #include "ndp/labels/version_name.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 uint64_t version_in(const Args& args, const char* name) {

@@ -9,6 +9,7 @@
 #include "framework/core/log.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 std::string cache_directory(const Args& args) {
   return args.has("cache") ? args.text("cache") : default_cache_directory();

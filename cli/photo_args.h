@@ -9,6 +9,7 @@
 #include "ndp/jobs/photo_set.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 // The flags --labels, --db, --collection, --task and --pseudo: who says what the photos show.
 void declare_label_flags(ArgsSpec& args);

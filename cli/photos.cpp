@@ -4,6 +4,8 @@
 #include "cli/verb.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // As part of an address.

@@ -10,6 +10,8 @@
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 std::string host_name() {

@@ -11,6 +11,9 @@
 #include "tuner/plan/measure.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 // "20M", "20Mbit", "2.5 Gbit/s", "64000": bits per second, in steps of 1000. As bytes per second.

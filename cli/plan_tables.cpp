@@ -6,6 +6,9 @@
 #include <set>
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 std::string time_text(double s) {

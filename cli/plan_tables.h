@@ -8,6 +8,8 @@
 #include "tuner/plan/plan_sweep.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 std::string bits_text(double bytes_per_second);  // "20 Mbit/s"
 

@@ -1,6 +1,7 @@
 #include "cli/precision_args.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_precision_flags(ArgsSpec& args) {
   args.flag("precision",

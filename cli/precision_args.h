@@ -5,6 +5,7 @@
 #include "ndp/jobs/low_precision.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 // The flags --precision and --max-drop.
 void declare_precision_flags(ArgsSpec& args);

@@ -11,6 +11,8 @@
 #include "ndp/jobs/classify.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Rows file,rank,class,score; or an array of {file, top: [{class, score}]}.

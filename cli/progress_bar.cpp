@@ -10,6 +10,8 @@
 #include <string_view>
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 volatile std::sig_atomic_t interrupts = 0;

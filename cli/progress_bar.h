@@ -5,6 +5,7 @@
 #include "ndp/jobs/progress.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 // After the first SIGINT or SIGTERM jobs stop where they can go on later; a second one kills.
 void catch_interrupts();

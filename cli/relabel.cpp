@@ -7,6 +7,7 @@
 #include "ndp/labels/label_json.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_relabel(ArgsSpec& args) {
   declare_photos(args);

@@ -14,6 +14,8 @@
 #include "tuner/plan/planned_job.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 bool told_to_stop() { return was_interrupted(); }
 

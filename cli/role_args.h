@@ -11,6 +11,8 @@
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 // The flags --ca, --cert, --key and --insecure.
 void declare_security(ArgsSpec& args);

@@ -7,6 +7,7 @@
 #include "ndp/engine/engine.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void save_inputs(Fs& fs, const PhotoSet& set, const Preprocess& preprocess,
                  const std::string& directory) {

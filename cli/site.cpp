@@ -11,20 +11,18 @@
 #include "framework/core/publish.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr auto kPause = std::chrono::milliseconds(50);
 constexpr auto kSayEvery = std::chrono::seconds(10);
-constexpr auto kPatience = std::chrono::seconds(60);  // with what was told to stop
-
-std::string absolute(const std::string& path) {
-  return std::filesystem::absolute(path).lexically_normal().string();
-}
+constexpr auto kStopPatience = std::chrono::seconds(60);  // with what was told to stop
 
 // Asks all, and waits for them; not for ever.
 void stop_all(std::vector<Site::Member> members) {
   for (const Site::Member& m : members) ask_to_stop(m.process);
-  const auto until = std::chrono::steady_clock::now() + kPatience;
+  const auto until = std::chrono::steady_clock::now() + kStopPatience;
   while (std::chrono::steady_clock::now() < until) {
     std::erase_if(members, [](const Site::Member& m) { return !is_running(m.process); });
     if (members.empty()) return;
@@ -54,6 +52,10 @@ SiteSettings settings_from(const Json& j) {
 
 }  // namespace
 
+std::string absolute_path(const std::string& path) {
+  return std::filesystem::absolute(path).lexically_normal().string();
+}
+
 std::string SiteSettings::text() const {
   const SiteSettings plain;
   std::string text = fmt::format("--stores {}", stores);
@@ -72,7 +74,8 @@ std::string SiteSettings::text() const {
   return text;
 }
 
-Site::Site(Fs& fs, const std::string& directory, bool make) : fs_(fs), path_(absolute(directory)) {
+Site::Site(Fs& fs, const std::string& directory, bool make)
+    : fs_(fs), path_(absolute_path(directory)) {
   if (path_.size() > 1 && path_.back() == '/') path_.pop_back();
   if (!make && !fs_.exists(path_)) return;
   fs_.make_directories(path_).or_throw();

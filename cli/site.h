@@ -18,6 +18,7 @@
 #include "cli/process.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 struct SiteSettings {
   int64_t stores = 1;
@@ -30,6 +31,9 @@ struct SiteSettings {
   bool operator==(const SiteSettings&) const = default;
   std::string text() const;  // as flags of `ndtrain up`: those that are not its defaults
 };
+
+// The background processes may be started again from elsewhere.
+std::string absolute_path(const std::string& path);
 
 class Site {
  public:

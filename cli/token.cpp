@@ -13,6 +13,8 @@
 #include "ndp/http/tokens.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kCollectionBytes = 256;

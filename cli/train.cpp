@@ -10,6 +10,8 @@
 #include "ndp/jobs/finetune.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 // Flags that change nothing about what a training gives.

@@ -14,6 +14,8 @@
 #include "framework/train/trainer.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kDefaultFile = "tuning.txt";

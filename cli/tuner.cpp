@@ -10,6 +10,8 @@
 #include "tuner/daemon.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
 
 void declare_tuner_serve(ArgsSpec& args) {
   args.flag("listen", "where PipeStores dial", "HOST:PORT", "127.0.0.1:25258");

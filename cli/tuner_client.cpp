@@ -6,6 +6,7 @@
 #include "framework/core/limits.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_http(ArgsSpec& args) {
   args.flag("http", "the Tuner to ask; https:// before it where it has TLS", "HOST:PORT",

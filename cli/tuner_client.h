@@ -6,6 +6,7 @@
 #include "ndp/http/http_client.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 void declare_http(ArgsSpec& args);          // --http, and those of declare_http_trust
 void declare_http_trust(ArgsSpec& args);    // --token, --http-ca

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <set>
 
@@ -11,15 +10,13 @@
 #include "ndp/pipestore/store_photos.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr char kHttp[] = "127.0.0.1:8420";
 constexpr int64_t kMostStores = 64;
-
-// The background processes may be started again from elsewhere.
-std::string absolute(const std::string& path) {
-  return std::filesystem::absolute(path).lexically_normal().string();
-}
 
 // What is given goes over what the site was up with before.
 SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& before) {
@@ -33,14 +30,14 @@ SiteSettings settings_of(const Args& args, const std::optional<SiteSettings>& be
   if (s.port < 0 || s.port > 65535) throw UsageError(fmt::format("--port {}: 0 to 65535", s.port));
   if (said("http")) s.http = args.required("http");
   if (s.http == "none") throw UsageError("--http none: the Tuner is asked over HTTP who is here");
-  if (args.has("photos")) s.photos = absolute(args.text("photos"));
+  if (args.has("photos")) s.photos = absolute_path(args.text("photos"));
   if (said("labels")) s.labels = args.required("labels");
-  if (s.labels != "folder" && s.labels != "none") s.labels = absolute(s.labels);
+  if (s.labels != "folder" && s.labels != "none") s.labels = absolute_path(s.labels);
   if (said("device")) s.device = args.text("device");
   if (said("threads")) s.threads = args.integer("threads");
   if (said("less-memory")) s.less_memory = args.on("less-memory");
   if (said("tf32")) s.tf32 = args.on("tf32");
-  if (args.has("tuning")) s.tuning = absolute(args.text("tuning"));
+  if (args.has("tuning")) s.tuning = absolute_path(args.text("tuning"));
   return s;
 }
 

@@ -3,13 +3,16 @@
 #include "cli/args.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
+
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kUploadPatience = std::chrono::seconds(60);
 
 Result<UploadAnswer> post(const std::string& address, const std::string& path,
                           const std::string& bytes, const HttpTrust& trust) {
-  Result<HttpResponse> r = HttpClient(address, kPatience, trust).post(path, bytes, "image/jpeg");
+  Result<HttpResponse> r =
+      HttpClient(address, kUploadPatience, trust).post(path, bytes, "image/jpeg");
   if (!r.ok()) return r.status();
   return UploadAnswer{.response = std::move(*r), .store = address};
 }

@@ -7,6 +7,7 @@
 #include "ndp/http/http_client.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 // Without the path; HOST:PORT may stand alone. Throws UsageError without a port.
 std::string http_address(std::string url);

@@ -4,6 +4,7 @@
 #include "cli/verb.h"
 
 namespace ndtrain::cli {
+using namespace ndp;
 
 #define VERB(id)                \
   void declare_##id(ArgsSpec&); \

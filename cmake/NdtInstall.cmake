@@ -9,7 +9,8 @@ set(ndt_config ${CMAKE_INSTALL_LIBDIR}/cmake/ndtrain)
 install(TARGETS ndtrain EXPORT ndtrainTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT ndtrainTargets NAMESPACE ndtrain:: DESTINATION ${ndt_config})
 install(TARGETS ndtrain_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY framework models DESTINATION ${ndt_headers} FILES_MATCHING PATTERN "*.h"
+        PATTERN testing EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The services: systemd looks for both below /usr and /usr/local.

@@ -13,7 +13,7 @@ foreach(file IN LISTS FILES)
 endforeach()
 file(WRITE ${OUT} "#include \"tuner/http/dashboard_files.h\"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 ${arrays}
@@ -24,5 +24,5 @@ ${entries}};
 
 std::span<const DashboardFile> dashboard_files() { return kFiles; }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner
 ")

@@ -50,9 +50,7 @@ static ndt_status run(const ndt_kernel* k, ndt_stream*, const void* const* in, v
 }
 
 static constexpr ndt_backend kBackend = {
-    .struct_size = sizeof(ndt_backend),
-    .abi_major = NDT_ABI_MAJOR,
-    .abi_minor = NDT_ABI_MINOR,
+    .version = NDT_ABI_VERSION,
     .name = "null",
     .numerics = "null 1",
     .shares_host_memory = 1,
@@ -75,6 +73,6 @@ static constexpr ndt_backend kBackend = {
 };
 
 extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
-    int32_t major, int32_t, const ndt_host*) {
-  return major == NDT_ABI_MAJOR ? &kBackend : nullptr;
+    int32_t version, const ndt_host*) {
+  return version == NDT_ABI_VERSION ? &kBackend : nullptr;
 }

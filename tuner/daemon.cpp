@@ -16,9 +16,11 @@
 #include "tuner/http/http_labels.h"
 #include "tuner/http/http_photos.h"
 #include "tuner/watch/watcher.h"
-#include "tuner/work/works.h"
+#include "tuner/work/default_job_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kWatchLane = TunerService::kLanes;
@@ -172,7 +174,7 @@ struct TunerDaemon::Parts {
   const Tickets tickets{system_clock()};
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
-  Works works;
+  DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
   LinkEvents<wire::FromStore> events;
   std::unique_ptr<LinkServer> server;
@@ -250,4 +252,4 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
   return outcome;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -14,7 +14,8 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/watch/watch_rule.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct TunerConfig {
   std::string listen = "127.0.0.1:25258";  // for PipeStores
@@ -60,4 +61,4 @@ class TunerDaemon {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

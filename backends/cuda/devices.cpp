@@ -3,6 +3,7 @@
 #include <set>
 
 #include "backends/cuda/version.h"
+#include "backends/plugin/host.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -67,7 +68,7 @@ void CloseDevice::operator()(ndt_device* device) const {
   delete device;
 }
 
-OpenDevice open_device(int index, const ndt_options* options, const ndt_host& host) {
+OpenDevice open_device(int index, const ndt_options* options) {
   const int count = count_devices();
   if (index < 0 || index >= count) {
     invalid("there are ", count, " CUDA devices, from 0; asked for ", index);
@@ -89,7 +90,7 @@ OpenDevice open_device(int index, const ndt_options* options, const ndt_host& ho
   opened->deterministic = options->deterministic != 0;
   opened->allow_tf32 = options->allow_tf32 != 0;
   if (opened->allow_tf32) opened->numerics += " tf32";
-  opened->tuning = Tuning::open(*options, {"cuda", opened->name, libraries(), host.log});
+  opened->tuning = Tuning::open(*options, {"cuda", opened->name, libraries(), host().log});
   if (opened->tuning) {
     opened->numerics += opened->tuning->digest();
     opened->description += "; " + opened->tuning->description();

@@ -20,6 +20,6 @@ struct CloseDevice {
 using OpenDevice = std::unique_ptr<ndt_device, CloseDevice>;
 
 // `options` may be null.
-OpenDevice open_device(int index, const ndt_options* options, const ndt_host& host);
+OpenDevice open_device(int index, const ndt_options* options);
 
 }  // namespace ndtrain::cuda

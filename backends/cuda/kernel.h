@@ -50,6 +50,4 @@ std::unique_ptr<Kernel> kernel(F run) {
   return std::make_unique<Callable>(std::move(run));
 }
 
-const ndt_host& host();
-
 }  // namespace ndtrain::cuda

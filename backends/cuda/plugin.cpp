@@ -6,6 +6,7 @@
 #include "backends/cuda/devices.h"
 #include "backends/cuda/graph.h"
 #include "backends/cuda/ops.h"
+#include "backends/plugin/op.h"
 
 // Its work may be awaited by other streams of its device.
 struct ndt_event {
@@ -16,7 +17,7 @@ struct ndt_event {
 namespace ndtrain::cuda {
 namespace {
 
-ndt_host the_host{};
+constexpr const char* kName = "cuda";
 
 // No driver, or one that is too old, is a machine without devices: last_error() says why.
 ndt_status device_count(int32_t* count) {
@@ -25,14 +26,13 @@ ndt_status device_count(int32_t* count) {
     *count = count_devices();
     return NDT_OK;
   });
-  if (status != NDT_OK && the_host.log) the_host.log(0, last_error());
+  if (status != NDT_OK) log(Level::kDebug, last_error());
   return NDT_OK;
 }
 
 ndt_status open(int32_t index, const ndt_options* options, ndt_device** device) {
   return guarded("open", [&] {
-    if (options && options->struct_size < NDT_OPTIONS_SIZE_1_0) invalid("ndt_options is too small");
-    *device = open_device(index, options, the_host).release();
+    *device = open_device(index, options).release();
     return NDT_OK;
   });
 }
@@ -122,27 +122,11 @@ ndt_status copy(ndt_stream* stream, void* dst, const void* src, size_t bytes) {
   });
 }
 
-// Calls body(op, node); what it throws gets the node's description.
-template <typename F>
-void with_op(const ndt_node* abi_node, const F& body) {
-  if (!abi_node) invalid("null argument");
-  const Node node(*abi_node);
-  const Op* op = find_op(node.op());
-  if (!op) unsupported("no cuda kernel for ", node.describe());
-  try {
-    body(*op, node);
-  } catch (const Failure& e) {
-    throw Failure(e.status, text_of(node.describe(), ": ", e.what()));
-  } catch (const std::invalid_argument& e) {
-    invalid(node.describe(), ": ", e.what());
-  }
-}
-
 ndt_status prefer(ndt_device* device, const ndt_node* node, ndt_tensor_type* inputs,
                   ndt_tensor_type* outputs) {
   return guarded("prefer", [&] {
     const Current current(*device);
-    with_op(node, [&](const Op& op, const Node& view) {
+    with_op(kName, node, find_op, [&](const Op& op, const Node& view) {
       if (!op.prefer) unsupported("it has no preference");
       op.prefer(*device, view, inputs, outputs);
     });
@@ -151,19 +135,10 @@ ndt_status prefer(ndt_device* device, const ndt_node* node, ndt_tensor_type* inp
 }
 
 ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared* out) {
-  return guarded("prepare", [&] {
-    if (!device || !out) invalid("null argument");
+  return prepare_op(kName, node, out, find_op, [&](const Op& op, const Node& view) {
+    if (!device) invalid("null argument");
     const Current current(*device);
-    with_op(node, [&](const Op& op, const Node& view) {
-      std::unique_ptr<Kernel> kernel = op.prepare(*device, view);
-      *out = {.struct_size = sizeof(ndt_prepared),
-              .kernel = kernel.get(),
-              .workspace = kernel->workspace_bytes,
-              .packed_inputs = kernel->packed_inputs,
-              .in_place_inputs = kernel->in_place_inputs};
-      (void)kernel.release();
-    });
-    return NDT_OK;
+    return op.prepare(*device, view);
   });
 }
 
@@ -225,13 +200,11 @@ ndt_status capture_end(ndt_stream* stream, ndt_kernel** graph) {
   });
 }
 
-const ndt_backend& backend() {
+const ndt_backend* backend() {
   static const std::string numerics = numerics_of_devices();
   static const ndt_backend table = {
-      .struct_size = sizeof(ndt_backend),
-      .abi_major = NDT_ABI_MAJOR,
-      .abi_minor = NDT_ABI_MINOR,
-      .name = "cuda",
+      .version = NDT_ABI_VERSION,
+      .name = kName,
       .numerics = numerics.c_str(),
       .shares_host_memory = 0,
       .last_error = last_error,
@@ -247,10 +220,10 @@ const ndt_backend& backend() {
       .stream_wait = stream_wait,
       .upload = copy,
       .download = copy,
-      .prefer = prefer,
       .prepare = prepare,
       .run = run,
       .release = [](ndt_kernel* kernel) { delete kernel; },
+      .prefer = prefer,
       .event_create = event_create,
       .event_record = event_record,
       .event_wait = event_wait,
@@ -261,23 +234,14 @@ const ndt_backend& backend() {
       .describe = [](ndt_device* device) { return device->description.c_str(); },
       .device_numerics = [](ndt_device* device) { return device->numerics.c_str(); },
   };
-  return table;
+  return &table;
 }
 
 }  // namespace
 
-const ndt_host& host() { return the_host; }
-
 }  // namespace ndtrain::cuda
 
 extern "C" __attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(
-    int32_t host_major, int32_t, const ndt_host* host) {
-  using namespace ndtrain::cuda;
-  if (host_major != NDT_ABI_MAJOR || !host || host->struct_size < sizeof(ndt_host)) return nullptr;
-  the_host = *host;
-  try {
-    return &backend();
-  } catch (...) {
-    return nullptr;
-  }
+    int32_t version, const ndt_host* host) {
+  return ndtrain::plugin::enter(version, host, ndtrain::cuda::backend);
 }

@@ -3,7 +3,7 @@
 cmake_path(SET folder NORMALIZE ${CMAKE_CURRENT_LIST_DIR})
 file(GLOB ndt_cuda_sources CONFIGURE_DEPENDS
   ${folder}/*.cpp ${folder}/dnn/*.cpp ${folder}/dnn/*.cu ${folder}/kernels/*.cpp ${folder}/kernels/*.cu)
-foreach(file IN ITEMS answer node tuning tuning_file)
+foreach(file IN ITEMS answer host node tuning tuning_file)
   list(APPEND ndt_cuda_sources ${PROJECT_SOURCE_DIR}/backends/plugin/${file}.cpp)
 endforeach()
 file(GLOB ndt_cuda_headers CONFIGURE_DEPENDS ${folder}/*.h ${folder}/*/*.h ${folder}/*/*.inc

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/node.h"
 
 namespace ndtrain::onednn {

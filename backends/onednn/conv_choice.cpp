@@ -19,7 +19,7 @@ constexpr int kRepeats = 5;
 
 bool can_winograd(const AskedConv& a) {
   const ConvShape& s = a.shape;
-  return a.x.dtype == NDT_F32 && has_avx512() && s.groups == 1 && !s.changed() && s.height == 3 &&
+  return a.x.dtype == NDT_F32 && has_winograd() && s.groups == 1 && !s.changed() && s.height == 3 &&
          s.width == 3 && s.strides == Dims{1, 1} && s.dilations == Dims{0, 0};
 }
 

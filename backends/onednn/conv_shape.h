@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/node.h"
 
 namespace ndtrain::onednn {

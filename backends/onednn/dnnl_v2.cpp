@@ -1,113 +1,40 @@
-#include <omp.h>
-
-#include <algorithm>
-
-#include "backends/onednn/dnnl_v2_make.h"
-#include "backends/onednn/node.h"
+// What version 2 of the library does its own way: dnnl_v3.cpp is its twin.
+#include "backends/onednn/dnnl_make.h"
 
 namespace ndtrain::onednn {
 namespace {
 
-using Tag = dnnl::memory::format_tag;
-using Type = dnnl::memory::data_type;
+dnnl::algorithm algorithm_of(const Convolution& c) {
+  return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
+}
 
-Tag plain_tag(int rank) {
-  static constexpr Tag kTags[] = {Tag::a,    Tag::a,     Tag::ab,     Tag::abc,
-                                  Tag::abcd, Tag::abcde, Tag::abcdef, Tag::abcdefg};
-  if (rank >= static_cast<int>(std::size(kTags))) unsupported("has rank ", rank);
-  return kTags[rank];
+// What the library wants to know of the way forward before it goes back.
+dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
+  using F = dnnl::convolution_forward;
+  const Desc weights(c.weights.dims(), c.weights.data_type(), dnnl::memory::format_tag::any);
+  const F::desc d(dnnl::prop_kind::forward_training, algorithm_of(c), c.src, weights, c.dst,
+                  c.strides, c.dilations, c.begin, c.end);
+  return {d, engine()};
+}
+
+dnnl::primitive_attr attributes(const Finish& f) {
+  dnnl::primitive_attr a;
+  a.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (!f.scales.empty()) a.set_output_scales(f.scales.size() == 1 ? 0 : 1 << 1, f.scales);
+  if (f.src_zero) a.set_zero_points(DNNL_ARG_SRC, 0, {f.src_zero});
+  if (f.dst_zero) a.set_zero_points(DNNL_ARG_DST, 0, {f.dst_zero});
+  dnnl::post_ops post;
+  if (f.sum) post.append_sum(f.sum_scale, f.sum_zero, f.sum_type);
+  if (f.activation) {
+    post.append_eltwise(1.0F, f.activation->kind, f.activation->alpha, f.activation->beta);
+  }
+  a.set_post_ops(post);
+  return a;
 }
 
 }  // namespace
 
-const dnnl::engine& engine() {
-  static const dnnl::engine cpu(dnnl::engine::kind::cpu, 0);
-  return cpu;
-}
-
-// The library is built for OpenMP; threads are the host's. The setting belongs to the thread that
-// makes or runs a primitive.
-void stay_in_this_thread() {
-  static thread_local const bool set = (omp_set_num_threads(1), true);
-  (void)set;
-}
-
-bool has_avx512() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return (isa & 0x20U) != 0;
-}
-
-bool has_vnni() {
-  const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-  return (isa & 0x440U) != 0;
-}
-
-std::string library_name() {
-  const dnnl_version_t* v = dnnl_version();
-  const char* isa = "sse41";
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::avx:
-      isa = "avx";
-      break;
-    case dnnl::cpu_isa::avx2:
-      isa = "avx2";
-      break;
-    case dnnl::cpu_isa::avx2_vnni:
-      isa = "avx2_vnni";
-      break;
-    case dnnl::cpu_isa::avx512_core:
-      isa = "avx512_core";
-      break;
-    case dnnl::cpu_isa::avx512_core_vnni:
-      isa = "avx512_core_vnni";
-      break;
-    case dnnl::cpu_isa::avx512_core_bf16:
-      isa = "avx512_core_bf16";
-      break;
-    case dnnl::cpu_isa::avx512_core_amx:
-      isa = "avx512_core_amx";
-      break;
-    default:
-      break;
-  }
-  return std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
-         std::to_string(v->patch) + " " + isa;
-}
-
-Type data_type(ndt_dtype t) {
-  switch (t) {
-    case NDT_F32:
-      return Type::f32;
-    case NDT_BF16:
-      return Type::bf16;
-    case NDT_I8:
-      return Type::s8;
-    case NDT_U8:
-      return Type::u8;
-    case NDT_I32:
-      return Type::s32;
-    default:
-      unsupported("dtype ", name_of(t), " is not for oneDNN");
-  }
-}
-
-Desc desc_of(const ndt_tensor_type& t, Layout layout, int64_t images) {
-  Dims dims(t.dims, t.dims + t.rank);
-  if (dims.empty()) dims.push_back(1);
-  dims[0] = images;
-  const Type type = data_type(t.dtype);
-  if (layout == Layout::kBlocked) return {dims, type, block() == 16 ? Tag::nChw16c : Tag::nChw8c};
-  if (layout == Layout::kLast) return {dims, type, Tag::nhwc};
-  return {dims, type, plain_tag(static_cast<int>(dims.size()))};
-}
-
-Desc plain_desc(const Dims& dims, ndt_dtype t) {
-  return {dims, data_type(t), plain_tag(static_cast<int>(dims.size()))};
-}
-
-Desc transposed_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::ba}; }
-
-Desc any_desc(const Dims& dims, ndt_dtype t) { return {dims, data_type(t), Tag::any}; }
+bool has_winograd() { return has_avx512(); }
 
 DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
   try {
@@ -120,85 +47,119 @@ DescPart cut(const Desc& whole, const Dims& dims, const Dims& first) {
   }
 }
 
-struct Primitive::Bound {
-  dnnl::stream stream{engine()};
-  std::vector<dnnl::memory> memory;
-  std::vector<void*> data;
-  std::vector<dnnl_exec_arg_t> args;
-};
-
-Primitive::Primitive(const dnnl::primitive& primitive, Ports ports, size_t scratch,
-                     std::string algorithm)
-    : primitive_(primitive),
-      ports_(std::move(ports)),
-      scratch_(scratch),
-      algorithm_(std::move(algorithm)) {
-  if (algorithm_.starts_with("ref")) unsupported("oneDNN has no fast kernel for it");
-  free_.push_back(take());
+PrimitivePtr convolution(const Convolution& c) {
+  using F = dnnl::convolution_forward;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (c.bias) args.push_back(DNNL_ARG_BIAS);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("convolution", args, [&] {
+    const auto kind = algorithm_of(c);
+    const auto how =
+        c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const F::desc d = c.bias ? F::desc(how, kind, c.src, c.weights, *c.bias, c.dst, c.strides,
+                                       c.dilations, c.begin, c.end)
+                             : F::desc(how, kind, c.src, c.weights, c.dst, c.strides, c.dilations,
+                                       c.begin, c.end);
+    return F::primitive_desc(d, attributes(c.finish), engine());
+  });
 }
 
-Primitive::~Primitive() = default;
-
-const Desc& Primitive::desc(int arg) const {
-  return std::ranges::find(ports_, arg, &Ports::value_type::first)->second;
+PrimitivePtr convolution_back_data(const Convolution& c) {
+  using B = dnnl::convolution_backward_data;
+  return make<B>("convolution", {DNNL_ARG_DIFF_DST, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_SRC}, [&] {
+    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
+                    c.end);
+    return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
+  });
 }
 
-std::unique_ptr<Primitive::Bound> Primitive::take() const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!free_.empty()) {
-      std::unique_ptr<Bound> bound = std::move(free_.back());
-      free_.pop_back();
-      return bound;
-    }
-  }
-  auto bound = std::make_unique<Bound>();
-  const auto add = [&](int arg, const Desc& desc) {
-    bound->memory.emplace_back(desc, engine(), static_cast<void*>(DNNL_MEMORY_NONE));
-    bound->data.push_back(nullptr);
-    bound->args.push_back({arg, bound->memory.back().get()});
-  };
-  for (const auto& [arg, desc] : ports_) add(arg, desc);
-  if (scratch_) {
-    add(DNNL_ARG_SCRATCHPAD, {{static_cast<int64_t>(scratch_)}, Type::u8, Tag::a});
-  }
-  return bound;
+PrimitivePtr convolution_back_weights(const Convolution& c) {
+  using B = dnnl::convolution_backward_weights;
+  return make<B>("convolution", {DNNL_ARG_SRC, DNNL_ARG_DIFF_DST, DNNL_ARG_DIFF_WEIGHTS}, [&] {
+    const B::desc d(algorithm_of(c), c.src, c.weights, c.dst, c.strides, c.dilations, c.begin,
+                    c.end);
+    return B::primitive_desc(d, attributes({}), engine(), forward_of(c));
+  });
 }
 
-void Primitive::run(void* const* data, void* scratch) const {
-  stay_in_this_thread();
-  std::unique_ptr<Bound> bound = take();
-  for (size_t i = 0; i < bound->memory.size(); ++i) {
-    void* const wanted = i < ports_.size() ? data[i] : scratch;
-    // Setting a handle writes zeros into the padding lanes: not needed twice, and packed weights
-    // are read by others meanwhile.
-    if (bound->data[i] == wanted) continue;
-    bound->memory[i].set_data_handle(wanted, bound->stream);
-    bound->data[i] = wanted;
-  }
-  const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), bound->stream.get(),
-                             static_cast<int>(bound->args.size()), bound->args.data());
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(bound));
-  if (status == dnnl_out_of_memory) throw std::bad_alloc();
-  if (status != dnnl_success) invalid("oneDNN ", algorithm_, " failed with status ", status);
+PrimitivePtr pooling(const PoolWindow& w, const Desc& x, const Desc& y) {
+  using F = dnnl::pooling_forward;
+  using Kind = PoolWindow::Kind;
+  const auto kind = w.kind == Kind::kMax       ? dnnl::algorithm::pooling_max
+                    : w.kind == Kind::kAverage ? dnnl::algorithm::pooling_avg_exclude_padding
+                                               : dnnl::algorithm::pooling_avg_include_padding;
+  return make<F>("pooling", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const F::desc d(dnnl::prop_kind::forward_inference, kind, x, y,
+                    {w.rows.stride, w.columns.stride}, {w.rows.kernel, w.columns.kernel},
+                    {w.rows.begin, w.columns.begin}, {w.rows.end(), w.columns.end()});
+    return F::primitive_desc(d, attributes({}), engine());
+  });
 }
 
-std::shared_ptr<const Packed> pack(const Desc& from, const void* data, const Desc& to) {
-  stay_in_this_thread();
-  try {
-    auto packed = std::make_shared<Packed>(Packed{dnnl::memory(to, engine())});
-    // The library does not write to what it reorders from.
-    dnnl::memory source(from, engine(), const_cast<void*>(data));
-    dnnl::stream stream(engine());
-    dnnl::reorder(source, packed->memory).execute(stream, source, packed->memory);
-    stream.wait();
-    return packed;
-  } catch (const dnnl::error& e) {
-    if (e.status == dnnl_out_of_memory) throw std::bad_alloc();
-    unsupported("oneDNN cannot lay out its weights: ", e.what());
-  }
+PrimitivePtr elementwise(const Activation& a, const Desc& x) {
+  using F = dnnl::eltwise_forward;
+  return make<F>("elementwise", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const F::desc d(dnnl::prop_kind::forward_inference, a.kind, x, a.alpha, a.beta);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr relu_back(const Desc& x) {
+  using F = dnnl::eltwise_forward;
+  using B = dnnl::eltwise_backward;
+  constexpr auto kKind = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
+  return make<B>("Relu backward", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
+    const F::primitive_desc hint(F::desc(dnnl::prop_kind::forward_training, kKind, x, 0.0F),
+                                 engine());
+    return B::primitive_desc(B::desc(kKind, x, x, 0.0F), attributes({}), engine(), hint);
+  });
+}
+
+PrimitivePtr binary(dnnl::algorithm kind, const Desc& x, const Desc& y) {
+  using F = dnnl::binary;
+  return make<F>("binary", {DNNL_ARG_SRC_0, DNNL_ARG_SRC_1, DNNL_ARG_DST}, [&] {
+    return F::primitive_desc(F::desc(kind, x, y, x), attributes({}), engine());
+  });
+}
+
+PrimitivePtr matmul(const Desc& a, const Desc& b, const std::optional<Desc>& bias, const Desc& y,
+                    const Finish& finish) {
+  using F = dnnl::matmul;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS};
+  if (bias) args.push_back(DNNL_ARG_BIAS);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("matmul", args, [&] {
+    const F::desc d = bias ? F::desc(a, b, *bias, y) : F::desc(a, b, y);
+    return F::primitive_desc(d, attributes(finish), engine());
+  });
+}
+
+PrimitivePtr softmax(const Desc& x) {
+  using F = dnnl::softmax_forward;
+  return make<F>("softmax", {DNNL_ARG_SRC, DNNL_ARG_DST}, [&] {
+    const auto axis = static_cast<int>(x.dims().size()) - 1;
+    return F::primitive_desc(F::desc(dnnl::prop_kind::forward_inference, x, axis), attributes({}),
+                             engine());
+  });
+}
+
+PrimitivePtr layer_norm(const Desc& x, float epsilon, bool shift) {
+  using F = dnnl::layer_normalization_forward;
+  std::vector<int> args = {DNNL_ARG_SRC, DNNL_ARG_SCALE};
+  if (shift) args.push_back(DNNL_ARG_SHIFT);
+  args.push_back(DNNL_ARG_DST);
+  return make<F>("layer normalization", args, [&] {
+    auto flags = dnnl::normalization_flags::use_scale;
+    if (shift) flags = flags | dnnl::normalization_flags::use_shift;
+    const F::desc d(dnnl::prop_kind::forward_inference, x, epsilon, flags);
+    return F::primitive_desc(d, attributes({}), engine());
+  });
+}
+
+PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
+  using F = dnnl::reorder;
+  return make<F>("reorder", {DNNL_ARG_FROM, DNNL_ARG_TO},
+                 [&] { return F::primitive_desc(engine(), from, engine(), to, attributes(f)); });
 }
 
 }  // namespace ndtrain::onednn

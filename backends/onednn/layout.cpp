@@ -1,6 +1,6 @@
 #include "backends/onednn/layout.h"
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/node.h"
 
 namespace ndtrain::onednn {

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/kernel.h"
 
 namespace ndtrain::onednn {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 #include "backends/onednn/kernel.h"
 
 namespace ndtrain::onednn {

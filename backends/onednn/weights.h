@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "backends/onednn/dnnl_v2.h"
+#include "backends/onednn/dnnl.h"
 
 namespace ndtrain::onednn {
 

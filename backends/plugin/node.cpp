@@ -54,11 +54,13 @@ int64_t size_of(ndt_dtype t) {
   return t >= NDT_ABSENT && t <= NDT_BOOL ? kBytes[t] : 0;
 }
 
-int64_t count(const ndt_tensor_type& t, int begin) {
+int64_t count(const ndt_tensor_type& t, int begin, int end) {
   int64_t n = 1;
-  for (int d = begin; d < t.rank; ++d) n *= t.dims[d];
+  for (int d = begin; d < end; ++d) n *= t.dims[d];
   return n;
 }
+
+int64_t count(const ndt_tensor_type& t, int begin) { return count(t, begin, t.rank); }
 
 std::string describe(const ndt_tensor_type& t) {
   if (t.dtype == NDT_ABSENT) return "-";
@@ -71,7 +73,6 @@ std::string describe(const ndt_tensor_type& t) {
 }
 
 Node::Node(const ndt_node& node) : node_(node) {
-  if (node.struct_size < NDT_NODE_SIZE_1_0) invalid("ndt_node of ", node.struct_size, " bytes");
   if (!node.op) invalid("node without an op");
   for (const int n : {node.n_inputs, node.n_outputs}) {
     if (n < 0 || n > NDT_MAX_PORTS) invalid(n, " ports, the limit is ", NDT_MAX_PORTS);
@@ -173,9 +174,7 @@ float Node::known_single(int i, std::string_view what, float none) const {
 }
 
 ndt_node Node::with(const ndt_tensor_type* in, const ndt_tensor_type* out) const {
-  ndt_node node{};  // the host's may be an older, shorter one
-  std::memcpy(&node, &node_, std::min(node_.struct_size, sizeof node));
-  node.struct_size = sizeof node;
+  ndt_node node = node_;
   node.inputs = in;
   node.outputs = out;
   return node;

@@ -13,9 +13,10 @@
 
 namespace ndtrain::plugin {
 
-std::string_view name_of(ndt_dtype t);                   // "f32"
-int64_t size_of(ndt_dtype t);                            // bytes; 0 for NDT_ABSENT
-int64_t count(const ndt_tensor_type& t, int begin = 0);  // product of dims [begin, rank)
+std::string_view name_of(ndt_dtype t);                        // "f32"
+int64_t size_of(ndt_dtype t);                                 // bytes; 0 for NDT_ABSENT
+int64_t count(const ndt_tensor_type& t, int begin, int end);  // product of dims [begin, end)
+int64_t count(const ndt_tensor_type& t, int begin = 0);       // and of all from `begin`
 std::string describe(const ndt_tensor_type& t);  // "f32[2,3]", "f32[1,64,7,7] blocked by 16"
 
 // A view of the node; valid as long as what it was made from.
@@ -31,10 +32,15 @@ class Node {
   const ndt_tensor_type& in(int i) const;  // throws for a port that is not there
   const ndt_tensor_type& out(int i = 0) const;
 
-  // Throw when the attribute is absent.
+  // Attributes are complete inside a Graph; a getter without `none` throws when one is absent.
   int64_t i(std::string_view name) const;
+  int64_t i(std::string_view name, int64_t none) const { return has_attr(name) ? i(name) : none; }
   double f(std::string_view name) const;
+  double f(std::string_view name, double none) const { return has_attr(name) ? f(name) : none; }
   std::string_view s(std::string_view name) const;
+  std::string_view s(std::string_view name, std::string_view none) const {
+    return has_attr(name) ? s(name) : none;
+  }
   std::span<const int64_t> ints(std::string_view name) const;  // empty when absent
   bool has_attr(std::string_view name) const { return find(name) != nullptr; }
 
@@ -45,6 +51,7 @@ class Node {
   float known_single(int i, std::string_view what, float none) const;  // `none`: not there
 
   ndt_node with(const ndt_tensor_type* in, const ndt_tensor_type* out) const;  // other port types
+  const ndt_node& abi() const { return node_; }
 
   std::string describe() const;  // "Conv(f32[1,3,8,8], f32[4,3,3,3])"
 

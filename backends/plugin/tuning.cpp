@@ -35,7 +35,6 @@ Tuning::Tuning(const ndt_options& options, const Owner& owner)
 
 std::shared_ptr<Tuning> Tuning::open(const ndt_options& options, const Owner& owner) {
   if (options.deterministic || !options.tuning_file) return nullptr;
-  if (!NDT_REACHES(&options, on_choice_arg)) return nullptr;  // it asks for no device's numerics
   return std::shared_ptr<Tuning>(new Tuning(options, owner));
 }
 
@@ -61,8 +60,7 @@ std::string Tuning::choose(const std::string& layer, const std::string& rule,
 }
 
 void Tuning::tell(const std::string& layer, const std::string& rule, const Measured& m) const {
-  const ndt_choice choice{.struct_size = sizeof(ndt_choice),
-                          .layer = layer.c_str(),
+  const ndt_choice choice{.layer = layer.c_str(),
                           .chosen = m.choice.c_str(),
                           .rule = rule.c_str(),
                           .chosen_seconds = m.chosen_seconds,

@@ -26,9 +26,9 @@ class Tuning {
   };
   using Measure = std::function<std::optional<Measured>()>;  // none: nothing could be
 
-  // Null where no file is named, the device is deterministic or the host is older than 1.2. Logs a
-  // warning when no line is for the owner. Throws std::invalid_argument where the file is not there
-  // or not sound, or, for tuning, cannot be written.
+  // Null where no file is named or the device is deterministic. Logs a warning when no line is for
+  // the owner. Throws std::invalid_argument where the file is not there or not sound, or, for
+  // tuning, cannot be written.
   static std::shared_ptr<Tuning> open(const ndt_options& options, const Owner& owner);
 
   // What to take for the layer, which by the rule takes `rule`. Measures on a device that is for

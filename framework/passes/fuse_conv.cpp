@@ -7,7 +7,6 @@
 namespace ndtrain {
 namespace {
 
-bool is_conv(const Matcher& m, int i) { return m.is(i, "Conv") || m.is(i, "FusedConv"); }
 bool is_pooled(const Matcher& m, int i) { return m.node(i).attrs.has("pool_kernel_shape"); }
 
 // What the node `add` adds to `y`, when it can be a residual: `y` is the later of the two.

@@ -9,8 +9,6 @@
 namespace ndtrain {
 namespace {
 
-bool is_conv(const Matcher& m, int i) { return m.is(i, "Conv") || m.is(i, "FusedConv"); }
-
 // Gives the same bytes whether before or after dequantising.
 bool is_move(const Node& n) {
   return find_op(n.op).facts.kind == OpKind::kMove && n.outputs.size() == 1;

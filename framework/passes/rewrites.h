@@ -41,6 +41,9 @@ inline constexpr Rewrite kConvFunctions{"functions of convolutions", find_conv_f
 // Elementwise ops in a row: one FusedElementwise.
 inline constexpr Rewrite kElementwise{"elementwise", find_elementwise, Needs::kLayout};
 
+// With or without a residual and an activation.
+inline bool is_conv(const Matcher& m, int i) { return m.is(i, "Conv") || m.is(i, "FusedConv"); }
+
 // Elementwise nodes in their order as steps (framework/graph/elementwise_steps.h), and what these
 // read from elsewhere besides numbers.
 struct Steps {

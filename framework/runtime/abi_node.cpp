@@ -26,8 +26,7 @@ AbiNode::AbiNode(const Node& n, std::span<const ndt_tensor_type> types) {
   for (const auto& [name, attr] : n.attrs) std::visit(ToAbi{name.c_str(), attrs_}, attr);
   constants_.resize(n.inputs.size());
   ids_.resize(n.inputs.size());
-  node_ = {.struct_size = sizeof(ndt_node),
-           .op = n.op.c_str(),
+  node_ = {.op = n.op.c_str(),
            .inputs = inputs_.data(),
            .outputs = outputs_.data(),
            .attrs = attrs_.data(),

@@ -6,7 +6,7 @@
 
 namespace ndtrain {
 
-size_t place(std::span<Block> blocks) {
+size_t assign_offsets(std::span<Block> blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order,

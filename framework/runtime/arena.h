@@ -20,6 +20,6 @@ inline size_t aligned(size_t bytes) {
 // Gives every block an offset such that no two that are needed at the same time overlap, and
 // returns the size of the arena. Largest first, each at the lowest place where it fits ("greedy by
 // size", Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
-size_t place(std::span<Block> blocks);
+size_t assign_offsets(std::span<Block> blocks);
 
 }  // namespace ndtrain

@@ -38,10 +38,8 @@ void host_log(int32_t level, const char* message) {
 
 // Lives as long as the process, since plugins are never unloaded.
 const ndt_host& host() {
-  static const ndt_host h{.struct_size = sizeof(ndt_host),
-                          .threads = shared_threads().threads(),
-                          .parallel_for = host_parallel_for,
-                          .log = host_log};
+  static const ndt_host h{
+      .threads = shared_threads().threads(), .parallel_for = host_parallel_for, .log = host_log};
   return h;
 }
 
@@ -125,15 +123,11 @@ const Backend& Backend::load(const std::string& path) {
   if (!lib) throw Error("backend: ", why_not_loaded(path, dlerror()));
   const auto entry = reinterpret_cast<ndt_backend_main_fn>(dlsym(lib, "ndt_backend_main"));
   if (!entry) throw Error("backend: ", path, " does not export ndt_backend_main");
-  const ndt_backend* abi = entry(NDT_ABI_MAJOR, NDT_ABI_MINOR, &host());
+  const ndt_backend* abi = entry(NDT_ABI_VERSION, &host());
   if (!abi) throw Error("backend: ", path, " cannot serve this program");
-  if (abi->abi_major != NDT_ABI_MAJOR) {
-    throw Error("backend: ", path, " speaks version ", abi->abi_major, " of the plugin interface, ",
-                NDT_ABI_MAJOR, " is needed; rebuild it");
-  }
-  if (abi->struct_size < NDT_BACKEND_SIZE_1_0) {
-    throw Error("backend: ", path, " fills ", abi->struct_size, " bytes of the plugin interface, ",
-                NDT_BACKEND_SIZE_1_0, " are needed; rebuild it");
+  if (abi->version != NDT_ABI_VERSION) {
+    throw Error("backend: ", path, " speaks version ", abi->version, " of the plugin interface, ",
+                NDT_ABI_VERSION, " is needed; rebuild it");
   }
   auto backend = std::unique_ptr<Backend>(new Backend(abi, path));
   return *loaded.emplace(path, std::move(backend)).first->second;
@@ -190,9 +184,7 @@ std::vector<std::string> Backend::available() {
   return names;
 }
 
-bool Backend::reads_tuning() const {
-  return NDT_REACHES(abi_, device_numerics) && abi_->device_numerics;
-}
+bool Backend::reads_tuning() const { return abi_->device_numerics != nullptr; }
 
 void Backend::check(ndt_status s, const std::string& what) const {
   if (s == NDT_OUT_OF_MEMORY) throw OutOfMemory(name(), ": ", what, ": ", abi_->last_error());

@@ -8,7 +8,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr size_t kBytes = size_t{64} << 20;
+constexpr size_t kProbeBytes = size_t{64} << 20;
 constexpr int kRounds = 5;  // the first one wakes the link up
 
 template <typename F>
@@ -19,7 +19,7 @@ double rate_of(const F& copy) {
     copy();
     const double s =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, static_cast<double>(kBytes) / std::max(s, 1e-9));
+    best = std::max(best, static_cast<double>(kProbeBytes) / std::max(s, 1e-9));
   }
   return best;
 }
@@ -28,14 +28,15 @@ double rate_of(const F& copy) {
 
 CopyRates copy_rates(const Device& device) {
   if (device.shares_host_memory()) return {};
-  const DeviceBuffer there(device, kBytes);
+  const DeviceBuffer there(device, kProbeBytes);
   void* pinned = nullptr;
-  device.backend().check(device.abi().host_alloc(device.handle(), kBytes, &pinned), "pin memory");
+  device.backend().check(device.abi().host_alloc(device.handle(), kProbeBytes, &pinned),
+                         "pin memory");
   const auto release = [&](void* p) { device.abi().host_free(device.handle(), p); };
   const std::unique_ptr<void, decltype(release)> here(pinned, release);
-  std::memset(pinned, 0, kBytes);
-  return {.to_device = rate_of([&] { device.upload(there.data(), pinned, kBytes); }),
-          .from_device = rate_of([&] { device.download(pinned, there.data(), kBytes); })};
+  std::memset(pinned, 0, kProbeBytes);
+  return {.to_device = rate_of([&] { device.upload(there.data(), pinned, kProbeBytes); }),
+          .from_device = rate_of([&] { device.download(pinned, there.data(), kProbeBytes); })};
 }
 
 }  // namespace ndtrain

@@ -41,8 +41,7 @@ Device::Device(const Backend& backend, const DeviceOptions& options)
       deterministic_(options.deterministic),
       less_memory_(options.less_memory),
       on_choice_(options.on_choice) {
-  const ndt_options abi_options{.struct_size = sizeof(ndt_options),
-                                .deterministic = options.deterministic,
+  const ndt_options abi_options{.deterministic = options.deterministic,
                                 .allow_tf32 = options.tf32,
                                 .tuning_file = tuning_file_for(backend, options),
                                 .less_memory = options.less_memory,

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "framework/core/log.h"
-#include "framework/runtime/lane.h"
+#include "framework/runtime/run_slot.h"
 #include "framework/runtime/worker.h"
 
 namespace ndtrain {
@@ -28,91 +28,92 @@ double since(Time& start) {
 struct Executor::State {
   explicit State(const Plan::Program& program)
       : p(program),
-        arena(p.device, std::max<size_t>(p.arena_bytes, 1)),
+        arena(p.device, std::max<size_t>(p.memory.arena_bytes, 1)),
         workspace(p.device, std::max<size_t>(p.workspace_bytes, 1)),
         seconds(p.steps.size()) {
-    on = &lane(0);
-    for (int slot = 0; slot < p.stretch.slots; ++slot) workers.emplace_back(p, slot);
+    on = &slot(0);
+    for (int thread = 0; thread < p.tiling.threads; ++thread) workers.emplace_back(p, thread);
   }
 
-  Lane& lane(size_t i) {
-    while (lanes.size() <= i) lanes.push_back(std::make_unique<Lane>(p));
-    return *lanes[i];
+  RunSlot& slot(size_t i) {
+    while (slots.size() <= i) slots.push_back(std::make_unique<RunSlot>(p));
+    return *slots[i];
   }
 
-  void* address(const Place& place, size_t slot = 0, size_t slice = 0) const {
-    void* const base = base_of(place, slot);
-    return base ? static_cast<std::byte*>(base) + place.offset + slice * place.step : nullptr;
+  void* address(const ValueLocation& at, size_t worker = 0, size_t tile = 0) const {
+    void* const base = base_of(at, worker);
+    return base ? static_cast<std::byte*>(base) + at.offset + tile * at.step : nullptr;
   }
 
-  void* base_of(const Place& place, size_t slot) const {
-    switch (place.kind) {
-      case Place::Kind::kAbsent:
+  void* base_of(const ValueLocation& at, size_t worker) const {
+    switch (at.kind) {
+      case ValueLocation::Kind::kAbsent:
         return nullptr;
-      case Place::Kind::kArena:
-        return static_cast<std::byte*>(arena.data()) + place.at;
-      case Place::Kind::kSlot:
-        return static_cast<std::byte*>(arena.data()) + p.slots_at + slot * p.slot_bytes + place.at;
-      case Place::Kind::kBinding:
-        return const_cast<void*>(bindings[place.at]);
-      case Place::Kind::kOutput:
-        return outputs[place.at];
-      case Place::Kind::kConstant:
+      case ValueLocation::Kind::kArena:
+        return static_cast<std::byte*>(arena.data()) + at.at;
+      case ValueLocation::Kind::kTileArena:
+        return static_cast<std::byte*>(arena.data()) + p.memory.tile_arenas_at +
+               worker * p.memory.tile_arena_bytes + at.at;
+      case ValueLocation::Kind::kBinding:
+        return const_cast<void*>(bindings[at.at]);
+      case ValueLocation::Kind::kOutput:
+        return outputs[at.at];
+      case ValueLocation::Kind::kConstant:
         break;
     }
-    const auto it = p.constants.find(place.at);
+    const auto it = p.constants.find(at.at);
     return it == p.constants.end() ? nullptr : const_cast<void*>(it->second);
   }
 
-  void run_step(const Step& s, Worker& w, ndt_stream* stream, size_t slice = 0) {
+  void run_step(const Step& s, Worker& w, ndt_stream* stream, size_t tile = 0) {
     for (size_t k = 0; k < s.inputs.size(); ++k) {
-      w.inputs[k] = address(s.inputs[k], w.slot, slice);
+      w.inputs[k] = address(s.inputs[k], w.number, tile);
     }
     for (size_t k = 0; k < s.outputs.size(); ++k) {
-      w.outputs[k] = address(s.outputs[k], w.slot, slice);
+      w.outputs[k] = address(s.outputs[k], w.number, tile);
     }
     const Device& d = s.kernel.device();
     std::byte* const scratch =
-        static_cast<std::byte*>(workspace.data()) + w.slot * p.slot_workspace;
+        static_cast<std::byte*>(workspace.data()) + w.number * p.tile_workspace;
     const ndt_status status = d.abi().run(s.kernel.get(), &d == &p.device ? stream : w.fallback,
                                           w.inputs.data(), w.outputs.data(), scratch);
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
   }
 
-  // Each slice of the batch through all nodes of the stretch, a few slices at once.
-  void run_stretch() {
+  // Each tile of the batch through all nodes of the tiling, a few tiles at once.
+  void run_tiled() {
     std::atomic<size_t> next{0};
-    const auto slices = static_cast<size_t>(p.stretch.slices);
+    const auto tiles = static_cast<size_t>(p.tiling.tiles);
     const auto work = [&](int64_t begin, int64_t end) {
-      for (auto slot = static_cast<size_t>(begin); slot < static_cast<size_t>(end); ++slot) {
-        Worker& w = workers[slot];
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        Worker& w = workers[i];
         std::ranges::fill(w.seconds, 0);
-        for (size_t slice; (slice = next.fetch_add(1)) < slices;) run_slice(w, slice);
+        for (size_t tile; (tile = next.fetch_add(1)) < tiles;) run_tile(w, tile);
       }
     };
-    shared_threads().parallel_for(p.stretch.slots, 1, std::ref(work));
+    shared_threads().parallel_for(p.tiling.threads, 1, std::ref(work));
   }
 
-  void run_slice(Worker& w, size_t slice) {
+  void run_tile(Worker& w, size_t tile) {
     auto start = profiling ? std::chrono::steady_clock::now() : Time{};
-    for (size_t i = 0; i < p.stretch_steps; ++i) {
-      run_step(p.steps[i], w, w.stream, slice);
+    for (size_t i = 0; i < p.tiled_steps; ++i) {
+      run_step(p.steps[i], w, w.stream, tile);
       if (profiling) w.seconds[i] += since(start);
     }
   }
 
-  // All steps in their order; after_step(i) follows step i, those of a stretch all of them.
+  // All steps in their order; after_step(i) follows step i, those of a tiling all of them.
   template <typename F>
   void run_steps(const F& after_step) {
-    if (p.stretch_steps > 0) run_stretch();
+    if (p.tiled_steps > 0) run_tiled();
     for (size_t i = 0; i < p.steps.size(); ++i) {
-      if (i >= p.stretch_steps) run_step(p.steps[i], workers[0], on->stream());
+      if (i >= p.tiled_steps) run_step(p.steps[i], workers[0], on->stream());
       after_step(i);
     }
   }
 
-  // Of the last run, the slots' mean.
-  double seconds_in_stretch(size_t step) const {
+  // Of the last run, the threads' mean.
+  double seconds_in_tiles(size_t step) const {
     double sum = 0;
     for (const Worker& w : workers) sum += w.seconds[step];
     return sum / static_cast<double>(workers.size());
@@ -129,10 +130,10 @@ struct Executor::State {
     } else {
       run_steps(after_step);
     }
-    for (int k : p.copied_outputs) {
+    for (int k : p.memory.copied_outputs) {
       const auto i = static_cast<size_t>(k);
       const size_t bytes = p.types[index(p.outputs[i])].bytes();
-      const void* from = address(p.output_places[i]);
+      const void* from = address(p.output_locations[i]);
       if (bytes == 0 || from == outputs[i]) continue;
       p.device.backend().check(p.device.abi().download(on->stream(), outputs[i], from, bytes),
                                "copy an output");
@@ -173,7 +174,7 @@ struct Executor::State {
     return why;
   }
 
-  void use(Lane& l, std::span<const void* const> in, std::span<void* const> out) {
+  void use(RunSlot& l, std::span<const void* const> in, std::span<void* const> out) {
     on = &l;
     bindings = in;
     outputs = out;
@@ -181,12 +182,12 @@ struct Executor::State {
 
   size_t start(std::span<const Tensor> given) {
     size_t free = 0;
-    while (free < lanes.size() && lanes[free]->busy()) ++free;
-    Lane& l = lane(free);
+    while (free < slots.size() && slots[free]->busy()) ++free;
+    RunSlot& l = slot(free);
     l.stage();
     try {
       l.upload(given);
-      for (const auto& other : lanes) {
+      for (const auto& other : slots) {
         if (other.get() != &l && other->busy()) l.follow(*other);
       }
       use(l, l.inputs(), l.outputs());
@@ -201,7 +202,7 @@ struct Executor::State {
   }
 
   // What went wrong first is told, not what this meets.
-  static void drop(Lane& l) {
+  static void drop(RunSlot& l) {
     try {
       l.finish();
     } catch (const Error&) {
@@ -210,10 +211,10 @@ struct Executor::State {
 
   const Plan::Program& p;
   DeviceBuffer arena, workspace;
-  std::deque<Worker> workers;  // by slot of the stretch; the first for other steps too
-  std::vector<std::unique_ptr<Lane>> lanes;  // the first for runs that are waited for
-  size_t most_lanes = SIZE_MAX;              // for which there was memory
-  Lane* on = nullptr;                        // of the run that is queued
+  std::deque<Worker> workers;  // by thread of the tiling; the first for other steps too
+  std::vector<std::unique_ptr<RunSlot>> slots;  // the first for runs that are waited for
+  size_t most_slots = SIZE_MAX;                 // for which there was memory
+  RunSlot* on = nullptr;                        // of the run that is queued
   std::span<const void* const> bindings;
   std::span<void* const> outputs;
   bool recordable = true;
@@ -241,17 +242,17 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
     throw Error("plan: takes ", p.bindings.size(), " bindings and ", p.outputs.size(),
                 " outputs, was given ", bindings.size(), " and ", outputs.size());
   }
-  if (std::ranges::any_of(s.lanes, [](const auto& l) { return l->busy(); })) {
+  if (std::ranges::any_of(s.slots, [](const auto& l) { return l->busy(); })) {
     throw Error("plan: a run that was started is not finished");
   }
-  s.use(*s.lanes[0], bindings, outputs);
+  s.use(*s.slots[0], bindings, outputs);
   size_t reported = 0;
   Time start = std::chrono::steady_clock::now();
   s.queue(s.profiling || on_ready, [&](size_t i) {
     const std::vector<int>& complete = p.steps[i].completes;
     if (s.profiling || (on_ready && !complete.empty())) s.on->wait("run");
     const double seconds = since(start);
-    s.seconds[i] = i < p.stretch_steps ? s.seconds_in_stretch(i) : seconds;
+    s.seconds[i] = i < p.tiled_steps ? s.seconds_in_tiles(i) : seconds;
     for (int k : complete) {
       ++reported;
       if (on_ready) on_ready(k);
@@ -295,26 +296,26 @@ size_t Executor::start(std::span<const Tensor> bindings) {
 }
 
 std::span<const Tensor> Executor::finish(size_t started) {
-  Lane& lane = *state_->lanes.at(started);
-  if (!lane.busy()) throw Error("plan: run ", started, " was not started, or is finished");
-  lane.finish();
-  return lane.results();
+  RunSlot& slot = *state_->slots.at(started);
+  if (!slot.busy()) throw Error("plan: run ", started, " was not started, or is finished");
+  slot.finish();
+  return slot.results();
 }
 
 size_t Executor::reserve(size_t at_once) {
   State& s = *state_;
   if (s.p.device.shares_host_memory()) return 0;
   if (!s.p.device.abi().event_create) at_once = 1;
-  for (size_t i = 0; i < std::min(at_once, s.most_lanes); ++i) {
+  for (size_t i = 0; i < std::min(at_once, s.most_slots); ++i) {
     try {
-      s.lane(i).stage();
+      s.slot(i).stage();
     } catch (const OutOfMemory& e) {
       if (i == 0) throw;
       log::info("no memory for a run to begin while another computes: {}", e.what());
-      s.most_lanes = i;
+      s.most_slots = i;
     }
   }
-  return std::min(at_once, s.most_lanes);
+  return std::min(at_once, s.most_slots);
 }
 
 void Executor::set_profiling(bool on) { state_->profiling = on; }

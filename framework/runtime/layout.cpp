@@ -4,12 +4,10 @@
 #include <map>
 
 #include "framework/runtime/abi_node.h"
-#include "framework/runtime/storage.h"
+#include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
 namespace {
-
-constexpr int kChannels = 1;
 
 // Blocks of channels under one pixel are no blocks.
 ndt_tensor_type simplest(ndt_tensor_type t) {
@@ -17,10 +15,10 @@ ndt_tensor_type simplest(ndt_tensor_type t) {
     t.channel_block = 0;
     return t;
   }
-  const bool one_pixel = std::all_of(t.dims + kChannels + 1, t.dims + t.rank,
+  const bool one_pixel = std::all_of(t.dims + kChannelAxis + 1, t.dims + t.rank,
                                      [](int64_t extent) { return extent == 1; });
-  if (!one_pixel || t.dims[kChannels] % t.channel_block != 0) return t;
-  t.strides[kChannels] /= t.channel_block;
+  if (!one_pixel || t.dims[kChannelAxis] % t.channel_block != 0) return t;
+  t.strides[kChannelAxis] /= t.channel_block;
   t.channel_block = 0;
   return t;
 }
@@ -51,13 +49,13 @@ class LayoutPass {
   LayoutPass(const Graph& g, const Device& device, const std::set<ValueId>& bound)
       : g_(g), device_(device), bound_(bound), copy_(g), types_(row_major_types(g)) {}
 
-  LaidOut run() {
+  LayoutAssignment run() {
     copy_.keep_inputs();
     for (ValueId v : bound_) copy_.get(v);
-    for (const Node& n : g_.nodes()) lay_out(n);
+    for (const Node& n : g_.nodes()) assign_layouts(n);
     std::vector<ValueId> outputs;
     for (ValueId v : g_.outputs()) outputs.push_back(as(v, row_major(type(v))));
-    LaidOut result;
+    LayoutAssignment result;
     for (size_t i = 0; i < g_.value_count(); ++i) {
       const auto v = static_cast<ValueId>(i);
       result.now.push_back(copy_.has(v) ? copy_.get(v) : kNone);
@@ -78,7 +76,7 @@ class LayoutPass {
   ndt_tensor_type& type(ValueId v) { return types_[index(v)]; }
   bool is_constant(ValueId v) const { return g_.value(v).data.defined() && !bound_.contains(v); }
 
-  void lay_out(const Node& n) {
+  void assign_layouts(const Node& n) {
     std::vector<ndt_tensor_type> in(n.inputs.size()), out;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (n.inputs[k] != kNone) in[k] = type(n.inputs[k]);
@@ -139,9 +137,10 @@ class LayoutPass {
 
 }  // namespace
 
-LaidOut lay_out(const Graph& g, const Device& device, const std::set<ValueId>& bound) {
+LayoutAssignment assign_layouts(const Graph& g, const Device& device,
+                                const std::set<ValueId>& bound) {
   if (device.abi().prefer) return LayoutPass(g, device, bound).run();
-  LaidOut same{.graph = g, .types = row_major_types(g), .now = {}};
+  LayoutAssignment same{.graph = g, .types = row_major_types(g), .now = {}};
   for (size_t i = 0; i < g.value_count(); ++i) same.now.push_back(static_cast<ValueId>(i));
   return same;
 }
@@ -165,7 +164,7 @@ size_t extent_bytes(const ndt_tensor_type& t) {
   int64_t elements = lanes;
   for (int i = 0; i < t.rank; ++i) {
     if (t.dims[i] == 0) return 0;
-    const int64_t steps = i == kChannels ? (t.dims[i] + lanes - 1) / lanes : t.dims[i];
+    const int64_t steps = i == kChannelAxis ? (t.dims[i] + lanes - 1) / lanes : t.dims[i];
     elements += (steps - 1) * t.strides[i];
   }
   return static_cast<size_t>(elements) * size_of(static_cast<DType>(t.dtype));

@@ -13,14 +13,17 @@
 
 namespace ndtrain {
 
-struct LaidOut {
+inline constexpr int kChannelAxis = 1;
+
+struct LayoutAssignment {
   Graph graph;                         // the original's nodes, and Reorders
   std::vector<ndt_tensor_type> types;  // by value of `graph`
   std::vector<ValueId> now;            // by value of the original: what it is in `graph`, or kNone
 };
 
 // `bound` are the values that the caller gives at every run.
-LaidOut lay_out(const Graph& g, const Device& device, const std::set<ValueId>& bound);
+LayoutAssignment assign_layouts(const Graph& g, const Device& device,
+                                const std::set<ValueId>& bound);
 
 // Of every value, row-major.
 std::vector<ndt_tensor_type> row_major_types(const Graph& g);

@@ -9,7 +9,7 @@
 
 #include "framework/graph/graph.h"
 #include "framework/runtime/backend.h"
-#include "framework/runtime/stretch.h"
+#include "framework/runtime/batch_tiling.h"
 
 namespace ndtrain {
 
@@ -17,7 +17,7 @@ struct PlanOptions {
   // Params given at every run (the trainable ones). All other params are constants of the plan.
   std::vector<ValueId> bound_params = {};
   bool reuse_memory = true;  // false: every value has a buffer of its own (for tests)
-  StretchRule stretch = {};
+  TilingRule tiling = {};
 };
 
 class Plan {
@@ -38,7 +38,7 @@ class Plan {
   const TensorType& type(ValueId v) const;
 
   const Device& device() const;
-  const Stretch& stretch() const;
+  const BatchTiling& tiling() const;
   size_t arena_bytes() const;     // one executor's buffers and workspace
   size_t constant_bytes() const;  // constants read as they are; packed ones belong to the backend
   size_t kernel_count() const;

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kChannels = 512, kSide = 28;
+constexpr int64_t kProbeChannels = 512, kSide = 28;
 constexpr double kSeconds = 0.3;
 
 ValueId constant(Graph& g, double value, DType t) {
@@ -20,7 +20,8 @@ ValueId constant(Graph& g, double value, DType t) {
 Graph product(DType in, int64_t images) {
   Graph g;
   const bool bytes = size_of(in) == 1;
-  const Shape x = {images, kChannels, kSide, kSide}, w = {kChannels, kChannels, 1, 1};
+  const Shape x = {images, kProbeChannels, kSide, kSide},
+              w = {kProbeChannels, kProbeChannels, 1, 1};
   std::vector<ValueId> inputs = {g.add_input("x", {bytes ? DType::kU8 : in, x})};
   if (bytes) {
     inputs.push_back(constant(g, 0.02, DType::kF32));
@@ -42,7 +43,7 @@ Graph product(DType in, int64_t images) {
 double product_rate(const Device& device, DType in) {
   const int64_t images = device.shares_host_memory() ? shared_threads().threads() : 64;
   const Graph g = product(in, images);
-  const auto n = static_cast<double>(images * kChannels * kChannels * kSide * kSide);
+  const auto n = static_cast<double>(images * kProbeChannels * kProbeChannels * kSide * kSide);
   try {
     const Plan plan(g, device);
     Executor executor(plan);

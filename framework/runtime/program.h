@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "framework/runtime/memory_plan.h"
 #include "framework/runtime/plan.h"
-#include "framework/runtime/storage.h"
 
 namespace ndtrain {
 
@@ -36,7 +36,7 @@ class PreparedKernel {
 
 struct Step {
   PreparedKernel kernel;
-  std::vector<Place> inputs, outputs;
+  std::vector<ValueLocation> inputs, outputs;
   std::string op, name;
   DType dtype;                 // of its first input
   double operations = 0;       // framework/graph/arithmetic.h
@@ -55,12 +55,13 @@ struct Plan::Program {
   std::map<size_t, const void*> constants;  // device address by value
   std::vector<Tensor> kept;                 // host tensors that constants point into
   std::vector<DeviceBuffer> uploaded;       // where the device has memory of its own
-  std::vector<int> copied_outputs, ready_order;
-  std::vector<Place> output_places;
-  size_t arena_bytes = 0, workspace_bytes = 0, constant_bytes = 0;
-  Stretch stretch;           // of the first stretch_steps
-  size_t stretch_steps = 0;  // nodes of it for which something runs
-  size_t slots_at = 0, slot_bytes = 0, slot_workspace = 0;
+  std::vector<int> ready_order;
+  std::vector<ValueLocation> output_locations;
+  MemoryPlan memory;
+  size_t workspace_bytes = 0, constant_bytes = 0;
+  BatchTiling tiling;         // of the first tiled_steps
+  size_t tiled_steps = 0;     // nodes of it for which something runs
+  size_t tile_workspace = 0;  // bytes, of each thread
 };
 
 }  // namespace ndtrain

@@ -10,8 +10,8 @@ namespace ndtrain {
 // What a thread that runs steps has of its own. Its streams are where memory is the host's: there
 // work is done in the calling thread's time.
 struct Worker {
-  Worker(const Plan::Program& p, int number) : program(p), slot(static_cast<size_t>(number)) {
-    if (p.stretch_steps > 0) stream = new_stream(p.device);
+  Worker(const Plan::Program& p, int i) : program(p), number(static_cast<size_t>(i)) {
+    if (p.tiled_steps > 0) stream = new_stream(p.device);
     if (const Device* d = p.device.fallback()) fallback = new_stream(*d);
     size_t in = 0, out = 0;
     for (const Step& s : p.steps) {
@@ -20,7 +20,7 @@ struct Worker {
     }
     inputs.resize(in);
     outputs.resize(out);
-    seconds.resize(p.stretch_steps);
+    seconds.resize(p.tiled_steps);
   }
   ~Worker() {
     if (stream) program.device.abi().stream_destroy(stream);
@@ -36,12 +36,12 @@ struct Worker {
   }
 
   const Plan::Program& program;
-  const size_t slot;
-  ndt_stream* stream = nullptr;  // of a stretch
+  const size_t number;
+  ndt_stream* stream = nullptr;  // of tiled steps
   ndt_stream* fallback = nullptr;
   std::vector<const void*> inputs;  // of the step that runs
   std::vector<void*> outputs;
-  std::vector<double> seconds;  // of each step of the stretch, in the last run
+  std::vector<double> seconds;  // of each step of the tiling, in the last run
 };
 
 }  // namespace ndtrain

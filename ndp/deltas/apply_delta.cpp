@@ -5,7 +5,7 @@
 #include "ndp/deltas/delta.h"
 #include "ndp/deltas/elements.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace delta_format;
@@ -28,7 +28,7 @@ std::string read_section(Reader& in, std::string_view prefix, uint64_t limit) {
   return bytes;
 }
 
-std::string_view base_of(std::string_view base, const Anatomy& from, uint64_t index,
+std::string_view base_of(std::string_view base, const ModelParts& from, uint64_t index,
                          const TensorExtent& e) {
   if (index >= from.tensors.size()) throw Error("a tensor that the base does not have");
   const TensorExtent& b = from.tensors[index];
@@ -56,7 +56,7 @@ void decode(Kind kind, std::string_view before, const TensorExtent& e, Reader& v
 }  // namespace
 
 std::string delta_format::rebuild(std::string_view base, Reader in) {
-  const Anatomy from = dissect(base);
+  const ModelParts from = dissect(base);
   const uint64_t limit = largest_result(base.size());
   const std::string text = read_section(in, from.frame, limit);
   const Frame frame = read_frame(text, limit);
@@ -128,4 +128,4 @@ Result<std::string> apply_delta(std::string_view base, std::string_view delta) t
   return Status(Code::kCorrupt, std::string("a damaged delta: ") + e.what());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

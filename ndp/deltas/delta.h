@@ -11,7 +11,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What became of one tensor, and how a delta says it.
 struct TensorChange {
@@ -50,4 +50,4 @@ Result<Delta> make_delta(std::string_view base, std::string_view result);
 // the delta says. Untrusted input.
 Result<std::string> apply_delta(std::string_view base, std::string_view delta);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

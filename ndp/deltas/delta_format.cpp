@@ -9,7 +9,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 namespace {
 
 // Strong compression takes a second for every few megabytes.
@@ -63,8 +63,8 @@ std::string_view Reader::bytes(uint64_t n) {
   return front;
 }
 
-Anatomy dissect(std::string_view onnx) {
-  Anatomy a;
+ModelParts dissect(std::string_view onnx) {
+  ModelParts a;
   a.tensors = tensor_extents(onnx).or_throw();
   std::erase_if(a.tensors, [](const TensorExtent& e) { return e.length < kSmallestTensor; });
   if (a.tensors.size() > kTensors) throw Error(a.tensors.size(), " tensors are too many");
@@ -137,4 +137,4 @@ void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes) {
   }
 }
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

@@ -9,7 +9,7 @@
 
 #include "framework/onnx/tensor_extents.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 
 inline constexpr std::string_view kMagic = "NDTDELTA";
 inline constexpr uint8_t kFormat = 1;
@@ -35,11 +35,11 @@ class Reader {
 
 // A model file as its tensors and what is left without them. The frame is their extents (how many;
 // for each the skeleton's bytes before it, its length, its element size), then the skeleton.
-struct Anatomy {
+struct ModelParts {
   std::vector<TensorExtent> tensors;
   std::string frame;
 };
-Anatomy dissect(std::string_view onnx);
+ModelParts dissect(std::string_view onnx);
 
 // Of a frame: tensors without names, offsets as in the file; the skeleton is a part of `frame`.
 struct Frame {
@@ -58,4 +58,4 @@ std::string rebuild(std::string_view base, Reader delta);
 std::string pack(std::string_view bytes, std::string_view prefix = {});
 void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes);
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

@@ -4,7 +4,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 namespace {
 
 constexpr size_t kSparseShare = 2;  // one element in so many may differ
@@ -123,4 +123,4 @@ void unpack_sparse(Reader& from, std::string_view base, uint32_t element, char* 
   }
 }
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

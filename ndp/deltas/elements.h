@@ -10,7 +10,7 @@
 
 #include "ndp/deltas/delta_format.h"
 
-namespace ndtrain::delta_format {
+namespace ndtrain::ndp::delta_format {
 
 // `element` is 1, 2, 4 or 8 bytes, little-endian, of which every length here is a multiple. Where
 // `base` ends before the tensor does it counts as zeros; a base that is longer is cut.
@@ -25,4 +25,4 @@ std::optional<std::string> pack_sparse(std::string_view tensor, std::string_view
                                        uint32_t element);
 void unpack_sparse(Reader& from, std::string_view base, uint32_t element, char* to, size_t bytes);
 
-}  // namespace ndtrain::delta_format
+}  // namespace ndtrain::ndp::delta_format

@@ -5,14 +5,14 @@
 #include "ndp/deltas/delta.h"
 #include "ndp/deltas/elements.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace delta_format;
 using Kind = TensorChange::Kind;
 
 // Index of the tensor a difference is from, by name; first of a name.
-std::map<std::string_view, size_t> by_name(const Anatomy& a) {
+std::map<std::string_view, size_t> by_name(const ModelParts& a) {
   std::map<std::string_view, size_t> index;
   for (size_t i = 0; i < a.tensors.size(); ++i) index.emplace(a.tensors[i].name, i);
   return index;
@@ -50,7 +50,7 @@ void put_digest(std::string& to, std::string_view file) {
 }
 
 Delta make(std::string_view base, std::string_view result) {
-  const Anatomy from = dissect(base), to = dissect(result);
+  const ModelParts from = dissect(base), to = dissect(result);
   const std::map<std::string_view, size_t> names = by_name(from);
   Delta delta;
   std::string ways, values;
@@ -97,4 +97,4 @@ Result<Delta> make_delta(std::string_view base, std::string_view result) try {
   return Status(Code::kCorrupt, e.what());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

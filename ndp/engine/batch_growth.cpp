@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kMeasured = 3;    // batches of each size
@@ -35,4 +35,4 @@ void BatchGrowth::judge() {
   batch_ = std::min(2 * now, most_);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

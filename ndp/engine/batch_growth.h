@@ -3,7 +3,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // How many photos to infer at once, found while they are inferred: twice as many, as long as that
 // makes a photo faster. One thread tells how long batches took, any may ask.
@@ -28,4 +28,4 @@ class BatchGrowth {
   bool settled_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

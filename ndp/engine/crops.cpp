@@ -6,7 +6,7 @@
 #include "ndp/engine/network_input.h"
 #include "ndp/engine/packed_crop.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kRoom = 16;  // crops: what several threads may put at once, and headers
@@ -86,4 +86,4 @@ std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preproc
   return extractor.run({&rows, 1});
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

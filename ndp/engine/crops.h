@@ -15,7 +15,7 @@
 #include "ndp/photos/preprocess.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Under which crops of this preprocessing are kept in a SegmentStore, each under its photo's
 // digest.
@@ -62,4 +62,4 @@ class CropCache {
 std::vector<Tensor> infer_crops(BatchPlans& extractor, const Preprocess& preprocess,
                                 std::span<const std::string_view> crops);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

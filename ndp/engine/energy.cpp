@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 EnergyMeter::EnergyMeter(Fs& fs, std::string root, const std::string& nvml)
     : fs_(fs), root_(std::move(root)), gpus_(nvml) {
@@ -52,4 +52,4 @@ std::optional<double> EnergyMeter::packages() {
   return joules;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

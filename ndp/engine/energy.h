@@ -9,7 +9,7 @@
 #include "framework/core/fs.h"
 #include "ndp/engine/gpu_energy.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // One thread.
 class EnergyMeter {
@@ -35,4 +35,4 @@ class EnergyMeter {
   GpuEnergy gpus_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/engine/ring.h"
 #include "ndp/photos/verdict.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kImagesOfAThread = 4;  // in the first batches: fewer are slower with any backend
@@ -303,4 +303,4 @@ EngineStats Engine::run(std::span<const size_t> items,
   return stats;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

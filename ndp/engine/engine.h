@@ -15,7 +15,7 @@
 #include "ndp/engine/batch_growth.h"
 #include "ndp/photos/preprocess.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct EngineOptions {
   // The most photos at a time. On a deterministic device as many; else as many as are worth it, by
@@ -98,4 +98,4 @@ Result<Image> crop_photo(const std::string& name, std::string_view file,
 Status preprocess_photo(const std::string& name, std::string_view file,
                         const Preprocess& preprocess, float* out, PhotoCost& cost);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Of nvml.h: 0 is success, a device is an opaque pointer, energy is millijoules since the driver
 // was loaded.
-using Device = void*;
+using NvmlDevice = void*;
 using Init = int (*)();
 using GetCount = int (*)(unsigned*);
-using GetHandle = int (*)(unsigned, Device*);
-using GetEnergy = int (*)(Device, unsigned long long*);
+using GetHandle = int (*)(unsigned, NvmlDevice*);
+using GetEnergy = int (*)(NvmlDevice, unsigned long long*);
 
 template <typename F>
 bool find(void* library, const char* name, F& function) {
@@ -27,7 +27,7 @@ bool find(void* library, const char* name, F& function) {
 
 struct GpuEnergy::Nvml {
   struct Counter {
-    Device device = nullptr;
+    NvmlDevice device = nullptr;
     uint64_t last = 0;  // millijoules
   };
 
@@ -44,7 +44,7 @@ struct GpuEnergy::Nvml {
     unsigned devices = 0;
     if (!begun || get_count(&devices) != 0) return;
     for (unsigned i = 0; i < devices; ++i) {
-      Device device = nullptr;
+      NvmlDevice device = nullptr;
       if (get_handle(i, &device) != 0) continue;
       if (const auto now = read(device)) counters.push_back({device, *now});
     }
@@ -56,7 +56,7 @@ struct GpuEnergy::Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
-  std::optional<uint64_t> read(Device device) const {
+  std::optional<uint64_t> read(NvmlDevice device) const {
     unsigned long long energy = 0;
     if (get_energy(device, &energy) != 0) return std::nullopt;
     return energy;
@@ -87,4 +87,4 @@ std::optional<double> GpuEnergy::take() {
   return joules;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // One thread.
 class GpuEnergy {
@@ -23,4 +23,4 @@ class GpuEnergy {
   std::unique_ptr<Nvml> nvml_;  // null: there are no counters
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include "framework/runtime/device_tensor.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 void send_bytes_where_faster(BatchPlans& plans, const Preprocess& preprocess) {
   if (plans.reads_photos() || plans.device().shares_host_memory()) return;
@@ -48,4 +48,4 @@ void NetworkInput::copy(int64_t from, int64_t to) {
 
 Tensor NetworkInput::first(int64_t rows) const { return room_.rows(0, rows); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include "framework/runtime/batch_plans.h"
 #include "ndp/photos/preprocess.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Lets the plans read crops as bytes where their device has memory of its own: a quarter of what
 // floats are on the way there. Before they run anything.
@@ -31,4 +31,4 @@ class NetworkInput {
   Tensor room_;  // for the most rows there ever were
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

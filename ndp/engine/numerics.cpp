@@ -6,7 +6,7 @@
 
 #include "ndp/photos/decode.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -66,4 +66,4 @@ double NumericsCheck::difference() const {
   return worst;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "framework/graph/graph.h"
 #include "framework/runtime/backend.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // How far features of other numerics may be off: a share of the features' standard deviation.
 inline constexpr double kNumericsTolerance = 1e-3;
@@ -49,4 +49,4 @@ class NumericsCheck {
   std::vector<double> theirs_, ours_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

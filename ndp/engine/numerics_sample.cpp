@@ -8,7 +8,7 @@
 #include "framework/core/rng.h"
 #include "ndp/photos/encode.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kSide = 160;
@@ -73,4 +73,4 @@ std::vector<std::string> numerics_sample(size_t n) {
   return files;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

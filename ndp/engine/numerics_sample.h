@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // `n` JPEG files: smooth light, edges, textures and noise, no two alike. The same ones every time.
 std::vector<std::string> numerics_sample(size_t n);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

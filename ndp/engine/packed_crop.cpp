@@ -4,7 +4,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // The lowest level that codes literals by their frequency: differences have few repeats. Higher
@@ -50,4 +50,4 @@ bool unpack_crop(std::span<const std::byte> packed, Image& crop) {
   return true;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "ndp/photos/image.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Empty when it would not be shorter than the pixels.
 std::vector<std::byte> pack_crop(const Image& crop);
@@ -18,4 +18,4 @@ std::vector<std::byte> pack_crop(const Image& crop);
 // anything, when `packed` is not of such a crop.
 bool unpack_crop(std::span<const std::byte> packed, Image& crop);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

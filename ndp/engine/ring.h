@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Hands things from one stage of a pipeline to the next, in order. close() lets the receivers
 // finish what is there and then get nullopt. Thread-safe.
@@ -57,4 +57,4 @@ class HandOff {
   bool closed_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "framework/core/log.h"
 #include "ndp/http/tickets.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // "" where there is none.
@@ -90,7 +90,7 @@ void Access::set_ticket_key(const std::string& key) {
 }
 
 Access::Verdict Access::check(const HttpRequest& request, const std::string& authorization,
-                              const HttpNeed* need) {
+                              const HttpPermission* need) {
   const std::lock_guard lock(mutex_);
   refresh();
   if (!on_ || (need && need->role == Role::kAnyone)) return {};
@@ -132,7 +132,7 @@ const Token* Access::find(const std::string& secret, std::string* why) const {
   return why->empty() ? token : nullptr;
 }
 
-std::string Access::objection(const Token& token, const HttpNeed& need,
+std::string Access::objection(const Token& token, const HttpPermission& need,
                               const HttpRequest& request) const {
   const std::string what = request.method + " " + request.path;
   if (token.role < need.role) {
@@ -153,4 +153,4 @@ std::string Access::objection(const Token& token, const HttpNeed& need,
                      token.collection, what, collection);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "ndp/http/http_server.h"
 #include "ndp/http/tokens.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Thread-safe.
 class Access {
@@ -36,7 +36,8 @@ class Access {
   // Of `request`, method, path and query count. `authorization`: the header's value, "Bearer
   // TOKEN"; without one, `ticket` in the query stands for it. `need`: null for what there is not,
   // which only those may know who have a token.
-  Verdict check(const HttpRequest& request, const std::string& authorization, const HttpNeed* need);
+  Verdict check(const HttpRequest& request, const std::string& authorization,
+                const HttpPermission* need);
 
   bool on();           // whether tokens are needed
   uint64_t number();   // of the list; rises when it changes; 0: there is none yet
@@ -48,7 +49,8 @@ class Access {
   // All under mutex_.
   void refresh();
   const Token* find(const std::string& secret, std::string* why) const;  // null: why it does not do
-  std::string objection(const Token& token, const HttpNeed& need, const HttpRequest& request) const;
+  std::string objection(const Token& token, const HttpPermission& need,
+                        const HttpRequest& request) const;
 
   Fs& fs_;
   const Clock& clock_;
@@ -63,4 +65,4 @@ class Access {
   std::string ticket_key_;  // "": there are no tickets
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

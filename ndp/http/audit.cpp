@@ -6,7 +6,7 @@
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::chrono::milliseconds kPause{5};
@@ -168,4 +168,4 @@ Result<std::vector<std::string>> AuditLog::last(size_t most) const {
   return lines;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

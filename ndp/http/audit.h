@@ -19,7 +19,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr int64_t kAuditBytes = int64_t{16} << 20;  // after which a new file is begun
 
@@ -63,4 +63,4 @@ class AuditLog {
   mutable std::mutex mutex_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -19,7 +19,7 @@
 
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 namespace asio = boost::asio;
@@ -223,4 +223,4 @@ void EventLoop::serve(std::unique_ptr<Listener> listener, std::shared_ptr<const 
 }
 void EventLoop::stop() { running_->stop(); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

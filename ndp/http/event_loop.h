@@ -12,7 +12,7 @@
 #include "framework/core/net.h"
 #include "ndp/http/tls.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // On the loop's thread. Lives until every call has had its answer.
 class LoopSocket {
@@ -61,4 +61,4 @@ class EventLoop {
   std::unique_ptr<Running> running_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 #include <cctype>
 #include <optional>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kForm = "multipart/form-data";
@@ -86,4 +86,4 @@ Status leave_the_file(std::string_view content_type, std::string& body) {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 bool is_form(std::string_view content_type);
 
@@ -14,4 +14,4 @@ bool is_form(std::string_view content_type);
 // early; kNotFound: it has no file; kExists: it has more than one. `body` is then as good as gone.
 Status leave_the_file(std::string_view content_type, std::string& body);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kLines = 1000;  // that are shown unless more are asked for
@@ -54,4 +54,4 @@ HttpServer::Route HttpGuard::audit_route() {
           [this](const HttpRequest& request) { return lines_of(audit_, request); }};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/http/http_client.h"
 #include "ndp/http/tls.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct HttpSecurity {
   std::string certificate, key;  // PEM; empty: in the clear
@@ -42,4 +42,4 @@ class HttpGuard {
   std::shared_ptr<const TlsClient> authority_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

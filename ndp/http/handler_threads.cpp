@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 HandlerThreads::~HandlerThreads() {
   {
@@ -53,4 +53,4 @@ void HandlerThreads::work() {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class HandlerThreads {
  public:
@@ -39,4 +39,4 @@ class HandlerThreads {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/limits.h"
 #include "ndp/http/http_message.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kHttp = "http://", kHttps = "https://";
@@ -129,4 +129,4 @@ Result<HttpResponse> HttpClient::ask(const std::string& method, const std::strin
                             what));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/http/http_server.h"
 #include "ndp/http/tls.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What a client shows of itself, and whom it believes.
 struct HttpTrust {
@@ -46,4 +46,4 @@ class HttpClient {
   HttpTrust trust_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -301,4 +301,4 @@ void HttpConnection::drain() {
   if (!reading_) receive(&HttpConnection::drain);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -15,7 +15,7 @@
 #include "ndp/http/http_message.h"
 #include "ndp/http/http_routes.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What the connections of a server share. All but `threads` and `routes` is of the loop's thread.
 struct HttpShared {
@@ -72,7 +72,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   HttpShared& shared_;
   const std::unique_ptr<LoopSocket> socket_;
-  const HttpEnds ends_;
+  const HttpEndpoints ends_;
 
   Phase phase_ = Phase::kHandshake;
   Time since_ = std::chrono::steady_clock::now();  // when the phase began
@@ -89,4 +89,4 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::function<std::optional<std::string>()> pieces_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,8 +7,7 @@
 
 #include "framework/core/limits.h"
 
-namespace ndtrain {
-namespace limits {
+namespace ndtrain::limits {
 
 inline constexpr int64_t kHttpBody = int64_t{64} << 10;  // bytes, of a route that says no other
 inline constexpr int64_t kHttpPerAddress = 64;           // connections of one client
@@ -17,7 +16,9 @@ inline constexpr int64_t kHttpReserved = 8;  // of these, for health, metrics an
 // Who moves fewer bytes a second than this uses up the time that it has.
 inline constexpr int64_t kHttpSlowest = int64_t{64} << 10;
 
-}  // namespace limits
+}  // namespace ndtrain::limits
+
+namespace ndtrain::ndp {
 
 // One server's. The times are for the client's part: from the connection, or the last answer, to
 // the whole head, and so on. A body and an answer have a second more for every kHttpSlowest bytes.
@@ -37,4 +38,4 @@ struct HttpLimits {
   Time patience{2'000};  // with one that is slow, before it makes way to others
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

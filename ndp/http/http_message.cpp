@@ -9,7 +9,7 @@
 
 #include "ndp/http/http_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 namespace http = boost::beast::http;
@@ -205,4 +205,4 @@ std::string request_head(const std::string& method, const std::string& target,
   return text + "\r\n";
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

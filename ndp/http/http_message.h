@@ -12,7 +12,7 @@
 
 #include "ndp/http/http_server.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct HttpHead {
   std::string method, target;
@@ -78,4 +78,4 @@ std::string answer_head(const HttpResponse& answer, std::optional<uint64_t> leng
 std::string request_head(const std::string& method, const std::string& target,
                          const std::vector<std::pair<std::string, std::string>>& fields);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What names of a host differ in without being other names.
@@ -72,4 +72,4 @@ std::optional<HttpResponse> wrong_origin(const HttpHead& head) {
   return http_error(403, "a page of " + origin + " asks for it, which is another site than this");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 
 #include "ndp/http/http_message.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Without the port; an IPv6 address in its brackets.
 std::string host_of_address(const std::string& address);
@@ -24,4 +24,4 @@ std::optional<HttpResponse> wrong_host(const HttpHead& head, const std::vector<s
 // Why a page of another site asks for this change: 403.
 std::optional<HttpResponse> wrong_origin(const HttpHead& head);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

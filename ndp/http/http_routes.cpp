@@ -12,7 +12,7 @@
 #include "ndp/http/http_limits.h"
 #include "ndp/http/http_origin.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr uint64_t kFormExtra = uint64_t{64} << 10;  // what a form may have around its file
@@ -39,7 +39,7 @@ std::string decoded(std::string_view text, bool plus_is_space) {
   return out;
 }
 
-HttpRequest request_of(const HttpHead& head, const HttpEnds& ends) {
+HttpRequest request_of(const HttpHead& head, const HttpEndpoints& ends) {
   HttpRequest request{.method = head.method, .peer = ends.peer};
   std::string_view target = head.target;
   target = target.substr(0, target.find('#'));
@@ -91,7 +91,7 @@ HttpRoutes::HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body,
   }
 }
 
-HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEnds& ends) const {
+HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const {
   HttpPlan plan{.request = request_of(head, ends)};
   const auto refused = [&](HttpResponse answer) {
     plan.route = nullptr;
@@ -130,7 +130,7 @@ HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEnds& ends) const {
 }
 
 // `need` is null where there is nothing of this path.
-std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const HttpNeed* need,
+std::optional<HttpResponse> HttpRoutes::objection(const HttpHead& head, const HttpPermission* need,
                                                   HttpPlan& plan) const {
   if (Access* const access = protection_.access) {
     Access::Verdict v = access->check(plan.request, std::string(head.field("Authorization")), need);
@@ -227,4 +227,4 @@ std::vector<std::string> HttpRoutes::needs() const {
   return all;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,10 +9,10 @@
 
 #include "ndp/http/http_message.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A connection's two ends, as text.
-struct HttpEnds {
+struct HttpEndpoints {
   std::string peer;   // the client's host; the address itself for a unix socket
   std::string local;  // the address that it reached; the same for a unix socket
 };
@@ -35,7 +35,7 @@ class HttpRoutes {
   // Throws Error for a pattern that is none.
   HttpRoutes(std::vector<HttpServer::Route> routes, int64_t max_body, HttpProtection protection);
 
-  HttpPlan plan(const HttpHead& head, const HttpEnds& ends) const;
+  HttpPlan plan(const HttpHead& head, const HttpEndpoints& ends) const;
   // What the route answers; the body is there.
   HttpResponse answer(HttpPlan& plan) const;
   static HttpResponse too_large(const HttpPlan& plan);
@@ -47,7 +47,7 @@ class HttpRoutes {
     HttpServer::Route route;
     std::regex pattern;
   };
-  std::optional<HttpResponse> objection(const HttpHead& head, const HttpNeed* need,
+  std::optional<HttpResponse> objection(const HttpHead& head, const HttpPermission* need,
                                         HttpPlan& plan) const;
   std::optional<HttpResponse> body_objection(const HttpHead& head, HttpPlan& plan) const;
   HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const;
@@ -57,4 +57,4 @@ class HttpRoutes {
   const HttpProtection protection_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "ndp/http/http_origin.h"
 #include "ndp/http/tls.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What a client gets to take the answer that is being written when the server ends.
@@ -171,4 +171,4 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& addres
       new HttpServer(std::make_unique<Running>(std::move(*listener), std::move(compiled), limits)));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -18,7 +18,7 @@
 #include "ndp/http/http_limits.h"
 #include "ndp/http/role.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct HttpRequest {
   std::string method, path;
@@ -90,7 +90,7 @@ class HttpServer {
   struct Route {
     std::string method;   // "GET" answers HEAD too
     std::string pattern;  // a regular expression for the whole path, as in "/jobs/([^/]+)"
-    HttpNeed need;        // who may ask
+    HttpPermission need;  // who may ask
     HttpHandler handle;
     HttpBody body = {};
     HttpAudit audit = {};
@@ -120,4 +120,4 @@ class HttpServer {
   std::unique_ptr<Running> running_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

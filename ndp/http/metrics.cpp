@@ -9,7 +9,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 bool is_name(std::string_view s) {
@@ -76,4 +76,4 @@ std::string MetricsText::text() const {
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -30,4 +30,4 @@ class MetricsText {
   std::vector<Family> families_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::array<std::pair<Role, std::string_view>, 6> kNames = {{{Role::kAnyone, "anyone"},
@@ -24,4 +24,4 @@ std::optional<Role> role_of(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class Role { kAnyone, kViewer, kUploader, kLabeller, kOperator, kAdmin };
 
@@ -19,10 +19,10 @@ enum class HttpScope {
 };
 
 // Who may ask for something over HTTP. There is none that nobody thought of: no default.
-struct HttpNeed {
-  HttpNeed(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
-  Role role;                                                               // the least
+struct HttpPermission {
+  HttpPermission(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
+  Role role;                                                                     // the least
   HttpScope scope;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

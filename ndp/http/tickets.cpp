@@ -10,10 +10,10 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
-constexpr std::string_view kPrefix = "ndtt_";
+constexpr std::string_view kTicketPrefix = "ndtt_";
 
 Digest mac(const std::string& key, const std::string& text) {
   Digest digest = {};
@@ -26,7 +26,7 @@ Digest mac(const std::string& key, const std::string& text) {
   return digest;
 }
 
-std::string drawn() {
+std::string random_secret() {
   std::array<char, 32> bytes;
   if (RAND_bytes(reinterpret_cast<unsigned char*>(bytes.data()), bytes.size()) != 1) {
     throw Error("OpenSSL: no random numbers");
@@ -41,20 +41,20 @@ std::string signed_text(const Ticket& t, const std::string& expires) {
 
 }  // namespace
 
-bool is_ticket(std::string_view token) { return token.starts_with(kPrefix); }
+bool is_ticket(std::string_view token) { return token.starts_with(kTicketPrefix); }
 
 std::string make_ticket(const std::string& key, const Ticket& ticket, int64_t now) {
   const std::string expires = std::to_string(now + kTicketSeconds);
-  return std::string(kPrefix) + expires + "_" + ticket.who + "_" +
+  return std::string(kTicketPrefix) + expires + "_" + ticket.who + "_" +
          to_hex(mac(key, signed_text(ticket, expires)));
 }
 
 Result<std::string> who_shows(const std::string& token, const std::string& key,
                               const std::string& method, const std::string& path, int64_t now) {
   const Status wrong(Code::kCorrupt, "this ticket is not for " + method + " " + path + " here");
-  const size_t first = token.find('_', kPrefix.size()), last = token.rfind('_');
+  const size_t first = token.find('_', kTicketPrefix.size()), last = token.rfind('_');
   if (key.empty() || !is_ticket(token) || first == token.npos || last <= first) return wrong;
-  const std::string expires = token.substr(kPrefix.size(), first - kPrefix.size());
+  const std::string expires = token.substr(kTicketPrefix.size(), first - kTicketPrefix.size());
   const std::string who = token.substr(first + 1, last - first - 1);
   const std::string shown = token.substr(last + 1);
   const std::string right = to_hex(mac(key, signed_text({who, method, path}, expires)));
@@ -72,7 +72,7 @@ Result<std::string> who_shows(const std::string& token, const std::string& key,
   return who;
 }
 
-Tickets::Tickets(Clock& clock) : clock_(clock), secret_(drawn()) {}
+Tickets::Tickets(Clock& clock) : clock_(clock), secret_(random_secret()) {}
 
 std::string Tickets::key_of(const std::string& store) const {
   const Digest key = mac(secret_, "store\n" + store);
@@ -83,4 +83,4 @@ std::string Tickets::make(const std::string& store, const Ticket& ticket) const 
   return make_ticket(key_of(store), ticket, clock_.unix_seconds());
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr int64_t kTicketSeconds = 60;
 
@@ -39,4 +39,4 @@ class Tickets {
   const std::string secret_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include <climits>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -237,4 +237,4 @@ Result<std::unique_ptr<Stream>> TlsClient::wrap(std::unique_ptr<Stream> stream,
   return std::unique_ptr<Stream>(std::move(tls));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 struct ssl_ctx_st;
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What a server shows of itself. Thread-safe.
 class TlsServer {
@@ -44,4 +44,4 @@ class TlsClient {
   std::shared_ptr<ssl_ctx_st> context_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,12 +10,12 @@
 #include "framework/core/json_input.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kFormat = 1;
 // So that people and programs that look for secrets know one when they see it.
-constexpr std::string_view kPrefix = "ndt_";
+constexpr std::string_view kTokenPrefix = "ndt_";
 
 Token token_from(const Json& j) {
   const auto role = role_of(j.at("role").get<std::string>());
@@ -29,10 +29,10 @@ Token token_from(const Json& j) {
           .revoked = j.at("revoked")};
 }
 
-std::string drawn() {
+std::string random_token() {
   std::array<uint8_t, 32> bytes;
   if (RAND_bytes(bytes.data(), bytes.size()) != 1) throw Error("OpenSSL: no random numbers");
-  return std::string(kPrefix) + to_hex(bytes);
+  return std::string(kTokenPrefix) + to_hex(bytes);
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ Result<std::string> TokensFile::add(Token token) {
     }
     tokens.erase(old);
   }
-  const std::string secret = drawn();
+  const std::string secret = random_token();
   token.digest = sha256(secret);
   tokens.push_back(std::move(token));
   if (Status s = write(std::move(tokens)); !s.ok()) return s;
@@ -129,4 +129,4 @@ Status TokensFile::write(std::vector<Token> tokens) {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

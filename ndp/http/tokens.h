@@ -15,7 +15,7 @@
 #include "framework/core/hash.h"
 #include "ndp/http/role.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Token {
   std::string name;  // whom it was made for; unique among those that are not revoked
@@ -62,4 +62,4 @@ class TokensFile {
 // Letters, digits, '.', '_', '-' and '@', at most 64.
 bool is_token_name(std::string_view name);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::vector<float> softmax(std::span<const float> logits) {
@@ -85,4 +85,4 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
   return engine.run(photos, name, open, classify_batch, options.crops ? &crops : nullptr);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct ClassScore {
   int64_t id;
@@ -41,4 +41,4 @@ EngineStats classify(const ModelFile& model, const Device& device, Fs& fs, const
                      std::span<const size_t> photos, const ClassifyOptions& options,
                      const OnClassified& on_classified);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kPage = 10'000;
@@ -64,4 +64,4 @@ std::string DatabaseLabels::sources_of(const PhotoSet& set) const {
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "ndp/jobs/photo_set.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct DatabaseLabelsConfig {
   std::string url;  // "sqlite:FILE"; "": labels come from elsewhere
@@ -50,4 +50,4 @@ class DatabaseLabels {
   std::unordered_map<Digest, Label, DigestHash> labels_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 PhotoEvaluation evaluate_photos(const ModelFile& model, const Device& device, Fs& fs,
                                 const PhotoSet& set, int64_t batch, Progress& progress) {
@@ -50,4 +50,4 @@ PhotoEvaluation evaluate_photos(const ModelFile& model, const Device& device, Fs
   return e;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include "ndp/jobs/classify.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PhotoEvaluation {
   int64_t photos = 0, quarantined = 0, skipped = 0;
@@ -19,4 +19,4 @@ struct PhotoEvaluation {
 PhotoEvaluation evaluate_photos(const ModelFile& model, const Device& device, Fs& fs,
                                 const PhotoSet& set, int64_t batch, Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include "ndp/jobs/in_turn.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 FeatureCache::FeatureCache(Fs& fs, const Clock& clock, const std::string& cache, std::string who)
     : fs_(fs), clock_(clock), directory_(join(cache, "features")), who_(std::move(who)) {}
@@ -43,4 +43,4 @@ void FeatureCache::close() {
   writes_ = false;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "ndp/jobs/progress.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class FeatureCache {
  public:
@@ -39,4 +39,4 @@ class FeatureCache {
   bool writes_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kFlushBytes = int64_t{64} << 20;
@@ -42,24 +42,12 @@ int64_t half_of_free_memory() {
   return std::max(free / 2, int64_t{256} << 20);
 }
 
-size_t bytes_of_row(const TensorType& t) {
-  return static_cast<size_t>(t.shape.count(1, t.shape.rank())) * size_of(t.dtype);
-}
-
-std::vector<TensorType> row_types_of(const Model& extractor) {
-  const Graph g = bind(extractor, 1);
-  std::vector<TensorType> types;
-  for (const ValueId v : g.outputs()) types.push_back(g.type(v));
-  return types;
-}
-
 FeatureTable::FeatureTable(FeatureCache& cache, Digest extractor, std::vector<TensorType> row_types,
                            int64_t memory_limit)
     : cache_(cache),
-      extractor_(extractor),
-      row_types_(std::move(row_types)),
+      kind_{.extractor = extractor, .row_types = std::move(row_types)},
+      row_bytes_(kind_.row_bytes()),
       memory_limit_(memory_limit) {
-  for (const TensorType& t : row_types_) row_bytes_ += bytes_of_row(t);
   scratch_.resize(row_bytes_);
 }
 
@@ -67,23 +55,18 @@ bool FeatureTable::in_memory(size_t photos) const {
   return static_cast<int64_t>(photos * row_bytes_) <= memory_limit_;
 }
 
-std::optional<uint64_t> FeatureTable::take_cached(size_t photo) {
-  const Digest& key = (*photos_)[photo].digest;
-  const Result<Found> found =
-      in_memory_ ? cache_.store().get(extractor_, key,
-                                      std::span(memory_).subspan(photo * row_bytes_, row_bytes_))
-                 : cache_.store().find(extractor_, key);
-  if (!found.ok() || found->bytes != row_bytes_) return std::nullopt;
-  return found->meta.numerics;
+std::optional<uint64_t> FeatureTable::take_cached(const FeatureRows& rows, size_t photo) {
+  return rows.cached((*photos_)[photo].digest, in_memory_ ? place(photo) : std::span<std::byte>());
 }
 
-void FeatureTable::judge_foreign(const Foreign& foreign, Engine& engine, const Engine::Open& open,
-                                 bool exact, Progress& progress, ExtractionReport& report) {
+void FeatureTable::judge_foreign(const FeatureRows& rows, const Foreign& foreign, Engine& engine,
+                                 const Engine::Open& open, bool exact, Progress& progress,
+                                 ExtractionReport& report) {
   std::vector<size_t> sample;
   std::map<size_t, uint64_t> tag_of;
   std::map<uint64_t, NumericsCheck> checks;
   for (const auto& [tag, items] : foreign) {
-    checks.emplace(tag, row_types_);
+    checks.emplace(tag, kind_.row_types);
     if (exact) continue;
     for (const size_t i : first_by_digest(*photos_, items)) {
       sample.push_back(i);
@@ -97,7 +80,7 @@ void FeatureTable::judge_foreign(const Foreign& foreign, Engine& engine, const E
       for (size_t r = 0; r < batch.items.size(); ++r) {
         const Result<std::span<const std::byte>> theirs = row(batch.items[r]);
         if (!theirs.ok()) continue;
-        copy_row(batch.outputs, r, ours.data());
+        rows.copy_row(batch.outputs, r, ours);
         checks.at(tag_of.at(batch.items[r])).add(*theirs, ours);
       }
       return !progress.interrupted();
@@ -114,30 +97,13 @@ void FeatureTable::judge_foreign(const Foreign& foreign, Engine& engine, const E
   }
 }
 
-void FeatureTable::copy_row(const std::vector<Tensor>& outputs, size_t row, std::byte* to) const {
-  for (size_t k = 0; k < outputs.size(); ++k) {
-    const size_t bytes = bytes_of_row(row_types_[k]);
-    std::memcpy(to, static_cast<const std::byte*>(outputs[k].data()) + row * bytes, bytes);
-    to += bytes;
-  }
-}
-
-void FeatureTable::store(size_t photo, const std::vector<Tensor>& outputs, size_t row,
-                         uint64_t numerics) {
-  std::byte* to = in_memory_ ? memory_.data() + photo * row_bytes_ : scratch_.data();
-  copy_row(outputs, row, to);
-  present_[photo] = true;
-  if (cache_full_) return;
-  const RecordMeta meta{.dtype = row_types_[0].dtype, .numerics = numerics};
-  const Status s = cache_.store().put(extractor_, (*photos_)[photo].digest, meta, {to, row_bytes_});
-  if (s.ok()) return;
+void FeatureTable::no_room(const Status& status) const {
   if (!in_memory_) {
     throw Error(
-        "the features do not fit the cache: ", s.message(),
+        "the features do not fit the cache: ", status.message(),
         "; give --cache on a larger volume, a smaller cut, --cache-dtype f16 or --head linear");
   }
-  cache_full_ = true;
-  log::warn("features are not kept for the next time: {}", s.message());
+  log::warn("features are not kept for the next time: {}", status.message());
 }
 
 ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& engine,
@@ -145,6 +111,7 @@ ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& en
                                     Progress& progress, std::vector<QuarantinedPhoto>& quarantined,
                                     std::map<std::string, int64_t>& skipped) {
   photos_ = &photos;
+  kind_.numerics = numerics_tag(numerics.id);
   present_.assign(photos.size(), false);
   in_memory_ = in_memory(photos.size());
   if (in_memory_) memory_.resize(photos.size() * row_bytes_);
@@ -157,10 +124,9 @@ ExtractionReport FeatureTable::fill(const std::vector<Photo>& photos, Engine& en
   }
   report.cached = static_cast<int64_t>(photos.size() - missing.size());
   if (!missing.empty()) {
-    extract(missing, engine, open, numerics_tag(numerics.id), progress, quarantined, skipped,
-            report);
+    extract(missing, engine, open, progress, quarantined, skipped, report);
   }
-  in_memory_ ? cache_.close() : cache_.stop_writing(extractor_);
+  in_memory_ ? cache_.close() : cache_.stop_writing(kind_.extractor);
   return report;
 }
 
@@ -168,16 +134,16 @@ std::vector<size_t> FeatureTable::look_up(Engine& engine, const Engine::Open& op
                                           const NumericsRule& numerics, Progress& progress,
                                           ExtractionReport& report) {
   const std::vector<Photo>& photos = *photos_;
-  const uint64_t own = numerics_tag(numerics.id);
+  const FeatureRows rows(&cache_.store(), kind_);
   Foreign foreign;
   report = {};
-  if (!in_memory_) cache_.store().pin(extractor_);
+  if (!in_memory_) cache_.store().pin(kind_.extractor);
   int64_t found = 0;
   for (size_t i = 0; i < photos.size(); ++i) {
-    const std::optional<uint64_t> tag = take_cached(i);
+    const std::optional<uint64_t> tag = take_cached(rows, i);
     present_[i] = tag.has_value();
     if (!tag) continue;
-    if (*tag != own) foreign[*tag].push_back(i);
+    if (*tag != kind_.numerics) foreign[*tag].push_back(i);
     if (found == 0) progress.begin("reading cached features", 0, "photos");
     if (++found % 64 == 0) progress.update(found);
   }
@@ -186,7 +152,7 @@ std::vector<size_t> FeatureTable::look_up(Engine& engine, const Engine::Open& op
     progress.end();
   }
 
-  judge_foreign(foreign, engine, open, numerics.exact, progress, report);
+  judge_foreign(rows, foreign, engine, open, numerics.exact, progress, report);
   std::vector<size_t> missing;
   for (size_t i = 0; i < photos.size(); ++i) {
     if (!present_[i]) missing.push_back(i);
@@ -195,41 +161,53 @@ std::vector<size_t> FeatureTable::look_up(Engine& engine, const Engine::Open& op
 }
 
 void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
-                           const Engine::Open& open, uint64_t numerics, Progress& progress,
+                           const Engine::Open& open, Progress& progress,
                            std::vector<QuarantinedPhoto>& quarantined,
                            std::map<std::string, int64_t>& skipped, ExtractionReport& report) {
   int64_t done = 0, unflushed = 0;
-  progress.begin("extracting features", static_cast<int64_t>(missing.size()), "photos");
-  auto name = [&](size_t i) { return (*photos_)[i].path; };
-  report.engine = engine.run(missing, name, open, [&](const Engine::Batch& batch) {
-    for (size_t row = 0; row < batch.items.size(); ++row)
-      store(batch.items[row], batch.outputs, row, numerics);
-    for (const BadPhoto& bad : batch.bad) {
-      const std::string& path = (*photos_)[bad.item].path;
-      if (bad.reason.code() == Code::kUnsupported) {
-        ++skipped[extension_of(path)];
-      } else {
-        quarantined.push_back({path, bad.reason.message()});
-      }
+  const auto name = [&](size_t i) { return (*photos_)[i].path; };
+  const auto take = [&](size_t i, std::span<const std::byte> row) {
+    if (in_memory_) std::ranges::copy(row, place(i).begin());
+    present_[i] = true;
+    unflushed += static_cast<int64_t>(row.size());
+    return true;
+  };
+  const auto bad = [&](const BadPhoto& photo) {
+    if (photo.reason.code() == Code::kUnsupported) {
+      ++skipped[extension_of(name(photo.item))];
+    } else {
+      quarantined.push_back({name(photo.item), photo.reason.message()});
     }
-    done += static_cast<int64_t>(batch.items.size() + batch.bad.size());
-    unflushed += static_cast<int64_t>(batch.items.size() * row_bytes_);
+  };
+  const auto go_on = [&](size_t photos) {
+    done += static_cast<int64_t>(photos);
     if (unflushed >= kFlushBytes) {
       cache_.store().flush().or_throw();
       unflushed = 0;
     }
     progress.update(done);
     return !progress.interrupted();
-  });
+  };
+  progress.begin("extracting features", static_cast<int64_t>(missing.size()), "photos");
+  FeatureRows rows(&cache_.store(), kind_);
+  report.engine =
+      rows.extract(engine, missing,
+                   {.digest = [&](size_t i) -> const Digest& { return (*photos_)[i].digest; },
+                    .name = name,
+                    .open = open,
+                    .take = take,
+                    .bad = bad,
+                    .full = [this](const Status& s) { no_room(s); },
+                    .go_on = go_on});
   cache_.store().flush().or_throw();
   progress.end();
   report.extracted = report.engine.photos;
 }
 
 Result<std::span<const std::byte>> FeatureTable::row(size_t photo) {
-  if (in_memory_)
-    return std::span<const std::byte>(memory_).subspan(photo * row_bytes_, row_bytes_);
-  const Result<Found> found = cache_.store().get(extractor_, (*photos_)[photo].digest, scratch_);
+  if (in_memory_) return std::span<const std::byte>(place(photo));
+  const Result<Found> found =
+      cache_.store().get(kind_.extractor, (*photos_)[photo].digest, scratch_);
   if (!found.ok()) return found.status();
   return std::span<const std::byte>(scratch_).first(row_bytes_);
 }
@@ -242,8 +220,8 @@ void FeatureTable::read(size_t photo, std::span<std::byte* const> to) {
                 "; run again to extract them anew");
   }
   const std::byte* from = found->data();
-  for (size_t k = 0; k < row_types_.size(); ++k) {
-    const size_t bytes = bytes_of_row(row_types_[k]);
+  for (size_t k = 0; k < kind_.row_types.size(); ++k) {
+    const size_t bytes = bytes_of_row(kind_.row_types[k]);
     std::memcpy(to[k], from, bytes);
     from += bytes;
   }
@@ -263,4 +241,4 @@ void FeatureDataset::fetch(std::span<const int64_t> rows, std::span<Tensor> inpu
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -1,4 +1,4 @@
-// Features of photos: from the cache where they are, else from the engine, then kept.
+// The features that a training needs, as a table that a Dataset reads.
 #pragma once
 
 #include <map>
@@ -7,14 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "framework/graph/model.h"
 #include "framework/train/dataset.h"
-#include "ndp/engine/engine.h"
+#include "ndp/engine/feature_rows.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/feature_cache.h"
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct ExtractionReport {
   EngineStats engine;
@@ -27,12 +26,6 @@ struct ExtractionReport {
 
 // Bytes that may well be spent on keeping features in memory.
 int64_t half_of_free_memory();
-
-// Of one row of a tensor with this type for a batch of 1.
-size_t bytes_of_row(const TensorType& t);
-
-// The outputs of an extractor for a batch of 1.
-std::vector<TensorType> row_types_of(const Model& extractor);
 
 // What computes features here, and what else may have.
 struct NumericsRule {
@@ -65,7 +58,7 @@ class FeatureTable {
   bool has(size_t photo) const { return present_.at(photo); }
   // Copies the row of a photo to one address per output. Throws Error when the cache lost it.
   void read(size_t photo, std::span<std::byte* const> to);
-  const std::vector<TensorType>& row_types() const { return row_types_; }
+  const std::vector<TensorType>& row_types() const { return kind_.row_types; }
 
  private:
   // Photos whose cached features have other numerics, by tag.
@@ -75,24 +68,26 @@ class FeatureTable {
                               const NumericsRule& numerics, Progress& progress,
                               ExtractionReport& report);
   // The numerics of the photo's features, if they are there; reads them when rows are in memory.
-  std::optional<uint64_t> take_cached(size_t photo);
-  void judge_foreign(const Foreign& foreign, Engine& engine, const Engine::Open& open, bool exact,
-                     Progress& progress, ExtractionReport& report);
+  std::optional<uint64_t> take_cached(const FeatureRows& rows, size_t photo);
+  void judge_foreign(const FeatureRows& rows, const Foreign& foreign, Engine& engine,
+                     const Engine::Open& open, bool exact, Progress& progress,
+                     ExtractionReport& report);
   void extract(const std::vector<size_t>& missing, Engine& engine, const Engine::Open& open,
-               uint64_t numerics, Progress& progress, std::vector<QuarantinedPhoto>& quarantined,
+               Progress& progress, std::vector<QuarantinedPhoto>& quarantined,
                std::map<std::string, int64_t>& skipped, ExtractionReport& report);
   Result<std::span<const std::byte>> row(size_t photo);  // valid until the next call
-  void copy_row(const std::vector<Tensor>& outputs, size_t row, std::byte* to) const;
-  void store(size_t photo, const std::vector<Tensor>& outputs, size_t row, uint64_t numerics);
+  void no_room(const Status& status) const;
+  std::span<std::byte> place(size_t photo) {  // in memory
+    return std::span(memory_).subspan(photo * row_bytes_, row_bytes_);
+  }
 
   FeatureCache& cache_;
-  Digest extractor_;
-  std::vector<TensorType> row_types_;
+  FeatureKind kind_;
   size_t row_bytes_ = 0;
   int64_t memory_limit_;
   const std::vector<Photo>* photos_ = nullptr;
   std::vector<bool> present_;
-  bool in_memory_ = false, cache_full_ = false;
+  bool in_memory_ = false;
   std::vector<std::byte> memory_;   // rows, when in memory
   std::vector<std::byte> scratch_;  // one row
 };
@@ -113,4 +108,4 @@ class FeatureDataset final : public Dataset {
   std::vector<int64_t> labels_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

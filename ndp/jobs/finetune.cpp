@@ -17,7 +17,7 @@
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string size(double bytes) {
@@ -357,4 +357,4 @@ FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& 
   return Finetune(config, device, fs, clock, progress).run();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

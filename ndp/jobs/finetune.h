@@ -18,7 +18,7 @@
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct FinetuneConfig {
   std::string data, model, out;
@@ -60,4 +60,4 @@ struct FinetuneResult {
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

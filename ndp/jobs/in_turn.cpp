@@ -3,7 +3,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/named_lock.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooks{100};
@@ -34,4 +34,4 @@ Result<std::unique_ptr<FileLock>> lock_in_turn(Fs& fs, const std::string& path,
   return held;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "framework/core/fs.h"
 #include "ndp/jobs/progress.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Takes something, again and again while that is kExists, because somebody else has it: says so
 // once, with `remedy`. kCancelled when the job is interrupted meanwhile.
@@ -20,4 +20,4 @@ Result<std::unique_ptr<FileLock>> lock_in_turn(Fs& fs, const std::string& path,
                                                const std::string& who, const std::string& remedy,
                                                Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include "framework/train/head.h"
 #include "ndp/engine/numerics.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr double kWorthIt = 1.2;  // times as fast, for less precision
@@ -240,4 +240,4 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
   return low;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "ndp/jobs/photo_sample.h"
 #include "ndp/jobs/precision_check.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PrecisionConfig {
   std::string precision = {};  // f32, bf16, int8 or auto; "": as the model declares
@@ -62,4 +62,4 @@ ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config,
 ModelFile in_precision(const ModelFile& file, const PrecisionConfig& config, const PhotoSet& set,
                        const Device& device, Fs& fs, Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // The image input's side where the file says nothing else: N x 3 x S x S or N x S x S x 3.
@@ -96,4 +96,4 @@ std::string preprocess_note(const ModelFile& file) {
                                     : "");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "framework/onnx/metadata.h"
 #include "ndp/photos/preprocess.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct ModelFile {
   std::string path;  // of the ONNX file
@@ -41,4 +41,4 @@ Digest extractor_id(const Model& extractor, const Preprocess& preprocess);
 // "assuming …" for people, or what was declared.
 std::string preprocess_note(const ModelFile& file);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/photos/decode.h"
 #include "ndp/photos/verdict.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 namespace files = std::filesystem;
@@ -181,4 +181,4 @@ PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress)
   return NamedReader(fs, named, progress).read();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

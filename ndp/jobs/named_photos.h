@@ -7,7 +7,7 @@
 
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct NamedPhotos {
   // Each names one of these: a directory, for all photos below it; a photo; photos and directories
@@ -24,4 +24,4 @@ struct NamedPhotos {
 // any other name that stands for nothing, and for a photo that is not below the root.
 PhotoSet read_named_photos(Fs& fs, const NamedPhotos& named, Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 class Matching {
@@ -78,4 +78,4 @@ std::vector<std::string> matching_paths(Fs& fs, const std::string& pattern) {
   return found;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

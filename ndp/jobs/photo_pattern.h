@@ -6,7 +6,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 bool is_pattern(std::string_view name);
 
@@ -15,4 +15,4 @@ bool is_pattern(std::string_view name);
 // back to a directory above it is not followed.
 std::vector<std::string> matching_paths(Fs& fs, const std::string& pattern);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

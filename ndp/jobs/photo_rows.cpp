@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<Image> PhotoRows::decode_crop(size_t photo) const {
   const Result<std::string> file = open_(photo);
@@ -65,4 +65,4 @@ void PhotoDataset::fetch(std::span<const int64_t> rows, std::span<Tensor> inputs
   for (size_t i = 0; i < rows.size(); ++i) labels[i] = labels_[static_cast<size_t>(rows[i])];
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

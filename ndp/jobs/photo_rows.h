@@ -8,7 +8,7 @@
 #include "ndp/engine/engine.h"
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Photos as the network's input, for training without a frozen part: u8 crops are kept in memory
 // while they fit `memory_limit`, the others are decoded each time they are asked for.
@@ -53,4 +53,4 @@ class PhotoDataset final : public Dataset {
   std::vector<int64_t> labels_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

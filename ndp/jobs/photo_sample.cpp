@@ -8,7 +8,7 @@
 #include "framework/runtime/backend.h"
 #include "ndp/engine/engine.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 PhotoBatch batch_of(std::span<const size_t> photos, const Preprocess& preprocess,
@@ -77,4 +77,4 @@ PhotoSample sample_of(const PhotoSet& set, size_t n, const Preprocess& preproces
   return sample;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "ndp/jobs/photo_set.h"
 #include "ndp/photos/preprocess.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PhotoBatch {
   Tensor inputs;               // one row per photo
@@ -41,4 +41,4 @@ using FillInput = std::function<bool(size_t photo, float* to)>;
 void for_each_batch(std::span<const size_t> photos, int64_t batch, const Preprocess& preprocess,
                     const FillInput& fill, const PhotoSample::Each& each);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include "ndp/jobs/in_turn.h"
 #include "ndp/photos/upload_path.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kPage = 10'000;
@@ -169,4 +169,4 @@ std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos) {
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

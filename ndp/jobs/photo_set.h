@@ -8,7 +8,7 @@
 #include "ndp/photos/catalogue.h"
 #include "ndp/photos/dataset.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Photo {
   std::string path;  // below the set's root
@@ -62,4 +62,4 @@ std::string describe_classes(const std::string& name, const PhotoSet& set);
 
 std::string quarantine_csv(const std::vector<QuarantinedPhoto>& photos);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

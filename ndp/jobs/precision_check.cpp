@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 void PrecisionCheck::add(int64_t f32_class, int64_t other_class, int64_t label, double cosine) {
   ++photos;
@@ -69,4 +69,4 @@ std::string describe(const PrecisionCheck& c, double max_drop) {
   return text;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

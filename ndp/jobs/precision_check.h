@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PrecisionCheck {
   int64_t photos = 0, agree = 0;  // photos, and those with the same best class in both
@@ -41,4 +41,4 @@ PrecisionVerdict judge(const PrecisionCheck& check, double max_drop);
 // One sentence for people.
 std::string describe(const PrecisionCheck& check, double max_drop);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

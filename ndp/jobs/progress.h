@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Where a job tells people how far it is. Called from the job's own thread.
 class Progress {
@@ -25,4 +25,4 @@ class NoProgress final : public Progress {
   void say(const std::string&) override {}
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

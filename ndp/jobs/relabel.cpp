@@ -7,7 +7,7 @@
 
 #include "ndp/jobs/feature_cache.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 class Relabel {
@@ -151,4 +151,4 @@ RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const
   return Relabel(config, model, device, db, fs, clock, progress).run();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

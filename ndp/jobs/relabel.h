@@ -10,7 +10,7 @@
 #include "ndp/jobs/named_photos.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct RelabelConfig {
   NamedPhotos photos;
@@ -42,4 +42,4 @@ struct RelabelResult {
 RelabelResult relabel(const RelabelConfig& config, const ModelFile& model, const Device& device,
                       LabelDb& db, Fs& fs, Clock& clock, Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

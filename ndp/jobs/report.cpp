@@ -9,7 +9,7 @@
 #include "framework/core/csv.h"
 #include "ndp/jobs/thumbnail.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kWorstPhotos = 24;
@@ -229,4 +229,4 @@ std::string confusion_csv(const std::vector<std::string>& classes,
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/fs.h"
 #include "ndp/jobs/run_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct ReportPhoto {
   std::string path;
@@ -33,4 +33,4 @@ std::string report_html(Fs& fs, const ReportInput& report);
 std::string confusion_csv(const std::vector<std::string>& classes,
                           const std::vector<int64_t>& confusion);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include "framework/core/utc_text.h"
 #include "ndp/jobs/tfevents.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kMetrics = "metrics.jsonl";
@@ -196,4 +196,4 @@ std::string RunDirectory::env_json() const {
          "\n";
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -18,7 +18,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct EpochRow {
   int64_t epoch = 0;  // from 1, as people count
@@ -73,4 +73,4 @@ class RunDirectory {
 // Rows of metrics.jsonl; lines that are not whole are left out.
 std::vector<EpochRow> parse_metrics(std::string_view jsonl);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr const char* kBegun = "begun";
@@ -121,4 +121,4 @@ std::vector<std::string> changed_numerics(const RunSettings& before, const RunSe
                       now.numerics, before.numerics)};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

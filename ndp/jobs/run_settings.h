@@ -8,7 +8,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 using Settings = std::vector<std::pair<std::string, std::string>>;  // flags in order; plain text
 
@@ -37,4 +37,4 @@ std::vector<std::string> changed_inputs(const RunSettings& before, const RunSett
 // The same of what computes.
 std::vector<std::string> changed_numerics(const RunSettings& before, const RunSettings& now);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <array>
 #include <cstring>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // CRC-32C (Castagnoli), reflected polynomial 0x82f63b78.
@@ -88,4 +88,4 @@ std::string tfevents_scalar(double wall_time, int64_t step, std::string_view nam
   return record(e);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,10 +9,10 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // The file's first record: the version every reader expects.
 std::string tfevents_header(double wall_time);
 std::string tfevents_scalar(double wall_time, int64_t step, std::string_view tag, float value);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

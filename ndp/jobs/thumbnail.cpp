@@ -5,7 +5,7 @@
 #include "ndp/photos/encode.h"
 #include "ndp/photos/preprocess.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kSide = 128;
@@ -39,4 +39,4 @@ std::string thumbnail_uri(Fs& fs, const std::string& path) {
   return small.ok() ? "data:image/jpeg;base64," + base64(*small) : "";
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

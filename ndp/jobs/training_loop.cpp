@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Trainer& trainer, Clock& clock,
                            Progress& progress, std::string fingerprint)
@@ -112,4 +112,4 @@ ModelFile write_models(Fs& fs, const RunDirectory& run, const ModelFile& from,
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/transfer.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class TrainingLoop {
  public:
@@ -58,4 +58,4 @@ ModelFile write_models(Fs& fs, const RunDirectory& run, const ModelFile& from,
                        const TransferModel& transfer, const Model& head,
                        const std::vector<std::string>& classes);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <optional>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr double kDefaultValSplit = 0.2;
@@ -108,4 +108,4 @@ TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config,
   return result;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

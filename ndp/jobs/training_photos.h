@@ -7,7 +7,7 @@
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/photo_set.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // The photos of a training: those to train on and those to validate with, told apart.
 struct TrainingPhotos {
@@ -30,4 +30,4 @@ struct TrainingPhotosConfig {
 // Throws Error when nothing can be read, or the database labels none of the photos.
 TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config, Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/graph/precision.h"
 #include "framework/train/useful_cuts.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 Model with_head(const ModelFile& from, const std::vector<std::string>& classes,
@@ -92,4 +92,4 @@ TransferModel with_extractor_of(TransferModel t, const Model& other, const Prepr
   return with_whole(std::move(t), std::move(whole), preprocess);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/train/head.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A model prepared for fine-tuning on some classes: what runs where the photos are, and what is
 // trained behind it. `whole` is one after the other, and what is exported.
@@ -36,4 +36,4 @@ TransferModel with_whole(TransferModel t, Model whole, const Preprocess& preproc
 // classes perhaps, and then lowered.
 TransferModel with_extractor_of(TransferModel t, const Model& other, const Preprocess& preprocess);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

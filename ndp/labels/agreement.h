@@ -5,7 +5,7 @@
 
 #include "ndp/labels/label_types.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Interval {
   double low = 0, high = 1;
@@ -23,4 +23,4 @@ inline Interval wilson_interval(const Agreement& a) {
           a.agree == a.photos ? 1 : std::min(1.0, (middle + reach) / scale)};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

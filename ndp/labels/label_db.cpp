@@ -7,7 +7,7 @@
 #include "ndp/labels/postgres_labels.h"
 #include "ndp/labels/sqlite_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kSourceNames[] = {"model", "folder", "import", "human"};
@@ -126,4 +126,4 @@ Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view
       .status();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

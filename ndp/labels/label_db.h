@@ -21,7 +21,7 @@
 #include "framework/core/status.h"
 #include "ndp/labels/label_types.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr std::string_view kDefaultCollection = "default";
 inline constexpr std::string_view kDefaultTask = "default";
@@ -123,4 +123,4 @@ Status check_class_name(std::string_view name);
 Status set_label(LabelDb& db, int64_t collection, int64_t task, std::string_view path,
                  const std::string& class_name, int64_t time);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "framework/core/utc_text.h"
 #include "ndp/labels/label_json.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What a file says of a label, in this order.
@@ -251,4 +251,4 @@ Result<int64_t> export_labels(LabelDb& db, LabelQuery query,
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct LabelImport {
   int64_t rows = 0;
@@ -37,4 +37,4 @@ Result<int64_t> export_labels(LabelDb& db, LabelQuery query,
                               const std::function<Status(std::string_view)>& write,
                               LabelFormat format = LabelFormat::kCsv);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

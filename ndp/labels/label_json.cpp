@@ -2,7 +2,7 @@
 
 #include "ndp/labels/agreement.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 Json counts(const std::vector<std::pair<std::string, int64_t>>& by_name) {
@@ -67,4 +67,4 @@ Json to_json(const FieldAccuracy& a) {
   return {{"truths", a.truths}, {"at_random", to_json(a.at_random)}, {"all", to_json(a.all)}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "framework/core/json.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // {"version": what people call it, "content": SHA-256}: a Tuner's number is a number, and the
 // beginning of the content, of a version without one, a string.
@@ -16,4 +16,4 @@ Json to_json(const LabelDiff& diff);
 Json to_json(const Agreement& agreement);  // with its interval, if it has photos
 Json to_json(const FieldAccuracy& accuracy);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/core/json.h"
 #include "ndp/labels/top_k_row.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 namespace {
 
@@ -80,7 +80,7 @@ LabelRow label_row(const SqlRow& row) {
   return label;
 }
 
-HeldLabel held_label(const SqlRow& row, int first) {
+StoredLabel held_label(const SqlRow& row, int first) {
   return {.seq = row.integer(first),
           .source = static_cast<LabelSource>(row.integer(first + 1)),
           .version = row.is_null(first + 2) ? 0 : row.integer(first + 2),
@@ -89,4 +89,4 @@ HeldLabel held_label(const SqlRow& row, int first) {
           .current = row.integer(first + 5) != 0};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -1,9 +1,9 @@
 // How rows of the database become LabelRows.
 #pragma once
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // As top_k_row. Throws Error for a score that is not finite or an id that is too large.
 std::string top_k_blob(const std::vector<ScoredClass>& top_k);
@@ -26,6 +26,6 @@ LabelRow label_row(const SqlRow& row);
 
 inline constexpr std::string_view kHeldColumns =
     "l.seq, l.source, l.version, l.class, l.time, l.current";
-HeldLabel held_label(const SqlRow& row, int first);
+StoredLabel held_label(const SqlRow& row, int first);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "framework/core/hash.h"
 #include "ndp/labels/version_name.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // By rank: a label never outranks one of a higher source. Stored, so never renumbered.
 enum class LabelSource : uint8_t { kModel = 1, kFolder = 2, kImport = 3, kHuman = 4 };
@@ -182,4 +182,4 @@ struct FieldAccuracy {
   Agreement at_random;  // of those, what was drawn at random for review
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/schema.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kApplicationId = 0x4e44544c;  // "NDTL", PRAGMA application_id
@@ -38,4 +38,4 @@ void migrate(sql::Database& db, std::span<const std::string_view> migrations) {
   transaction.commit();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 
 #include "ndp/sqlite/sqlite.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Statement lists: number i leads from schema version i to i + 1, and is never changed once
 // released.
@@ -16,4 +16,4 @@ std::span<const std::string_view> label_migrations();
 // a later version than `migrations`, or is not a label database.
 void migrate(sql::Database& db, std::span<const std::string_view> migrations);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,11 +2,12 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/postgres_schema.h"
+#include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
-constexpr std::string_view kMigrations[] = {kPostgresSchema1, kPostgresSchema2};
+constexpr std::string_view kPostgresMigrations[] = {kPostgresSchema1, kPostgresSchema2};
 
 // What is copied into before it is looked at; each connection has its own.
 constexpr const char* kSetUp = R"sql(
@@ -29,9 +30,9 @@ constexpr const char* kBeginToRead =
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
     "SET LOCAL enable_sort = off; SET LOCAL jit = off";
 
-class Row final : public SqlRow {
+class PostgresRow final : public SqlRow {
  public:
-  Row(const postgres::Answer& answer, int row) : answer_(answer), row_(row) {}
+  PostgresRow(const postgres::Answer& answer, int row) : answer_(answer), row_(row) {}
   int64_t integer(int column) const override { return answer_.integer(row_, column); }
   double real(int column) const override { return answer_.real(row_, column); }
   std::string bytes(int column) const override { return answer_.bytes(row_, column); }
@@ -54,7 +55,7 @@ Result<std::unique_ptr<LabelDb>> PostgresLabels::open(const std::string& url, Op
   try {
     std::unique_ptr<PostgresLabels> labels(new PostgresLabels(url));
     labels->migrate(mode);
-    return std::unique_ptr<LabelDb>(std::move(labels));
+    return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(), "label database: " + failure.status.message());
   }
@@ -75,14 +76,14 @@ void PostgresLabels::migrate(OpenLabelDb mode) {
     throw sql::Failure{Status(Code::kNotFound,
                               "there are no labels in this database; ndtrain relabel makes them")};
   }
-  const auto newest = static_cast<int64_t>(std::size(kMigrations));
+  const auto newest = static_cast<int64_t>(std::size(kPostgresMigrations));
   if (version > newest || version < 0) {
     throw sql::Failure{Status(Code::kUnsupported,
                               "the label database has schema version " + std::to_string(version) +
                                   ", this program knows " + std::to_string(newest))};
   }
   for (int64_t v = version; v < newest; ++v) {
-    db_.execute(std::string(kMigrations[static_cast<size_t>(v)]));
+    db_.execute(std::string(kPostgresMigrations[static_cast<size_t>(v)]));
   }
   if (version == 0) db_.execute("CREATE TABLE ndtrain_labels AS SELECT 0::bigint schema_version");
   if (version < newest) {
@@ -102,7 +103,7 @@ void PostgresLabels::each(const std::string& sql, std::span<const SqlValue> valu
     std::visit([&](const auto& x) { converted.emplace_back(x); }, v);
   }
   const postgres::Answer answer = db_.query(sql, converted);
-  for (int i = 0; i < answer.rows(); ++i) row(Row(answer, i));
+  for (int i = 0; i < answer.rows(); ++i) row(PostgresRow(answer, i));
 }
 
 std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
@@ -134,7 +135,7 @@ std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
   return ids;
 }
 
-std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
+std::vector<std::optional<StoredLabel>> PostgresLabels::newest_labels(
     int64_t task, std::span<const int64_t> photos) {
   static const std::string kSql =
       "SELECT u.n, l.* FROM unnest(?) WITH ORDINALITY u (photo, n) CROSS JOIN LATERAL (SELECT " +
@@ -142,24 +143,25 @@ std::vector<std::optional<HeldLabel>> PostgresLabels::newest_labels(
       " FROM labels l WHERE l.photo = u.photo AND l.task = ? ORDER BY l.seq DESC LIMIT 1) l";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::optional<HeldLabel>> found(photos.size());
+  std::vector<std::optional<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
-    found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(Row(answer, i), 1);
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)] = held_label(PostgresRow(answer, i), 1);
   }
   return found;
 }
 
-std::vector<std::vector<HeldLabel>> PostgresLabels::all_labels(int64_t task,
-                                                               std::span<const int64_t> photos) {
+std::vector<std::vector<StoredLabel>> PostgresLabels::all_labels(int64_t task,
+                                                                 std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT u.n, " + std::string(kHeldColumns) +
                                   " FROM unnest(?) WITH ORDINALITY u (photo, n)"
                                   " JOIN labels l ON l.photo = u.photo AND l.task = ?"
                                   " ORDER BY u.n, l.seq";
   const postgres::Value values[] = {photos, task};
   const postgres::Answer answer = db_.query(kSql, values);
-  std::vector<std::vector<HeldLabel>> found(photos.size());
+  std::vector<std::vector<StoredLabel>> found(photos.size());
   for (int i = 0; i < answer.rows(); ++i) {
-    found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(held_label(Row(answer, i), 1));
+    found[static_cast<size_t>(answer.integer(i, 0) - 1)].push_back(
+        held_label(PostgresRow(answer, i), 1));
   }
   return found;
 }
@@ -235,4 +237,4 @@ void PostgresLabels::scrub() {
 // Its own daemon does so too, but up to a minute later, and the first query until then pays.
 void PostgresLabels::sweep() { db_.start("VACUUM labels"); }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,17 +3,16 @@
 // again: it then does what it would have done, and nothing twice.
 #pragma once
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 #include "ndp/postgres/postgres.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
-class PostgresLabels final : public SqlLabels {
+class PostgresLabels final : public LabelTables {
  public:
   // "postgresql://…" as libpq takes it. kNotFound with kExisting: it has no tables of ours.
   static Result<std::unique_ptr<LabelDb>> open(const std::string& url, OpenLabelDb mode);
 
- protected:
   void begin(bool to_write) override;
   void commit() override;
   void rollback() noexcept override;
@@ -21,10 +20,10 @@ class PostgresLabels final : public SqlLabels {
   std::string by_index(const char*) const override { return ""; }
   std::vector<int64_t> place_photos(int64_t collection,
                                     std::span<const PhotoPlace> places) override;
-  std::vector<std::optional<HeldLabel>> newest_labels(int64_t task,
-                                                      std::span<const int64_t> photos) override;
-  std::vector<std::vector<HeldLabel>> all_labels(int64_t task,
-                                                 std::span<const int64_t> photos) override;
+  std::vector<std::optional<StoredLabel>> newest_labels(int64_t task,
+                                                        std::span<const int64_t> photos) override;
+  std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
+                                                   std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
   void sweep() override;
@@ -38,4 +37,4 @@ class PostgresLabels final : public SqlLabels {
   postgres::Connection db_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr std::string_view kPostgresSchema1 = R"sql(
 CREATE TABLE collections (
@@ -77,4 +77,4 @@ inline constexpr std::string_view kPostgresSchema2 = R"sql(
 ALTER TABLE versions ADD COLUMN number BIGINT;
 )sql";
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

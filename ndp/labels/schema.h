@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Keys are integers: random 32-byte keys make every insert touch another page.
 inline constexpr std::string_view kSchema1 = R"sql(
@@ -134,4 +134,4 @@ inline constexpr std::string_view kSchema3 = R"sql(
 ALTER TABLE versions ADD COLUMN number INTEGER;
 )sql";
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,14 +6,14 @@
 #include "framework/core/limits.h"
 #include "ndp/labels/label_row.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<int64_t> SqlLabels::named(const char* table, std::string_view name) {
-  return writing([&] {
+  return tables_->writing([&] {
     const std::string find = std::string("SELECT id FROM ") + table + " WHERE name = ?";
-    if (const auto id = integer(find, name)) return *id;
-    run(std::string("INSERT INTO ") + table + " (name) VALUES (?)", name);
-    return *integer(find, name);
+    if (const auto id = tables_->integer(find, name)) return *id;
+    tables_->run(std::string("INSERT INTO ") + table + " (name) VALUES (?)", name);
+    return *tables_->integer(find, name);
   });
 }
 
@@ -22,10 +22,10 @@ Result<int64_t> SqlLabels::task(std::string_view name) { return named("tasks", n
 Result<int64_t> SqlLabels::store(std::string_view name) { return named("stores", name); }
 
 Result<std::vector<std::string>> SqlLabels::names(const char* table) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::vector<std::string> found;
-    rows([&](const SqlRow& r) { found.push_back(r.bytes(0)); },
-         std::string("SELECT name FROM ") + table + " ORDER BY name");
+    tables_->rows([&](const SqlRow& r) { found.push_back(r.bytes(0)); },
+                  std::string("SELECT name FROM ") + table + " ORDER BY name");
     return found;
   });
 }
@@ -36,10 +36,10 @@ Result<std::vector<std::string>> SqlLabels::stores() { return names("stores"); }
 
 Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
                                                   std::span<const std::string> names) {
-  return writing([&] {
+  return tables_->writing([&] {
     std::map<std::string, int64_t> known;
     int64_t next = 0;
-    rows(
+    tables_->rows(
         [&](const SqlRow& r) {
           known.emplace(r.bytes(1), r.integer(0));
           next = r.integer(0) + 1;
@@ -48,7 +48,8 @@ Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
     std::vector<int64_t> ids;
     for (const std::string& name : names) {
       const auto [it, is_new] = known.emplace(name, next);
-      if (is_new) run("INSERT INTO classes (task, id, name) VALUES (?, ?, ?)", task, next++, name);
+      if (is_new)
+        tables_->run("INSERT INTO classes (task, id, name) VALUES (?, ?, ?)", task, next++, name);
       ids.push_back(it->second);
     }
     return ids;
@@ -56,9 +57,9 @@ Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
 }
 
 Result<std::vector<ClassInfo>> SqlLabels::classes(int64_t task) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::vector<ClassInfo> classes;
-    rows(
+    tables_->rows(
         [&](const SqlRow& r) {
           classes.push_back({r.integer(0), r.bytes(1)});
         },
@@ -68,44 +69,28 @@ Result<std::vector<ClassInfo>> SqlLabels::classes(int64_t task) {
 }
 
 Result<int64_t> SqlLabels::version(int64_t task, const NewVersion& version) {
-  return writing([&] {
+  return tables_->writing([&] {
     const std::string find = "SELECT id FROM versions WHERE task = ? AND content = ?";
-    if (const auto id = integer(find, task, version.content)) {
+    if (const auto id = tables_->integer(find, task, version.content)) {
       if (version.number) {
-        run("UPDATE versions SET number = ? WHERE id = ? AND (number IS NULL OR number < ?)",
+        tables_->run(
+            "UPDATE versions SET number = ? WHERE id = ? AND (number IS NULL OR number < ?)",
             version.number, *id, version.number);
       }
       return *id;
     }
-    const auto parent = version.parent ? integer(find, task, *version.parent) : std::nullopt;
-    run("INSERT INTO versions (task, content, parent, created, metrics, number)"
+    const auto parent =
+        version.parent ? tables_->integer(find, task, *version.parent) : std::nullopt;
+    tables_->run(
+        "INSERT INTO versions (task, content, parent, created, metrics, number)"
         " VALUES (?, ?, ?, ?, ?, ?)",
         task, version.content, parent, version.created, version.metrics, version.number);
-    return *integer(find, task, version.content);
+    return *tables_->integer(find, task, version.content);
   });
 }
 
 Result<std::vector<VersionInfo>> SqlLabels::versions(int64_t task) {
-  return reading([&] { return versions_of(task); });
-}
-
-std::vector<VersionInfo> SqlLabels::versions_of(int64_t task) {
-  std::vector<VersionInfo> versions;
-  rows(
-      [&](const SqlRow& r) {
-        VersionInfo& v = versions.emplace_back();
-        v.id = r.integer(0);
-        v.content = digest_from(r.bytes(1));
-        if (!r.is_null(2)) v.parent = r.integer(2);
-        v.created = r.integer(3);
-        v.metrics = r.bytes(4);
-        if (!r.is_null(5)) v.withdrawn = r.integer(5);
-        if (!r.is_null(6)) v.number = r.integer(6);
-      },
-      "SELECT id, content, parent, created, metrics, withdrawn, number FROM versions WHERE task = ?"
-      " ORDER BY created DESC, id DESC",
-      task);
-  return versions;
+  return tables_->reading([&] { return tables_->versions_of(task); });
 }
 
 Result<std::vector<int64_t>> SqlLabels::add_photos(int64_t collection,
@@ -117,23 +102,24 @@ Result<std::vector<int64_t>> SqlLabels::add_photos(int64_t collection,
                                          " are accepted");
     }
   }
-  return writing([&] { return place_photos(collection, places); });
+  return tables_->writing([&] { return tables_->place_photos(collection, places); });
 }
 
 Status SqlLabels::remove_paths(int64_t collection, std::span<const std::string> paths) {
-  return writing([&] {
-           for (const std::string& path : paths) {
-             run("DELETE FROM places WHERE collection = ? AND path = ?", collection, path);
-           }
-           return true;
-         })
+  return tables_
+      ->writing([&] {
+        for (const std::string& path : paths) {
+          tables_->run("DELETE FROM places WHERE collection = ? AND path = ?", collection, path);
+        }
+        return true;
+      })
       .status();
 }
 
 Result<int64_t> SqlLabels::find_photo(int64_t collection, std::string_view path) {
-  return reading([&] {
-    const auto photo =
-        integer("SELECT photo FROM places WHERE collection = ? AND path = ?", collection, path);
+  return tables_->reading([&] {
+    const auto photo = tables_->integer(
+        "SELECT photo FROM places WHERE collection = ? AND path = ?", collection, path);
     if (photo) return *photo;
     throw sql::Failure{
         Status(Code::kNotFound, "labels: no photo at " + std::string(path) + " in the collection")};
@@ -141,20 +127,14 @@ Result<int64_t> SqlLabels::find_photo(int64_t collection, std::string_view path)
 }
 
 Status SqlLabels::settle() {
-  const std::lock_guard lock(mutex_);
-  try {
-    sweep();
-    return {};
-  } catch (const sql::Failure& failure) {
-    return failure.status;
-  }
+  return tables_->outside([&] { tables_->sweep(); });
 }
 
 Result<Digest> SqlLabels::digest_of(int64_t photo) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::string bytes;
-    rows([&](const SqlRow& r) { bytes = r.bytes(0); }, "SELECT sha256 FROM photos WHERE id = ?",
-         photo);
+    tables_->rows([&](const SqlRow& r) { bytes = r.bytes(0); },
+                  "SELECT sha256 FROM photos WHERE id = ?", photo);
     Digest digest{};
     if (bytes.size() != digest.size()) {
       throw sql::Failure{Status(Code::kNotFound, "labels: no photo " + std::to_string(photo))};
@@ -165,50 +145,47 @@ Result<Digest> SqlLabels::digest_of(int64_t photo) {
 }
 
 Result<std::vector<int64_t>> SqlLabels::photos_with(std::span<const Digest> digests) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::vector<int64_t> ids;
     for (const Digest& digest : digests) {
-      ids.push_back(integer("SELECT id FROM photos WHERE sha256 = ?", digest).value_or(0));
+      ids.push_back(tables_->integer("SELECT id FROM photos WHERE sha256 = ?", digest).value_or(0));
     }
     return ids;
   });
 }
 
 Result<std::vector<std::vector<std::string>>> SqlLabels::paths_of(std::span<const Digest> digests) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::vector<std::vector<std::string>> all;
     for (const Digest& digest : digests) {
       std::vector<std::string>& paths = all.emplace_back();
-      rows([&](const SqlRow& r) { paths.push_back(r.bytes(0)); },
-           "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?",
-           digest);
+      tables_->rows(
+          [&](const SqlRow& r) { paths.push_back(r.bytes(0)); },
+          "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?",
+          digest);
     }
     return all;
   });
 }
 
 Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
-  const Result<int64_t> removed = writing([&] {
+  const Result<int64_t> removed = tables_->writing([&] {
     int64_t n = 0;
     for (const int64_t photo : photos) {
-      if (!integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
+      if (!tables_->integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
       ++n;
-      run("DELETE FROM labels WHERE photo = ?", photo);
-      run("DELETE FROM places WHERE photo = ?", photo);
-      run("DELETE FROM photos WHERE id = ?", photo);
+      tables_->run("DELETE FROM labels WHERE photo = ?", photo);
+      tables_->run("DELETE FROM places WHERE photo = ?", photo);
+      tables_->run("DELETE FROM photos WHERE id = ?", photo);
     }
     return n;
   });
   if (!removed.ok() || photos.empty()) return removed;
-  const std::lock_guard lock(mutex_);
-  try {
-    scrub();
-    return removed;
-  } catch (const sql::Failure& failure) {
-    return Status(failure.status.code(),
-                  "the photos are deleted, but their bytes may still be in the database's files: " +
-                      failure.status.message() + "; delete them once more");
-  }
+  const Status s = tables_->outside([&] { tables_->scrub(); });
+  if (s.ok()) return removed;
+  return Status(s.code(),
+                "the photos are deleted, but their bytes may still be in the database's files: " +
+                    s.message() + "; delete them once more");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

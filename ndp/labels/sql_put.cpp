@@ -5,7 +5,7 @@
 
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 void check(const LabelBatch& batch) {
@@ -43,7 +43,7 @@ class Judge {
   const std::vector<int64_t>& photos() const { return photos_; }
 
   // Settles the photos for which their newest label is enough to know; returns the others.
-  std::vector<int64_t> quick(std::span<const std::optional<HeldLabel>> newest) {
+  std::vector<int64_t> quick(std::span<const std::optional<StoredLabel>> newest) {
     std::vector<int64_t> hard;
     size_t at = 0;
     for (size_t p = 0; p < photos_.size(); ++p) {
@@ -64,7 +64,7 @@ class Judge {
     return hard;
   }
 
-  void settle(std::vector<std::vector<HeldLabel>> held) {
+  void settle(std::vector<std::vector<StoredLabel>> held) {
     for (size_t h = 0; h < hard_.size(); ++h) settle(hard_[h].first, hard_[h].second, held[h]);
   }
 
@@ -78,15 +78,15 @@ class Judge {
   }
 
   // A current label of a lesser version: were there one of this version, it would be current.
-  bool replaces(const HeldLabel& newest, const NewLabel& l) const {
+  bool replaces(const StoredLabel& newest, const NewLabel& l) const {
     return batch_.version && newest.current && newest.source == LabelSource::kModel &&
            newest.version != *batch_.version && order_.rank(newest) < rank(l.time);
   }
 
   // The time under which a label gets in; none if it says nothing new.
-  std::optional<int64_t> time_of(std::span<const HeldLabel> held, const NewLabel& l) const {
-    const HeldLabel* last = nullptr;
-    for (const HeldLabel& h : held) {
+  std::optional<int64_t> time_of(std::span<const StoredLabel> held, const NewLabel& l) const {
+    const StoredLabel* last = nullptr;
+    for (const StoredLabel& h : held) {
       if (batch_.version ? h.version == *batch_.version : h.source == batch_.source) {
         if (batch_.version) return {};
         // Or an import of an older state, once more.
@@ -99,7 +99,7 @@ class Judge {
     return last->time == INT64_MAX ? INT64_MAX : last->time + 1;
   }
 
-  void settle(size_t begin, size_t end, std::vector<HeldLabel>& held) {
+  void settle(size_t begin, size_t end, std::vector<StoredLabel>& held) {
     const size_t before = held.size(), first_row = writes_.rows.size();
     constexpr size_t kNone = SIZE_MAX;
     size_t was = kNone;
@@ -141,8 +141,8 @@ class Judge {
 
 Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
   check(batch);
-  return writing([&] {
-    const VersionOrder order = version_order(batch.task);
+  return tables_->writing([&] {
+    const VersionOrder order = tables_->version_order(batch.task);
     if (batch.version && !order.has(*batch.version)) {
       throw sql::Failure{Status(
           Code::kNotFound, "labels: the task has no version " + std::to_string(*batch.version))};
@@ -152,11 +152,12 @@ Result<PutReport> SqlLabels::put_labels(const LabelBatch& batch) {
           Code::kCancelled, "labels: version " + std::to_string(*batch.version) + " was undone")};
     }
     Judge judge(batch, order);
-    const std::vector<int64_t> hard = judge.quick(newest_labels(batch.task, judge.photos()));
-    if (!hard.empty()) judge.settle(all_labels(batch.task, hard));
-    write(judge.writes());
+    const std::vector<int64_t> hard =
+        judge.quick(tables_->newest_labels(batch.task, judge.photos()));
+    if (!hard.empty()) judge.settle(tables_->all_labels(batch.task, hard));
+    tables_->write(judge.writes());
     return judge.report();
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

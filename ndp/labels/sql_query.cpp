@@ -5,7 +5,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // A WHERE clause and the values of its parameters.
@@ -57,42 +57,24 @@ void check_limit(int64_t limit) {
 
 using Counts = std::vector<std::pair<std::string, int64_t>>;
 
-}  // namespace
-
-Result<std::vector<int64_t>> SqlLabels::labelled_by(int64_t version,
-                                                    std::span<const int64_t> photos) {
-  return reading([&] {
-    std::vector<int64_t> labelled;
-    const auto task = integer("SELECT task FROM versions WHERE id = ?", version);
-    if (!task) return labelled;
-    std::vector<int64_t> distinct(photos.begin(), photos.end());
-    std::ranges::sort(distinct);
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    const std::vector<int64_t> all = labelled_about(*task, version, distinct);
-    for (const int64_t photo : photos) {
-      if (std::ranges::binary_search(all, photo)) labelled.push_back(photo);
-    }
-    return labelled;
-  });
-}
-
-std::vector<int64_t> SqlLabels::labelled_about(int64_t task, int64_t version,
-                                               std::span<const int64_t> photos) {
+std::vector<int64_t> labelled_about(LabelTables& db, int64_t task, int64_t version,
+                                    std::span<const int64_t> photos) {
   constexpr int64_t kSparse = 8;
   std::vector<int64_t> labelled;
   const auto n = static_cast<int64_t>(photos.size());
   if (photos.empty() || (photos.back() - photos.front()) / n >= kSparse) {
-    const auto held = all_labels(task, photos);
+    const auto held = db.all_labels(task, photos);
     for (size_t p = 0; p < photos.size(); ++p) {
-      if (std::ranges::count(held[p], version, &HeldLabel::version) > 0) {
+      if (std::ranges::count(held[p], version, &StoredLabel::version) > 0) {
         labelled.push_back(photos[p]);
       }
     }
     return labelled;
   }
   // One walk over all labels is cheaper than a search for each photo.
-  for (int64_t above = photos.front() - 1, found = kPage; found == kPage;) {
-    const auto page = labelled_between(task, version, above, photos.back());
+  for (int64_t above = photos.front() - 1, found = LabelTables::kPage;
+       found == LabelTables::kPage;) {
+    const auto page = db.labelled_between(task, version, above, photos.back());
     labelled.insert(labelled.end(), page.begin(), page.end());
     found = static_cast<int64_t>(page.size());
     if (found > 0) above = page.back();
@@ -100,8 +82,8 @@ std::vector<int64_t> SqlLabels::labelled_about(int64_t task, int64_t version,
   return labelled;
 }
 
-std::vector<LabelRow> SqlLabels::rows_by(const LabelQuery& q, const std::string& index,
-                                         const std::string& which) {
+std::vector<LabelRow> rows_by(LabelTables& db, const LabelQuery& q, const std::string& index,
+                              const std::string& which) {
   const Conditions where = conditions_of(q);
   std::vector<SqlValue> values{q.collection, q.task, q.after.photo, q.after.photo,
                                std::string_view(q.after.path)};
@@ -110,48 +92,68 @@ std::vector<LabelRow> SqlLabels::rows_by(const LabelQuery& q, const std::string&
   std::vector<LabelRow> found;
   // CROSS JOIN and the indexes are said: labels come first, in the order of photos, so that a page
   // costs a page. Left alone, SQLite prefers to walk all paths for each label.
-  each("SELECT " + std::string(kLabelColumns) + ", p.path FROM labels l" + index +
-           " CROSS JOIN places p" + by_index("places_photo") + std::string(kLabelJoins) +
-           " WHERE p.collection = ? AND p.photo = +l.photo AND l.task = ? AND l.current = 1" +
-           which + " AND l.photo >= ? AND (l.photo, p.path) > (?, ?)" + where.sql() +
-           " ORDER BY l.photo, p.path LIMIT ?",
-       values, [&](const SqlRow& r) {
-         found.push_back(label_row(r));
-         found.back().path = r.bytes(kLabelColumnCount);
-       });
+  db.each("SELECT " + std::string(kLabelColumns) + ", p.path FROM labels l" + index +
+              " CROSS JOIN places p" + db.by_index("places_photo") + std::string(kLabelJoins) +
+              " WHERE p.collection = ? AND p.photo = +l.photo AND l.task = ? AND l.current = 1" +
+              which + " AND l.photo >= ? AND (l.photo, p.path) > (?, ?)" + where.sql() +
+              " ORDER BY l.photo, p.path LIMIT ?",
+          values, [&](const SqlRow& r) {
+            found.push_back(label_row(r));
+            found.back().path = r.bytes(kLabelColumnCount);
+          });
   return found;
 }
 
 // A page of each version that is not in force, found by the index, and of these the first rows.
-std::vector<LabelRow> SqlLabels::stale_rows(const LabelQuery& q) {
+std::vector<LabelRow> stale_rows(LabelTables& db, const LabelQuery& q) {
   std::vector<LabelRow> found;
-  const auto in_force = integer("SELECT in_force FROM tasks WHERE id = ?", q.task);
+  const auto in_force = db.integer("SELECT in_force FROM tasks WHERE id = ?", q.task);
   if (!in_force || !asks_for_models(q)) return found;
   LabelQuery of_version = q;
-  for (const VersionInfo& v : versions_of(q.task)) {
+  for (const VersionInfo& v : db.versions_of(q.task)) {
     if (v.id == *in_force || v.withdrawn || q.version.value_or(v.id) != v.id) continue;
     of_version.version = v.id;
-    const auto page = rows_by(of_version, by_index("labels_version"), "");
+    const auto page = rows_by(db, of_version, db.by_index("labels_version"), "");
     found.insert(found.end(), page.begin(), page.end());
   }
   std::ranges::sort(found, {}, [](const LabelRow& r) { return std::tie(r.photo, r.path); });
   return found;
 }
 
+}  // namespace
+
+Result<std::vector<int64_t>> SqlLabels::labelled_by(int64_t version,
+                                                    std::span<const int64_t> photos) {
+  return tables_->reading([&] {
+    std::vector<int64_t> labelled;
+    const auto task = tables_->integer("SELECT task FROM versions WHERE id = ?", version);
+    if (!task) return labelled;
+    std::vector<int64_t> distinct(photos.begin(), photos.end());
+    std::ranges::sort(distinct);
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    const std::vector<int64_t> all = labelled_about(*tables_, *task, version, distinct);
+    for (const int64_t photo : photos) {
+      if (std::ranges::binary_search(all, photo)) labelled.push_back(photo);
+    }
+    return labelled;
+  });
+}
+
 Result<LabelPage> SqlLabels::query(const LabelQuery& query) {
   check_limit(query.limit);
-  return reading([&] {
+  return tables_->reading([&] {
     LabelPage page;
     if (query.stale) {
-      page.rows = stale_rows(query);
+      page.rows = stale_rows(*tables_, query);
     } else if (query.class_id) {
-      page.rows = rows_by(query, by_index("labels_class"), "");
+      page.rows = rows_by(*tables_, query, tables_->by_index("labels_class"), "");
     } else if (query.version) {
-      page.rows = rows_by(query, by_index("labels_version"), "");
+      page.rows = rows_by(*tables_, query, tables_->by_index("labels_version"), "");
     } else if (!asks_for_models(query)) {
-      page.rows = rows_by(query, by_index("labels_version"), " AND l.version IS NULL");
+      page.rows =
+          rows_by(*tables_, query, tables_->by_index("labels_version"), " AND l.version IS NULL");
     } else {
-      page.rows = rows_by(query, "", "");
+      page.rows = rows_by(*tables_, query, "", "");
     }
     if (static_cast<int64_t>(page.rows.size()) > query.limit) {
       page.rows.resize(static_cast<size_t>(query.limit));
@@ -162,41 +164,31 @@ Result<LabelPage> SqlLabels::query(const LabelQuery& query) {
 }
 
 Result<std::vector<LabelRow>> SqlLabels::history(int64_t task, int64_t photo) {
-  return reading([&] {
+  return tables_->reading([&] {
     std::vector<LabelRow> found;
-    rows([&](const SqlRow& r) { found.push_back(label_row(r)); },
-         "SELECT " + std::string(kLabelColumns) + " FROM labels l" + std::string(kLabelJoins) +
-             " WHERE l.task = ? AND l.photo = ? ORDER BY l.time DESC, l.seq DESC",
-         task, photo);
+    tables_->rows([&](const SqlRow& r) { found.push_back(label_row(r)); },
+                  "SELECT " + std::string(kLabelColumns) + " FROM labels l" +
+                      std::string(kLabelJoins) +
+                      " WHERE l.task = ? AND l.photo = ? ORDER BY l.time DESC, l.seq DESC",
+                  task, photo);
     return found;
   });
 }
 
-// In the order of the photos, which leaves nothing to sort.
-std::string SqlLabels::collected_photos() const {
-  return " FROM (SELECT DISTINCT photo FROM places p" + by_index("places_photo") +
-         " WHERE p.collection = ?) p";
-}
-
-bool SqlLabels::has_all_photos(int64_t collection) {
-  return integer("SELECT count(*)" + collected_photos(), collection) ==
-         integer("SELECT count(*) FROM photos");
-}
-
 Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
-  return reading([&] {
+  return tables_->reading([&] {
     LabelStats stats;
-    stats.photos = *integer("SELECT count(*)" + collected_photos(), collection);
+    stats.photos = *tables_->integer("SELECT count(*)" + tables_->collected_photos(), collection);
     const std::string labels =
-        has_all_photos(collection)  // then none need be looked up
+        tables_->has_all_photos(collection)  // then none need be looked up
             ? " FROM labels l WHERE ? > 0"
-            : collected_photos() + " CROSS JOIN labels l WHERE l.photo = p.photo";
+            : tables_->collected_photos() + " CROSS JOIN labels l WHERE l.photo = p.photo";
     std::map<int64_t, std::string> names;
-    rows([&](const SqlRow& r) { names[r.integer(0)] = r.bytes(1); },
-         "SELECT id, name FROM classes WHERE task = ?", task);
-    const auto in_force = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+    tables_->rows([&](const SqlRow& r) { names[r.integer(0)] = r.bytes(1); },
+                  "SELECT id, name FROM classes WHERE task = ?", task);
+    const auto in_force = tables_->integer("SELECT in_force FROM tasks WHERE id = ?", task);
     std::map<std::string, int64_t> classes, sources;
-    rows(
+    tables_->rows(
         [&](const SqlRow& r) {
           const int64_t n = r.integer(3);
           stats.labelled += n;
@@ -218,4 +210,4 @@ Result<LabelStats> SqlLabels::stats(int64_t collection, int64_t task) {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

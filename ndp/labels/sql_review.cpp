@@ -7,7 +7,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 struct Candidate {
@@ -46,14 +46,14 @@ class Smallest {
 Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t task, int64_t count,
                                                    uint64_t seed) {
   if (count < 1) throw Error("review: ", count, " photos, at least 1 is needed");
-  return reading([&] {
+  return tables_->reading([&] {
     const auto n = static_cast<size_t>(count), n_random = n - n / 2;
     Smallest drawn(n_random), uncertain(n);
     const Rng rng(seed, "review");
     int64_t after = 0;
-    for (int64_t found = kPage; found == kPage;) {
+    for (int64_t found = LabelTables::kPage; found == LabelTables::kPage;) {
       found = 0;
-      rows(
+      tables_->rows(
           [&](const SqlRow& r) {
             ++found;
             after = r.integer(0);
@@ -72,7 +72,7 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
           " WHERE l.photo > ? AND l.task = ? AND +l.current = 1 AND l.source = 1"
           " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = l.photo AND p.collection = ?)"
           " ORDER BY l.photo LIMIT ?",
-          after, task, collection, kPage);
+          after, task, collection, LabelTables::kPage);
     }
     std::vector<Candidate> chosen = drawn.take();
     const size_t at_random = chosen.size();
@@ -83,7 +83,7 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
     }
     std::vector<ReviewPhoto> photos;
     for (const Candidate& c : chosen) {
-      rows(
+      tables_->rows(
           [&](const SqlRow& r) {
             photos.push_back({.photo = c.photo,
                               .digest = c.digest,
@@ -103,15 +103,15 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
 }
 
 Result<FieldAccuracy> SqlLabels::accuracy(int64_t collection, int64_t version) {
-  return reading([&] {
-    const int64_t task = task_of(version);
+  return tables_->reading([&] {
+    const int64_t task = tables_->task_of(version);
     const std::string truths =
         " WHERE t.task = ? AND t.version IS NULL AND t.current = 1 AND t.source >= 3"
         " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = t.photo AND p.collection = ?)";
-    const std::string from = " FROM labels t" + by_index("labels_version");
+    const std::string from = " FROM labels t" + tables_->by_index("labels_version");
     FieldAccuracy accuracy;
-    accuracy.truths = *integer("SELECT count(*)" + from + truths, task, collection);
-    rows(
+    accuracy.truths = *tables_->integer("SELECT count(*)" + from + truths, task, collection);
+    tables_->rows(
         [&](const SqlRow& r) {
           const int64_t n = r.integer(2), agree = r.integer(1) != 0 ? n : 0;
           accuracy.all.photos += n;
@@ -128,4 +128,4 @@ Result<FieldAccuracy> SqlLabels::accuracy(int64_t collection, int64_t version) {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // In a collection, of the label with this alias; `all` when there are no photos outside of it, so
@@ -13,116 +13,96 @@ std::string collected(const std::string& alias, bool all = false) {
                    ".photo AND p.collection = ?)";
 }
 
-}  // namespace
-
-int64_t SqlLabels::task_of(int64_t version) {
-  const auto task = integer("SELECT task FROM versions WHERE id = ?", version);
-  if (task) return *task;
-  throw sql::Failure{
-      Status(Code::kNotFound, "labels: there is no version " + std::to_string(version))};
-}
-
-VersionOrder SqlLabels::version_order(int64_t task) {
-  return {versions_of(task), integer("SELECT in_force FROM tasks WHERE id = ?", task)};
-}
-
-Result<std::optional<int64_t>> SqlLabels::in_force(int64_t task) {
-  return reading([&] { return integer("SELECT in_force FROM tasks WHERE id = ?", task); });
-}
-
-Status SqlLabels::put_in_force(int64_t task, int64_t version) {
-  return writing([&] {
-           if (task_of(version) != task) {
-             throw sql::Failure{
-                 Status(Code::kNotFound,
-                        "labels: version " + std::to_string(version) + " belongs to another task")};
-           }
-           const auto before = integer("SELECT in_force FROM tasks WHERE id = ?", task);
-           if (before == version) return true;
-           run("UPDATE versions SET withdrawn = NULL WHERE id = ?", version);
-           run("UPDATE tasks SET in_force = ? WHERE id = ?", version, task);
-           judge_again(task, version, before);
-           return true;
-         })
-      .status();
-}
-
-std::vector<int64_t> SqlLabels::labelled_between(int64_t task, int64_t version, int64_t above,
-                                                 int64_t to) {
+std::vector<int64_t> current_by(LabelTables& db, int64_t task, int64_t version, int64_t above) {
   std::vector<int64_t> photos;
-  rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
-       "SELECT l.photo FROM labels l WHERE l.photo > ? AND l.photo <= ? AND l.task = ?"
-       " AND l.version = ? ORDER BY l.photo LIMIT ?",
-       above, to, task, version, kPage);
+  db.rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
+          "SELECT l.photo FROM labels l" + db.by_index("labels_version") +
+              " WHERE l.task = ? AND l.version = ? AND l.current = 1 AND l.photo > ?"
+              " ORDER BY l.photo LIMIT ?",
+          task, version, above, LabelTables::kPage);
   return photos;
 }
 
-std::vector<int64_t> SqlLabels::current_by(int64_t task, int64_t version, int64_t above) {
-  std::vector<int64_t> photos;
-  rows([&](const SqlRow& r) { photos.push_back(r.integer(0)); },
-       "SELECT l.photo FROM labels l" + by_index("labels_version") +
-           " WHERE l.task = ? AND l.version = ? AND l.current = 1 AND l.photo > ?"
-           " ORDER BY l.photo LIMIT ?",
-       task, version, above, kPage);
-  return photos;
-}
-
-int64_t SqlLabels::choose_current(int64_t task, std::span<const int64_t> photos,
-                                  const VersionOrder& order) {
-  const std::vector<std::vector<HeldLabel>> held = all_labels(task, photos);
+int64_t choose_current(LabelTables& db, int64_t task, std::span<const int64_t> photos,
+                       const VersionOrder& order) {
+  const std::vector<std::vector<StoredLabel>> held = db.all_labels(task, photos);
   LabelWrites writes{.task = task};
   int64_t chosen = 0;
   for (size_t p = 0; p < photos.size(); ++p) {
     const std::optional<size_t> best = order.best(held[p]);
     for (size_t i = 0; i < held[p].size(); ++i) {
-      const HeldLabel& l = held[p][i];
+      const StoredLabel& l = held[p][i];
       if (l.current != (best == i)) writes.flags.push_back({photos[p], l.seq, best == i});
     }
     chosen += best.has_value();
   }
-  write(writes);
+  db.write(writes);
   return chosen;
 }
 
 // Of all versions two have changed their places: photos that neither has labelled stay as they are.
-void SqlLabels::judge_again(int64_t task, int64_t risen, std::optional<int64_t> fallen) {
-  const VersionOrder order = version_order(task);
+void judge_again(LabelTables& db, int64_t task, int64_t risen, std::optional<int64_t> fallen) {
+  const VersionOrder order = db.version_order(task);
   const auto judge = [&](const auto& next_page) {
-    for (int64_t after = 0, n = kPage; n == kPage;) {
+    for (int64_t after = 0, n = LabelTables::kPage; n == LabelTables::kPage;) {
       const std::vector<int64_t> photos = next_page(after);
-      choose_current(task, photos, order);
+      choose_current(db, task, photos, order);
       n = static_cast<int64_t>(photos.size());
       if (n > 0) after = photos.back();
     }
   };
-  judge([&](int64_t after) { return labelled_between(task, risen, after, INT64_MAX); });
+  judge([&](int64_t after) { return db.labelled_between(task, risen, after, INT64_MAX); });
   if (!fallen || order.above(*fallen) < 2) return;
-  judge([&](int64_t after) { return current_by(task, *fallen, after); });
+  judge([&](int64_t after) { return current_by(db, task, *fallen, after); });
 }
 
-std::optional<int64_t> SqlLabels::in_force_without(int64_t task, int64_t version) {
-  const auto now = integer("SELECT in_force FROM tasks WHERE id = ?", task);
+std::optional<int64_t> in_force_without(LabelTables& db, int64_t task, int64_t version) {
+  const auto now = db.integer("SELECT in_force FROM tasks WHERE id = ?", task);
   if (now != version) return now;
-  return integer(
+  return db.integer(
       "SELECT id FROM versions WHERE task = ? AND withdrawn IS NULL AND id <> ?"
       " ORDER BY created DESC, id DESC LIMIT 1",
       task, version);
 }
 
+}  // namespace
+
+Result<std::optional<int64_t>> SqlLabels::in_force(int64_t task) {
+  return tables_->reading(
+      [&] { return tables_->integer("SELECT in_force FROM tasks WHERE id = ?", task); });
+}
+
+Status SqlLabels::put_in_force(int64_t task, int64_t version) {
+  return tables_
+      ->writing([&] {
+        if (tables_->task_of(version) != task) {
+          throw sql::Failure{Status(Code::kNotFound, "labels: version " + std::to_string(version) +
+                                                         " belongs to another task")};
+        }
+        const auto before = tables_->integer("SELECT in_force FROM tasks WHERE id = ?", task);
+        if (before == version) return true;
+        tables_->run("UPDATE versions SET withdrawn = NULL WHERE id = ?", version);
+        tables_->run("UPDATE tasks SET in_force = ? WHERE id = ?", version, task);
+        judge_again(*tables_, task, version, before);
+        return true;
+      })
+      .status();
+}
+
 Result<UndoReport> SqlLabels::preview_undo(int64_t version) {
-  return reading([&] {
-    const int64_t task = task_of(version);
+  return tables_->reading([&] {
+    const int64_t task = tables_->task_of(version);
     UndoReport report;
-    report.in_force = in_force_without(task, version);
-    if (integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
-    std::vector<VersionInfo> versions = versions_of(task);
+    report.in_force = in_force_without(*tables_, task, version);
+    if (tables_->integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
+    std::vector<VersionInfo> versions = tables_->versions_of(task);
     for (VersionInfo& v : versions) {
       if (v.id == version) v.withdrawn = 0;
     }
     const VersionOrder order(std::move(versions), report.in_force);
-    for (int64_t after = 0, n = kPage; n == kPage;) {
-      const std::vector<int64_t> photos = current_by(task, version, after);
-      for (const auto& held : all_labels(task, photos)) {
+    for (int64_t after = 0, n = LabelTables::kPage; n == LabelTables::kPage;) {
+      const std::vector<int64_t> photos = current_by(*tables_, task, version, after);
+      for (const auto& held : tables_->all_labels(task, photos)) {
         report.restored += order.best(held).has_value();
       }
       n = static_cast<int64_t>(photos.size());
@@ -134,33 +114,33 @@ Result<UndoReport> SqlLabels::preview_undo(int64_t version) {
 }
 
 Result<UndoReport> SqlLabels::undo(int64_t version, int64_t time) {
-  return writing([&] {
-    const int64_t task = task_of(version);
+  return tables_->writing([&] {
+    const int64_t task = tables_->task_of(version);
     UndoReport report;
-    report.in_force = in_force_without(task, version);
-    if (integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
-    run("UPDATE versions SET withdrawn = ? WHERE id = ?", time, version);
-    run("UPDATE tasks SET in_force = ? WHERE id = ?", report.in_force, task);
-    const VersionOrder order = version_order(task);
+    report.in_force = in_force_without(*tables_, task, version);
+    if (tables_->integer("SELECT withdrawn FROM versions WHERE id = ?", version)) return report;
+    tables_->run("UPDATE versions SET withdrawn = ? WHERE id = ?", time, version);
+    tables_->run("UPDATE tasks SET in_force = ? WHERE id = ?", report.in_force, task);
+    const VersionOrder order = tables_->version_order(task);
     for (bool more = true; more;) {
-      const std::vector<int64_t> photos = current_by(task, version, 0);
-      more = static_cast<int64_t>(photos.size()) == kPage;
+      const std::vector<int64_t> photos = current_by(*tables_, task, version, 0);
+      more = static_cast<int64_t>(photos.size()) == LabelTables::kPage;
       report.withdrawn += static_cast<int64_t>(photos.size());
-      report.restored += choose_current(task, photos, order);
+      report.restored += choose_current(*tables_, task, photos, order);
     }
     return report;
   });
 }
 
 Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) {
-  return reading([&] {
-    const int64_t task = task_of(from);
-    if (task_of(to) != task) {
+  return tables_->reading([&] {
+    const int64_t task = tables_->task_of(from);
+    if (tables_->task_of(to) != task) {
       throw sql::Failure{Status(Code::kNotFound, "labels: the versions are of two tasks")};
     }
     LabelDiff diff;
-    const std::string here = collected("a", has_all_photos(collection));
-    rows(
+    const std::string here = collected("a", tables_->has_all_photos(collection));
+    tables_->rows(
         [&](const SqlRow& r) {
           const int64_t n = r.integer(2);
           if (r.is_null(1)) {
@@ -182,8 +162,8 @@ Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) 
             " ORDER BY d.n DESC, ca.name, cb.name",
         to, task, from, collection, task, task);
     const auto labelled =
-        integer("SELECT count(*) FROM labels a WHERE a.task = ? AND a.version = ?" + here, task, to,
-                collection);
+        tables_->integer("SELECT count(*) FROM labels a WHERE a.task = ? AND a.version = ?" + here,
+                         task, to, collection);
     diff.only_to = labelled.value_or(0) - diff.same - diff.changed;
     return diff;
   });
@@ -191,11 +171,11 @@ Result<LabelDiff> SqlLabels::diff(int64_t collection, int64_t from, int64_t to) 
 
 Result<std::vector<ChangedPhoto>> SqlLabels::changed_photos(const DiffQuery& q) {
   if (q.limit < 1) throw Error("labels: a limit of ", q.limit, ", at least 1 is needed");
-  return reading([&] {
-    const int64_t task = task_of(q.from);
+  return tables_->reading([&] {
+    const int64_t task = tables_->task_of(q.from);
     std::vector<ChangedPhoto> photos;
     const int64_t any = -1;
-    rows(
+    tables_->rows(
         [&](const SqlRow& r) {
           ChangedPhoto& c = photos.emplace_back();
           c.photo = r.integer(0);
@@ -219,4 +199,4 @@ Result<std::vector<ChangedPhoto>> SqlLabels::changed_photos(const DiffQuery& q) 
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

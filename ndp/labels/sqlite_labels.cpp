@@ -5,13 +5,14 @@
 
 #include "ndp/labels/label_row.h"
 #include "ndp/labels/migrations.h"
+#include "ndp/labels/sql_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
-class Row final : public SqlRow {
+class SqliteRow final : public SqlRow {
  public:
-  explicit Row(const sql::Statement& statement) : statement_(statement) {}
+  explicit SqliteRow(const sql::Statement& statement) : statement_(statement) {}
   int64_t integer(int column) const override { return statement_.integer(column); }
   double real(int column) const override { return statement_.real(column); }
   std::string bytes(int column) const override { return statement_.bytes(column); }
@@ -60,7 +61,7 @@ Result<std::unique_ptr<LabelDb>> SqliteLabels::open(const std::string& path, int
       labels->db_.execute("PRAGMA max_page_count=" + std::to_string(max_pages));
     }
     migrate(labels->db_, label_migrations());
-    return std::unique_ptr<LabelDb>(std::move(labels));
+    return std::unique_ptr<LabelDb>(std::make_unique<SqlLabels>(std::move(labels)));
   } catch (const sql::Failure& failure) {
     return Status(failure.status.code(),
                   "label database " + path + ": " + failure.status.message());
@@ -99,7 +100,7 @@ void SqliteLabels::each(const std::string& sql, std::span<const SqlValue> values
   sql::Statement& statement = prepared(sql);
   statement.reset();
   for (size_t i = 0; i < values.size(); ++i) bind(statement, static_cast<int>(i), values[i]);
-  const Row view(statement);
+  const SqliteRow view(statement);
   while (statement.step()) row(view);
 }
 
@@ -135,14 +136,14 @@ std::vector<int64_t> SqliteLabels::place_photos(int64_t collection,
   return ids;
 }
 
-std::vector<std::optional<HeldLabel>> SqliteLabels::newest_labels(int64_t task,
-                                                                  std::span<const int64_t> photos) {
+std::vector<std::optional<StoredLabel>> SqliteLabels::newest_labels(
+    int64_t task, std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT " + std::string(kHeldColumns) +
                                   " FROM labels l WHERE l.photo = ? AND l.task = ?"
                                   " ORDER BY l.seq DESC LIMIT 1";
   sql::Statement& newest = prepared(kSql);
-  const Row row(newest);
-  std::vector<std::optional<HeldLabel>> found(photos.size());
+  const SqliteRow row(newest);
+  std::vector<std::optional<StoredLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     if (newest.bind(photos[i], task).step()) found[i] = held_label(row, 0);
   }
@@ -150,13 +151,13 @@ std::vector<std::optional<HeldLabel>> SqliteLabels::newest_labels(int64_t task,
   return found;
 }
 
-std::vector<std::vector<HeldLabel>> SqliteLabels::all_labels(int64_t task,
-                                                             std::span<const int64_t> photos) {
+std::vector<std::vector<StoredLabel>> SqliteLabels::all_labels(int64_t task,
+                                                               std::span<const int64_t> photos) {
   static const std::string kSql = "SELECT " + std::string(kHeldColumns) +
                                   " FROM labels l WHERE l.photo = ? AND l.task = ? ORDER BY l.seq";
   sql::Statement& all = prepared(kSql);
-  const Row row(all);
-  std::vector<std::vector<HeldLabel>> found(photos.size());
+  const SqliteRow row(all);
+  std::vector<std::vector<StoredLabel>> found(photos.size());
   for (size_t i = 0; i < photos.size(); ++i) {
     for (all.bind(photos[i], task); all.step();) found[i].push_back(held_label(row, 0));
   }
@@ -193,4 +194,4 @@ void SqliteLabels::scrub() {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,17 +4,16 @@
 
 #include <unordered_map>
 
-#include "ndp/labels/sql_labels.h"
+#include "ndp/labels/label_tables.h"
 #include "ndp/sqlite/sqlite.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
-class SqliteLabels final : public SqlLabels {
+class SqliteLabels final : public LabelTables {
  public:
   // `max_pages` 0: as many as the volume takes; else the file never gets larger (4096 bytes each).
   static Result<std::unique_ptr<LabelDb>> open(const std::string& path, int64_t max_pages = 0);
 
- protected:
   void begin(bool to_write) override;
   void commit() override;
   void rollback() noexcept override;
@@ -22,10 +21,10 @@ class SqliteLabels final : public SqlLabels {
   std::string by_index(const char* name) const override;
   std::vector<int64_t> place_photos(int64_t collection,
                                     std::span<const PhotoPlace> places) override;
-  std::vector<std::optional<HeldLabel>> newest_labels(int64_t task,
-                                                      std::span<const int64_t> photos) override;
-  std::vector<std::vector<HeldLabel>> all_labels(int64_t task,
-                                                 std::span<const int64_t> photos) override;
+  std::vector<std::optional<StoredLabel>> newest_labels(int64_t task,
+                                                        std::span<const int64_t> photos) override;
+  std::vector<std::vector<StoredLabel>> all_labels(int64_t task,
+                                                   std::span<const int64_t> photos) override;
   void write(const LabelWrites& writes) override;
   void scrub() override;
   void sweep() override {}  // SQLite has dropped it with each transaction
@@ -42,4 +41,4 @@ class SqliteLabels final : public SqlLabels {
   std::unordered_map<std::string, std::unique_ptr<sql::Statement>> statements_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 void put_u32(std::string& to, uint32_t v) {
@@ -36,4 +36,4 @@ std::vector<RankedClass> ranked_classes(std::string_view row) {
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

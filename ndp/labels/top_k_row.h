@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct RankedClass {
   uint32_t class_id = 0;
@@ -21,4 +21,4 @@ std::string top_k_row(std::span<const RankedClass> best);
 // Of whole classes: what is left over at the end says nothing.
 std::vector<RankedClass> ranked_classes(std::string_view row);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline std::string content_prefix(const Digest& content) { return to_hex(content).substr(0, 12); }
 
@@ -23,4 +23,4 @@ inline std::string full_version_name(std::optional<int64_t> number, const Digest
                 : content_prefix(content);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 VersionOrder::VersionOrder(std::vector<VersionInfo> newest_first, std::optional<int64_t> in_force) {
   auto rank = static_cast<int64_t>(newest_first.size());
@@ -16,7 +16,7 @@ size_t VersionOrder::above(int64_t version) const {
       std::ranges::count_if(ranks_, [&](const auto& other) { return other.second > rank; }));
 }
 
-std::optional<size_t> VersionOrder::best(std::span<const HeldLabel> labels) const {
+std::optional<size_t> VersionOrder::best(std::span<const StoredLabel> labels) const {
   std::optional<size_t> best;
   for (size_t i = 0; i < labels.size(); ++i) {
     if (labels[i].version != 0 && withdrawn(labels[i].version)) continue;
@@ -25,4 +25,4 @@ std::optional<size_t> VersionOrder::best(std::span<const HeldLabel> labels) cons
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

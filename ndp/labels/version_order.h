@@ -7,10 +7,10 @@
 
 #include "ndp/labels/label_types.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // A label as the database holds it; `seq` counts a photo's labels of a task from 1.
-struct HeldLabel {
+struct StoredLabel {
   int64_t seq = 0;
   LabelSource source = LabelSource::kModel;
   int64_t version = 0;  // 0: no model's
@@ -51,15 +51,15 @@ class VersionOrder {
   Rank rank(LabelSource source, int64_t version, int64_t time) const {
     return {source, version == 0 ? 0 : ranks_.at(version), time};
   }
-  Rank rank(const HeldLabel& l) const { return rank(l.source, l.version, l.time); }
+  Rank rank(const StoredLabel& l) const { return rank(l.source, l.version, l.time); }
 
   size_t above(int64_t version) const;  // how many versions' labels outrank this one's
 
   // The index of the label that is to be current; none if all are withdrawn.
-  std::optional<size_t> best(std::span<const HeldLabel> labels) const;
+  std::optional<size_t> best(std::span<const StoredLabel> labels) const;
 
  private:
   std::map<int64_t, int64_t> ranks_;  // 0: withdrawn
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

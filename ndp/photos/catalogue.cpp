@@ -3,7 +3,7 @@
 #include "ndp/photos/catalogue_rows.h"
 #include "ndp/photos/catalogue_scan.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kFile = "catalogue.sqlite";
@@ -121,4 +121,4 @@ Status Catalogue::scrub() {
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

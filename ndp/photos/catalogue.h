@@ -28,7 +28,7 @@
 #include "ndp/photos/photo_source.h"
 #include "ndp/photos/verdict.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct CatalogueEntry {
   PhotoRef ref;
@@ -96,4 +96,4 @@ class Catalogue {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

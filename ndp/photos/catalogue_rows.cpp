@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kVersion = 1;
@@ -192,4 +192,4 @@ std::optional<std::string> CatalogueRows::bad(const Digest& digest) {
   return reason;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/photos/catalogue.h"
 #include "ndp/sqlite/sqlite.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct CatalogueRow {
   int64_t id = 0;
@@ -54,4 +54,4 @@ class CatalogueRows {
   sql::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_, remove_bad_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

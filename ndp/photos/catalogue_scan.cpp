@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kRowsAtOnce = 4096;
@@ -192,4 +192,4 @@ void CatalogueScan::tell(PhotoChange::Kind kind, const std::string& path, const 
   if (options_.on_change) options_.on_change({kind, path, from});
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/photos/catalogue.h"
 #include "ndp/photos/catalogue_rows.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // One scan, from the first page to the verdict on what is gone. Throws Failure.
 class CatalogueScan {
@@ -49,4 +49,4 @@ class CatalogueScan {
   std::unordered_set<std::string> hidden_;  // places that could not be looked at
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/status.h"
 #include "ndp/photos/decode.h"
 
-namespace ndtrain::codec {
+namespace ndtrain::ndp::codec {
 
 // kTooLarge when the declared size is beyond limits.h, kCorrupt when it is empty.
 Status check_size(PhotoFormat format, int64_t width, int64_t height);
@@ -19,4 +19,4 @@ Result<PhotoHeader> read_png_header(std::span<const std::byte> file);
 Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions& options);
 Result<Decoded> decode_png(std::span<const std::byte> file);
 
-}  // namespace ndtrain::codec
+}  // namespace ndtrain::ndp::codec

@@ -7,7 +7,7 @@
 #include "ndp/photos/photo_source.h"
 #include "ndp/photos/upload_path.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -143,4 +143,4 @@ bool in_validation(const Digest& photo, double fraction) {
   return static_cast<double>(bits >> 11) * 0x1p-53 < fraction;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

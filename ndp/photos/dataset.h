@@ -10,7 +10,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct LabelledPhotos {
   struct Item {
@@ -63,4 +63,4 @@ Result<DataLayout> find_layout(Fs& fs, const std::string& data);
 // fixed for its life, wherever it is stored. A photo in a smaller fraction is in every larger one.
 bool in_validation(const Digest& photo, double fraction);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

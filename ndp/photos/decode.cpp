@@ -7,7 +7,7 @@
 #include "ndp/photos/codec.h"
 #include "ndp/photos/exif.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 bool has(std::span<const std::byte> file, size_t offset, std::string_view magic) {
@@ -123,4 +123,4 @@ Result<Decoded> decode(std::span<const std::byte> file, const DecodeOptions& opt
   return decoded;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

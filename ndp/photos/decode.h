@@ -12,7 +12,7 @@
 #include "framework/core/status.h"
 #include "ndp/photos/image.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class PhotoFormat : uint8_t { kUnknown, kJpeg, kPng, kHeic, kAvif, kWebp, kGif, kBmp, kTiff };
 
@@ -52,4 +52,4 @@ std::string jpeg_decoder();
 // 255.
 Result<Decoded> decode(std::span<const std::byte> file, const DecodeOptions& options = {});
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

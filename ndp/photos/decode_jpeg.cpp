@@ -16,7 +16,7 @@
 #include <jpeglib.h>
 // clang-format on
 
-namespace ndtrain::codec {
+namespace ndtrain::ndp::codec {
 namespace {
 
 // A progressive file may repeat tiny scans over a huge image, each costing a pass; real encoders
@@ -87,17 +87,17 @@ void on_progress(j_common_ptr cinfo) {
   std::longjmp(f.exit, 1);
 }
 
-class Reader {
+class JpegReader {
  public:
-  Reader() {
+  JpegReader() {
     cinfo_.err = jpeg_std_error(&failure_.callbacks);
     failure_.callbacks.error_exit = fail;
     failure_.callbacks.emit_message = on_message;
     progress_.progress_monitor = on_progress;
   }
-  ~Reader() { jpeg_destroy_decompress(&cinfo_); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  ~JpegReader() { jpeg_destroy_decompress(&cinfo_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
 
   bool read_header(std::span<const std::byte> file) {
     if (setjmp(failure_.exit)) return false;
@@ -153,7 +153,7 @@ class Reader {
   jpeg_decompress_struct cinfo_{};
 };
 
-Status read_checked_header(Reader& reader, std::span<const std::byte> file) {
+Status read_checked_header(JpegReader& reader, std::span<const std::byte> file) {
   if (!reader.read_header(file)) return reader.status();
   return check_size(PhotoFormat::kJpeg, reader.info().image_width, reader.info().image_height);
 }
@@ -185,7 +185,7 @@ void rgb_from_inverted_cmyk(const std::vector<uint8_t>& cmyk, std::vector<uint8_
 }  // namespace
 
 Result<PhotoHeader> read_jpeg_header(std::span<const std::byte> file) {
-  Reader reader;
+  JpegReader reader;
   if (Status s = read_checked_header(reader, file); !s.ok()) return s;
   return PhotoHeader{.format = PhotoFormat::kJpeg,
                      .width = static_cast<int>(reader.info().image_width),
@@ -193,7 +193,7 @@ Result<PhotoHeader> read_jpeg_header(std::span<const std::byte> file) {
 }
 
 Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions& options) {
-  Reader reader;
+  JpegReader reader;
   if (Status s = read_checked_header(reader, file); !s.ok()) return s;
   const jpeg_decompress_struct& info = reader.info();
   const J_COLOR_SPACE stored = info.jpeg_color_space;
@@ -222,9 +222,9 @@ Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions
   return d;
 }
 
-}  // namespace ndtrain::codec
+}  // namespace ndtrain::ndp::codec
 
-std::string ndtrain::jpeg_decoder() {
+std::string ndtrain::ndp::jpeg_decoder() {
 #ifdef LIBJPEG_TURBO_VERSION_NUMBER
   return "libjpeg-turbo " + std::to_string(LIBJPEG_TURBO_VERSION_NUMBER);
 #else

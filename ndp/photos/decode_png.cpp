@@ -10,15 +10,15 @@
 #include "ndp/photos/codec.h"
 #include "ndp/photos/exif.h"
 
-namespace ndtrain::codec {
+namespace ndtrain::ndp::codec {
 namespace {
 
-class Reader {
+class PngReader {
  public:
-  explicit Reader(std::span<const std::byte> file) : rest_(file) {}
-  ~Reader() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  Reader(const Reader&) = delete;
-  Reader& operator=(const Reader&) = delete;
+  explicit PngReader(std::span<const std::byte> file) : rest_(file) {}
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
 
   // Up to the pixels; asks for eight-bit RGB. As PIL: the high byte of sixteen, alpha dropped, a
   // transparent colour ignored, no gamma.
@@ -60,15 +60,15 @@ class Reader {
 
  private:
   [[noreturn]] static void on_error(png_structp png, png_const_charp message) {
-    auto& self = *static_cast<Reader*>(png_get_error_ptr(png));
+    auto& self = *static_cast<PngReader*>(png_get_error_ptr(png));
     std::snprintf(self.message_, sizeof self.message_, "%s", message);
     std::longjmp(self.exit_, 1);
   }
   static void on_warning(png_structp png, png_const_charp) {
-    ++static_cast<Reader*>(png_get_error_ptr(png))->harmless_;
+    ++static_cast<PngReader*>(png_get_error_ptr(png))->harmless_;
   }
   static void on_read(png_structp png, png_bytep to, size_t n) {
-    auto& self = *static_cast<Reader*>(png_get_io_ptr(png));
+    auto& self = *static_cast<PngReader*>(png_get_io_ptr(png));
     if (n > self.rest_.size()) png_error(png, "the file ends too early");
     std::memcpy(to, self.rest_.data(), n);
     self.rest_ = self.rest_.subspan(n);
@@ -104,7 +104,7 @@ Result<PhotoHeader> read_png_header(std::span<const std::byte> file) {
 Result<Decoded> decode_png(std::span<const std::byte> file) {
   const Result<PhotoHeader> header = read_png_header(file);
   if (!header.ok()) return header.status();
-  Reader reader(file);
+  PngReader reader(file);
   if (!reader.read_header()) return reader.status();
 
   Decoded d;
@@ -121,4 +121,4 @@ Result<Decoded> decode_png(std::span<const std::byte> file) {
   return d;
 }
 
-}  // namespace ndtrain::codec
+}  // namespace ndtrain::ndp::codec

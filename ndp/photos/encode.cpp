@@ -7,7 +7,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // libjpeg's default error exit is never reached: memory is its only failure here, and the
 // destination grows by malloc.
@@ -40,4 +40,4 @@ std::string encode_jpeg(const Image& image, int quality) {
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

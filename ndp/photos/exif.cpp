@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 class TiffReader {
@@ -76,4 +76,4 @@ Image upright(Image image, int orientation) {
   return to;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

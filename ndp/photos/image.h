@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Eight-bit RGB, rows from the top, pixels from the left, three bytes each, no padding.
 struct Image {
@@ -20,4 +20,4 @@ struct Image {
   uint8_t* row(int y) { return rgb.data() + stride() * y; }
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

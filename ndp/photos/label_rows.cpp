@@ -6,7 +6,7 @@
 #include "framework/core/csv.h"
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kNoColumn = SIZE_MAX;
@@ -125,4 +125,4 @@ Result<LabelFileRows> read_label_rows(const std::string& path, std::string_view 
   return std::move(reader.result);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct LabelFileRow {
   int64_t line = 0;  // of the file; of a .json file which of its labels, from 1
@@ -26,4 +26,4 @@ struct LabelFileRows {
 // file,class. Errors name `path` and the line.
 Result<LabelFileRows> read_label_rows(const std::string& path, std::string_view text);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

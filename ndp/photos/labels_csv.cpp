@@ -10,7 +10,7 @@
 #include "ndp/photos/decode.h"
 #include "ndp/photos/label_rows.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string_view without_mark(std::string_view text) {
@@ -194,4 +194,4 @@ Result<LabelledPhotos> read_labels_csv(Fs& fs, const std::string& csv, const std
   return LabelsReader(fs, csv, root).read(classes_file);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "framework/core/limits.h"
 #include "ndp/photos/decode.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Inodes are unique only within a volume, whose number FileInfo lacks; with time and size a mistake
@@ -97,4 +97,4 @@ Result<std::string> DirectorySource::open(const std::string& path) {
   return fs_.read(full(path), limits::kPhotoFile);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PhotoRef {
   std::string path;  // relative to the source, parts separated by '/'
@@ -75,4 +75,4 @@ class DirectorySource final : public PhotoSource {
   std::string stands_at_;  // the cursor that levels_ continue from
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

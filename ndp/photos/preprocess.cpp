@@ -9,7 +9,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::string_view kPrefix = "preprocess.";
@@ -203,4 +203,4 @@ void normalize(const Image& image, const Preprocess& p, float* out) {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

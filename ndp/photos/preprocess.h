@@ -13,7 +13,7 @@
 #include "ndp/photos/image.h"
 #include "ndp/photos/resize.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class Layout : uint8_t { kNchw, kNhwc };
 
@@ -59,4 +59,4 @@ Image crop(const Image& photo, const Preprocess& p);
 // the image is not img_size x img_size. Thread-safe.
 void normalize(const Image& image, const Preprocess& p, float* out);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "framework/core/error.h"
 #include "ndp/photos/resize_kernels.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using resize_kernels::Taps;
@@ -168,4 +168,4 @@ Image resize(const Image& from, int width, int height, Interpolation interpolati
   return to;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

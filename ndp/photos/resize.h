@@ -8,7 +8,7 @@
 
 #include "ndp/photos/image.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class Interpolation : uint8_t { kBilinear, kBicubic };
 
@@ -27,4 +27,4 @@ void resize(const Image& from, int width, int height, Interpolation interpolatio
 
 Image resize(const Image& from, int width, int height, Interpolation interpolation);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace ndtrain::resize_kernels {
+namespace ndtrain::ndp::resize_kernels {
 namespace {
 
 constexpr uint32_t kHalf = uint32_t{1} << (kFractionBits - 1);
@@ -102,4 +102,4 @@ void vertical_row(const uint8_t* const* rows, const WeightPair* weights, int pai
   }
 }
 
-}  // namespace ndtrain::resize_kernels
+}  // namespace ndtrain::ndp::resize_kernels

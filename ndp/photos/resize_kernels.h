@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace ndtrain::resize_kernels {
+namespace ndtrain::ndp::resize_kernels {
 
 inline constexpr int kFractionBits = 32 - 8 - 2;
 inline constexpr int kLowBits = 12;
@@ -35,4 +35,4 @@ void horizontal_row(const uint8_t* from, const Taps* taps, const WeightPair* wei
 void vertical_row(const uint8_t* const* rows, const WeightPair* weights, int pairs, int n,
                   uint8_t* to);
 
-}  // namespace ndtrain::resize_kernels
+}  // namespace ndtrain::ndp::resize_kernels

@@ -4,7 +4,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kHexDigits = 2 * sizeof(Digest);
@@ -27,4 +27,4 @@ bool is_upload_path(std::string_view path) {
          name_of_path(parent_of(folder)) == kUploadDirectory;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr std::string_view kUploadDirectory = "uploads";
 
@@ -17,4 +17,4 @@ std::string upload_path(const Digest& photo, std::string_view extension);
 // Whether a path ends in what upload_path() gives.
 bool is_upload_path(std::string_view path);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include "framework/core/fs.h"
 #include "ndp/photos/decode.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // HEIC and AVIF share a container, and ".heif" says only that.
@@ -46,4 +46,4 @@ Verdict judge_photo(std::string_view path, std::span<const std::byte> file) {
           header.status().message()};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

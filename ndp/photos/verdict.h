@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class PhotoState : uint8_t {
   kOk,
@@ -27,4 +27,4 @@ struct Verdict {
 // decoded: kOk is a promise of none. Thread-safe.
 Verdict judge_photo(std::string_view path, std::span<const std::byte> file);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Items of one batch have equal `model` members.
 template <typename Item>
@@ -61,4 +61,4 @@ class BatchQueue {
   std::deque<std::pair<Time, Item>> waiting_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

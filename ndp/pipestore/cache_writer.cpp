@@ -5,7 +5,7 @@
 #include "framework/core/log.h"
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 CacheWriter::~CacheWriter() {
   {
@@ -16,7 +16,7 @@ CacheWriter::~CacheWriter() {
 }
 
 void CacheWriter::put(const Digest& photo, std::shared_ptr<OnlineModel> model,
-                      Online::Labelled labelled) {
+                      OnlineLabeler::Labelled labelled) {
   {
     const std::lock_guard lock(mutex_);
     if (items_.size() >= most_) {
@@ -50,8 +50,7 @@ void CacheWriter::write(const Item& item) {
   const Network& n = *item.model->network;
   Status s;
   if (const std::string& feature = item.labelled.feature; !feature.empty()) {
-    s = cache_.put(n.id(), item.photo, {.dtype = n.dtype(), .numerics = n.numerics()},
-                   std::as_bytes(std::span(feature)));
+    s = FeatureRows(&cache_, n.features()).keep(item.photo, std::as_bytes(std::span(feature)));
   }
   if (const std::string& pixels = item.labelled.crop; s.ok() && !pixels.empty()) {
     Image crop(n.preprocess().img_size, n.preprocess().img_size);
@@ -62,4 +61,4 @@ void CacheWriter::write(const Item& item) {
   full_ = !s.ok();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <thread>
 
-#include "ndp/pipestore/online.h"
+#include "ndp/pipestore/online_labeler.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class CacheWriter {
  public:
@@ -19,14 +19,15 @@ class CacheWriter {
       : cache_(cache), compress_crops_(compress_crops), most_(most) {}
   ~CacheWriter();
 
-  void put(const Digest& photo, std::shared_ptr<OnlineModel> model, Online::Labelled labelled);
+  void put(const Digest& photo, std::shared_ptr<OnlineModel> model,
+           OnlineLabeler::Labelled labelled);
   int64_t dropped() const;
 
  private:
   struct Item {
     Digest photo;
     std::shared_ptr<OnlineModel> model;
-    Online::Labelled labelled;
+    OnlineLabeler::Labelled labelled;
   };
   void run();
   void write(const Item& item);
@@ -42,4 +43,4 @@ class CacheWriter {
   std::jthread thread_{[this] { run(); }};
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,13 +11,13 @@
 #include "ndp/http/http_server.h"
 #include "ndp/http/metrics.h"
 #include "ndp/labels/label_db.h"
-#include "ndp/pipestore/photo_row_maker.h"
+#include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/upload_http.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/role_loop.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 wire::Hello hello_of(const PipeStoreConfig& config, Devices& devices, uint64_t incarnation) {
@@ -57,30 +57,31 @@ struct PipeStoreDaemon::Parts {
     check_apart(config.state, config.photos);
     log = UploadLog::open(fs, state.file("uploads")).or_throw();
     const auto forget = [this](auto deleted) { return uploads->forget(deleted); };
-    maker = std::make_unique<PhotoRowMaker>(PhotoRowConfig{.photos = config.photos,
-                                                           .state = config.state,
-                                                           .labels = config.labels,
-                                                           .cache = state.file("cache"),
-                                                           .cache_bytes = config.cache_bytes,
-                                                           .compress_crops = config.compress_crops,
-                                                           .batch = config.batch,
-                                                           .shard = config.shard,
-                                                           .shards = config.shards,
-                                                           .uploads = log.get(),
-                                                           .forget = forget,
-                                                           .courtesy = &courtesy},
-                                            devices, fs, clock);
+    producer =
+        std::make_unique<PhotoRowProducer>(PhotoRowConfig{.photos = config.photos,
+                                                          .state = config.state,
+                                                          .labels = config.labels,
+                                                          .cache = state.file("cache"),
+                                                          .cache_bytes = config.cache_bytes,
+                                                          .compress_crops = config.compress_crops,
+                                                          .batch = config.batch,
+                                                          .shard = config.shard,
+                                                          .shards = config.shards,
+                                                          .uploads = log.get(),
+                                                          .forget = forget,
+                                                          .upload_priority = &upload_priority},
+                                           devices, fs, clock);
     const UploadConfig upload = upload_of(config);
-    uploads = std::make_unique<Uploads>(upload, fs, clock, *log, maker->cache(),
+    uploads = std::make_unique<Uploads>(upload, fs, clock, *log, producer->cache(),
                                         open_catalogue(fs, state.file("cache"), config.photos),
-                                        courtesy, [this] { events.wake(); });
+                                        upload_priority, [this] { events.wake(); });
     lanes = std::make_unique<ThreadLanes>(PipeStoreService::kLanes, [this] { events.wake(); });
     const uint64_t drawn = random_bits();
     const auto dial = [this, config](LinkId id) {
       return LinkClient::dial(config.tuner, config.security, id, events);
     };
     service = std::make_unique<PipeStoreService>(
-        PipeStoreService::Setting{fs, clock, state, *lanes, *maker, dial, log.get(),
+        PipeStoreService::Setting{fs, clock, state, *lanes, *producer, dial, log.get(),
                                   [this, config] { return space(config.state); },
                                   [this] { put_in_force(); }, apply_delta, forget,
                                   [this](const std::string& json, const std::string& key) {
@@ -132,7 +133,7 @@ struct PipeStoreDaemon::Parts {
     const Result<Space> volume = fs.space(directory);
     const int64_t spare = volume.ok() ? volume->free - volume->total / 20 : 0;
     s.set_free(static_cast<uint64_t>(std::max<int64_t>(0, spare)));
-    s.set_photos(maker->photos());
+    s.set_photos(producer->photos());
     return s;
   }
 
@@ -146,7 +147,7 @@ struct PipeStoreDaemon::Parts {
     if (!s.ok()) log::error("the Tuner's tokens are not in force here: {}", s.message());
   }
 
-  // Its files are on the shelf.
+  // Its files are here.
   void put_in_force() {
     const VersionInForce& v = service->in_force();
     if (!v.extractor) return uploads->put_in_force([] { return nullptr; });
@@ -189,7 +190,8 @@ struct PipeStoreDaemon::Parts {
   // What HTTP's threads may see.
   void show() {
     MetricsText m;
-    m.gauge("ndtrain_photos", "Photos that can be read", {}, static_cast<double>(maker->photos()));
+    m.gauge("ndtrain_photos", "Photos that can be read", {},
+            static_cast<double>(producer->photos()));
     m.gauge("ndtrain_session_up", "Whether there is a session with the Tuner", {},
             service->connected());
     m.gauge("ndtrain_jobs", "Jobs in progress", {}, static_cast<double>(service->jobs()));
@@ -253,8 +255,8 @@ struct PipeStoreDaemon::Parts {
   const std::string upload_host;  // that the certificate is for; "": in the clear
   LinkEvents<wire::ToStore> events;
   std::unique_ptr<UploadLog> log;
-  Courtesy courtesy;
-  std::unique_ptr<PhotoRowMaker> maker;
+  UploadPriority upload_priority;
+  std::unique_ptr<PhotoRowProducer> producer;
   std::unique_ptr<Uploads> uploads;
   int64_t batch = 0;
   std::unique_ptr<ThreadLanes> lanes;
@@ -284,4 +286,4 @@ void PipeStoreDaemon::run(const std::function<bool()>& stop) {
   parts_->service->leave("it was told to stop");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

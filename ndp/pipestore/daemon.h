@@ -12,7 +12,7 @@
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/link_security.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct PipeStoreConfig {
   std::string name;                       // unique among the stores of a Tuner
@@ -49,4 +49,4 @@ class PipeStoreDaemon {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

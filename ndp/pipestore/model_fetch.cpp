@@ -8,7 +8,7 @@
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::string short_hex(const Digest& d) { return to_hex(d).substr(0, 12); }
@@ -44,12 +44,12 @@ Status apply_files(Fs& fs, const DeltaApplier& apply, const StepFiles& files) {
 
 bool ModelFetch::fetch(std::span<const Digest> models) {
   for (const Digest& model : models) {
-    if (setting_.shelf.has(model)) continue;
+    if (setting_.blobs.has(model)) continue;
     if (model_) return false;  // one after the other
     model_ = model;
     ++serial_;
     wire::ModelWanted wanted;
-    for (const Digest& held : setting_.shelf.list()) {
+    for (const Digest& held : setting_.blobs.list()) {
       if (wanted.held_size() < static_cast<int>(kHeld)) wanted.add_held(bytes_of(held));
     }
     want(model, wanted);
@@ -59,7 +59,7 @@ bool ModelFetch::fetch(std::span<const Digest> models) {
 }
 
 void ModelFetch::want(const Digest& file, const wire::ModelWanted& like) {
-  const Result<int64_t> offset = setting_.shelf.offset(file);
+  const Result<int64_t> offset = setting_.blobs.offset(file);
   if (!offset.ok()) return give_up(offset.status().message());
   fetching_ = file;
   asked_until_ = *offset + static_cast<int64_t>(kModelPart) * kModelParts;
@@ -88,23 +88,23 @@ void ModelFetch::way(const wire::Way& way) {
 
 void ModelFetch::next_step() {
   fetching_.reset();
-  while (!steps_.empty() && setting_.shelf.has(steps_.front().result)) steps_.pop_front();
+  while (!steps_.empty() && setting_.blobs.has(steps_.front().result)) steps_.pop_front();
   if (steps_.empty()) {
     model_.reset();
     corrupt_ = 0;
     return setting_.here();
   }
-  if (!setting_.shelf.has(steps_.front().base)) return by_itself("its base is not here");
-  if (setting_.shelf.has(steps_.front().delta)) return apply_step();
+  if (!setting_.blobs.has(steps_.front().base)) return by_itself("its base is not here");
+  if (setting_.blobs.has(steps_.front().delta)) return apply_step();
   want(steps_.front().delta, {});
 }
 
 void ModelFetch::apply_step() {
   const Step& step = steps_.front();
-  const ModelShelf& shelf = setting_.shelf;
-  const StepFiles files{shelf.path(step.base),
-                        shelf.path(step.delta),
-                        shelf.path(step.result),
+  const ModelBlobs& blobs = setting_.blobs;
+  const StepFiles files{blobs.path(step.base),
+                        blobs.path(step.delta),
+                        blobs.path(step.result),
                         {step.base, step.result}};
   setting_.lanes.start(setting_.lane, [this, serial = serial_, files]() -> Continuation {
     const Status status = apply_files(setting_.fs, setting_.apply, files);
@@ -117,8 +117,8 @@ void ModelFetch::apply_step() {
 void ModelFetch::applied(const Status& status) {
   if (!status.ok() && !is_damage(status.code())) return give_up(status.message());
   const Step step = steps_.front();
-  setting_.shelf.remove(step.delta);
-  if (status.code() == Code::kNotFound) setting_.shelf.remove(step.base);  // its bytes have changed
+  setting_.blobs.remove(step.delta);
+  if (status.code() == Code::kNotFound) setting_.blobs.remove(step.base);  // its bytes have changed
   if (!status.ok()) return by_itself(status.message());
   log::info("model {} is here, made of {} and a delta", short_hex(step.result),
             short_hex(step.base));
@@ -130,7 +130,7 @@ void ModelFetch::by_itself(const std::string& failure) {
   steps_.clear();
   wire::ModelWanted wanted;
   wanted.set_failure(wire::as_text(failure));
-  for (const Digest& held : setting_.shelf.list()) {
+  for (const Digest& held : setting_.blobs.list()) {
     if (wanted.held_size() < static_cast<int>(kHeld)) wanted.add_held(bytes_of(held));
   }
   want(*model_, wanted);
@@ -143,7 +143,7 @@ bool ModelFetch::part(const wire::ModelPart& p) {
     log::warn("a part of model {} has a wrong checksum", short_hex(*file));
     return false;
   }
-  const Result<bool> whole = setting_.shelf.add(*file, static_cast<int64_t>(p.offset()),
+  const Result<bool> whole = setting_.blobs.add(*file, static_cast<int64_t>(p.offset()),
                                                 static_cast<int64_t>(p.total()), p.bytes());
   if (whole.status().code() == Code::kCancelled) return true;
   if (whole.status().code() == Code::kCorrupt && !steps_.empty()) {  // the Tuner's file is bad
@@ -173,10 +173,26 @@ void ModelFetch::session_over() {
   steps_.clear();
 }
 
+std::optional<ModelFetch::Damage> ModelFetch::damage_in(std::span<const Digest> models) const {
+  for (const Digest& model : models) {
+    const Status s = setting_.blobs.check(model);
+    if (s.code() == Code::kCorrupt) return Damage{model, s.message()};
+  }
+  return std::nullopt;
+}
+
+void ModelFetch::fetch_again(const Damage& damage) {
+  log::error("{}; it is fetched again", damage.what);
+  setting_.blobs.remove(damage.model);
+  if (++damaged_ < kCorruptModels) return setting_.here();
+  damaged_ = 0;
+  setting_.failed(damage.what);
+}
+
 void ModelFetch::give_up(const std::string& reason) {
   session_over();
   corrupt_ = 0;
   setting_.failed(reason);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

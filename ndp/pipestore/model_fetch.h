@@ -1,4 +1,4 @@
-// Brings model files to a PipeStore's shelf, one after the other: by deltas from what is there when
+// Brings model files to a PipeStore, one after the other: by deltas from what is there when
 // the Tuner knows such a way, else the file itself. Every file is verified before it has its name;
 // a delta that does not do is told to the Tuner, and the file itself is wanted then. One thread
 // owns it; deltas are applied on a lane.
@@ -11,10 +11,10 @@
 #include <string>
 
 #include "framework/core/lanes.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Makes a file of a base and a delta, as apply_delta() does.
 using DeltaApplier = std::function<Result<std::string>(std::string_view, std::string_view)>;
@@ -27,7 +27,7 @@ class ModelFetch {
 
   struct Setting {
     Fs& fs;
-    ModelShelf& shelf;
+    ModelBlobs& blobs;
     Lanes& lanes;
     size_t lane;
     DeltaApplier apply;
@@ -46,6 +46,16 @@ class ModelFetch {
   void session_over();
   bool idle() const { return !model_; }
 
+  // A model here whose bytes are not its own any more; it may have lain on the disk for long.
+  struct Damage {
+    Digest model{};
+    std::string what;
+  };
+  std::optional<Damage> damage_in(std::span<const Digest> models) const;  // any thread
+  // As fetch() does; kCorruptModels in a row are too many.
+  void fetch_again(const Damage& damage);
+  void found_whole() { damaged_ = 0; }  // all of what was looked at
+
  private:
   struct Step {
     Digest delta{}, base{}, result{};
@@ -63,8 +73,9 @@ class ModelFetch {
   std::deque<Step> steps_;          // on the way to it
   std::optional<Digest> fetching_;  // the file that parts are of
   int64_t asked_until_ = 0;         // bytes of it
-  int corrupt_ = 0;
-  uint64_t serial_ = 0;  // of what is under way; tasks of another are stale
+  int corrupt_ = 0;                 // that came
+  int damaged_ = 0;                 // that were here
+  uint64_t serial_ = 0;             // of what is under way; tasks of another are stale
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,17 +6,17 @@
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
 #include "ndp/engine/numerics.h"
-#include "ndp/jobs/features.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels,
                  const Device& device, int64_t batch)
     : extractor_(std::move(extractor)),
       head_(std::move(head)),
       labels_(labels),
-      id_(extractor_id(extractor_.model, extractor_.preprocess)),
-      numerics_(numerics_tag(feature_numerics(device))),
+      features_{.extractor = extractor_id(extractor_.model, extractor_.preprocess),
+                .row_types = row_types_of(extractor_.model),
+                .numerics = numerics_tag(feature_numerics(device))},
       plans_(
           [this](int64_t b) {
             return inference_graph(extractor_.model, b,
@@ -24,8 +24,7 @@ Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labe
           },
           device, batch),
       engine_(plans_, extractor_.preprocess, {.batch = batch}),
-      types_(row_types_of(extractor_.model)) {
-  for (const TensorType& t : types_) row_bytes_ += bytes_of_row(t);
+      row_bytes_(features_.row_bytes()) {
   if (!head_) return;
   head_plans_ = std::make_unique<BatchPlans>(
       [this](int64_t b) { return inference_graph(head_->model, b, with_plain_logits); }, device,
@@ -44,7 +43,7 @@ std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_
 }
 
 bool Network::is_finite(std::string_view row) const {
-  for (const TensorType& t : types_) {
+  for (const TensorType& t : features_.row_types) {
     const std::string_view values = row.substr(0, bytes_of_row(t));
     if (!all_finite(t.dtype, std::as_bytes(std::span(values)))) return false;
     row.remove_prefix(values.size());
@@ -57,7 +56,7 @@ std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::stri
   const auto count = static_cast<int64_t>(rows.size());
   std::vector<Tensor> inputs;
   size_t offset = 0;
-  for (const TensorType& t : types_) {
+  for (const TensorType& t : features_.row_types) {
     Tensor& input = inputs.emplace_back(TensorType{t.dtype, t.shape.with(0, count)});
     const size_t bytes = bytes_of_row(t);
     for (size_t r = 0; r < rows.size(); ++r) {
@@ -75,4 +74,4 @@ std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::stri
   return best;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

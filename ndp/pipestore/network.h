@@ -9,10 +9,11 @@
 
 #include "framework/runtime/backend.h"
 #include "ndp/engine/engine.h"
+#include "ndp/engine/feature_rows.h"
 #include "ndp/jobs/classify.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class Network {
  public:
@@ -22,11 +23,11 @@ class Network {
           int64_t batch);
 
   const Preprocess& preprocess() const { return extractor_.preprocess; }
-  const Digest& id() const { return id_; }         // of the extractor: keys its features
-  uint64_t numerics() const { return numerics_; }  // tag of what computes them here
+  const Digest& id() const { return features_.extractor; }  // keys its features
+  uint64_t numerics() const { return features_.numerics; }  // tag of what computes them here
+  const FeatureKind& features() const { return features_; }
   // Whether the extractor's rows are features, rather than the logits of a whole model.
   bool has_features() const { return !labels_ || head_; }
-  DType dtype() const { return types_[0].dtype; }
   size_t row_bytes() const { return row_bytes_; }  // of one photo's outputs, one after the other
   std::string class_name(int64_t i) const { return (head_ ? *head_ : extractor_).class_name(i); }
 
@@ -43,13 +44,11 @@ class Network {
   ModelFile extractor_;
   std::unique_ptr<ModelFile> head_;
   bool labels_;
-  Digest id_;
-  uint64_t numerics_;
+  FeatureKind features_;  // or logits
   BatchPlans plans_;
   Engine engine_;
-  std::vector<TensorType> types_;  // of the extractor's outputs for a batch of 1
-  size_t row_bytes_ = 0;
+  size_t row_bytes_;
   std::unique_ptr<BatchPlans> head_plans_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

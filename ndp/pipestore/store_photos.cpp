@@ -9,7 +9,7 @@
 #include "ndp/photos/dataset.h"
 #include "ndp/photos/upload_path.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr char kInUploads = '/';  // begins the cursors of uploads: no path does
@@ -88,4 +88,4 @@ void check_apart(const std::string& state, const std::string& photos) {
               "elsewhere, or one whose name begins with a dot");
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

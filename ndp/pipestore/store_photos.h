@@ -8,7 +8,7 @@
 
 #include "ndp/photos/photo_source.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class StorePhotos final : public PhotoSource {
  public:
@@ -40,4 +40,4 @@ std::string class_folders_hint(Fs& fs, const std::string& photos);
 // Throws Error when uploads below `state` would lie among the photos.
 void check_apart(const std::string& state, const std::string& photos);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

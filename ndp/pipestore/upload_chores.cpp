@@ -6,7 +6,7 @@
 #include "ndp/pipestore/uploads.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr std::chrono::seconds kGlance{1};
@@ -131,12 +131,12 @@ Status Uploads::label_some(const std::vector<Digest>& ids) {
   struct Waiting {
     Digest id;
     std::string path;
-    std::future<Online::Labelled> label;
+    std::future<OnlineLabeler::Labelled> label;
     std::unique_ptr<Busy> alone;
   };
   std::vector<Waiting> all;
   {
-    const Online::Coming coming(online_);
+    const OnlineLabeler::Coming coming(online_);
     for (const Digest& id : ids) {
       auto alone = std::make_unique<Busy>(*this, id);
       const auto known = log_.find(id);
@@ -150,7 +150,7 @@ Status Uploads::label_some(const std::vector<Digest>& ids) {
   }
   std::vector<wire::Upload> lines;
   for (Waiting& w : all) {
-    Online::Labelled label = w.label.get();
+    OnlineLabeler::Labelled label = w.label.get();
     wire::Upload line = line_of(w.id, w.path);
     if (!put_label(line, *model, label.top)) continue;
     lines.push_back(std::move(line));
@@ -195,4 +195,4 @@ void Uploads::forget_traces(const std::set<Digest>& erased) {
   for (const Digest& id : erased) erased_.erase(id);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "framework/core/hash.h"
 #include "ndp/store/coding.h"
 
-namespace ndtrain::upload_format {
+namespace ndtrain::ndp::upload_format {
 namespace {
 
 constexpr std::string_view kFile = "NDTUPL2\n", kFormerFile = "NDTUPL1\n", kRecord = "NUPL";
@@ -195,4 +195,4 @@ Result<LogWalk> walk(File& file, const LogHeader& header, int64_t size, const Li
   return walk;
 }
 
-}  // namespace ndtrain::upload_format
+}  // namespace ndtrain::ndp::upload_format

@@ -17,7 +17,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain::upload_format {
+namespace ndtrain::ndp::upload_format {
 
 inline constexpr size_t kHead = 24;  // of a record, before its line
 inline constexpr uint32_t kLongestLine = 1 << 20;
@@ -51,4 +51,4 @@ using LineVisitor = std::function<bool(std::string_view line, int64_t at)>;
 // All good records of the file's first `size` bytes, in their order.
 Result<LogWalk> walk(File& file, const LogHeader& header, int64_t size, const LineVisitor& visit);
 
-}  // namespace ndtrain::upload_format
+}  // namespace ndtrain::ndp::upload_format

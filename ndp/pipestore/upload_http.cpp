@@ -5,7 +5,7 @@
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kLabelBody = 4096;
@@ -107,7 +107,7 @@ HttpResponse remove(Uploads& uploads, const Digest& id) {
 std::vector<HttpServer::Route> upload_routes(Uploads& u) {
   using Request = const HttpRequest&;
   const std::string photo = "/photos/([0-9a-f]{64})";
-  const HttpNeed see = {Role::kViewer, HttpScope::kPhotos};
+  const HttpPermission see = {Role::kViewer, HttpScope::kPhotos};
   const auto id = [](Request r) { return digest_from_hex(r.captures.at(0)); };
   return {
       {"POST",
@@ -139,4 +139,4 @@ std::vector<HttpServer::Route> upload_routes(Uploads& u) {
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

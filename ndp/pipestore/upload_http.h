@@ -6,9 +6,9 @@
 #include "ndp/http/http_server.h"
 #include "ndp/pipestore/uploads.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // `uploads` must outlive the server.
 std::vector<HttpServer::Route> upload_routes(Uploads& uploads);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

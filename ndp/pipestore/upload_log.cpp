@@ -7,7 +7,7 @@
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 UploadLog::~UploadLog() {
   if (!mark_due_ || !file_ || !broken_.ok()) return;
@@ -250,4 +250,4 @@ uint64_t UploadLog::acknowledged() const {
   return acknowledged_;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

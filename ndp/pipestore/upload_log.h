@@ -27,7 +27,7 @@
 #include "ndp/pipestore/upload_format.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class UploadLog {
  public:
@@ -143,4 +143,4 @@ class UploadLog {
   int64_t uploaded_ = 0, removed_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/digests.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kWriteAtOnce = size_t{4} << 20;
@@ -216,4 +216,4 @@ Status UploadLog::compact() {
   return status;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

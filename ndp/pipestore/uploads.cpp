@@ -11,7 +11,7 @@
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kCachedBehind = 128;  // photos whose crops and features wait for the disk
@@ -34,22 +34,22 @@ Uploads::Busy::~Busy() {
 }
 
 Uploads::Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log,
-                 SegmentStore& cache, std::unique_ptr<Catalogue> catalogue, Courtesy& courtesy,
-                 std::function<void()> changed)
+                 SegmentStore& cache, std::unique_ptr<Catalogue> catalogue,
+                 UploadPriority& upload_priority, std::function<void()> changed)
     : config_(config),
       fs_(fs),
       photos_(fs, config.photos, config.state),
       clock_(clock),
       log_(log),
       cache_(cache),
-      courtesy_(courtesy),
+      upload_priority_(upload_priority),
       changed_(std::move(changed)),
       online_(config.online),
       cache_writer_(cache, config_.compress_crops, kCachedBehind),
       decoders_(shared_threads().threads()),
       catalogue_(std::move(catalogue)),
       room_(DiskBudget::open(fs, config.state, 0).or_throw()),
-      quota_(config.quota) {
+      rate_limiter_(config.quota) {
   for (const auto& [id, path] : log_.removed()) {  // a crash may have come in between
     if (!path.empty()) erase(id, {path}).or_throw();
   }
@@ -87,9 +87,9 @@ std::shared_ptr<void> Uploads::admit(int64_t bytes) {
     ++in_progress_;
     held_bytes_ += bytes;
   }
-  courtesy_.upload_begins();
+  upload_priority_.upload_begins();
   return {this, [bytes](Uploads* uploads) {
-            uploads->courtesy_.upload_ends();
+            uploads->upload_priority_.upload_ends();
             const std::lock_guard lock(uploads->mutex_);
             --uploads->in_progress_;
             uploads->held_bytes_ -= bytes;
@@ -98,7 +98,7 @@ std::shared_ptr<void> Uploads::admit(int64_t bytes) {
 
 bool Uploads::within_quota(const std::string& client) {
   const std::lock_guard lock(mutex_);
-  const bool within = quota_.take(clock_.monotonic(), client);
+  const bool within = rate_limiter_.take(clock_.monotonic(), client);
   refused_ += !within;
   return within;
 }
@@ -114,7 +114,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
     return Status(Code::kExists, "photo " + hex + " was deleted here, and is not taken in again");
   }
   const bool here = known && known->uploaded && fs_.exists(photos_.file_of(known->path));
-  auto coming = std::make_unique<Online::Coming>(online_);
+  auto coming = std::make_unique<OnlineLabeler::Coming>(online_);
   const std::shared_ptr<OnlineModel> model = online_.model();
   const bool same = model && known && known->version == model->version &&
                     known->files == model->extractor + model->head;
@@ -123,7 +123,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   Result<std::string> pixels =
       crop(path, file, model ? model->network->preprocess() : Preprocess());
   if (!pixels.ok()) return pixels.status();
-  std::future<Online::Labelled> labelled;
+  std::future<OnlineLabeler::Labelled> labelled;
   if (model) labelled = online_.label(model, std::move(*pixels));
   coming.reset();
   if (!here) {
@@ -131,7 +131,7 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   }
   wire::Upload line = line_of(id, path);
   if (model) {
-    Online::Labelled label = labelled.get();
+    OnlineLabeler::Labelled label = labelled.get();
     if (put_label(line, *model, label.top)) cache_writer_.put(id, model, std::move(label));
   }
   if (Status s = log_.commit({line}); !s.ok()) return s;
@@ -273,4 +273,4 @@ Uploads::Counts Uploads::counts() const {
           .not_cached = cache_writer_.dropped()};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

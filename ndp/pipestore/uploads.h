@@ -18,14 +18,14 @@
 #include "framework/core/clock.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/pipestore/cache_writer.h"
-#include "ndp/pipestore/courtesy.h"
-#include "ndp/pipestore/online.h"
-#include "ndp/pipestore/quota.h"
+#include "ndp/pipestore/online_labeler.h"
+#include "ndp/pipestore/rate_limiter.h"
 #include "ndp/pipestore/store_photos.h"
 #include "ndp/pipestore/upload_log.h"
+#include "ndp/pipestore/upload_priority.h"
 #include "ndp/store/disk_budget.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct UploadConfig {
   std::string photos;             // the photo directory
@@ -36,7 +36,7 @@ struct UploadConfig {
   bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
-  Online::Options online = {};
+  OnlineLabeler::Options online = {};
 };
 
 class Uploads {
@@ -44,7 +44,8 @@ class Uploads {
   // `catalogue`: of the store's photos, for this alone. `changed`: the log has a new line. Throws
   // Error.
   Uploads(const UploadConfig& config, Fs& fs, Clock& clock, UploadLog& log, SegmentStore& cache,
-          std::unique_ptr<Catalogue> catalogue, Courtesy& courtesy, std::function<void()> changed);
+          std::unique_ptr<Catalogue> catalogue, UploadPriority& upload_priority,
+          std::function<void()> changed);
   ~Uploads();
 
   // A version is in force; `load` makes it ready to run, on a thread of this. What it throws is
@@ -77,7 +78,7 @@ class Uploads {
 
   struct Counts {
     UploadLog::Counts log;
-    Online::Counts online;
+    OnlineLabeler::Counts online;
     int64_t in_progress = 0, refused = 0, unreadable = 0, not_cached = 0;
   };
   Counts counts() const;
@@ -119,9 +120,9 @@ class Uploads {
   Clock& clock_;
   UploadLog& log_;
   SegmentStore& cache_;
-  Courtesy& courtesy_;
+  UploadPriority& upload_priority_;
   const std::function<void()> changed_;
-  Online online_;
+  OnlineLabeler online_;
   CacheWriter cache_writer_;
   std::counting_semaphore<> decoders_;
 
@@ -133,7 +134,7 @@ class Uploads {
   std::set<Digest> busy_;
   std::set<std::string> made_;  // directories
   DiskBudget room_;
-  Quota quota_;
+  RateLimiter rate_limiter_;
   int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0;
   std::function<std::shared_ptr<OnlineModel>()> coming_;
   bool unlabelled_ = true, stopping_ = false;
@@ -143,4 +144,4 @@ class Uploads {
   std::jthread thread_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

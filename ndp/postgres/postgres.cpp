@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace ndtrain::postgres {
+namespace ndtrain::ndp::postgres {
 namespace {
 
 // From PostgreSQL's catalogue, where they never change.
@@ -260,4 +260,4 @@ void Connection::rollback() noexcept {
   }
 }
 
-}  // namespace ndtrain::postgres
+}  // namespace ndtrain::ndp::postgres

@@ -15,7 +15,7 @@
 struct pg_conn;
 struct pg_result;
 
-namespace ndtrain::postgres {
+namespace ndtrain::ndp::postgres {
 
 // bigint, double precision, bytea (for text and blobs), bigint[].
 using Value = std::variant<std::monostate, int64_t, double, std::string_view,
@@ -86,4 +86,4 @@ class Connection {
   std::unordered_map<std::string, std::string> statements_;  // their names, by text and types
 };
 
-}  // namespace ndtrain::postgres
+}  // namespace ndtrain::ndp::postgres

@@ -2,11 +2,11 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain::sql {
+namespace ndtrain::ndp::sql {
 
 // Thrown between a database and the folder that uses it, which returns the Status.
 struct Failure {
   Status status;
 };
 
-}  // namespace ndtrain::sql
+}  // namespace ndtrain::ndp::sql

@@ -4,7 +4,7 @@
 
 #include "framework/core/publish.h"
 
-namespace ndtrain::sql {
+namespace ndtrain::ndp::sql {
 namespace {
 
 constexpr int kBusyMilliseconds = 10'000;
@@ -169,4 +169,4 @@ void Transaction::commit() {
   open_ = false;
 }
 
-}  // namespace ndtrain::sql
+}  // namespace ndtrain::ndp::sql

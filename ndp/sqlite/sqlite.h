@@ -14,7 +14,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace ndtrain::sql {
+namespace ndtrain::ndp::sql {
 
 // A connection; one thread at a time.
 class Database {
@@ -92,4 +92,4 @@ class Transaction {
   bool open_ = true;
 };
 
-}  // namespace ndtrain::sql
+}  // namespace ndtrain::ndp::sql

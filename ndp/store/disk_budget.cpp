@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Others write to the volume too, so we never rely on an old figure for long.
@@ -48,4 +48,4 @@ Result<int64_t> DiskBudget::room(int64_t used, int64_t wanted) {
   return std::min(*volume, budget_ - used);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Not thread-safe.
 class DiskBudget {
@@ -37,4 +37,4 @@ class DiskBudget {
   int64_t since_ = 0;  // written since then
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 KeyTable::ShortKey KeyTable::shorten(const Digest& key) {
   ShortKey short_key;
@@ -79,4 +79,4 @@ size_t KeyTable::memory_bytes() const {
   return blocks * (512 + sizeof(void*)) + slots_.size() * sizeof(uint32_t);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Location {
   uint32_t segment = 0;
@@ -50,4 +50,4 @@ class KeyTable {
   std::vector<uint32_t> slots_;  // position + 1, 0 is free; linear probing; a power of two
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "ndp/store/segment_scan.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<GcReport> SegmentStore::gc() {
   must_write();
@@ -14,7 +14,7 @@ Result<GcReport> SegmentStore::gc() {
   for (;;) {
     Result<int64_t> room = budget_.room(used_bytes_, 0);
     if (!room.ok()) return room.status();
-    const auto victim = least_recently_used(nullptr);
+    const auto victim = least_recently_used(groups_, nullptr);
     if (*room >= 0 || victim == groups_.end()) break;
     if (Status s = evict(Digest(victim->first)); !s.ok()) return s;
     ++report.groups_evicted;
@@ -39,7 +39,7 @@ Result<GcReport> SegmentStore::compact() {
 
 Status SegmentStore::compact_where(bool (*wants)(const Segment&), GcReport& report) {
   for (auto it = groups_.begin(); it != groups_.end();) {
-    Group& group = *it->second;
+    SegmentGroup& group = *it->second;
     std::vector<uint32_t> numbers;
     {
       const std::shared_lock index_lock(index_mutex_);
@@ -61,8 +61,8 @@ Status SegmentStore::compact_where(bool (*wants)(const Segment&), GcReport& repo
   return {};
 }
 
-Status SegmentStore::compact_segment(const Digest& id, Group& group, uint32_t number) {
-  if (group.writer && group.segments.rbegin()->first == number) seal(number, group);
+Status SegmentStore::compact_segment(const Digest& id, SegmentGroup& group, uint32_t number) {
+  if (group.writer && group.segments.rbegin()->first == number) group.seal(path_of(number));
   int64_t live = 0;
   uint64_t salt = 0;
   {
@@ -92,7 +92,7 @@ Status SegmentStore::compact_segment(const Digest& id, Group& group, uint32_t nu
         if (entry.at.segment == number) lost.push_back(entry.key);
       }
     }
-    for (const KeyTable::ShortKey& key : lost) unpoint(group, key);
+    for (const KeyTable::ShortKey& key : lost) group.unpoint(key);
   }
   // The copies before the originals go, and one original after the other: a later one may hold the
   // tombstones of an earlier one.
@@ -102,7 +102,7 @@ Status SegmentStore::compact_segment(const Digest& id, Group& group, uint32_t nu
   return {};
 }
 
-Status SegmentStore::move_record(const Digest& id, Group& group, const RecordHeader& header,
+Status SegmentStore::move_record(const Digest& id, SegmentGroup& group, const RecordHeader& header,
                                  const Location& from, File& file) {
   const KeyTable::ShortKey key = KeyTable::shorten(header.key);
   std::optional<Location> current;
@@ -123,14 +123,14 @@ Status SegmentStore::move_record(const Digest& id, Group& group, const RecordHea
     if (good.code() != Code::kCorrupt) return good;
     log::warn("store: {}: {}; it is dropped", path_of(from.segment), good.message());
     const std::lock_guard index_lock(index_mutex_);
-    unpoint(group, key);
+    group.unpoint(key);
     return {};
   }
   Result<Location> to = append(id, group, header, payload);
   if (!to.ok()) return to.status();
   const std::lock_guard index_lock(index_mutex_);
-  if (group.keys.find(key) == current) point(group, key, *to);
+  if (group.keys.find(key) == current) group.point(key, *to);
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "framework/core/limits.h"
 #include "ndp/store/coding.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // \r\n: a copy that was treated as text is found out.
@@ -100,4 +100,4 @@ std::optional<uint32_t> segment_number(std::string_view filename) {
   return static_cast<uint32_t>(number);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -15,7 +15,7 @@
 #include "framework/core/dtype.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr uint32_t kSegmentVersion = 1;
 inline constexpr size_t kSegmentHeaderBytes = 64;
@@ -67,4 +67,4 @@ bool starts_like_record(std::span<const std::byte> bytes);
 std::string segment_name(uint32_t number);                          // "0000000001.seg"
 std::optional<uint32_t> segment_number(std::string_view filename);  // none if it is no segment
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

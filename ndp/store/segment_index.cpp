@@ -7,7 +7,7 @@
 #include "ndp/store/coding.h"
 #include "ndp/store/segment_format.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr char kMagic[8] = {'N', 'D', 'T', 'I', 'D', 'X', '\r', '\n'};
@@ -185,4 +185,4 @@ Result<SegmentIndex> read_index(Fs& fs, const std::string& path) {
   return IndexReader(**file, path).read();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

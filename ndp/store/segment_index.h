@@ -9,7 +9,7 @@
 #include "framework/core/publish.h"
 #include "ndp/store/key_table.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct CoveredSegment {
   uint32_t number = 0;
@@ -57,4 +57,4 @@ Result<SegmentIndex> read_index(Fs& fs, const std::string& path);
 
 inline constexpr int64_t kIndexEntryBytes = 28;
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "ndp/store/segment_format.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 Result<std::shared_ptr<File>> SegmentReaders::get(uint32_t number) {
   const std::lock_guard lock(mutex_);
@@ -36,4 +36,4 @@ void SegmentReaders::forget(uint32_t number) {
   if (open_.erase(number) > 0) order_.erase(std::find(order_.begin(), order_.end(), number));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

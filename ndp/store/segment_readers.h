@@ -9,7 +9,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Open segment files for reading; the oldest are closed when there are many. A file in somebody's
 // hands stays readable whatever happens to its name. Thread-safe.
@@ -33,4 +33,4 @@ class SegmentReaders {
   std::deque<uint32_t> order_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kWindowBytes = 1 << 20;
@@ -40,6 +40,26 @@ Status read_payload(File& file, const RecordHeader& header, int64_t offset,
   return {};
 }
 
+Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, const Digest& key) {
+  std::array<std::byte, kRecordHeaderBytes> bytes;
+  Result<size_t> got = file.read_at(at.offset, bytes);
+  if (!got.ok()) return got.status();
+  const auto header = decode_record_header({bytes.data(), *got}, salt);
+  if (!header || header->kind != RecordKind::kPut || header->length != at.length) {
+    return Status(Code::kCorrupt, "wrong record header");
+  }
+  if (header->key != key) return Status(Code::kNotFound, "a record of another key");
+  return *header;
+}
+
+Result<RecordHeader> read_record(File& file, uint64_t salt, const Location& at, const Digest& key,
+                                 std::span<std::byte> payload) {
+  const Result<RecordHeader> header = read_header(file, salt, at, key);
+  if (!header.ok()) return header;
+  if (Status s = read_payload(file, *header, at.offset, payload); !s.ok()) return s;
+  return header;
+}
+
 Result<int64_t> scan_segment(File& file, uint64_t salt, int64_t begin, bool verify_payloads,
                              const RecordVisitor& visit) {
   Result<int64_t> size = file.size();
@@ -73,4 +93,4 @@ Result<int64_t> scan_segment(File& file, uint64_t salt, int64_t begin, bool veri
   return last_end;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -1,12 +1,13 @@
-// Walks the records of a segment file whose index is missing.
+// Reads the records of a segment file: one, or all where the index is missing.
 #pragma once
 
 #include <functional>
 
 #include "framework/core/fs.h"
+#include "ndp/store/key_table.h"
 #include "ndp/store/segment_format.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // Header, then offset of the header in the file.
 using RecordVisitor = std::function<Status(const RecordHeader&, int64_t)>;
@@ -23,4 +24,10 @@ Result<int64_t> scan_segment(File& file, uint64_t salt, int64_t begin, bool veri
 Status read_payload(File& file, const RecordHeader& header, int64_t offset,
                     std::span<std::byte> payload);
 
-}  // namespace ndtrain
+// The header of the record that is said to be there. kNotFound: it is of another key; kCorrupt.
+Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, const Digest& key);
+// The same, and the payload, which has `at.length` bytes.
+Result<RecordHeader> read_record(File& file, uint64_t salt, const Location& at, const Digest& key,
+                                 std::span<std::byte> payload);
+
+}  // namespace ndtrain::ndp

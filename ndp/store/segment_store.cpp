@@ -4,29 +4,21 @@
 #include <cstring>
 
 #include "framework/core/limits.h"
-#include "framework/core/log.h"
+#include "framework/core/named_lock.h"
+#include "ndp/store/segment_recovery.h"
 #include "ndp/store/segment_scan.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
+
+// Offsets are 32 bits, and a record of limits::kRecord may begin just before the end.
+constexpr int64_t kMaxSegmentBytes = int64_t{2} << 30;
 
 std::string described(const Digest& group, const Digest& key) {
   return to_hex(key).substr(0, 16) + " of group " + to_hex(group).substr(0, 16);
 }
 
 }  // namespace
-
-int64_t SegmentStore::Group::disk_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [number, segment] : segments) bytes += segment.end;
-  return bytes;
-}
-
-int64_t SegmentStore::Group::live_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [number, segment] : segments) bytes += segment.live;
-  return bytes;
-}
 
 SegmentStore::SegmentStore(Fs& fs, const Clock& clock, std::string directory,
                            const SegmentOptions& options, DiskBudget budget)
@@ -38,6 +30,49 @@ SegmentStore::SegmentStore(Fs& fs, const Clock& clock, std::string directory,
       readers_(fs, std::move(directory)) {}
 
 SegmentStore::~SegmentStore() = default;
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::open(Fs& fs, const Clock& clock,
+                                                         const std::string& directory,
+                                                         const SegmentOptions& options) {
+  if (options.budget_bytes < 0 ||
+      options.segment_bytes < static_cast<int64_t>(kSegmentHeaderBytes) ||
+      options.segment_bytes > kMaxSegmentBytes) {
+    throw Error("SegmentStore: budget ", options.budget_bytes, ", segments of ",
+                options.segment_bytes, " bytes: at most ", kMaxSegmentBytes, " are possible");
+  }
+  if (Status s = fs.make_directories(directory); !s.ok()) return s;
+  Result<std::unique_ptr<FileLock>> lock = lock_as(fs, join(directory, "lock"), options.who);
+  if (!lock.ok()) return lock.status();
+  Result<std::unique_ptr<SegmentStore>> store = made(fs, clock, directory, options, true);
+  if (store.ok()) (*store)->lock_ = std::move(*lock);
+  return store;
+}
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::open_to_read(Fs& fs, const Clock& clock,
+                                                                 const std::string& directory) {
+  if (Status s = fs.make_directories(directory); !s.ok()) return s;
+  return made(fs, clock, directory, {}, false);
+}
+
+Result<std::unique_ptr<SegmentStore>> SegmentStore::made(Fs& fs, const Clock& clock,
+                                                         const std::string& directory,
+                                                         const SegmentOptions& options,
+                                                         bool writes) {
+  Result<DiskBudget> budget = DiskBudget::open(fs, directory, options.budget_bytes);
+  if (!budget.ok()) return budget.status();
+  std::unique_ptr<SegmentStore> store(
+      new SegmentStore(fs, clock, directory, options, std::move(*budget)));
+  store->writes_ = writes;
+  Result<RecoveredSegments> found = recover_segments(fs, directory, store->readers_, writes);
+  if (!found.ok()) return found.status();
+  store->groups_ = std::move(found->groups);
+  store->next_number_ = found->next_number;
+  store->uses_ = found->uses;
+  store->since_index_ = found->since_index;
+  store->directory_dirty_ = found->directory_dirty;
+  for (const auto& [id, group] : store->groups_) store->used_bytes_ += group->disk_bytes();
+  return store;
+}
 
 Status SegmentStore::put(const Digest& group, const Digest& key, const RecordMeta& meta,
                          std::span<const std::byte> payload) {
@@ -58,14 +93,14 @@ Status SegmentStore::put(const Digest& group, const Digest& key, const RecordMet
   if (Status s = make_room(group, bytes); !s.ok()) return s;
   if (!groups_.contains(group)) {
     const std::lock_guard index_lock(index_mutex_);
-    groups_.emplace(group, std::make_unique<Group>());
+    groups_.emplace(group, std::make_unique<SegmentGroup>());
   }
-  Group& g = *groups_.at(group);
+  SegmentGroup& g = *groups_.at(group);
   touch(g);
   Result<Location> at = append(group, g, header, payload);
   if (!at.ok()) return at.status();
   const std::lock_guard index_lock(index_mutex_);
-  point(g, KeyTable::shorten(key), *at);
+  g.point(KeyTable::shorten(key), *at);
   return {};
 }
 
@@ -74,7 +109,7 @@ Status SegmentStore::remove(const Digest& group, const Digest& key) {
   const std::lock_guard write_lock(write_mutex_);
   const auto it = groups_.find(group);
   if (it == groups_.end()) return {};
-  Group& g = *it->second;
+  SegmentGroup& g = *it->second;
   const KeyTable::ShortKey short_key = KeyTable::shorten(key);
   {
     const std::shared_lock index_lock(index_mutex_);
@@ -85,7 +120,7 @@ Status SegmentStore::remove(const Digest& group, const Digest& key) {
   Result<Location> at = append(group, g, tombstone, {});
   if (!at.ok()) return at.status();
   const std::lock_guard index_lock(index_mutex_);
-  unpoint(g, short_key);
+  g.unpoint(short_key);
   return {};
 }
 
@@ -124,7 +159,8 @@ Result<Found> SegmentStore::get(const Digest& group, const Digest& key, std::spa
                                        std::to_string(hit->at.length) + " bytes, the buffer " +
                                        std::to_string(to.size()));
   }
-  return read(*hit, group, key, to.first(hit->at.length));
+  return checked(group, key, hit->at,
+                 read_record(*hit->file, hit->salt, hit->at, key, to.first(hit->at.length)));
 }
 
 Result<Found> SegmentStore::get(const Digest& group, const Digest& key,
@@ -132,7 +168,7 @@ Result<Found> SegmentStore::get(const Digest& group, const Digest& key,
   Result<Hit> hit = locate(group, key);
   if (!hit.ok()) return hit.status();
   to.resize(hit->at.length);
-  return read(*hit, group, key, to);
+  return checked(group, key, hit->at, read_record(*hit->file, hit->salt, hit->at, key, to));
 }
 
 Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const Digest& key) {
@@ -151,46 +187,24 @@ Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const Digest
 Result<Found> SegmentStore::find(const Digest& group, const Digest& key) {
   const Result<Hit> hit = locate(group, key);
   if (!hit.ok()) return hit.status();
-  const Result<RecordHeader> header = read_header(*hit, group, key);
-  if (!header.ok()) return header.status();
-  return Found{header->meta, header->length};
+  return checked(group, key, hit->at, read_header(*hit->file, hit->salt, hit->at, key));
 }
 
-Result<RecordHeader> SegmentStore::read_header(const Hit& hit, const Digest& group,
-                                               const Digest& key) {
-  std::array<std::byte, kRecordHeaderBytes> bytes;
-  Result<size_t> got = hit.file->read_at(hit.at.offset, bytes);
-  if (!got.ok()) return got.status();
-  const auto header = decode_record_header({bytes.data(), *got}, hit.salt);
-  if (!header || header->kind != RecordKind::kPut || header->length != hit.at.length) {
-    return drop(group, key, hit.at, "wrong record header");
-  }
-  if (header->key != key) {
+// What is damaged is not there from now on.
+Result<Found> SegmentStore::checked(const Digest& group, const Digest& key, const Location& at,
+                                    const Result<RecordHeader>& header) {
+  const Status& s = header.status();
+  if (header.ok()) return Found{header->meta, header->length};
+  if (s.code() == Code::kNotFound) {
     return Status(Code::kNotFound, "store: " + described(group, key) + " is not there");
   }
-  return *header;
-}
-
-Result<Found> SegmentStore::read(const Hit& hit, const Digest& group, const Digest& key,
-                                 std::span<std::byte> to) {
-  const Result<RecordHeader> header = read_header(hit, group, key);
-  if (!header.ok()) return header.status();
-  Status s = read_payload(*hit.file, *header, hit.at.offset, to);
-  if (s.code() == Code::kCorrupt) return drop(group, key, hit.at, s.message());
-  if (!s.ok()) return s;
-  return Found{header->meta, to.size()};
-}
-
-Status SegmentStore::drop(const Digest& group, const Digest& key, const Location& at,
-                          const std::string& why) {
+  if (s.code() != Code::kCorrupt) return s;
   const std::lock_guard lock(index_mutex_);
   const auto it = groups_.find(group);
   const KeyTable::ShortKey short_key = KeyTable::shorten(key);
-  if (it != groups_.end() && it->second->keys.find(short_key) == at) {
-    unpoint(*it->second, short_key);
-  }
-  return {Code::kCorrupt, "store: " + described(group, key) + " in " + path_of(at.segment) + ": " +
-                              why + "; it is dropped"};
+  if (it != groups_.end() && it->second->keys.find(short_key) == at) it->second->unpoint(short_key);
+  return Status(Code::kCorrupt, "store: " + described(group, key) + " in " + path_of(at.segment) +
+                                    ": " + s.message() + "; it is dropped");
 }
 
 std::vector<GroupInfo> SegmentStore::groups() const {
@@ -216,27 +230,6 @@ int64_t SegmentStore::disk_bytes() const {
   return used_bytes_;
 }
 
-size_t SegmentStore::index_memory_bytes() const {
-  const std::shared_lock lock(index_mutex_);
-  size_t bytes = 0;
-  for (const auto& [id, group] : groups_) bytes += group->keys.memory_bytes();
-  return bytes;
-}
+void SegmentStore::touch(SegmentGroup& group) const { group.use({clock_.unix_seconds(), ++uses_}); }
 
-void SegmentStore::touch(Group& group) const {
-  group.used_seconds = clock_.unix_seconds();
-  group.used_order = ++uses_;
-}
-
-void SegmentStore::point(Group& group, const KeyTable::ShortKey& key, const Location& at) {
-  const std::optional<Location> old = group.keys.insert(key, at);
-  if (old) group.segments.at(old->segment).live -= record_bytes(old->length);
-  group.segments.at(at.segment).live += record_bytes(at.length);
-}
-
-void SegmentStore::unpoint(Group& group, const KeyTable::ShortKey& key) {
-  const std::optional<Location> old = group.keys.erase(key);
-  if (old) group.segments.at(old->segment).live -= record_bytes(old->length);
-}
-
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -22,10 +22,10 @@
 #include "framework/core/fs.h"
 #include "ndp/store/disk_budget.h"
 #include "ndp/store/segment_format.h"
-#include "ndp/store/segment_index.h"
+#include "ndp/store/segment_groups.h"
 #include "ndp/store/segment_readers.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct SegmentOptions {
   int64_t budget_bytes = 0;                       // 0: a tenth of the volume
@@ -91,7 +91,6 @@ class SegmentStore {
   std::vector<GroupInfo> groups() const;  // the least recently used first
   int64_t disk_bytes() const;
   int64_t budget_bytes() const { return budget_.bytes(); }
-  size_t index_memory_bytes() const;
 
   // Everything put or removed before is durable on return.
   Status flush();
@@ -108,62 +107,33 @@ class SegmentStore {
   void pin(const Digest& group);
 
  private:
-  struct Segment {
-    uint64_t salt = 0;
-    int64_t end = 0;   // bytes of the file
-    int64_t live = 0;  // bytes of records that the index points at
-  };
-  struct Group {
-    KeyTable keys;
-    std::map<uint32_t, Segment> segments;
-    std::atomic<int64_t> used_seconds = 0;
-    std::atomic<uint64_t> used_order = 0;
-    // The last segment, while it takes records.
-    std::unique_ptr<File> writer;
-    bool dirty = false;  // the writer has bytes that no fsync has seen
-
-    LastUse used() const { return {used_seconds, used_order}; }
-    int64_t disk_bytes() const;
-    int64_t live_bytes() const;
-  };
-  using Groups = std::map<Digest, std::unique_ptr<Group>>;
-
   SegmentStore(Fs& fs, const Clock& clock, std::string directory, const SegmentOptions& options,
                DiskBudget budget);
 
-  // segment_recover.cpp, before anybody else knows the store
   static Result<std::unique_ptr<SegmentStore>> made(Fs& fs, const Clock& clock,
                                                     const std::string& directory,
-                                                    const SegmentOptions& options);
-  Status recover();
-  Status discover(const std::string& name);
-  bool adopt(SegmentIndex index, std::map<uint32_t, int64_t>& covered);
-  Status rescan(Group& group, const std::map<uint32_t, int64_t>& covered);
+                                                    const SegmentOptions& options, bool writes);
 
   // segment_compact.cpp
   Status compact_where(bool (*wants)(const Segment&), GcReport& report);
-  Status compact_segment(const Digest& id, Group& group, uint32_t number);
-  Status move_record(const Digest& id, Group& group, const RecordHeader& header,
+  Status compact_segment(const Digest& id, SegmentGroup& group, uint32_t number);
+  Status move_record(const Digest& id, SegmentGroup& group, const RecordHeader& header,
                      const Location& from, File& file);
 
   // Under write_mutex_.
   Status make_room(const Digest& keep, int64_t bytes);
   Status evict(const Digest& id);
-  Groups::iterator least_recently_used(const Digest* keep);
-  Result<uint32_t> writable_segment(const Digest& id, Group& group, int64_t bytes);
-  Result<Location> append(const Digest& id, Group& group, const RecordHeader& header,
+  Result<uint32_t> writable_segment(const Digest& id, SegmentGroup& group, int64_t bytes);
+  Result<Location> append(const Digest& id, SegmentGroup& group, const RecordHeader& header,
                           std::span<const std::byte> payload);
-  void seal(uint32_t number, Group& group);
-  Status delete_segment(Group& group, uint32_t number);
+  Status delete_segment(SegmentGroup& group, uint32_t number);
   void sync_all();
   void sync_directory();
   void write_index();
 
   std::string path_of(uint32_t number) const { return join(directory_, segment_name(number)); }
   void must_write() const;  // throws Error in a store that only reads
-  void touch(Group& group) const;
-  static void point(Group& group, const KeyTable::ShortKey& key, const Location& at);
-  static void unpoint(Group& group, const KeyTable::ShortKey& key);
+  void touch(SegmentGroup& group) const;
 
   struct Hit {
     Location at;
@@ -171,10 +141,8 @@ class SegmentStore {
     std::shared_ptr<File> file;
   };
   Result<Hit> locate(const Digest& group, const Digest& key);
-  Result<RecordHeader> read_header(const Hit& hit, const Digest& group, const Digest& key);
-  Result<Found> read(const Hit& hit, const Digest& group, const Digest& key,
-                     std::span<std::byte> to);
-  Status drop(const Digest& group, const Digest& key, const Location& at, const std::string& why);
+  Result<Found> checked(const Digest& group, const Digest& key, const Location& at,
+                        const Result<RecordHeader>& header);
 
   Fs& fs_;
   const Clock& clock_;
@@ -190,11 +158,11 @@ class SegmentStore {
   // changes what get() may look at. write_mutex_ comes first.
   std::mutex write_mutex_;
   mutable std::shared_mutex index_mutex_;
-  Groups groups_;           // changed under both
+  SegmentGroups groups_;    // changed under both
   int64_t used_bytes_ = 0;  // of all segment files; under both
   uint32_t next_number_ = 1;
   bool directory_dirty_ = false;
   int64_t since_index_ = 0;  // bytes appended since the index was written
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

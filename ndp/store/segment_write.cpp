@@ -5,16 +5,7 @@
 #include "framework/core/log.h"
 #include "ndp/store/segment_store.h"
 
-namespace ndtrain {
-
-SegmentStore::Groups::iterator SegmentStore::least_recently_used(const Digest* keep) {
-  auto least = groups_.end();
-  for (auto it = groups_.begin(); it != groups_.end(); ++it) {
-    if (keep && it->first == *keep) continue;
-    if (least == groups_.end() || it->second->used() < least->second->used()) least = it;
-  }
-  return least;
-}
+namespace ndtrain::ndp {
 
 Status SegmentStore::make_room(const Digest& keep, int64_t bytes) {
   Result<int64_t> room = budget_.room(used_bytes_, bytes);
@@ -23,8 +14,8 @@ Status SegmentStore::make_room(const Digest& keep, int64_t bytes) {
   const auto kept = groups_.find(keep);
   const int64_t others = used_bytes_ - (kept == groups_.end() ? 0 : kept->second->disk_bytes());
   if (*room + others >= bytes) {
-    for (auto it = least_recently_used(&keep); it != groups_.end() && *room < bytes;
-         it = least_recently_used(&keep)) {
+    for (auto it = least_recently_used(groups_, &keep); it != groups_.end() && *room < bytes;
+         it = least_recently_used(groups_, &keep)) {
       log::info("store {}: evicts group {} ({} bytes) for {}", directory_, to_hex(it->first),
                 it->second->disk_bytes(), to_hex(keep));
       if (Status s = evict(Digest(it->first)); !s.ok()) return s;
@@ -40,7 +31,7 @@ Status SegmentStore::make_room(const Digest& keep, int64_t bytes) {
 }
 
 Status SegmentStore::evict(const Digest& id) {
-  std::unique_ptr<Group> group;
+  std::unique_ptr<SegmentGroup> group;
   {
     const std::lock_guard index_lock(index_mutex_);
     const auto it = groups_.find(id);
@@ -58,7 +49,7 @@ Status SegmentStore::evict(const Digest& id) {
 }
 
 // A file that cannot be deleted is forgotten all the same: the next open finds it again.
-Status SegmentStore::delete_segment(Group& group, uint32_t number) {
+Status SegmentStore::delete_segment(SegmentGroup& group, uint32_t number) {
   readers_.forget(number);
   Status s = fs_.remove(path_of(number));
   const std::lock_guard index_lock(index_mutex_);
@@ -68,12 +59,13 @@ Status SegmentStore::delete_segment(Group& group, uint32_t number) {
   return s;
 }
 
-Result<uint32_t> SegmentStore::writable_segment(const Digest& id, Group& group, int64_t bytes) {
+Result<uint32_t> SegmentStore::writable_segment(const Digest& id, SegmentGroup& group,
+                                                int64_t bytes) {
   if (group.writer) {
     const auto& [number, segment] = *group.segments.rbegin();
     const bool empty = segment.end == static_cast<int64_t>(kSegmentHeaderBytes);
     if (empty || segment.end + bytes <= options_.segment_bytes) return number;
-    seal(number, group);
+    group.seal(path_of(number));
   }
   if (next_number_ == UINT32_MAX) {
     return Status(Code::kNoSpace, "store " + directory_ + ": has used up its segment numbers");
@@ -99,14 +91,8 @@ Result<uint32_t> SegmentStore::writable_segment(const Digest& id, Group& group, 
   return number;
 }
 
-// Only the last segment of a group may hold bytes that a crash can take: recovery relies on it.
-void SegmentStore::seal(uint32_t number, Group& group) {
-  if (group.dirty) sync_or_throw(*group.writer, path_of(number));
-  group.writer.reset();
-  group.dirty = false;
-}
-
-Result<Location> SegmentStore::append(const Digest& id, Group& group, const RecordHeader& header,
+Result<Location> SegmentStore::append(const Digest& id, SegmentGroup& group,
+                                      const RecordHeader& header,
                                       std::span<const std::byte> payload) {
   const int64_t bytes = record_bytes(header.length);
   Result<uint32_t> number = writable_segment(id, group, bytes);
@@ -125,7 +111,7 @@ Result<Location> SegmentStore::append(const Digest& id, Group& group, const Reco
       const int64_t rest = size.ok() ? *size - segment.end : 0;
       segment.end += rest;
       used_bytes_ += rest;
-      seal(*number, group);
+      group.seal(path_of(*number));
     }
     budget_.freed();
     return s;
@@ -205,4 +191,4 @@ Status SegmentStore::stop_writing() {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "framework/core/utc_text.h"
 #include "ndp/wire/openssl_pem.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using pem::Certificate, pem::Key;
@@ -142,4 +142,4 @@ bool is_host(const std::string& host) {
   return label > 0 && host.size() <= 253;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

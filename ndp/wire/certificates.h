@@ -10,7 +10,7 @@
 #include "framework/core/status.h"
 #include "ndp/wire/link_security.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct Validity {
   int64_t from = 0, until = 0;  // Unix seconds
@@ -39,4 +39,4 @@ Result<Validity> validity_of(const std::string& certificate);
 // Whether it can stand in a certificate as a DNS name or an IP address.
 bool is_host(const std::string& host);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

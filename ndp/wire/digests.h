@@ -7,7 +7,7 @@
 
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline std::string bytes_of(const Digest& d) {
   return {reinterpret_cast<const char*>(d.data()), d.size()};
@@ -21,4 +21,4 @@ inline std::optional<Digest> digest_of(const std::string& bytes) {
   return d;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/wire/grpc_peer.h"
 #include "ndp/wire/wire.grpc.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using wire::FromStore, wire::ToStore;
@@ -164,4 +164,4 @@ std::unique_ptr<LinkClient> LinkClient::dial(const std::string& address,
   return std::make_unique<ClientStream>(address, security, id, events);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

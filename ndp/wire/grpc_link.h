@@ -14,7 +14,7 @@
 #include "ndp/wire/link_security.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // The Tuner's end of all its links.
 class LinkServer {
@@ -45,4 +45,4 @@ class LinkClient {
   virtual void close() = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

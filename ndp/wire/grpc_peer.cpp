@@ -10,6 +10,8 @@
 #include "framework/core/log.h"
 
 namespace ndtrain::wire {
+using namespace ndp;
+
 namespace {
 
 // A peer whose machine is gone, or whose process stands still, answers no ping: its stream breaks

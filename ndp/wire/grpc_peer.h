@@ -13,6 +13,7 @@
 #include "ndp/wire/grpc_link.h"
 
 namespace ndtrain::wire {
+using namespace ndp;
 
 // gRPC's own limit on what it receives. It drops a longer message without telling the application
 // of the server how long it was, so messages up to here are received, measured and refused.

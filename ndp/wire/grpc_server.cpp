@@ -13,7 +13,7 @@
 #include "ndp/wire/grpc_peer.h"
 #include "ndp/wire/wire.grpc.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using wire::FromStore, wire::ToStore;
@@ -254,4 +254,4 @@ Result<std::unique_ptr<LinkServer>> LinkServer::listen(const std::string& addres
   return std::unique_ptr<LinkServer>(std::move(server));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -15,7 +15,7 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 using LinkId = uint64_t;  // never used twice by one process
 
@@ -76,4 +76,4 @@ class LinkEvents {
   bool woken_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

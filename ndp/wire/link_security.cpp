@@ -10,7 +10,7 @@
 #include "framework/core/utc_text.h"
 #include "ndp/wire/openssl_pem.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using pem::Certificate, pem::Key;
@@ -135,4 +135,4 @@ Status check_exposure(const std::string& address, bool secured, bool insecure) {
               "--key (`ndtrain cert init DIR` makes them), or let anybody in with --insecure"};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

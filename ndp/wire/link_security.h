@@ -7,7 +7,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 enum class LinkRole { kTuner, kStore };
 
@@ -28,4 +28,4 @@ Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
 // and loopback ("unix:/path", "localhost:1", "127.x.x.x:1", "[::1]:1") need neither.
 Status check_exposure(const std::string& address, bool secured, bool insecure);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

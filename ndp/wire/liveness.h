@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <chrono>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class Liveness {
  public:
@@ -30,4 +30,4 @@ class Liveness {
   Time heartbeat_, heard_, said_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,6 +14,8 @@
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain::wire {
+using namespace ndp;
+
 namespace {
 
 using google::protobuf::FieldDescriptor;

@@ -1,6 +1,6 @@
 #include "ndp/wire/numbers.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 std::string pack_numbers(std::span<const uint64_t> numbers) {
   std::string text;
@@ -43,4 +43,4 @@ Result<std::vector<uint64_t>> unpack_numbers(std::string_view text, uint64_t end
   return numbers;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

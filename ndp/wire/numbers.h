@@ -10,7 +10,7 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // `numbers` rise strictly; throws Error otherwise. The first is its difference from -1, less one.
 std::string pack_numbers(std::span<const uint64_t> numbers);
@@ -19,4 +19,4 @@ std::string pack_numbers(std::span<const uint64_t> numbers);
 // needs to be; kTooLarge beyond `limit` numbers. Untrusted input.
 Result<std::vector<uint64_t>> unpack_numbers(std::string_view text, uint64_t end, size_t limit);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

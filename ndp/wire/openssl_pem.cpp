@@ -6,7 +6,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain::pem {
+namespace ndtrain::ndp::pem {
 namespace {
 
 using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
@@ -64,4 +64,4 @@ int64_t seconds_of(const ASN1_TIME& time) {
   return ::timegm(&parts);
 }
 
-}  // namespace ndtrain::pem
+}  // namespace ndtrain::ndp::pem

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ndtrain::pem {
+namespace ndtrain::ndp::pem {
 
 template <auto free>
 struct Freed {
@@ -33,4 +33,4 @@ std::string text_of(EVP_PKEY& key);
 
 int64_t seconds_of(const ASN1_TIME& time);  // Unix
 
-}  // namespace ndtrain::pem
+}  // namespace ndtrain::ndp::pem

@@ -7,7 +7,7 @@
 
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 // What this program speaks, newest first. 2: deletions. 3: rows in pieces.
 inline constexpr uint32_t kProtocols[] = {3, 2, 1};
@@ -26,4 +26,4 @@ inline constexpr size_t kStoreNameBytes = 64;
 // Letters, digits, '.', '_' and '-', not beginning with '.' or '-': safe in paths and in logs.
 bool is_store_name(std::string_view name);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <random>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 inline constexpr std::chrono::milliseconds kLongestWait{200};  // so that a signal is seen soon
 
@@ -15,4 +15,4 @@ inline uint64_t random_bits() {
   return uint64_t{device()} << 32 | device();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

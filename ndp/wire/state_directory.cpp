@@ -6,7 +6,7 @@
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 constexpr int kFormat = 1;
@@ -125,4 +125,4 @@ Status StateDirectory::remember(const TunerIdentity& tuner) {
   return write_state(*fs_, file("state.json"), *json);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "framework/core/fs.h"
 #include "ndp/wire/tuner_identity.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class StateDirectory {
  public:
@@ -41,4 +41,4 @@ class StateDirectory {
   std::unique_ptr<FileLock> lock_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 bool is_store_name(std::string_view name) {
   if (name.empty() || name.size() > kStoreNameBytes || name[0] == '.' || name[0] == '-') {
@@ -131,4 +131,4 @@ StoreSession::Time StoreSession::next() const {
   return state_ == State::kWaiting ? retry_at_ : liveness_.next();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

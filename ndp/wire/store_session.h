@@ -12,7 +12,7 @@
 #include "ndp/wire/tuner_identity.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class StoreSession {
  public:
@@ -71,4 +71,4 @@ class StoreSession {
   uint32_t protocol_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -1,6 +1,6 @@
 #include "ndp/wire/tuner_identity.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 bool is_twin(const TunerIdentity& known, const TunerIdentity& met) {
   return known.start != 0 && known.id == met.id && known.term == met.term &&
@@ -14,4 +14,4 @@ std::string refusal_of_twin(uint64_t term) {
          "this one again, which gives it a newer term";
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 struct TunerIdentity {
   std::string id;      // 16 bytes, of the state directory; "": none is known
@@ -20,4 +20,4 @@ bool is_twin(const TunerIdentity& known, const TunerIdentity& met);
 // What a person is told who has to choose between them.
 std::string refusal_of_twin(uint64_t term);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

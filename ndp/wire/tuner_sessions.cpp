@@ -5,7 +5,7 @@
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 std::optional<uint32_t> common_protocol(const wire::Hello& hello) {
@@ -205,4 +205,4 @@ TunerSessions::Time TunerSessions::next() const {
   return next;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "ndp/wire/tuner_identity.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 
 class TunerSessions {
  public:
@@ -73,4 +73,4 @@ class TunerSessions {
   std::map<std::string, LinkId> by_store_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

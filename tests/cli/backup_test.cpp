@@ -10,6 +10,8 @@
 #include "tests/support/files.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using support::write_file;

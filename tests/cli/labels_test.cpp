@@ -10,6 +10,8 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using namespace testing_cli;

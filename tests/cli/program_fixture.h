@@ -14,6 +14,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_cli {
+using namespace ndp;
 
 struct Outcome {
   int code = -1;

@@ -20,6 +20,8 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using testing::AllOf;

@@ -7,6 +7,8 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 // What a terminal shows at last: lines wrap at its last column, \r goes back to the first, and

@@ -13,6 +13,7 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain::testing_cli {
+using namespace ndp;
 
 class SiteTest : public ProgramTest {
  protected:

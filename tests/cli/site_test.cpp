@@ -8,6 +8,8 @@
 #include "tests/cli/site_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using testing::HasSubstr;

@@ -6,8 +6,11 @@
 #include "framework/runtime/backend.h"
 #include "tests/cli/program_fixture.h"
 #include "tests/support/changed_tuning.h"
+#include "tests/support/winograd.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -40,8 +43,8 @@ class TunedOnednn : public TuningTest {
   void SetUp() override {
     const std::vector<std::string> there = Backend::available();
     if (std::ranges::find(there, "onednn") == there.end()) GTEST_SKIP() << "no onednn plugin";
-    if (Device(Backend::find("onednn")).numerics().find("avx512") == std::string::npos) {
-      GTEST_SKIP() << "without AVX-512 there is nothing to choose";
+    if (!support::has_winograd(Device(Backend::find("onednn")).numerics())) {
+      GTEST_SKIP() << "without Winograd there is nothing to choose";
     }
     TuningTest::SetUp();
   }

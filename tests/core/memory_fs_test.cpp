@@ -1,4 +1,4 @@
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

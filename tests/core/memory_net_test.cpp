@@ -1,4 +1,4 @@
-#include "framework/core/memory_net.h"
+#include "framework/testing/memory_net.h"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "framework/core/fs.h"
-#include "framework/core/memory_net.h"
+#include "framework/testing/memory_net.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 

@@ -8,7 +8,7 @@
 
 #include <functional>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"

@@ -124,8 +124,7 @@ class CudnnLibrary : public testing::TestWithParam<const Chip*> {
                       const ndt_tensor_type& out, const std::vector<ndt_attr>& attrs,
                       const std::vector<const void*>& constants = {}) {
     const std::vector<uint64_t> ids(constants.size(), 0);
-    const ndt_node node{.struct_size = sizeof(ndt_node),
-                        .op = op,
+    const ndt_node node{.op = op,
                         .inputs = in.data(),
                         .outputs = &out,
                         .attrs = attrs.data(),

@@ -62,8 +62,7 @@ class MatMul {
     const ndt_tensor_type out = abi_type({DType::kF32, {m, n}});
     const void* constants[] = {nullptr, weights.empty() ? nullptr : weights.data()};
     const uint64_t ids[] = {0, id};
-    const ndt_node node{.struct_size = sizeof(ndt_node),
-                        .op = "MatMul",
+    const ndt_node node{.op = "MatMul",
                         .inputs = in,
                         .outputs = &out,
                         .attrs = nullptr,

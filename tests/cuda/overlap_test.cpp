@@ -17,6 +17,8 @@
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using testing::cpu;

@@ -5,7 +5,7 @@
 #include "ndp/deltas/delta_format.h"
 #include "tests/deltas/some_model.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using delta_format::pack;
@@ -123,4 +123,4 @@ TEST_F(DamagedDelta, OfAYoungerFormatIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

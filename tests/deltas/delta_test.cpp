@@ -8,7 +8,7 @@
 #include "framework/core/dtype.h"
 #include "tests/deltas/some_model.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::drawn;
@@ -155,4 +155,4 @@ TEST(Delta, OfDrawnChangesMakesEveryByte) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

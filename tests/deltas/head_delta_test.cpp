@@ -8,7 +8,7 @@
 #include "tests/deltas/some_model.h"
 #include "tests/runtime/cpu_device.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::cpu;
@@ -68,4 +68,4 @@ TEST(HeadDelta, IsNoLargerThanTheHeadsWeightsCompressed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // What a run of many photos comes to where a photo takes as long as `photo_s` says for its batch.
@@ -56,4 +56,4 @@ TEST(BatchGrowth, LeavesAFixedSizeAlone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

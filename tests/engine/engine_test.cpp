@@ -9,15 +9,15 @@
 #include <set>
 
 #include "framework/core/clock.h"
-#include "framework/core/memory_fs.h"
 #include "framework/passes/inference.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/engine/crops.h"
 #include "ndp/engine/packed_crop.h"
 #include "tests/graph/model_builder.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::error_of;
@@ -388,4 +388,4 @@ TEST(Engine, OptionsAreChecked) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

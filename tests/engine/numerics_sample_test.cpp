@@ -7,7 +7,7 @@
 
 #include "ndp/photos/decode.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 TEST(NumericsSample, PhotosAreTheSameEveryTimeAndNoTwoAlike) {
@@ -31,4 +31,4 @@ TEST(NumericsSample, PhotosHaveManyColours) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 
 #include "tests/runtime/cpu_device.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST(FeatureNumerics, NamesTheBackendThisProgramAndItsDecoder) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

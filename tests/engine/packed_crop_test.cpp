@@ -5,7 +5,7 @@
 #include "framework/core/rng.h"
 #include "tests/photos/photo_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 // Smooth, with a little noise, as a photo is.
@@ -64,4 +64,4 @@ TEST(PackedCrop, OfAnotherSizeOrCutShortIsRefused) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include <memory>
 #include <thread>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 TEST(HandOff, KeepsTheOrderBetweenThreads) {
@@ -47,4 +47,4 @@ TEST(HandOff, WhoDoesNotWaitGetsWhatIsReady) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,12 +5,12 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::RawHttp;
@@ -35,7 +35,7 @@ class AccessTest : public ::testing::Test {
     access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", "here", demanded});
   }
   // 200 for who is let in.
-  int status(const std::string& authorization, const HttpNeed& need) {
+  int status(const std::string& authorization, const HttpPermission& need) {
     const Access::Verdict v = access_->check(request_, authorization, &need);
     why_ = v.refuse ? v.refuse->body : "";
     who_ = v.who;
@@ -134,7 +134,7 @@ TEST_F(AccessTest, ATokenOfACollectionIsForItsPhotosAlone) {
   const std::string ours = bearer(add({.name = "ann", .role = Role::kAdmin, .collection = "here"}));
   const std::string others =
       bearer(add({.name = "bob", .role = Role::kAdmin, .collection = "there"}));
-  const HttpNeed photos = {Role::kLabeller, HttpScope::kPhotos};
+  const HttpPermission photos = {Role::kLabeller, HttpScope::kPhotos};
   EXPECT_EQ(status(ours, photos), 200);
   EXPECT_EQ(status(ours, Role::kViewer), 403);
   EXPECT_THAT(why_, HasSubstr("is of the whole site"));
@@ -147,8 +147,8 @@ TEST_F(AccessTest, ATokenOfACollectionGetsItWhereItCanBeAskedForAndNoOther) {
   const std::string ours = bearer(add({.name = "ann", .role = Role::kAdmin, .collection = "here"}));
   const std::string others =
       bearer(add({.name = "bob", .role = Role::kAdmin, .collection = "there"}));
-  const HttpNeed photos = {Role::kViewer, HttpScope::kPhotos},
-                 labels = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission photos = {Role::kViewer, HttpScope::kPhotos},
+                       labels = {Role::kViewer, HttpScope::kCollection};
   EXPECT_EQ(status(ours, labels), 200);
   EXPECT_EQ(status(others, labels), 403);
   request_.query["collection"] = "there";
@@ -259,4 +259,4 @@ TEST_F(GuardedServer, SaysWhatEachRouteNeeds) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,11 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/http_client.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using Json = nlohmann::json;
@@ -209,4 +209,4 @@ TEST_F(AuditedServer, ChangesNothingThatItCannotRecord) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::RawHttp;
@@ -113,4 +113,4 @@ TEST_F(HttpBodies, AHandlerKnowsTheClientsHost) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/net.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -87,4 +87,4 @@ TEST(HttpClient, TakesNoMoreThanTheLimit) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -11,7 +11,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::RawHttp;
@@ -146,4 +146,4 @@ TEST(HostOfAddress, LeavesThePortOut) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/http/http_server.h"
 #include "tests/http/raw_http.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::steady_clock;
@@ -117,4 +117,4 @@ TEST(HttpPieces, AreNotMadeForAHead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::RawHttp;
@@ -160,4 +160,4 @@ TEST_F(HttpRefusal, IsA414ForAPathThatIsTooLong) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::steady_clock;
@@ -234,4 +234,4 @@ TEST(HttpServer, AnswersMoreClientsThanItHasConnectionsFor) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

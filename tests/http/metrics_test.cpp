@@ -6,7 +6,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 TEST(MetricsText, SaysHelpAndTypeOncePerName) {
@@ -57,4 +57,4 @@ TEST(MetricsText, RefusesWhatPrometheusWould) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

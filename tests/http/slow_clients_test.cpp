@@ -11,13 +11,13 @@
 #include <list>
 #include <thread>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/access.h"
 #include "ndp/http/http_client.h"
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::hours;
@@ -363,4 +363,4 @@ TEST_F(SlowClients, WhoAsksWhetherToSendABodyIsToldAndRefusedWithoutIt) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/http/access.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -26,7 +26,7 @@ class TicketsTest : public ::testing::Test {
   }
   int status(const std::string& token, const std::string& method = "POST",
              const std::string& path = "/photos") {
-    const HttpNeed need = {Role::kUploader, HttpScope::kPhotos};
+    const HttpPermission need = {Role::kUploader, HttpScope::kPhotos};
     HttpRequest request{.method = method, .path = path};
     const Access::Verdict shown = access_->check(request, "Bearer " + token, &need);
     request.query["ticket"] = token;
@@ -88,4 +88,4 @@ TEST_F(TicketsTest, OfAnotherStartOfTheTunerAreNone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,7 +10,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -141,4 +141,4 @@ TEST_F(Tls, CertificateAndKeyMustBelongTogether) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -40,7 +40,7 @@ endif()
 foreach(path IN LISTS wanted)
   expect("${contents}" "\\./usr/${path}\n")
 endforeach()
-if(contents MATCHES "_test|/tests/|\\.cpp\n")
+if(contents MATCHES "_test|/tests/|/testing/|\\.cpp\n")
   message(FATAL_ERROR "the package holds what belongs to the source tree:\n${contents}")
 endif()
 

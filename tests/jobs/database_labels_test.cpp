@@ -6,7 +6,7 @@
 #include "ndp/jobs/relabel.h"
 #include "tests/jobs/finetune_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
@@ -190,4 +190,4 @@ TEST_F(DatabaseLabelsTest, AClassThatTheModelDoesNotKnowIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

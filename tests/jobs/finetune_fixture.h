@@ -14,6 +14,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_jobs {
+using namespace ndp;
 
 inline constexpr int kClasses = 3, kTrain = 8, kVal = 4, kSide = 32;
 

@@ -2,7 +2,7 @@
 #include "ndp/jobs/relabel.h"
 #include "tests/jobs/finetune_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
@@ -221,4 +221,4 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

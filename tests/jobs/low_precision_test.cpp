@@ -10,7 +10,7 @@
 #include "tests/graph/model_builder.h"
 #include "tests/jobs/finetune_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::Contains;
@@ -180,4 +180,4 @@ TEST_F(LowPrecision, AQuantisedModelIsNotPutIntoAnother) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

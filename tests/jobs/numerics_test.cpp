@@ -7,7 +7,7 @@
 #include "tests/jobs/finetune_fixture.h"
 #include "tests/support/changed_tuning.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
@@ -163,4 +163,4 @@ TEST_F(NumericsTest, FeaturesOfATunedDeviceAreStoredUnderItsOwn) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/publish.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST_F(PhotoPattern, TwoStarsAreAnyNumberOfDirectories) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

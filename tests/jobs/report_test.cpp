@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 ReportInput input() {
@@ -40,4 +40,4 @@ TEST(Report, ConfusionCsvHasARowPerTrueClass) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

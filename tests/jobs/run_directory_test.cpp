@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/jobs/tfevents.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 EpochRow row(int64_t epoch) {
@@ -123,4 +123,4 @@ TEST(TfEvents, HeaderIsOneRecordThatNamesTheVersion) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,10 +2,10 @@
 
 #include <gmock/gmock.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::AllOf;
@@ -67,4 +67,4 @@ TEST(RunSettings, WhatIsAnotherIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

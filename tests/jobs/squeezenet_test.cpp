@@ -12,7 +12,7 @@
 #include "tests/runtime/cpu_device.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 const std::string kModel = NDT_SHARED_DIR "/models/squeezenet1_1.onnx";
@@ -64,4 +64,4 @@ TEST_F(SqueezeNet, TellsThreeInFiveOfTheSample) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 
 #include "tests/jobs/finetune_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_jobs;
@@ -156,4 +156,4 @@ TEST_F(TwoTrainings, AreNotOfOneRun) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -8,7 +8,7 @@
 #include "framework/core/limits.h"
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -395,4 +395,4 @@ TEST(LabelDb, SourcesHaveNames) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -203,4 +203,4 @@ TEST_P(LabelFilesTest, AFileThatCannotBeWrittenIsReported) {
 NDT_FOR_ALL_DATABASES(LabelFilesTest);
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "framework/core/rng.h"
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -266,4 +266,4 @@ TEST(LabelOracle, AnySequenceOfCallsLeavesWhatTheRulesSayInEveryKindOfDatabase) 
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

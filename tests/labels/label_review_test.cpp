@@ -6,7 +6,7 @@
 #include "ndp/labels/agreement.h"
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -134,4 +134,4 @@ TEST(WilsonInterval, AgreesWithPublishedValues) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -230,4 +230,4 @@ TEST_P(LabelVersionsTest, ADiffCountsWhatBecameWhatAndListsThePhotos) {
 NDT_FOR_ALL_DATABASES(LabelVersionsTest);
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -10,6 +10,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing_labels {
+using namespace ndp;
 
 // An empty database of this kind: "sqlite" or "postgresql".
 class TemporaryDb {

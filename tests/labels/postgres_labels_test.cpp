@@ -8,7 +8,7 @@
 
 #include "tests/labels/labels_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -164,4 +164,4 @@ TEST_F(PostgresLabels, SeveralConnectionsAndThreadsWriteOneDatabase) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -16,7 +16,7 @@
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
@@ -357,4 +357,4 @@ TEST(SqliteLabels, AnFsyncThatFailsEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -59,7 +59,7 @@ TEST(Includes, OfAFolderWithinAnotherAreItsOwn) {
   EXPECT_TRUE(allows("tuner/http/http_labels.h", "tuner/models/versions.h"));
   EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/http/http_api.h"));
   EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/work/works.h"));
-  EXPECT_FALSE(allows("tuner/intake/intake.cpp", "tuner/jobs/job_spec.h"));
+  EXPECT_FALSE(allows("tuner/ingest/row_ingest.cpp", "tuner/jobs/job_spec.h"));
   EXPECT_FALSE(allows("tuner/plan/planner.cpp", "tuner/service/service.h"));
   EXPECT_FALSE(allows("tuner/models/versions.cpp", "ndp/http/http_server.h"));
 }
@@ -73,6 +73,17 @@ TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
   EXPECT_TRUE(allows("backends/cuda/plugin.cpp", "backends/plugin/node.h"));
   EXPECT_FALSE(allows("backends/plugin/node.h", "backends/cuda/device.h"));
   EXPECT_FALSE(allows("framework/runtime/backend.cpp", "backends/cpu/kernels/kernel.h"));
+}
+
+TEST(Includes, OfFakesAreForTestsAlone) {
+  EXPECT_TRUE(allows("framework/testing/memory_fs.cpp", "framework/testing/memory_fs.h"));
+  EXPECT_TRUE(allows("framework/testing/memory_fs.h", "framework/core/fs.h"));
+  EXPECT_TRUE(allows("tests/store/store_fixture.h", "framework/testing/memory_fs.h"));
+  EXPECT_FALSE(allows("framework/testing/memory_fs.h", "framework/graph/graph.h"));
+  for (const char* path : {"cli/serve.cpp", "bench/store.cpp", "framework/train/trainer.cpp",
+                           "ndp/store/segment_store.cpp", "examples/train.cpp"}) {
+    EXPECT_FALSE(allows(path, "framework/testing/memory_fs.h")) << path;
+  }
 }
 
 TEST(Includes, StartAtTheRootOfTheTree) {

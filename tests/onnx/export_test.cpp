@@ -3,10 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
 #include "framework/onnx/metadata.h"
 #include "framework/onnx/tensor_file.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/onnx/model_proto.h"
 
 namespace ndtrain {

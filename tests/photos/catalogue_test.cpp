@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::write_file;
@@ -280,4 +280,4 @@ TEST_F(CatalogueTest, ADamagedFileIsCorrupt) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::write_file;
@@ -242,4 +242,4 @@ TEST(Dataset, TheFlowersAreRead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

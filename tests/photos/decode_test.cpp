@@ -11,7 +11,7 @@
 #include "framework/core/limits.h"
 #include "tests/photos/photo_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::bytes_of;
@@ -269,4 +269,4 @@ TEST(Decode, EveryPhotoOfTheImagenetSampleDecodes) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -5,7 +5,7 @@
 #include "ndp/photos/decode.h"
 #include "tests/photos/photo_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::bytes_of;
@@ -92,4 +92,4 @@ TEST(Exif, EveryOrientationIsUndoneInJpegAndPng) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,6 +14,8 @@
 // clang-format on
 
 namespace ndtrain::testing {
+using namespace ndp;
+
 namespace {
 
 void put_u16(std::string& to, uint32_t v) {

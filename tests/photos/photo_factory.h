@@ -9,6 +9,7 @@
 #include "tests/support/files.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
 
 // A pattern without symmetry and with detail in every place; the same as golden.py's test_pattern.
 Image test_pattern(int width, int height);

@@ -6,12 +6,12 @@
 #include <filesystem>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::write_file;
@@ -125,4 +125,4 @@ TEST(DirectorySource, PhotosBeyondTheSizeLimitAreNotRead) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -12,7 +12,7 @@
 #include "framework/core/hash.h"
 #include "tests/photos/photo_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::bytes_of;
@@ -183,4 +183,4 @@ TEST(Preprocess, FastDecodeGivesNearlyTheSameCrop) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "ndp/photos/resize_kernels.h"
 #include "tests/photos/photo_factory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::test_pattern;
@@ -105,4 +105,4 @@ TEST(Resize, KernelsEqualPlainArithmeticForAnyWeights) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 TEST(UploadPath, IsMadeOfThePhotosBytesAndKnownByThat) {
@@ -27,4 +27,4 @@ TEST(UploadPath, WhatPeopleNamedIsNone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

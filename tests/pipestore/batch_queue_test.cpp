@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ndp/pipestore/quota.h"
+#include "ndp/pipestore/rate_limiter.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -59,8 +59,8 @@ TEST(BatchQueue, ABatchIsOfOneModelAndTheOldOnesLastDoNotWait) {
   EXPECT_THAT(numbers(queue.take(milliseconds(5), true)), ElementsAre(2));
 }
 
-TEST(Quota, IsOfEachClientAndRefills) {
-  Quota quota(2);
+TEST(RateLimiter, IsOfEachClientAndRefills) {
+  RateLimiter quota(2);
   EXPECT_TRUE(quota.take(milliseconds(0), "a"));
   EXPECT_TRUE(quota.take(milliseconds(0), "a"));
   EXPECT_FALSE(quota.take(milliseconds(0), "a"));
@@ -69,13 +69,13 @@ TEST(Quota, IsOfEachClientAndRefills) {
   EXPECT_TRUE(quota.take(milliseconds(1000), "a"));
 }
 
-TEST(Quota, OfNothingIsNone) {
-  Quota quota(0);
+TEST(RateLimiter, OfNothingIsNone) {
+  RateLimiter quota(0);
   for (int i = 0; i < 1000; ++i) EXPECT_TRUE(quota.take(milliseconds(0), "a"));
 }
 
-TEST(Quota, RemembersOnlyThoseWhoAskedLately) {
-  Quota quota(1);
+TEST(RateLimiter, RemembersOnlyThoseWhoAskedLately) {
+  RateLimiter quota(1);
   for (int i = 0; i < 100'000; ++i) {
     EXPECT_TRUE(quota.take(milliseconds(i), "10.0.0." + std::to_string(i)));
   }
@@ -83,4 +83,4 @@ TEST(Quota, RemembersOnlyThoseWhoAskedLately) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

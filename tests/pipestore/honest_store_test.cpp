@@ -5,13 +5,13 @@
 #include <cmath>
 #include <filesystem>
 
-#include "ndp/pipestore/photo_row_maker.h"
+#include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
 #include "tests/pipestore/uploads_fixture.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -97,11 +97,11 @@ TEST_F(HonestRows, PhotosAndLabelsWhoseNamesCannotTravelAreLeftOutAndNamed) {
   put("rose/\xff.jpg", 3);
   put("tu\x1blip/c.jpg", 4);
   put("d.jpg", 5);
-  PhotoRowMaker store({.photos = root_.at("photos"),
-                       .labels = "folder",
-                       .cache = root_.at("cache"),
-                       .cache_bytes = 1 << 20},
-                      devices_, real_fs(), system_clock());
+  PhotoRowProducer store({.photos = root_.at("photos"),
+                          .labels = "folder",
+                          .cache = root_.at("cache"),
+                          .cache_bytes = 1 << 20},
+                         devices_, real_fs(), system_clock());
   ::testing::internal::CaptureStderr();
   const StoreInventory inventory = store.scan().or_throw();
   const std::string said = ::testing::internal::GetCapturedStderr();
@@ -115,7 +115,7 @@ TEST_F(HonestRows, PhotosAndLabelsWhoseNamesCannotTravelAreLeftOutAndNamed) {
 
 TEST_F(HonestRows, OfNanAreBadPhotosAndNotSent) {
   put("a.jpg", 1);
-  PhotoRowMaker store(
+  PhotoRowProducer store(
       {.photos = root_.at("photos"), .cache = root_.at("cache"), .cache_bytes = 1 << 20}, devices_,
       real_fs(), system_clock());
   ASSERT_EQ(store.scan().or_throw().photos.size(), 1U);
@@ -127,7 +127,7 @@ TEST_F(HonestRows, OfNanAreBadPhotosAndNotSent) {
     });
     ASSERT_TRUE(store.open(job, file, "").ok());
     const size_t place = 0;
-    const RowMaker::Made made = store.make({&place, 1}).or_throw();
+    const RowProducer::Made made = store.make({&place, 1}).or_throw();
     EXPECT_EQ(made.rows.size(), spoiled ? 0U : 1U);
     ASSERT_EQ(made.bad.size(), spoiled ? 1U : 0U);
     if (!spoiled) continue;
@@ -136,4 +136,4 @@ TEST_F(HonestRows, OfNanAreBadPhotosAndNotSent) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

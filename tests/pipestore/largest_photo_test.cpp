@@ -5,28 +5,28 @@
 #include <filesystem>
 
 #include "framework/core/limits.h"
-#include "ndp/pipestore/photo_row_maker.h"
+#include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/wire/numbers.h"
 #include "ndp/wire/protocol.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::HasSubstr;
 
-struct OnePhoto final : PhotoRowMaker {
-  using PhotoRowMaker::PhotoRowMaker;
+struct OnePhoto final : PhotoRowProducer {
+  using PhotoRowProducer::PhotoRowProducer;
   void holds(const std::string& path, int64_t bytes) {
     take({.photos = {{.digest = sha256(path), .path = path, .bytes = bytes}}, .unreadable = 0});
   }
 };
 
 // As the store asks for it when the Tuner wants photo 0.
-RowMaker::Made make(RowMaker& maker) {
+RowProducer::Made make(RowProducer& producer) {
   const size_t place = 0;
-  return maker.make({&place, 1}).or_throw();
+  return producer.make({&place, 1}).or_throw();
 }
 
 // The file is sparse: nothing of it is on the disk, and a copy is in memory one at a time.
@@ -43,15 +43,15 @@ TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
     const int64_t size = limits::kPhotoFile + over;
     std::filesystem::resize_file(root.at("photos/x.jpg"), static_cast<uint64_t>(size));
     store.holds("x.jpg", size);
-    RowWork work(1, 1, store.open(job, "", "").or_throw(), kWindow);
+    RowDelivery work(1, 1, store.open(job, "", "").or_throw(), kWindow);
     const uint64_t zero = 0;
     wire::Wanted wanted;
     wanted.set_job(1);
     wanted.set_numbers(pack_numbers({&zero, 1}));
     wanted.set_places(pack_numbers({&zero, 1}));
     ASSERT_TRUE(work.wanted(wanted).ok());
-    const RowWork::Batch batch = work.next(1).value();
-    const RowMaker::Made made = make(store);
+    const RowDelivery::Batch batch = work.next(1).value();
+    const RowProducer::Made made = make(store);
     if (over > 0) {
       ASSERT_EQ(made.bad.size(), 1U);
       EXPECT_TRUE(made.rows.empty());
@@ -72,4 +72,4 @@ TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

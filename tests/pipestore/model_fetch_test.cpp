@@ -5,14 +5,14 @@
 
 #include <deque>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/deltas/delta.h"
 #include "ndp/wire/digests.h"
 #include "tests/deltas/some_model.h"
 #include "tests/support/waiting_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::WaitingLanes;
@@ -29,7 +29,7 @@ std::string version(uint64_t seed) {
 class ModelFetchTest : public ::testing::Test {
  protected:
   void hold(const std::string& bytes) {
-    publish(fs_, shelf_.path(sha256(bytes)), bytes).or_throw();
+    publish(fs_, blobs_.path(sha256(bytes)), bytes).or_throw();
   }
   bool want(const std::string& bytes) { return fetch_.fetch(std::vector{sha256(bytes)}); }
   const wire::ModelWanted& asked() { return sent_.back().model_wanted(); }
@@ -58,17 +58,17 @@ class ModelFetchTest : public ::testing::Test {
   }
   bool here(const std::string& bytes) {
     const Digest digest = sha256(bytes);
-    return shelf_.has(digest) && fs_.read(shelf_.path(digest)).or_throw() == bytes;
+    return blobs_.has(digest) && fs_.read(blobs_.path(digest)).or_throw() == bytes;
   }
 
   MemoryFs fs_;
-  ModelShelf shelf_{fs_, "models"};
+  ModelBlobs blobs_{fs_, "models"};
   WaitingLanes lanes_;
   std::vector<wire::FromStore> sent_;
   int arrived_ = 0;
   std::string failed_;
   ModelFetch fetch_{{.fs = fs_,
-                     .shelf = shelf_,
+                     .blobs = blobs_,
                      .lanes = lanes_,
                      .lane = 0,
                      .apply = apply_delta,
@@ -100,7 +100,7 @@ TEST_F(ModelFetchTest, AChainOfDeltasEndsOnTheModelAndLeavesNoDelta) {
   give(delta(b_, c_));
   EXPECT_EQ(arrived_, 1);
   EXPECT_TRUE(here(c_));
-  EXPECT_EQ(shelf_.list().size(), 3U);
+  EXPECT_EQ(blobs_.list().size(), 3U);
   EXPECT_EQ(sent_.size(), 3U);
 }
 
@@ -157,8 +157,8 @@ TEST_F(ModelFetchTest, AWayThatDoesNotDoIsSaidAndTheFileItselfWanted) {
       {"instead of", swapped, other, a_},           {"no delta", way({a_, c_}), "not a delta", a_},
       {"does not fit on", way({a_, c_}), d, rotten}};
   for (const auto& c : cases) {
-    for (const Digest& digest : shelf_.list()) shelf_.remove(digest);
-    publish(fs_, shelf_.path(sha256(a_)), c.base).or_throw();
+    for (const Digest& digest : blobs_.list()) blobs_.remove(digest);
+    publish(fs_, blobs_.path(sha256(a_)), c.base).or_throw();
     want(c_);
     wire::Way given = c.way;
     if (c.given == "not a delta") {
@@ -172,7 +172,7 @@ TEST_F(ModelFetchTest, AWayThatDoesNotDoIsSaidAndTheFileItselfWanted) {
     EXPECT_TRUE(here(c_)) << c.what;
     EXPECT_EQ(failed_, "") << c.what;
   }
-  EXPECT_FALSE(shelf_.has(sha256(a_))) << "bytes that are not a's have kept its name";
+  EXPECT_FALSE(blobs_.has(sha256(a_))) << "bytes that are not a's have kept its name";
 }
 
 // On the Tuner's disk, say; each part is as it was sent.
@@ -219,4 +219,4 @@ TEST_F(ModelFetchTest, APartWithAWrongChecksumEndsTheSession) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

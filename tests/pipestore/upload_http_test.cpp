@@ -9,7 +9,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/pipestore/uploads_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using Json = nlohmann::json;
@@ -98,4 +98,4 @@ TEST_F(UploadHttp, AClientHasAQuota) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

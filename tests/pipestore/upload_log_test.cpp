@@ -6,13 +6,13 @@
 #include <thread>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -387,4 +387,4 @@ TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
 #include "ndp/pipestore/uploads.h"
@@ -12,6 +12,7 @@
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
 
 inline constexpr int kSide = 16;
 
@@ -82,7 +83,7 @@ class UploadsTest : public ::testing::Test {
     log_ = UploadLog::open(fs_, state_ + "/uploads").or_throw();
     uploads_ = std::make_unique<Uploads>(
         config, fs_, clock_, *log_, *cache_,
-        Catalogue::open(real_fs(), directory_.at("catalogue")).or_throw(), courtesy_, [] {});
+        Catalogue::open(real_fs(), directory_.at("catalogue")).or_throw(), upload_priority_, [] {});
   }
   void close() {
     uploads_.reset();
@@ -103,7 +104,7 @@ class UploadsTest : public ::testing::Test {
 
   std::string photos_ = "photos", state_ = "state";
   MemoryFs fs_, cache_fs_;
-  Courtesy courtesy_;
+  UploadPriority upload_priority_;
   ManualClock clock_;
   support::TemporaryDirectory directory_;
   std::unique_ptr<SegmentStore> cache_;

@@ -5,7 +5,7 @@
 #include "ndp/engine/crops.h"
 #include "tests/pipestore/uploads_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using testing::expect_label;
@@ -365,4 +365,4 @@ TEST_F(UploadsTest, KeepsWhatItAnsweredWhereverThePowerFails) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -3,12 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/graph/precision.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
 #include "framework/passes/inference.h"
 #include "framework/runtime/executor.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
 

@@ -10,7 +10,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -316,4 +318,4 @@ TEST_F(RoleAccess, AStoreTakesNoListThatIsNone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tests/support/browser.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -303,4 +305,4 @@ TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

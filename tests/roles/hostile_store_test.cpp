@@ -15,7 +15,9 @@
 #include "ndp/wire/protocol.h"
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -289,4 +291,4 @@ TEST_F(HostileStore, IsRefusedByNameAndTheOthersJobHasTheUndisturbedBytes) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,9 @@
 #include "ndp/labels/label_db.h"
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -127,4 +129,4 @@ TEST_F(RoleJobStores, CountsOfPhotosAreRightBeforeAnyJobAndAfterBothRolesStartAg
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

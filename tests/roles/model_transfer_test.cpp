@@ -4,7 +4,9 @@
 #include "tests/roles/breaking_relay.h"
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::BreakingRelay;
@@ -42,4 +44,4 @@ TEST_F(RolesTest, ResNet50ReachesTwoStoresOverALinkThatIsCutTwice) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

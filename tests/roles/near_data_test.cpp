@@ -10,7 +10,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::BreakingRelay;
@@ -333,4 +335,4 @@ TEST_F(NearData, AStoreLostForGoodWhosePhotosAnotherHoldsChangesNothing) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,9 @@
 
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -53,4 +55,4 @@ TEST_F(MixedBackends, ADeterministicJobIsRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -7,7 +7,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -143,4 +145,4 @@ TEST_F(JobPrecision, ARelabellingByAModelInAPrecisionIsByAVersionOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -7,7 +7,9 @@
 #include "tests/roles/roles_fixture.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +114,4 @@ TEST_F(PromotionByRule, PhotosOfAClassThatProductionDoesNotKnowAreItsMistakes) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

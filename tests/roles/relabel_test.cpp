@@ -3,12 +3,14 @@
 
 #include "ndp/http/http_client.h"
 #include "ndp/labels/label_db.h"
-#include "ndp/pipestore/photo_row_maker.h"
+#include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/postgres/postgres.h"
 #include "tests/roles/roles_fixture.h"
 #include "tests/support/postgres_server.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -139,21 +141,21 @@ TEST_F(RoleRelabel, APausedOneLetsOthersGoFirstAndOutlivesItsRoles) {
 }
 
 TEST_F(RoleRelabel, WhatAStoreDoesForAJobThatWasPausedEndsAndBeginsAnew) {
-  PhotoRowMaker maker({.photos = at("photos"), .cache = at("cache"), .batch = 8}, devices_,
-                      real_fs(), system_clock());
-  std::vector<size_t> all(maker.scan().or_throw().photos.size());
+  PhotoRowProducer producer({.photos = at("photos"), .cache = at("cache"), .batch = 8}, devices_,
+                            real_fs(), system_clock());
+  std::vector<size_t> all(producer.scan().or_throw().photos.size());
   std::iota(all.begin(), all.end(), size_t{0});
   wire::Job job;
   job.set_job(3);
   job.set_rows(wire::Job::LABELS);
   job.set_top_k(1);
-  (void)maker.open(job, at("base.onnx"), "").or_throw();
-  maker.give_up(3);
-  EXPECT_EQ(maker.make(all).or_throw().rows.size(), 0U);
-  (void)maker.open(job, at("base.onnx"), "").or_throw();
-  maker.give_up(2);  // another
-  EXPECT_EQ(maker.make(all).or_throw().rows.size(), static_cast<size_t>(kPhotos));
+  (void)producer.open(job, at("base.onnx"), "").or_throw();
+  producer.give_up(3);
+  EXPECT_EQ(producer.make(all).or_throw().rows.size(), 0U);
+  (void)producer.open(job, at("base.onnx"), "").or_throw();
+  producer.give_up(2);  // another
+  EXPECT_EQ(producer.make(all).or_throw().rows.size(), static_cast<size_t>(kPhotos));
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -22,6 +22,8 @@
 #include "tuner/daemon.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 class RunningStore {
  public:

@@ -7,7 +7,9 @@
 #include "ndp/labels/label_db.h"
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -347,4 +349,4 @@ TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,9 @@
 #include "ndp/labels/label_db.h"
 #include "tests/roles/roles_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -157,4 +159,4 @@ TEST_F(RoleWatch, ATunerWithoutARuleSaysSo) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

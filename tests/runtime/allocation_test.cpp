@@ -49,11 +49,11 @@ namespace {
 TEST(Executor, RunningAllocatesNothing) {
   if (!NDT_COUNTS) GTEST_SKIP() << "the sanitizer's operator new counts nothing";
   set_threads(1);
-  int stretches = 0;
+  int tilings = 0;
   for (uint64_t seed = 0; seed < 5; ++seed) {
     const Graph g = optimize_for_inference(testing::random_network(seed, 20));
-    const Plan plan(g, testing::cpu(), {.stretch = {.images = 1, .cache = 0, .outweigh = 0}});
-    stretches += plan.stretch().nodes > 0;
+    const Plan plan(g, testing::cpu(), {.tiling = {.images = 1, .cache = 0, .outweigh = 0}});
+    tilings += plan.tiling().nodes > 0;
     Executor executor(plan);
     const std::vector<Tensor> inputs = testing::random_inputs(g, seed);
     testing::BoundRun bound(plan, inputs);
@@ -66,7 +66,7 @@ TEST(Executor, RunningAllocatesNothing) {
     EXPECT_EQ(allocations - before, 0) << "seed " << seed;
     EXPECT_EQ(reported, 2 * static_cast<int>(bound.outputs.size()));
   }
-  EXPECT_GT(stretches, 0);
+  EXPECT_GT(tilings, 0);
   const int64_t before = allocations;
   const std::vector<int> one(1000, static_cast<int>(before));
   EXPECT_GT(allocations - before, 0) << "nothing is counted here";

@@ -40,7 +40,7 @@ TEST(Arena, BlocksNeededTogetherNeverOverlap) {
       b.last = b.first + static_cast<int>(rng.next_below(10));
       sum += rounded_up(b.bytes);
     }
-    const size_t total = place(blocks);
+    const size_t total = assign_offsets(blocks);
     EXPECT_GE(total, peak(blocks)) << "seed " << seed;
     EXPECT_LE(total, sum) << "seed " << seed;
     for (size_t i = 0; i < blocks.size(); ++i) {
@@ -61,10 +61,10 @@ TEST(Arena, BlocksNeededTogetherNeverOverlap) {
 TEST(Arena, AChainNeedsTwoBuffers) {
   std::vector<Block> blocks;
   for (int i = 0; i < 50; ++i) blocks.push_back({.bytes = 6400, .first = i, .last = i + 1});
-  EXPECT_EQ(place(blocks), 2U * 6400U);
+  EXPECT_EQ(assign_offsets(blocks), 2U * 6400U);
 }
 
-TEST(Arena, NothingNeedsNothing) { EXPECT_EQ(place({}), 0U); }
+TEST(Arena, NothingNeedsNothing) { EXPECT_EQ(assign_offsets({}), 0U); }
 
 }  // namespace
 }  // namespace ndtrain

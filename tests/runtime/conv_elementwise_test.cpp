@@ -6,6 +6,7 @@
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/graph/random_graph.h"
+#include "tests/support/winograd.h"
 
 namespace ndtrain {
 namespace {
@@ -41,7 +42,8 @@ TEST_F(ConvElementwise, OfPoints) { EXPECT_EQ(kernels(swish({2, 32, 9, 8}, 48, 1
 TEST_F(ConvElementwise, OfFewChannels) { EXPECT_EQ(kernels(swish({1, 16, 20, 20}, 16, 3)), 1U); }
 
 TEST_F(ConvElementwise, OfOneForWinogradIsAKernelOfItsOwn) {
-  if (!__builtin_cpu_supports("avx512bw")) GTEST_SKIP() << "Winograd needs AVX-512";
+  const Device device(Backend::find("onednn"));
+  if (!support::has_winograd(device.numerics())) GTEST_SKIP() << "the library has no Winograd";
   EXPECT_EQ(kernels(swish({1, 64, 20, 20}, 64, 3)), 2U);
 }
 

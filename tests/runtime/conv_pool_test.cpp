@@ -5,6 +5,7 @@
 
 #include "framework/runtime/executor.h"
 #include "tests/graph/random_graph.h"
+#include "tests/support/winograd.h"
 
 namespace ndtrain {
 namespace {
@@ -53,9 +54,9 @@ class ConvPool : public ::testing::Test {
 TEST_F(ConvPool, OfAPhoto) { EXPECT_EQ(saved({2, 3, 120, 118}, {64}, 7), 2); }
 TEST_F(ConvPool, OfFewChannels) { EXPECT_EQ(saved({1, 16, 30, 31}, {24}, 3), 2); }
 TEST_F(ConvPool, OfTwoThatAreJoined) { EXPECT_EQ(saved({5, 16, 21, 20}, {64, 32}, 1), 2); }
-// The library has Winograd where there is AVX-512.
 TEST_F(ConvPool, OfOneForWinogradStaysApart) {
-  EXPECT_EQ(saved({1, 64, 20, 20}, {64}, 3), __builtin_cpu_supports("avx512bw") ? 1 : 2);
+  const Device device(Backend::find("onednn"));
+  EXPECT_EQ(saved({1, 64, 20, 20}, {64}, 3), support::has_winograd(device.numerics()) ? 1 : 2);
 }
 
 }  // namespace

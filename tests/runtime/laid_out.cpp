@@ -94,7 +94,7 @@ size_t laid_size(const ndt_tensor_type& t) {
   return static_cast<size_t>(last + 1) * element_size(t.dtype);
 }
 
-Bytes lay_out(const std::byte* values, const ndt_tensor_type& t) {
+Bytes assign_layouts(const std::byte* values, const ndt_tensor_type& t) {
   if (is_plain(t)) return {laid_size(t), static_cast<const void*>(values)};
   Bytes laid(laid_size(t), 0xFF);
   const size_t size = element_size(t.dtype);

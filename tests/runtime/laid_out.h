@@ -37,7 +37,7 @@ void make_last(ndt_tensor_type& t);  // [N, H, W, C]
 // Bytes from the first to the last element, padding lanes included.
 size_t laid_size(const ndt_tensor_type& t);
 // `values` is row-major; padding lanes are zero, gaps are 0xFF.
-Bytes lay_out(const std::byte* values, const ndt_tensor_type& t);
+Bytes assign_layouts(const std::byte* values, const ndt_tensor_type& t);
 Bytes read_back(const std::byte* laid, const ndt_tensor_type& t);  // row-major
 // Empty when padding lanes are zero and gaps are still 0xFF, else what is not.
 std::string check_between(const std::byte* laid, const ndt_tensor_type& t);

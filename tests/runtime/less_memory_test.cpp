@@ -8,6 +8,7 @@
 
 #include "framework/runtime/executor.h"
 #include "tests/graph/random_graph.h"
+#include "tests/support/winograd.h"
 
 namespace ndtrain {
 namespace {
@@ -69,8 +70,8 @@ TEST_P(LessMemory, ComputesTheSameFromWeightsOfTheirPlainSize) {
   }
   EXPECT_LT(worst, 1e-5 * largest);
   if (held_bytes() == 0) GTEST_SKIP() << "the sanitizer's malloc counts nothing";
-  if (GetParam() == "onednn" && fast.numerics().find("avx512") == std::string::npos) {
-    GTEST_SKIP() << "without AVX-512 this plugin has one algorithm only";
+  if (GetParam() == "onednn" && !support::has_winograd(fast.numerics())) {
+    GTEST_SKIP() << "without Winograd this plugin has one algorithm only";
   }
   EXPECT_LT(b.bytes, 1.5 * kWeightBytes);
   EXPECT_GT(a.bytes - b.bytes, 0.7 * kWeightBytes) << "16 numbers for 9, or more";
@@ -82,20 +83,6 @@ TEST_P(LessMemory, IsNamedInTheNumerics) {
   const Device small(backend, {.deterministic = true, .less_memory = true});
   EXPECT_EQ(fast.numerics().find("less-memory"), std::string::npos);
   EXPECT_NE(small.numerics().find("less-memory"), std::string::npos);
-}
-
-TEST_P(LessMemory, IsOffForAProgramOfTheFirstVersionOfTheInterface) {
-  const ndt_backend& abi = Backend::find(GetParam()).abi();
-  ndt_options options{.struct_size = NDT_OPTIONS_SIZE_1_0,
-                      .deterministic = 1,
-                      .allow_tf32 = 0,
-                      .tuning_file = nullptr,
-                      .less_memory = 1};
-  ndt_device* device = nullptr;
-  ASSERT_EQ(abi.open(0, &options, &device), NDT_OK) << abi.last_error();
-  abi.close(device);
-  options.struct_size -= 1;
-  EXPECT_EQ(abi.open(0, &options, &device), NDT_INVALID);
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, LessMemory, ::testing::Values("cpu", "onednn"),

@@ -238,7 +238,7 @@ std::vector<double> definition(const Case& c, const NodeRun& run) {
 bool has_vnni() {
   const std::string numerics = onednn()->abi().numerics;
   return numerics.find("vnni") != std::string::npos || numerics.find("bf16") != std::string::npos ||
-         numerics.find("amx") != std::string::npos;
+         numerics.find("avx10") != std::string::npos || numerics.find("amx") != std::string::npos;
 }
 
 // Empty where the plugin must refuse.

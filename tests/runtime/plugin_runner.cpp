@@ -15,8 +15,7 @@ struct OpenDevice {
   OpenDevice(const ndt_backend& a, const std::string& tuning_file, bool measures, bool tf32)
       : abi(a) {
     const bool tuned = !tuning_file.empty();
-    const ndt_options options{.struct_size = sizeof(ndt_options),
-                              .deterministic = !tuned,
+    const ndt_options options{.deterministic = !tuned,
                               .allow_tf32 = tf32,
                               .tuning_file = tuned ? tuning_file.c_str() : nullptr,
                               .less_memory = 0,
@@ -281,8 +280,8 @@ const std::vector<std::unique_ptr<Plugin>>& Plugin::cpu_builds() {
 
 void Plugin::set_threads(int threads) {
   lent_threads = threads;
-  const ndt_host host{sizeof(ndt_host), threads, parallel_for, [](int32_t, const char*) {}};
-  abi_ = main_(NDT_ABI_MAJOR, NDT_ABI_MINOR, &host);
+  const ndt_host host{threads, parallel_for, [](int32_t, const char*) {}};
+  abi_ = main_(NDT_ABI_VERSION, &host);
 }
 
 Ports plain_ports(const NodeRun& node) {
@@ -342,7 +341,7 @@ std::vector<Bytes> Plugin::run(const NodeRun& node, const Ports& ports) const {
   }
   std::vector<Bytes> laid;
   for (size_t i = 0; i < node.in.size(); ++i) {
-    laid.push_back(lay_out(node.data[i].data(), ports.in[i]));
+    laid.push_back(assign_layouts(node.data[i].data(), ports.in[i]));
   }
   std::vector<Bytes> results = run_once(opened, opened.stream, prepared, node, ports, laid, {});
   const auto same = [&](const std::vector<Bytes>& again, const std::string& when) {

@@ -8,6 +8,8 @@
 #include "framework/onnx/export.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+
 namespace {
 
 void add_weight(Model& m, const std::string& name, Shape shape) {

@@ -4,9 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "ndp/pipestore/row_maker.h"
+#include "ndp/pipestore/row_producer.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
 
 class Collection {
  public:

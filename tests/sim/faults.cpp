@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr std::array<std::string_view, static_cast<size_t>(Fault::kFaults)> kFaultNames = {

@@ -9,6 +9,8 @@
 #include "tests/sim/watch.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 enum class Fault {
   kBreak,         // of a stream, the two ends having seen different parts

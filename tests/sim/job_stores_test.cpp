@@ -12,6 +12,9 @@
 #include "tests/sim/tuner_machine.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -171,7 +174,7 @@ class JobSite {
   }
 
   // Every photo of the stores that came, with its row where one of them can read it.
-  void check_photos(const KeptManifest& kept, const Names& took) {
+  void check_photos(const SavedManifest& kept, const Names& took) {
     std::set<Digest> all, readable, manifest;
     for (size_t s = 0; s < Collection::kStores; ++s) {
       if (!took.contains(Collection::name_of(s))) continue;

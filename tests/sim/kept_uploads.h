@@ -10,8 +10,10 @@
 #include "tuner/service/uploaded_labels.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
-class KeptUploads final : public UploadKeeper {
+class KeptUploads final : public UploadSink {
  public:
   explicit KeptUploads(Fs& fs) : fs_(fs), said_(on(fs)) {}
 

@@ -6,6 +6,9 @@
 #include "ndp/labels/top_k_row.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr int64_t kTransaction = 4000;  // bytes of the volume, about
@@ -14,7 +17,7 @@ class Sink final : public RowSink {
  public:
   Sink(RowSink& sink, Fs& fs, Watch& watch) : sink_(sink), fs_(fs), watch_(watch) {}
 
-  Status inventory(const Intake::Inventory& i) override {
+  Status inventory(const RowIngest::Inventory& i) override {
     return transaction([&] { return sink_.inventory(i); });
   }
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
@@ -22,9 +25,9 @@ class Sink final : public RowSink {
     if (durable.ok()) watch_.opened(manifest, *durable);
     return durable;
   }
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override {
     auto bad = transaction([&] { return sink_.keep(rows); });
-    for (const Intake::Rows& r : rows) {
+    for (const RowIngest::Rows& r : rows) {
       for (const auto& [number, row] : r.rows) {
         if (bad.ok()) watch_.kept(number);
       }
@@ -56,10 +59,10 @@ class Labelling final : public JobWork {
   Labelling(std::unique_ptr<JobWork> work, Fs& fs, Watch& watch)
       : work_(std::move(work)), fs_(fs), watch_(watch) {}
 
-  JobQuestion prepare() override {
-    JobQuestion question = work_->prepare();
+  RowRequest prepare() override {
+    RowRequest request = work_->prepare();
     sink_ = std::make_unique<Sink>(work_->sink(), fs_, watch_);
-    return question;
+    return request;
   }
   RowSink& sink() override { return *sink_; }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override {
@@ -87,14 +90,14 @@ std::string label_row(const Digest& photo) {
 
 std::unique_ptr<LabelDb> make_database() { return SqliteLabels::open(":memory:").or_throw(); }
 
-std::unique_ptr<JobWork> make_labelling(const Workshop& shop, const JobSpec& spec,
+std::unique_ptr<JobWork> make_labelling(const JobContext& context, const JobSpec& spec,
                                         const std::string& directory, PublishedModel model,
                                         LabelDb& db, Progress& progress, Watch& watch, Bug bug,
                                         uint64_t life) {
   if (bug == Bug::kVersionByLife) model.content[0] = static_cast<uint8_t>(life);
   return std::make_unique<Labelling>(
-      std::make_unique<LabelWork>(shop, spec, directory, std::move(model), &db, progress), shop.fs,
-      watch);
+      std::make_unique<LabelWork>(context, spec, directory, std::move(model), &db, progress),
+      context.fs, watch);
 }
 
 void check_labels(LabelDb& db, const Collection& photos, size_t lost, bool whole, Watch& watch) {

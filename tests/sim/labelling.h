@@ -11,6 +11,8 @@
 #include "tuner/work/label_work.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 // The label row that a store makes, and the class that it names.
 std::string label_row(const Digest& photo);
@@ -21,7 +23,7 @@ inline std::string labelled_class(const Digest& photo) {
 std::unique_ptr<LabelDb> make_database();
 
 // Keeps references; `life` counts the Tuner's.
-std::unique_ptr<JobWork> make_labelling(const Workshop& shop, const JobSpec& spec,
+std::unique_ptr<JobWork> make_labelling(const JobContext& context, const JobSpec& spec,
                                         const std::string& directory, PublishedModel model,
                                         LabelDb& db, Progress& progress, Watch& watch, Bug bug,
                                         uint64_t life);

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "framework/core/lanes.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/sim/machine_clock.h"
 
 namespace ndtrain::sim {

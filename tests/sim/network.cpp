@@ -3,6 +3,9 @@
 #include <algorithm>
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr size_t kRemembered = 8;  // old messages of each store and direction

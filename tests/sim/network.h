@@ -18,6 +18,8 @@
 #include "tests/sim/wrong_tuner.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class Network {
  public:

@@ -8,6 +8,9 @@
 #include "tests/support/files.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr Time kTooLong = std::chrono::hours(2);

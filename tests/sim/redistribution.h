@@ -13,6 +13,8 @@
 #include "tests/sim/tuner_machine.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class Redistribution {
  public:

@@ -10,6 +10,8 @@
 #include "ndp/deltas/delta.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using sim::Bug;

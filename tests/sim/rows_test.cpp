@@ -7,18 +7,21 @@
 #include "framework/core/rng.h"
 #include "ndp/wire/numbers.h"
 #include "tests/sim/simulated_store.h"
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 
 namespace ndtrain {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 using testing::claims;
 using ::testing::ElementsAre;
 using testing::expect_all_rows;
 using Store = testing::SimulatedStore;
-using Time = Intake::Time;
+using Time = RowIngest::Time;
 
-IntakeRules rules() {
+IngestRules rules() {
   wire::Job job;
   job.set_job(9);
   return {.job = job, .row_bytes = Store::kRow, .manifest = {.seed = 1, .runs = 2}};
@@ -28,7 +31,7 @@ IntakeRules rules() {
 // which starts over with what was durable. Whatever happens, every photo has its row, once.
 class Storm {
  public:
-  explicit Storm(uint64_t seed) : rng_(seed, "intake"), intake_(rules()) {
+  explicit Storm(uint64_t seed) : rng_(seed, "intake"), ingest_(rules()) {
     stores_.push_back({Store("a", claims(0, 80))});
     stores_.push_back({Store("b", claims(50, 130))});
     stores_.push_back({Store("c", claims(0, 150))});
@@ -37,7 +40,7 @@ class Storm {
   bool run(int steps) {
     for (int i = 0; i < steps; ++i) {
       const bool calm = i > steps / 2;
-      if (calm && intake_.has_manifest() && complete_.size() == 3) return true;
+      if (calm && ingest_.has_manifest() && complete_.size() == 3) return true;
       Line& line = stores_[rng_.next_bits() % stores_.size()];
       switch (rng_.next_bits() % (calm ? 8 : 10)) {
         case 0:
@@ -51,7 +54,7 @@ class Storm {
           disconnect(line);
           break;
         case 9:
-          if (rng_.next_bits() % 8 == 0 && intake_.has_manifest()) restart();
+          if (rng_.next_bits() % 8 == 0 && ingest_.has_manifest()) restart();
           break;
         default:
           pass(line);
@@ -61,7 +64,7 @@ class Storm {
   }
 
   void check() const {
-    expect_all_rows(intake_.manifest(), spool_);
+    expect_all_rows(ingest_.manifest(), spool_);
     EXPECT_THAT(complete_, ElementsAre(0u, 1u, 2u));
   }
 
@@ -75,13 +78,13 @@ class Storm {
 
   void connect(Line& line) {
     line.here = true;
-    take(intake_.arrive(now_, line.store.name));
+    take(ingest_.arrive(now_, line.store.name));
   }
   void disconnect(Line& line) {
     if (!std::exchange(line.here, false)) return;
     line.up.clear();
     line.down.clear();
-    take(intake_.leave(now_, line.store.name));
+    take(ingest_.leave(now_, line.store.name));
   }
   void pass(Line& line) {
     if (!line.down.empty() && rng_.next_bits() % 2) {
@@ -95,7 +98,7 @@ class Storm {
         chunks_[{line.store.name, f.chunk()}] =
             unpack_numbers(f.numbers(), 1u << 20, 1u << 20).or_throw();
       }
-      take(intake_.message(now_, line.store.name, m));
+      take(ingest_.message(now_, line.store.name, m));
     }
   }
   // The disk is slow: what is written comes in bursts.
@@ -104,18 +107,18 @@ class Storm {
   }
   void write_one() {
     if (writing_.empty()) return;
-    const Intake::Rows rows = writing_.front();
+    const RowIngest::Rows rows = writing_.front();
     writing_.pop_front();
     for (const auto& [number, row] : rows.rows) {
       const auto [it, fresh] = spool_.emplace(number, row);
       EXPECT_EQ(it->second, row);
     }
-    take(intake_.durable(rows.ticket));
+    take(ingest_.durable(rows.ticket));
   }
   void restart() {
     std::vector<uint64_t> durable;
     for (const auto& [number, row] : spool_) durable.push_back(number);
-    intake_ = Intake(rules(), intake_.manifest(), intake_.stores(), now_);
+    ingest_ = RowIngest(rules(), ingest_.manifest(), ingest_.stores(), now_);
     writing_.clear();
     complete_.clear();
     for (Line& line : stores_) {
@@ -123,15 +126,15 @@ class Storm {
       line.up.clear();
       line.down.clear();
     }
-    take(intake_.begin(durable, {}));
+    take(ingest_.begin(durable, {}));
   }
-  void take(Intake::Actions a) {
+  void take(RowIngest::Actions a) {
     EXPECT_FALSE(a.end_session) << *a.end_session;
     EXPECT_FALSE(a.failed) << *a.failed;
-    if (a.manifest_made) return take(intake_.begin({}, {}));
+    if (a.manifest_made) return take(ingest_.begin({}, {}));
     for (uint32_t run : a.complete) {
       complete_.push_back(run);
-      for (uint64_t n : intake_.manifest().run(run)) {
+      for (uint64_t n : ingest_.manifest().run(run)) {
         EXPECT_TRUE(spool_.contains(n)) << "run " << run << " is complete without photo " << n;
       }
     }
@@ -147,15 +150,15 @@ class Storm {
         if (line.here && line.store.name == name) line.down.push_back(std::move(m));
       }
     }
-    if (intake_.has_manifest() || intake_.ready().size() < stores_.size()) return;
-    take(intake_.count_in(intake_.ready()));
+    if (ingest_.has_manifest() || ingest_.ready().size() < stores_.size()) return;
+    take(ingest_.count_in(ingest_.ready()));
   }
 
   Rng rng_;
   Time now_{0};
-  Intake intake_;
+  RowIngest ingest_;
   std::vector<Line> stores_;
-  std::deque<Intake::Rows> writing_;
+  std::deque<RowIngest::Rows> writing_;
   std::map<uint64_t, std::string> spool_;
   std::map<std::pair<std::string, uint64_t>, std::vector<uint64_t>> chunks_;  // numbers
   std::vector<uint32_t> complete_;

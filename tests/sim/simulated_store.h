@@ -9,11 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "ndp/pipestore/row_work.h"
+#include "ndp/pipestore/row_delivery.h"
 #include "tests/tuner/claims.h"
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 class SimulatedStore {
  public:
@@ -33,7 +35,7 @@ class SimulatedStore {
     std::vector<wire::FromStore> out;
     if (m.has_job()) {
       *out.emplace_back().mutable_inventory() = inventory(m.job().job());
-      work_ = std::make_unique<RowWork>(m.job().job(), photos_.size(), row_, kWindow);
+      work_ = std::make_unique<RowDelivery>(m.job().job(), photos_.size(), row_, kWindow);
     }
     if (m.has_wanted()) work_->wanted(m.wanted()).or_throw();
     if (m.has_ack()) work_->acknowledged(m.ack());
@@ -44,7 +46,7 @@ class SimulatedStore {
     return out;
   }
 
-  void make_rows(RowWork::RowSize row) { row_ = row; }  // row_of() and zeros behind it
+  void make_rows(RowDelivery::RowSize row) { row_ = row; }  // row_of() and zeros behind it
   void forget(size_t photo) { photos_.erase(photos_.begin() + static_cast<int64_t>(photo)); }
   void spoil(const Digest& d) { bad_.push_back(d); }
   bool idle() const { return !work_ || work_->idle(); }
@@ -67,10 +69,10 @@ class SimulatedStore {
     return i;
   }
 
-  std::vector<wire::FromStore> extract(const RowWork::Batch& batch) {
+  std::vector<wire::FromStore> extract(const RowDelivery::Batch& batch) {
     std::vector<std::string> rows;
-    std::vector<RowWork::BadRow> bad;
-    for (const RowWork::Photo& p : batch.photos) {
+    std::vector<RowDelivery::BadRow> bad;
+    for (const RowDelivery::Photo& p : batch.photos) {
       const Digest& d = photos_.at(p.place).digest;
       if (std::ranges::find(bad_, d) == bad_.end()) {
         rows.push_back(row_of(d));
@@ -84,8 +86,8 @@ class SimulatedStore {
 
   std::vector<PhotoClaim> photos_;
   std::vector<Digest> bad_;
-  RowWork::RowSize row_{kRow};
-  std::unique_ptr<RowWork> work_;
+  RowDelivery::RowSize row_{kRow};
+  std::unique_ptr<RowDelivery> work_;
 };
 
 // Every photo of the manifest has its own row, and there is nothing else.

@@ -7,9 +7,12 @@
 
 #include "framework/core/publish.h"
 #include "tests/sim/labelling.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr double kStoreTimeout = 600;

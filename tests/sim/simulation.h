@@ -14,6 +14,8 @@
 #include "tests/sim/tuner_machine.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 // How a simulation ended.
 struct Ending {

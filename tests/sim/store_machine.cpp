@@ -4,6 +4,9 @@
 #include "tests/sim/labelling.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 Result<std::string> apply_unverified(std::string_view base, std::string_view delta) try {
@@ -18,7 +21,7 @@ std::string numerics_of(size_t store) { return store == 1 ? "simulated elsewhere
 
 }  // namespace
 
-class StoreMachine::Maker final : public RowMaker {
+class StoreMachine::Maker final : public RowProducer {
  public:
   Maker(Fs& fs, const Collection& collection, size_t store, Bug bug)
       : fs_(fs), collection_(collection), store_(store), bug_(bug) {}
@@ -29,8 +32,8 @@ class StoreMachine::Maker final : public RowMaker {
     return StoreInventory{scanned_, 0};
   }
 
-  Result<RowWork::RowSize> open(const wire::Job& job, const std::string& extractor,
-                                const std::string&) override {
+  Result<RowDelivery::RowSize> open(const wire::Job& job, const std::string& extractor,
+                                    const std::string&) override {
     const Result<std::string> model = fs_.read(extractor);
     if (!model.ok()) return model.status();
     const Digest digest = sha256(*model);
@@ -38,7 +41,7 @@ class StoreMachine::Maker final : public RowMaker {
       throw Error("the extractor at ", extractor, " is not the one that was asked for");
     }
     labels_ = job.rows() == wire::Job::LABELS;
-    return RowWork::RowSize{labels_ ? label_row({}).size() : Collection::kRow};
+    return RowDelivery::RowSize{labels_ ? label_row({}).size() : Collection::kRow};
   }
 
   Result<Made> make(std::span<const size_t> places) override {
@@ -89,7 +92,7 @@ void StoreMachine::start() {
   if (bug_ == Bug::kKnownTunerForgotten) (void)disk_.remove("state/state.json");
   state_ = std::make_unique<StateDirectory>(
       StateDirectory::open(disk_, "state", "pipestore").or_throw());
-  maker_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);
+  producer_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);
   log_ = UploadLog::open(disk_, "uploads").or_throw();
   wire::Hello hello;
   hello.set_store(Collection::name_of(number_));
@@ -103,7 +106,7 @@ void StoreMachine::start() {
           .clock = clock_,
           .state = *state_,
           .lanes = *lanes_,
-          .maker = *maker_,
+          .producer = *producer_,
           .dial = dial,
           .uploads = log_.get(),
           .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta,
@@ -114,7 +117,7 @@ void StoreMachine::start() {
 void StoreMachine::end() {
   service_.reset();
   log_.reset();
-  maker_.reset();
+  producer_.reset();
   state_.reset();
   network_.store_died(number_);
 }

@@ -10,6 +10,8 @@
 #include "tests/sim/network.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class StoreMachine final : public Machine {
  public:
@@ -44,7 +46,7 @@ class StoreMachine final : public Machine {
   size_t number_;
   Bug bug_;
   std::unique_ptr<StateDirectory> state_;
-  std::unique_ptr<Maker> maker_;
+  std::unique_ptr<Maker> producer_;
   std::unique_ptr<UploadLog> log_;
   std::unique_ptr<PipeStoreService> service_;
 };

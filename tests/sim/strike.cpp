@@ -4,6 +4,9 @@
 #include "tests/sim/simulation.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 // All together shorter than stores may be away; a Tuner may sleep for longer.

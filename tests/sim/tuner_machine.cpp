@@ -1,6 +1,9 @@
 #include "tests/sim/tuner_machine.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 constexpr uint64_t kWindow = 10 * Collection::kRow;
@@ -32,8 +35,8 @@ void TunerMachine::start() {
   models_ = std::make_unique<ModelStore>(fs_, state_->file("models"));
   model_ = models_->add(tiny_model()).or_throw();
   versions_ = std::make_unique<Versions>(fs_, state_->file("versions.json"));
-  works_ = std::make_unique<WatchedWorks>(Workshop{fs_, clock_, devices(), *models_}, *versions_,
-                                          watch_, memory_, bug_, life());
+  works_ = std::make_unique<WatchedJobFactory>(JobContext{fs_, clock_, devices(), *models_},
+                                               *versions_, watch_, memory_, bug_, life());
   links_ = network_.server();
   uploads_ = std::make_unique<KeptUploads>(fs_);
   watch_.stage = Stage::kBefore;

@@ -13,6 +13,8 @@
 #include "tuner/service/service.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 class TunerMachine final : public Machine {
  public:
@@ -40,12 +42,12 @@ class TunerMachine final : public Machine {
   Watch& watch_;
   Bug bug_;
   LazyFs fs_, state_fs_;
-  WatchedWorks::Memory memory_;
+  WatchedJobFactory::Memory memory_;
   Digest model_{};
   std::unique_ptr<StateDirectory> state_;
   std::unique_ptr<ModelStore> models_;
   std::unique_ptr<Versions> versions_;
-  std::unique_ptr<WatchedWorks> works_;
+  std::unique_ptr<WatchedJobFactory> works_;
   std::unique_ptr<LinkServer> links_;
   std::unique_ptr<KeptUploads> uploads_;
   std::unique_ptr<TunerService> service_;

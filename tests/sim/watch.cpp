@@ -5,6 +5,8 @@
 #include "ndp/wire/numbers.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
 void Watch::sends(uint64_t link, const wire::Rows& rows) {
   std::vector<uint64_t> numbers =

@@ -10,9 +10,10 @@
 
 #include "framework/core/hash.h"
 #include "ndp/wire/wire.pb.h"
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 namespace ndtrain::sim {
+using namespace tuner;
 
 // How far the job is.
 enum class Stage {

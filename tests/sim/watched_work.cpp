@@ -2,14 +2,17 @@
 
 #include "tests/sim/collection.h"
 #include "tests/sim/labelling.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
+
 namespace {
 
 class WatchedSink final : public RowSink {
  public:
-  WatchedSink(RowSink& sink, Watch& watch, WatchedWorks::Memory& memory, Bug bug)
+  WatchedSink(RowSink& sink, Watch& watch, WatchedJobFactory::Memory& memory, Bug bug)
       : sink_(sink), watch_(watch), memory_(memory), bug_(bug) {}
 
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override {
@@ -38,20 +41,20 @@ class WatchedSink final : public RowSink {
     return all;
   }
 
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
-    std::vector<Intake::Rows> now(rows.begin(), rows.end());
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override {
+    std::vector<RowIngest::Rows> now(rows.begin(), rows.end());
     if (bug_ == Bug::kReceivedIsDurable) {
-      for (const Intake::Rows& r : now) {
+      for (const RowIngest::Rows& r : now) {
         for (const auto& [number, row] : r.rows) memory_.received.insert(number);
       }
     }
     if (bug_ == Bug::kAckBeforeDurable) now.swap(waiting_);
     const auto result = sink_.keep(now);
     if (bug_ == Bug::kFullDiskIgnored && result.status().code() == Code::kNoSpace) {
-      return std::vector<Intake::BadRow>();
+      return std::vector<RowIngest::BadRow>();
     }
     if (!result.ok()) return result;
-    for (const Intake::Rows& r : now) {
+    for (const RowIngest::Rows& r : now) {
       for (const auto& [number, row] : r.rows) {
         if (bug_ == Bug::kRepeatsKept && !memory_.received.insert(number).second) {
           Digest other = manifest_->entry(number).digest;
@@ -67,23 +70,23 @@ class WatchedSink final : public RowSink {
  private:
   RowSink& sink_;
   Watch& watch_;
-  WatchedWorks::Memory& memory_;
+  WatchedJobFactory::Memory& memory_;
   Bug bug_;
   const Manifest* manifest_ = nullptr;
-  std::vector<Intake::Rows> waiting_;
+  std::vector<RowIngest::Rows> waiting_;
 };
 
 class WatchedWork final : public JobWork {
  public:
-  WatchedWork(std::unique_ptr<JobWork> work, Watch& watch, WatchedWorks::Memory& memory, Bug bug,
-              uint64_t life)
+  WatchedWork(std::unique_ptr<JobWork> work, Watch& watch, WatchedJobFactory::Memory& memory,
+              Bug bug, uint64_t life)
       : work_(std::move(work)), watch_(watch), memory_(memory), bug_(bug), life_(life) {}
 
-  JobQuestion prepare() override {
-    JobQuestion question = work_->prepare();
-    if (bug_ == Bug::kSplitByLife) question.manifest.seed += life_;
+  RowRequest prepare() override {
+    RowRequest request = work_->prepare();
+    if (bug_ == Bug::kSplitByLife) request.manifest.seed += life_;
     sink_ = std::make_unique<WatchedSink>(work_->sink(), watch_, memory_, bug_);
-    return question;
+    return request;
   }
   RowSink& sink() override { return *sink_; }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override {
@@ -103,7 +106,7 @@ class WatchedWork final : public JobWork {
  private:
   std::unique_ptr<JobWork> work_;
   Watch& watch_;
-  WatchedWorks::Memory& memory_;
+  WatchedJobFactory::Memory& memory_;
   Bug bug_;
   uint64_t life_;
   std::unique_ptr<WatchedSink> sink_;
@@ -111,8 +114,8 @@ class WatchedWork final : public JobWork {
 
 }  // namespace
 
-std::unique_ptr<JobWork> WatchedWorks::make(uint64_t job, const JobSpec& spec,
-                                            const std::string& directory, Progress& progress) {
+std::unique_ptr<JobWork> WatchedJobFactory::make(uint64_t job, const JobSpec& spec,
+                                                 const std::string& directory, Progress& progress) {
   if (spec.kind == JobKind::kRelabel) {
     watch_.stage = Stage::kLabelling;
     if (!memory_.database) {
@@ -121,8 +124,8 @@ std::unique_ptr<JobWork> WatchedWorks::make(uint64_t job, const JobSpec& spec,
     }
     const std::optional<PublishedModel> model = versions_.in_force();
     if (!model) throw Error("no version is in force");
-    return make_labelling(shop_, spec, directory, *model, *memory_.database, progress, watch_, bug_,
-                          life_);
+    return make_labelling(context_, spec, directory, *model, *memory_.database, progress, watch_,
+                          bug_, life_);
   }
   return std::make_unique<WatchedWork>(works_.make(job, spec, directory, progress), watch_, memory_,
                                        bug_, life_);

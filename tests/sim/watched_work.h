@@ -7,11 +7,13 @@
 
 #include "tests/sim/bugs.h"
 #include "tests/sim/watch.h"
-#include "tuner/work/works.h"
+#include "tuner/work/default_job_factory.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
+using namespace tuner;
 
-class WatchedWorks final : public JobWorks {
+class WatchedJobFactory final : public JobFactory {
  public:
   // What there is over the Tuner's deaths: what a buggy sink remembers, say.
   struct Memory {
@@ -20,11 +22,11 @@ class WatchedWorks final : public JobWorks {
   };
 
   // `life` counts the Tuner's. Keeps references.
-  WatchedWorks(const Workshop& shop, const Versions& versions, Watch& watch, Memory& memory,
-               Bug bug, uint64_t life)
-      : shop_(shop),
+  WatchedJobFactory(const JobContext& context, const Versions& versions, Watch& watch,
+                    Memory& memory, Bug bug, uint64_t life)
+      : context_(context),
         versions_(versions),
-        works_(shop, versions, ""),
+        works_(context, versions, ""),
         watch_(watch),
         memory_(memory),
         bug_(bug),
@@ -34,9 +36,9 @@ class WatchedWorks final : public JobWorks {
                                 Progress& progress) override;
 
  private:
-  Workshop shop_;
+  JobContext context_;
   const Versions& versions_;
-  Works works_;
+  DefaultJobFactory works_;
   Watch& watch_;
   Memory& memory_;
   Bug bug_;

@@ -9,6 +9,7 @@
 #include "ndp/wire/tuner_sessions.h"
 
 namespace ndtrain::sim {
+using namespace ndp;
 
 class WrongTuner {
  public:

@@ -6,7 +6,7 @@
 
 #include "framework/core/rng.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 KeyTable::ShortKey key_of(uint64_t i) { return KeyTable::shorten(sha256(std::to_string(i))); }
@@ -50,4 +50,4 @@ TEST(KeyTable, IsEmptyWithoutKeys) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -7,7 +7,7 @@
 #include "framework/core/rng.h"
 #include "tests/store/store_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_store;
@@ -257,4 +257,4 @@ TEST(SegmentCrash, AnIndexOfASegmentThatWasReplacedIsNotBelieved) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 TEST(SegmentFormat, HeadersComeBackAsTheyWere) {
@@ -69,4 +69,4 @@ TEST(SegmentFormat, FileNamesAreNumbers) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

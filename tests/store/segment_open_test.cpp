@@ -3,7 +3,7 @@
 
 #include "tests/store/store_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_store;
@@ -100,4 +100,4 @@ TEST(SegmentOpen, ReadsOnlyTheTailAfterACrash) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

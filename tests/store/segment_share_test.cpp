@@ -6,7 +6,7 @@
 #include "framework/core/rng.h"
 #include "tests/store/store_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_store;
@@ -106,4 +106,4 @@ TEST_F(SegmentShare, AReaderFindsNothingButWhatWasPut) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

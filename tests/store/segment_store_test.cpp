@@ -9,7 +9,7 @@
 #include "tests/store/store_fixture.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_store;
@@ -302,4 +302,4 @@ TEST_F(SegmentStoreTest, WritersReadersAndCompactionRunBesideEachOther) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,11 +6,12 @@
 #include <string>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/store/segment_store.h"
 #include "tests/support/files.h"
 
 namespace ndtrain::testing_store {
+using namespace ndp;
 
 // Thousands of crashes would each say what they cut off.
 inline const bool kQuiet = (log::set_level(log::Level::kOff), true);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/graph/random_graph.h"
 
 namespace ndtrain {

@@ -5,9 +5,9 @@
 
 #include <cmath>
 
-#include "framework/core/memory_fs.h"
 #include "framework/onnx/export.h"
 #include "framework/onnx/import.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/graph/model_builder.h"
 
 namespace ndtrain {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <set>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
 #include "framework/runtime/interpreter.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
 

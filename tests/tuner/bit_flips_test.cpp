@@ -6,18 +6,20 @@
 #include <map>
 
 #include "framework/core/log.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/rng.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/digests.h"
-#include "ndp/wire/model_shelf.h"
+#include "ndp/wire/model_blobs.h"
 #include "tests/support/files.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
-#include "tuner/service/tombstones.h"
+#include "tuner/service/deletion_log.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFlips = 100;
@@ -77,12 +79,12 @@ TEST_F(BitFlips, OfTheListOfDeletionsCostTheirEntryAtMost) {
   fs.make_directories("state").or_throw();
   std::vector<Digest> photos;
   for (int i = 0; i < 12; ++i) photos.push_back(photo(i));
-  Tombstones good(fs, "state");
+  DeletionLog good(fs, "state");
   good.add(photos).or_throw();
   int whole = 0;
   flipped("state/deletions", fs.read("state/deletions").or_throw(), [&](MemoryFs& disk) {
     try {
-      const Tombstones read(disk, "state");
+      const DeletionLog read(disk, "state");
       ASSERT_GE(read.size(), 11U) << "the last one is taken for an addition that was cut off";
       int other = 0;
       for (uint64_t n = 0; n < read.size(); ++n) {
@@ -103,7 +105,7 @@ TEST_F(BitFlips, OfModelsAreFoundBeforeTheyAreUsed) {
   for (int i = 0; i < 5000; ++i) model += static_cast<char>(rng.next_below(256));
   const Digest digest = sha256(model);
   flipped("models/" + to_hex(digest) + ".onnx", model, [&](MemoryFs& disk) {
-    EXPECT_EQ(ModelShelf(disk, "models").check(digest).code(), Code::kCorrupt);
+    EXPECT_EQ(ModelBlobs(disk, "models").check(digest).code(), Code::kCorrupt);
     ModelStore store(disk, "models");
     EXPECT_EQ(store.read_all(digest).status().code(), Code::kCorrupt);
     EXPECT_THROW((void)store.checked_path(digest), Error);
@@ -184,4 +186,4 @@ TEST_F(BitFlips, OfAJobsFilesAreRefused) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 inline PhotoClaim claim(int photo, std::string label, LabelSource source = LabelSource::kFolder) {
   return {sha256("photo " + std::to_string(photo)), std::move(label), source};

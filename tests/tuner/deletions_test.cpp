@@ -7,7 +7,9 @@
 #include "tests/tuner/service_fixture.h"
 #include "tuner/http/http_deletions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -15,7 +17,7 @@ using ::testing::IsEmpty;
 
 Digest photo(int i) { return sha256("photo " + std::to_string(i)); }
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string&, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     for (const wire::Upload& u : lines) kept.push_back(*digest_of(u.digest()));
@@ -303,4 +305,4 @@ TEST_F(Deletions, AreDoneThoughAJobsListOfPhotosIsDamaged) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "ndp/http/http_client.h"
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -249,4 +251,4 @@ TEST_F(HttpLabelsTest, OfAPathThatIsNoTextAreAnsweredAllTheSame) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

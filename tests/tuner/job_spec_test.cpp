@@ -5,7 +5,7 @@
 
 #include "framework/core/status.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -53,8 +53,8 @@ TEST(JobSpecStores, AreAllOrANumberOrNames) {
   EXPECT_TRUE(parsed("").stores.all());
   EXPECT_EQ(parsed("").store_timeout, 30);
   EXPECT_TRUE(parsed(R"(,"stores":"all")").stores.all());
-  EXPECT_EQ(parsed(R"(,"stores":3)").stores, StoresMeant(3));
-  const StoresMeant named = parsed(R"(,"stores":["cellar","attic"])").stores;
+  EXPECT_EQ(parsed(R"(,"stores":3)").stores, StoreSelection(3));
+  const StoreSelection named = parsed(R"(,"stores":["cellar","attic"])").stores;
   EXPECT_EQ(named.text(), "attic,cellar");
   for (const char* said : {R"("all")", "3", R"(["attic","cellar"])"}) {
     const JobSpec s = parsed(std::string(R"(,"stores":)") + said);
@@ -97,7 +97,7 @@ TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
   const JobSpec more = changed(
       s,
       R"({"stores":3,"disk":5,"memory":6,"store_timeout":9,"lost_after":8,"allow_missing":true})");
-  EXPECT_EQ(more.stores, StoresMeant(3));
+  EXPECT_EQ(more.stores, StoreSelection(3));
   EXPECT_EQ(more.lost_after, 8);
   EXPECT_EQ(more.disk, 5);
   EXPECT_EQ(more.memory, 6);
@@ -123,4 +123,4 @@ TEST(JobSpecChanged, TakesWhatDoesNotDecideTheResultAndNamesWhatDoes) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 TEST(KnownStores, AreKnownAgainWithWhatTheySaidUntilTheyAreForgotten) {
@@ -62,4 +62,4 @@ TEST(KnownStores, AFileOfAnotherFormatIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

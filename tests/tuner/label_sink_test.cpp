@@ -9,7 +9,9 @@
 #include "tuner/work/label_work.h"
 #include "tuner/work/relabel_preview.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 class LabelSinkTest : public ::testing::Test {
@@ -34,8 +36,8 @@ class LabelSinkTest : public ::testing::Test {
     }
     return rest;
   }
-  std::vector<Intake::BadRow> keep(RowSink& sink, const std::vector<uint64_t>& numbers) {
-    Intake::Rows rows{.store = "a"};
+  std::vector<RowIngest::BadRow> keep(RowSink& sink, const std::vector<uint64_t>& numbers) {
+    RowIngest::Rows rows{.store = "a"};
     for (const uint64_t n : numbers) rows.rows.emplace_back(n, rows_[n % 2]);
     return sink.keep(std::vector{rows}).or_throw();
   }
@@ -68,7 +70,7 @@ TEST_F(LabelSinkTest, APhotoThatIsDeletedMeanwhileCostsTheOthersNothing) {
   ASSERT_EQ(all.size(), kPhotos);
   const int64_t gone = db_->find_photo(db_->collection("default").or_throw(), "a/3.jpg").or_throw();
   ASSERT_EQ(db_->remove_photos(std::vector{gone}).or_throw(), 1);
-  const std::vector<Intake::BadRow> bad = keep(sink, all);
+  const std::vector<RowIngest::BadRow> bad = keep(sink, all);
   ASSERT_EQ(bad.size(), 1U);
   EXPECT_EQ(manifest_.entry(bad[0].number).digest, claims_[3].digest);
   EXPECT_EQ(labels().rows.size(), kPhotos - 1);
@@ -109,7 +111,7 @@ TEST_F(LabelSinkTest, APreviewCountsWhatWouldChangeAndWritesNothing) {
     const std::vector<uint64_t> all = wanted(sink);
     std::vector<uint64_t> twisted;
     for (const uint64_t n : all) twisted.push_back(n < 2 ? n + 1 : n);  // two of the other class
-    Intake::Rows rows{.store = "a"};
+    RowIngest::Rows rows{.store = "a"};
     for (size_t i = 0; i < all.size(); ++i) rows.rows.emplace_back(all[i], rows_[twisted[i] % 2]);
     ASSERT_TRUE(sink.keep(std::vector{rows}).or_throw().empty());
   }
@@ -125,4 +127,4 @@ TEST_F(LabelSinkTest, APreviewCountsWhatWouldChangeAndWritesNothing) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

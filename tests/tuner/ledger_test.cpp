@@ -1,4 +1,4 @@
-#include "tuner/intake/ledger.h"
+#include "tuner/ingest/ledger.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "framework/core/rng.h"
 #include "tests/tuner/claims.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using testing::claims;
@@ -139,4 +139,4 @@ TEST(Ledger, AnyOrderOfEventsEndsWithEveryPhotoOnce) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

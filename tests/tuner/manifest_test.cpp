@@ -1,4 +1,4 @@
-#include "tuner/intake/manifest.h"
+#include "tuner/ingest/manifest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,9 @@
 #include "ndp/photos/dataset.h"
 #include "tests/tuner/claims.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::claim;
@@ -104,4 +106,4 @@ TEST(Manifest, PhotosWithoutALabelAreCountedAndLeftOut) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

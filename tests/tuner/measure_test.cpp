@@ -15,7 +15,9 @@
 #include "tuner/plan/measure_photos.h"
 #include "tuner/plan/planner.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -128,4 +130,4 @@ TEST_F(MeasureTest, SamplesComeFromAllOverTheDirectory) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -1,4 +1,4 @@
-#include "tuner/intake/mixed_numerics.h"
+#include "tuner/ingest/mixed_numerics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,9 @@
 #include "ndp/engine/numerics.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -199,4 +201,4 @@ TEST_F(MixedStores, AJobRunsWhenTheSamplesAgreeAndTheNextAsksForNone) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

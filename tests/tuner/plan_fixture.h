@@ -4,6 +4,7 @@
 #include "tuner/plan/plan_inputs.h"
 
 namespace ndtrain::testing_plan {
+using namespace tuner;
 
 // A link on which sending n bytes of payload takes n / 1000 seconds, headers included.
 inline constexpr double kThousandBytesPerSecond = 1050;

@@ -5,11 +5,11 @@
 
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 #include "tuner/plan/planner.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST(PlanProfile, ThePublishedHardwareIsReadAndEveryInputHasASource) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,7 @@
 #include "framework/core/error.h"
 #include "tests/tuner/plan_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using namespace testing_plan;
@@ -74,4 +74,4 @@ TEST(PlanSweep, WithoutACutThereIsNothingToCompare) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

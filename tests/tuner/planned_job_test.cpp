@@ -5,7 +5,7 @@
 
 #include "tests/tuner/plan_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -81,4 +81,4 @@ TEST(PlannedJob, KeepsThatCutWhenAnotherVersionIsToBeJudgedOnTheSameFeatures) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

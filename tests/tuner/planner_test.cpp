@@ -9,7 +9,7 @@
 #include "framework/core/rng.h"
 #include "tests/tuner/plan_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using namespace testing_plan;
@@ -294,4 +294,4 @@ TEST(Planner, ACutWhoseFeaturesDoNotFitTheTunersDiskIsNotChosen) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -1,4 +1,4 @@
-#include "tuner/intake/row_check.h"
+#include "tuner/ingest/row_check.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,9 @@
 #include "framework/core/dtype.h"
 #include "ndp/store/coding.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 template <typename T>
@@ -45,4 +47,4 @@ TEST(RowCheck, LabelsAreClassesThatThereAreWithScoresThatAreNumbers) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

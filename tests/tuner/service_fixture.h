@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 
 namespace ndtrain::testing {
+using namespace ndp;
+using namespace tuner;
 
 using support::WaitingLanes;
 
@@ -26,7 +28,7 @@ struct NoWork final : JobWork, RowSink {
     ++alive_;
   }
   ~NoWork() override { --alive_; }
-  JobQuestion prepare() override { return {.row_bytes = 4, .features = features_}; }
+  RowRequest prepare() override { return {.row_bytes = 4, .features = features_}; }
   RowSink& sink() override { return *this; }
   void manifest(const Manifest&, const std::vector<std::string>&) override {}
   bool run(uint32_t) override { return true; }
@@ -38,22 +40,22 @@ struct NoWork final : JobWork, RowSink {
     }
     return std::vector<uint64_t>();
   }
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override {
     size_t n = 0;
-    for (const Intake::Rows& r : rows) n += r.rows.size();
+    for (const RowIngest::Rows& r : rows) n += r.rows.size();
     kept_.push_back(n);
-    return std::vector<Intake::BadRow>();
+    return std::vector<RowIngest::BadRow>();
   }
   int &alive_, &away_;
   std::vector<size_t>& kept_;
   std::vector<TensorType> features_;
 };
-struct NoWorks final : JobWorks {
+struct NoWorks final : JobFactory {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     EXPECT_EQ(alive, 0);
     if (makers_away > 0) {
       --makers_away;
-      throw SinkAway("the database restarts");
+      throw SinkUnavailable("the database restarts");
     }
     return std::make_unique<NoWork>(alive, away, kept, features);
   }

@@ -5,7 +5,9 @@
 #include "tests/deltas/some_model.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::drawn;
@@ -165,4 +167,4 @@ TEST_F(ServiceModelsTest, OldVersionsGoButWhatStoresHold) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,9 @@
 #include "tests/tuner/service_fixture.h"
 #include "tuner/work/promotion.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::GivenWorks;
@@ -138,4 +140,4 @@ TEST(JobSpecPromote, IsTrueFalseOrTheRule) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "ndp/wire/numbers.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -36,7 +38,7 @@ class JobStores : public testing::ServiceTest {
     say(link, m);
   }
   void leave(LinkId link) { service_.handle({link, LinkClosed{"it stops"}}); }
-  uint64_t submit(const StoresMeant& stores = {}, bool deterministic = false) {
+  uint64_t submit(const StoreSelection& stores = {}, bool deterministic = false) {
     const uint64_t job = service_.submit(
         {.model = to_hex(model_), .stores = stores, .deterministic = deterministic});
     lanes_.run();
@@ -240,7 +242,7 @@ TEST_F(JobStores, ADrainedOneIsNamedAndAJobThatNeedsItSaysSo) {
 }
 
 TEST_F(JobStores, NamedOnesTakePartAndOthersAreNotAsked) {
-  StoresMeant meant;
+  StoreSelection meant;
   meant.names = {"a", "c"};
   const uint64_t job = submit(meant);
   EXPECT_FALSE(asked(kB, job));
@@ -337,4 +339,4 @@ TEST_F(JobStores, WhenAStoreWasLastSeenMovesAsItIsHeard) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -11,7 +11,9 @@
 #include "tests/support/files.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -456,4 +458,4 @@ TEST_F(ServiceTest, ADamagedFileOfAnOldJobKeepsNobodyFromStarting) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,9 @@
 
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::ElementsAre;
@@ -52,4 +54,4 @@ TEST_F(ServiceTokens, AreSentToStoresThatTakeThemAtTheBeginningAndWhenTheyChange
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using std::chrono::seconds;
@@ -15,37 +15,35 @@ using ::testing::IsEmpty;
 
 constexpr seconds kTimeout{30};
 
-StoreStanding ready(const std::string& name) {
+StoreStatus ready(const std::string& name) {
   return {.name = name, .photos = 100, .here = true, .ready = true};
 }
-StoreStanding listing(const std::string& name) {
-  return {.name = name, .photos = 100, .here = true};
-}
-StoreStanding away(const std::string& name, int s) {
+StoreStatus listing(const std::string& name) { return {.name = name, .photos = 100, .here = true}; }
+StoreStatus away(const std::string& name, int s) {
   return {.name = name, .photos = 97, .away = seconds(s)};
 }
-StoreStanding drained(const std::string& name, int s) {
+StoreStatus drained(const std::string& name, int s) {
   return {.name = name, .photos = 3, .here = true, .drained = true, .away = seconds(s)};
 }
-StoresMeant named(std::vector<std::string> names) {
-  StoresMeant meant;
+StoreSelection named(std::vector<std::string> names) {
+  StoreSelection meant;
   meant.names = std::move(names);
   return meant;
 }
 
-std::vector<std::string> names(const std::vector<StoreApart>& stores) {
+std::vector<std::string> names(const std::vector<UnavailableStore>& stores) {
   std::vector<std::string> all;
-  for (const StoreApart& s : stores) all.push_back(s.name);
+  for (const UnavailableStore& s : stores) all.push_back(s.name);
   return all;
 }
 
 TEST(StoreChoice, AllThatAreKnownAreWaitedForUntilTheyHaveBeenAwayForTooLong) {
-  const std::vector<StoreStanding> young = {ready("a"), listing("b"), away("c", 29)};
+  const std::vector<StoreStatus> young = {ready("a"), listing("b"), away("c", 29)};
   StoreChoice c = choose_stores({}, young, kTimeout);
   EXPECT_TRUE(c.waits());
   EXPECT_THAT(names(c.waits_for), ElementsAre("b", "c"));
   EXPECT_EQ(c.text(), "b (100 photos, lists its photos), c (97 photos, away for 29 s)");
-  const std::vector<StoreStanding> old = {ready("a"), ready("b"), away("c", 30)};
+  const std::vector<StoreStatus> old = {ready("a"), ready("b"), away("c", 30)};
   c = choose_stores({}, old, kTimeout);
   EXPECT_FALSE(c.waits());
   EXPECT_THAT(c.take, ElementsAre("a", "b"));
@@ -64,7 +62,7 @@ TEST(StoreChoice, OfAllADrainedOneIsNotWaitedForButNamed) {
   EXPECT_FALSE(c.waits());
   EXPECT_THAT(c.take, ElementsAre("a"));
   EXPECT_EQ(text_of(c.left_out), "c (3 photos, drained)");
-  const std::vector<StoreStanding> known = {listing("a"), drained("c", 0)};
+  const std::vector<StoreStatus> known = {listing("a"), drained("c", 0)};
   EXPECT_EQ(choose_stores({}, known, kTimeout).text(), "a (100 photos, lists its photos)");
 }
 
@@ -80,7 +78,7 @@ TEST(StoreChoice, WithoutAnyStoreTheJobWaitsAndSaysWhyNoneIsThere) {
 }
 
 TEST(StoreChoice, ANumberTakesTheFirstByNameOfThoseThatAreHereWhoeverAnswersFirst) {
-  std::vector<StoreStanding> known = {ready("c"), listing("a"), ready("b")};
+  std::vector<StoreStatus> known = {ready("c"), listing("a"), ready("b")};
   StoreChoice c = choose_stores(2, known, kTimeout);
   EXPECT_THAT(names(c.waits_for), ElementsAre("a"));
   known[1].ready = true;
@@ -91,11 +89,11 @@ TEST(StoreChoice, ANumberTakesTheFirstByNameOfThoseThatAreHereWhoeverAnswersFirs
 }
 
 TEST(StoreChoice, ANumberThatIsNotReachedWaitsForDrainedOnesTooAndSaysHowToEndThat) {
-  const std::vector<StoreStanding> known = {ready("a"), ready("b"), drained("c", 10)};
+  const std::vector<StoreStatus> known = {ready("a"), ready("b"), drained("c", 10)};
   StoreChoice c = choose_stores(3, known, kTimeout);
   EXPECT_TRUE(c.waits());
   EXPECT_EQ(c.text(), "c (3 photos, drained); ndtrain store drain c --undo gives it work again");
-  const std::vector<StoreStanding> later = {ready("a"), ready("b"), drained("c", 30)};
+  const std::vector<StoreStatus> later = {ready("a"), ready("b"), drained("c", 30)};
   c = choose_stores(3, later, kTimeout);
   EXPECT_FALSE(c.waits());
   EXPECT_THAT(c.take, ElementsAre("a", "b"));
@@ -110,10 +108,10 @@ TEST(StoreChoice, ANumberBeyondThoseThatAreKnownWaitsAsLongAsItTakes) {
 }
 
 TEST(StoreChoice, OfNamedOnesNobodyElseIsWaitedForOrLeftOut) {
-  const std::vector<StoreStanding> known = {ready("a"), away("b", 5), ready("c"), away("d", 1)};
+  const std::vector<StoreStatus> known = {ready("a"), away("b", 5), ready("c"), away("d", 1)};
   StoreChoice c = choose_stores(named({"a", "b"}), known, kTimeout);
   EXPECT_THAT(names(c.waits_for), ElementsAre("b"));
-  const std::vector<StoreStanding> later = {ready("a"), away("b", 31), ready("c"), away("d", 27)};
+  const std::vector<StoreStatus> later = {ready("a"), away("b", 31), ready("c"), away("d", 27)};
   c = choose_stores(named({"a", "b", "gone"}), later, kTimeout);
   EXPECT_FALSE(c.waits());
   EXPECT_THAT(c.take, ElementsAre("a"));
@@ -122,8 +120,8 @@ TEST(StoreChoice, OfNamedOnesNobodyElseIsWaitedForOrLeftOut) {
 }
 
 TEST(StoreChoice, WhoIsToldToBeginWaitsForNobodyButTheFirst) {
-  const std::vector<StoreStanding> known = {ready("a"), listing("b"), away("c", 1)};
-  for (const StoresMeant& meant : {StoresMeant(), StoresMeant(5), named({"a", "c"})}) {
+  const std::vector<StoreStatus> known = {ready("a"), listing("b"), away("c", 1)};
+  for (const StoreSelection& meant : {StoreSelection(), StoreSelection(5), named({"a", "c"})}) {
     const StoreChoice c = choose_stores(meant, known, kTimeout, true);
     EXPECT_FALSE(c.waits()) << meant.text();
     EXPECT_THAT(c.take, ElementsAre("a"));
@@ -133,8 +131,8 @@ TEST(StoreChoice, WhoIsToldToBeginWaitsForNobodyButTheFirst) {
 
 TEST(StoreChoice, AtTheEndThoseAreNamedThatDidNotTakePartAndWhy) {
   const std::vector<std::string> took = {"a"};
-  const std::vector<StoreStanding> known = {listing("a"), listing("b"), away("c", 99),
-                                            drained("d", 1)};
+  const std::vector<StoreStatus> known = {listing("a"), listing("b"), away("c", 99),
+                                          drained("d", 1)};
   EXPECT_EQ(text_of(left_out({}, known, took)),
             "b (100 photos, came after the job had begun), c (97 photos, away for 99 s), d (3 "
             "photos, drained)");
@@ -143,10 +141,10 @@ TEST(StoreChoice, AtTheEndThoseAreNamedThatDidNotTakePartAndWhy) {
 }
 
 TEST(StoreChoice, ManyStoresMakeALineThatCanBeRead) {
-  std::vector<StoreStanding> known;
+  std::vector<StoreStatus> known;
   for (int i = 0; i < 300; ++i) known.push_back(away("store" + std::to_string(i), 1));
   EXPECT_THAT(choose_stores({}, known, kTimeout).text(), HasSubstr(" and 280 more"));
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

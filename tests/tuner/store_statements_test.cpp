@@ -10,7 +10,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using ::testing::AllOf;
@@ -48,7 +50,7 @@ wire::Upload labelled(uint64_t sequence, int i, const std::string& name, float s
   return u;
 }
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken.contains(store)) return {Code::kIo, "that cannot be kept"};
@@ -388,4 +390,4 @@ TEST_F(StoreStatements, WhatNoPeerMaySendEndsTheSessionAndNamesTheField) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,7 @@
 
 #include "tests/tuner/plan_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using namespace testing_plan;
@@ -155,4 +155,4 @@ TEST(Timeline, PlainMachinesDoTheOtherModes) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,15 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "ndp/wire/digests.h"
 #include "tests/labels/labels_fixture.h"
 #include "tests/support/failing_fsync.h"
 #include "tests/support/waiting_lanes.h"
 #include "tuner/service/service.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using support::WaitingLanes;
@@ -155,13 +157,13 @@ struct Links final : LinkServer {
   std::vector<LinkId> closed;
 };
 
-struct NoWorks final : JobWorks {
+struct NoWorks final : JobFactory {
   std::unique_ptr<JobWork> make(uint64_t, const JobSpec&, const std::string&, Progress&) override {
     throw Error("no jobs here");
   }
 };
 
-struct Keeper final : UploadKeeper {
+struct Keeper final : UploadSink {
   Status keep(const std::string& store, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
     if (broken) return {Code::kIo, "the database is away"};
@@ -362,4 +364,4 @@ TEST_F(TunerUploads, GoToNoStoreThatWouldNeedSomebodysOwnToken) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

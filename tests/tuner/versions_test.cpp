@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,9 @@
 
 #include "tests/support/temporary_directory.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kHour = 3600, kNow = 100 * kHour;
@@ -30,7 +32,7 @@ class WatchLabelsTest : public ::testing::Test {
     return db_->version(task(), {.content = sha256(content)}).or_throw();
   }
   int64_t task() { return db_->task(kDefaultTask).or_throw(); }
-  WatchSight read(const std::string& content = "v1", int64_t trained = 0) {
+  WatchObservation read(const std::string& content = "v1", int64_t trained = 0) {
     return read_labels(*db_, {.in_force = sha256(content),
                               .trained = trained,
                               .enough = 5,
@@ -43,7 +45,7 @@ class WatchLabelsTest : public ::testing::Test {
 };
 
 TEST_F(WatchLabelsTest, AnEmptyDatabaseSaysNothing) {
-  const WatchSight s = read();
+  const WatchObservation s = read();
   EXPECT_EQ(s.truths, 0);
   EXPECT_FALSE(s.stale);
   EXPECT_EQ(s.later.photos + s.earlier.photos, 0);
@@ -73,7 +75,7 @@ TEST_F(WatchLabelsTest, WindowsHoldWhatTheVersionInForceHasLabelled) {
   put(LabelSource::kModel, v1, 6, "peony", kNow, 0.3);
   truth(6, kNow);
   put(LabelSource::kModel, v2, 7, "daisy", kNow, 0.2);
-  const WatchSight s = read("v1");
+  const WatchObservation s = read("v1");
   EXPECT_EQ(s.earlier.classes, (std::map<std::string, int64_t>{{"rose", 1}, {"tulip", 1}}));
   EXPECT_NEAR(s.earlier.mean_score(), 0.7, 1e-6);
   EXPECT_EQ(s.later.classes, (std::map<std::string, int64_t>{{"tulip", 1}, {"peony", 1}}));
@@ -96,4 +98,4 @@ TEST_F(WatchLabelsTest, LabelsOfOtherVersionsAreStaleAlsoBeforeTheDatabaseHasThe
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

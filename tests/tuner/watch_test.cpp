@@ -5,11 +5,11 @@
 
 #include <cmath>
 
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
 #include "framework/core/rng.h"
+#include "framework/testing/memory_fs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using Due = WatchDecision::Due;
@@ -31,12 +31,12 @@ class WatchTest : public ::testing::Test {
  protected:
   WatchTest() { clock_.advance(seconds(1000)); }
   // Version 1 in force, nothing new.
-  static WatchSight calm() {
+  static WatchObservation calm() {
     return {.in_force = 1,
             .later = window({{"a", 500}, {"b", 500}}),
             .earlier = window({{"a", 500}, {"b", 500}})};
   }
-  Due due(const WatchSight& sight) { return watch_.look(sight).due; }
+  Due due(const WatchObservation& observation) { return watch_.look(observation).due; }
 
   ManualClock clock_;
   Watch watch_{WatchRule{}, clock_};
@@ -50,7 +50,7 @@ TEST_F(WatchTest, NothingIsDueWhereNothingIsOrChanges) {
 }
 
 TEST_F(WatchTest, EnoughNewTruthsAreAReasonToTrainAndOneLessIsNot) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.truths = 199;
   EXPECT_EQ(due(s), Due::kNothing);
   s.truths = 200;
@@ -68,7 +68,7 @@ TEST_F(WatchTest, BeforeThereIsAVersionTheRulesModelIsWhatItStartsFrom) {
 }
 
 TEST_F(WatchTest, TrainingsAreAsFarApartAsTheRuleSays) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.truths = 200;
   s.last_training = clock_.unix_seconds();
   EXPECT_EQ(due(s), Due::kNothing);
@@ -80,7 +80,7 @@ TEST_F(WatchTest, TrainingsAreAsFarApartAsTheRuleSays) {
 }
 
 TEST_F(WatchTest, AFallOfTheMeanScoreIsDrift) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.later = window({{"a", 500}, {"b", 500}}, 0.81);
   EXPECT_EQ(due(s), Due::kNothing);
   s.later = window({{"a", 500}, {"b", 500}}, 0.79);
@@ -91,7 +91,7 @@ TEST_F(WatchTest, AFallOfTheMeanScoreIsDrift) {
 }
 
 TEST_F(WatchTest, OtherSharesOfTheClassesAreDrift) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.later = window({{"a", 600}, {"b", 400}});
   EXPECT_EQ(due(s), Due::kNothing);
   s.later = window({{"a", 900}, {"b", 100}});
@@ -100,7 +100,7 @@ TEST_F(WatchTest, OtherSharesOfTheClassesAreDrift) {
 }
 
 TEST_F(WatchTest, AClassThatAppearsOrVanishesIsDrift) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.later = window({{"a", 400}, {"b", 400}, {"new", 200}});
   EXPECT_EQ(due(s), Due::kTraining);
   std::swap(s.later, s.earlier);
@@ -112,7 +112,7 @@ TEST_F(WatchTest, AClassThatAppearsOrVanishesIsDrift) {
 }
 
 TEST_F(WatchTest, WindowsOfFewPhotosSayNothing) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.later = window({{"c", 99}}, 0.1);
   EXPECT_EQ(due(s), Due::kNothing);
   s.later = window({{"c", 100}}, 0.1);
@@ -139,7 +139,7 @@ TEST_F(WatchTest, ManyClassesInSmallWindowsAreNotDrift) {
   int above = 0, drifts = 0;
   for (uint64_t seed = 0; seed < 100; ++seed) {
     Rng rng(seed, "photos");
-    WatchSight s{.in_force = 1};
+    WatchObservation s{.in_force = 1};
     for (uint64_t i = 0; i < 600; ++i) {
       (i % 2 == 0 ? s.later : s.earlier).add(std::to_string(rng.next_below(200)), 0.9);
     }
@@ -151,7 +151,7 @@ TEST_F(WatchTest, ManyClassesInSmallWindowsAreNotDrift) {
 }
 
 TEST_F(WatchTest, StaleLabelsAreMadeAnewOnceForEachVersion) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.stale = true;
   EXPECT_EQ(due(s), Due::kRelabel);
   EXPECT_EQ(due(s), Due::kRelabel) << "it has not been submitted yet";
@@ -168,7 +168,7 @@ TEST_F(WatchTest, StaleLabelsAreMadeAnewOnceForEachVersion) {
 }
 
 TEST_F(WatchTest, StaleLabelsOfAStoreThatWasLeftOutAreMadeAnewWhenItIsBack) {
-  WatchSight s = calm();
+  WatchObservation s = calm();
   s.stale = true;
   EXPECT_EQ(due(s), Due::kRelabel);
   watch_.submitted(7);
@@ -257,4 +257,4 @@ TEST(WatchRuleTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

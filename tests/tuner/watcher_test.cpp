@@ -7,7 +7,9 @@
 #include "tests/tuner/given_work.h"
 #include "tests/tuner/service_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;
@@ -126,4 +128,4 @@ TEST_F(WatcherTest, AStoreThatARelabellingDidWithoutGetsAnotherOnceItIsBack) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

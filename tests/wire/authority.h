@@ -7,6 +7,7 @@
 #include "ndp/wire/certificates.h"
 
 namespace ndtrain::support {
+using namespace ndp;
 
 // An hour before and after.
 inline Validity around(int64_t now) { return {now - 3600, now + 3600}; }
@@ -16,9 +17,9 @@ struct Authority {
   Credentials own = make_authority("authority", around(now));
 
   Credentials credentials(const std::string& name, LinkRole role, Validity validity) const {
-    return ndtrain::issue(own,
-                          {.role = role, .name = name, .hosts = {"127.0.0.1", "localhost", "::1"}},
-                          validity)
+    return ndtrain::ndp::issue(
+               own, {.role = role, .name = name, .hosts = {"127.0.0.1", "localhost", "::1"}},
+               validity)
         .or_throw();
   }
   LinkSecurity issue(const std::string& name, LinkRole role, Validity validity) const {

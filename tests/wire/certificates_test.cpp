@@ -5,7 +5,7 @@
 
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::HasSubstr;
@@ -15,7 +15,7 @@ constexpr int64_t kNow = 1'600'000'000;
 class Certificates : public ::testing::Test {
  protected:
   std::string refusal(const Credentials& authority) const {
-    return ndtrain::issue(authority, {.name = "a"}, support::around(kNow)).status().message();
+    return ndtrain::ndp::issue(authority, {.name = "a"}, support::around(kNow)).status().message();
   }
 
   const support::Authority ours_{.now = kNow}, theirs_{.now = kNow};
@@ -33,7 +33,7 @@ TEST_F(Certificates, EndWithTheirAuthority) {
   const Credentials c = ours_.credentials("a", LinkRole::kStore, {kNow, kNow + 36000});
   EXPECT_EQ(validity_of(c.certificate).or_throw().until, kNow + 3600);
   const auto late =
-      ndtrain::issue(ours_.own, {.name = "a"}, {.from = kNow + 3600, .until = kNow + 7200});
+      ndtrain::ndp::issue(ours_.own, {.name = "a"}, {.from = kNow + 3600, .until = kNow + 7200});
   EXPECT_EQ(late.status().message(),
             "the authority's certificate expired on 2020-09-13 13:26:40 UTC");
 }
@@ -75,10 +75,10 @@ TEST(CertificateHosts, AreDnsNamesAndAddresses) {
 }
 
 TEST_F(Certificates, NameNothingElse) {
-  EXPECT_THROW(static_cast<void>(ndtrain::issue(ours_.own, {.name = "a", .hosts = {"b,DNS:c"}},
-                                                support::around(kNow))),
+  EXPECT_THROW(static_cast<void>(ndtrain::ndp::issue(ours_.own, {.name = "a", .hosts = {"b,DNS:c"}},
+                                                     support::around(kNow))),
                Error);
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include "tests/wire/link_fixture.h"
 #include "tests/wire/relay.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::count_to_the_end, support::expect, support::message_of, support::nothing_left;
@@ -271,4 +271,4 @@ TEST(GrpcListen, RefusesWhatIsNoAddress) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -6,7 +6,7 @@
 #include "tests/wire/authority.h"
 #include "tests/wire/link_fixture.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using support::expect, support::message_of, support::nothing_left;
@@ -91,7 +91,7 @@ TEST_F(GrpcSecurity, RefusesAStoreThatPlaysTheTuner) {
 TEST_F(GrpcSecurity, RefusesATunerThatPlaysAStore) { expect_refusal(ours_.tuner()); }
 
 TEST_F(GrpcSecurity, RefusesATunerAtAnAddressThatItsCertificateDoesNotName) {
-  const auto elsewhere = ndtrain::issue(
+  const auto elsewhere = ndtrain::ndp::issue(
       ours_.own, {.role = LinkRole::kTuner, .name = "tuner", .hosts = {"tuner.example"}},
       support::around(ours_.now));
   serve({ours_.own.certificate, elsewhere->certificate, elsewhere->key});
@@ -120,4 +120,4 @@ TEST(GrpcWithoutSecurity, CertifiesNoName) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -9,6 +9,7 @@
 #include "ndp/wire/grpc_link.h"
 
 namespace ndtrain::support {
+using namespace ndp;
 
 using FromStores = LinkEvents<wire::FromStore>;
 using ToStores = LinkEvents<wire::ToStore>;

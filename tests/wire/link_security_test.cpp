@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/limits.h"
-#include "framework/core/memory_fs.h"
 #include "framework/core/publish.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/wire/authority.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using ::testing::AllOf;
@@ -173,4 +173,4 @@ TEST(CheckExposure, DemandsCertificatesOrConsentElsewhere) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

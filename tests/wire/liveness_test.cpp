@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::seconds;
@@ -28,4 +28,4 @@ TEST(Liveness, ThreeSilentHeartbeatsAreTheEnd) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -4,7 +4,7 @@
 
 #include "framework/core/rng.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using Numbers = std::vector<uint64_t>;
@@ -64,4 +64,4 @@ TEST(Numbers, AnyBytesEitherUnpackToRisingNumbersOrAreRefused) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

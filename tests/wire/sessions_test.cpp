@@ -8,7 +8,7 @@
 #include "ndp/wire/store_session.h"
 #include "ndp/wire/tuner_sessions.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 using std::chrono::milliseconds;
@@ -403,4 +403,4 @@ TEST(Sessions, SettleWheneverTheFaultsStop) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "framework/core/memory_fs.h"
+#include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 
-namespace ndtrain {
+namespace ndtrain::ndp {
 namespace {
 
 StateDirectory open(Fs& fs, const std::string& role) {
@@ -45,4 +45,4 @@ TEST(StateDirectory, TheStartOfAnEarlierTermIsNotTakenForThatOfThisOne) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::ndp

@@ -14,6 +14,7 @@ using Names = std::vector<std::string_view>;
 const std::map<std::string_view, Names>& table() {
   static const std::map<std::string_view, Names> t = {
       {"framework/core", {}},
+      {"framework/testing", {"framework/core"}},
       {"framework/graph", {"framework/core"}},
       {"framework/ops", {"framework/graph"}},
       {"framework/passes", {"framework/graph"}},
@@ -35,9 +36,9 @@ const std::map<std::string_view, Names>& table() {
        {"ndp/engine", "framework/train", "framework/quantize", "ndp/labels", "ndp/deltas"}},
       {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
       {"tuner", {"tuner/work", "tuner/watch", "tuner/http"}},
-      {"tuner/intake", {"ndp/jobs", "ndp/wire"}},
+      {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},
       {"tuner/models", {"ndp/deltas", "ndp/labels", "ndp/wire"}},
-      {"tuner/jobs", {"tuner/intake", "tuner/models"}},
+      {"tuner/jobs", {"tuner/ingest", "tuner/models"}},
       {"tuner/work", {"tuner/jobs"}},
       {"tuner/plan", {"tuner/jobs"}},
       {"tuner/service", {"tuner/jobs", "ndp/http"}},
@@ -49,6 +50,7 @@ const std::map<std::string_view, Names>& table() {
 
 constexpr std::string_view kBackendAbi = "framework/runtime/backend_abi.h";
 constexpr std::string_view kInEveryPlugin = "backends/plugin";
+constexpr std::string_view kForTests = "framework/testing";  // no part of what is installed
 // What may include anything, and is itself included by its own kind only.
 const Names kTops = {"cli", "tests", "bench", "tools", "examples"};
 
@@ -91,6 +93,7 @@ std::string refusal(std::string_view path, std::string_view include) {
   }
   const std::string_view from = folder_of(path), to = folder_of(include);
   const bool from_top = std::ranges::count(kTops, first_folder(path)) > 0;
+  if (to == kForTests && from != to && first_folder(path) != "tests") return "is for tests alone";
   if (from.empty() && !from_top) return "the folder of this file is not in the include table";
   if (to.empty()) {
     if (from_top &&
@@ -135,10 +138,11 @@ std::string include_table() {
     for (const std::string_view name : below) names += ' ' + std::string(name);
     add(std::string(folder) + ':' + (below.empty() ? " nothing" : names) + ';');
   }
-  add("each of backends: " + std::string(kBackendAbi) + ' ' + std::string(kInEveryPlugin) + ';');
+  add(std::string(kInEveryPlugin) + ": " + std::string(kBackendAbi) + ';');
+  add("each of the other backends: " + std::string(kInEveryPlugin) + ';');
   std::string tops;
   for (const std::string_view top : kTops) tops += std::string(top) + ' ';
-  add(tops + "(tops): anything.");
+  add(tops + "(tops): anything, but " + std::string(kForTests) + " tests alone.");
   return text + line + '\n';
 }
 

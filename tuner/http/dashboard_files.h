@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct DashboardFile {
   std::string_view name, content;
@@ -12,4 +12,4 @@ struct DashboardFile {
 
 std::span<const DashboardFile> dashboard_files();
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -1,6 +1,7 @@
 #include "tuner/http/event_feed.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 void EventFeed::put(const std::string& event, const std::string& data) {
   const std::lock_guard lock(mutex_);
@@ -51,4 +52,4 @@ std::optional<std::string> EventFeed::next(Follower& f) {
   return text;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -10,7 +10,8 @@
 #include "framework/core/clock.h"
 #include "ndp/http/http_server.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class EventFeed {
  public:
@@ -50,4 +51,4 @@ class EventFeed {
   int followers_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

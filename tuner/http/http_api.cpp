@@ -5,17 +5,11 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
+#include "tuner/http/http_answer.h"
 #include "tuner/http/http_versions.h"
 
-namespace ndtrain {
-namespace {
-
-HttpResponse answer(const Json& json, int status = 200) {
-  // A store's message may be no UTF-8.
-  return {.status = status, .body = json_text_replacing(json) + "\n"};
-}
-
-}  // namespace
+namespace ndtrain::tuner {
+using namespace ndp;
 
 Json progress_json(const JobRecord& r, const TunerService& service) {
   Json json = {{"job", r.id},          {"kind", name_of(r.spec.kind)}, {"state", name_of(r.state)},
@@ -30,7 +24,7 @@ Json progress_json(const JobRecord& r, const TunerService& service) {
     json["row_bytes"] = counts.row_bytes;
     if (const StoreChoice* choice = service.waits_for(r.id)) {
       json["waits_for"] = Json::array();
-      for (const StoreApart& s : choice->waits_for) {
+      for (const UnavailableStore& s : choice->waits_for) {
         json["waits_for"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
       }
     }
@@ -82,8 +76,6 @@ HttpResponse place_upload(TunerService& service, const HttpRequest& request,
                           "/photos" + (shown.empty() ? "" : "?ticket=" + shown);
   return r;
 }
-
-uint64_t number(const HttpRequest& request) { return std::stoull(request.captures.at(0)); }
 
 // Errors of what was asked for, not of the server.
 HttpResponse asked(const std::function<HttpResponse()>& f) {
@@ -280,4 +272,4 @@ std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models
   return routes;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,8 @@
 #include "ndp/http/http_server.h"
 #include "tuner/service/service.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // As GET answers them; a job without its spec and result.
 Json progress_json(const JobRecord& job, const TunerService& service);
@@ -25,4 +26,4 @@ using TicketFor = std::function<std::string(const HttpRequest& request, const st
 std::vector<HttpServer::Route> tuner_routes(WithService with_service, ModelStore& models,
                                             const Versions& versions, const TicketFor& ticket);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,9 @@
 #include "framework/core/publish.h"
 #include "tuner/http/dashboard_files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kJobs = 20;  // that are followed, the newest
@@ -85,4 +87,4 @@ std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

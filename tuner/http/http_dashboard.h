@@ -4,7 +4,8 @@
 #include "tuner/http/event_feed.h"
 #include "tuner/http/http_api.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // `jobs` is the directory of the Tuner's jobs. All outlive the routes.
 std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
@@ -14,4 +15,4 @@ std::vector<HttpServer::Route> dashboard_routes(const WithService& with, Fs& fs,
 // What people follow, into the feed; on the service's thread.
 void put_events(EventFeed& feed, const TunerService& service, const Versions& versions);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

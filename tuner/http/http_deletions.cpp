@@ -4,7 +4,9 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 bool is_digest(const std::string& text) {
@@ -64,4 +66,4 @@ HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> lab
            }}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

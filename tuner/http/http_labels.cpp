@@ -7,8 +7,11 @@
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
 #include "ndp/labels/label_json.h"
+#include "tuner/http/http_answer.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kRows = 100, kMostRows = 1000;
@@ -23,11 +26,6 @@ template <typename T>
 T got(Result<T> result) {
   if (!result.ok()) throw Refused{result.status()};
   return std::move(*result);
-}
-
-HttpResponse answer(const Json& json) {
-  // Paths need not be UTF-8.
-  return {.body = json_text_replacing(json) + "\n"};
 }
 
 HttpResponse refused(const Status& why) {
@@ -117,7 +115,7 @@ HttpHandler HttpLabels::on(F f) {
 
 std::vector<HttpServer::Route> HttpLabels::routes() {
   using Request = const HttpRequest&;
-  const HttpNeed see = {Role::kViewer, HttpScope::kCollection};
+  const HttpPermission see = {Role::kViewer, HttpScope::kCollection};
   return {
       {"GET", "/labels", see, on([this](const Open& o, Request r) { return query(o, r); })},
       {"GET", "/labels/stats", see, on([this](const Open& o, Request) { return stats(o); })},
@@ -271,4 +269,4 @@ Json HttpLabels::set(const Open& o, const HttpRequest& r) const {
   return {{"photo", said.photo}, {"label", label}, {"source", "human"}, {"added", put.added}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,7 +12,8 @@
 #include "ndp/labels/label_db.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Has a connection of its own to the database and works on the threads of HTTP, so that a large
 // question holds up neither the service nor a job. A version is named by the Tuner's number, the
@@ -50,4 +51,4 @@ class HttpLabels {
   std::unique_ptr<LabelDb> db_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

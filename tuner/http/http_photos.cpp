@@ -5,7 +5,9 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // Each holds a photo in memory, and a connection of the server.
@@ -80,4 +82,4 @@ std::vector<HttpServer::Route> photo_routes(const WithService& with, const Trust
            show}};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,8 @@
 #include "ndp/http/http_client.h"
 #include "tuner/http/http_api.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Photos and thumbnails of the stores, handed on by the Tuner: who can reach it need not be able to
 // reach them. A store is asked by `trust`, with a ticket for this one request. docs/http.md.
@@ -11,4 +12,4 @@ using TrustOf = std::function<HttpTrust(std::string ticket)>;
 std::vector<HttpServer::Route> photo_routes(const WithService& with, const TrustOf& trust,
                                             const TicketFor& ticket);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,15 +4,12 @@
 
 #include "framework/core/json.h"
 #include "ndp/deltas/delta.h"
+#include "tuner/http/http_answer.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
-
-HttpResponse answer(const Json& json) { return {.body = json_text(json) + "\n"}; }
-
-uint64_t number(const HttpRequest& request, size_t capture = 0) {
-  return std::stoull(request.captures.at(capture));
-}
 
 // Errors of what was asked for, not of the server.
 template <typename F>
@@ -180,4 +177,4 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
   };
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -2,10 +2,11 @@
 
 #include "tuner/http/http_api.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Versions over HTTP: docs/http.md. Keeps references.
 std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore& models,
                                               const Versions& versions);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -7,9 +7,11 @@
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/wire/sealed_json.h"
+#include "ndp/wire/checksummed_json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
@@ -41,7 +43,7 @@ Json to_json(const Manifest& m, const std::vector<std::string>& stores) {
           {"holders", holders}};
 }
 
-KeptManifest manifest_from(const Json& json) {
+SavedManifest manifest_from(const Json& json) {
   const auto& digests = json.at("digests").get_binary();
   const auto runs = json.at("run").get<std::vector<uint32_t>>();
   const auto labels = json.at("label").get<std::vector<int32_t>>();
@@ -72,14 +74,14 @@ std::string_view name_of(JobState state) { return kStates.at(static_cast<size_t>
 Status JobFiles::save(const JobRecord& r) {
   if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
   return publish(fs_, file("job.json"),
-                 sealed({{"job", r.id},
-                         {"state", name_of(r.state)},
-                         {"message", r.message},
-                         {"submitted", r.submitted},
-                         {"started", r.started},
-                         {"ended", r.ended},
-                         {"spec", parse_json(r.spec.text())},
-                         {"result", parse_json(r.result)}}));
+                 checksummed({{"job", r.id},
+                              {"state", name_of(r.state)},
+                              {"message", r.message},
+                              {"submitted", r.submitted},
+                              {"started", r.started},
+                              {"ended", r.ended},
+                              {"spec", parse_json(r.spec.text())},
+                              {"result", parse_json(r.result)}}));
 }
 
 Result<JobRecord> JobFiles::load() const {
@@ -87,7 +89,7 @@ Result<JobRecord> JobFiles::load() const {
   const Result<std::string> text = fs_.read(path);
   if (!text.ok()) return text.status();
   try {
-    const Json json = unsealed(*text);
+    const Json json = verified(*text);
     JobRecord r;
     r.id = json.at("job");
     r.message = json.at("message");
@@ -134,10 +136,10 @@ Status JobFiles::save_manifest(const Manifest& manifest, const std::vector<std::
   return save_cbor("manifest.cbor", bytes);
 }
 
-Result<std::optional<KeptManifest>> JobFiles::load_manifest() const {
+Result<std::optional<SavedManifest>> JobFiles::load_manifest() const {
   const auto bytes = load_cbor("manifest.cbor");
   if (!bytes.ok()) return bytes.status();
-  if (!*bytes) return std::optional<KeptManifest>();
+  if (!*bytes) return std::optional<SavedManifest>();
   try {
     return std::optional(manifest_from(Json::from_cbor(**bytes)));
   } catch (const std::exception& e) {
@@ -175,7 +177,7 @@ Status JobFiles::close_run(uint32_t run, std::span<const uint64_t> absent) {
   closed->runs.push_back(run);
   closed->absent.insert(closed->absent.end(), absent.begin(), absent.end());
   return publish(fs_, file("closed.json"),
-                 sealed({{"runs", closed->runs}, {"absent", closed->absent}}, -1));
+                 checksummed({{"runs", closed->runs}, {"absent", closed->absent}}, -1));
 }
 
 Result<JobFiles::Closed> JobFiles::closed() const {
@@ -184,7 +186,7 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   if (text.status().code() == Code::kNotFound) return Closed();
   if (!text.ok()) return text.status();
   try {
-    const Json json = unsealed(*text);
+    const Json json = verified(*text);
     return Closed{json.at("runs"), json.at("absent")};
   } catch (const std::exception& e) {
     return corrupt(path, e);
@@ -221,7 +223,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
   for (const char* name : {"spool", "closed.json", "numerics.cbor", "manifest.cbor"}) {
     if (const Status s = survey().remove_all(name); !s.ok()) return s;
   }
-  const Result<std::optional<KeptManifest>> kept = load_manifest();
+  const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
     log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());
     return begin_anew("its list of photos is damaged", done);
@@ -257,4 +259,4 @@ Status JobFiles::log(const std::string& line) {
   return (*log)->append(std::as_bytes(std::span(text)));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

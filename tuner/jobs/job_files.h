@@ -15,11 +15,12 @@
 #include <vector>
 
 #include "framework/core/fs.h"
-#include "tuner/intake/manifest.h"
-#include "tuner/intake/mixed_numerics.h"
+#include "tuner/ingest/manifest.h"
+#include "tuner/ingest/mixed_numerics.h"
 #include "tuner/jobs/job_spec.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 enum class JobState { kQueued, kRunning, kDone, kFailed, kCancelled, kPaused };
 std::string_view name_of(JobState state);
@@ -40,7 +41,7 @@ struct JobRecord {
   }
 };
 
-struct KeptManifest {
+struct SavedManifest {
   Manifest manifest;
   std::vector<std::string> stores;
 };
@@ -55,7 +56,7 @@ class JobFiles {
   Result<JobRecord> load() const;  // kCorrupt, kNotFound
 
   Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);
-  Result<std::optional<KeptManifest>> load_manifest() const;  // none yet; kCorrupt
+  Result<std::optional<SavedManifest>> load_manifest() const;  // none yet; kCorrupt
 
   Status save_first(const MixedNumerics::First& first);
   Result<std::optional<MixedNumerics::First>> load_first() const;  // none yet; kCorrupt
@@ -87,4 +88,4 @@ class JobFiles {
   std::string directory_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

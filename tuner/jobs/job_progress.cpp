@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 void JobProgress::begin(const std::string& stage, int64_t total, const std::string& unit) {
   const std::lock_guard lock(mutex_);
@@ -43,4 +43,4 @@ std::string JobProgress::now() const {
   return fmt::format("{}: {} of {} {}", stage_, done_, total_, unit_);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

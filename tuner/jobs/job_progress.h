@@ -9,7 +9,8 @@
 
 #include "ndp/jobs/progress.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobProgress final : public Progress {
  public:
@@ -33,4 +34,4 @@ class JobProgress final : public Progress {
   std::vector<std::string> lines_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

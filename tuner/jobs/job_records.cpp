@@ -7,7 +7,9 @@
 #include "framework/core/log.h"
 #include "framework/core/text.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 JobRecord unreadable(uint64_t job, const Status& why) {
@@ -65,4 +67,4 @@ void JobRecords::remove_done_rows() {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

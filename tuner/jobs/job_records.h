@@ -9,7 +9,8 @@
 #include "framework/core/fs.h"
 #include "tuner/jobs/job_files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobRecords {
  public:
@@ -40,4 +41,4 @@ class JobRecords {
   std::map<uint64_t, std::vector<std::string>> logs_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,9 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 void JobReport::photos(uint64_t photos, uint64_t durable) {
   counts_.photos = photos;
   counts_.durable = durable;
@@ -115,4 +117,4 @@ std::string JobReport::trace() const {
   return json_text(Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}});
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

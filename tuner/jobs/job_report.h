@@ -10,7 +10,8 @@
 
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobReport {
  public:
@@ -71,4 +72,4 @@ class JobReport {
   std::vector<Span> work_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

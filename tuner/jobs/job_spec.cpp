@@ -9,7 +9,9 @@
 #include "framework/core/json_input.h"
 #include "ndp/wire/protocol.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr double kLongest = 366 * 86'400;  // seconds
@@ -88,7 +90,7 @@ class Reader {
     to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
   }
   // "all", a number, or a list of names.
-  void take(const char* key, StoresMeant& to) {
+  void take(const char* key, StoreSelection& to) {
     const auto it = json_.find(key);
     if (it == json_.end()) return;
     const Json value = *it;
@@ -129,7 +131,7 @@ void demand(bool ok, const char* key, const auto& value, const char* what) {
 }
 
 // "all", a number, or a list of names.
-Json to_json(const StoresMeant& stores) {
+Json to_json(const StoreSelection& stores) {
   if (stores.all()) return "all";
   return stores.number > 0 ? Json(stores.number) : Json(stores.names);
 }
@@ -293,4 +295,4 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   return parse_job_spec(json_text(job));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

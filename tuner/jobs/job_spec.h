@@ -10,7 +10,7 @@
 #include "framework/train/trainer.h"
 #include "tuner/jobs/store_choice.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 enum class JobKind { kFinetune, kRelabel, kEvaluate };
 
@@ -38,10 +38,10 @@ std::string_view name_of(JobMode mode);
 
 struct JobSpec {
   JobKind kind = JobKind::kFinetune;
-  std::string model;          // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
-  StoresMeant stores = {};    // JSON: "all", a number, or a list of names
-  double store_timeout = 30;  // seconds that one which is away is waited for before the job begins
-  double lost_after = 600;    // seconds that one may be away when it has begun
+  std::string model;  // SHA-256 of an ONNX file on the Tuner, hex; "": the version in force
+  StoreSelection stores = {};  // JSON: "all", a number, or a list of names
+  double store_timeout = 30;   // seconds that one which is away is waited for before the job begins
+  double lost_after = 600;     // seconds that one may be away when it has begun
   bool allow_missing = false;  // go on without what only lost stores have
   bool deterministic = false;
   uint64_t seed = 0;
@@ -87,4 +87,4 @@ JobSpec parse_job_spec(std::string_view json);
 // naming any other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

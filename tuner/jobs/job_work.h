@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "ndp/jobs/progress.h"
-#include "tuner/intake/intake.h"
-#include "tuner/intake/row_sink.h"
+#include "tuner/ingest/row_ingest.h"
+#include "tuner/ingest/row_sink.h"
 #include "tuner/jobs/job_spec.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct JobOutcome {
   std::string result = "{}";            // JSON, for people
@@ -26,8 +27,8 @@ struct JobOutcome {
   bool again = false;  // there is more to the job: its work is made anew, and asks for other rows
 };
 
-// What a job asks of the stores; the rest of IntakeRules is the spec's.
-struct JobQuestion {
+// What a job asks of the stores; the rest of IngestRules is the spec's.
+struct RowRequest {
   wire::Job ask;
   size_t row_bytes = 0;
   ManifestRules manifest;
@@ -44,8 +45,8 @@ class JobWork {
  public:
   virtual ~JobWork() = default;
 
-  virtual JobQuestion prepare() = 0;  // throws SinkAway, too
-  virtual RowSink& sink() = 0;        // after prepare
+  virtual RowRequest prepare() = 0;  // throws SinkUnavailable, too
+  virtual RowSink& sink() = 0;       // after prepare
   virtual void manifest(const Manifest& manifest, const std::vector<std::string>& stores) = 0;
   // All rows of a run are in the sink, but those of photos that nobody could deliver. False:
   // interrupted; called again after a restart.
@@ -56,12 +57,12 @@ class JobWork {
 };
 
 // Makes the work of a job in its directory.
-class JobWorks {
+class JobFactory {
  public:
-  virtual ~JobWorks() = default;
-  // Throws Error; SinkAway: again later.
+  virtual ~JobFactory() = default;
+  // Throws Error; SinkUnavailable: again later.
   virtual std::unique_ptr<JobWork> make(uint64_t job, const JobSpec& spec,
                                         const std::string& directory, Progress& progress) = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

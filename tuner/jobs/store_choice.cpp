@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr size_t kNamed = 20;  // in one text
 
-std::string why_apart(const StoreStanding& s) {
+std::string why_apart(const StoreStatus& s) {
   if (s.drained) return "drained";
   if (s.here) return "lists its photos";
   const auto away = std::chrono::duration_cast<std::chrono::seconds>(s.away).count();
@@ -17,24 +17,23 @@ std::string why_apart(const StoreStanding& s) {
                     : fmt::format("away for {} min", away / 60);
 }
 
-StoreApart apart(const StoreStanding& s, std::string why) {
+UnavailableStore apart(const StoreStatus& s, std::string why) {
   return {s.name, s.photos, std::move(why)};
 }
 
-std::vector<StoreStanding> meant_of(const StoresMeant& meant,
-                                    std::span<const StoreStanding> known) {
-  std::vector<StoreStanding> of;
+std::vector<StoreStatus> meant_of(const StoreSelection& meant, std::span<const StoreStatus> known) {
+  std::vector<StoreStatus> of;
   std::ranges::copy_if(known, std::back_inserter(of),
-                       [&](const StoreStanding& s) { return meant.includes(s.name); });
-  std::ranges::sort(of, {}, &StoreStanding::name);
+                       [&](const StoreStatus& s) { return meant.includes(s.name); });
+  std::ranges::sort(of, {}, &StoreStatus::name);
   return of;
 }
 
 // Named ones that were forgotten.
-void add_unknown(const StoresMeant& meant, std::span<const StoreStanding> known,
-                 std::vector<StoreApart>& to) {
+void add_unknown(const StoreSelection& meant, std::span<const StoreStatus> known,
+                 std::vector<UnavailableStore>& to) {
   for (const std::string& name : meant.names) {
-    if (std::ranges::find(known, name, &StoreStanding::name) == known.end()) {
+    if (std::ranges::find(known, name, &StoreStatus::name) == known.end()) {
       to.push_back({name, 0, "not known to this Tuner"});
     }
   }
@@ -46,11 +45,11 @@ std::string beyond(uint32_t number) {
 
 }  // namespace
 
-bool StoresMeant::includes(std::string_view store) const {
+bool StoreSelection::includes(std::string_view store) const {
   return names.empty() || std::ranges::find(names, store) != names.end();
 }
 
-std::string StoresMeant::text() const {
+std::string StoreSelection::text() const {
   if (all()) return "all";
   if (number > 0) return std::to_string(number);
   std::string text;
@@ -58,9 +57,9 @@ std::string StoresMeant::text() const {
   return text;
 }
 
-std::string text_of(std::span<const StoreApart> stores) {
+std::string text_of(std::span<const UnavailableStore> stores) {
   std::string text;
-  for (const StoreApart& s : stores.first(std::min(stores.size(), kNamed))) {
+  for (const UnavailableStore& s : stores.first(std::min(stores.size(), kNamed))) {
     text += fmt::format("{}{} ({} photo{}, {})", text.empty() ? "" : ", ", s.name, s.photos,
                         s.photos == 1 ? "" : "s", s.why);
   }
@@ -79,18 +78,18 @@ std::string StoreChoice::text() const {
            (left_out.empty() ? "none is known yet" : "none is here of " + text_of(left_out));
   }
   const auto& lacking = take.empty() && waits_for.empty() ? left_out : waits_for;
-  const auto drained = std::ranges::find(lacking, "drained", &StoreApart::why);
+  const auto drained = std::ranges::find(lacking, "drained", &UnavailableStore::why);
   if (drained != lacking.end()) {
     text += "; ndtrain store drain " + drained->name + " --undo gives it work again";
   }
   return text;
 }
 
-StoreChoice choose_stores(const StoresMeant& meant, std::span<const StoreStanding> known,
+StoreChoice choose_stores(const StoreSelection& meant, std::span<const StoreStatus> known,
                           std::chrono::nanoseconds timeout, bool now) {
   StoreChoice c;
-  const std::vector<StoreStanding> candidates = meant_of(meant, known);
-  const auto works = [](const StoreStanding& s) { return s.here && !s.drained; };
+  const std::vector<StoreStatus> candidates = meant_of(meant, known);
+  const auto works = [](const StoreStatus& s) { return s.here && !s.drained; };
   const auto present = static_cast<size_t>(std::ranges::count_if(candidates, works));
   const size_t number = meant.number;
   const bool enough = number > 0 && present >= number;
@@ -98,7 +97,7 @@ StoreChoice choose_stores(const StoresMeant& meant, std::span<const StoreStandin
     c.strangers = static_cast<uint32_t>(number - candidates.size());
   }
   size_t chosen = 0;
-  for (const StoreStanding& s : candidates) {
+  for (const StoreStatus& s : candidates) {
     if (works(s) && (number == 0 || chosen < number)) {
       ++chosen;
       if (s.ready) {
@@ -120,10 +119,11 @@ StoreChoice choose_stores(const StoresMeant& meant, std::span<const StoreStandin
   return c;
 }
 
-std::vector<StoreApart> left_out(const StoresMeant& meant, std::span<const StoreStanding> known,
-                                 std::span<const std::string> took) {
-  std::vector<StoreApart> out;
-  for (const StoreStanding& s : meant_of(meant, known)) {
+std::vector<UnavailableStore> left_out(const StoreSelection& meant,
+                                       std::span<const StoreStatus> known,
+                                       std::span<const std::string> took) {
+  std::vector<UnavailableStore> out;
+  for (const StoreStatus& s : meant_of(meant, known)) {
     if (std::ranges::find(took, s.name) != took.end()) continue;
     const bool works = s.here && !s.drained;
     const std::string late = meant.number > 0 && took.size() >= meant.number
@@ -135,4 +135,4 @@ std::vector<StoreApart> left_out(const StoresMeant& meant, std::span<const Store
   return out;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

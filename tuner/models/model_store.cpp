@@ -3,7 +3,7 @@
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 ModelStore::ModelStore(Fs& fs, std::string directory) : fs_(fs), directory_(std::move(directory)) {
   fs_.make_directories(directory_).or_throw();
@@ -73,4 +73,4 @@ Result<ModelStore::Part> ModelStore::read(const Digest& model, int64_t offset, s
   return part;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

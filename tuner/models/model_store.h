@@ -9,7 +9,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 class ModelStore {
  public:
@@ -39,4 +39,4 @@ class ModelStore {
   std::string directory_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,9 +5,11 @@
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "ndp/labels/version_name.h"
-#include "ndp/wire/sealed_json.h"
+#include "ndp/wire/checksummed_json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int kFormat = 2;
@@ -68,7 +70,7 @@ Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
 }
 
 Versions::State Versions::read(const std::string& text) {
-  const Json json = unsealed(text);
+  const Json json = verified(text);
   State s;
   if (json.is_array()) {  // the former format: the newest was in force, each followed the last
     for (const Json& j : json) {
@@ -109,12 +111,12 @@ std::string Versions::write(const State& s) {
   Json versions = Json::array(), garbage = Json::array();
   for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
   for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
-  return sealed({{"format", kFormat},
-                 {"next", s.next},
-                 {"aliases", Json(s.aliases)},
-                 {"promotions", s.promotions},
-                 {"versions", std::move(versions)},
-                 {"garbage", std::move(garbage)}});
+  return checksummed({{"format", kFormat},
+                      {"next", s.next},
+                      {"aliases", Json(s.aliases)},
+                      {"promotions", s.promotions},
+                      {"versions", std::move(versions)},
+                      {"garbage", std::move(garbage)}});
 }
 
 Status Versions::keep(State state) {
@@ -268,4 +270,4 @@ Status Versions::forget_garbage(std::span<const Digest> removed) {
   return s.garbage.size() == state_.garbage.size() ? Status() : keep(std::move(s));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

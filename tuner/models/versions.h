@@ -13,7 +13,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 inline constexpr const char* kProduction = "production";
 inline constexpr const char* kCandidate = "candidate";
@@ -95,4 +95,4 @@ class Versions {
   State state_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

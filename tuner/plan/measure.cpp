@@ -20,7 +20,9 @@
 #include "tuner/plan/repeat.h"
 #include "tuner/plan/timeline.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr double kHeavyStep = 2e-3;  // s per photo behind the cut: then small batches will do
@@ -254,4 +256,4 @@ Profile measure_profile(const MeasureConfig& config, const Device& device, Fs& f
   return Measurement(config, device, fs, clock, progress).run();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -10,7 +10,8 @@
 #include "ndp/jobs/progress.h"
 #include "tuner/plan/plan_profile.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct MeasureConfig {
   std::string model;
@@ -30,4 +31,4 @@ struct MeasureConfig {
 Profile measure_profile(const MeasureConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

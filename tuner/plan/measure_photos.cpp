@@ -15,7 +15,9 @@
 #include "ndp/photos/verdict.h"
 #include "tuner/plan/repeat.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kPage = 1000;
@@ -157,4 +159,4 @@ PhotoCosts measure_photos(TimedPhotos& sample, const Preprocess& preprocess, Clo
   return cost;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,8 @@
 #include "ndp/photos/preprocess.h"
 #include "tuner/plan/plan_inputs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Photos to measure with, in memory.
 struct TimedPhotos {
@@ -27,4 +28,4 @@ TimedPhotos draw_photos(double bytes, size_t count, uint64_t seed);
 PhotoCosts measure_photos(TimedPhotos& sample, const Preprocess& preprocess, Clock& clock,
                           double budget_s);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 void demand(bool holds, std::string_view what, double value, std::string_view rule) {
@@ -79,4 +79,4 @@ void validate(const PlanInputs& in) {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

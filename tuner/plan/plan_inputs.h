@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Seconds elsewhere are of one core or accelerator of speed 1: the one that was measured.
 struct Machine {
@@ -74,4 +74,4 @@ inline constexpr const char* kNothingFrozen =
 // each other.
 void validate(const PlanInputs& inputs);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

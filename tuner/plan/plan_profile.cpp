@@ -8,7 +8,7 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr int kFormat = 1;
@@ -226,4 +226,4 @@ std::string to_json(const Profile& profile) {
   return json_text_replacing(json, 2) + "\n";
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

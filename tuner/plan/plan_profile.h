@@ -11,7 +11,7 @@
 #include "framework/core/fs.h"
 #include "tuner/plan/plan_inputs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct Profile {
   std::string name;
@@ -42,4 +42,4 @@ Profile load_profile(Fs& fs, const std::string& file);
 // Throws Error when an input that is not as by default has no source.
 std::string to_json(const Profile& profile);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,7 +4,7 @@
 
 #include "framework/core/error.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 // "cuts/3/train_s" is "cuts/*/train_s": cuts are guessed by one rule.
@@ -72,4 +72,4 @@ std::vector<Sensitivity> sensitivities(const Profile& profile) {
   return all;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

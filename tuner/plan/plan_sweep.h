@@ -9,7 +9,7 @@
 #include "tuner/plan/plan_profile.h"
 #include "tuner/plan/planner.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct SweepPoint {
   int stores = 0;
@@ -32,4 +32,4 @@ struct Sensitivity {
 };
 std::vector<Sensitivity> sensitivities(const Profile& profile);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

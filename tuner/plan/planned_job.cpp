@@ -4,7 +4,7 @@
 
 #include "tuner/plan/planner.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 JobSpec planned(JobSpec spec, PlanInputs in) {
   if (in.costs.cuts.empty()) throw Error("plan: there are no cuts");
@@ -33,4 +33,4 @@ JobSpec planned(JobSpec spec, PlanInputs in) {
   return spec;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,7 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/plan/plan_inputs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // `spec`, a fine-tuning, with the mode, cut and number of runs, from 1 to 4, by which it is
 // predicted to be done first, and why. `inputs` were measured with its model, head and freeze;
@@ -12,4 +12,4 @@ namespace ndtrain {
 // of the version in force. Throws Error when `inputs` are not valid.
 JobSpec planned(JobSpec spec, PlanInputs inputs);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,9 @@
 #include "framework/core/error.h"
 #include "ndp/store/segment_format.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 double energy(const Machine& m, double machines, double busy_s, double makespan_s) {
@@ -195,4 +197,4 @@ std::vector<std::string> remarks(const PlanInputs& in) {
   return lines;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -9,7 +9,7 @@
 
 #include "tuner/plan/timeline.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct Prediction {
   JobMode mode = JobMode::kNdpipe;
@@ -47,4 +47,4 @@ std::vector<std::string> remarks(const PlanInputs& inputs);
 
 std::string size_text(double bytes);  // "173.1 KB"
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

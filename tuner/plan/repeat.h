@@ -6,7 +6,7 @@
 
 #include "framework/core/clock.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Median seconds of `work`, after a first time that is not counted, over about `budget` seconds; at
 // least one counted time.
@@ -27,4 +27,4 @@ double median_seconds(Clock& clock, double budget, F work) {
   return times[times.size() / 2];
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

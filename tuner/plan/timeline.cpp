@@ -4,7 +4,7 @@
 #include <cmath>
 #include <tuple>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr double kMostPieces = 64;  // of one run on one store; larger runs have larger pieces
@@ -228,4 +228,4 @@ Timeline simulate(const PlanInputs& inputs, const CutCost& cut, JobMode mode, in
   return Job(inputs, cut, mode, stores, runs).run();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,7 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/plan/plan_inputs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 inline constexpr double kInventoryBytes = 36;  // per photo, to the Tuner: digest and label
 inline constexpr double kWantedBytes = 4;      // per photo, to the store
@@ -30,4 +30,4 @@ Timeline simulate(const PlanInputs& inputs, const CutCost& cut, JobMode mode, in
 const Machine& store_machine(const PlanCosts& costs, JobMode mode);
 const Machine& tuner_machine(const PlanCosts& costs, JobMode mode);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

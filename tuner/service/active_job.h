@@ -13,7 +13,7 @@
 
 #include "framework/core/lanes.h"
 #include "ndp/engine/energy.h"
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 #include "tuner/jobs/job_files.h"
 #include "tuner/jobs/job_progress.h"
 #include "tuner/jobs/job_report.h"
@@ -22,11 +22,12 @@
 #include "tuner/service/store_registry.h"
 #include "tuner/service/store_wait.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // A job that is queued, paused or over has none.
 enum class JobPhase {
-  kPreparing,  // its work says what is asked; there is no intake yet
+  kPreparing,  // its work says what is asked; there is no ingest yet
   kWaiting,    // for stores to say what they hold
   kOpening,    // the manifest is settled; the sink opens
   kRunning,    // the sink takes rows, and runs are worked on
@@ -42,7 +43,7 @@ struct ActiveJob {
   JobReport report;
   std::optional<EnergyMeter> energy;
   std::unique_ptr<JobWork> work;
-  std::unique_ptr<Intake> intake;
+  std::unique_ptr<RowIngest> ingest;
 
   bool keeping = false;  // a task of the keep lane is out
   bool working = false;  // one of the job lane
@@ -52,20 +53,20 @@ struct ActiveJob {
   size_t again_lane = kKeepLane;
   std::chrono::nanoseconds again_at{0};
 
-  StoreWait wait;                              // in kWaiting
-  std::string records = {};                    // JobQuestion's
-  bool local = false;                          // no store has a part in it
-  std::vector<Intake::Inventory> inventories;  // for the sink
-  std::vector<Intake::Rows> rows;
+  StoreWait wait;                                 // in kWaiting
+  std::string records = {};                       // RowRequest's
+  bool local = false;                             // no store has a part in it
+  std::vector<RowIngest::Inventory> inventories;  // for the sink
+  std::vector<RowIngest::Rows> rows;
   bool introduced = false;        // the work has the manifest
   std::deque<uint32_t> complete;  // runs that wait for the job lane
   uint32_t runs = 0;
   size_t row_bytes = 0;
 
   bool has_part(const StoreRecord& store) const {
-    return intake && !local && !store.drained && spec.stores.includes(store.name);
+    return ingest && !local && !store.drained && spec.stores.includes(store.name);
   }
 };
 using ActivePtr = std::shared_ptr<ActiveJob>;
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "framework/core/error.h"
 #include "framework/core/log.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 std::string names_of(const std::map<std::string, StoreRecord>& stores) {
@@ -88,11 +90,11 @@ void JobQueue::resume(uint64_t id, std::string_view changes) {
   if (record.state == JobState::kDone) throw Error("job ", id, " is done");
   if (!record.readable) throw Error("job ", id, ": ", record.message, "; submit it anew");
   const std::string before = record.spec.text();
-  const StoresMeant stores = record.spec.stores;
+  const StoreSelection stores = record.spec.stores;
   record.spec = changed(record.spec, changes);
   if (record.spec.stores != stores) {
     check_stores(record.spec);
-    const std::optional<KeptManifest> kept = ports_.records.files(id).load_manifest().or_throw();
+    const std::optional<SavedManifest> kept = ports_.records.files(id).load_manifest().or_throw();
     if (kept) {
       throw Error("job ", id, " has its photos already, on ", kept->stores.size(),
                   kept->stores.size() == 1 ? " store" : " stores",
@@ -124,7 +126,7 @@ void JobQueue::start_now(uint64_t id) {
   }
   ports_.records.at(id).start_now = true;
   ports_.records.note(id, "begins without waiting for stores that are not ready, on request");
-  ports_.runner.intake().choose();
+  ports_.runner.ingest().choose();
 }
 
 // The one that was running when the Tuner stopped goes first. Tasks of one that has ended hold its
@@ -147,4 +149,4 @@ void JobQueue::begin_next() {
   ports_.runner.begin(record, again);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,7 +13,8 @@
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobQueue {
  public:
@@ -50,4 +51,4 @@ class JobQueue {
   const Ports ports_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,22 +8,23 @@
 #include "tuner/jobs/store_choice.h"
 #include "tuner/service/store_wait.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
-LeftOut done_without(const JobSpec& spec, const Intake& intake, const StoreRegistry& stores,
+LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
                      const PhotoDeletions& deletions) {
   Json json = Json::object();
   std::string text;
-  const std::vector<StoreApart> apart =
-      left_out(spec.stores, standing(stores, {}), intake.stores());
-  for (const StoreApart& s : apart) {
+  const std::vector<UnavailableStore> apart =
+      left_out(spec.stores, standing(stores, {}), ingest.stores());
+  for (const UnavailableStore& s : apart) {
     json["left_out_stores"].push_back({{"store", s.name}, {"photos", s.photos}, {"why", s.why}});
   }
   if (!apart.empty()) text = "without " + text_of(apart);
-  uint64_t photos = intake.unreadable();
-  for (uint32_t run = 0; run <= intake.manifest().runs(); ++run) {
-    for (const uint64_t number : intake.absent(run)) {
-      photos += !deletions.has(intake.manifest().entry(number).digest);
+  uint64_t photos = ingest.unreadable();
+  for (uint32_t run = 0; run <= ingest.manifest().runs(); ++run) {
+    for (const uint64_t number : ingest.absent(run)) {
+      photos += !deletions.has(ingest.manifest().entry(number).digest);
     }
   }
   if (photos > 0) {
@@ -44,4 +45,4 @@ std::string why_it_waits(uint64_t job, Promote promote, const JobOutcome& outcom
                      in_force->version, outcome.figures);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -4,20 +4,21 @@
 #include <optional>
 #include <string>
 
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 #include "tuner/jobs/job_spec.h"
 #include "tuner/jobs/job_work.h"
 #include "tuner/models/versions.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct LeftOut {
   std::string json = "{}";  // for the result of a job
   std::string text = {};    // for people; "": nothing was
 };
-LeftOut done_without(const JobSpec& spec, const Intake& intake, const StoreRegistry& stores,
+LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
                      const PhotoDeletions& deletions);
 
 // Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
@@ -25,4 +26,4 @@ LeftOut done_without(const JobSpec& spec, const Intake& intake, const StoreRegis
 std::string why_it_waits(uint64_t job, Promote promote, const JobOutcome& outcome,
                          const std::optional<PublishedModel>& in_force);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

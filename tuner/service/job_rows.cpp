@@ -6,46 +6,47 @@
 #include <chrono>
 #include <iterator>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
-IntakeRules intake_rules(uint64_t job, const JobSpec& spec, const JobQuestion& question) {
-  IntakeRules rules{.job = question.ask,
-                    .row_bytes = question.row_bytes,
-                    .manifest = question.manifest,
-                    .lost_after = std::chrono::duration_cast<Intake::Time>(
+IngestRules ingest_rules(uint64_t job, const JobSpec& spec, const RowRequest& request) {
+  IngestRules rules{.job = request.ask,
+                    .row_bytes = request.row_bytes,
+                    .manifest = request.manifest,
+                    .lost_after = std::chrono::duration_cast<RowIngest::Time>(
                         std::chrono::duration<double>(spec.lost_after)),
                     .allow_missing = spec.allow_missing,
-                    .check = question.check,
-                    .check_sample = finite_features(question.features)};
+                    .check = request.check,
+                    .check_sample = finite_features(request.features)};
   rules.job.set_job(job);
-  if (question.local) rules.lost_after = Intake::Time::max() / 4;
+  if (request.local) rules.lost_after = RowIngest::Time::max() / 4;
   return rules;
 }
 
-std::vector<Intake::Rows> take_some(std::vector<Intake::Rows>& waiting) {
+std::vector<RowIngest::Rows> take_some(std::vector<RowIngest::Rows>& waiting) {
   size_t messages = 0;
   for (size_t rows = 0; messages < waiting.size(); ++messages) {
     rows += waiting[messages].rows.size();
     if (messages > 0 && rows > kRowsAtOnce) break;
   }
   const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(messages);
-  std::vector<Intake::Rows> some(std::move_iterator(waiting.begin()), std::move_iterator(end));
+  std::vector<RowIngest::Rows> some(std::move_iterator(waiting.begin()), std::move_iterator(end));
   waiting.erase(waiting.begin(), end);
   return some;
 }
 
-KeptRows keep(RowSink& sink, const std::vector<Intake::Inventory>& inventories,
-              const std::vector<Intake::Rows>& rows) {
-  for (const Intake::Inventory& i : inventories) demand(sink.inventory(i));
+KeptRows keep(RowSink& sink, const std::vector<RowIngest::Inventory>& inventories,
+              const std::vector<RowIngest::Rows>& rows) {
+  for (const RowIngest::Inventory& i : inventories) demand(sink.inventory(i));
   const auto kept_now = sink.keep(rows);
   demand(kept_now.status());
-  const std::vector<Intake::BadRow>& bad = *kept_now;
+  const std::vector<RowIngest::BadRow>& bad = *kept_now;
   KeptRows kept;
-  for (const Intake::Rows& r : rows) {
-    auto& mine = kept.tickets.emplace_back(r.ticket, std::vector<Intake::BadRow>()).second;
+  for (const RowIngest::Rows& r : rows) {
+    auto& mine = kept.tickets.emplace_back(r.ticket, std::vector<RowIngest::BadRow>()).second;
     kept.rows += r.rows.size();
     for (const auto& [number, bytes] : r.rows) {
-      const auto b = std::ranges::find(bad, number, &Intake::BadRow::number);
+      const auto b = std::ranges::find(bad, number, &RowIngest::BadRow::number);
       if (b != bad.end()) mine.push_back(*b);
     }
   }
@@ -53,9 +54,9 @@ KeptRows keep(RowSink& sink, const std::vector<Intake::Inventory>& inventories,
 }
 
 std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
-                               const std::vector<Intake::Inventory>& inventories) {
+                               const std::vector<RowIngest::Inventory>& inventories) {
   uint64_t photos = 0, bytes = 0;
-  for (const Intake::Inventory& i : inventories) {
+  for (const RowIngest::Inventory& i : inventories) {
     photos += i.photos.size();
     bytes += i.bytes;
   }
@@ -69,4 +70,4 @@ std::string larger_than_photos(const JobSpec& spec, size_t row_bytes,
       row, photo);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

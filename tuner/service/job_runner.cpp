@@ -11,7 +11,9 @@
 #include "ndp/wire/message_limits.h"
 #include "tuner/service/job_result.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr JobRunner::Time kAskAgain = std::chrono::seconds(2);
@@ -25,7 +27,7 @@ void note_lines(JobRecords& records, const ActivePtr& job) {
 
 JobRunner::JobRunner(const Ports& ports)
     : ports_(ports),
-      intake_({.clock = ports.clock,
+      ingest_({.clock = ports.clock,
                .records = ports.records,
                .stores = ports.stores,
                .holders = ports.holders,
@@ -40,7 +42,7 @@ void JobRunner::start(const ActivePtr& job, size_t lane, std::function<Continuat
     Continuation after;
     try {
       after = f();
-    } catch (const SinkAway& away) {
+    } catch (const SinkUnavailable& away) {
       return [this, job, lane, f, why = std::string(away.what())] { sink_away(job, lane, f, why); };
     } catch (const std::exception& e) {
       failure = e.what();
@@ -88,12 +90,12 @@ void JobRunner::begin(const JobRecord& record, bool again) {
   ports_.records.note(job->id, again ? "the Tuner goes on with this job" : "begun");
   start(job, kJobLane, [this, job, directory = ports_.records.files(job->id).directory()] {
     job->work = ports_.works.make(job->id, job->spec, directory, job->progress);
-    return [this, job, question = job->work->prepare()] { intake_.begin(job, question); };
+    return [this, job, request = job->work->prepare()] { ingest_.begin(job, request); };
   });
 }
 
 void JobRunner::tick() {
-  intake_.tick();
+  ingest_.tick();
   note_lines(ports_.records, active_);
   if (!active_ || !active_->again || now() < active_->again_at) return;
   start(active_, active_->again_lane, std::exchange(active_->again, nullptr));
@@ -101,7 +103,7 @@ void JobRunner::tick() {
 
 JobRunner::Time JobRunner::next() const {
   const Time again = active_ && active_->again ? active_->again_at : Time::max();
-  return std::min(again, intake_.next());
+  return std::min(again, ingest_.next());
 }
 
 void JobRunner::work_on_runs(const ActivePtr& job) {
@@ -132,7 +134,7 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   job->report.end(now(), job->energy->take());
   Json result = parse_json(outcome.result);
   LeftOut without;
-  if (!job->local) without = done_without(job->spec, *job->intake, ports_.stores, ports_.deletions);
+  if (!job->local) without = done_without(job->spec, *job->ingest, ports_.stores, ports_.deletions);
   result.update(parse_json(without.json));
   result["report"] = parse_json(job->report.json());
   std::string message = outcome.model ? publish(job, outcome, result) : "";
@@ -237,4 +239,4 @@ void JobRunner::stop() {
   if (!active_->working && !active_->keeping) active_.reset();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

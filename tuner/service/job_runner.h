@@ -1,8 +1,8 @@
-// The job in progress, from its start to its end: its rows come in (JobIntake), its work is told of
+// The job in progress, from its start to its end: its rows come in (JobIngest), its work is told of
 // each run that is complete, and what comes of it is published. A killed Tuner goes on with it. One
 // thread, the service's; the work is on the job lane and the sink on the keep lane, at most one
-// task on each. What a task or a full disk throws fails the job; a sink that is away (SinkAway) is
-// asked again.
+// task on each. What a task or a full disk throws fails the job; a sink that is away
+// (SinkUnavailable) is asked again.
 #pragma once
 
 #include <functional>
@@ -15,13 +15,14 @@
 #include "tuner/jobs/job_records.h"
 #include "tuner/models/versions.h"
 #include "tuner/service/active_job.h"
-#include "tuner/service/job_intake.h"
+#include "tuner/service/job_ingest.h"
 #include "tuner/service/model_distribution.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class JobRunner final : JobControl {
  public:
@@ -31,7 +32,7 @@ class JobRunner final : JobControl {
     Fs& fs;
     Clock& clock;
     Lanes& lanes;
-    JobWorks& works;
+    JobFactory& works;
     JobRecords& records;
     StoreRegistry& stores;
     PhotoHolders& holders;
@@ -52,7 +53,7 @@ class JobRunner final : JobControl {
 
   void begin(const JobRecord& record, bool again);
   void leave();  // the job in progress is as its record says
-  JobIntake& intake() { return intake_; }
+  JobIngest& ingest() { return ingest_; }
   void model_bytes_sent(uint64_t bytes);
 
   void tick();
@@ -85,10 +86,10 @@ class JobRunner final : JobControl {
 
   const Ports ports_;
   ActivePtr active_;
-  JobIntake intake_;
+  JobIngest ingest_;
   JobReport::Counts past_;  // of jobs that have ended
   size_t tasks_ = 0;        // on the lanes, or waiting for this thread
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -3,7 +3,7 @@
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr int kFormat = 1;
@@ -75,4 +75,4 @@ Status KnownStores::keep(std::map<std::string, KnownStore> stores) {
   return {};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

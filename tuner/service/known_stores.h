@@ -12,7 +12,7 @@
 
 #include "framework/core/fs.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct KnownStore {
   uint64_t photos = 0;     // that it said it has
@@ -40,4 +40,4 @@ class KnownStores {
   std::map<std::string, KnownStore> stores_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

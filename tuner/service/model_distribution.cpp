@@ -10,7 +10,9 @@
 #include "ndp/wire/protocol.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 std::vector<Digest> held_of(const wire::ModelWanted& wanted) {
@@ -36,7 +38,7 @@ void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted
   if (!any_way || wanted.offset() > static_cast<uint64_t>(ports_.models.size(*model))) {
     return send_parts(store, wanted);
   }
-  asks_.push_back({store, *link, wanted, ways_.worth_trying(ports_.versions, *model, held)});
+  asks_.push_back({store, *link, wanted, deltas_.worth_trying(ports_.versions, *model, held)});
   answer_asks();
 }
 
@@ -44,7 +46,7 @@ void ModelDistribution::wanted(const std::string& store, const wire::ModelWanted
 void ModelDistribution::answer_asks() {
   while (!making_ && !asks_.empty() && !stopping_) {
     const std::optional<ModelPair> pair = asks_.front().pair;
-    if (!pair || ways_.was_tried(*pair)) {
+    if (!pair || deltas_.was_tried(*pair)) {
       const Ask ask = std::move(asks_.front());
       asks_.pop_front();
       answer(ask);
@@ -52,12 +54,12 @@ void ModelDistribution::answer_asks() {
     }
     making_ = true;
     ports_.lanes.start(kDeltaLane, [this, pair = *pair]() -> Continuation {
-      const auto made = make_step(ports_.models, pair);
+      const auto made = make_delta_edge(ports_.models, pair);
       return [this, pair, made] {
         making_ = false;
         asks_.front().pair.reset();
         if (made.ok()) {
-          ways_.tried(pair, *made);
+          deltas_.tried(pair, *made);
         } else {
           log::warn("no delta to model {}: {}", to_hex(pair.second).substr(0, 12),
                     made.status().message());
@@ -72,12 +74,12 @@ void ModelDistribution::answer(const Ask& ask) {
   if (ask.store.empty() || ports_.stores.link_of(ask.store) != ask.link) return;
   const std::optional<Digest> model = digest_of(ask.wanted.sha256());
   const int64_t rest = ports_.models.size(*model) - static_cast<int64_t>(ask.wanted.offset());
-  const std::vector<ModelStep> way = ways_.cheapest(*model, held_of(ask.wanted), rest);
+  const std::vector<DeltaEdge> way = deltas_.cheapest(*model, held_of(ask.wanted), rest);
   if (way.empty()) return send_parts(ask.store, ask.wanted);
   wire::ToStore message;
   message.mutable_way()->set_sha256(ask.wanted.sha256());
   int64_t bytes = 0;
-  for (const ModelStep& step : way) {
+  for (const DeltaEdge& step : way) {
     wire::Way::Step& s = *message.mutable_way()->add_steps();
     s.set_delta(bytes_of(step.delta));
     s.set_base(bytes_of(step.base));
@@ -156,7 +158,7 @@ PublishedModel ModelDistribution::publish(PublishedModel model, bool production)
     published = ports_.versions.add(std::move(model), production).or_throw();
     collect_ = true;
   }
-  for (const ModelPair& pair : ways_.from_parent(ports_.versions, *published)) {
+  for (const ModelPair& pair : deltas_.from_parent(ports_.versions, *published)) {
     asks_.push_back({.pair = pair});
   }
   answer_asks();
@@ -216,7 +218,7 @@ void ModelDistribution::collect() {
     if (s.ok() || s.code() == Code::kNotFound) removed.push_back(file);
   }
   if (const Status s = versions.forget_garbage(removed); !s.ok()) log::warn("{}", s.message());
-  ways_.collect();
+  deltas_.collect();
 }
 
 bool ModelDistribution::remove_old_versions() {
@@ -238,4 +240,4 @@ bool ModelDistribution::remove_old_versions() {
   return true;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,12 +12,13 @@
 #include "framework/core/lanes.h"
 #include "ndp/http/audit.h"
 #include "tuner/jobs/job_records.h"
+#include "tuner/models/delta_graph.h"
 #include "tuner/models/model_store.h"
-#include "tuner/models/model_ways.h"
 #include "tuner/models/versions.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class ModelDistribution {
  public:
@@ -35,7 +36,7 @@ class ModelDistribution {
     std::function<bool()> idle;              // no job is in progress, and no task of one is out
     std::function<void(uint64_t)> sent_for;  // bytes, for the job in progress
   };
-  explicit ModelDistribution(const Ports& ports) : ports_(ports), ways_(ports.models) {}
+  explicit ModelDistribution(const Ports& ports) : ports_(ports), deltas_(ports.models) {}
 
   // What a store asks for, and what it has in force from now on.
   void wanted(const std::string& store, const wire::ModelWanted& wanted);
@@ -71,11 +72,11 @@ class ModelDistribution {
   bool remove_old_versions();  // false: one could not be
 
   const Ports ports_;
-  ModelWays ways_;
+  DeltaGraph deltas_;
   std::deque<Ask> asks_;  // in order
   bool making_ = false;   // the first one's delta
   bool collect_ = false;  // once no job needs any
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

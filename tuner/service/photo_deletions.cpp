@@ -8,24 +8,26 @@
 #include "ndp/wire/digests.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
-constexpr PhotoDeletions::Time kRetry = std::chrono::seconds(2);
+constexpr PhotoDeletions::Time kForgetRetry = std::chrono::seconds(2);
 constexpr size_t kAtOnce = 4096;            // photos in one message
 constexpr uint32_t kSpeaksOfDeletions = 2;  // protocol
 
 }  // namespace
 
 PhotoDeletions::PhotoDeletions(Ports ports)
-    : ports_(std::move(ports)), buried_(ports_.fs, ports_.directory) {
+    : ports_(std::move(ports)), log_(ports_.fs, ports_.directory) {
   for (auto& [name, store] : ports_.stores.all()) {
-    store.deletions = std::min(store.deletions, buried_.size());
+    store.deletions = std::min(store.deletions, log_.size());
   }
 }
 
 PhotoDeletions::Deletion PhotoDeletions::remove(std::span<const Digest> photos) {
-  bury(photos).or_throw();
+  add(photos).or_throw();
   Deletion d;
   for (const auto& [name, store] : ports_.stores.all()) {
     (store.here ? d.told : d.away).push_back(name);
@@ -33,11 +35,11 @@ PhotoDeletions::Deletion PhotoDeletions::remove(std::span<const Digest> photos) 
   return d;
 }
 
-Status PhotoDeletions::bury(std::span<const Digest> photos) {
-  const uint64_t before = buried_.size();
-  if (Status s = buried_.add(photos); !s.ok()) return s;
-  if (buried_.size() == before) return {};
-  log::info("{} photos are deleted", buried_.size() - before);
+Status PhotoDeletions::add(std::span<const Digest> photos) {
+  const uint64_t before = log_.size();
+  if (Status s = log_.add(photos); !s.ok()) return s;
+  if (log_.size() == before) return {};
+  log::info("{} photos are deleted", log_.size() - before);
   for (const std::string& store : ports_.stores.here()) tell(store);
   pump();
   return {};
@@ -47,7 +49,7 @@ Status PhotoDeletions::bury(std::span<const Digest> photos) {
 void PhotoDeletions::greet(const wire::Hello& hello) {
   StoreRecord& store = ports_.stores.record(hello.store());
   const uint64_t n = hello.deletions();
-  const bool ours = n <= buried_.size() && buried_.mark(n) == hello.deletions_mark();
+  const bool ours = n <= log_.size() && log_.mark(n) == hello.deletions_mark();
   store.deletions = ours ? n : 0;
   Told& told = told_[hello.store()];
   told.understands =
@@ -59,28 +61,28 @@ void PhotoDeletions::greet(const wire::Hello& hello) {
 void PhotoDeletions::tell(const std::string& store) {
   Told& told = told_[store];
   if (!told.understands) return;
-  while (told.count < buried_.size()) {
+  while (told.count < log_.size()) {
     wire::ToStore message;
     wire::Deletions& d = *message.mutable_deletions();
-    const std::span<const Digest> rest = buried_.from(told.count);
+    const std::span<const Digest> rest = log_.from(told.count);
     for (const Digest& photo : rest.first(std::min(kAtOnce, rest.size()))) {
       d.mutable_photos()->append(bytes_of(photo));
       ++told.count;
     }
     d.set_count(told.count);
-    d.set_mark(buried_.mark(told.count));
+    d.set_mark(log_.mark(told.count));
     ports_.stores.send(store, std::move(message));
   }
 }
 
 void PhotoDeletions::let_go(const std::string& store, uint64_t count) {
-  ports_.stores.record(store).deletions = std::min(count, buried_.size());
+  ports_.stores.record(store).deletions = std::min(count, log_.size());
 }
 
 // Labels at once. What a job in progress keeps, its spool and manifest, goes when it is over; what
 // it says of a deleted photo meanwhile, then too.
 void PhotoDeletions::pump() {
-  const uint64_t all = buried_.size(), whole = buried_.forgotten();
+  const uint64_t all = log_.size(), whole = log_.forgotten();
   const bool idle = ports_.idle();
   if (forgetting_ || stopping_ || now() < forget_at_) return;
   if (whole == all || (!idle && labels_forgotten_ >= all)) return;
@@ -90,7 +92,7 @@ void PhotoDeletions::pump() {
     if (idle) jobs.emplace_back(ports_.records.files(id), record.state == JobState::kDone);
   }
   const uint64_t from = idle ? whole : std::max(whole, labels_forgotten_);
-  const std::span<const Digest> photos = buried_.from(from);
+  const std::span<const Digest> photos = log_.from(from);
   ports_.lanes.start(
       kUploadLane,
       [this, idle, all, jobs = std::move(jobs),
@@ -113,12 +115,12 @@ void PhotoDeletions::forgotten(uint64_t count, bool whole, Status status) {
   forgetting_ = false;
   if (status.ok()) {
     labels_forgotten_ = count;
-    if (whole) status = buried_.forget_first(count);
+    if (whole) status = log_.forget_first(count);
   }
   if (!status.ok() && forget_at_ == Time(0)) {
     log::warn("deleted photos leave traces for now: {}", status.message());
   }
-  forget_at_ = status.ok() ? Time(0) : now() + kRetry;
+  forget_at_ = status.ok() ? Time(0) : now() + kForgetRetry;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

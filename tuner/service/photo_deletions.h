@@ -12,11 +12,12 @@
 #include "framework/core/fs.h"
 #include "framework/core/lanes.h"
 #include "tuner/jobs/job_records.h"
+#include "tuner/service/deletion_log.h"
 #include "tuner/service/store_registry.h"
-#include "tuner/service/tombstones.h"
 #include "tuner/service/uploaded_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PhotoDeletions {
  public:
@@ -29,7 +30,7 @@ class PhotoDeletions {
     Lanes& lanes;
     StoreRegistry& stores;
     const JobRecords& records;
-    UploadKeeper* uploads = nullptr;
+    UploadSink* uploads = nullptr;
     std::function<bool()> idle;  // no job is in progress, and no task of one is out
   };
   // Throws Error when the list cannot be read.
@@ -41,10 +42,10 @@ class PhotoDeletions {
   // Photos are removed wherever they are, with all that was made of them, and not taken in again;
   // by stores that are away when they are back. Durable on return; the rest follows. Throws Error.
   Deletion remove(std::span<const Digest> photos);
-  Status bury(std::span<const Digest> photos);  // the same
+  Status add(std::span<const Digest> photos);  // the same
 
-  bool has(const Digest& photo) const { return buried_.has(photo); }
-  uint64_t due(const StoreRecord& store) const { return buried_.size() - store.deletions; }
+  bool has(const Digest& photo) const { return log_.has(photo); }
+  uint64_t due(const StoreRecord& store) const { return log_.size() - store.deletions; }
 
   // A store's session begins; it is told what it has not heard of.
   void greet(const wire::Hello& hello);
@@ -66,12 +67,12 @@ class PhotoDeletions {
   void forgotten(uint64_t count, bool whole, Status status);
 
   const Ports ports_;
-  Tombstones buried_;
+  DeletionLog log_;
   std::map<std::string, Told> told_;  // of the stores' sessions
-  uint64_t labels_forgotten_ = 0;     // of buried_; by this process
+  uint64_t labels_forgotten_ = 0;     // of log_; by this process
   bool forgetting_ = false;           // a task is out
   bool stopping_ = false;
   Time forget_at_{0};  // not 0: the last attempt failed
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

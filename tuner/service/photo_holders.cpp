@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 void PhotoHolders::set(const std::string& store, std::span<const PhotoClaim> photos) {
   std::vector<Digest>& mine = photos_[store];
@@ -11,7 +12,7 @@ void PhotoHolders::set(const std::string& store, std::span<const PhotoClaim> pho
   std::ranges::sort(mine);
 }
 
-void PhotoHolders::recall(const KeptManifest& kept) {
+void PhotoHolders::recall(const SavedManifest& kept) {
   std::map<std::string, std::vector<Digest>> photos;
   for (uint64_t n = 0; n < kept.manifest.size(); ++n) {
     const Manifest::Entry& e = kept.manifest.entry(n);  // entries rise
@@ -31,4 +32,4 @@ bool PhotoHolders::held_elsewhere(const std::string& store, const Digest& photo)
   });
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

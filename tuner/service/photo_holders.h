@@ -9,14 +9,15 @@
 
 #include "tuner/jobs/job_files.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PhotoHolders {
  public:
   // All that the store holds, in place of what it held before.
   void set(const std::string& store, std::span<const PhotoClaim> photos);
   // Of an earlier life of this process: what counts of stores that have said nothing since.
-  void recall(const KeptManifest& kept);
+  void recall(const SavedManifest& kept);
   void forget(const std::string& store) { photos_.erase(store); }
 
   bool holds(const std::string& store, const Digest& photo) const;
@@ -26,4 +27,4 @@ class PhotoHolders {
   std::map<std::string, std::vector<Digest>> photos_;  // rising
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -5,7 +5,8 @@
 
 #include "ndp/store/disk_budget.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartbeat,
                            uint64_t window)
@@ -75,11 +76,11 @@ TunerService::Time TunerService::next() const {
 void TunerService::arrived(const wire::Hello& hello) {
   deletions_.greet(hello);  // before it is asked what it holds
   models_.publish_to(hello.store());
-  runner_.intake().arrive(hello.store());
+  runner_.ingest().arrive(hello.store());
 }
 
 void TunerService::left(const std::string& store, const std::string& reason) {
-  runner_.intake().left(store, reason);
+  runner_.ingest().left(store, reason);
 }
 
 void TunerService::message(const std::string& store, wire::FromStore message) {
@@ -96,7 +97,7 @@ void TunerService::message(const std::string& store, wire::FromStore message) {
   } else if (message.has_leaving()) {
     stores_.refuse(store, "the store stops: " + message.leaving().reason());
   } else {
-    runner_.intake().message(store, std::move(message));
+    runner_.ingest().message(store, std::move(message));
   }
 }
 
@@ -107,7 +108,7 @@ std::vector<StoreRecord> TunerService::stores() const {
 }
 
 void TunerService::drain(const std::string& store, bool drained) {
-  if (stores_.drain(store, drained)) runner_.intake().drained(store);
+  if (stores_.drain(store, drained)) runner_.ingest().drained(store);
 }
 
 void TunerService::forget(const std::string& store) {
@@ -126,4 +127,4 @@ void TunerService::stop() {
   runner_.stop();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

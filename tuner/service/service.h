@@ -36,7 +36,8 @@
 #include "tuner/service/store_registry.h"
 #include "tuner/service/upload_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class TunerService final : StoreEvents {
  public:
@@ -51,10 +52,10 @@ class TunerService final : StoreEvents {
     StateDirectory& state;
     LinkServer& links;
     Lanes& lanes;
-    JobWorks& works;
+    JobFactory& works;
     ModelStore& models;
     Versions& versions;
-    UploadKeeper* uploads = nullptr;
+    UploadSink* uploads = nullptr;
     AuditLog* audit = nullptr;  // of versions that jobs put in force, and of what stores say
     // By which a store knows the Tuner's tickets (ndp/http/tickets.h); absent: there are none.
     std::function<std::string(const std::string& store)> ticket_key = {};
@@ -120,4 +121,4 @@ class TunerService final : StoreEvents {
   JobQueue queue_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

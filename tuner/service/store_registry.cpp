@@ -7,9 +7,11 @@
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
 #include "ndp/wire/message_limits.h"
-#include "tuner/intake/intake.h"
+#include "tuner/ingest/row_ingest.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 KnownStore as_known(const StoreRecord& s) {
@@ -57,7 +59,7 @@ void StoreRegistry::tick() {
   for (auto& [name, store] : stores_) {
     const Time since = now() - store.counted;
     store.counted = now();
-    if (!store.here || store.drained) store.away += std::min(since, Intake::kStep);
+    if (!store.here || store.drained) store.away += std::min(since, RowIngest::kStep);
   }
 }
 
@@ -175,4 +177,4 @@ void StoreRegistry::send_tokens(const StoreRecord& store) {
   send(store.name, std::move(m));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -16,7 +16,8 @@
 #include "ndp/wire/tuner_sessions.h"
 #include "tuner/service/known_stores.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct StoreRecord {
   std::string name, numerics, version;  // version: of the program
@@ -106,4 +107,4 @@ class StoreRegistry {
   std::string tokens_;  // "": none were made
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

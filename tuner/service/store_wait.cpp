@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // Who is only slower than others is not worth a line. From one line to the next.
@@ -13,7 +15,7 @@ constexpr int kShareOfWait = 8;
 
 std::string names_of(const StoreChoice& c) {
   std::string all;
-  for (const StoreApart& s : c.waits_for) all += s.name + " ";
+  for (const UnavailableStore& s : c.waits_for) all += s.name + " ";
   return all + std::to_string(c.strangers) + (c.take.empty() ? "" : "+");
 }
 
@@ -31,9 +33,9 @@ bool StoreWait::wait(Time now, StoreChoice choice) {
   return true;
 }
 
-std::vector<StoreStanding> standing(const StoreRegistry& stores,
-                                    const std::vector<std::string>& ready) {
-  std::vector<StoreStanding> all;
+std::vector<StoreStatus> standing(const StoreRegistry& stores,
+                                  const std::vector<std::string>& ready) {
+  std::vector<StoreStatus> all;
   for (const auto& [name, s] : stores.all()) {
     all.push_back({.name = name,
                    .photos = s.photos,
@@ -58,4 +60,4 @@ std::string objection(const JobSpec& spec, const StoreChoice& choice, const Stor
   return "none of its stores is known any more: " + text_of(choice.left_out);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

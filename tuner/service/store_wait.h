@@ -11,7 +11,8 @@
 #include "tuner/jobs/store_choice.h"
 #include "tuner/service/store_registry.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class StoreWait {
  public:
@@ -32,10 +33,10 @@ class StoreWait {
 };
 
 // How the stores stand that are known; `ready`: have said what they hold, in byte order.
-std::vector<StoreStanding> standing(const StoreRegistry& stores,
-                                    const std::vector<std::string>& ready);
+std::vector<StoreStatus> standing(const StoreRegistry& stores,
+                                  const std::vector<std::string>& ready);
 
 // Why a job cannot begin with these stores; "" when it can, or may wait.
 std::string objection(const JobSpec& spec, const StoreChoice& choice, const StoreRegistry& stores);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,10 +13,12 @@
 #include "ndp/wire/message_limits.h"
 #include "tuner/service/service_lanes.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
-constexpr UploadIngest::Time kRetry = std::chrono::seconds(2);
+constexpr UploadIngest::Time kIngestRetry = std::chrono::seconds(2);
 // What one upload may take, until the store says what is free now.
 constexpr uint64_t kUploadTakes = uint64_t{1} << 20;
 constexpr int kForbidden = 403;
@@ -62,9 +64,9 @@ void UploadIngest::pump() {
   if (about.empty() || batch->judged) return keep();
   ports_.lanes.start(
       kUploadLane, [this, about = std::move(about), earlier = earlier_records()]() -> Continuation {
-        std::optional<KeptManifest> recalled;
+        std::optional<SavedManifest> recalled;
         for (const JobFiles& job : earlier) {  // newest first
-          Result<std::optional<KeptManifest>> kept = job.load_manifest();
+          Result<std::optional<SavedManifest>> kept = job.load_manifest();
           if (kept.ok() && *kept) recalled = std::move(**kept);
           if (recalled) break;
         }
@@ -155,7 +157,7 @@ void UploadIngest::keep() {
       deleted.push_back(*digest_of(line.upload.digest()));
     }
   }
-  if (const Status s = ports_.deletions.bury(deleted); !s.ok()) return failed(s);
+  if (const Status s = ports_.deletions.add(deleted); !s.ok()) return failed(s);
   std::vector<wire::Upload> lines;
   std::map<uint64_t, PublishedModel> versions;
   for (const UploadLine& line : batch.lines) {
@@ -177,7 +179,7 @@ void UploadIngest::failed(const Status& status) {
   if (waiting_.insert(store).second) {
     log::warn("labels of uploads of store {} wait: {}", store, status.message());
   }
-  queues_.failed(now() + kRetry);
+  queues_.failed(now() + kIngestRetry);
   pump();  // another store's, perhaps
 }
 
@@ -246,4 +248,4 @@ const StoreRecord* UploadIngest::place() {
   return most;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

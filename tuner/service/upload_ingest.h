@@ -19,7 +19,8 @@
 #include "tuner/service/upload_queues.h"
 #include "tuner/service/uploaded_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class UploadIngest {
  public:
@@ -33,8 +34,8 @@ class UploadIngest {
     PhotoDeletions& deletions;
     PhotoHolders& holders;
     const Versions& versions;
-    UploadKeeper* uploads = nullptr;  // null: nothing is taken
-    AuditLog* audit = nullptr;        // of what stores say
+    UploadSink* uploads = nullptr;  // null: nothing is taken
+    AuditLog* audit = nullptr;      // of what stores say
   };
   explicit UploadIngest(const Ports& ports) : ports_(ports) {}
 
@@ -65,4 +66,4 @@ class UploadIngest {
   bool stopping_ = false;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

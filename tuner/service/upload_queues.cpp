@@ -4,7 +4,9 @@
 
 #include "ndp/wire/message_limits.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // Behind the line `before`, where the line itself does not say its place.
@@ -100,4 +102,4 @@ UploadQueues::Time UploadQueues::wakes() const {
   return next;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -15,7 +15,8 @@
 #include "ndp/wire/link.h"
 #include "ndp/wire/wire.pb.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 struct UploadLine {
   uint64_t sequence = 0;
@@ -76,4 +77,4 @@ class UploadQueues {
   std::string last_;  // whose turn it was
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -6,7 +6,9 @@
 #include "framework/core/log.h"
 #include "ndp/wire/digests.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // What lines have in common that go in together.
@@ -130,4 +132,4 @@ void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,
   put.status().or_throw();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -12,11 +12,12 @@
 #include "ndp/wire/wire.pb.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
-class UploadKeeper {
+class UploadSink {
  public:
-  virtual ~UploadKeeper() = default;
+  virtual ~UploadSink() = default;
   // Lines of one store's log, in their order, of photos that are not deleted; `versions` are those
   // that they name and this Tuner knows. Durable on return; lines that were kept before change
   // nothing. One thread at a time.
@@ -30,7 +31,7 @@ class UploadKeeper {
 
 // Photos are at STORE/path in the default collection. A label of a version that this Tuner does not
 // know (it was restored from a backup, say) is left out: a relabel makes another.
-class UploadedLabels final : public UploadKeeper {
+class UploadedLabels final : public UploadSink {
  public:
   // `db` opens the database, or has it; throws Error. `audit`, if there is one, lets go of deleted
   // photos as well, and outlives this.
@@ -54,4 +55,4 @@ class UploadedLabels final : public UploadKeeper {
 // Whether the label is by this version, and not by one that had its number before a restore.
 bool is_by(const wire::Upload& line, const PublishedModel& model);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

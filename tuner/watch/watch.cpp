@@ -7,7 +7,7 @@
 
 #include "framework/core/json.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 using Due = WatchDecision::Due;
@@ -65,7 +65,7 @@ WatchTimes Watch::times() const {
   return {.earlier = now - 2 * window, .later = now - window, .now = now};
 }
 
-std::string Watch::drift(const WatchSight& s) const {
+std::string Watch::drift(const WatchObservation& s) const {
   if (std::min(s.later.photos, s.earlier.photos) < rule_.window_photos) return "";
   const double before = s.earlier.mean_score(), now = s.later.mean_score();
   if (before - now > rule_.score_drop) {
@@ -78,7 +78,7 @@ std::string Watch::drift(const WatchSight& s) const {
   return "";
 }
 
-WatchDecision Watch::decide(const WatchSight& s) const {
+WatchDecision Watch::decide(const WatchObservation& s) const {
   if (s.busy) return {.why = "a job is in progress"};
   if (rule_.relabel && s.in_force != 0 && s.stale && s.in_force != relabelled_) {
     return {Due::kRelabel,
@@ -104,19 +104,19 @@ WatchDecision Watch::decide(const WatchSight& s) const {
   return {Due::kTraining, why};
 }
 
-WatchDecision Watch::look(const WatchSight& sight) {
-  sight_ = sight;
+WatchDecision Watch::look(const WatchObservation& observation) {
+  observation_ = observation;
   failure_.clear();
   looked_ = clock_.unix_seconds();
   next_ = clock_.monotonic() +
           std::chrono::duration_cast<Time>(std::chrono::duration<double>(rule_.every_s));
-  decision_ = decide(sight);
+  decision_ = decide(observation);
   return decision_;
 }
 
 void Watch::submitted(uint64_t job) {
   submitted_ = {job, clock_.unix_seconds(), decision_};
-  if (decision_.due == Due::kRelabel) relabelled_ = sight_.in_force;
+  if (decision_.due == Due::kRelabel) relabelled_ = observation_.in_force;
 }
 
 void Watch::failed(const std::string& why) {
@@ -126,15 +126,15 @@ void Watch::failed(const std::string& why) {
 }
 
 std::string Watch::json() const {
-  const LabelWindow &later = sight_.later, &earlier = sight_.earlier;
+  const LabelWindow &later = observation_.later, &earlier = observation_.earlier;
   Json json = {{"looked", looked_},
                {"due", name_of(decision_.due)},
                {"why", decision_.why},
                {"failure", failure_},
-               {"in_force", sight_.in_force},
-               {"last_training", sight_.last_training},
-               {"truths", sight_.truths},
-               {"stale", sight_.stale},
+               {"in_force", observation_.in_force},
+               {"last_training", observation_.last_training},
+               {"truths", observation_.truths},
+               {"stale", observation_.stale},
                {"later", to_json(later)},
                {"earlier", to_json(earlier)},
                {"psi", population_stability_index(later, earlier)},
@@ -149,4 +149,4 @@ std::string Watch::json() const {
   return json_text_replacing(json);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

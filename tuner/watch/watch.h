@@ -22,7 +22,7 @@
 #include "framework/core/clock.h"
 #include "tuner/watch/watch_rule.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 // Labels that one version made in some time.
 struct LabelWindow {
@@ -43,7 +43,7 @@ struct WatchTimes {
   int64_t earlier = 0, later = 0, now = 0;
 };
 
-struct WatchSight {
+struct WatchObservation {
   uint64_t in_force = 0;      // version; 0: none
   bool busy = false;          // a fine-tuning or a relabelling is queued or in progress
   bool stale = false;         // there are labels by other versions than the one in force
@@ -74,17 +74,17 @@ class Watch {
 
   // What follows from it; asked again after the rule's time. What is due stays due until
   // submitted() says that it was.
-  WatchDecision look(const WatchSight& sight);
+  WatchDecision look(const WatchObservation& observation);
   void submitted(uint64_t job);
   // Nothing could be seen, or submitted; it is tried again after the rule's time.
   void failed(const std::string& why);
 
   const WatchDecision& decision() const { return decision_; }
-  std::string json() const;  // the last sight, what was decided and why, and the last job
+  std::string json() const;  // the last observation, what was decided and why, and the last job
 
  private:
-  WatchDecision decide(const WatchSight& s) const;
-  std::string drift(const WatchSight& s) const;  // "": none
+  WatchDecision decide(const WatchObservation& s) const;
+  std::string drift(const WatchObservation& s) const;  // "": none
 
   struct Submitted {
     uint64_t job = 0;
@@ -96,11 +96,11 @@ class Watch {
   const Clock& clock_;
   Time next_{0};
   int64_t looked_ = 0;  // Unix seconds
-  WatchSight sight_;
+  WatchObservation observation_;
   WatchDecision decision_;
   std::string failure_;
   uint64_t relabelled_ = 0;  // the version a relabelling was last submitted for
   std::optional<Submitted> submitted_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

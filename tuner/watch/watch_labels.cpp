@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr int64_t kPage = 5'000;
@@ -39,18 +41,19 @@ Result<bool> any_stale(LabelDb& db, LabelQuery query, std::optional<int64_t> in_
   return !page->rows.empty();
 }
 
-Status read_windows(LabelDb& db, LabelQuery query, const WatchTimes& times, WatchSight& sight) {
+Status read_windows(LabelDb& db, LabelQuery query, const WatchTimes& times,
+                    WatchObservation& observation) {
   query.sources = {LabelSource::kModel};
   query.since = times.earlier;
   query.until = times.now;
   return photos_of(db, query, [&](const LabelRow& row) {
-    (row.time < times.later ? sight.earlier : sight.later)
+    (row.time < times.later ? observation.earlier : observation.later)
         .add(row.class_name, row.score.value_or(0));
     return true;
   });
 }
 
-Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuestion& q) {
+Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuery& q) {
   query.sources = {LabelSource::kHuman, LabelSource::kImport, LabelSource::kFolder};
   query.since = q.trained + 1;  // the training has what was there when it was submitted
   int64_t n = 0;
@@ -61,19 +64,19 @@ Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuestion&
 
 }  // namespace
 
-Result<WatchSight> read_labels(LabelDb& db, const WatchQuestion& q) {
-  WatchSight sight;
+Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
+  WatchObservation observation;
   const auto collection = existing_collection(db, std::string(kDefaultCollection));
   const auto task = existing_task(db, std::string(kDefaultTask));
   for (const auto* id : {&collection, &task}) {
-    if (id->status().code() == Code::kNotFound) return sight;  // nobody has labelled anything
+    if (id->status().code() == Code::kNotFound) return observation;  // nobody has labelled anything
     if (!id->ok()) return id->status();
   }
   const LabelQuery all{.collection = *collection, .task = *task, .limit = kPage};
   const Result<int64_t> truths = count_truths(db, all, q);
   if (!truths.ok()) return truths.status();
-  sight.truths = *truths;
-  if (!q.in_force) return sight;
+  observation.truths = *truths;
+  if (!q.in_force) return observation;
 
   const auto versions = db.versions(*task);
   if (!versions.ok()) return versions.status();
@@ -82,12 +85,12 @@ Result<WatchSight> read_labels(LabelDb& db, const WatchQuestion& q) {
   if (mine != versions->end()) version = mine->id;
   const Result<bool> stale = any_stale(db, all, version);
   if (!stale.ok()) return stale.status();
-  sight.stale = *stale;
-  if (!version) return sight;
+  observation.stale = *stale;
+  if (!version) return observation;
   LabelQuery by_it = all;
   by_it.version = version;
-  if (const Status s = read_windows(db, by_it, q.times, sight); !s.ok()) return s;
-  return sight;
+  if (const Status s = read_windows(db, by_it, q.times, observation); !s.ok()) return s;
+  return observation;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

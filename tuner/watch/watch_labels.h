@@ -6,9 +6,10 @@
 #include "ndp/labels/label_db.h"
 #include "tuner/watch/watch.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
-struct WatchQuestion {
+struct WatchQuery {
   std::optional<Digest> in_force;  // content of the version in force
   int64_t trained = 0;             // Unix seconds: the newest training that was done was submitted
   int64_t enough = 0;              // truths: counted until there are so many
@@ -17,6 +18,6 @@ struct WatchQuestion {
 
 // Of the default collection and task: truths, stale and the windows. In calls of a page each, so
 // that nobody else waits for long. A photo that a person has labelled is in no window.
-Result<WatchSight> read_labels(LabelDb& db, const WatchQuestion& question);
+Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& query);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,7 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 namespace {
 
 constexpr double kAges = 1e9;  // seconds
@@ -109,4 +109,4 @@ WatchRule load_watch_rule(Fs& fs, const std::string& path) {
   }
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -7,7 +7,7 @@
 #include "framework/core/fs.h"
 #include "tuner/jobs/job_spec.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
 
 struct WatchRule {
   int64_t labels = 200;          // photos newly labelled by people, for a fine-tuning
@@ -30,4 +30,4 @@ WatchRule parse_watch_rule(std::string_view json);
 // A file of either format, told by its name. Throws Error naming the file.
 WatchRule load_watch_rule(Fs& fs, const std::string& path);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,7 +8,9 @@
 #include "framework/core/log.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
@@ -39,14 +41,13 @@ void Watcher::tick() {
   if (working_ || !watch_.wants_to_look()) return;
   drop_model();
   const std::optional<PublishedModel> in_force = setting_.versions.in_force();
-  WatchQuestion question{
-      .trained = trained(), .enough = watch_.rule().labels, .times = watch_.times()};
-  if (in_force) question.in_force = in_force->content;
-  start([this, in_force, question] {
-    const WatchSight sight = see(question).or_throw();
-    return [this, in_force, sight, question] {
-      if (trained() != question.trained) return;  // its truths are trained on by now: look again
-      looked(sight, in_force);
+  WatchQuery query{.trained = trained(), .enough = watch_.rule().labels, .times = watch_.times()};
+  if (in_force) query.in_force = in_force->content;
+  start([this, in_force, query] {
+    const WatchObservation observation = see(query).or_throw();
+    return [this, in_force, observation, query] {
+      if (trained() != query.trained) return;  // its truths are trained on by now: look again
+      looked(observation, in_force);
     };
   });
 }
@@ -59,24 +60,24 @@ int64_t Watcher::trained() const {
   return newest;
 }
 
-Result<WatchSight> Watcher::see(const WatchQuestion& question) {
+Result<WatchObservation> Watcher::see(const WatchQuery& query) {
   if (!db_) {
     auto opened = open_label_db(setting_.labels, OpenLabelDb::kExisting);
-    if (opened.status().code() == Code::kNotFound) return WatchSight();
+    if (opened.status().code() == Code::kNotFound) return WatchObservation();
     if (!opened.ok()) return opened.status();
     db_ = std::move(*opened);
   }
-  return read_labels(*db_, question);
+  return read_labels(*db_, query);
 }
 
-void Watcher::looked(WatchSight sight, const std::optional<PublishedModel>& in_force) {
-  if (in_force) sight.in_force = in_force->version;
+void Watcher::looked(WatchObservation observation, const std::optional<PublishedModel>& in_force) {
+  if (in_force) observation.in_force = in_force->version;
   for (const auto& [id, job] : setting_.service.jobs()) {
-    if (trains(job)) sight.last_training = std::max(sight.last_training, job.submitted);
-    sight.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
+    if (trains(job)) observation.last_training = std::max(observation.last_training, job.submitted);
+    observation.busy |= job.open() && job.spec.kind != JobKind::kEvaluate;
   }
-  sight.came_back = came_back();
-  const WatchDecision decision = watch_.look(sight);
+  observation.came_back = came_back();
+  const WatchDecision decision = watch_.look(observation);
   if (decision.due == WatchDecision::Due::kNothing) {
     if (decision.why != said_) log::info("watch: nothing is due: {}", decision.why);
     said_ = decision.why;
@@ -165,4 +166,4 @@ void Watcher::drop_model() {
   begun_from_.reset();
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

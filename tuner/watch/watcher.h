@@ -9,7 +9,8 @@
 #include "tuner/watch/watch.h"
 #include "tuner/watch/watch_labels.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class Watcher {
  public:
@@ -33,11 +34,11 @@ class Watcher {
 
  private:
   int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
-  Result<WatchSight> see(const WatchQuestion& question);  // on the lane
-  std::string came_back() const;                          // see WatchSight
+  Result<WatchObservation> see(const WatchQuery& query);  // on the lane
+  std::string came_back() const;                          // see WatchObservation
   Digest whole_model(const std::optional<PublishedModel>& in_force);
   void start(std::function<Continuation()> f);
-  void looked(WatchSight sight, const std::optional<PublishedModel>& in_force);
+  void looked(WatchObservation observation, const std::optional<PublishedModel>& in_force);
   void submit(const JobSpec& spec);
   void drop_model();
 
@@ -49,4 +50,4 @@ class Watcher {
   std::optional<Digest> begun_from_;  // the file that the last training was given
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -14,7 +14,9 @@
 #include "ndp/wire/digests.h"
 #include "tuner/work/precision_survey.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
                           const std::vector<std::string>& classes) {
   TransferModel t = prepare_transfer(model, classes, spec.head, spec.freeze, spec.feature_dtype,
@@ -32,13 +34,14 @@ std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec
   return classes;
 }
 
-PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+PhotoSet photos_here(const JobContext& context, const JobSpec& spec, const std::string& directory,
                      Progress& progress) {
   const LabelledPhotos labelled =
-      (spec.labels.empty() ? read_image_folder(shop.fs, spec.photos)
-                           : read_labels_csv(shop.fs, spec.labels, spec.photos))
+      (spec.labels.empty() ? read_image_folder(context.fs, spec.photos)
+                           : read_labels_csv(context.fs, spec.labels, spec.photos))
           .or_throw();
-  return hash_photos(shop.fs, *open_catalogue(shop.fs, directory, spec.photos), labelled, progress);
+  return hash_photos(context.fs, *open_catalogue(context.fs, directory, spec.photos), labelled,
+                     progress);
 }
 
 std::vector<PhotoClaim> claims_of(const PhotoSet& set) {
@@ -49,15 +52,16 @@ std::vector<PhotoClaim> claims_of(const PhotoSet& set) {
   return claims;
 }
 
-FinetuneWork::FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job,
-                           JobSpec spec, std::string directory, Progress& progress, Truths truths)
-    : shop_(shop),
+FinetuneWork::FinetuneWork(const JobContext& context, const Versions& versions, uint64_t job,
+                           JobSpec spec, std::string directory, Progress& progress,
+                           HumanLabels truths)
+    : context_(context),
       versions_(versions),
       job_(job),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
       progress_(progress),
-      truths_(std::move(truths)) {
+      human_labels_(std::move(truths)) {
   if (spec_.memory == 0) spec_.memory = half_of_free_memory();
 }
 
@@ -66,14 +70,14 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
   return lowered_ ? with_extractor_of(std::move(t), *lowered_, model_.preprocess) : t;
 }
 
-JobQuestion FinetuneWork::prepare() {
-  model_ = load_model(shop_.fs, shop_.models.checked_path(digest_from_hex(spec_.model)));
+RowRequest FinetuneWork::prepare() {
+  model_ = load_model(context_.fs, context_.models.checked_path(digest_from_hex(spec_.model)));
   progress_.say(preprocess_note(model_));
   if (!spec_.precision.empty()) {
-    lowered_ = load_model(shop_.fs, PrecisionSurvey::outcome(directory_)).model;
+    lowered_ = load_model(context_.fs, PrecisionSurvey::outcome(directory_)).model;
   }
   transfer_ = transfer(any_classes(model_, spec_));
-  JobQuestion q;
+  RowRequest q;
   const Graph head = bind(transfer_.head, 1);
   row_types_.clear();
   for (const ValueId v : head.inputs()) {
@@ -86,9 +90,9 @@ JobQuestion FinetuneWork::prepare() {
   part.model.metadata = {};  // what it was cut from: the same extractor is the same file
   declare_precision(part.model, declared_precision(transfer_.extractor));
   const std::string file = join(directory_, "extractor.onnx");
-  save_model(shop_.fs, file, part);
-  extractor_ = shop_.models.add_file(file).or_throw();
-  spool_ = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
+  save_model(context_.fs, file, part);
+  extractor_ = context_.models.add_file(file).or_throw();
+  spool_ = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
                                    transfer_.extractor_id, spec_.disk);
   ask_for_rows(q);
   q.manifest = {.seed = spec_.seed,
@@ -96,11 +100,11 @@ JobQuestion FinetuneWork::prepare() {
                 .val_split = spec_.val_split,
                 .classes = model_.classes,
                 .add_classes = spec_.head == "grow",
-                .truths = truths_()};
+                .truths = human_labels_()};
   return q;
 }
 
-void FinetuneWork::ask_for_rows(JobQuestion& q) {
+void FinetuneWork::ask_for_rows(RowRequest& q) {
   q.ask.set_deterministic(spec_.deterministic);
   if (spec_.mode == JobMode::kNdpipe) {
     q.ask.set_rows(wire::Job::FEATURES);
@@ -109,11 +113,11 @@ void FinetuneWork::ask_for_rows(JobQuestion& q) {
     q.check = finite_features(row_types_);
     return;
   }
-  here_ =
-      std::make_unique<TunerExtractor>(load_model(shop_.fs, shop_.models.checked_path(extractor_)),
-                                       shop_.devices.get(spec_.deterministic), *spool_);
+  here_ = std::make_unique<TunerExtractor>(
+      load_model(context_.fs, context_.models.checked_path(extractor_)),
+      context_.devices.get(spec_.deterministic), *spool_);
   if (spec_.mode == JobMode::kIdeal) {
-    local_ = photos_here(shop_, spec_, directory_, progress_);
+    local_ = photos_here(context_, spec_, directory_, progress_);
     q.local = claims_of(local_);
     return;
   }
@@ -146,10 +150,10 @@ void FinetuneWork::extract_here(uint32_t run) {
           ->photos(
               items, [&](size_t i) { return files[i]->path; },
               [&](size_t i) {
-                return shop_.fs.read(join(local_.root, files[i]->path), limits::kPhotoFile);
+                return context_.fs.read(join(local_.root, files[i]->path), limits::kPhotoFile);
               })
           .or_throw();
-  for (const Intake::BadRow& b : bad) {
+  for (const RowIngest::BadRow& b : bad) {
     progress_.say("photo " + std::to_string(b.number) + ": " + b.reason);
   }
   spool_->flush().or_throw();
@@ -167,15 +171,15 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
   const Digest before = transfer_.extractor_id;
   transfer_ = transfer(manifest.classes());
   if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
-  const Device& device = shop_.devices.get(spec_.deterministic);
+  const Device& device = context_.devices.get(spec_.deterministic);
   const TrainingCompute compute = training_compute(spec_.trainer.compute, device);
   if (!compute.why.empty()) progress_.say(compute.why);
   TrainerConfig config = spec_.trainer;
   config.compute = compute.dtype;
   trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device, config);
   const std::string run = join(directory_, "run");
-  const bool resume = shop_.fs.exists(join(run, "args.toml"));
-  run_directory_ = std::make_unique<RunDirectory>(shop_.fs, shop_.clock, run, resume);
+  const bool resume = context_.fs.exists(join(run, "args.toml"));
+  run_directory_ = std::make_unique<RunDirectory>(context_.fs, context_.clock, run, resume);
   if (!resume) {
     std::string names;
     for (const std::string& name : manifest.classes()) names += name + "\n";
@@ -184,7 +188,7 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
     run_directory_->write("job.json", spec_.text());
     run_directory_->write("args.toml", fmt::format("# job.json has all of it\njob = {}\n", job_));
   }
-  loop_ = std::make_unique<TrainingLoop>(shop_.fs, *run_directory_, *trainer_, shop_.clock,
+  loop_ = std::make_unique<TrainingLoop>(context_.fs, *run_directory_, *trainer_, context_.clock,
                                          progress_, fingerprint());
   (void)loop_->restore();
   const size_t val = manifest.run(0).size();
@@ -307,7 +311,7 @@ JobOutcome FinetuneWork::finish() {
   if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
   const int64_t epochs = trainer_->epoch();
   loop_->restore_best();
-  const ModelFile whole = write_models(shop_.fs, *run_directory_, model_, transfer_,
+  const ModelFile whole = write_models(context_.fs, *run_directory_, model_, transfer_,
                                        trainer_->model(), manifest_->classes());
   Evaluation e;
   if (val_->size() > 0) {
@@ -349,7 +353,7 @@ JobOutcome FinetuneWork::finish() {
   }
   outcome.result = json_text(result);
   if (spec_.publish) {
-    const Digest head = shop_.models.add_file(run_directory_->file("head.onnx")).or_throw();
+    const Digest head = context_.models.add_file(run_directory_->file("head.onnx")).or_throw();
     const Json metrics = {{"top1", of_validation(e.top1)},
                           {"top5", of_validation(e.top5)},
                           {"val_photos", val_->size()}};
@@ -372,9 +376,9 @@ Promotion FinetuneWork::by_rule(const Evaluation& e) {
                           .classes = manifest_->classes(),
                           .row_types = row_types_,
                           .extractor = extractor_,
-                          .fs = shop_.fs,
-                          .models = shop_.models,
-                          .device = shop_.devices.get(spec_.deterministic),
+                          .fs = context_.fs,
+                          .models = context_.models,
+                          .device = context_.devices.get(spec_.deterministic),
                           .batch = spec_.trainer.batch};
   std::vector<bool> right;
   for (size_t i = 0; i < e.predicted.size(); ++i) {
@@ -400,7 +404,7 @@ void FinetuneWork::write_report(const Evaluation& e) {
              {"validation top-1", fmt::format("{:.4f}", e.top1)},
              {"validation top-5", fmt::format("{:.4f}", e.top5)}};
   if (!spec_.why.empty()) r.facts.push_back({"why so", spec_.why});
-  run_directory_->write("report.html", report_html(shop_.fs, r));
+  run_directory_->write("report.html", report_html(context_.fs, r));
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

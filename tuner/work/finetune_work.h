@@ -7,24 +7,18 @@
 #include "framework/runtime/devices.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/jobs/training_loop.h"
-#include "tuner/intake/extracting_sink.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/extracting_sink.h"
+#include "tuner/ingest/spool.h"
 #include "tuner/jobs/job_work.h"
 #include "tuner/models/model_store.h"
+#include "tuner/work/job_context.h"
 #include "tuner/work/promotion.h"
 
-namespace ndtrain {
-
-// Where a job works, and with what.
-struct Workshop {
-  Fs& fs;
-  Clock& clock;
-  Devices& devices;
-  ModelStore& models;
-};
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // What people say of photos elsewhere than at the stores; called on the job's lane.
-using Truths = std::function<std::vector<PhotoClaim>()>;
+using HumanLabels = std::function<std::vector<PhotoClaim>()>;
 
 // The model that a fine-tuning begins with, cut. Its extractor does not depend on the classes,
 // which only the stores' inventories tell: any will do to have it. Throws Error when nothing is
@@ -34,16 +28,16 @@ TransferModel transfer_of(const ModelFile& model, const JobSpec& spec,
 std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec);
 
 // Of mode ideal: the photos that the Tuner has itself, with labels. Throws Error.
-PhotoSet photos_here(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+PhotoSet photos_here(const JobContext& context, const JobSpec& spec, const std::string& directory,
                      Progress& progress);
 std::vector<PhotoClaim> claims_of(const PhotoSet& set);
 
 class FinetuneWork final : public JobWork {
  public:
-  FinetuneWork(const Workshop& shop, const Versions& versions, uint64_t job, JobSpec spec,
-               std::string directory, Progress& progress, Truths truths);
+  FinetuneWork(const JobContext& context, const Versions& versions, uint64_t job, JobSpec spec,
+               std::string directory, Progress& progress, HumanLabels truths);
 
-  JobQuestion prepare() override;
+  RowRequest prepare() override;
   RowSink& sink() override { return sink_ ? *sink_ : static_cast<RowSink&>(*spool_); }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t run) override;
@@ -58,7 +52,7 @@ class FinetuneWork final : public JobWork {
     double train_s = 0;
   };
 
-  void ask_for_rows(JobQuestion& question);
+  void ask_for_rows(RowRequest& request);
   void extract_here(uint32_t run);
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
@@ -69,13 +63,13 @@ class FinetuneWork final : public JobWork {
   TransferModel transfer(const std::vector<std::string>& classes) const;
   Promotion by_rule(const Evaluation& e);
 
-  Workshop shop_;
+  JobContext context_;
   const Versions& versions_;
   uint64_t job_;
   JobSpec spec_;
   std::string directory_;
   Progress& progress_;
-  Truths truths_;
+  HumanLabels human_labels_;
   ModelFile model_;
   std::optional<Model> lowered_;  // whose extractor it is, where a precision was asked for
   TransferModel transfer_;
@@ -94,4 +88,4 @@ class FinetuneWork final : public JobWork {
   std::vector<RunReport> reports_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

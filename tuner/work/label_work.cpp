@@ -8,10 +8,12 @@
 #include "ndp/jobs/features.h"
 #include "ndp/labels/label_json.h"
 #include "ndp/wire/digests.h"
-#include "tuner/intake/row_check.h"
+#include "tuner/ingest/row_check.h"
 #include "tuner/work/relabel_preview.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr size_t kAtOnce = 50'000;  // photos that are added in one transaction
@@ -81,7 +83,7 @@ Result<std::vector<uint64_t>> LabelSink::open(const Manifest& manifest) {
   return durable;
 }
 
-Status LabelSink::inventory(const Intake::Inventory& inventory) {
+Status LabelSink::inventory(const RowIngest::Inventory& inventory) {
   const std::vector<PhotoClaim>& photos = inventory.photos;
   photos_.reserve(photos_.size() + photos.size());
   for (size_t begin = 0; begin < photos.size(); begin += kAtOnce) {
@@ -104,11 +106,11 @@ Result<int64_t> LabelSink::store_id(const std::string& name) {
   return id;
 }
 
-Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows> rows) {
+Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest::Rows> rows) {
   LabelBatch batch{.task = task_, .source = LabelSource::kModel, .version = version_};
-  std::vector<Intake::BadRow> bad;
+  std::vector<RowIngest::BadRow> bad;
   std::vector<uint64_t> numbers;  // of the batch
-  for (const Intake::Rows& r : rows) {
+  for (const RowIngest::Rows& r : rows) {
     const Result<int64_t> store = store_id(r.store);
     if (!store.ok()) return store.status();
     for (const auto& [number, row] : r.rows) {
@@ -154,9 +156,9 @@ Result<std::vector<Intake::BadRow>> LabelSink::keep(std::span<const Intake::Rows
   return bad;
 }
 
-LabelWork::LabelWork(const Workshop& shop, JobSpec spec, std::string directory,
+LabelWork::LabelWork(const JobContext& context, JobSpec spec, std::string directory,
                      PublishedModel model, LabelDb* db, Progress& progress)
-    : shop_(shop),
+    : context_(context),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
       model_(std::move(model)),
@@ -165,8 +167,8 @@ LabelWork::LabelWork(const Workshop& shop, JobSpec spec, std::string directory,
 
 LabelWork::~LabelWork() = default;
 
-JobQuestion LabelWork::prepare() {
-  JobQuestion q;
+RowRequest LabelWork::prepare() {
+  RowRequest q;
   q.ask.set_rows(wire::Job::LABELS);
   q.ask.set_extractor(bytes_of(model_.extractor));
   if (model_.head != model_.extractor) q.ask.set_head(bytes_of(model_.head));
@@ -175,24 +177,24 @@ JobQuestion LabelWork::prepare() {
   q.ask.set_with_paths(db_ != nullptr);
   q.ask.set_deterministic(spec_.deterministic);
   q.features =
-      row_types_of(load_model(shop_.fs, shop_.models.checked_path(model_.extractor)).model);
+      row_types_of(load_model(context_.fs, context_.models.checked_path(model_.extractor)).model);
   row_bytes_ = q.row_bytes = k * kRankedClassBytes;
   q.check = known_classes(model_.classes.size());
   q.manifest = {.seed = spec_.seed, .runs = 1, .val_split = 0};
   if (db_ && spec_.dry_run) {
     q.manifest.only_labelled = false;
-    auto preview = std::make_unique<PreviewSink>(*db_, shop_.clock, model_, spec_);
+    auto preview = std::make_unique<PreviewSink>(*db_, context_.clock, model_, spec_);
     preview_ = preview.get();
     sink_ = std::move(preview);
   } else if (db_) {
     q.manifest.only_labelled = false;
-    auto labels = std::make_unique<LabelSink>(*db_, shop_.clock, model_, spec_);
+    auto labels = std::make_unique<LabelSink>(*db_, context_.clock, model_, spec_);
     labels_ = labels.get();
     sink_ = std::move(labels);
   } else {
     q.manifest.classes = model_.classes;
     q.manifest.add_classes = true;
-    auto spool = std::make_unique<Spool>(shop_.fs, shop_.clock, join(directory_, "spool"),
+    auto spool = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
                                          model_.content, spec_.disk);
     spool_ = spool.get();
     sink_ = std::move(spool);
@@ -246,4 +248,4 @@ JobOutcome LabelWork::evaluation() {
   return {.result = json_text(result), .model = std::nullopt};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -13,18 +13,19 @@
 #include "tuner/models/versions.h"
 #include "tuner/work/finetune_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Rows into the label database; a photo that the version has labelled before, or that the job is
 // not for, is durable. Keeps references. Paths are STORE/path. The version is put in force: labels
-// of others are stale from then on. Throws SinkAway when the database is.
+// of others are stale from then on. Throws SinkUnavailable when the database is.
 class LabelSink final : public RowSink {
  public:
   LabelSink(LabelDb& db, Clock& clock, const PublishedModel& model, const JobSpec& spec);
 
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
-  Status inventory(const Intake::Inventory& inventory) override;
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
+  Status inventory(const RowIngest::Inventory& inventory) override;
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override;
 
   int64_t labelled() const { return labelled_; }
   int64_t before() const { return before_; }        // photos that were labelled when the job began
@@ -52,11 +53,11 @@ class PreviewSink;
 class LabelWork final : public JobWork {
  public:
   // `db`: the label database of a relabel.
-  LabelWork(const Workshop& shop, JobSpec spec, std::string directory, PublishedModel model,
+  LabelWork(const JobContext& context, JobSpec spec, std::string directory, PublishedModel model,
             LabelDb* db, Progress& progress);
   ~LabelWork() override;
 
-  JobQuestion prepare() override;
+  RowRequest prepare() override;
   RowSink& sink() override { return *sink_; }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t) override { return true; }
@@ -68,7 +69,7 @@ class LabelWork final : public JobWork {
  private:
   JobOutcome evaluation();
 
-  Workshop shop_;
+  JobContext context_;
   JobSpec spec_;
   std::string directory_;
   PublishedModel model_;
@@ -82,4 +83,4 @@ class LabelWork final : public JobWork {
   size_t row_bytes_ = 0;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,46 +8,48 @@
 #include "framework/core/publish.h"
 #include "ndp/engine/crops.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 constexpr const char* kRecords = "survey";
 
-ModelFile model_of(const Workshop& shop, const JobSpec& spec) {
-  return load_model(shop.fs, shop.models.checked_path(digest_from_hex(spec.model)));
+ModelFile model_of(const JobContext& context, const JobSpec& spec) {
+  return load_model(context.fs, context.models.checked_path(digest_from_hex(spec.model)));
 }
 
 // What the job's work takes its extractor from.
-void write_outcome(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+void write_outcome(const JobContext& context, const JobSpec& spec, const std::string& directory,
                    const ModelFile& model, const ModelFile& low, const PhotoSample& sample,
                    Progress& progress) {
   ModelFile outcome = low;
   if (spec.kind == JobKind::kFinetune) {
     const TransferModel t = transfer_of(model, spec, any_classes(model, spec));
     outcome.model = lowered(t.whole, declared_precision(low.model), t.features, sample,
-                            shop.devices.get(spec.deterministic), progress);
+                            context.devices.get(spec.deterministic), progress);
     outcome.classes = {};
   }
   outcome.preprocess_declared = true;
-  save_model(shop.fs, PrecisionSurvey::outcome(directory), outcome);
+  save_model(context.fs, PrecisionSurvey::outcome(directory), outcome);
 }
 
 }  // namespace
 
-SurveySink::SurveySink(const Workshop& shop, const std::string& directory,
+SurveySink::SurveySink(const JobContext& context, const std::string& directory,
                        const Preprocess& preprocess, size_t photos, int64_t disk)
-    : fs_(shop.fs),
+    : fs_(context.fs),
       gains_file_(join(directory, "gains.json")),
       preprocess_(preprocess),
       photos_(photos),
-      spool_(shop.fs, shop.clock, join(directory, "spool"), crop_group(preprocess), disk) {
+      spool_(context.fs, context.clock, join(directory, "spool"), crop_group(preprocess), disk) {
   const Result<std::string> text = fs_.read(gains_file_);
   if (text.status().code() == Code::kNotFound) return;
   text.status().or_throw();
   gains_ = parse_json(*text).get<std::map<std::string, double>>();
 }
 
-Status SurveySink::inventory(const Intake::Inventory& inventory) {
+Status SurveySink::inventory(const RowIngest::Inventory& inventory) {
   if (inventory.bf16_gain <= 0) return {};
   gains_[inventory.store] = inventory.bf16_gain;
   return publish(fs_, gains_file_, json_text(Json(gains_)) + "\n");
@@ -83,40 +85,40 @@ PhotoSample SurveySink::sample(const Manifest& manifest, size_t classes) {
   return sample;
 }
 
-PrecisionSurvey::PrecisionSurvey(const Workshop& shop, JobSpec spec, std::string directory,
-                                 Progress& progress, Truths truths)
-    : shop_(shop),
+PrecisionSurvey::PrecisionSurvey(const JobContext& context, JobSpec spec, std::string directory,
+                                 Progress& progress, HumanLabels truths)
+    : context_(context),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
       progress_(progress),
-      truths_(std::move(truths)) {}
+      human_labels_(std::move(truths)) {}
 
 std::string PrecisionSurvey::outcome(const std::string& directory) {
   return join(directory, "lowered.onnx");
 }
 
-bool PrecisionSurvey::is_due(const Workshop& shop, const JobSpec& spec,
+bool PrecisionSurvey::is_due(const JobContext& context, const JobSpec& spec,
                              const std::string& directory, Progress& progress) {
-  if (spec.precision.empty() || shop.fs.exists(outcome(directory))) return false;
-  const ModelFile model = model_of(shop, spec);
+  if (spec.precision.empty() || context.fs.exists(outcome(directory))) return false;
+  const ModelFile model = model_of(context, spec);
   if (needs_photos(model.model, spec.precision)) return true;
   const PhotoSample none;
   const ModelFile low = in_precision(model, {.precision = spec.precision}, none,
-                                     shop.devices.get(spec.deterministic), shop.fs, progress);
-  write_outcome(shop, spec, directory, model, low, none, progress);
+                                     context.devices.get(spec.deterministic), context.fs, progress);
+  write_outcome(context, spec, directory, model, low, none, progress);
   return false;
 }
 
-JobQuestion PrecisionSurvey::prepare() {
-  model_ = model_of(shop_, spec_);
+RowRequest PrecisionSurvey::prepare() {
+  model_ = model_of(context_, spec_);
   if (spec_.kind == JobKind::kFinetune) {
     (void)transfer_of(model_, spec_, any_classes(model_, spec_));  // throws before anybody is asked
   }
   const std::string records = join(directory_, kRecords);
-  shop_.fs.make_directories(records).or_throw();
-  sink_ = std::make_unique<SurveySink>(shop_, records, model_.preprocess,
+  context_.fs.make_directories(records).or_throw();
+  sink_ = std::make_unique<SurveySink>(context_, records, model_.preprocess,
                                        sample_size(config().photos), spec_.disk);
-  JobQuestion q{.row_bytes = model_.preprocess.values(), .records = kRecords};
+  RowRequest q{.row_bytes = model_.preprocess.values(), .records = kRecords};
   q.ask.set_rows(wire::Job::CROPS);
   for (const auto& [key, value] : to_metadata(model_.preprocess)) {
     (*q.ask.mutable_preprocessing())[key] = value;
@@ -129,9 +131,9 @@ JobQuestion PrecisionSurvey::prepare() {
                 .classes = model_.classes,
                 .add_classes = true,
                 .only_labelled = spec_.kind == JobKind::kFinetune,
-                .truths = truths_()};
+                .truths = human_labels_()};
   if (spec_.mode == JobMode::kIdeal) {
-    here_ = photos_here(shop_, spec_, directory_, progress_);
+    here_ = photos_here(context_, spec_, directory_, progress_);
     q.local = claims_of(*here_);
   }
   return q;
@@ -168,7 +170,7 @@ PhotoSample PrecisionSurvey::sample_here() {
     const int32_t label = labels.at(p.digest);
     p.label = label < classes ? label : -1;
   }
-  return sample_of(*here_, sample_size(config().photos), model_.preprocess, shop_.fs);
+  return sample_of(*here_, sample_size(config().photos), model_.preprocess, context_.fs);
 }
 
 bool PrecisionSurvey::run(uint32_t run) {
@@ -181,10 +183,10 @@ bool PrecisionSurvey::run(uint32_t run) {
   }
   const PhotoSample sample =
       here_ ? sample_here() : sink_->sample(*manifest_, model_.classes.size());
-  const ModelFile low =
-      in_precision(model_, c, sample, shop_.devices.get(spec_.deterministic), shop_.fs, progress_);
+  const ModelFile low = in_precision(model_, c, sample, context_.devices.get(spec_.deterministic),
+                                     context_.fs, progress_);
   if (progress_.interrupted()) return false;
-  write_outcome(shop_, spec_, directory_, model_, low, sample, progress_);
+  write_outcome(context_, spec_, directory_, model_, low, sample, progress_);
   return true;
 }
 
@@ -193,4 +195,4 @@ JobOutcome PrecisionSurvey::finish() {
   return {.again = true};
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

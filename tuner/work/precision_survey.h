@@ -14,19 +14,20 @@
 #include "ndp/jobs/low_precision.h"
 #include "tuner/work/finetune_work.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // Crops of the photos with the smallest digests, as many as the sample is to have.
 class SurveySink final : public RowSink {
  public:
   // Keeps them and what stores say of their speed below `directory`.
-  SurveySink(const Workshop& shop, const std::string& directory, const Preprocess& preprocess,
+  SurveySink(const JobContext& context, const std::string& directory, const Preprocess& preprocess,
              size_t photos, int64_t disk);
 
-  Status inventory(const Intake::Inventory& inventory) override;
+  Status inventory(const RowIngest::Inventory& inventory) override;
   // All photos but the sample count as durable, so that stores are asked for it alone.
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override {
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override {
     return spool_.keep(rows);
   }
 
@@ -48,16 +49,16 @@ class SurveySink final : public RowSink {
 
 class PrecisionSurvey final : public JobWork {
  public:
-  PrecisionSurvey(const Workshop& shop, JobSpec spec, std::string directory, Progress& progress,
-                  Truths truths);
+  PrecisionSurvey(const JobContext& context, JobSpec spec, std::string directory,
+                  Progress& progress, HumanLabels truths);
 
   // Of a job in this directory: its model lowered, or the whole that its extractor is cut from.
   static std::string outcome(const std::string& directory);
   // Whether the job needs one and has none yet. Makes the outcome where that takes no photos.
-  static bool is_due(const Workshop& shop, const JobSpec& spec, const std::string& directory,
+  static bool is_due(const JobContext& context, const JobSpec& spec, const std::string& directory,
                      Progress& progress);
 
-  JobQuestion prepare() override;
+  RowRequest prepare() override;
   RowSink& sink() override { return *sink_; }
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t run) override;
@@ -67,15 +68,15 @@ class PrecisionSurvey final : public JobWork {
   PrecisionConfig config() const;  // with what `auto` means for these stores
   PhotoSample sample_here();
 
-  Workshop shop_;
+  JobContext context_;
   JobSpec spec_;
   std::string directory_;
   Progress& progress_;
-  Truths truths_;
+  HumanLabels human_labels_;
   ModelFile model_;
   std::unique_ptr<SurveySink> sink_;
   std::optional<PhotoSet> here_;  // of mode ideal: the Tuner's own photos, instead of crops
   const Manifest* manifest_ = nullptr;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -11,7 +11,9 @@
 #include "framework/train/step_graph.h"
 #include "ndp/jobs/model_file.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 // The rows of a dataset whose classes a version knows, labelled as it counts them.
@@ -137,4 +139,4 @@ Promotion judge(const std::optional<PublishedModel>& production, const std::vect
   return p;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -8,11 +8,12 @@
 
 #include "framework/runtime/devices.h"
 #include "framework/train/evaluate.h"
-#include "tuner/intake/spool.h"
+#include "tuner/ingest/spool.h"
 #include "tuner/models/model_store.h"
 #include "tuner/models/versions.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 // What versions are compared on, and with.
 struct ValidationRows {
@@ -58,4 +59,4 @@ struct Promotion {
 Promotion judge(const std::optional<PublishedModel>& production, const std::vector<bool>& right,
                 const ValidationRows& on);
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 Result<CurrentLabels> CurrentLabels::read(LabelDb& db, const std::string& collection,
                                           const std::string& task) {
@@ -42,4 +43,4 @@ bool CurrentLabels::wanted(const Digest& photo, const Digest& version, RelabelOn
   return label->version != version && only != RelabelOnly::kMissing;
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

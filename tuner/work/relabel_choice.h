@@ -7,7 +7,8 @@
 #include "ndp/labels/label_db.h"
 #include "tuner/jobs/job_spec.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class CurrentLabels {
  public:
@@ -30,4 +31,4 @@ class CurrentLabels {
   std::map<Digest, Label> labels_;
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

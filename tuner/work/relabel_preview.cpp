@@ -5,9 +5,10 @@
 #include "framework/core/json.h"
 #include "ndp/labels/agreement.h"
 #include "ndp/labels/label_json.h"
-#include "tuner/intake/row_check.h"
+#include "tuner/ingest/row_check.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 PreviewSink::PreviewSink(LabelDb& db, Clock& clock, const PublishedModel& model,
                          const JobSpec& spec)
@@ -38,9 +39,9 @@ Result<std::vector<uint64_t>> PreviewSink::open(const Manifest& manifest) {
   return durable;
 }
 
-Result<std::vector<Intake::BadRow>> PreviewSink::keep(std::span<const Intake::Rows> rows) {
-  std::vector<Intake::BadRow> bad;
-  for (const Intake::Rows& r : rows) {
+Result<std::vector<RowIngest::BadRow>> PreviewSink::keep(std::span<const RowIngest::Rows> rows) {
+  std::vector<RowIngest::BadRow> bad;
+  for (const RowIngest::Rows& r : rows) {
     for (const auto& [number, row] : r.rows) {
       const Result<std::vector<RankedClass>> top = read_label_row(row, model_.classes.size());
       if (!top.ok() || top->empty()) {
@@ -78,4 +79,4 @@ std::string PreviewSink::report() const {
   return json_text(j);
 }
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

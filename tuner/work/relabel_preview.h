@@ -5,7 +5,8 @@
 #include "tuner/work/label_work.h"
 #include "tuner/work/relabel_choice.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
 
 class PreviewSink final : public RowSink {
  public:
@@ -16,7 +17,7 @@ class PreviewSink final : public RowSink {
 
   // All photos but the sample count as durable, so that stores are asked for it alone.
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
-  Result<std::vector<Intake::BadRow>> keep(std::span<const Intake::Rows> rows) override;
+  Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override;
 
   std::string report() const;  // JSON
 
@@ -32,4 +33,4 @@ class PreviewSink final : public RowSink {
   std::chrono::nanoseconds begun_{0}, last_{0};
 };
 
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

@@ -74,7 +74,7 @@ class BatchNorm final : public Kernel {
         epsilon_(static_cast<W>(node.f("epsilon"))),
         momentum_(static_cast<W>(node.f("momentum"))),
         training_(node.i("training_mode") != 0),
-        running_{node.wants(1), node.wants(2)} {
+        running_{node.has_output(1), node.has_output(2)} {
     for (int i = 1; i < 5; ++i) {
       if (count(node.in(i)) != at_.channels) invalid("input ", i, " is not one value per channel");
     }

@@ -124,7 +124,7 @@ std::unique_ptr<Kernel> pow_of(const Node& node) {
     }
     pow_rows(rows, x, y, z);
   });
-  k->in_place_inputs = rows.whole_inputs() & (sizeof(X) == size_of(t) ? 0b11 : 0b01);
+  k->in_place_inputs = rows.whole_inputs() & (size_of(t) == int64_t{sizeof(X)} ? 0b11 : 0b01);
   k->workspace_bytes = static_cast<size_t>(n) * sizeof(E);
   return k;
 }

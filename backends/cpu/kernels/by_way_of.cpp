@@ -29,7 +29,7 @@ bool if_narrow(ndt_dtype t, F f) {
     });
   } else {
     if (t == NDT_F32 || t == NDT_F64 || is_half(t) || t == NDT_BOOL) return false;
-    if (size_of(t) == sizeof(Wide)) return false;
+    if (size_of(t) == int64_t{sizeof(Wide)}) return false;
     for_int(t, "", [&]<typename T>() {
       if constexpr (sizeof(T) < sizeof(Wide)) f.template operator()<T>();
     });

@@ -23,7 +23,7 @@ std::unique_ptr<Kernel> dropout_kernel(const Node& node) {
     }
   }
   const size_t n = bytes(node.out());
-  const size_t mask = node.wants(1) ? bytes(node.out(1)) : 0;
+  const size_t mask = node.has_output(1) ? bytes(node.out(1)) : 0;
   auto k = kernel([n, mask](const void* const* in, void* const* out, void*) {
     copy_bytes(out[0], in[0], n);
     if (mask) fill_bytes(out[1], 1, mask);

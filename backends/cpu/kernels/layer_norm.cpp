@@ -85,7 +85,7 @@ class LayerNorm final : public Kernel {
         scale_(node, node.in(0), node.in(1)) {
     if (node.has(2)) bias_.emplace_back(node, node.in(0), node.in(2));
     for (const int k : {1, 2}) {
-      if (node.wants(k)) stash_[k - 1] = node.out(k).dtype;
+      if (node.has_output(k)) stash_[k - 1] = node.out(k).dtype;
     }
     workspace_bytes = static_cast<size_t>(2 * rows_.length) * sizeof(W);
     in_place_inputs = 1;

@@ -177,7 +177,7 @@ std::unique_ptr<Kernel> plain_average(const PoolWindow& w, std::vector<float> co
 std::unique_ptr<Kernel> make_max_pool(const Node& node) {
   const PoolWindow w = pool_window(node, node.in(0), node.out());
   const ndt_dtype t = node.in(0).dtype;
-  const bool indices = node.wants(1), by_columns = node.i("storage_order", 0) != 0;
+  const bool indices = node.has_output(1), by_columns = node.i("storage_order", 0) != 0;
   if (t == NDT_F32 && w.flat() && !indices) {
     return std::make_unique<StagedPool<Max>>(w, std::vector<float>());
   }

@@ -1,0 +1,15 @@
+// The first step of a plan: nodes that the device would rather have fused.
+#pragma once
+
+#include <span>
+
+#include "framework/passes/passes.h"
+#include "framework/runtime/backend.h"
+
+namespace ndtrain {
+
+// Every optional fusion that `device` takes. `bindings` are given at every run: they stay values of
+// the result, and no fusion takes one for a constant.
+Rewritten fuse_for(const Device& device, const Graph& g, std::span<const ValueId> bindings);
+
+}  // namespace ndtrain

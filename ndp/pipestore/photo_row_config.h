@@ -1,0 +1,35 @@
+// What a PipeStore makes rows of, and how.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+
+#include "framework/core/hash.h"
+#include "framework/core/status.h"
+#include "ndp/pipestore/upload_log.h"
+#include "ndp/pipestore/upload_priority.h"
+
+namespace ndtrain::ndp {
+
+struct PhotoRowConfig {
+  std::string photos;      // the directory
+  std::string state = {};  // where uploads/ is; "": nobody uploads
+  // What the photos show: "none", nobody says; "folder", the first directory on their path (below
+  // train or val, where there are such); or a CSV file,class.
+  std::string labels = "none";
+  std::string cache;        // where the catalogue and the features are kept
+  int64_t cache_bytes = 0;  // of features and crops; 0: a tenth of the volume
+  bool compress_crops = false;
+  int64_t batch = 32;
+  // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
+  uint32_t shard = 0, shards = 1;
+  // What people said of photos here, if anybody can; it counts more than `labels`.
+  const UploadLog* uploads = nullptr;
+  // Removes photos that were deleted and are there all the same: no scan had seen the file yet, or
+  // somebody put it back. Durable on return.
+  std::function<Status(std::span<const Digest>)> forget = {};
+  UploadPriority* upload_priority = nullptr;  // to those who upload
+};
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,18 @@
+// Rows of photos without a model: their crops, and their files as they are.
+#pragma once
+
+#include <span>
+
+#include "ndp/engine/crops.h"
+#include "ndp/pipestore/photo_inventory.h"
+#include "ndp/pipestore/row_producer.h"
+
+namespace ndtrain::ndp {
+
+// From `kept` where they are, else from the photos, then kept. `packed`: by zstd.
+RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
+                            CropCache& kept, const Preprocess& preprocess, bool packed);
+
+RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places);
+
+}  // namespace ndtrain::ndp

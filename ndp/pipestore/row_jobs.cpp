@@ -1,0 +1,257 @@
+#include "ndp/pipestore/row_jobs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+#include "ndp/pipestore/inventory_messages.h"
+#include "ndp/pipestore/store_lanes.h"
+#include "ndp/wire/digests.h"
+#include "ndp/wire/message_limits.h"
+#include "ndp/wire/protocol.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+// What `f` gives on a lane; what it throws as a Status.
+template <typename F>
+auto tried(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::exception& e) {
+    return Status(Code::kIo, e.what());
+  }
+}
+
+std::vector<Digest> models_of(const wire::Job& job) {
+  std::vector<Digest> models;
+  if (const auto d = digest_of(job.extractor())) models.push_back(*d);
+  if (const auto d = digest_of(job.head())) models.push_back(*d);
+  return models;
+}
+
+}  // namespace
+
+void RowJobs::answer(const Job& job, wire::FromStore message) {
+  message.set_answers(job.ask.serial());
+  ports_.tuner.send(std::move(message));
+}
+
+void RowJobs::refuse(uint64_t id, const std::string& reason) {
+  log::warn("job {} cannot be done here: {}", id, reason);
+  wire::FromStore m;
+  m.mutable_refused()->set_job(id);
+  m.mutable_refused()->set_reason(wire::as_text(reason));
+  const auto job = jobs_.extract(id);
+  answer(job.mapped(), std::move(m));
+}
+
+void RowJobs::begin(const wire::Job& job) {
+  log::info("job {} begins", job.job());
+  jobs_[job.job()] = Job{.ask = job, .serial = ++serials_};
+  list(job.job());
+  ports_.go_on();
+}
+
+void RowJobs::wanted(const wire::Wanted& message) {
+  const auto job = jobs_.find(message.job());
+  if (job == jobs_.end() || !job->second.work) return;
+  if (const Status s = job->second.work->wanted(message); !s.ok()) {
+    return refuse(job->first, s.message());
+  }
+  make_more(job->first);
+}
+
+void RowJobs::acknowledged(const wire::Ack& message) {
+  const auto job = jobs_.find(message.job());
+  if (job == jobs_.end() || !job->second.work) return;
+  job->second.work->acknowledged(message);
+  make_more(job->first);
+}
+
+void RowJobs::end(const wire::JobEnd& end) {
+  if (!jobs_.erase(end.job())) return;
+  log::info("job {} has ended{}{}", end.job(), end.reason().empty() ? "" : ": ", end.reason());
+  ports_.producer.give_up(end.job());
+  if (opened_ != end.job()) return;
+  opened_ = 0;
+  ports_.lanes.start(kStoreLane, [this]() -> Continuation {
+    ports_.producer.close();
+    return nullptr;
+  });
+}
+
+void RowJobs::advance() {
+  std::vector<uint64_t> ids;
+  for (const auto& [id, job] : jobs_) ids.push_back(id);
+  for (const uint64_t id : ids) {  // any of which may be refused meanwhile
+    const auto job = jobs_.find(id);
+    if (job == jobs_.end() || job->second.opening || job->second.work) continue;
+    const bool here = ports_.models.fetch(models_of(job->second.ask));
+    if (!here || !job->second.inventory) continue;
+    if (listed_ == job->second.serial) {
+      open(id);
+    } else {  // the producer has another job's list
+      job->second.inventory.reset();
+      list(id);
+    }
+  }
+}
+
+void RowJobs::model_failed(const std::string& reason) {
+  std::vector<uint64_t> waiting;
+  for (const auto& [id, job] : jobs_) {
+    if (!job.work && !job.opening) waiting.push_back(id);
+  }
+  for (const uint64_t id : waiting) refuse(id, "its model cannot be kept: " + reason);
+}
+
+std::vector<Digest> RowJobs::models() const {
+  std::vector<Digest> all;
+  for (const auto& [id, job] : jobs_) {
+    for (const Digest& model : models_of(job.ask)) all.push_back(model);
+  }
+  return all;
+}
+
+void RowJobs::list(uint64_t id) {
+  opened_ = id;  // from its place on the lane on
+  listed_ = jobs_.at(id).serial;
+  ports_.lanes.start(kStoreLane, [this, id, serial = listed_]() -> Continuation {
+    const auto begun = ports_.clock.monotonic();
+    Result<StoreInventory> result = tried([&] { return ports_.producer.scan(); });
+    if (result.ok()) {
+      result->seconds = std::chrono::duration<double>(ports_.clock.monotonic() - begun).count();
+    }
+    return [this, id, serial, result = std::move(result)] {
+      if (is_current(id, serial)) listed(id, result);
+    };
+  });
+}
+
+void RowJobs::listed(uint64_t id, Result<StoreInventory> result) {
+  if (!result.ok()) return refuse(id, result.status().message());
+  jobs_.at(id).inventory = std::make_shared<StoreInventory>(std::move(*result));
+  ports_.go_on();
+}
+
+void RowJobs::open(uint64_t id) {
+  Job& job = jobs_.at(id);
+  job.opening = true;
+  opened_ = id;
+  const std::vector<Digest> models = models_of(job.ask);
+  std::string paths[2];
+  for (size_t i = 0; i < models.size(); ++i) paths[i] = ports_.blobs.path(models[i]);
+  auto task = [this, id, serial = job.serial, ask = job.ask, models, extractor = paths[0],
+               head = paths[1]]() -> Continuation {
+    std::optional<ModelFetch::Damage> damage = ports_.models.damage_in(models);
+    Result<Opened> result =
+        damage ? Status(Code::kCorrupt, damage->what)
+               : tried([&]() -> Result<Opened> { return open(ask, extractor, head); });
+    return [this, id, serial, result = std::move(result), damage] {
+      if (is_current(id, serial)) opened(id, result, damage);
+    };
+  };
+  ports_.lanes.start(kStoreLane, std::move(task));
+}
+
+Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask, const std::string& extractor,
+                                      const std::string& head) {
+  const Result<RowDelivery::RowSize> row = ports_.producer.open(ask, extractor, head);
+  if (!row.ok()) return row.status();
+  Opened opened{*row, {}};
+  if (ask.with_gain()) opened.about.set_bf16_gain(ports_.producer.bf16_gain());
+  if (ask.sample().empty()) return opened;
+  const std::vector<std::string> photos(ask.sample().begin(), ask.sample().end());
+  Result<std::string> sample = ports_.producer.sample(photos);
+  if (!sample.ok()) return sample.status();
+  opened.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
+  opened.about.set_sample(std::move(*sample));
+  return opened;
+}
+
+void RowJobs::opened(uint64_t id, const Result<Opened>& result,
+                     const std::optional<ModelFetch::Damage>& damage) {
+  Job& job = jobs_.at(id);
+  job.opening = false;
+  if (damage) return ports_.models.fetch_again(*damage);
+  if (!result.ok()) return refuse(id, result.status().message());
+  ports_.models.found_whole();
+  job.work = std::make_unique<RowDelivery>(id, job.inventory->photos.size(), result->row,
+                                           ports_.tuner.window());
+  for (wire::FromStore& m :
+       inventory_messages(id, *job.inventory, result->about, job.ask.with_paths())) {
+    answer(job, std::move(m));
+  }
+}
+
+void RowJobs::make_more(uint64_t id) {
+  Job& job = jobs_.at(id);
+  if (opened_ != id) return;  // another job has begun
+  while (job.tasks < kTasks) {
+    std::optional<RowDelivery::Batch> batch = job.work->next(kBatch);
+    if (!batch) return;
+    ++job.tasks;
+    std::vector<size_t> places;
+    for (const RowDelivery::Photo& p : batch->photos) places.push_back(p.place);
+    auto task = [this, id, serial = job.serial, batch = std::move(*batch),
+                 places = std::move(places)]() -> Continuation {
+      Result<RowProducer::Made> result = tried([&] { return ports_.producer.make(places); });
+      return [this, id, serial, batch, result = std::move(result)] {
+        if (is_current(id, serial)) made(id, batch, result);
+      };
+    };
+    ports_.lanes.start(kStoreLane, std::move(task));
+  }
+}
+
+void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
+                   const Result<RowProducer::Made>& made) {
+  if (!made.ok()) return refuse(id, made.status().message());
+  const bool whole = std::ranges::all_of(
+      made->rows, [](const std::string& row) { return row.size() <= kWholeRow; });
+  if (!whole && ports_.tuner.protocol() < kSpeaksOfPieces) {
+    return refuse(id,
+                  "a row is larger than " + std::to_string(kWholeRow) +
+                      " bytes, the most that this Tuner's version of ndtrain takes: upgrade it");
+  }
+  Job& job = jobs_.at(id);
+  --job.tasks;
+  rows_made_ += made->rows.size();
+  std::vector<RowDelivery::BadRow> bad;
+  for (const RowProducer::Bad& b : made->bad) {
+    const auto photo = std::ranges::find(batch.photos, b.place, &RowDelivery::Photo::place);
+    bad.push_back({photo->number, job.inventory->photos.at(b.place).path, b.reason});
+  }
+  add_cost(job, batch.run, *made);
+  for (const auto& [name, seconds] : made->stages) stages_[name] += seconds;
+  for (wire::FromStore& m : job.work->done(batch, made->rows, bad, made->busy)) {
+    if (m.has_run_done()) report_cost(job, batch.run, *m.mutable_run_done());
+    answer(job, std::move(m));
+  }
+  make_more(id);
+}
+
+void RowJobs::add_cost(Job& job, uint32_t run, const RowProducer::Made& made) {
+  for (const auto& [name, seconds] : made.stages) job.stages[run][name] += seconds;
+  for (const auto& [what, rows] : made.made_from) job.made_from[run][what] += rows;
+  if (made.joules) job.joules[run] += *made.joules;
+}
+
+void RowJobs::report_cost(const Job& job, uint32_t run, wire::RunDone& done) {
+  if (const auto j = job.joules.find(run); j != job.joules.end()) done.set_joules(j->second);
+  if (const auto stages = job.stages.find(run); stages != job.stages.end()) {
+    for (const auto& [name, seconds] : stages->second) {
+      wire::Stage& s = *done.add_stages();
+      s.set_name(name);
+      s.set_seconds(seconds);
+    }
+  }
+  if (const auto from = job.made_from.find(run); from != job.made_from.end()) {
+    done.mutable_made_from()->insert(from->second.begin(), from->second.end());
+  }
+}
+
+}  // namespace ndtrain::ndp

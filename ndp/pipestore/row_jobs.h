@@ -1,0 +1,100 @@
+// The Tuner's jobs at a PipeStore, within one session: the photos are listed while the job's models
+// come, then it is opened, and rows are made as they are wanted. One thread, the service's; photos
+// are read on the lane.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/lanes.h"
+#include "ndp/pipestore/model_fetch.h"
+#include "ndp/pipestore/row_delivery.h"
+#include "ndp/pipestore/row_producer.h"
+#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/model_blobs.h"
+
+namespace ndtrain::ndp {
+
+class RowJobs {
+ public:
+  static constexpr size_t kBatch = 256;  // photos of one task, at most
+  static constexpr size_t kTasks = 2;    // that make rows, on the lane at once
+
+  struct Ports {
+    Clock& clock;
+    Lanes& lanes;
+    RowProducer& producer;
+    const ModelBlobs& blobs;
+    ModelFetch& models;
+    TunerConnection& tuner;
+    std::function<void()> go_on;  // calls advance(), and what else may wait
+  };
+
+  explicit RowJobs(Ports ports) : ports_(std::move(ports)) {}
+
+  void begin(const wire::Job& job);
+  void wanted(const wire::Wanted& message);
+  void acknowledged(const wire::Ack& message);
+  void end(const wire::JobEnd& end);
+  void session_over() { jobs_.clear(); }
+
+  void advance();  // whatever waits for a model, or for nothing any more
+  void model_failed(const std::string& reason);
+
+  std::vector<Digest> models() const;  // that jobs need
+  size_t size() const { return jobs_.size(); }
+  uint64_t rows_made() const { return rows_made_; }
+  const std::map<std::string, double>& stages() const { return stages_; }  // seconds, so far
+
+ private:
+  struct Job {
+    wire::Job ask;
+    uint64_t serial = 0;                              // tasks of another are stale
+    std::shared_ptr<const StoreInventory> inventory;  // once its photos are listed
+    bool opening = false;
+    std::unique_ptr<RowDelivery> work;
+    size_t tasks = 0;                                          // on the lane
+    std::map<uint32_t, std::map<std::string, double>> stages;  // by run
+    std::map<uint32_t, std::map<std::string, uint64_t>> made_from;
+    std::map<uint32_t, double> joules;  // by run
+  };
+  struct Opened {
+    RowDelivery::RowSize row;
+    wire::Inventory about;  // what the job asks besides photos; in the first message
+  };
+
+  bool is_current(uint64_t job, uint64_t serial) const {
+    const auto it = jobs_.find(job);
+    return it != jobs_.end() && it->second.serial == serial;
+  }
+  void answer(const Job& job, wire::FromStore message);
+  void refuse(uint64_t id, const std::string& reason);
+
+  void list(uint64_t id);
+  void listed(uint64_t id, Result<StoreInventory> result);
+  void open(uint64_t id);
+  Result<Opened> open(const wire::Job& ask, const std::string& extractor,
+                      const std::string& head);  // on the lane
+  void opened(uint64_t id, const Result<Opened>& result,
+              const std::optional<ModelFetch::Damage>& damage);
+  void make_more(uint64_t id);
+  void made(uint64_t id, const RowDelivery::Batch& batch, const Result<RowProducer::Made>& made);
+  static void add_cost(Job& job, uint32_t run, const RowProducer::Made& made);
+  static void report_cost(const Job& job, uint32_t run, wire::RunDone& done);
+
+  const Ports ports_;
+  uint64_t serials_ = 0;
+  std::map<uint64_t, Job> jobs_;  // of this session
+  uint64_t opened_ = 0;           // the job that the producer has open, or lists the photos of
+  uint64_t listed_ = 0;           // the serial of the last that it was asked to list them for
+  uint64_t rows_made_ = 0;
+  std::map<std::string, double> stages_;
+};
+
+}  // namespace ndtrain::ndp

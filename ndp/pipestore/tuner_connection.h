@@ -1,0 +1,70 @@
+// A PipeStore's connection to the Tuner: its link, dialled again and again, and the session over
+// it. One thread, the service's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "ndp/pipestore/row_producer.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/state_directory.h"
+#include "ndp/wire/store_session.h"
+
+namespace ndtrain::ndp {
+
+// Who hears of the session, in the middle of a call of the connection's.
+class TunerEvents {
+ public:
+  virtual void message(const wire::ToStore& message) = 0;
+  // What was under way belongs to a session that is over. Once more is harmless.
+  virtual void session_over() = 0;
+
+ protected:
+  ~TunerEvents() = default;
+};
+
+class TunerConnection {
+ public:
+  using Time = StoreSession::Time;
+
+  struct Ports {
+    Clock& clock;
+    StateDirectory& state;
+    RowProducer& producer;  // which says how many photos there are
+    std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+  };
+
+  // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
+  TunerConnection(Ports ports, wire::Hello hello, uint64_t seed, TunerEvents& events);
+
+  void handle(LinkEvent<wire::ToStore> event);
+  void tick() { apply(session_.tick(now())); }
+  Time next() const { return session_.next(); }  // when tick() has something to do
+
+  bool open() const { return session_.open(); }
+  LinkId link() const { return link_id_; }  // that is, or was, the session's
+  uint64_t window() const { return session_.window(); }
+  uint32_t protocol() const { return session_.protocol(); }
+
+  void send(wire::FromStore message);     // while it is open
+  void leave(const std::string& reason);  // says so to the Tuner, and closes
+  void drop(const std::string& reason);   // and dials again
+
+  // Of the next Hello.
+  void put_in_force(uint64_t version) { session_.put_in_force(version); }
+  void put_deletions(uint64_t count, uint64_t mark) { session_.put_deletions(count, mark); }
+
+ private:
+  Time now() const { return ports_.clock.monotonic(); }
+  void apply(const StoreSession::Actions& actions);
+
+  const Ports ports_;
+  TunerEvents& events_;
+  StoreSession session_;
+  std::unique_ptr<LinkClient> link_;
+  LinkId link_id_ = 0;
+};
+
+}  // namespace ndtrain::ndp

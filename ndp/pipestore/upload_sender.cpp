@@ -1,0 +1,81 @@
+#include "ndp/pipestore/upload_sender.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+constexpr size_t kMessageBytes = size_t{256} << 10;
+constexpr size_t kUploadWindow = size_t{1} << 20;  // bytes unacknowledged
+constexpr UploadSender::Time kBetweenLooks = std::chrono::seconds(10);
+
+bool differs(uint64_t a, uint64_t b) {
+  return std::max(a, b) - std::min(a, b) > std::max(a, b) / 100;
+}
+
+}  // namespace
+
+void UploadSender::tick() {
+  send_space();
+  send_lines();
+}
+
+void UploadSender::session_over() {
+  sent_.clear();
+  bytes_ = 0;
+  space_ = {};
+  space_at_ = Time(0);
+}
+
+void UploadSender::send_space() {
+  const Time now = ports_.clock.monotonic();
+  if (!ports_.space || now < space_at_) return;
+  space_at_ = now + kBetweenLooks;
+  wire::Space space = ports_.space();
+  const bool same = space.http() == space_.http() && space.photos() == space_.photos();
+  if (same && !differs(space.free(), space_.free())) return;
+  space_ = space;
+  wire::FromStore m;
+  *m.mutable_space() = std::move(space);
+  ports_.tuner.send(std::move(m));
+}
+
+void UploadSender::send_lines() {
+  if (!ports_.log) return;
+  while (bytes_ < std::min<uint64_t>(kUploadWindow, ports_.tuner.window())) {
+    const uint64_t sent = sent_.empty() ? 0 : sent_.back().first;
+    std::vector<UploadLog::Line> lines = ports_.log->after(sent, kMessageBytes);
+    if (lines.empty()) return;
+    wire::FromStore m;
+    wire::Uploads& u = *m.mutable_uploads();
+    std::string all;
+    for (UploadLog::Line& line : lines) {
+      all += line.bytes;
+      *u.add_lines() = std::move(line.bytes);
+    }
+    u.set_checksum(xxh3(all.data(), all.size()));
+    sent_.emplace_back(lines.back().sequence, all.size());
+    bytes_ += all.size();
+    ports_.tuner.send(std::move(m));
+  }
+}
+
+void UploadSender::kept(const wire::UploadsKept& kept) {
+  if (!ports_.log) return;
+  for (const wire::RefusedUpload& line : kept.refused()) {
+    log::warn("the Tuner does not take line {} of the uploads: {}", line.sequence(), line.reason());
+  }
+  while (!sent_.empty() && sent_.front().first <= kept.sequence()) {
+    bytes_ -= sent_.front().second;
+    ports_.log->acknowledged(sent_.front().first);
+    sent_.pop_front();
+  }
+  send_lines();
+}
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,44 @@
+// What the Tuner hears of photos that people upload here: the lines of their log, in order, again
+// in each session until it keeps them, and the room for more. One thread, the service's.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <utility>
+
+#include "framework/core/clock.h"
+#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/pipestore/upload_log.h"
+
+namespace ndtrain::ndp {
+
+class UploadSender {
+ public:
+  using Time = TunerConnection::Time;
+
+  struct Ports {
+    Clock& clock;
+    TunerConnection& tuner;
+    UploadLog* log = nullptr;                 // null: nobody uploads
+    std::function<wire::Space()> space = {};  // absent: nothing is said of it
+  };
+
+  explicit UploadSender(Ports ports) : ports_(std::move(ports)) {}
+
+  void tick();  // while the session is open
+  void kept(const wire::UploadsKept& kept);
+  void session_over();
+
+ private:
+  void send_space();
+  void send_lines();
+
+  const Ports ports_;
+  // Of this session.
+  std::deque<std::pair<uint64_t, size_t>> sent_;  // last line and bytes of each message
+  size_t bytes_ = 0;                              // of these
+  wire::Space space_;                             // as the Tuner knows it
+  Time space_at_{0};                              // when to look again
+};
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,36 @@
+#include "ndp/wire/checksummed_json.h"
+
+#include <fmt/format.h>
+
+#include "framework/core/error.h"
+#include "framework/core/hash.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+constexpr const char* kChecksum = "checksum";
+
+std::string checksum_of(const Json& value) {
+  const std::string text = json_text_replacing(value);
+  return fmt::format("{:016x}", xxh3(text.data(), text.size()));
+}
+
+}  // namespace
+
+std::string checksummed(Json object, int indent) {
+  object[kChecksum] = checksum_of(object);
+  return json_text(object, indent) + "\n";
+}
+
+Json verified(std::string_view text) {
+  Json value = try_parse_json(text);
+  if (value.is_discarded()) throw Error("is damaged: it is not JSON; put back a backup");
+  if (!value.is_object() || !value.contains(kChecksum)) return value;
+  const Json said = value[kChecksum];
+  value.erase(kChecksum);
+  if (said == checksum_of(value)) return value;
+  throw Error("is damaged, or was edited: its checksum is wrong; put back a backup, or take the ",
+              "\"checksum\" out if the rest is right");
+}
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,83 @@
+// Which photos a job is about, numbered: the union of what the stores hold, in byte order of the
+// digests. Split and run of a photo follow from its digest, the seed and the job's own numbers, so
+// that neither where a photo lies nor who answers first changes anything.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "framework/core/hash.h"
+#include "ndp/labels/label_db.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+// What one store says of one of its photos.
+struct PhotoClaim {
+  Digest digest{};
+  std::string label;  // "": none
+  LabelSource source = LabelSource::kFolder;
+  std::string path = {};  // below the store's photo directory, where the job asks for it
+};
+
+struct ManifestRules {
+  uint64_t seed = 0;
+  uint32_t runs = 1;       // of training photos, numbered from 1; run 0 is validation
+  double val_split = 0.2;  // the share of photos for validation
+  std::vector<std::string> classes = {};  // whose ids are kept, where they are among the labels
+  // All of `classes` stay, and labels beyond them are added behind. Otherwise `classes` count only
+  // when every label is one of them.
+  bool add_classes = false;
+  bool only_labelled = true;  // leaves out photos without a label
+  // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
+  std::vector<PhotoClaim> truths = {};
+  std::function<bool(const Digest&)> leave_out = {};  // photos that were deleted
+};
+
+// Run of a photo: 0 for validation, else 1 to rules.runs.
+uint32_t run_of(const Digest& photo, const ManifestRules& rules);
+
+class Manifest {
+ public:
+  struct Entry {
+    Digest digest{};
+    uint32_t run = 0;
+    int32_t label = 0;              // of classes(); -1: none
+    std::vector<uint32_t> holders;  // stores, rising
+  };
+  // A photo that somebody labels otherwise than the manifest does.
+  struct Conflict {
+    uint64_t number = 0;
+    std::vector<std::string> labels;  // all, in byte order
+  };
+
+  // `inventories[s]` is store s's, in any order. Photos without any label are counted. Of several
+  // labels the highest source's counts, then the first in byte order. New classes are numbered in
+  // byte order.
+  Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules);
+  // What an earlier one was. `entries` are sorted by digest. Throws Error when they contradict
+  // themselves.
+  Manifest(std::vector<Entry> entries, std::vector<std::string> classes, uint32_t runs);
+
+  uint64_t size() const { return entries_.size(); }
+  const Entry& entry(uint64_t number) const { return entries_.at(number); }
+  const std::vector<uint64_t>& run(uint32_t run) const { return runs_.at(run); }  // rising
+  uint32_t runs() const { return static_cast<uint32_t>(runs_.size()) - 1; }
+  const std::vector<std::string>& classes() const { return classes_; }
+  Digest digest() const;  // of photos, splits, runs and labels: what decides a training on them
+  const std::vector<Conflict>& conflicts() const { return conflicts_; }
+  uint64_t unlabelled() const { return unlabelled_; }
+
+ private:
+  std::vector<Entry> entries_;
+  std::vector<std::vector<uint64_t>> runs_;
+  std::vector<std::string> classes_;
+  std::vector<Conflict> conflicts_;
+  uint64_t unlabelled_ = 0;
+};
+
+}  // namespace ndtrain::tuner

@@ -1,0 +1,352 @@
+#include "tuner/ingest/row_ingest.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ndp/wire/numbers.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+constexpr size_t kDigest = sizeof(Digest);
+constexpr size_t kNamedConflicts = 10;
+
+}  // namespace
+
+RowIngest::RowIngest(IngestRules rules) : rules_(std::move(rules)) {}
+
+RowIngest::RowIngest(IngestRules rules, Manifest manifest, std::vector<std::string> stores,
+                     Time now)
+    : RowIngest(std::move(rules)) {
+  manifest_ = std::make_unique<Manifest>(std::move(manifest));
+  ledger_ = std::make_unique<Ledger>(*manifest_, stores);
+  for (uint32_t s = 0; s < stores.size(); ++s) {
+    stores_[stores[s]].number = s;
+    stores_[stores[s]].counted = now;
+  }
+  reported_.resize(manifest_->runs() + 1);
+}
+
+RowIngest::Actions RowIngest::begin(std::span<const uint64_t> durable,
+                                    std::span<const uint64_t> absent) {
+  for (uint64_t number : durable) (void)ledger_->settle(number);
+  for (uint64_t number : absent) {
+    if (ledger_->has_row(number)) continue;
+    for (uint32_t holder : manifest_->entry(number).holders) {
+      ledger_->cannot_read(number, holder, "its run was closed without it");
+    }
+  }
+  begun_ = true;
+  Actions a;
+  ask_all(a);
+  report_complete(a);
+  return a;
+}
+
+std::vector<std::string> RowIngest::stores() const {
+  std::map<uint32_t, std::string> names;
+  for (const auto& [name, store] : stores_) {
+    if (store.number) names.emplace(*store.number, name);
+  }
+  std::vector<std::string> all;
+  for (auto& [number, name] : names) all.push_back(name);
+  return all;
+}
+
+RowIngest::Actions RowIngest::arrive(Time, const std::string& name) {
+  Actions a;
+  if (manifest_ && !stores_.contains(name)) {
+    if (late_.insert(name).second) a.notes.push_back("store " + name + " is too late for this job");
+    return a;
+  }
+  Store& store = stores_[name];
+  if (over_ || store.lost) return a;
+  ++store.session;
+  store.here = true;
+  store.ready = false;
+  store.claims.clear();
+  store.names.clear();
+  store.sample.clear();
+  store.received.clear();
+  store.pieces.clear();
+  *a.send.emplace_back(name, wire::ToStore()).second.mutable_job() = rules_.job;
+  return a;
+}
+
+RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
+  Actions a;
+  const auto it = stores_.find(name);
+  if (it == stores_.end() || !it->second.here) return a;
+  Store& store = it->second;
+  store.here = store.ready = false;
+  store.away = Time(0);
+  store.counted = now;
+  if (!store.number) {  // its inventory does not count yet
+    stores_.erase(it);
+    return a;
+  }
+  ledger_->leave(*store.number);
+  ask_all(a);
+  return a;
+}
+
+RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::FromStore m) {
+  Actions a;
+  const auto it = stores_.find(name);
+  if (over_ || it == stores_.end() || !it->second.here) return a;
+  Store& store = it->second;
+  if (m.has_inventory() && m.inventory().job() == rules_.job.job()) {
+    inventory(now, store, m.inventory(), a);
+    if (!a.end_session && store.ready && store.number) {
+      if (!ledger_->is_here(*store.number))
+        a.inventories.push_back(
+            {name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
+      ledger_->arrive(*store.number);
+      ask_all(a);
+      report_complete(a);
+    }
+  } else if (m.has_rows() && m.rows().job() == rules_.job.job() && store.ready && begun_) {
+    rows(store, name, std::move(*m.mutable_rows()), a);
+  } else if (m.has_run_done() && m.run_done().job() == rules_.job.job() && store.ready) {
+    run_done(store, m.run_done(), a);
+  } else if (m.has_refused() && m.refused().job() == rules_.job.job()) {
+    lose(name, store, m.refused().reason(), a);
+  }
+  return a;
+}
+
+void RowIngest::inventory(Time, Store& store, const wire::Inventory& m, Actions& a) {
+  const size_t n = m.digests().size() / kDigest;
+  if (store.ready || m.digests().size() % kDigest || m.labels().size() != static_cast<int>(n) ||
+      m.sources().size() != n || (m.paths_size() > 0 && m.paths_size() != static_cast<int>(n))) {
+    a.end_session = "an inventory whose parts do not fit";
+    return;
+  }
+  if (m.bf16_gain() > 0) store.bf16_gain = m.bf16_gain();
+  if (!m.sample().empty()) {
+    if (xxh3(m.sample().data(), m.sample().size()) != m.sample_checksum()) {
+      a.end_session = "a sample's rows with a wrong checksum";
+      return;
+    }
+    const std::string why = rules_.check_sample ? rules_.check_sample(m.sample()) : "";
+    if (!why.empty()) {
+      a.end_session = "the rows of the job's sample: " + why;
+      return;
+    }
+    store.sample = m.sample();
+  }
+  const size_t names = store.names.size() + static_cast<size_t>(m.names_size());
+  if (store.claims.size() + n > rules_.most_photos ||
+      names > static_cast<size_t>(limits::kClasses)) {
+    a.end_session = "an inventory of more than " + std::to_string(rules_.most_photos) +
+                    " photos or " + std::to_string(limits::kClasses) + " labels";
+    return;
+  }
+  store.names.insert(store.names.end(), m.names().begin(), m.names().end());
+  for (size_t i = 0; i < n; ++i) {
+    PhotoClaim claim;
+    std::memcpy(claim.digest.data(), m.digests().data() + i * kDigest, kDigest);
+    const uint32_t label = m.labels(static_cast<int>(i));
+    const auto source = static_cast<uint8_t>(m.sources()[i]);
+    const bool rising = store.claims.empty() || store.claims.back().digest < claim.digest;
+    if (label > store.names.size() || !rising ||
+        source < static_cast<uint8_t>(LabelSource::kModel) ||
+        source > static_cast<uint8_t>(LabelSource::kHuman)) {
+      a.end_session = "an inventory out of order, or with an unknown label or source";
+      return;
+    }
+    if (label > 0) claim.label = store.names[label - 1];
+    if (m.paths_size() > 0) claim.path = m.paths(static_cast<int>(i));
+    claim.source = static_cast<LabelSource>(source);
+    store.claims.push_back(std::move(claim));
+  }
+  store.ready = m.last();
+  store.photo_bytes = m.photo_bytes();
+  store.unreadable = m.unreadable();
+  if (store.ready && manifest_) store.asked.assign(manifest_->size(), false);
+}
+
+std::vector<std::string> RowIngest::ready() const {
+  std::vector<std::string> names;
+  for (const auto& [name, store] : stores_) {
+    if (store.ready) names.push_back(name);
+  }
+  return names;
+}
+
+RowIngest::Actions RowIngest::count_in(std::span<const std::string> names) {
+  Actions a;
+  if (over_ || manifest_ || names.empty()) throw Error("row ingest: no stores to count in");
+  std::vector<std::vector<PhotoClaim>> claims;
+  for (uint32_t s = 0; s < names.size(); ++s) {
+    Store& store = stores_.at(names[s]);
+    if (!store.ready) throw Error("row ingest: store ", names[s], " has not said what it holds");
+    store.number = s;
+    claims.push_back(store.claims);
+  }
+  std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
+  manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
+  ledger_ =
+      std::make_unique<Ledger>(*manifest_, std::vector<std::string>(names.begin(), names.end()));
+  reported_.resize(manifest_->runs() + 1);
+  for (auto& [name, store] : stores_) {
+    store.asked.assign(manifest_->size(), false);
+    ledger_->arrive(*store.number);
+    a.inventories.push_back({name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
+  }
+  a.manifest_made = true;
+  if (manifest_->unlabelled() > 0) {
+    a.notes.push_back(std::to_string(manifest_->unlabelled()) + " photos have no label");
+  }
+  name_conflicts(a);
+  return a;
+}
+
+void RowIngest::name_conflicts(Actions& a) const {
+  size_t named = 0;
+  for (const Manifest::Conflict& c : manifest_->conflicts()) {
+    if (++named > kNamedConflicts) {
+      a.notes.push_back("and " + std::to_string(manifest_->conflicts().size() - kNamedConflicts) +
+                        " more photos with several labels");
+      break;
+    }
+    std::string labels;
+    for (const std::string& l : c.labels) labels += (labels.empty() ? "" : ", ") + l;
+    a.notes.push_back("photo " + to_hex(manifest_->entry(c.number).digest).substr(0, 12) +
+                      " is labelled " + labels);
+  }
+}
+
+// Again while a store finds that it lost a photo, which another may have then.
+void RowIngest::ask_all(Actions& a) {
+  for (bool again = begun_; again;) {
+    again = false;
+    for (auto& [name, store] : stores_) {
+      if (store.ready && !store.lost && ask(name, store, a)) again = true;
+    }
+  }
+}
+
+// What the store owes and has not been asked for in this session, run by run. True when it has some
+// of it no more.
+bool RowIngest::ask(const std::string& name, Store& store, Actions& a) {
+  bool gone = false;
+  for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
+    std::vector<uint64_t> numbers, places;
+    for (uint64_t number : ledger_->owed(*store.number, run)) {
+      if (store.asked[number]) continue;
+      const Digest& digest = manifest_->entry(number).digest;
+      const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
+      if (at == store.claims.end() || at->digest != digest) {
+        ledger_->cannot_read(number, *store.number, "the photo is gone from store " + name);
+        gone = true;
+        continue;
+      }
+      store.asked[number] = true;
+      numbers.push_back(number);
+      places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
+    }
+    if (numbers.empty()) continue;
+    wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
+    w.set_job(rules_.job.job());
+    w.set_run(run);
+    w.set_numbers(pack_numbers(numbers));
+    w.set_places(pack_numbers(places));
+  }
+  return gone;
+}
+
+std::vector<uint64_t> RowIngest::absent(uint32_t run) const {
+  std::vector<uint64_t> numbers;
+  for (uint64_t number : manifest_->run(run)) {
+    if (!ledger_->has_row(number)) numbers.push_back(number);
+  }
+  return numbers;
+}
+
+uint64_t RowIngest::unreadable() const {
+  uint64_t files = 0;
+  for (const auto& [name, store] : stores_) files += store.number ? store.unreadable : 0;
+  return files;
+}
+
+void RowIngest::run_done(const Store& store, const wire::RunDone& done, Actions& a) {
+  const auto received = store.received.find(done.run());
+  const uint64_t n = received == store.received.end() ? 0 : received->second;
+  if (n == done.photos()) return;
+  a.end_session = "run " + std::to_string(done.run()) + ": the store has sent " +
+                  std::to_string(done.photos()) + " photos, " + std::to_string(n) + " came";
+}
+
+// What nobody else has is missing from now on; whether the job may go on without it is a rule.
+void RowIngest::lose(const std::string& name, Store& store, const std::string& why, Actions& a) {
+  store.lost = true;
+  store.ready = false;
+  a.notes.push_back("store " + name + " is lost for this job: " + why);
+  if (!store.number) {
+    a.failed = "store " + name + " cannot take part: " + why;
+    over_ = true;
+    return;
+  }
+  ledger_->leave(*store.number);
+  uint64_t missing = 0;
+  for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
+    for (uint64_t number : manifest_->run(run)) {
+      if (ledger_->has_row(number)) continue;
+      const bool known = ledger_->unreadable().contains(number);
+      ledger_->cannot_read(number, *store.number, "store " + name + " is lost");
+      missing += !known && ledger_->unreadable().contains(number);
+    }
+  }
+  if (missing > 0 && !rules_.allow_missing) {
+    a.failed = std::to_string(missing) + " photos are only on store " + name + ", which is lost (" +
+               why + "); bring it back, or go on without them with --allow-missing";
+    over_ = true;
+    return;
+  }
+  if (missing > 0) a.notes.push_back(std::to_string(missing) + " photos are missing");
+  ask_all(a);
+  report_complete(a);
+}
+
+RowIngest::Actions RowIngest::tick(Time now) {
+  Actions a;
+  for (auto& [name, store] : stores_) {
+    if (over_) break;
+    if (!store.number || store.here || store.lost) continue;
+    store.away += std::min(now - store.counted, kStep);
+    store.counted = now;
+    if (store.away < rules_.lost_after) continue;
+    lose(name, store,
+         "away for " +
+             std::to_string(
+                 std::chrono::duration_cast<std::chrono::seconds>(rules_.lost_after).count()) +
+             " s",
+         a);
+  }
+  return a;
+}
+
+RowIngest::Time RowIngest::next() const {
+  Time next = Time::max();
+  for (const auto& [name, store] : stores_) {
+    if (store.number && !store.here && !store.lost) {
+      next = std::min(next, store.counted + std::min(kStep, rules_.lost_after - store.away));
+    }
+  }
+  return next;
+}
+
+void RowIngest::report_complete(Actions& a) {
+  if (!begun_) return;
+  for (uint32_t run = 0; run < reported_.size(); ++run) {
+    if (reported_[run]) continue;
+    if (!ledger_->complete(run)) return;  // validation first, then in order
+    reported_[run] = true;
+    a.complete.push_back(run);
+  }
+}
+
+}  // namespace ndtrain::tuner

@@ -1,0 +1,235 @@
+#include "tuner/service/job_ingest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "ndp/wire/digests.h"
+#include "tuner/service/job_rows.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
+  IngestRules rules = ingest_rules(job->id, job->spec, request);
+  rules.manifest.leave_out = [this](const Digest& photo) { return ports_.deletions.has(photo); };
+  job->runs = rules.manifest.runs;
+  job->row_bytes = rules.row_bytes;
+  job->local = request.local.has_value();
+  job->records = request.records;
+  const JobFiles files = ports_.records.files(job->id, job->records);
+  Result<std::optional<SavedManifest>> kept = files.load_manifest();
+  if (!kept.ok()) return ports_.control.fail(job, kept.status().message());
+  auto first = files.load_first();
+  if (!first.ok()) return ports_.control.fail(job, first.status().message());
+  if (!*kept) first = std::optional<MixedNumerics::First>();  // no row of it has come
+  numerics_.begin({.extractor = digest_of(request.ask.extractor()).value_or(Digest()),
+                   .features = request.features,
+                   .exact = job->spec.deterministic},
+                  std::move(*first));
+  for (const std::string& photo : numerics_.photos()) rules.job.add_sample(photo);
+  if (*kept) {
+    job->ingest = std::make_unique<RowIngest>(std::move(rules), std::move((*kept)->manifest),
+                                              std::move((*kept)->stores), now());
+    open_sink(job);
+  } else if (request.local) {
+    const std::vector<std::vector<PhotoClaim>> photos = {*request.local};
+    Manifest manifest(photos, rules.manifest);
+    job->ingest = std::make_unique<RowIngest>(std::move(rules), std::move(manifest),
+                                              std::vector<std::string>{"tuner"}, now());
+    open_sink(job);
+  } else {
+    job->ingest = std::make_unique<RowIngest>(std::move(rules));
+    job->phase = JobPhase::kWaiting;
+  }
+  for (const std::string& store : ports_.stores.here()) {
+    if (job != active()) return;
+    arrive(store);
+  }
+  if (job == active()) choose();
+}
+
+void JobIngest::open_sink(const ActivePtr& job) {
+  job->phase = JobPhase::kOpening;
+  if (job->records.empty()) {
+    const std::string line = larger_than_photos(job->spec, job->row_bytes, job->inventories);
+    if (!line.empty()) ports_.records.note(job->id, line);
+  }
+  ports_.control.start(
+      job, kKeepLane, [this, job, inventories = std::exchange(job->inventories, {})] {
+        for (const RowIngest::Inventory& i : inventories) demand(job->work->sink().inventory(i));
+        auto durable = job->work->sink().open(job->ingest->manifest());
+        demand(durable.status());
+        return [this, job, durable = std::move(*durable)] { sink_opened(job, durable); };
+      });
+}
+
+// The manifest is kept before any store is asked for anything.
+void JobIngest::sink_opened(const ActivePtr& job, const std::vector<uint64_t>& durable) {
+  JobFiles kept = ports_.records.files(job->id, job->records);
+  const Manifest& manifest = job->ingest->manifest();
+  kept.save_manifest(manifest, job->ingest->stores()).or_throw();
+  const Result<JobFiles::Closed> closed = kept.closed();
+  if (!closed.ok()) return ports_.control.fail(job, closed.status().message());
+  job->phase = JobPhase::kRunning;
+  job->report.photos(manifest.size(), durable.size());
+  ports_.control.start(job, kJobLane, [this, job, stores = job->ingest->stores()] {
+    job->work->manifest(job->ingest->manifest(), stores);
+    return [this, job] {
+      job->introduced = true;
+      ports_.control.work_on_runs(job);
+    };
+  });
+  std::vector<uint64_t> here = durable;
+  if (job->local) {  // made when its run is trained on
+    here.resize(manifest.size());
+    std::iota(here.begin(), here.end(), uint64_t{0});
+  }
+  apply(job, "", job->ingest->begin(here, closed->absent));
+}
+
+// Why the store cannot be counted in; "" when it is.
+std::string JobIngest::admit(const ActivePtr& job, const RowIngest::Inventory& i) {
+  StoreRecord& store = ports_.stores.record(i.store);
+  store.photos = i.photos.size();
+  ports_.stores.keep(store);
+  const MixedNumerics::Verdict v = numerics_.admit(i.store, store.numerics, i.sample);
+  if (!v.note.empty()) ports_.records.note(job->id, v.note);
+  if (!v.first) return v.refusal;
+  return ports_.records.files(job->id, job->records).save_first(numerics_.first()).message();
+}
+
+void JobIngest::apply(ActivePtr job, const std::string& store, RowIngest::Actions a) {
+  if (job != active()) return;
+  for (const std::string& line : a.notes) ports_.records.note(job->id, line);
+  for (auto& i : a.inventories) {
+    if (const std::string why = admit(job, i); !why.empty()) {
+      return ports_.control.fail(job, why);
+    }
+    i.sample.clear();
+    ports_.holders.set(i.store, i.photos);
+    std::erase_if(i.photos, [&](const PhotoClaim& p) { return ports_.deletions.has(p.digest); });
+    job->inventories.push_back(std::move(i));
+  }
+  for (auto& rows : a.keep) job->rows.push_back(std::move(rows));
+  for (const uint32_t run : a.complete) {
+    if (const Status s = close_run(job, run); !s.ok()) {
+      return ports_.control.fail(job, s.message());
+    }
+  }
+  for (auto& [name, message] : a.send) {
+    if (message.has_job()) {
+      message.mutable_job()->set_serial(++asked_[name]);
+      if (!numerics_.asks(ports_.stores.record(name).numerics)) {
+        message.mutable_job()->clear_sample();
+      }
+    }
+    ports_.stores.send(name, std::move(message));
+  }
+  if (a.failed) return ports_.control.fail(job, *a.failed);
+  if (a.manifest_made) open_sink(job);
+  if (a.end_session) ports_.stores.refuse(store, *a.end_session);
+  if (job != active()) return;
+  choose();
+  if (job != active()) return;
+  keep_rows(job);
+  ports_.control.work_on_runs(job);
+}
+
+// What a run was closed without stays out, whoever comes back later.
+Status JobIngest::close_run(const ActivePtr& job, uint32_t run) {
+  const std::vector<uint64_t> absent = job->ingest->absent(run);
+  JobFiles files = ports_.records.files(job->id, job->records);
+  if (const Status s = files.close_run(run, absent); !s.ok()) return s;
+  job->report.complete(now(), run);
+  job->complete.push_back(run);
+  return {};
+}
+
+void JobIngest::keep_rows(const ActivePtr& job) {
+  if (job->phase != JobPhase::kRunning || job->keeping) return;
+  if (job->rows.empty() && job->inventories.empty()) return;
+  ports_.control.start(job, kKeepLane,
+                       [this, job, inventories = std::exchange(job->inventories, {}),
+                        rows = take_some(job->rows)]() -> Continuation {
+                         return [this, job, kept = keep(job->work->sink(), inventories, rows)] {
+                           job->report.kept(kept.rows);
+                           for (const auto& [ticket, bad] : kept.tickets) {
+                             if (job == active()) apply(job, "", job->ingest->durable(ticket, bad));
+                           }
+                         };
+                       });
+}
+
+void JobIngest::choose() {
+  const ActivePtr job = active();
+  if (!job || job->phase != JobPhase::kWaiting) return;
+  const auto timeout =
+      std::chrono::duration_cast<Time>(std::chrono::duration<double>(job->spec.store_timeout));
+  StoreChoice choice =
+      choose_stores(job->spec.stores, standing(ports_.stores, job->ingest->ready()), timeout,
+                    ports_.records.job(job->id).start_now);
+  if (const std::string why = objection(job->spec, choice, ports_.stores); !why.empty()) {
+    return ports_.control.fail(job, why);
+  }
+  if (choice.waits()) {
+    const bool without = !choice.take.empty() && !job->spec.deterministic;
+    if (!job->wait.wait(now(), std::move(choice))) return;
+    const std::string hint =
+        without ? fmt::format("; ndtrain job start-now {} goes on without", job->id) : "";
+    return ports_.records.note(job->id, job->wait.text() + hint);
+  }
+  job->wait.end();
+  if (!choice.left_out.empty()) {
+    ports_.records.note(job->id, "begins without " + text_of(choice.left_out));
+  }
+  apply(job, "", job->ingest->count_in(choice.take));
+}
+
+void JobIngest::arrive(const std::string& name) {
+  if (!active() || !active()->has_part(ports_.stores.record(name))) return;
+  apply(active(), name, active()->ingest->arrive(now(), name));
+}
+
+void JobIngest::left(const std::string& name, const std::string& reason) {
+  if (!active() || !active()->ingest) return;
+  ports_.records.note(active()->id, "store " + name + " has left: " + reason);
+  apply(active(), name, active()->ingest->leave(now(), name));
+}
+
+void JobIngest::drained(const std::string& name) {
+  const StoreRecord& store = ports_.stores.record(name);
+  if (!store.here || !active() || !active()->ingest || active()->local) return;
+  if (!store.drained) return arrive(name);
+  apply(active(), name, active()->ingest->leave(now(), name));
+}
+
+void JobIngest::message(const std::string& name, wire::FromStore message) {
+  if (!active() || !active()->ingest) return;
+  // What was under way when it was asked again is about what it was asked before.
+  if (message.answers() > 0 && message.answers() != asked_[name]) return;
+  if (message.has_rows()) {
+    active()->report.rows(now(), name, message.rows().run(), message.rows().rows().size());
+  }
+  if (message.has_inventory() && message.inventory().last()) {
+    active()->report.surveyed(name, message.inventory().survey_seconds());
+  }
+  if (message.has_run_done()) active()->report.run_done(name, message.run_done());
+  apply(active(), name, active()->ingest->message(now(), name, std::move(message)));
+}
+
+void JobIngest::tick() {
+  if (!active() || !active()->ingest) return;
+  apply(active(), "", active()->ingest->tick(now()));
+}
+
+JobIngest::Time JobIngest::next() const {
+  if (!active() || !active()->ingest) return Time::max();
+  const Time look = active()->wait.waits() ? now() + kLook : Time::max();
+  return std::min(look, active()->ingest->next());
+}
+
+}  // namespace ndtrain::tuner

@@ -1,0 +1,76 @@
+#include "tuner/work/default_job_factory.h"
+
+#include "tuner/work/precision_survey.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+// The version in force, or any model file as a whole.
+PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
+                                           const std::string& directory) const {
+  if (spec.model.empty()) {
+    const std::optional<PublishedModel> model = versions_.in_force();
+    if (!model) throw Error("no version is in force");
+    return *model;
+  }
+  const Digest file =
+      spec.precision.empty()
+          ? digest_from_hex(spec.model)
+          : context_.models.add_file(PrecisionSurvey::outcome(directory)).or_throw();
+  const ModelFile model = load_model(context_.fs, context_.models.checked_path(file));
+  PublishedModel m{.content = model.id(), .extractor = file, .head = file};
+  for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
+  m.created = context_.clock.unix_seconds();
+  return m;
+}
+
+std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& spec,
+                                                 const std::string& directory, Progress& progress) {
+  const HumanLabels truths = [this] { return this->truths(); };
+  if (PrecisionSurvey::is_due(context_, spec, directory, progress)) {
+    return std::make_unique<PrecisionSurvey>(context_, spec, directory, progress, truths);
+  }
+  if (spec.kind == JobKind::kFinetune) {
+    return std::make_unique<FinetuneWork>(context_, versions_, job, spec, directory, progress,
+                                          truths);
+  }
+  LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
+  return std::make_unique<LabelWork>(context_, spec, directory, model_of(spec, directory), db,
+                                     progress);
+}
+
+std::vector<PhotoClaim> DefaultJobFactory::truths() const {
+  if (labels_.empty()) return {};
+  const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
+  if (db.status().code() == Code::kNotFound) return {};
+  demand(db.status());
+  LabelQuery query{.sources = {LabelSource::kHuman, LabelSource::kImport}, .limit = 10'000};
+  const auto collection = existing_collection(**db, std::string(kDefaultCollection));
+  const auto task = existing_task(**db, std::string(kDefaultTask));
+  for (const Status& s : {collection.status(), task.status()}) {
+    if (s.code() == Code::kNotFound) return {};
+    demand(s);
+  }
+  query.collection = *collection;
+  query.task = *task;
+  std::vector<PhotoClaim> claims;
+  for (bool more = true; more;) {
+    LabelPage page = demand((*db)->query(query));
+    for (LabelRow& row : page.rows) {
+      claims.push_back(
+          {.digest = row.digest, .label = std::move(row.class_name), .source = row.source});
+    }
+    more = page.next.has_value();
+    if (more) query.after = *page.next;
+  }
+  return claims;
+}
+
+LabelDb& DefaultJobFactory::labels() {
+  const std::lock_guard lock(mutex_);
+  // What goes wrong names the database, without the password that its URL may have.
+  if (!db_) db_ = demand(open_label_db(labels_));
+  return *db_;
+}
+
+}  // namespace ndtrain::tuner

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "framework/runtime/devices.h"
+#include "tuner/models/model_store.h"
+
+namespace ndtrain::tuner {
+
+// Where a job works, and with what.
+struct JobContext {
+  Fs& fs;
+  Clock& clock;
+  Devices& devices;
+  ModelStore& models;
+};
+
+}  // namespace ndtrain::tuner

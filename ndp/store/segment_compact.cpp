@@ -62,7 +62,7 @@ Status SegmentStore::compact_where(bool (*wants)(const Segment&), GcReport& repo
 }
 
 Status SegmentStore::compact_segment(const Digest& id, SegmentGroup& group, uint32_t number) {
-  if (group.writer && group.segments.rbegin()->first == number) group.seal(path_of(number));
+  if (group.writer && group.segments.rbegin()->first == number) group.seal();
   int64_t live = 0;
   uint64_t salt = 0;
   {

@@ -1,7 +1,5 @@
 #include "ndp/store/segment_groups.h"
 
-#include "framework/core/publish.h"
-
 namespace ndtrain::ndp {
 
 void SegmentGroup::use(const LastUse& at) {
@@ -32,8 +30,8 @@ void SegmentGroup::unpoint(const KeyTable::ShortKey& key) {
   if (old) segments.at(old->segment).live -= record_bytes(old->length);
 }
 
-void SegmentGroup::seal(const std::string& path) {
-  if (dirty) sync_or_throw(*writer, path);
+void SegmentGroup::seal() {
+  if (dirty) writer->sync();
   writer.reset();
   dirty = false;
 }

@@ -38,9 +38,9 @@ struct SegmentGroup {
   void point(const KeyTable::ShortKey& key, const Location& at);
   void unpoint(const KeyTable::ShortKey& key);
 
-  // The last segment, at `path`, takes no more records; it is durable. Only the last segment of a
+  // The last segment takes no more records; it is durable. Only the last segment of a
   // group may hold bytes that a crash can take: recovery relies on it.
-  void seal(const std::string& path);
+  void seal();
 };
 
 using SegmentGroups = std::map<Digest, std::unique_ptr<SegmentGroup>>;

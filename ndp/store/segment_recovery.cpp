@@ -43,7 +43,7 @@ Status Recovery::recover() {
     if (!adopt(std::move(*index), covered) && writes) {
       // Segments grow again from here, and must not one day look as that index says.
       if (Status s = fs.remove(join(directory, "index")); !s.ok()) return s;
-      sync_directory_or_throw(fs, directory);
+      fs.sync_directory(directory);
     }
   } else if (!found.groups.empty()) {
     log::info("store {}: reads its segments: {}", directory, index.status().message());

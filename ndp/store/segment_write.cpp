@@ -65,7 +65,7 @@ Result<uint32_t> SegmentStore::writable_segment(const Digest& id, SegmentGroup& 
     const auto& [number, segment] = *group.segments.rbegin();
     const bool empty = segment.end == static_cast<int64_t>(kSegmentHeaderBytes);
     if (empty || segment.end + bytes <= options_.segment_bytes) return number;
-    group.seal(path_of(number));
+    group.seal();
   }
   if (next_number_ == UINT32_MAX) {
     return Status(Code::kNoSpace, "store " + directory_ + ": has used up its segment numbers");
@@ -111,7 +111,7 @@ Result<Location> SegmentStore::append(const Digest& id, SegmentGroup& group,
       const int64_t rest = size.ok() ? *size - segment.end : 0;
       segment.end += rest;
       used_bytes_ += rest;
-      group.seal(path_of(*number));
+      group.seal();
     }
     budget_.freed();
     return s;

@@ -30,12 +30,12 @@ inline constexpr Rewrite kQuantized{"quantized", find_quantized};
 inline constexpr Rewrite kAttention{"attention", find_attention, Needs::kKernel};
 // A product of rows, its bias and its activation: one FusedMatMul.
 inline constexpr Rewrite kProducts{"products", find_products, Needs::kLayout};
-// A convolution and the MaxPool that alone reads it, or several that a Concat joins by channels:
-// they are joined once they are pooled, which gives the same numbers.
+// A convolution and the MaxPool that alone reads it: one FusedConv. Of several that a Concat joins
+// by channels: they are joined once they are pooled, which gives the same numbers.
 inline constexpr Rewrite kPooledConvolutions{"pooled convolutions", find_pooled_convolutions,
                                              Needs::kLayout};
-// A convolution and the function of its every element that alone reads it: one operand's, or
-// x * sigmoid(x).
+// A convolution and the function of its every element that alone reads it, one operand's that is no
+// clamp or x * sigmoid(x): one FusedConv.
 inline constexpr Rewrite kConvFunctions{"functions of convolutions", find_conv_functions,
                                         Needs::kLayout};
 // Elementwise ops in a row: one FusedElementwise.

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "backends/plugin/clamp.h"
+
 namespace ndtrain::onednn {
 
 using Kind = dnnl::algorithm;
@@ -17,33 +19,24 @@ Activation function_of(std::string_view steps) {
       {"Gelu x0 approximate=none", {Kind::eltwise_gelu_erf}},
       {"Gelu x0 approximate=tanh", {Kind::eltwise_gelu_tanh}},
       {"HardSwish x0", {Kind::eltwise_hardswish}},
+      {"Relu x0", {Kind::eltwise_relu}},
       {"Sigmoid x0", {Kind::eltwise_logistic}},
       {"Sigmoid x0; Mul x0 y0", {Kind::eltwise_swish, 1}},
       {"Sigmoid x0; Mul y0 x0", {Kind::eltwise_swish, 1}},
       {"Tanh x0", {Kind::eltwise_tanh}},
   };
   const auto found = known.find(steps);
-  if (found == known.end()) unsupported("there is no function '", steps, "'");
-  return found->second;
+  if (found != known.end()) return found->second;
+  const std::optional<plugin::Clamp> clamp = plugin::clamp_of(steps);
+  if (!clamp) unsupported("there is no function '", steps, "'");
+  return {Kind::eltwise_clip, static_cast<float>(clamp->low), static_cast<float>(clamp->high)};
 }
 
 }  // namespace
 
 std::optional<Activation> activation_of(const Node& node) {
-  const bool plain = !node.has_attr("activation") || node.s("activation").empty();
-  if (node.has_attr("steps")) {
-    if (!plain) unsupported("it has an activation and a function");
-    return function_of(node.s("steps"));
-  }
-  if (plain) return {};
-  const std::string_view name = node.s("activation");
-  if (name == "Relu") return Activation{Kind::eltwise_relu};
-  if (name == "Gelu") return gelu_of(node);
-  if (name == "Clip") {
-    return Activation{Kind::eltwise_clip, static_cast<float>(node.f("clip_min")),
-                      static_cast<float>(node.f("clip_max"))};
-  }
-  unsupported("activation ", name, " is not Relu, Gelu or Clip");
+  if (!node.has_attr("steps") || node.s("steps").empty()) return {};
+  return function_of(node.s("steps"));
 }
 
 }  // namespace ndtrain::onednn

@@ -1,4 +1,4 @@
-// Activations by their names in the graph.
+// Elementwise functions behind a product.
 #pragma once
 
 #include <optional>
@@ -8,8 +8,8 @@
 
 namespace ndtrain::onednn {
 
-// Of a fused node: what its attribute `activation` names or its `steps` compute. Throws Unsupported
-// for another name than Relu, Clip or Gelu, and for steps that the library does not have.
+// Of a fused node: what its `steps` compute. Throws Unsupported for steps that the library does not
+// have as one function.
 std::optional<Activation> activation_of(const Node& node);
 
 Activation gelu_of(const Node& node);  // by its attribute `approximate`

@@ -1,5 +1,5 @@
-// Conv, FusedConv and ConvElementwise, f32 and bf16: blocked in and out; few input channels are
-// read plain. Weights that change from run to run are those of training.
+// Conv and FusedConv, f32 and bf16: blocked in and out; few input channels are read plain. Weights
+// that change from run to run are those of training.
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_plan.h"
 #include "backends/onednn/ops.h"
@@ -18,13 +18,21 @@ AskedConv asked(const Node& node) {
   return a;
 }
 
+bool is_pooled(const Node& node) { return node.has_attr("pool_kernel_shape"); }
+
+bool is_clamp(const std::optional<Activation>& a) {
+  return !a || a->kind == dnnl::algorithm::eltwise_relu || a->kind == dnnl::algorithm::eltwise_clip;
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> prepare_conv(const ndt_device& device, const Node& node) {
+  if (is_pooled(node)) return prepare_conv_pool(device, node);
   return conv_kernel(device, node, asked(node));
 }
 
 void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
+  if (is_pooled(node)) return prefer_conv_pool(node, in, out);
   const ConvPorts ports;
   check_float(node);
   const bool few = conv_shape(node, in[0], node.in(ports.weights)).few_channels();
@@ -35,8 +43,9 @@ void prefer_conv(const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   if (node.has(ports.residual)) set_layout(in[ports.residual], Layout::kBlocked);
   const ndt_node wanted = node.with(in, out);
   const AskedConv a = asked(Node(wanted));
-  // The library's Winograd takes no such function, and saves more than a pass over the result.
-  if (node.has_attr("steps") && winograd_by_rule(a)) unsupported("Winograd computes it faster");
+  // The library's Winograd takes clamps alone, and saves more than a pass over the result.
+  if (!is_clamp(a.how.finish.activation) && winograd_by_rule(a))
+    unsupported("Winograd computes it faster");
   a.make(1);
 }
 

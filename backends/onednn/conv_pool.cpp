@@ -1,5 +1,5 @@
-// ConvMaxPool: an image's channels by parts that stay in cache until they are pooled. Direct
-// convolutions only: what the fixed rule computes by Winograd stays apart.
+// FusedConv with a pool: an image's channels by parts that stay in cache until they are pooled.
+// Direct convolutions only: what the fixed rule computes by Winograd stays apart.
 #include "backends/onednn/conv_choice.h"
 #include "backends/onednn/conv_cut.h"
 #include "backends/onednn/ops.h"
@@ -37,7 +37,8 @@ Asked ask_pooled(const Node& node) {
   if (c.from != Layout::kBlocked && !(c.from == Layout::kPlain && c.shape.few_channels())) {
     unsupported("its input is not blocked");
   }
-  const auto kernel = node.ints("pool_kernel"), strides = node.ints("pool_strides"),
+  if (node.has(3)) unsupported("it has a residual");
+  const auto kernel = node.ints("pool_kernel_shape"), strides = node.ints("pool_strides"),
              pads = node.ints("pool_pads");
   if (c.x.rank != 4 || kernel.size() != 2 || strides.size() != 2 || pads.size() != 4) {
     unsupported("it is not for two spatial dims");

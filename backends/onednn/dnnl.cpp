@@ -70,8 +70,7 @@ Type data_type(ndt_dtype t) {
 }
 
 Desc desc_of(const ndt_tensor_type& t, Layout layout, int64_t images) {
-  Dims dims(t.dims, t.dims + t.rank);
-  if (dims.empty()) dims.push_back(1);
+  Dims dims(t.dims, t.dims + std::max(t.rank, 1));
   dims[0] = images;
   const Type type = data_type(t.dtype);
   if (layout == Layout::kBlocked) return {dims, type, block() == 16 ? Tag::nChw16c : Tag::nChw8c};

@@ -108,7 +108,7 @@ PrimitivePtr relu_back(const Desc& x) {
   using F = dnnl::eltwise_forward;
   using B = dnnl::eltwise_backward;
   constexpr auto kKind = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  return make<B>("Relu", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
+  return make<B>("Relu backward", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
     const F::primitive_desc hint(F::desc(dnnl::prop_kind::forward_training, kKind, x, 0.0F),
                                  engine());
     return B::primitive_desc(B::desc(kKind, x, x, 0.0F), attributes({}), engine(), hint);

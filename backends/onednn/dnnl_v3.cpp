@@ -14,14 +14,14 @@ dnnl::algorithm algorithm_of(const Convolution& c) {
   return c.winograd ? dnnl::algorithm::convolution_winograd : dnnl::algorithm::convolution_direct;
 }
 
+// Laid out as the primitive likes.
+Desc free_desc(const Desc& desc) { return {desc.get_dims(), desc.get_data_type(), Tag::any}; }
+
 // What the library wants to know of the way forward before it goes back.
 dnnl::convolution_forward::primitive_desc forward_of(const Convolution& c) {
-  const Desc weights(c.weights.get_dims(), c.weights.get_data_type(), Tag::any);
-  return {engine(),        dnnl::prop_kind::forward_training,
-          algorithm_of(c), c.src,
-          weights,         c.dst,
-          c.strides,       c.dilations,
-          c.begin,         c.end};
+  using F = dnnl::convolution_forward;
+  return F::primitive_desc(engine(), dnnl::prop_kind::forward_training, algorithm_of(c), c.src,
+                           free_desc(c.weights), c.dst, c.strides, c.dilations, c.begin, c.end);
 }
 
 // HardSwish is x * clip(alpha * x + beta, 0, 1) here.
@@ -115,10 +115,17 @@ PrimitivePtr convolution(const Convolution& c) {
     const auto how =
         c.weights_change ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const dnnl::primitive_attr a = attributes(c.finish, fixed);
-    return c.bias ? F::primitive_desc(engine(), how, kind, c.src, c.weights, *c.bias, c.dst,
-                                      c.strides, c.dilations, c.begin, c.end, a)
-                  : F::primitive_desc(engine(), how, kind, c.src, c.weights, c.dst, c.strides,
-                                      c.dilations, c.begin, c.end, a);
+    const auto with = [&](const Desc& weights) {
+      return c.bias ? F::primitive_desc(engine(), how, kind, c.src, weights, *c.bias, c.dst,
+                                        c.strides, c.dilations, c.begin, c.end, a)
+                    : F::primitive_desc(engine(), how, kind, c.src, weights, c.dst, c.strides,
+                                        c.dilations, c.begin, c.end, a);
+    };
+    if (c.weights.get_data_type() != Type::s8) return with(c.weights);
+    // Weights with sums for zero points or signs some kernels take from nobody but themselves.
+    const Desc any = free_desc(c.weights);
+    const F::primitive_desc d = with(any);
+    return c.weights == any || c.weights == d.weights_desc() ? d : with(c.weights);
   };
   return make<F>("convolution", args, describe, fixed);
 }
@@ -167,7 +174,7 @@ PrimitivePtr relu_back(const Desc& x) {
   using F = dnnl::eltwise_forward;
   using B = dnnl::eltwise_backward;
   constexpr auto kKind = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  return make<B>("Relu", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
+  return make<B>("Relu backward", {DNNL_ARG_DIFF_DST, DNNL_ARG_DST, DNNL_ARG_DIFF_SRC}, [&] {
     const F::primitive_desc hint(engine(), dnnl::prop_kind::forward_training, kKind, x, x);
     return B::primitive_desc(engine(), kKind, x, x, x, hint, plain());
   });
@@ -221,6 +228,11 @@ PrimitivePtr reorder(const Desc& from, const Desc& to, const Finish& f) {
   Fixed fixed;
   const auto describe = [&] {
     dnnl::primitive_attr a = plain();
+    // By way of f32 where nothing changes, not all that is no number comes through: bytes do.
+    if (from == to && f.scales.empty()) {
+      const Desc bytes({static_cast<int64_t>(from.get_size())}, Type::u8, Tag::a);
+      return F::primitive_desc(engine(), bytes, engine(), bytes, a);
+    }
     set_zero_point(a, fixed, DNNL_ARG_FROM, f.src_zero);
     set_zero_point(a, fixed, DNNL_ARG_TO, f.dst_zero);
     if (!f.scales.empty()) {

@@ -48,6 +48,16 @@ void check_gemm(const Node& node) {
   }
 }
 
+// Others are faster in a pass of their own, or as the cpu plugin computes them.
+std::optional<Activation> checked_activation(const Node& node) {
+  using Kind = dnnl::algorithm;
+  const std::optional<Activation> a = activation_of(node);
+  const bool known = !a || a->kind == Kind::eltwise_relu || a->kind == Kind::eltwise_gelu_erf ||
+                     a->kind == Kind::eltwise_gelu_tanh;
+  if (!known) unsupported("its function is neither Relu nor Gelu");
+  return a;
+}
+
 Product product_of(const Node& node) {
   check_float(node);
   if (!has_avx512()) unsupported("without AVX-512 the cpu plugin is no slower");
@@ -64,7 +74,7 @@ Product product_of(const Node& node) {
     p.transposed = node.i("transB") != 0;
     if (p.transposed) p.n = b.dims[0];
     p.bias = node.has(kBias);
-    p.finish.activation = activation_of(node);
+    p.finish.activation = checked_activation(node);
   }
   p.packed = b.rank == 2;
   if (p.packed) {

@@ -2,11 +2,15 @@
 
 namespace ndtrain {
 
-template <typename T>
-const T& Attrs::get(std::string_view name, const char* kind) const {
+const Attr& Attrs::at(std::string_view name) const {
   const auto it = map_.find(name);
   if (it == map_.end()) throw Error("attribute ", name, " is missing");
-  const T* v = std::get_if<T>(&it->second);
+  return it->second;
+}
+
+template <typename T>
+const T& Attrs::get(std::string_view name, const char* kind) const {
+  const T* v = std::get_if<T>(&at(name));
   if (!v) throw Error("attribute ", name, " is not ", kind);
   return *v;
 }

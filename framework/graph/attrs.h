@@ -24,6 +24,7 @@ class Attrs {
   Attrs(std::initializer_list<std::pair<const std::string, Attr>> list) : map_(list) {}
 
   bool has(std::string_view name) const { return map_.find(name) != map_.end(); }
+  const Attr& at(std::string_view name) const;  // of any type
   int64_t i(std::string_view name) const;
   double f(std::string_view name) const;
   bool flag(std::string_view name) const { return i(name) != 0; }

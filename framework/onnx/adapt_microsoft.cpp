@@ -1,5 +1,7 @@
 // Operators of ONNX Runtime's own domain that equal ours, or two of ours in a row. Source:
 // docs/ContribOperators.md of ONNX Runtime.
+#include "framework/graph/elementwise_steps.h"
+#include "framework/graph/op.h"
 #include "framework/onnx/adapt.h"
 
 namespace ndtrain {
@@ -16,12 +18,14 @@ void fused_conv(Adaptation& a) {
   const std::string activation = a.take<std::string>("activation").value_or("");
   const Floats params = a.take<Floats>("activation_params").value_or(Floats{});
   become(a, "FusedConv");
-  if (activation.empty() || activation == "Relu") {
-    a.node.attrs.set("activation", activation);
-  } else if (activation == "Clip" && params.size() == 2) {
-    a.node.attrs.set("activation", activation);
-    a.node.attrs.set("clip_min", params[0]);
-    a.node.attrs.set("clip_max", params[1]);
+  const OpDef* def = try_find_op(activation);
+  if (activation.empty()) return;
+  if (def && def->facts.clamp && params.size() + 1 == static_cast<size_t>(def->max_inputs)) {
+    ElementwiseStep clamp{activation, {{ElementwiseOperand::Kind::kInput}}, {}};
+    for (const double limit : params) {
+      clamp.operands.push_back({ElementwiseOperand::Kind::kNumber, 0, limit});
+    }
+    a.node.attrs.set("steps", text_of({clamp}));
   } else if ((activation == "Sigmoid" || activation == "Tanh") && params.empty()) {
     a.after(0, activation);
   } else if (activation == "LeakyRelu" && params.size() == 1) {

@@ -1,6 +1,5 @@
 // Conv: y[n,m,o] = b[m] + sum over c, k of x[n,c,o*stride+k*dilation-pad] * w[m,c,k], c in the
-// group of m (ONNX Conv). FusedConv: a Conv, plus a residual, through an activation; what passes
-// make of them. Beside bf16 the bias may be f32, as sums are.
+// group of m (ONNX Conv). Beside bf16 the bias may be f32, as sums are.
 #include "framework/ops/conv.h"
 
 #include <algorithm>
@@ -39,21 +38,6 @@ void check_conv_bias(const InferContext& c, size_t i, const Shape& y) {
   }
 }
 
-std::vector<AttrSpec> fused_conv_attrs() {
-  using Kind = AttrSpec::Kind;
-  return conv_attrs({{"activation", Kind::kString, Attr("")},
-                     {"clip_min", Kind::kFloat, Attr(-3.4e38)},
-                     {"clip_max", Kind::kFloat, Attr(3.4e38)}});
-}
-
-ActivationRange activation_range(const Attrs& a) {
-  const std::string& activation = a.s("activation");
-  if (activation == "") return {};
-  if (activation == "Relu") return {.low = 0};
-  if (activation == "Clip") return {a.f("clip_min"), a.f("clip_max")};
-  throw Error("activation is '", activation, "', expected '', Relu or Clip");
-}
-
 void check_residual(const InferContext& c, size_t i, const Shape& y) {
   if (c.has(i) && c.shape(i) != y) {
     throw Error("residual ", c.shape(i), " does not have the shape of the output ", y);
@@ -73,12 +57,6 @@ void infer(InferContext& c) {
   c.out.push_back({c.in[0].dtype, y});
 }
 
-void infer_fused(InferContext& c) {
-  infer(c);
-  check_residual(c, 3, c.out[0].shape);
-  activation_range(c.attrs);
-}
-
 void reference(const ReferenceContext& c) {
   const ConvShape s = conv_shape(c.attrs, c.shape(0), c.shape(1));
   std::vector<double>& y = c.out[0];
@@ -87,16 +65,6 @@ void reference(const ReferenceContext& c) {
     for (size_t i = 0; i < y.size(); ++i) y[i] = c.in[2][static_cast<int64_t>(i) / plane % m];
   }
   for_each_product(s, [&](int64_t o, int64_t i, int64_t k) { y[o] += c.in[0][i] * c.in[1][k]; });
-}
-
-void fused_reference(const ReferenceContext& c) {
-  reference(c);
-  const auto [low, high] = activation_range(c.attrs);
-  for (size_t i = 0; i < c.out[0].size(); ++i) {
-    double& y = c.out[0][i];
-    if (c.has(3)) y += c.in[3][i];
-    y = std::min(std::max(y, low), high);
-  }
 }
 
 std::vector<ValueId> gradient(GradientContext& c) {
@@ -158,25 +126,6 @@ std::vector<Example> rare_examples() {
   };
 }
 
-std::vector<Example> fused_examples() {
-  const DType bf16 = DType::kBF16, f16 = DType::kF16;
-  const Attrs relu1{{"activation", "Relu"}},
-      relu{{"activation", "Relu"}, {"pads", Ints{1, 1, 1, 1}}};
-  const Attrs clip{{"activation", "Clip"}, {"clip_min", -0.5}, {"clip_max", 1.0}};
-  const Attrs depthwise{{"activation", "Clip"}, {"clip_min", 0.0}, {"clip_max", 6.0}, {"group", 4}};
-  return {
-      {{{2, 3, 6, 6}, {5, 3, 3, 3}, {5}, {2, 5, 6, 6}}, relu},
-      {{{1, 3, 6, 6}, {5, 3, 3, 3}, {5}}, relu},
-      {{{1, 8, 5, 4}, {6, 8, 1, 1}, {6}, {1, 6, 5, 4}}, relu1},
-      {{{3, 4, 6, 6}, {4, 1, 3, 3}, {4}}, depthwise},
-      {{{1, 4, 6, 6}, {3, 4, 3, 3}, ExampleInput::absent(), {1, 3, 4, 4}}, clip},
-      {{{1, 2, 9}, {3, 2, 3}, {3}, {1, 3, 7}}},
-      {{{bf16, {2, 8, 5, 4}}, {bf16, {6, 8, 1, 1}}, {6}, {bf16, {2, 6, 5, 4}}}, relu1},
-      {{{bf16, {1, 3, 6, 6}}, {bf16, {5, 3, 3, 3}}, {bf16, {5}}}, relu},
-      {{{f16, {2, 8, 5, 4}}, {f16, {6, 8, 1, 1}}, {6}, {f16, {2, 6, 5, 4}}}, relu1},
-  };
-}
-
 }  // namespace
 
 std::vector<OpDef> conv_ops() {
@@ -199,21 +148,6 @@ std::vector<OpDef> conv_ops() {
        .gradient = gradient,
        .terms = terms,
        .examples = std::move(conv)},
-      {.name = "FusedConv",
-       .facts = {.kind = OpKind::kProduct,
-                 .rounding = Rounding::kRounds,
-                 .wide_inputs = 0b100,
-                 .rank = RankRule::kFirst,
-                 .residual = 3,
-                 .per_image = each_image},
-       .min_inputs = 2,
-       .max_inputs = 4,
-       .attrs = fused_conv_attrs(),
-       .complete = complete_conv,
-       .infer = infer_fused,
-       .reference = fused_reference,
-       .terms = terms,
-       .examples = fused_examples()},
   };
 }
 

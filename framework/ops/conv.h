@@ -22,16 +22,6 @@ struct ConvShape {
 // The attributes of Conv, and `more`.
 std::vector<AttrSpec> conv_attrs(std::vector<AttrSpec> more = {});
 
-// The attributes of a convolution that passes have fused: also `activation` ("", Relu or Clip),
-// `clip_min` and `clip_max`.
-std::vector<AttrSpec> fused_conv_attrs();
-
-// What a fused activation holds its results within. Throws Error when there is no such activation.
-struct ActivationRange {
-  double low = -INFINITY, high = INFINITY;
-};
-ActivationRange activation_range(const Attrs& a);
-
 // Throws Error unless input i is absent or has shape y.
 void check_residual(const InferContext& c, size_t i, const Shape& y);
 

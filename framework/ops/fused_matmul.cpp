@@ -1,13 +1,13 @@
-// FusedMatMul: y = activation(a B + bias) with B = b or b^T, the bias on every row; what a pass
-// makes of a product, its bias and its activation for devices that have them as one kernel.
+// FusedMatMul: y = f(a B + bias) with B = b or b^T, the bias on every row, and f the elementwise
+// `steps`; what a pass makes of a product, its bias and its activation for devices that have them
+// as one kernel.
 //   a [..., K], b [K, N] or, with transB, [N, K], bias N values along the last dim
 //   y [..., N]
 #include "framework/ops/common.h"
+#include "framework/ops/steps.h"
 
 namespace ndtrain {
 namespace {
-
-using Kind = AttrSpec::Kind;
 
 int64_t columns(const Attrs& attrs, const Shape& b) { return b[attrs.flag("transB") ? 0 : 1]; }
 
@@ -22,22 +22,10 @@ void infer(InferContext& c) {
   if (c.has(2) && (c.shape(2).rank() == 0 || c.shape(2).count() != n || c.shape(2)[-1] != n)) {
     throw Error("a bias ", c.shape(2), " for ", n, " columns");
   }
-  const std::string& activation = c.attrs.s("activation");
-  if (!activation.empty() && activation != "Relu" && activation != "Gelu") {
-    throw Error("activation is '", activation, "', must be 'Relu', 'Gelu' or empty");
-  }
   std::vector<int64_t> dims = a.dims();
   dims.back() = n;
   c.out.push_back({c.in[0].dtype, Shape(std::move(dims))});
-}
-
-void activate(const ReferenceContext& c) {
-  const std::string& activation = c.attrs.s("activation");
-  if (activation.empty()) return;
-  Attrs attrs;
-  if (activation == "Gelu") attrs.set("approximate", c.attrs.s("approximate"));
-  const std::vector<std::vector<double>> x = {c.out[0]};
-  find_op(activation).reference({attrs, c.out_types, c.out_types, x, c.out});
+  check_steps(c.attrs, c.out[0]);
 }
 
 void reference(const ReferenceContext& c) {
@@ -51,16 +39,16 @@ void reference(const ReferenceContext& c) {
     }
     c.out[0][i] = sum;
   }
-  activate(c);
+  apply_steps(c.attrs, c.out_types[0], c.out[0]);
 }
 
 int64_t terms(const Attrs&, std::span<const TensorType> in) { return in[0].shape[-1]; }
 
 std::vector<Example> examples() {
-  const Attrs relu{{"activation", "Relu"}}, gelu{{"activation", "Gelu"}};
-  Attrs transposed = relu, tanh = gelu;
+  const Attrs relu{{"steps", "Relu x0"}}, gelu{{"steps", "Gelu x0 approximate=none"}},
+      tanh{{"steps", "Gelu x0 approximate=tanh"}};
+  Attrs transposed = relu;
   transposed.set("transB", 1);
-  tanh.set("approximate", "tanh");
   const DType half = DType::kF16, brain = DType::kBF16;
   return {
       {{{3, 4}, {4, 5}, {5}}},
@@ -85,9 +73,7 @@ std::vector<OpDef> fused_matmul_ops() {
            .facts = {.kind = OpKind::kProduct},
            .min_inputs = 2,
            .max_inputs = 3,
-           .attrs = {{"transB", Kind::kInt, Attr(int64_t{0})},
-                     {"activation", Kind::kString, Attr("")},
-                     {"approximate", Kind::kString, Attr("none")}},
+           .attrs = {{"transB", AttrSpec::Kind::kInt, Attr(int64_t{0})}, steps_attr()},
            .infer = infer,
            .reference = reference,
            .terms = terms,

@@ -1,11 +1,12 @@
-// FusedQLinearConv: a QLinearConv, plus a residual, through an activation; what passes make of
+// FusedQLinearConv: a QLinearConv, plus a residual, within limits (`steps`); what passes make of
 // DequantizeLinear -> FusedConv -> QuantizeLinear. In units of y_scale, in f32 as in QLinearConv:
 //   a = (sum over c, k of (x - x_zero) * (w - w_zero[m]) + b[m]) * (x_scale * w_scale[m] / y_scale)
 //       + (r - r_zero) * (r_scale / y_scale)
 //   y = saturate(round(clamp(a, low / y_scale, high / y_scale)) + y_zero)
-// with low and high those of the activation. Padding stands for x_zero and adds nothing.
+// Padding stands for x_zero and adds nothing.
 #include "framework/ops/conv.h"
 #include "framework/ops/quantize.h"
+#include "framework/ops/steps.h"
 
 namespace ndtrain {
 namespace {
@@ -28,7 +29,7 @@ void infer(InferContext& c) {
     check_quantized(c, kResidual);
     check_residual(c, kResidual, y);
   }
-  activation_range(c.attrs);
+  limits_of(c.attrs);
   c.out.push_back({c.in[kYZero].dtype, y});
 }
 
@@ -43,7 +44,7 @@ void reference(const ReferenceContext& c) {
   for_each_product(s, [&](int64_t o, int64_t i, int64_t k) {
     sums[o] += (c.in[kX][i] - x_zero) * (c.in[kW][k] - zero_point(c, kW + 2, k / per_channel));
   });
-  const auto [low, high] = activation_range(c.attrs);
+  const auto [low, high] = limits_of(c.attrs);
   const float y_scale = scale(c, kYScale);
   const auto first = static_cast<float>(low) / y_scale, last = static_cast<float>(high) / y_scale;
   for (size_t i = 0; i < sums.size(); ++i) {
@@ -81,10 +82,11 @@ std::vector<Example> examples() {
   const DType u = DType::kU8, i = DType::kI8;
   const auto bias = [](int64_t n) { return ExampleInput::range({n}, -3000, 3000, DType::kI32); };
   const ExampleInput scales = each({0.0113, 0.0171, 0.0057, 0.0131}), none = each({0, 0, 0, 0}, i);
-  const Attrs relu{{"activation", "Relu"}}, padded{{"activation", "Relu"}, {"pads", Ints(4, 1)}};
-  const Attrs depthwise{{"activation", "Clip"}, {"clip_min", 0.0},    {"clip_max", 6.0},
-                        {"group", 4},           {"pads", Ints(4, 1)}, {"strides", Ints(2, 2)}};
-  const Attrs clip{{"activation", "Clip"}, {"clip_min", -2.0}, {"clip_max", 3.0}};
+  const Attrs relu{{"steps", "Relu x0"}}, clip{{"steps", "Clip x0 -2 3"}};
+  Attrs padded = relu;
+  padded.set("pads", Ints(4, 1));
+  const Attrs depthwise{
+      {"steps", "Clip x0 0 6"}, {"group", 4}, {"pads", Ints(4, 1)}, {"strides", Ints(2, 2)}};
   return {
       {{bytes(u, {2, 3, 6, 7}), one(0.0213), one(0, u), bytes(i, {4, 3, 3, 3}), scales, none,
         one(0.217), one(0, u), bias(4)},
@@ -122,7 +124,7 @@ std::vector<OpDef> fused_qlinear_conv_ops() {
                      .per_image = each_image},
            .min_inputs = 8,
            .max_inputs = 12,
-           .attrs = fused_conv_attrs(),
+           .attrs = conv_attrs({steps_attr()}),
            .complete = complete_conv<3>,
            .infer = infer,
            .reference = reference,

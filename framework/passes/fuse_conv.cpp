@@ -1,6 +1,5 @@
 // Convolutions and what follows them.
 #include <algorithm>
-#include <limits>
 
 #include "framework/graph/elementwise_steps.h"
 #include "framework/passes/rewrites.h"
@@ -8,10 +7,7 @@
 namespace ndtrain {
 namespace {
 
-bool has_activation(const Matcher& m, int conv) {
-  const Attrs& a = m.node(conv).attrs;
-  return a.has("activation") && !a.s("activation").empty();
-}
+bool is_pooled(const Matcher& m, int i) { return m.node(i).attrs.has("pool_kernel_shape"); }
 
 // What the node `add` adds to `y`, when it can be a residual: `y` is the later of the two.
 ValueId residual(const Matcher& m, int add, ValueId y) {
@@ -20,25 +16,19 @@ ValueId residual(const Matcher& m, int add, ValueId y) {
   return alike && m.producer(other) < m.producer(y) ? other : kNone;
 }
 
-bool is_activation(const Matcher& m, int i, ValueId of) {
-  if ((!m.is(i, "Relu") && !m.is(i, "Clip")) || m.input(i, 0) != of) return false;
+// Whether it holds `of` within limits that do not change.
+bool is_clamp(const Matcher& m, int i, ValueId of) {
+  if (i < 0 || !find_op(m.node(i).op).facts.clamp || m.input(i, 0) != of) return false;
   const std::vector<ValueId>& in = m.node(i).inputs;
   return std::all_of(in.begin() + 1, in.end(),
                      [&](ValueId v) { return v == kNone || m.number(v); });
 }
 
-void set_activation(const Matcher& m, int i, Attrs& attrs) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  attrs.set("activation", m.node(i).op);
-  if (!m.is(i, "Clip")) return;
-  attrs.set("clip_min", m.number(m.input(i, 1)).value_or(-kLargest));
-  attrs.set("clip_max", m.number(m.input(i, 2)).value_or(kLargest));
-}
-
 // The steps that follow a convolution and alone read its result, and their nodes.
 std::string function_of(const Matcher& m, ValueId y, std::vector<int>& nodes) {
   if (const int reader = m.reader(y); reader >= 0) {
-    if (elementwise_operands(m.node(reader).op) != 1) return "";
+    const std::string& op = m.node(reader).op;
+    if (elementwise_operands(op) != 1 || find_op(op).facts.clamp) return "";
     nodes.push_back(reader);
     return steps_of(m, {reader}).text;
   }
@@ -51,7 +41,7 @@ std::string function_of(const Matcher& m, ValueId y, std::vector<int>& nodes) {
 }
 
 bool is_poolable(const Matcher& m, int i) {
-  if (!is_conv(m, i)) return false;
+  if (!is_conv(m, i) || is_pooled(m, i)) return false;
   const auto fixed = [&](ValueId v) { return v == kNone || m.is_fixed(v); };
   return fixed(m.input(i, 1)) && fixed(m.input(i, 2)) && m.input(i, 3) == kNone;
 }
@@ -63,27 +53,14 @@ bool is_plain_pool(const Matcher& m, int i) {
          std::ranges::all_of(dilations, [](int64_t d) { return d == 1; });
 }
 
-// Padding that reaches as far as the last window.
-Ints reach(const Matcher& m, int pool) {
-  const Shape &x = m.shape(m.input(pool, 0)), &y = m.shape(m.result(pool));
-  const Attrs& a = m.node(pool).attrs;
-  Ints pads = a.ints("pads");
-  for (size_t d = 0; d < 2; ++d) {
-    const int64_t at = 2 + static_cast<int64_t>(d);
-    const int64_t end = (y[at] - 1) * a.ints("strides")[d] + a.ints("kernel_shape")[d];
-    pads[2 + d] = std::max<int64_t>(end - x[at] - pads[d], 0);
-  }
-  return pads;
-}
-
 ValueId pooled(const Matcher& m, int conv, int pool, GraphCopy& to) {
   Attrs attrs = m.node(conv).attrs;
-  attrs.set("pool_kernel", m.node(pool).attrs.ints("kernel_shape"));
-  attrs.set("pool_strides", m.node(pool).attrs.ints("strides"));
-  attrs.set("pool_pads", reach(m, pool));
+  for (const std::string name : {"kernel_shape", "strides", "pads", "ceil_mode"}) {
+    attrs.set("pool_" + name, m.node(pool).attrs.at(name));
+  }
   std::vector<ValueId> in;
   for (size_t k = 0; k < 3; ++k) in.push_back(to.get(m.input(conv, k)));
-  return to.graph().add1("ConvMaxPool", std::move(in), std::move(attrs));
+  return to.graph().add1("FusedConv", std::move(in), std::move(attrs));
 }
 
 }  // namespace
@@ -102,8 +79,8 @@ std::vector<Match> find_convolutions(const Matcher& m) {
       nodes.push_back(next);
       next = m.reader(m.result(next));
     }
-    if (is_activation(m, next, m.result(nodes.back()))) {
-      set_activation(m, next, attrs);
+    if (is_clamp(m, next, m.result(nodes.back()))) {
+      attrs.set("steps", steps_of(m, {next}).text);
       nodes.push_back(next);
     }
     if (nodes.size() > 1) all.push_back(fused("FusedConv", in, attrs, nodes));
@@ -114,13 +91,14 @@ std::vector<Match> find_convolutions(const Matcher& m) {
 std::vector<Match> find_conv_functions(const Matcher& m) {
   std::vector<Match> all;
   for (int i = 0; i < m.nodes(); ++i) {
-    if (!is_conv(m, i) || has_activation(m, i)) continue;
+    if (!is_conv(m, i)) continue;
     std::vector<int> nodes = {i};
     Attrs attrs = m.node(i).attrs;
+    if (is_pooled(m, i) || (attrs.has("steps") && !attrs.s("steps").empty())) continue;
     attrs.set("steps", function_of(m, m.result(i), nodes));
     const std::vector<ValueId>& in = m.node(i).inputs;
     if (nodes.size() == 1 || std::ranges::count(in, kNone) > 0) continue;
-    all.push_back(fused("ConvElementwise", in, attrs, nodes));
+    all.push_back(fused("FusedConv", in, attrs, nodes));
   }
   return all;
 }

@@ -29,7 +29,7 @@ bool may_be_step(const Matcher& m, int i) {
   int rank = -1;  // of what is no number: a number has none
   for (size_t k = 0; k < n.inputs.size(); ++k) {
     if (number(m, i, k)) continue;
-    if ((k > 0 && m.is(i, "Clip")) || m.dtype(n.inputs[k]) != t) return false;
+    if ((k > 0 && find_op(n.op).facts.clamp) || m.dtype(n.inputs[k]) != t) return false;
     rank = std::max(rank, m.shape(n.inputs[k]).rank());
   }
   return rank == m.shape(m.result(i)).rank();

@@ -1,6 +1,7 @@
 // A MatMul by a matrix, or a Gemm that scales nothing, an Add of one number per column, and a
 // function as one FusedMatMul, so that what is multiplied is written once; where that is refused,
 // the product and the Add alone.
+#include "framework/graph/elementwise_steps.h"
 #include "framework/passes/rewrites.h"
 
 namespace ndtrain {
@@ -36,10 +37,9 @@ void add_products(const Matcher& m, int i, std::vector<Match>& all) {
       next = m.reader(m.result(next));
     }
   }
-  if (m.is(next, "Relu") || m.is(next, "Gelu")) {
+  if (next >= 0 && elementwise_operands(m.node(next).op) == 1) {
     Attrs with = attrs;
-    with.set("activation", m.node(next).op);
-    if (m.is(next, "Gelu")) with.set("approximate", m.node(next).attrs.s("approximate"));
+    with.set("steps", steps_of(m, {next}).text);
     std::vector<int> more = nodes;
     more.push_back(next);
     all.push_back(fused("FusedMatMul", in, with, more));

@@ -78,11 +78,10 @@ class Placing {
   }
 
   bool is_activation(const ModelNode& n) const {
-    if (n.op == "Relu") return true;
-    if (n.op != "Clip") return false;
-    return std::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](const std::string& name) {
-      return name.empty() || constant(name).defined();
-    });
+    return op_of(n).facts.clamp &&
+           std::all_of(n.inputs.begin() + 1, n.inputs.end(), [&](const std::string& name) {
+             return name.empty() || constant(name).defined();
+           });
   }
 
   // What `name` always is, also where a node of its own says so; undefined when it is computed.

@@ -36,17 +36,17 @@ constexpr Layer2d kLayers[] = {{"3x3", 64, 64, 56, 3, 1, 1},
 struct Finishing {
   const char* name;
   bool bias, residual;
-  const char* activation;
+  const char* steps;
   double high = 0;
 
-  int64_t operations() const { return 1 + bias + residual + (*activation != 0); }
+  int64_t operations() const { return 1 + bias + residual + (*steps != 0); }
 };
 
 constexpr Finishing kFinishings[] = {{"plain", false, false, ""},
                                      {"bias", true, false, ""},
-                                     {"bias relu", true, false, "Relu"},
-                                     {"bias clip", true, false, "Clip", 6},
-                                     {"residual bias relu", true, true, "Relu"}};
+                                     {"bias relu", true, false, "Relu x0"},
+                                     {"bias clip", true, false, "Clip x0 0 6", 6},
+                                     {"residual bias relu", true, true, "Relu x0"}};
 
 ndt_tensor_type row(ndt_dtype t, std::vector<int64_t> dims) {
   ndt_tensor_type type{.dtype = t, .rank = static_cast<int32_t>(dims.size())};
@@ -141,9 +141,7 @@ class CudnnLibrary : public testing::TestWithParam<const Chip*> {
     std::vector<ndt_tensor_type> in = {c.x, c.w, ndt_tensor_type{}, ndt_tensor_type{}};
     if (f.bias) in[2] = row(t, {l.filters});
     if (f.residual) in[3] = c.y;
-    c.attrs.push_back({"activation", -2, nullptr, 0, f.activation});
-    c.attrs.push_back({"clip_min", -1, nullptr, 0, nullptr});
-    c.attrs.push_back({"clip_max", -1, nullptr, f.high, nullptr});
+    c.attrs.push_back({"steps", -2, nullptr, 0, f.steps});
     return prepare("FusedConv", in, c.y, c.attrs);
   }
 

@@ -24,12 +24,14 @@ const Batched kPlainConv{"Plain", "Conv", {{1, 5, 6, 7}, {4, 5, 3, 3}}, {{"strid
 const Batched kFused{"Fused",
                      "FusedConv",
                      {{1, 6, 5, 5}, {4, 6, 1, 1}, {4}, {1, 4, 5, 5}},
-                     {{"activation", "Relu"}},
+                     {{"steps", "Relu x0"}},
                      {3}};
 
 Batched clipped(double low, double high) {
   Batched c = kFused;
-  c.attrs = {{"activation", "Clip"}, {"clip_min", low}, {"clip_max", high}};
+  std::ostringstream steps;
+  steps << "Clip x0 " << low << ' ' << high;
+  c.attrs = {{"steps", steps.str()}};
   return c;
 }
 

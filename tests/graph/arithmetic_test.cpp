@@ -31,11 +31,12 @@ TEST(Arithmetic, CountsAConvolutionAndItsGradientsAlike) {
 
 TEST(Arithmetic, CountsAPooledConvolutionAsIfItWereNotPooled) {
   Attrs pooled = kBy2;
-  pooled.set("activation", "Relu");
-  pooled.set("pool_kernel", Ints{3, 3});
+  pooled.set("steps", "Relu x0");
+  pooled.set("pool_kernel_shape", Ints{3, 3});
   pooled.set("pool_strides", Ints{3, 3});
   pooled.set("pool_pads", Ints{0, 0, 0, 0});
-  EXPECT_EQ(of("ConvMaxPool", {{2, 3, 17, 17}, {8, 3, 3, 3}}, pooled), kConv);
+  pooled.set("pool_ceil_mode", 0);
+  EXPECT_EQ(of("FusedConv", {{2, 3, 17, 17}, {8, 3, 3, 3}}, pooled), kConv);
 }
 
 TEST(Arithmetic, IsNoneWhereNothingIsMultiplied) {

@@ -89,10 +89,8 @@ TEST(FusedConv, AddsTheResidualBeforeTheActivation) {
   const std::vector<In> in = {
       {{1, 1, 3}, {1, 2, 3}}, {{1, 1, 1}, {1}}, {{1}, {1}}, {{1, 1, 3}, {-9, 0, 9}}};
   EXPECT_THAT(run1("FusedConv", in), ElementsAre(-7, 3, 13));
-  EXPECT_THAT(run1("FusedConv", in, {{"activation", "Relu"}}), ElementsAre(0, 3, 13));
-  EXPECT_THAT(
-      run1("FusedConv", in, {{"activation", "Clip"}, {"clip_min", -1.0}, {"clip_max", 6.0}}),
-      ElementsAre(-1, 3, 6));
+  EXPECT_THAT(run1("FusedConv", in, {{"steps", "Relu x0"}}), ElementsAre(0, 3, 13));
+  EXPECT_THAT(run1("FusedConv", in, {{"steps", "Clip x0 -1 6"}}), ElementsAre(-1, 3, 6));
 }
 
 TEST(AveragePool, CeilModeDividesByTheCellsThatAreThere) {
@@ -368,10 +366,10 @@ TEST(FusedQLinearConv, AddsTheResidualBeforeTheActivation) {
                               {{}, {3}},
                               {i, {}, {1}}};
   EXPECT_THAT(run1("FusedQLinearConv", in), ElementsAre(24, 20));
-  const Attrs clip{{"activation", "Clip"}, {"clip_min", 21.0}, {"clip_max", 25.0}};
+  const Attrs clip{{"steps", "Clip x0 21 25"}};
   EXPECT_THAT(run1("FusedQLinearConv", in, clip), ElementsAre(22, 20));  // [10.5, 12.5], to even
   const std::vector<In> alone(in.begin(), in.begin() + 9);
-  EXPECT_THAT(run1("FusedQLinearConv", alone, {{"activation", "Relu"}}), ElementsAre(15, 10));
+  EXPECT_THAT(run1("FusedQLinearConv", alone, {{"steps", "Relu x0"}}), ElementsAre(15, 10));
   EXPECT_EQ(run1("FusedQLinearConv", alone), run1("QLinearConv", alone));
 }
 

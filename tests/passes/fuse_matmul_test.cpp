@@ -57,7 +57,7 @@ TEST_F(FuseMatMul, ProductBiasAndActivation) {
   const Graph r = all_fused();
   ASSERT_EQ(r.nodes().size(), 3U);
   EXPECT_EQ(count_nodes(r, "FusedMatMul"), 3);
-  EXPECT_EQ(r.nodes()[1].attrs.s("approximate"), "tanh");
+  EXPECT_EQ(r.nodes()[1].attrs.s("steps"), "Gelu x0 approximate=tanh");
   EXPECT_EQ(
       count_nodes(fused([](Needs, const Graph&, const Node&) { return false; }), "FusedMatMul"), 0);
 }
@@ -79,7 +79,7 @@ TEST_F(FuseMatMul, ADeviceWithoutTheActivationMayTakeTheRest) {
   g.mark_output(g.add1("Gelu", {biased(matmul())}));
   g.mark_output(relu(gemm()));
   const Graph r =
-      fused([](Needs, const Graph&, const Node& n) { return n.attrs.s("activation").empty(); });
+      fused([](Needs, const Graph&, const Node& n) { return n.attrs.s("steps").empty(); });
   EXPECT_EQ(count_nodes(r, "FusedMatMul"), 1);
   EXPECT_EQ(count_nodes(r, "Gelu"), 1);
   EXPECT_EQ(count_nodes(r, "Gemm"), 1) << "a Gemm has its bias anyway";

@@ -38,7 +38,7 @@ class FuseMaxPool : public ::testing::Test {
       EXPECT_EQ(r.graph.value(r.graph.outputs()[k]).name, g.value(g.outputs()[k]).name);
     }
     const int left = count_nodes(g, "MaxPool") - count_nodes(r.graph, "MaxPool");
-    return left == 0 ? 0 : count_nodes(r.graph, "ConvMaxPool");
+    return left == 0 ? 0 : count_nodes(r.graph, "FusedConv");
   }
   int fused(bool takes = true) {
     return fused([=](Needs, const Graph&, const Node&) { return takes; });

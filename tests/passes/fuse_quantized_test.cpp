@@ -84,7 +84,7 @@ TEST_F(FuseQuantized, ConvolutionResidualAndActivation) {
   EXPECT_EQ(count_nodes(r, "DequantizeLinear"), 1);
   EXPECT_EQ(r.nodes().size(), 4U);
   EXPECT_EQ(r.nodes()[2].inputs.size(), 12U);
-  EXPECT_EQ(r.nodes()[2].attrs.s("activation"), "Relu");
+  EXPECT_EQ(r.nodes()[2].attrs.s("steps"), "Relu x0");
 }
 
 TEST_F(FuseQuantized, WhatMovesOrChoosesWorksOnBytes) {

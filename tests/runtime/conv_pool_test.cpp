@@ -23,7 +23,7 @@ Graph pooled(Shape x, std::vector<int64_t> channels, int64_t kernel, bool apart)
         name, testing::random_tensor({DType::kF32, {out, in, kernel, kernel}}, 1, name));
     const ValueId b =
         g.add_param(name + "b", testing::random_tensor({DType::kF32, {out}}, 1, name));
-    parts.push_back(g.add1("FusedConv", {from, w, b}, {{"activation", "Relu"}}));
+    parts.push_back(g.add1("FusedConv", {from, w, b}, {{"steps", "Relu x0"}}));
   }
   const ValueId y = parts.size() == 1 ? parts[0] : g.add1("Concat", parts, {{"axis", int64_t{1}}});
   g.mark_output(

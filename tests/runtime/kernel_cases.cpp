@@ -96,7 +96,7 @@ std::vector<Batched> batched_cases() {
       {"Fused",
        "FusedConv",
        {{1, 20, 7, 7}, {36, 20, 3, 3}, {36}, {1, 36, 7, 7}},
-       {{"pads", p1}, {"activation", "Relu"}},
+       {{"pads", p1}, {"steps", "Relu x0"}},
        {3}},
       {"Gemm", "Gemm", {{1, 300}, {300, 70}, {70}}},
       {"GemmTransposed", "Gemm", {{1, 700}, {90, 700}, {90}}, {{"transB", 1}}},

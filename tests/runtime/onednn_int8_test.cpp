@@ -18,7 +18,7 @@ struct Case {
   int x_zero = 0, y_zero = 0;
   bool residual = false;
   int r_zero = 0;
-  const char* activation = "";
+  const char* steps = "";
   DType residual_type = DType::kNone;  // none: as out
 };
 
@@ -38,7 +38,7 @@ std::vector<Case> cases() {
        0,
        false,
        0,
-       "Relu"},
+       "Relu x0"},
       {"Residual",
        {1, 32, 9, 9},
        {64, 32, 1, 1},
@@ -51,7 +51,7 @@ std::vector<Case> cases() {
        0,
        true,
        0,
-       "Relu"},
+       "Relu x0"},
       {"ResidualWithZeros",
        {1, 32, 9, 9},
        {64, 32, 1, 1},
@@ -76,7 +76,7 @@ std::vector<Case> cases() {
        0,
        true,
        0,
-       "Relu",
+       "Relu x0",
        DType::kI8},
       {"Signed", {1, 32, 9, 9}, {64, 32, 3, 3}, 1, 1, 1, DType::kI8, DType::kI8, 0, 3},
       {"Image",
@@ -91,7 +91,7 @@ std::vector<Case> cases() {
        0,
        false,
        0,
-       "Relu"},
+       "Relu x0"},
       {"ImageWithZero",
        {1, 3, 30, 30},
        {32, 3, 3, 3},
@@ -104,7 +104,7 @@ std::vector<Case> cases() {
        0,
        false,
        0,
-       "Relu"},
+       "Relu x0"},
       {"Depthwise",
        {1, 96, 14, 14},
        {96, 1, 3, 3},
@@ -117,7 +117,7 @@ std::vector<Case> cases() {
        0,
        false,
        0,
-       "Clip"},
+       "Clip x0 0 6"},
       {"DepthwiseWithZero",
        {1, 96, 14, 14},
        {96, 1, 3, 3},
@@ -141,9 +141,7 @@ Attrs attrs_of(const Case& c) {
           {"strides", Ints{c.stride, c.stride}},
           {"dilations", Ints{1, 1}},
           {"pads", Ints{c.pad, c.pad, c.pad, c.pad}},
-          {"activation", c.activation},
-          {"clip_min", 0.0},
-          {"clip_max", 6.0}};
+          {"steps", c.steps}};
 }
 
 class Builder {
@@ -229,8 +227,8 @@ std::vector<double> definition(const Case& c, const NodeRun& run) {
     const auto channel = static_cast<size_t>(static_cast<int64_t>(i) / plane % channels);
     double v = static_cast<double>(kXScale) * scale[channel] * (y[i] + bias[channel]);
     if (c.residual) v += static_cast<double>(kRScale) * (r[i] - c.r_zero);
-    if (c.activation == std::string("Relu")) v = std::max(v, 0.0);
-    if (c.activation == std::string("Clip")) v = std::clamp(v, 0.0, 6.0);
+    if (c.steps == std::string("Relu x0")) v = std::max(v, 0.0);
+    if (c.steps == std::string("Clip x0 0 6")) v = std::clamp(v, 0.0, 6.0);
     y[i] = std::clamp(std::nearbyint(v / kYScale) + c.y_zero, low, high);
   }
   return y;

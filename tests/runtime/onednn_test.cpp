@@ -20,7 +20,7 @@ NodeRun frozen(const Batched& c, int64_t first, int64_t batch, DType t = DType::
 std::vector<Batched> onednn_cases() {
   std::vector<Batched> cases = batched_cases();
   const Ints p1 = {1, 1, 1, 1}, s2 = {2, 2};
-  const Attrs relu{{"pads", p1}, {"activation", "Relu"}};
+  const Attrs relu{{"pads", p1}, {"steps", "Relu x0"}};
   cases.push_back({"FusedBlocks",
                    "FusedConv",
                    {{1, 64, 14, 14}, {64, 64, 3, 3}, {64}, {1, 64, 14, 14}},
@@ -29,7 +29,7 @@ std::vector<Batched> onednn_cases() {
   cases.push_back({"FusedWide",
                    "FusedConv",
                    {{1, 32, 9, 9}, {128, 32, 1, 1}, {128}, {1, 128, 9, 9}},
-                   {{"activation", "Relu"}},
+                   {{"steps", "Relu x0"}},
                    {3}});
   cases.push_back({"GroupsOfFour",
                    "Conv",
@@ -43,14 +43,15 @@ std::vector<Batched> onednn_cases() {
                    "Conv",
                    {{1, 96, 14, 14}, {96, 1, 3, 3}, {96}},
                    {{"pads", p1}, {"strides", s2}, {"group", 96}}});
-  const Attrs max{{"activation", "Relu"},
-                  {"pool_kernel", Ints{3, 3}},
+  const Attrs max{{"steps", "Relu x0"},
+                  {"pool_kernel_shape", Ints{3, 3}},
                   {"pool_strides", s2},
-                  {"pool_pads", Ints{0, 0, 1, 1}}};
+                  {"pool_pads", Ints{0, 0, 1, 1}},
+                  {"pool_ceil_mode", 0}};
   Attrs of_photo = max;
   of_photo.set("strides", s2);
-  cases.push_back({"PooledPhoto", "ConvMaxPool", {{1, 3, 97, 101}, {40, 3, 3, 3}, {40}}, of_photo});
-  cases.push_back({"PooledWhole", "ConvMaxPool", {{1, 16, 20, 21}, {64, 16, 1, 1}, {64}}, max});
+  cases.push_back({"PooledPhoto", "FusedConv", {{1, 3, 97, 101}, {40, 3, 3, 3}, {40}}, of_photo});
+  cases.push_back({"PooledWhole", "FusedConv", {{1, 16, 20, 21}, {64, 16, 1, 1}, {64}}, max});
   const Attrs swish{{"steps", "Sigmoid x0; Mul x0 y0"}}, hard{{"steps", "HardSwish x0"}};
   Attrs padded = swish, depthwise = hard, gelu = padded;
   padded.set("pads", p1);
@@ -58,16 +59,15 @@ std::vector<Batched> onednn_cases() {
   depthwise.set("group", 40);
   gelu.set("steps", "Gelu x0 approximate=none");
   cases.push_back({"SwishPoints",
-                   "ConvElementwise",
+                   "FusedConv",
                    {{1, 32, 9, 9}, {128, 32, 1, 1}, {128}, {1, 128, 9, 9}},
                    swish,
                    {3}});
   cases.push_back({"Swish", "FusedElementwise", {{1, 20, 9, 5}}, swish});
-  cases.push_back({"SwishFilter", "ConvElementwise", {{1, 64, 15, 14}, {64, 64, 3, 3}}, padded});
-  cases.push_back({"SwishDeep", "ConvElementwise", {{1, 512, 7, 7}, {256, 512, 1, 1}}, swish});
-  cases.push_back(
-      {"HardDepthwise", "ConvElementwise", {{1, 40, 9, 9}, {40, 1, 3, 3}, {40}}, depthwise});
-  cases.push_back({"GeluPoints", "ConvElementwise", {{1, 40, 9, 9}, {96, 40, 1, 1}, {96}}, gelu});
+  cases.push_back({"SwishFilter", "FusedConv", {{1, 64, 15, 14}, {64, 64, 3, 3}}, padded});
+  cases.push_back({"SwishDeep", "FusedConv", {{1, 512, 7, 7}, {256, 512, 1, 1}}, swish});
+  cases.push_back({"HardDepthwise", "FusedConv", {{1, 40, 9, 9}, {40, 1, 3, 3}, {40}}, depthwise});
+  cases.push_back({"GeluPoints", "FusedConv", {{1, 40, 9, 9}, {96, 40, 1, 1}, {96}}, gelu});
   cases.push_back({"BatchNorm",
                    "BatchNormalization",
                    {{1, 40, 7, 9}, {40}, {40}, {40}, {40}},
@@ -78,12 +78,14 @@ std::vector<Batched> onednn_cases() {
     cases.push_back({op, op, {{1, 20, 9, 5}}});
   }
   cases.push_back({"MatMulImages", "MatMul", {{1, 197, 96}, {96, 80}}});
-  cases.push_back(
-      {"MatMulGelu", "FusedMatMul", {{1, 197, 96}, {96, 80}, {80}}, {{"activation", "Gelu"}}});
+  cases.push_back({"MatMulGelu",
+                   "FusedMatMul",
+                   {{1, 197, 96}, {96, 80}, {80}},
+                   {{"steps", "Gelu x0 approximate=none"}}});
   cases.push_back({"MatMulRelu",
                    "FusedMatMul",
                    {{1, 96}, {80, 96}, {80}},
-                   {{"activation", "Relu"}, {"transB", 1}}});
+                   {{"steps", "Relu x0"}, {"transB", 1}}});
   cases.push_back({"Softmax", "Softmax", {{1, 50, 37}}, {{"axis", -1}}});
   cases.push_back({"SoftmaxRows", "Softmax", {{1, 70}}, {{"axis", -1}}});
   cases.push_back({"LayerNorm", "LayerNormalization", {{1, 50, 96}, {96}, {96}}, {{"axis", -1}}});

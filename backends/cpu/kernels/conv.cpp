@@ -1,19 +1,21 @@
-// Conv, and FusedConv: + residual, then an activation.
+// Conv, and FusedConv: + residual, then a clamp.
 #include "backends/cpu/gemm/packed_constant.h"
 #include "backends/cpu/kernels/by_way_of.h"
 #include "backends/cpu/kernels/conv_depthwise.h"
 #include "backends/cpu/kernels/conv_plain.h"
 #include "backends/cpu/kernels/conv_product.h"
 #include "backends/cpu/kernels/plain_loops.h"
+#include "backends/plugin/clamp.h"
 
 namespace ndtrain::cpu {
 namespace {
 
 Activation activation_of(const Node& node) {
-  const std::string_view name = node.s("activation", "");
-  if (name == "Relu") return {true, 0, std::numeric_limits<double>::infinity()};
-  if (name == "Clip") return {true, node.f("clip_min"), node.f("clip_max")};
-  if (!name.empty()) unsupported("activation '", name, "'");
+  const std::string_view steps = node.s("steps", "");
+  if (node.has_attr("pool_kernel_shape")) unsupported("a pool behind it");
+  const std::optional<plugin::Clamp> clamp = plugin::clamp_of(steps);
+  if (!clamp) unsupported("steps '", steps, "'");
+  if (!steps.empty()) return {true, clamp->low, clamp->high};
   return {};
 }
 

@@ -1,4 +1,4 @@
-// QLinearConv, and FusedQLinearConv: plus a residual, through an activation. Sums of products of
+// QLinearConv, and FusedQLinearConv: plus a residual, within limits. Sums of products of
 // bytes are made by the packed f32 product, which is exact as long as they stay below 2^24, and
 // rounds no more than the f32 that they are scaled in where they do not.
 #include "backends/cpu/gemm/packed_constant.h"
@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/conv_gemm.h"
 #include "backends/cpu/kernels/quantize.h"
 #include "backends/cpu/kernels/sizes.h"
+#include "backends/plugin/clamp.h"
 
 namespace ndtrain::cpu {
 namespace {
@@ -70,7 +71,7 @@ class QuantizedConv final : public Kernel {
       if (ports_[kRScale].port < 0) invalid("the residual has no scale");
     }
     if (has_bias_ && count(node.in(kBias)) != g.all_out()) invalid("bias is not one per channel");
-    read_activation(node);
+    read_limits(node);
     weights_ = g.all_out() * g.terms();
     const bool constant = node.constant(kW) && (!node.has(kWZero) || node.constant(kWZero));
     if (constant) pack_now(node);
@@ -98,16 +99,12 @@ class QuantizedConv final : public Kernel {
   }
 
  private:
-  void read_activation(const Node& node) {
-    const std::string_view activation = node.s("activation", "");
-    if (activation == "Relu") {
-      low_ = 0;
-    } else if (activation == "Clip") {
-      low_ = static_cast<float>(node.f("clip_min"));
-      high_ = static_cast<float>(node.f("clip_max"));
-    } else if (!activation.empty()) {
-      unsupported("activation '", activation, "'");
-    }
+  void read_limits(const Node& node) {
+    const std::string_view steps = node.s("steps", "");
+    const std::optional<plugin::Clamp> clamp = plugin::clamp_of(steps);
+    if (!clamp) unsupported("steps '", steps, "'");
+    low_ = static_cast<float>(clamp->low);
+    high_ = static_cast<float>(clamp->high);
   }
 
   void widen_weights(const void* w, const void* const* in, float* to) const {

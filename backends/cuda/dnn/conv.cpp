@@ -1,9 +1,10 @@
-// Conv and FusedConv: products, residual, bias and activation as one cuDNN graph; where it has no
+// Conv and FusedConv: products, residual, bias and clamp as one cuDNN graph; where it has no
 // engine for that, the products alone and one kernel of our own for the rest.
 #include <cmath>
 
 #include "backends/cuda/dnn/conv_kernel.h"
 #include "backends/cuda/layout.h"
+#include "backends/plugin/clamp.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -25,15 +26,12 @@ Epilogue epilogue_of(const Node& node) {
   Epilogue e;
   if (node.has(kBias)) e.bias = &node.in(kBias);
   if (node.has(kResidual)) e.residual = &node.in(kResidual);
-  const std::string_view activation = node.has_attr("activation") ? node.s("activation") : "";
-  if (activation == "Relu") {
-    e.low = 0;
-  } else if (activation == "Clip") {
-    e.low = node.f("clip_min");
-    e.high = node.f("clip_max");
-  } else if (!activation.empty()) {
-    unsupported("activation ", activation, " is not Relu or Clip");
-  }
+  const std::string_view steps = node.has_attr("steps") ? node.s("steps") : "";
+  const std::optional<plugin::Clamp> clamp = plugin::clamp_of(steps);
+  if (!clamp) unsupported("no kernel for steps '", steps, "'");
+  if (node.has_attr("pool_kernel_shape")) unsupported("a pool behind it");
+  e.low = clamp->low;
+  e.high = clamp->high;
   const ndt_dtype t = node.in(kX).dtype;
   if (e.bias && e.bias->dtype != t && (e.bias->dtype != NDT_F32 || t == NDT_F64)) {
     unsupported("its bias is ", plugin::name_of(e.bias->dtype));
@@ -160,6 +158,7 @@ std::unique_ptr<Kernel> prepare_conv(ndt_device& device, const Node& node) {
 
 void prefer_conv(const ndt_device&, const Node& node, ndt_tensor_type* in, ndt_tensor_type* out) {
   const AskedConv a = ask_conv(ConvPass::kForward, node, node.in(kX), node.in(kW), node.out());
+  epilogue_of(node);
   if (!layouts_to_try(a).front()) unsupported("cuDNN takes f64 row-major");
   in[kX] = channels_last(in[kX]);
   out[0] = channels_last(out[0]);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "backends/cuda/layout.h"
+#include "backends/plugin/clamp.h"
 
 namespace ndtrain::cuda {
 namespace {
@@ -65,18 +66,12 @@ void read_window(const Node& node, int rank, ByteConv& c) {
   }
 }
 
-void read_activation(const Node& node, ByteConv& c) {
-  c.low = -std::numeric_limits<float>::infinity();
-  c.high = std::numeric_limits<float>::infinity();
-  const std::string_view activation = node.has_attr("activation") ? node.s("activation") : "";
-  if (activation == "Relu") {
-    c.low = 0;
-  } else if (activation == "Clip") {
-    c.low = static_cast<float>(node.f("clip_min"));
-    c.high = static_cast<float>(node.f("clip_max"));
-  } else if (!activation.empty()) {
-    unsupported("activation ", activation, " is not Relu or Clip");
-  }
+void read_limits(const Node& node, ByteConv& c) {
+  const std::string_view steps = node.has_attr("steps") ? node.s("steps") : "";
+  const std::optional<plugin::Clamp> clamp = plugin::clamp_of(steps);
+  if (!clamp) unsupported("no kernel for steps '", steps, "'");
+  c.low = static_cast<float>(clamp->low);
+  c.high = static_cast<float>(clamp->high);
 }
 
 ByteConv read(const Node& node, const BytePorts& p) {
@@ -101,7 +96,7 @@ ByteConv read(const Node& node, const BytePorts& p) {
   read_strides(w, c.w_strides, c.taps);
   read_strides(y, c.y_strides, c.y_dims);
   read_window(node, x.rank, c);
-  read_activation(node, c);
+  read_limits(node, c);
   c.requantize = p.y_scale >= 0;
   if (c.requantize) {
     c.y_signed = is_signed(y, "output");

@@ -16,11 +16,11 @@ namespace {
 constexpr int kBias = 2;
 
 Activation activation_of(const Node& node) {
-  const std::string_view name = node.s("activation");
-  if (name.empty()) return Activation::kNone;
-  if (name == "Relu") return Activation::kRelu;
-  if (name != "Gelu") unsupported("activation ", name, " is neither Relu nor Gelu");
-  if (node.s("approximate") != "tanh") unsupported("cuBLASLt's Gelu is the tanh approximation");
+  const std::string_view steps = node.s("steps");
+  if (steps.empty()) return Activation::kNone;
+  if (steps == "Relu x0") return Activation::kRelu;
+  if (steps == "Gelu x0 approximate=none") unsupported("cuBLASLt's Gelu is the tanh approximation");
+  if (steps != "Gelu x0 approximate=tanh") unsupported("no epilogue for steps '", steps, "'");
   if (node.in(0).dtype == NDT_F32) unsupported("Gelu within a product is for 16 bits");
   return Activation::kGeluTanh;
 }

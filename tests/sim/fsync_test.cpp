@@ -20,12 +20,11 @@ using ::testing::IsEmpty;
 
 // Who has slow work done on a lane: what syncs the disk in a simulation, what does not there, and
 // what a simulation has none of.
-const Names kSync = {
-    "JobRunner::start",     "ModelDistribution::answer_asks", "ModelFetch::apply_step",
-    "PhotoDeletions::pump", "PipeStoreService::deletions",    "UploadIngest::keep"};
-const Names kRead = {"JobRunner::finished",         "PipeStoreService::check_coming",
-                     "PipeStoreService::job_ended", "PipeStoreService::list",
-                     "PipeStoreService::open",      "PipeStoreService::pump",
+const Names kSync = {"DeletionFollower::take",         "JobRunner::start",
+                     "ModelDistribution::answer_asks", "ModelFetch::apply_step",
+                     "PhotoDeletions::pump",           "UploadIngest::keep"};
+const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::end",
+                     "RowJobs::list",       "RowJobs::make_more",     "RowJobs::open",
                      "UploadIngest::pump"};
 const Names kElsewhere = {"UploadIngest::judge", "Watcher::start"};
 
@@ -33,7 +32,7 @@ const Names kElsewhere = {"UploadIngest::judge", "Watcher::start"};
 TEST(FsyncThatFails, IsTriedInEveryTaskOfALane) {
   size_t places = 0;
   for (const char* folder : {"ndp", "tuner"}) {
-    const std::string root = join(NDT_SOURCE, folder);
+    const std::string root = join(NDT_SOURCE_DIR, folder);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.path().extension() != ".cpp") continue;
       const std::string text = real_fs().read(entry.path().string()).or_throw();

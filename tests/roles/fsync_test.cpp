@@ -17,7 +17,9 @@
 #include "tuner/models/versions.h"
 #include "tuner/service/known_stores.h"
 
-namespace ndtrain {
+namespace ndtrain::tuner {
+using namespace ndp;
+
 namespace {
 
 using testing::RunningStore;
@@ -253,4 +255,4 @@ TEST_F(FsyncDeathTest, UnderARequestEndsAPipeStoreUnanswered) {
 }
 
 }  // namespace
-}  // namespace ndtrain
+}  // namespace ndtrain::tuner

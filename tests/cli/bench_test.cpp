@@ -6,6 +6,8 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using Json = nlohmann::json;

@@ -11,6 +11,8 @@
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using ::testing::HasSubstr;

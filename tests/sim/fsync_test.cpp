@@ -13,6 +13,8 @@
 #include "tests/sim/simulation.h"
 
 namespace ndtrain {
+using namespace ndp;
+
 namespace {
 
 using Names = std::set<std::string>;

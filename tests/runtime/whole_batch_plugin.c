@@ -17,14 +17,13 @@ static ndt_status prepare(ndt_device* device, const ndt_node* node, ndt_prepared
   return refused ? NDT_UNSUPPORTED : wrapped->prepare(device, node, out);
 }
 
-__attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(int32_t major,
-                                                                           int32_t minor,
+__attribute__((visibility("default"))) const ndt_backend* ndt_backend_main(int32_t version,
                                                                            const ndt_host* host) {
   static ndt_backend backend;
   void* library = dlopen(getenv("NDT_WRAPPED_PLUGIN"), RTLD_NOW | RTLD_LOCAL);
   ndt_backend_main_fn entry =
       library ? (ndt_backend_main_fn)dlsym(library, "ndt_backend_main") : NULL;
-  wrapped = entry ? entry(major, minor, host) : NULL;
+  wrapped = entry ? entry(version, host) : NULL;
   if (!wrapped) return NULL;
   backend = *wrapped;
   backend.prepare = prepare;

@@ -1,4 +1,5 @@
 # Installs BUILD to WORK/prefix, builds SOURCE/examples there and runs what comes out.
+cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${WORK})

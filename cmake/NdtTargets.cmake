@@ -39,20 +39,19 @@ function(ndt_test_program target)
     # A quarter of the tests' compile time; it is the product whose arithmetic is watched.
     target_compile_options(${target} PRIVATE -fno-sanitize=undefined)
   endif()
-  # A third of it again: what is tested is optimised, the tests are not.
-  target_compile_options(${target} PRIVATE -O0)
   target_link_libraries(${target} PRIVATE GTest::gmock GTest::gtest_main)
   # -pthread as gRPC's users have it, or the headers parsed once would not be theirs.
   target_compile_options(${target} PRIVATE -pthread
     "$<$<COMPILE_LANGUAGE:CXX>:${NDT_PRECOMPILED_OPTIONS}>")
 endfunction()
 
-# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]):
+# ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]
+# [OPTIMISED]):
 # one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
 # a costly fixture; or n entries, where a process costs more than a test. BACKENDS: where plugins are
-# looked for, when not where they are built.
+# looked for, when not where they are built. OPTIMISED: it computes much itself.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -63,7 +62,13 @@ function(ndt_tests area)
     set(ARG_BACKENDS ${NDT_PLUGIN_OUTPUT_DIRECTORY})
   endif()
   ndt_test_program(${area}_test ${ARG_SOURCES})
-  target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
+  if(ARG_OPTIMISED)
+    ndt_precompile(${area}_test ${NDT_TEST_HEADERS})
+  else()
+    # A third of the compile time: what is tested is optimised, most tests are not.
+    target_compile_options(${area}_test PRIVATE -O0)
+    target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
+  endif()
   target_link_libraries(${area}_test PRIVATE ${ARG_LIBS})
   target_compile_definitions(${area}_test PRIVATE
     NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

@@ -18,8 +18,8 @@ function(ndt_precompile target)
     "$<$<COMPILE_LANGUAGE:CXX>:${NDT_PRECOMPILED_OPTIONS}>")
 endfunction()
 
-# ndt_batch(<target>): its files are compiled a few at a time, which parses what they share once; a third
-# of the time. Names without linkage must differ within a folder. A file that has definitions of its own
+# ndt_batch(<target>): its files are compiled a few at a time, which parses what they share once.
+# Names without linkage must differ within a folder. A file that has definitions of its own
 # is compiled by itself.
 option(NDT_BATCH "compile a few cold files at a time" ON)
 function(ndt_batch target)

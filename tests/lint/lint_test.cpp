@@ -58,7 +58,7 @@ TEST(Includes, OfAFolderWithinAnotherAreItsOwn) {
   EXPECT_TRUE(allows("tuner/http/http_api.h", "tuner/service/service.h"));
   EXPECT_TRUE(allows("tuner/http/http_labels.h", "tuner/models/versions.h"));
   EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/http/http_api.h"));
-  EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/work/works.h"));
+  EXPECT_FALSE(allows("tuner/service/service.cpp", "tuner/work/default_job_factory.h"));
   EXPECT_FALSE(allows("tuner/ingest/row_ingest.cpp", "tuner/jobs/job_spec.h"));
   EXPECT_FALSE(allows("tuner/plan/planner.cpp", "tuner/service/service.h"));
   EXPECT_FALSE(allows("tuner/models/versions.cpp", "ndp/http/http_server.h"));

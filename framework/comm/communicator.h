@@ -31,7 +31,7 @@ class Communicator {
     int in_flight = 2;                        // calls that are under way at once
     std::chrono::milliseconds stall{30'000};  // without progress of an operation that has begun
     bool trace = false;
-    Clock* clock = nullptr;  // null: the system's
+    Clock* clock = nullptr;  // borrowed; null: the system's
   };
 
   // Throws Error where an option cannot be.
@@ -51,10 +51,11 @@ class Communicator {
   // Its data is there. Throws Error the second time.
   void release(Op op);
   bool done(Op op) const;
-  // Returns when it is done. Throws RankLost when a rank is gone, or nothing has come for an
-  // operation within `stall`; from then on nothing is under way, all memory is free, and each wait
-  // for what was not done throws the same, until begin_generation(). Throws Error where the
-  // operation was never enqueued or was dropped.
+  // Returns when it is done. Throws RankLost when a rank is gone, or an operation has made no
+  // progress for `stall`; then a rank that is held up by another is named as well as that one. From
+  // then on nothing is under way, all memory is free, and each wait for what was not done throws
+  // the same, until begin_generation(). Throws Error where the operation was never enqueued or was
+  // dropped.
   void wait(Op op);
   double waited_s() const;  // in wait(), in all
 

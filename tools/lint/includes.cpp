@@ -15,6 +15,7 @@ const std::map<std::string_view, Names>& table() {
   static const std::map<std::string_view, Names> t = {
       {"framework/core", {}},
       {"framework/testing", {"framework/core"}},
+      {"framework/comm", {"framework/core"}},
       {"framework/graph", {"framework/core"}},
       {"framework/ops", {"framework/graph"}},
       {"framework/passes", {"framework/graph"}},

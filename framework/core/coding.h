@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace ndtrain::ndp {
+namespace ndtrain {
 
 template <typename T>
 void store_le(std::byte* to, T value) {
@@ -23,4 +23,4 @@ T load_le(const std::byte* from) {
   return static_cast<T>(bits);
 }
 
-}  // namespace ndtrain::ndp
+}  // namespace ndtrain

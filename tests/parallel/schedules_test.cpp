@@ -28,7 +28,7 @@ std::string refusal(const std::string& schedule, const CostProfile& costs,
 TEST(Schedules, AnUnknownNameIsAnsweredWithAll) {
   EXPECT_THAT(refusal("ring", three_layers()),
               HasSubstr("'ring'; there are blocking, wfbp, ddp, rb, mg-wfbp, bytescheduler, dear, "
-                        "pipedap"));
+                        "pipedap, auto"));
 }
 
 TEST(Schedules, CostsAndSizesAreChecked) {

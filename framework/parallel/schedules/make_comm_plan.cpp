@@ -36,7 +36,7 @@ std::span<const NamedSchedule> schedules() {
       {"ddp", ddp_plan},           {"rb", rb_plan},
       {"mg-wfbp", mg_wfbp_plan},   {"bytescheduler", bytescheduler_plan},
       {"dear", dear_plan},         {"pipedap", pipedap_plan},
-
+      {"auto", auto_plan},
   };
   return kAll;
 }

@@ -17,6 +17,7 @@ struct ScheduleOptions {
   double bucket_wait_s = 0;  // dear: cut where a bucket waits so long, instead of bytes; 0.005
   int prefetch = 1;          // dear, rb: CommPlan::prefetch
   int64_t partition_bytes = int64_t{4} << 20, credit_bytes = int64_t{16} << 20;  // bytescheduler
+  int evaluations = 20'000;      // auto: steps that its searches may simulate
   bool shard_optimizer = false;  // CommPlan::shard_optimizer; a sum is then two halves
 };
 
@@ -25,7 +26,7 @@ struct NamedSchedule {
   std::string_view name;
   MakePlan make;
 };
-std::span<const NamedSchedule> schedules();
+std::span<const NamedSchedule> schedules();  // auto is the last
 
 // The plan of a name, and all that is done for any of them. Throws Error where there is no such
 // schedule, which lists those there are; for costs that validate() refuses; for sizes that are not
@@ -37,7 +38,7 @@ CommPlan make_comm_plan(std::string_view schedule, const CostProfile& costs,
 CommPlan blocking_plan(const CostProfile& costs, const ScheduleOptions&);
 
 // Wait-free backpropagation: every layer when its gradient is ready (Zhang et al., "Poseidon",
-// ATC'17). A forward pass waits for a layer in front of it.
+// ATC'17). The next forward pass waits for each in front of it.
 CommPlan wfbp_plan(const CostProfile& costs, const ScheduleOptions&);
 
 // Buckets from the back, a small one first; all updates behind them (Li et al., "PyTorch
@@ -60,6 +61,9 @@ CommPlan dear_plan(const CostProfile& costs, const ScheduleOptions& options);
 
 // DeAR's order of single layers, with all-gathers moved to gaps of the backward pass.
 CommPlan pipedap_plan(const CostProfile& costs, const ScheduleOptions&);
+
+// The simulator's best: of all the others, and of a search for better places of all-gathers.
+CommPlan auto_plan(const CostProfile& costs, const ScheduleOptions& options);
 
 // What PipeDAP's published cost model says of a step, in its order and without any move. It takes
 // two latencies off for an all-gather beside the next layer's reduce-scatter, and one for those of

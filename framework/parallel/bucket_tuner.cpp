@@ -47,9 +47,8 @@ bool BucketTuner::step_took(double seconds) {
   counted_s_ = 0;
   const double next = done() ? search_.best().at[0] : search_.ask()[0];
   const int64_t before = bucket_bytes_;
-  bucket_bytes_ =
-      std::clamp(std::llround(std::exp2(next)), static_cast<long long>(options_.least_bytes),
-                 static_cast<long long>(options_.most_bytes));
+  bucket_bytes_ = std::clamp(static_cast<int64_t>(std::llround(std::exp2(next))),
+                             options_.least_bytes, options_.most_bytes);
   return bucket_bytes_ != before;
 }
 

@@ -141,7 +141,7 @@ class LongestPath {
       if (!op.with_previous) calls_.emplace_back();
       calls_.back().push_back(op);
     }
-    for (int s = 0; s < steps; ++s) add_step(s);
+    for (int s = 0; s < steps; ++s) add_step();
   }
 
   // From the end of the forward pass before the last step to that of its own.
@@ -151,8 +151,9 @@ class LongestPath {
       changed = false;
       for (size_t n = 0; n < nodes_.size(); ++n) {
         double begin = 0;
-        for (const auto& [before, delay] : nodes_[n].after)
+        for (const auto& [before, delay] : nodes_[n].after) {
           begin = std::max(begin, ends_[before] + delay);
+        }
         if (begin + nodes_[n].seconds == ends_[n]) continue;
         ends_[n] = begin + nodes_[n].seconds;
         changed = true;
@@ -176,7 +177,7 @@ class LongestPath {
     last = node;
   }
 
-  void add_step(int) {
+  void add_step() {
     std::vector<size_t> gradient(L_), sum(plan_.buckets.size());
     std::vector<std::vector<size_t>> arrives(L_);
     for (size_t l = L_; l-- > 0;) {

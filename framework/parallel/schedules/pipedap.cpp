@@ -8,84 +8,102 @@ namespace {
 
 enum class Move { kNone, kBehindOwn, kBesideNext };
 
-// The published cost model of one link, and the greedy moves in it; the names are the paper's.
-// Layers are 0 to L-1 from the front.
+// The published cost model of one link, and the greedy moves in it. The paper's letters are in
+// parentheses; layers are 0 to L-1 from the front.
 class PipeDap {
  public:
   explicit PipeDap(const CostProfile& costs)
-      : L(costs.layers.size()), alpha(costs.all_reduce.alpha_s), B(L), T(L), R(L), F(L) {
-    for (size_t l = 0; l < L; ++l) {
-      b.push_back(costs.layers[l].backward_s);
-      f.push_back(costs.layers[l].forward_s);
-      T[l] = costs.all_reduce.seconds(costs.layers[l].elements);
-      r.push_back(T[l] / 2);
+      : n_(costs.layers.size()),
+        alpha_(costs.all_reduce.alpha_s),
+        backward_begins_(n_),
+        scatter_begins_(n_),
+        forward_begins_(n_) {
+    for (const CostProfile::Layer& layer : costs.layers) {
+      backward_.push_back(layer.backward_s);
+      forward_.push_back(layer.forward_s);
+      all_reduce_.push_back(costs.all_reduce.seconds(layer.elements));
+      scatter_.push_back(all_reduce_.back() / 2);
     }
-    a = r;
-    for (size_t l = L - 1; l-- > 0;) B[l] = B[l + 1] + b[l + 1];
-    begins();
+    gather_ = scatter_;
+    for (size_t l = n_ - 1; l-- > 0;) {
+      backward_begins_[l] = backward_begins_[l + 1] + backward_[l + 1];
+    }
+    place();
   }
 
-  double step_s() const { return F[L - 1] + f[L - 1]; }
+  double step_s() const { return forward_begins_[n_ - 1] + forward_[n_ - 1]; }
 
   // What becomes of each layer's all-gather.
   std::vector<Move> moves() {
-    std::vector<Move> moves(L, Move::kNone);
-    // Idle time of the link before the all-gather, and of computing before its layer, which a move
-    // may take; without a layer 2 there is none of the first kind.
-    double X = L > 2 ? std::max(0.0, B[0] + b[0] - R[2] - r[2]) : 0;
-    double Y = longest_wait();
-    for (size_t n = 1; n < L; ++n) {
-      moves[n] = move(n, X + Y);
-      if (moves[n] != Move::kNone) {
-        a[n] = 0;
-        begins();
-        X = std::max(0.0, X - T[n] / 2);
-        Y = std::max(0.0, Y - T[n] / 2);
+    std::vector<Move> moves(n_, Move::kNone);
+    // Time that moves may still use up, before the end of the backward pass (X) and in the forward
+    // pass (Y). There is none of the first kind without a layer 2, from which the paper counts.
+    double link_idles =
+        n_ > 2 ? std::max(0.0, gradient_at(0) - scatter_begins_[2] - scatter_[2]) : 0;
+    double forward_waits = longest_wait();
+    for (size_t l = 1; l < n_; ++l) {
+      moves[l] = move(l, link_idles + forward_waits);
+      if (moves[l] != Move::kNone) {
+        gather_[l] = 0;
+        place();
+        link_idles = std::max(0.0, link_idles - all_reduce_[l] / 2);
+        forward_waits = std::max(0.0, forward_waits - all_reduce_[l] / 2);
       }
-      if (n + 1 < L) X += R[n] - R[n + 1] - r[n + 1];
-      Y -= F[n] - F[n - 1] - f[n - 1];
+      if (l + 1 < n_) link_idles += scatter_begins_[l] - scatter_begins_[l + 1] - scatter_[l + 1];
+      forward_waits -= forward_begins_[l] - forward_begins_[l - 1] - forward_[l - 1];
     }
     return moves;
   }
 
  private:
+  double gradient_at(size_t l) const { return backward_begins_[l] + backward_[l]; }
+
   // When each layer's reduce-scatter and its next forward pass begin.
-  void begins() {
-    R[L - 1] = b[L - 1];
-    for (size_t l = L - 1; l-- > 0;) R[l] = std::max(B[l] + b[l], R[l + 1] + r[l + 1]);
-    double gathered = R[0] + r[0] + a[0];
-    F[0] = gathered;
-    for (size_t l = 1; l < L; ++l) {
-      gathered += a[l];
-      F[l] = std::max(F[l - 1] + f[l - 1], gathered);
+  void place() {
+    scatter_begins_[n_ - 1] = backward_[n_ - 1];
+    for (size_t l = n_ - 1; l-- > 0;) {
+      scatter_begins_[l] = std::max(gradient_at(l), scatter_begins_[l + 1] + scatter_[l + 1]);
+    }
+    double gathered = scatter_begins_[0] + scatter_[0] + gather_[0];
+    forward_begins_[0] = gathered;
+    for (size_t l = 1; l < n_; ++l) {
+      gathered += gather_[l];
+      forward_begins_[l] = std::max(forward_begins_[l - 1] + forward_[l - 1], gathered);
     }
   }
 
   double longest_wait() const {
     double wait = 0, longest = 0;
-    for (size_t k = 1; k < L; ++k) {
-      wait += a[k] - f[k];
+    for (size_t l = 1; l < n_; ++l) {
+      wait += gather_[l] - forward_[l];
       longest = std::max(longest, wait);
     }
     return longest;
   }
 
-  Move move(size_t n, double S) {
-    const double gap = R[n - 1] - R[n] - r[n];
-    if (gap > alpha) {
-      if (S + alpha <= T[n] / 2) return Move::kNone;
-      r[n] = T[n] - alpha;
+  // `spare`: S.
+  Move move(size_t l, double spare) {
+    const double gap = scatter_begins_[l - 1] - scatter_begins_[l] - scatter_[l];  // g
+    if (gap > alpha_) {
+      if (spare + alpha_ <= all_reduce_[l] / 2) return Move::kNone;
+      scatter_[l] = all_reduce_[l] - alpha_;
       return Move::kBehindOwn;
     }
-    const double d = n == 1 ? alpha : 2 * alpha;
-    if (S - gap + d <= T[n] / 2) return Move::kNone;
-    r[n - 1] = T[n - 1] - d;  // as published; what it takes is (T[n-1] + T[n]) / 2 - d
+    const double saved = l == 1 ? alpha_ : 2 * alpha_;  // d
+    if (spare - gap + saved <= all_reduce_[l] / 2) return Move::kNone;
+    // As published; what is carried there is half of the one and half of the other.
+    scatter_[l - 1] = all_reduce_[l - 1] - saved;
     return Move::kBesideNext;
   }
 
-  const size_t L;
-  const double alpha;
-  std::vector<double> b, f, B, T, r, a, R, F;
+  const size_t n_;                          // (L)
+  const double alpha_;                      // latency of an all-reduce
+  std::vector<double> backward_, forward_;  // (b, f) seconds of layers
+  std::vector<double> all_reduce_;          // (T)
+  std::vector<double> scatter_, gather_;    // (r, a) its halves, as far as they are not moved
+  std::vector<double> backward_begins_;     // (B)
+  std::vector<double> scatter_begins_;      // (R)
+  std::vector<double> forward_begins_;      // (F)
 };
 
 }  // namespace

@@ -23,6 +23,8 @@ const std::map<std::string_view, Names>& table() {
       {"framework/runtime", {"framework/passes", "framework/ops"}},
       {"framework/quantize", {"framework/runtime"}},
       {"framework/train", {"framework/runtime"}},
+      {"framework/numeric", {"framework/core"}},
+      {"framework/parallel", {"framework/train", "framework/numeric"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},
       {"ndp/deltas", {"framework/onnx"}},

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kCropShare = 0.875;  // 224 of 256, as these architectures are evaluated
 
-const ZooEntry& entry_called(const std::string& name) {
+const ZooEntry& entry_called(std::string_view name) {
   if (const ZooEntry* entry = find_in_zoo(name)) return *entry;
   std::vector<std::string> names;
   std::string list;
@@ -21,7 +21,7 @@ const ZooEntry& entry_called(const std::string& name) {
     list += fmt::format("\n  {:<18}{}", e.name, e.summary);
   }
   const std::string near = nearest(name, names);
-  throw UsageError("there is no architecture " + name +
+  throw UsageError("there is no architecture " + std::string(name) +
                    (near.empty() ? "" : "; did you mean " + near + "?") + " There are" + list);
 }
 

@@ -13,7 +13,7 @@ using google::protobuf::UnknownField;
 using google::protobuf::UnknownFieldSet;
 using onnx::AttributeProto;
 
-// Fields younger than the generated classes, which keep them as unknown.
+// Fields that the generated classes of ONNX 1.12 (Debian 12) keep as unknown, those of 1.17 have.
 constexpr int kNodeOverload = 8, kFunctionDefaults = 11, kFunctionOverload = 13;
 
 std::string plain_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -28,10 +28,31 @@ void for_unknown(const UnknownFieldSet& fields, int number, F f) {
   }
 }
 
-std::string last_unknown(const UnknownFieldSet& fields, int number) {
-  std::string value;
-  for_unknown(fields, number, [&](const std::string& s) { value = s; });
-  return value;
+template <typename Proto>
+std::string overload_of(const Proto& p, int number) {
+  if constexpr (requires { p.overload(); }) {
+    return p.overload();
+  } else {
+    std::string value;
+    for_unknown(p.unknown_fields(), number, [&](const std::string& s) { value = s; });
+    return value;
+  }
+}
+
+// Throws Error where one cannot be read.
+template <typename Function>
+std::vector<AttributeProto> defaults_of(const Function& f) {
+  if constexpr (requires { f.attribute_proto(); }) {
+    return {f.attribute_proto().begin(), f.attribute_proto().end()};
+  } else {
+    std::vector<AttributeProto> defaults;
+    for_unknown(f.unknown_fields(), kFunctionDefaults, [&](const std::string& bytes) {
+      if (!defaults.emplace_back().ParseFromString(bytes)) {
+        throw Error("a default attribute cannot be read");
+      }
+    });
+    return defaults;
+  }
 }
 
 template <typename From>
@@ -130,7 +151,7 @@ class Parser {
     n.domain = plain_domain(p.domain());
     n.op = p.op_type();
     n.name = p.name();
-    n.overload = last_unknown(p.unknown_fields(), kNodeOverload);
+    n.overload = overload_of(p, kNodeOverload);
     n.inputs = strings(p.input());
     n.outputs = strings(p.output());
     const auto opset = opsets.find(n.domain);
@@ -143,21 +164,20 @@ class Parser {
     OnnxFunction f;
     f.domain = plain_domain(p.domain());
     f.name = p.name();
-    f.overload = last_unknown(p.unknown_fields(), kFunctionOverload);
+    f.overload = overload_of(p, kFunctionOverload);
     f.inputs = strings(p.input());
     f.outputs = strings(p.output());
     f.attributes = {p.attribute().begin(), p.attribute().end()};
     f.opsets = opset_imports(p.opset_import());
     f.defaults.op = f.name;
-    for_unknown(p.unknown_fields(), kFunctionDefaults, [&](const std::string& bytes) {
-      AttributeProto a;
-      if (!a.ParseFromString(bytes)) {
-        problems_.add("function ", f.name, ": a default attribute cannot be read");
-        return;
+    try {
+      for (const AttributeProto& a : defaults_of(p)) {
+        f.attributes.insert(a.name());
+        attribute(a, f.defaults);
       }
-      f.attributes.insert(a.name());
-      attribute(a, f.defaults);
-    });
+    } catch (const Error& e) {
+      problems_.add("function ", f.name, ": ", e.what());
+    }
     for (const auto& n : p.node()) f.nodes.push_back(node(n, f.opsets));
     return f;
   }

@@ -77,12 +77,12 @@ std::vector<std::string> levels() {
 }
 
 // Where the plugin `name` is, in the order in which to try.
-std::vector<std::string> candidates(const std::string& name) {
+std::vector<std::string> candidates(std::string_view name) {
+  const std::string file = kPrefix + std::string(name) + kSuffix;
   std::vector<std::string> found;
   for (const std::string& directory : search_path()) {
     for (const std::string& level : levels()) {
-      const std::string path =
-          join(level.empty() ? directory : join(directory, level), kPrefix + name + kSuffix);
+      const std::string path = join(level.empty() ? directory : join(directory, level), file);
       if (real_fs().exists(path)) found.push_back(path);
     }
   }
@@ -133,7 +133,7 @@ const Backend& Backend::load(const std::string& path) {
   return *loaded.emplace(path, std::move(backend)).first->second;
 }
 
-const Backend& Backend::find(const std::string& name) {
+const Backend& Backend::find(std::string_view name) {
   if (name == "auto") {
     const std::vector<std::string> all = available();
     return find(all.empty() ? "cpu" : all[0]);  // whose error says where it was looked for

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/error.h"
@@ -27,7 +28,7 @@ class Backend {
   // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
   // "auto" is the first of available(). Loaded once per process. Throws Error saying where it
   // looked and why each candidate was refused.
-  static const Backend& find(const std::string& name);
+  static const Backend& find(std::string_view name);
   static const Backend& load(const std::string& path);
   // Names of the plugins of this project, built or not, the fastest first.
   static std::span<const char* const> known();

@@ -104,7 +104,13 @@ TEST(Functions, PassAttributesOn) {
   EXPECT_THAT(refusal(m), HasSubstr("no attribute unknown"));
 }
 
-// attribute_proto and overload are younger than the generated classes.
+// As a file has them: attribute_proto and overload are younger than some generated classes.
+onnx::ModelProto reread(const onnx::ModelProto& m) {
+  onnx::ModelProto read;
+  EXPECT_TRUE(read.ParseFromString(m.SerializeAsString()));
+  return read;
+}
+
 TEST(Functions, HaveDefaultAttributesAndOverloads) {
   onnx::ModelProto m = calling("leak");
   for (const auto& [overload, slope] : {std::pair("", 0.25f), {"steep", 0.5f}}) {
@@ -118,10 +124,10 @@ TEST(Functions, HaveDefaultAttributesAndOverloads) {
     f.mutable_unknown_fields()->AddLengthDelimited(13, overload);
   }
   const Tensor x = floats({2}, {-8, 2});
-  EXPECT_EQ(run_floats(m, {x})[0], -2);
+  EXPECT_EQ(run_floats(reread(m), {x})[0], -2);
   onnx::NodeProto& call = *m.mutable_graph()->mutable_node(0);
   call.mutable_unknown_fields()->AddLengthDelimited(8, "steep");
-  EXPECT_EQ(run_floats(m, {x})[0], -4);
+  EXPECT_EQ(run_floats(reread(m), {x})[0], -4);
 }
 
 TEST(Functions, MayGiveOutAnInputAndTheSameValueTwice) {

@@ -263,7 +263,7 @@ TEST_F(RoleDashboard, ShowsAPersonWhatThereIsAndTakesHerAnswersInABrowser) {
   EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 2')"));
   const std::string other =
       b.value("document.querySelector('#review_choices button').textContent.slice(1)");
-  EXPECT_NE(other, b.value("document.querySelector('#review_guess').textContent"));
+  EXPECT_NE(b.value("document.querySelector('#review_guess').textContent"), other);
   b.press("1");
   EXPECT_TRUE(b.await("document.querySelector('#review_place').textContent.startsWith('Photo 3')"));
   EXPECT_TRUE(b.await("document.querySelector('#review_photo img')"));

@@ -56,7 +56,7 @@ bool RowIngest::refuse_row(const std::string& name, Store& store, uint64_t numbe
                            std::string_view row, Actions& a) {
   const std::string why = rules_.check ? rules_.check(row) : "";
   if (why.empty()) return false;
-  ledger_->cannot_read(number, *store.number, "store " + name + ": " + why);
+  assignment_->cannot_read(number, *store.number, "store " + name + ": " + why);
   if (++store.refused <= kNamedRefusals) {
     a.notes.push_back("store " + name + ": photo " +
                       to_hex(manifest_->entry(number).digest).substr(0, 12) +
@@ -100,7 +100,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     const size_t size = sizes[row++];
     const std::string_view mine = bytes.substr(0, size);
     bytes.remove_prefix(size);
-    if (ledger_->has_row(number)) continue;
+    if (assignment_->has_row(number)) continue;
     if (refuse_row(name, store, number, mine, a)) {
       any_refused = true;
     } else {
@@ -110,7 +110,7 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
   for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
   for (const wire::Unreadable& u : message->unreadable()) {
-    ledger_->cannot_read(u.number(), *store.number, u.reason());
+    assignment_->cannot_read(u.number(), *store.number, u.reason());
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
   }
   if (!unreadable.empty() || any_refused) {
@@ -127,13 +127,13 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
   pending_.erase(it);
   const Store& store = stores_.at(p.store);
   for (const BadRow& b : bad) {
-    ledger_->cannot_read(b.number, *store.number, b.reason);
+    assignment_->cannot_read(b.number, *store.number, b.reason);
     a.notes.push_back("store " + p.store + ": photo " +
                       to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
   }
   for (uint64_t number : p.numbers) {
     if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
-      (void)ledger_->settle(number);
+      (void)assignment_->mark_durable(number);
     }
   }
   if (store.here && store.session == p.session) {

@@ -1,5 +1,6 @@
-// Who owes which photo of a job, and which are there: the account behind exactly-once. A photo is
-// owed by one live holder; it is settled when its row is durable or nobody alive can read it.
+// Which store is to deliver the row of which photo of a job, and which rows are there: what makes
+// delivery exactly-once. A photo is assigned to one holder that is here, until its row is durable
+// or nobody can read it.
 //
 // A pure state machine: no clock, socket or disk. One thread.
 #pragma once
@@ -16,23 +17,23 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-class Ledger {
+class RowAssignment {
  public:
-  // `stores[s]` names store s of the manifest, which must outlive the ledger. All are away.
-  Ledger(const Manifest& manifest, std::vector<std::string> stores);
+  // `stores[s]` names store s of the manifest, which must outlive the assignment. All are away.
+  RowAssignment(const Manifest& manifest, std::vector<std::string> stores);
 
   void arrive(uint32_t store);
-  void leave(uint32_t store);  // its debts go to other holders, where there are any
+  void leave(uint32_t store);  // its photos go to other holders, where there are any
   bool is_here(uint32_t store) const { return here_.at(store); }
 
-  // The store that owes a photo; nullopt when it is settled or no holder is here.
-  std::optional<uint32_t> debtor(uint64_t number) const;
-  // What a store owes of a run, rising.
-  std::vector<uint64_t> owed(uint32_t store, uint32_t run) const;
+  // The store that a photo is assigned to; nullopt when its row is there or no holder is.
+  std::optional<uint32_t> assignee(uint64_t number) const;
+  // The photos of a run that a store is assigned, rising.
+  std::vector<uint64_t> assigned(uint32_t store, uint32_t run) const;
 
   // A row of `number` is durable. False when one was before: the repeat is to be dropped.
-  bool settle(uint64_t number);
-  // The store cannot read its copy; the next holder owes it, if there is one.
+  bool mark_durable(uint64_t number);
+  // The store cannot read its copy; the photo goes to the next holder, if there is one.
   void cannot_read(uint64_t number, uint32_t store, std::string reason);
 
   bool has_row(uint64_t number) const { return rows_.at(number); }

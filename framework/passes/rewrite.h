@@ -20,7 +20,7 @@ class Matcher {
  public:
   // What the values `varying` hold may change from run to run.
   explicit Matcher(const Graph& g, std::span<const ValueId> varying = {})
-      : g_(g), uses_(g), varying_(varying.begin(), varying.end()) {}
+      : g_(g), uses_(uses_of(g)), varying_(varying.begin(), varying.end()) {}
 
   const Graph& graph() const { return g_; }
   int nodes() const { return static_cast<int>(g_.nodes().size()); }
@@ -33,16 +33,18 @@ class Matcher {
   DType dtype(ValueId v) const { return g_.type(v).dtype; }
   bool is_fixed(ValueId v) const;                        // has data that no run changes
   std::optional<double> number(ValueId v) const;         // of one element that is fixed
-  int reads(ValueId v) const { return uses_.count(v); }  // the caller's included
+  int reads(ValueId v) const { return uses_.reads(v); }  // the caller's included
   int producer(ValueId v) const { return uses_.producer(v); }
+  int last_reader(ValueId v) const {  // -1: the caller
+    return uses_.last_reader(v) == uses_.caller() ? -1 : uses_.last_reader(v);
+  }
   // Of a value that is read once: the node that reads it, and the one that computes it.
-  int last_reader(ValueId v) const { return uses_.last_consumer(v); }  // -1: the caller
-  int reader(ValueId v) const { return reads(v) == 1 ? last_reader(v) : -1; }
+  int reader(ValueId v) const { return uses_.sole_reader(v); }
   int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }
 
  private:
   const Graph& g_;
-  Uses uses_;
+  Uses<ValueId> uses_;
   std::set<ValueId> varying_;
 };
 

@@ -55,8 +55,6 @@ std::optional<Match> attention(const Matcher& m, const Bound& b) {
       }};
 }
 
-}  // namespace
-
 std::vector<Match> find_attention(const Matcher& m) {
   const P keys = either({P("Transpose", {"upright"}, "keys"), "keys"});
   const P product("MatMul", {scaled("q", "q factor", "q divisor"), keys});
@@ -65,5 +63,9 @@ std::vector<Match> find_attention(const Matcher& m) {
   return find_pattern(m, P("MatMul", {weights, "v"}, "y"),
                       [&](const Bound& b) { return attention(m, b); });
 }
+
+}  // namespace
+
+const Rewrite kAttention{find_attention, Needs::kKernel};
 
 }  // namespace ndtrain

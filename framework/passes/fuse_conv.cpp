@@ -63,8 +63,6 @@ ValueId pooled(const Matcher& m, int conv, int pool, GraphCopy& to) {
   return to.graph().add1("FusedConv", std::move(in), std::move(attrs));
 }
 
-}  // namespace
-
 std::vector<Match> find_convolutions(const Matcher& m) {
   std::vector<Match> all;
   for (int i = 0; i < m.nodes(); ++i) {
@@ -128,5 +126,11 @@ std::vector<Match> find_pooled_convolutions(const Matcher& m) {
   }
   return all;
 }
+
+}  // namespace
+
+const Rewrite kConvolutions{find_convolutions};
+const Rewrite kConvFunctions{find_conv_functions, Needs::kLayout};
+const Rewrite kPooledConvolutions{find_pooled_convolutions, Needs::kLayout};
 
 }  // namespace ndtrain

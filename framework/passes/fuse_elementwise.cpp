@@ -68,6 +68,16 @@ std::map<int, std::vector<int>> groups_of(const Matcher& m) {
   return groups;
 }
 
+std::vector<Match> find_elementwise(const Matcher& m) {
+  std::vector<Match> all;
+  for (const auto& [last, group] : groups_of(m)) {
+    if (group.size() < 2) continue;
+    const Steps steps = steps_of(m, group);
+    all.push_back(fused("FusedElementwise", steps.inputs, {{"steps", steps.text}}, group));
+  }
+  return all;
+}
+
 }  // namespace
 
 Steps steps_of(const Matcher& m, const std::vector<int>& nodes) {
@@ -94,14 +104,6 @@ Steps steps_of(const Matcher& m, const std::vector<int>& nodes) {
   return {inputs, text_of(all)};
 }
 
-std::vector<Match> find_elementwise(const Matcher& m) {
-  std::vector<Match> all;
-  for (const auto& [last, group] : groups_of(m)) {
-    if (group.size() < 2) continue;
-    const Steps steps = steps_of(m, group);
-    all.push_back(fused("FusedElementwise", steps.inputs, {{"steps", steps.text}}, group));
-  }
-  return all;
-}
+const Rewrite kElementwise{find_elementwise, Needs::kLayout};
 
 }  // namespace ndtrain

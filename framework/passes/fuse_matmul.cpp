@@ -47,8 +47,6 @@ void add_products(const Matcher& m, int i, std::vector<Match>& all) {
   if (nodes.size() > 1) all.push_back(fused("FusedMatMul", in, attrs, nodes));
 }
 
-}  // namespace
-
 std::vector<Match> find_products(const Matcher& m) {
   std::vector<Match> all;
   for (int i = 0; i < m.nodes(); ++i) {
@@ -56,5 +54,9 @@ std::vector<Match> find_products(const Matcher& m) {
   }
   return all;
 }
+
+}  // namespace
+
+const Rewrite kProducts{find_products, Needs::kLayout};
 
 }  // namespace ndtrain

@@ -123,8 +123,6 @@ ValueId moved_bytes(const Matcher& m, int i, GraphCopy& to) {
   return to.graph().add1(n.op, std::move(in), n.attrs);
 }
 
-}  // namespace
-
 std::vector<Match> find_quantized(const Matcher& m) {
   std::vector<Match> all;
   for (int q = 0; q < m.nodes(); ++q) {
@@ -137,5 +135,9 @@ std::vector<Match> find_quantized(const Matcher& m) {
   }
   return all;
 }
+
+}  // namespace
+
+const Rewrite kQuantized{find_quantized};
 
 }  // namespace ndtrain

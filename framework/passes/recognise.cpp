@@ -64,8 +64,6 @@ std::vector<Match> layer_norm(const Matcher& m) {
   });
 }
 
-}  // namespace
-
 std::vector<Match> find_functions(const Matcher& m) {
   std::vector<Match> all;
   for (const auto find : {gelu, hard_swish, layer_norm}) {
@@ -73,5 +71,9 @@ std::vector<Match> find_functions(const Matcher& m) {
   }
   return all;
 }
+
+}  // namespace
+
+const Rewrite kFunctions{find_functions};
 
 }  // namespace ndtrain

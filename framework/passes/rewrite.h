@@ -62,7 +62,6 @@ Match fused(std::string op, std::vector<ValueId> inputs, Attrs attrs, std::vecto
 enum class Needs { kNothing, kKernel, kLayout };
 
 struct Rewrite {
-  std::string_view name;
   // Of matches that overlap, the first that is accepted stands.
   std::vector<Match> (*find)(const Matcher&);
   Needs needs = Needs::kNothing;

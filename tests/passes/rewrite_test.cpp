@@ -28,7 +28,7 @@ std::vector<Match> find_negated(const Matcher& m) {
   return all;
 }
 
-constexpr Rewrite kNegated{"negated", find_negated, Needs::kLayout};
+constexpr Rewrite kNegated{find_negated, Needs::kLayout};
 
 struct Row {
   Graph g;

@@ -30,7 +30,8 @@ class Matcher {
   ValueId result(int i) const { return node(i).outputs[0]; }
 
   const Shape& shape(ValueId v) const { return g_.shape(v); }
-  DType dtype(ValueId v) const { return g_.type(v).dtype; }
+  const TensorType& type(ValueId v) const { return g_.type(v); }
+  DType dtype(ValueId v) const { return type(v).dtype; }
   bool is_fixed(ValueId v) const;                        // has data that no run changes
   std::optional<double> number(ValueId v) const;         // of one element that is fixed
   int reads(ValueId v) const { return uses_.reads(v); }  // the caller's included

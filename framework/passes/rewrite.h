@@ -32,16 +32,11 @@ class Matcher {
   const Shape& shape(ValueId v) const { return g_.shape(v); }
   const TensorType& type(ValueId v) const { return g_.type(v); }
   DType dtype(ValueId v) const { return type(v).dtype; }
-  bool is_fixed(ValueId v) const;                        // has data that no run changes
-  std::optional<double> number(ValueId v) const;         // of one element that is fixed
-  int reads(ValueId v) const { return uses_.reads(v); }  // the caller's included
+  bool is_fixed(ValueId v) const;                 // has data that no run changes
+  std::optional<double> number(ValueId v) const;  // of one element that is fixed
   int producer(ValueId v) const { return uses_.producer(v); }
-  int last_reader(ValueId v) const {  // -1: the caller
-    return uses_.last_reader(v) == uses_.caller() ? -1 : uses_.last_reader(v);
-  }
-  // Of a value that is read once: the node that reads it, and the one that computes it.
-  int reader(ValueId v) const { return uses_.sole_reader(v); }
-  int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }
+  int reads(ValueId v) const { return uses_.reads(v); }                    // the caller's included
+  int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }  // for one reader alone
 
  private:
   const Graph& g_;

@@ -35,7 +35,8 @@ class Matcher {
   bool is_fixed(ValueId v) const;                 // has data that no run changes
   std::optional<double> number(ValueId v) const;  // of one element that is fixed
   int producer(ValueId v) const { return uses_.producer(v); }
-  int reads(ValueId v) const { return uses_.reads(v); }                    // the caller's included
+  const std::vector<int>& readers(ValueId v) const { return uses_.readers(v); }  // as in Uses
+  int reads(ValueId v) const { return uses_.reads(v); }
   int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }  // for one reader alone
 
  private:

@@ -11,7 +11,7 @@ namespace {
 
 // The value that a final Softmax over the classes is taken of, else the output itself.
 ValueId before_softmax(const Graph& g, ValueId output) {
-  const int producer = Uses(g).producer(output);
+  const int producer = uses_of(g).producer(output);
   if (producer < 0) return output;
   const Node& n = g.nodes()[static_cast<size_t>(producer)];
   const bool soft = n.op == "Softmax" || n.op == "LogSoftmax";

@@ -1,6 +1,7 @@
 #include "framework/train/step_graph.h"
 
 #include <algorithm>
+#include <climits>
 
 #include "framework/graph/differentiate.h"
 #include "framework/graph/op.h"
@@ -8,6 +9,8 @@
 
 namespace ndtrain {
 namespace {
+
+constexpr size_t kGradients = 2;  // the first output that is one
 
 // The value that a final Softmax over the classes is taken of, else the output itself.
 ValueId before_softmax(const Graph& g, ValueId output) {
@@ -124,6 +127,19 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   s.dropout_seed = training.dropout_seed;
   s.graph = std::move(g);
   return s;
+}
+
+std::vector<ValueId> by_readiness(const StepGraph& s) {
+  const Uses uses(s.graph);
+  std::vector<std::pair<int, ValueId>> order;
+  for (size_t i = 0; i < s.trainable.size(); ++i) {
+    const int producer = uses.producer(s.graph.outputs()[kGradients + i]);
+    order.emplace_back(producer < 0 ? INT_MAX : producer, s.trainable[i]);  // constants at the end
+  }
+  std::ranges::stable_sort(order, {}, &std::pair<int, ValueId>::first);
+  std::vector<ValueId> params;
+  for (const auto& [node, v] : order) params.push_back(v);
+  return params;
 }
 
 }  // namespace ndtrain

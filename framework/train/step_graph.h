@@ -32,6 +32,10 @@ struct StepGraph {
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing, DType compute = DType::kF32);
 
+// Its trainable params in the order in which a run completes their gradients: as its nodes stand,
+// from the back to the front of the model.
+std::vector<ValueId> by_readiness(const StepGraph& s);
+
 // The logits of an inference graph as [batch, classes], looking through a final Softmax likewise.
 Graph with_plain_logits(const Graph& g);
 

@@ -6,6 +6,7 @@
 #include "framework/core/finite.h"
 #include "framework/core/rng.h"
 #include "framework/passes/inference.h"
+#include "framework/train/checkpoint_1.h"
 
 namespace ndtrain {
 namespace {
@@ -62,7 +63,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
-  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable, device_);
+  parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
@@ -117,7 +118,8 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
         std::ranges::all_of(inputs, is_finite) ? kDiverged : "; what is trained on has NaN or Inf");
   }
   if (applied) {
-    optimizer_->step(lr);
+    optimizer_->apply({0, parameters_->size()}, optimizer_->next(lr), parameters_->gradients(),
+                      parameters_->values(), parameters_->values());
     for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
   }
   if (std::isfinite(loss)) count(s, labels.first(n));
@@ -144,20 +146,23 @@ void Trainer::compute(Step& s) {
   s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
   s.send();
 
+  const auto begin_of = [&](ValueId v) {
+    return parameters_->slots()[parameters_->slot(g.value(v).name)].range.begin;
+  };
   std::map<ValueId, const void*> given;
   for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
   given[s.graph.labels] = s.labels.data();
   given[s.graph.weights] = s.weights.data();
   if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
   if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
-  for (ValueId v : s.graph.trainable) given[v] = parameters_->value(g.value(v).name);
+  for (ValueId v : s.graph.trainable) given[v] = parameters_->values(begin_of(v));
   for (const auto& state : s.graph.states)
     given[state.param] = states_.at(g.value(state.param).name).now.data();
   std::vector<const void*> bindings;
   for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
 
   std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
-  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradient(g.value(v).name));
+  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradients(begin_of(v)));
   for (const auto& state : s.graph.states) {
     outputs.push_back(states_.at(g.value(state.param).name).next.data());
   }
@@ -238,8 +243,10 @@ std::vector<Executor::NodeTime> Trainer::profile() const {
 }
 
 const Model& Trainer::model() {
-  for (const std::string& name : parameters_->names())
-    model_.initialisers[name] = finite(name, parameters_->copy(name));
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    model_.initialisers[name] = finite(name, parameters_->copy(i));
+  }
   for (const auto& [name, s] : states_) model_.initialisers[name] = finite(name, s.now.copy());
   return model_;
 }
@@ -259,8 +266,9 @@ int64_t Trainer::parameter_count() const { return parameters_->count(); }
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;
-  for (const std::string& name : parameters_->names()) {
-    c.parameters[name] = finite(name, parameters_->copy(name));
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    c.parameters[name] = finite(name, parameters_->copy(i));
   }
   for (const auto& [name, s] : states_) c.states[name] = finite(name, s.now.copy());
   c.optimizer = optimizer_->state();
@@ -274,11 +282,20 @@ Checkpoint Trainer::checkpoint() const {
   return c;
 }
 
+std::vector<std::pair<std::string, Shape>> Trainer::trainable_shapes() const {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  for (const std::string& name : trainable_) {
+    shapes.emplace_back(name, parameters_->slots()[parameters_->slot(name)].shape);
+  }
+  return shapes;
+}
+
 void Trainer::restore(const Checkpoint& c) {
-  for (const std::string& name : parameters_->names()) {
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
     const auto it = c.parameters.find(name);
     if (it == c.parameters.end()) throw Error("checkpoint: parameter '", name, "' is missing");
-    parameters_->set(name, finite(name, it->second));
+    parameters_->set(i, finite(name, it->second));
   }
   for (auto& [name, state] : states_) {
     const auto it = c.states.find(name);
@@ -290,7 +307,9 @@ void Trainer::restore(const Checkpoint& c) {
   if (c.epoch < 0 || c.step < 0) {
     throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
   }
-  optimizer_->restore(c.optimizer, c.optimizer_steps);
+  optimizer_->restore(
+      c.in_buckets ? moments_by_parameter(c.optimizer, trainable_shapes()) : c.optimizer,
+      c.optimizer_steps);
   loss_scale_ = c.loss_scale;
   epoch_ = c.epoch;
   step_ = c.step;

@@ -85,14 +85,15 @@ class Trainer {
   void compute(Step& s);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
-  void count(Step& s, std::span<const int64_t> labels);  // loss and hits
+  void count(Step& s, std::span<const int64_t> labels);                 // loss and hits
+  std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
 
   Model model_;
   std::vector<std::string> trainable_;
   const Device& device_;
   TrainerConfig config_;
   std::vector<TensorType> row_types_;
-  std::unique_ptr<Parameters> parameters_;
+  std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   // A running statistic: a step reads one and writes the other.
   struct Statistic {

@@ -6,37 +6,81 @@
 namespace ndtrain {
 namespace {
 
-bool is_sgd(const OptimizerConfig& c) { return c.kind == OptimizerConfig::Kind::kSgd; }
+using Kind = OptimizerConfig::Kind;
 
-std::vector<std::string> moment_names(const OptimizerConfig& c) {
-  if (is_sgd(c)) return {"m"};
-  return {"m", "v"};
+bool is_adam(const OptimizerConfig& c) { return c.kind == Kind::kAdam || c.kind == Kind::kAdamW; }
+
+// The op that takes a step, and what it keeps of a parameter besides its value.
+struct StepOp {
+  std::string name;
+  Attrs attrs;
+  std::vector<std::string> moments;
+};
+
+StepOp op_of(const OptimizerConfig& c) {
+  StepOp op;
+  if (c.kind == Kind::kSgd) return {"SgdStep", {{"nesterov", int64_t{c.nesterov}}}, {"m"}};
+  if (c.kind == Kind::kRmsProp) {
+    op = {"RmsPropStep", {}, {"m", "v"}};
+    if (c.centered) op.moments.emplace_back("mean");
+    return op;
+  }
+  op = {"AdamStep", {{"decoupled", int64_t{c.kind == Kind::kAdamW}}}, {"m", "v"}};
+  if (c.amsgrad) op.moments.emplace_back("largest");
+  return op;
 }
 
-TensorType hyper_type(const OptimizerConfig& c) { return {DType::kF32, {is_sgd(c) ? 3 : 7}}; }
+// As the op takes them; steps count from 1.
+std::vector<double> hyper_parameters(const OptimizerConfig& c, double lr, int64_t step) {
+  if (c.kind == Kind::kSgd) {
+    const bool damped = step > 1 && c.momentum != 0;  // PyTorch's first velocity is the gradient
+    return {lr, c.momentum, c.weight_decay, damped ? 1 - c.dampening : 1};
+  }
+  if (c.kind == Kind::kRmsProp) return {lr, c.alpha, c.epsilon, c.weight_decay, c.momentum};
+  const auto t = static_cast<double>(step);
+  return {lr,
+          c.beta1,
+          c.beta2,
+          c.epsilon,
+          c.weight_decay,
+          1 - std::pow(c.beta1, t),
+          1 - std::pow(c.beta2, t)};
+}
+
+TensorType hyper_type(const OptimizerConfig& c) {
+  return {DType::kF32, {static_cast<int64_t>(hyper_parameters(c, 0, 1).size())}};
+}
 
 // Inputs: values, gradients, moments…, hyper-parameters. Outputs: values, moments….
 Graph step_graph(const OptimizerConfig& c, int64_t n) {
+  const StepOp op = op_of(c);
   const TensorType flat{DType::kF32, {n}};
   Graph g;
   std::vector<ValueId> in = {g.add_input("values", flat), g.add_input("gradients", flat)};
-  for (const std::string& name : moment_names(c)) in.push_back(g.add_input(name, flat));
+  for (const std::string& name : op.moments) in.push_back(g.add_input(name, flat));
   in.push_back(g.add_input("hyper", hyper_type(c)));
-  const std::vector<ValueId> out =
-      is_sgd(c) ? g.add("SgdStep", in, {{"nesterov", int64_t{c.nesterov}}}, 2)
-                : g.add("AdamStep", in,
-                        {{"decoupled", int64_t{c.kind == OptimizerConfig::Kind::kAdamW}}}, 3);
-  for (ValueId v : out) g.mark_output(v);
+  const int outputs = 1 + static_cast<int>(op.moments.size());
+  for (ValueId v : g.add(op.name, in, op.attrs, outputs)) g.mark_output(v);
   return g;
 }
 
 }  // namespace
 
 OptimizerConfig::Kind optimizer_named(std::string_view name) {
-  if (name == "sgd") return OptimizerConfig::Kind::kSgd;
-  if (name == "adam") return OptimizerConfig::Kind::kAdam;
-  if (name == "adamw") return OptimizerConfig::Kind::kAdamW;
-  throw Error("unknown optimizer '", name, "'; there are sgd, adam and adamw");
+  if (name == "sgd") return Kind::kSgd;
+  if (name == "adam") return Kind::kAdam;
+  if (name == "adamw") return Kind::kAdamW;
+  if (name == "rmsprop") return Kind::kRmsProp;
+  throw Error("unknown optimizer '", name, "'; there are sgd, adam, adamw and rmsprop");
+}
+
+void OptimizerConfig::check() const {
+  if (dampening != 0 && kind != Kind::kSgd) throw Error("dampening is of sgd");
+  if (dampening != 0 && nesterov) throw Error("Nesterov momentum goes without dampening");
+  if (!(dampening >= 0 && dampening <= 1)) throw Error("dampening ", dampening, ": from 0 to 1");
+  if (amsgrad && !is_adam(*this)) throw Error("amsgrad is of adam and adamw");
+  if (centered && kind != Kind::kRmsProp) throw Error("centered is of rmsprop");
+  if (!(alpha >= 0 && alpha < 1)) throw Error("alpha ", alpha, ": from 0 to below 1");
 }
 
 Optimizer::Optimizer(const OptimizerConfig& config, const ParameterSpace& parameters,
@@ -44,26 +88,19 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterSpace& parame
     : config_(config),
       parameters_(parameters),
       device_(device),
+      moment_names_(op_of(config).moments),
       hyper_(device, hyper_type(config)) {
+  config.check();
   const TensorType flat{DType::kF32, {parameters.size()}};
-  for (size_t i = 0; i < moment_names(config).size(); ++i) moments_.emplace_back(device, flat);
+  for (size_t i = 0; i < moment_names_.size(); ++i) moments_.emplace_back(device, flat);
   hyper_.send();
 }
 
 HyperParameters Optimizer::next(double lr) {
-  ++steps_;
-  const auto t = static_cast<double>(steps_);
-  const OptimizerConfig& c = config_;
-  const std::vector<double> values = is_sgd(c) ? std::vector{lr, c.momentum, c.weight_decay}
-                                               : std::vector{lr,
-                                                             c.beta1,
-                                                             c.beta2,
-                                                             c.epsilon,
-                                                             c.weight_decay,
-                                                             1 - std::pow(c.beta1, t),
-                                                             1 - std::pow(c.beta2, t)};
-  HyperParameters hyper{.step = steps_};
-  for (const double v : values) hyper.values.push_back(static_cast<float>(v));
+  HyperParameters hyper{.step = ++steps_};
+  for (const double v : hyper_parameters(config_, lr, steps_)) {
+    hyper.values.push_back(static_cast<float>(v));
+  }
   return hyper;
 }
 
@@ -118,22 +155,21 @@ std::vector<Executor::NodeTime> Optimizer::profile() const {
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
-  const std::vector<std::string> names = moment_names(config_);
   std::map<std::string, Tensor> s;
   for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
     for (size_t i = 0; i < moments_.size(); ++i) {
-      s.emplace(parameters_.slots()[slot].name + "." + names[i], parameters_.copy(slot, moment(i)));
+      s.emplace(parameters_.slots()[slot].name + "." + moment_names_[i],
+                parameters_.copy(slot, moment(i)));
     }
   }
   return s;
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {
-  const std::vector<std::string> names = moment_names(config_);
   for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
     const ParameterSlot& s = parameters_.slots()[slot];
     for (size_t i = 0; i < moments_.size(); ++i) {
-      const std::string name = s.name + "." + names[i];
+      const std::string name = s.name + "." + moment_names_[i];
       const auto it = state.find(name);
       if (it == state.end() || it->second.type() != TensorType{DType::kF32, s.shape}) {
         throw Error("checkpoint: optimizer state '", name,

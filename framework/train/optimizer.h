@@ -13,15 +13,23 @@
 namespace ndtrain {
 
 struct OptimizerConfig {
-  enum class Kind { kSgd, kAdam, kAdamW };
+  enum class Kind { kSgd, kAdam, kAdamW, kRmsProp };
   Kind kind = Kind::kAdam;
-  double momentum = 0.9;  // SGD
-  bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // Adam, AdamW
+  double momentum = 0.9;              // SGD, RMSprop
+  double dampening = 0;               // SGD: the share of a gradient that its momentum leaves out
+  bool nesterov = false;              // SGD
+  double beta1 = 0.9, beta2 = 0.999;  // Adam, AdamW
+  bool amsgrad = false;               // Adam, AdamW: divided by the largest second moment so far
+  double alpha = 0.99;                // RMSprop
+  bool centered = false;              // RMSprop: divided by the deviation from the mean gradient
+  double epsilon = 1e-8;              // all but SGD
   double weight_decay = 0;
+
+  void check() const;  // throws Error: what does not go together, and what is out of range
 };
 
-OptimizerConfig::Kind optimizer_named(std::string_view name);  // sgd, adam, adamw; throws Error
+// sgd, adam, adamw, rmsprop; throws Error.
+OptimizerConfig::Kind optimizer_named(std::string_view name);
 
 // Hyper-parameters of one step, as the op takes them (framework/ops/optimizer.cpp). Taken when the
 // step begins, so that an update that is applied later is still that step's.
@@ -30,10 +38,10 @@ struct HyperParameters {
   std::vector<float> values;
 };
 
-// PyTorch's SGD, Adam and AdamW on any ranges of the parameters. Not thread-safe.
+// PyTorch's SGD, Adam, AdamW and RMSprop on any ranges of the parameters. Not thread-safe.
 class Optimizer {
  public:
-  // Keeps references: `parameters` and `device` must outlive it.
+  // Keeps references: `parameters` and `device` must outlive it. Throws Error as check() does.
   Optimizer(const OptimizerConfig& config, const ParameterSpace& parameters, const Device& device);
 
   // Begins a step: counts it.
@@ -68,7 +76,8 @@ class Optimizer {
   OptimizerConfig config_;
   const ParameterSpace& parameters_;
   const Device& device_;
-  std::vector<DeviceTensor> moments_;  // each lies as the values do
+  const std::vector<std::string> moment_names_;
+  std::vector<DeviceTensor> moments_;  // of these names; each lies as the values do
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<RangeStep>> range_steps_;
   StagedTensor hyper_;
   int64_t steps_ = 0;

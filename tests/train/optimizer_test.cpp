@@ -45,7 +45,16 @@ const std::vector<Case>& cases() {
       {0.01, {.kind = Kind::kAdam}},
       {0.01,
        {.kind = Kind::kAdam, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1}},
-      {0.01, {.kind = Kind::kAdamW, .weight_decay = 0.1}}};
+      {0.01, {.kind = Kind::kAdamW, .weight_decay = 0.1}},
+      {0.05, {.kind = Kind::kSgd, .dampening = 0.3, .weight_decay = 0.01}},
+      {0.05, {.kind = Kind::kSgd, .momentum = 0, .dampening = 0.3}},
+      {0.01, {.kind = Kind::kAdam, .beta1 = 0.8, .beta2 = 0.5, .amsgrad = true}},
+      {0.01,
+       {.kind = Kind::kAdamW, .beta1 = 0.8, .beta2 = 0.5, .amsgrad = true, .weight_decay = 0.1}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0}},
+      {0.01, {.kind = Kind::kRmsProp, .alpha = 0.9, .weight_decay = 0.1}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0, .alpha = 0.9, .centered = true}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0.5, .centered = true, .epsilon = 1e-6}}};
   return all;
 }
 
@@ -254,7 +263,22 @@ TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
   EXPECT_THAT(error_of([&] { adam.restore(sgd.state(), 1); }), HasSubstr("'w.v'"));
 }
 
+TEST(Optimizer, WhatDoesNotGoTogetherIsRefused) {
+  const auto refusal = [](const OptimizerConfig& c) {
+    return error_of([&] { Optimizer(c, one_parameter(), cpu()); });
+  };
+  EXPECT_EQ(refusal({.kind = Kind::kSgd, .nesterov = true}), "no error");
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .dampening = 0.1, .nesterov = true}),
+              HasSubstr("without dampening"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdam, .dampening = 0.1}), HasSubstr("dampening is of sgd"));
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .dampening = 1.5}), HasSubstr("dampening 1.5"));
+  EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .amsgrad = true}), HasSubstr("adam and adamw"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdamW, .centered = true}), HasSubstr("of rmsprop"));
+  EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .alpha = 1}), HasSubstr("alpha 1: from 0 to below"));
+}
+
 TEST(Optimizer, NamesAreKnown) {
+  EXPECT_EQ(optimizer_named("rmsprop"), Kind::kRmsProp);
   EXPECT_EQ(optimizer_named("adamw"), Kind::kAdamW);
   EXPECT_THAT(error_of([] { optimizer_named("adma"); }), HasSubstr("'adma'"));
 }

@@ -33,10 +33,15 @@ DeviceTensor::DeviceTensor(const Device& device, TensorType type)
     : device_(&device),
       type_(std::move(type)),
       buffer_(device, std::max<size_t>(type_.bytes(), 1)) {
+  clear();
+}
+
+void DeviceTensor::clear() {
   const size_t bytes = type_.bytes(), piece = std::min(bytes, kZeros);
   const Tensor zeros({DType::kU8, {static_cast<int64_t>(piece)}});
   for (size_t at = 0; at < bytes; at += piece) {
-    device.upload(static_cast<std::byte*>(data()) + at, zeros.data(), std::min(piece, bytes - at));
+    device_->upload(static_cast<std::byte*>(data()) + at, zeros.data(),
+                    std::min(piece, bytes - at));
   }
 }
 

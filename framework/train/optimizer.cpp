@@ -106,6 +106,11 @@ HyperParameters Optimizer::next(double lr) {
 
 void Optimizer::leave_out() { --steps_; }
 
+void Optimizer::reset() {
+  steps_ = 0;
+  for (DeviceTensor& m : moments_) m.clear();
+}
+
 Optimizer::RangeStep& Optimizer::step_of(ParameterRange range) {
   std::unique_ptr<RangeStep>& step = range_steps_[{range.begin, range.end}];
   if (!step) {

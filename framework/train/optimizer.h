@@ -49,6 +49,7 @@ class Optimizer {
   // The step that was begun last is not applied anywhere: the next one has its number.
   void leave_out();
   int64_t steps() const { return steps_; }
+  void reset();  // to no steps, and moments of zero
 
   // The step's update of the elements of `range`, and of their moments; done on return. Device
   // addresses of the first of them: `to` may be `from`, or lie in another version of the values.

@@ -10,8 +10,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr size_t kGradients = 2;  // the first output that is one
-
 // The value that a final Softmax over the classes is taken of, else the output itself.
 ValueId before_softmax(const Graph& g, ValueId output) {
   const int producer = Uses(g).producer(output);
@@ -133,7 +131,7 @@ std::vector<ValueId> by_readiness(const StepGraph& s) {
   const Uses uses(s.graph);
   std::vector<std::pair<int, ValueId>> order;
   for (size_t i = 0; i < s.trainable.size(); ++i) {
-    const int producer = uses.producer(s.graph.outputs()[kGradients + i]);
+    const int producer = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);
     order.emplace_back(producer < 0 ? INT_MAX : producer, s.trainable[i]);  // constants at the end
   }
   std::ranges::stable_sort(order, {}, &std::pair<int, ValueId>::first);

@@ -10,6 +10,8 @@
 namespace ndtrain {
 
 struct StepGraph {
+  static constexpr size_t kGradients = 2;  // the output of `graph` that is the first gradient
+
   Graph graph;
   size_t forward_nodes = 0;        // nodes up to and including the loss
   std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order

@@ -10,7 +10,7 @@
 #include "framework/train/checkpoint.h"
 #include "framework/train/dataset.h"
 #include "framework/train/evaluate.h"
-#include "framework/train/optimizer.h"
+#include "framework/train/gradient_sync.h"
 #include "framework/train/schedule.h"
 #include "framework/train/step_graph.h"
 
@@ -37,12 +37,17 @@ struct EpochResult {
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
 // seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
 // bytes as one that was not. A loss, a weight or a statistic that is not finite never leaves it:
-// Error. One thread.
+// Error. A step that fails leaves it as it was. One thread.
 class Trainer {
  public:
+  // Makes what updates the parameters. It may keep both references.
+  using MakeSync = std::function<std::unique_ptr<GradientSync>(ParameterSpace& parameters,
+                                                               Optimizer& optimizer)>;
+
   // `model` is what lies behind the cut (or a whole model); `trainable` names initialisers of it.
+  // Without `make_sync` it is a LocalSync.
   Trainer(Model model, std::vector<std::string> trainable, const Device& device,
-          TrainerConfig config);
+          TrainerConfig config, const MakeSync& make_sync = {});
   ~Trainer();
 
   // Does ahead what the first step and the first evaluation of datasets of so many rows would do
@@ -58,7 +63,7 @@ class Trainer {
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {});
 
   // Of the following steps: their learning rate is the schedule's times `factor`; the optimizer has
-  // no past.
+  // no past. What follows here flushes the updates that are under way.
   void scale_lr(double factor) { lr_factor_ = factor; }
   void reset_optimizer();
 
@@ -75,14 +80,15 @@ class Trainer {
   // Types of the dataset's inputs for a batch of 1, in order.
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
-  Checkpoint checkpoint() const;
+  Checkpoint checkpoint();
   void restore(const Checkpoint& c);  // throws Error when it does not fit
 
  private:
   struct Step;  // the step graph prepared for one batch size
   Step& step_for(int64_t rows);
-  bool applies(Step& s);
-  void compute(Step& s);
+  void compute(Step& s, int64_t step, const Hooks& hooks);
+  std::vector<Tensor> fetch(Step& s, Dataset& data, std::span<const int64_t> rows);
+  void conclude(Step& s, const std::vector<Tensor>& inputs);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
   void count(Step& s, std::span<const int64_t> labels);                 // loss and hits
@@ -95,6 +101,7 @@ class Trainer {
   std::vector<TensorType> row_types_;
   std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GradientSync> sync_;
   // A running statistic: a step reads one and writes the other.
   struct Statistic {
     DeviceTensor now, next;

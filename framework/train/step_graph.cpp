@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <map>
 
 #include "framework/graph/differentiate.h"
 #include "framework/graph/op.h"
@@ -129,14 +130,13 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
 
 std::vector<ValueId> by_readiness(const StepGraph& s) {
   const Uses uses(s.graph);
-  std::vector<std::pair<int, ValueId>> order;
+  std::map<ValueId, int> completed_by;  // node
   for (size_t i = 0; i < s.trainable.size(); ++i) {
-    const int producer = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);
-    order.emplace_back(producer < 0 ? INT_MAX : producer, s.trainable[i]);  // constants at the end
+    const int node = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);
+    completed_by[s.trainable[i]] = node < 0 ? INT_MAX : node;  // constants: at the end
   }
-  std::ranges::stable_sort(order, {}, &std::pair<int, ValueId>::first);
-  std::vector<ValueId> params;
-  for (const auto& [node, v] : order) params.push_back(v);
+  std::vector<ValueId> params = s.trainable;
+  std::ranges::stable_sort(params, {}, [&](ValueId v) { return completed_by.at(v); });
   return params;
 }
 

@@ -18,6 +18,12 @@ function(ndt_hot target)
   endif()
 endfunction()
 
+# ndt_cold(<target>): its time is that of disks, networks and people, so that a fifth less of compiling
+# counts for more than what else -O2 does.
+function(ndt_cold target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>)
+endfunction()
+
 # How every target of the project is compiled.
 function(ndt_compile_options target)
   target_include_directories(${target} PUBLIC

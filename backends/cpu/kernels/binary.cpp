@@ -12,17 +12,6 @@ std::unique_ptr<Kernel> numbers(const Node& node) {
   return for_wide_number(node, numbers<F>, [&]<typename T>() { return broadcast2<T, T>(node, F); });
 }
 
-// Signed sums and products may overflow: unsigned ones wrap and have the same bits.
-template <auto F>
-constexpr auto kWrapping = [](auto a, auto b) {
-  using W = decltype(a);
-  if constexpr (std::is_same_v<W, int64_t>) {
-    return static_cast<W>(F(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
-  } else {
-    return F(a, b);
-  }
-};
-
 constexpr auto kDivide = [](auto a, auto b) {
   using W = decltype(a);
   if constexpr (std::is_same_v<W, int64_t>) {

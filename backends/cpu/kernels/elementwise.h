@@ -14,6 +14,17 @@ wide_t<T> widen(T x) {
   return static_cast<wide_t<T>>(x);
 }
 
+// Signed sums and products may overflow: unsigned ones wrap and have the same bits.
+template <auto F>
+inline constexpr auto kWrapping = [](auto a, auto b) {
+  using W = decltype(a);
+  if constexpr (std::is_same_v<W, int64_t>) {
+    return static_cast<W>(F(static_cast<uint64_t>(a), static_cast<uint64_t>(b)));
+  } else {
+    return F(a, b);
+  }
+};
+
 // y = f(x), computed in wide_t<X>.
 template <typename X, typename Y, typename F>
 std::unique_ptr<Kernel> map1(const Node& node, F f) {

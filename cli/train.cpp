@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/head_args.h"
+#include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/verb.h"
@@ -53,10 +54,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   t.compute = compute_of(args);
   t.label_smoothing = args.number("label-smoothing");
   t.warmup_epochs = args.number("warmup");
-  t.optimizer.kind = optimizer_named(args.text("opt"));
-  t.optimizer.momentum = args.number("momentum");
-  t.optimizer.nesterov = args.on("nesterov");
-  t.optimizer.weight_decay = args.number("weight-decay");
+  t.optimizer = optimizer_of(args);
   t.schedule.kind = schedule_named(args.text("sched"));
   t.schedule.lr = args.number("lr");
   if (t.epochs < 1) throw UsageError("--epochs " + args.text("epochs") + ": at least 1");
@@ -112,13 +110,10 @@ void declare_train(ArgsSpec& args) {
   args.flag("e,epochs", "passes over the training photos", "N", "15");
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
-  args.flag("opt", "optimizer: sgd, adam or adamw", "NAME", "adam");
+  declare_optimizer(args);
   args.flag("sched", "learning rate over time: constant, step, cosine or ndpipe (five steps)",
             "NAME", "constant");
   args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
-  args.flag("momentum", "momentum of sgd", "X", "0.9");
-  args.flag("nesterov", "Nesterov momentum for sgd");
-  args.flag("weight-decay", "weight decay", "X", "0");
   declare_compute(args);
   args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");

@@ -1,6 +1,8 @@
 #include "framework/train/step_graph.h"
 
 #include <algorithm>
+#include <climits>
+#include <map>
 
 #include "framework/graph/differentiate.h"
 #include "framework/graph/op.h"
@@ -124,6 +126,18 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   s.dropout_seed = training.dropout_seed;
   s.graph = std::move(g);
   return s;
+}
+
+std::vector<ValueId> by_readiness(const StepGraph& s) {
+  const Uses uses(s.graph);
+  std::map<ValueId, int> completed_by;  // node
+  for (size_t i = 0; i < s.trainable.size(); ++i) {
+    const int node = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);
+    completed_by[s.trainable[i]] = node < 0 ? INT_MAX : node;  // constants: at the end
+  }
+  std::vector<ValueId> params = s.trainable;
+  std::ranges::stable_sort(params, {}, [&](ValueId v) { return completed_by.at(v); });
+  return params;
 }
 
 }  // namespace ndtrain

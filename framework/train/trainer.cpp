@@ -6,6 +6,7 @@
 #include "framework/core/finite.h"
 #include "framework/core/rng.h"
 #include "framework/passes/inference.h"
+#include "framework/train/checkpoint_1.h"
 
 namespace ndtrain {
 namespace {
@@ -26,9 +27,12 @@ Tensor finite(const std::string& name, Tensor t) {
 }  // namespace
 
 struct Trainer::Step {
-  Step(StepGraph s, const Device& device, const std::vector<ValueId>& bound)
-      : graph(std::move(s)), plan(graph.graph, device, {.bound_params = bound}), executor(plan) {
+  Step(StepGraph s, const Device& device, const ParameterSpace& parameters)
+      : graph(std::move(s)),
+        plan(graph.graph, device, {.bound_params = bound_params(graph)}),
+        executor(plan) {
     const Graph& g = graph.graph;
+    for (ValueId v : graph.trainable) slots[v] = parameters.slot(g.value(v).name);
     for (ValueId v : graph.features) inputs.emplace_back(device, g.type(v));
     labels = StagedTensor(device, g.type(graph.labels));
     weights = StagedTensor(device, g.type(graph.weights));
@@ -39,6 +43,25 @@ struct Trainer::Step {
     finite = StagedTensor(device, {DType::kF32, {}});
   }
 
+  static std::vector<ValueId> bound_params(const StepGraph& s) {
+    std::vector<ValueId> bound = s.trainable;
+    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
+    return bound;
+  }
+
+  // Tell `sync` what a run needs and what it has.
+  Hooks hooks(GradientSync& sync) const {
+    const auto before = [this, &sync](int k, ndt_stream* stream) {
+      const auto it = slots.find(plan.bindings()[static_cast<size_t>(k)]);
+      if (it != slots.end()) sync.before_read(it->second, stream);
+    };
+    const auto ready = [this, &sync](int k, ndt_stream* stream) {
+      const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
+      if (i < graph.trainable.size()) sync.gradient_ready(slots.at(graph.trainable[i]), stream);
+    };
+    return {.before = before, .ready = ready};
+  }
+
   void send() {
     for (StagedTensor& t : inputs) t.send();
     for (StagedTensor* t : {&labels, &weights, &seed, &loss_scale}) t->send();
@@ -47,12 +70,13 @@ struct Trainer::Step {
   StepGraph graph;
   Plan plan;
   Executor executor;
+  std::map<ValueId, size_t> slots;  // of the trainable parameters
   std::vector<StagedTensor> inputs;
   StagedTensor labels, weights, seed, loss_scale, loss, logits, finite;
 };
 
 Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& device,
-                 TrainerConfig config)
+                 TrainerConfig config, const MakeSync& make_sync)
     : model_(std::move(model)),
       trainable_(std::move(trainable)),
       device_(device),
@@ -62,8 +86,10 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
-  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable, device_);
+  parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
+  sync_ = make_sync ? make_sync(*parameters_, *optimizer_)
+                    : std::make_unique<LocalSync>(*parameters_, *optimizer_);
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
     Statistic& statistic = states_[v.name];
@@ -82,15 +108,14 @@ Trainer::Step& Trainer::step_for(int64_t rows) {
   if (!step) {
     StepGraph s =
         make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
-    std::vector<ValueId> bound = s.trainable;
-    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
-    step = std::make_unique<Step>(std::move(s), device_, bound);
+    step = std::make_unique<Step>(std::move(s), device_, *parameters_);
     step->executor.set_profiling(profiling_);
   }
   return *step;
 }
 
-void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
+// Rows and labels into the step; gives the rows.
+std::vector<Tensor> Trainer::fetch(Step& s, Dataset& data, std::span<const int64_t> rows) {
   const auto n = rows.size();
   auto labels = s.labels.host().mutable_as<int64_t>();
   auto weights = s.weights.host().mutable_as<float>();
@@ -106,21 +131,51 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
       throw Error("label ", labels[i], " but the model has ", classes, " classes");
     }
   }
-  compute(s);
+  return inputs;
+}
+
+void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
+  const std::vector<Tensor> inputs = fetch(s, data, rows);
+  const HyperParameters hyper = optimizer_->next(lr);
+  try {
+    sync_->begin(hyper);
+    compute(s, hyper.step, sync_->follows_the_run() ? s.hooks(*sync_) : Hooks{});
+  } catch (...) {
+    optimizer_->leave_out();
+    throw;
+  }
   last_ = &s;
-  const bool applied = applies(s);
+  conclude(s, inputs);
+  if (std::isfinite(s.loss.host().as<float>()[0])) {
+    count(s, s.labels.host().as<int64_t>().first(rows.size()));
+  }
+}
+
+// Whether the step that was run is applied. In 16 bits it is left out where a gradient is not
+// finite; what the loss's scale cannot mend is an Error.
+void Trainer::conclude(Step& s, const std::vector<Tensor>& inputs) {
+  const bool scaled = s.graph.loss_scale != kNone;
+  if (scaled) s.finite.fetch();
   s.loss.fetch();
   const float loss = s.loss.host().as<float>()[0];
-  if (applied && !std::isfinite(loss)) {
-    throw Error(
-        "epoch ", epoch_ + 1, ", step ", step_ + 1, ": the loss is ", loss,
-        std::ranges::all_of(inputs, is_finite) ? kDiverged : "; what is trained on has NaN or Inf");
+  const bool finite = sync_->agreed(!scaled || s.finite.host().as<float>()[0] == 0);
+  std::string why;
+  if (!finite && loss_scale_.value <= LossScale::kLowest) {
+    why = std::string("gradients are not finite") + kDiverged;
+  } else if (finite && !std::isfinite(loss)) {
+    const bool sound = std::ranges::all_of(inputs, is_finite);
+    why = "the loss is " + std::to_string(loss) +
+          (sound ? kDiverged : "; what is trained on has NaN or Inf");
   }
-  if (applied) {
-    optimizer_->step(lr);
+  if (why.empty() && scaled) loss_scale_.update(finite);
+  if (why.empty() && finite) {
+    sync_->backward_done();
     for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
+    return;
   }
-  if (std::isfinite(loss)) count(s, labels.first(n));
+  sync_->skip();
+  optimizer_->leave_out();
+  if (!why.empty()) throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": ", why);
 }
 
 void Trainer::count(Step& s, std::span<const int64_t> labels) {
@@ -135,51 +190,43 @@ void Trainer::count(Step& s, std::span<const int64_t> labels) {
   }
 }
 
-// Loss, logits, gradients and new running statistics of the rows in `s`.
-void Trainer::compute(Step& s) {
+// Loss, logits, gradients and new running statistics of the rows in `s`, as the training's step
+// `step`, from 1.
+void Trainer::compute(Step& s, int64_t step, const Hooks& hooks) {
   const Graph& g = s.graph.graph;
   auto seed = s.seed.host().mutable_as<int64_t>();
   seed[0] = static_cast<int64_t>(config_.seed);
-  seed[1] = optimizer_->steps();
+  seed[1] = step - 1;
   s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
   s.send();
 
+  const auto begin_of = [&](ValueId v) { return parameters_->slots()[s.slots.at(v)].range.begin; };
   std::map<ValueId, const void*> given;
   for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
   given[s.graph.labels] = s.labels.data();
   given[s.graph.weights] = s.weights.data();
   if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
   if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
-  for (ValueId v : s.graph.trainable) given[v] = parameters_->value(g.value(v).name);
+  for (ValueId v : s.graph.trainable) given[v] = parameters_->values(begin_of(v));
   for (const auto& state : s.graph.states)
     given[state.param] = states_.at(g.value(state.param).name).now.data();
   std::vector<const void*> bindings;
   for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
 
   std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
-  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradient(g.value(v).name));
+  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradients(begin_of(v)));
   for (const auto& state : s.graph.states) {
     outputs.push_back(states_.at(g.value(state.param).name).next.data());
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
-  s.executor.run(bindings, outputs);
-}
-
-// Whether the gradients that a step made are finite; where that is looked at.
-bool Trainer::applies(Step& s) {
-  if (s.graph.loss_scale == kNone) return true;
-  s.finite.fetch();
-  const bool finite = s.finite.host().as<float>()[0] == 0;
-  if (!finite && loss_scale_.value <= LossScale::kLowest) {
-    throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": gradients are not finite",
-                kDiverged);
-  }
-  loss_scale_.update(finite);
-  return finite;
+  s.executor.run(bindings, outputs, hooks);
 }
 
 void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
-  if (train_rows > 0) compute(step_for(std::min(train_rows, config_.batch)));
+  sync_->flush();  // it may need the gradients that are written over
+  if (train_rows > 0) {
+    compute(step_for(std::min(train_rows, config_.batch)), optimizer_->steps() + 1, {});
+  }
   if (val_rows <= 0) return;
   std::vector<Tensor> zeros;
   for (const TensorType& t : row_types_) {
@@ -220,8 +267,8 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
 }
 
 void Trainer::reset_optimizer() {
-  optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
-  optimizer_->set_profiling(profiling_);
+  sync_->flush();
+  optimizer_->reset();
 }
 
 void Trainer::set_profiling(bool on) {
@@ -238,8 +285,11 @@ std::vector<Executor::NodeTime> Trainer::profile() const {
 }
 
 const Model& Trainer::model() {
-  for (const std::string& name : parameters_->names())
-    model_.initialisers[name] = finite(name, parameters_->copy(name));
+  sync_->flush();
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    model_.initialisers[name] = finite(name, parameters_->copy(i));
+  }
   for (const auto& [name, s] : states_) model_.initialisers[name] = finite(name, s.now.copy());
   return model_;
 }
@@ -257,10 +307,12 @@ Evaluation Trainer::evaluate(Dataset& data) {
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 
-Checkpoint Trainer::checkpoint() const {
+Checkpoint Trainer::checkpoint() {
+  sync_->flush();
   Checkpoint c;
-  for (const std::string& name : parameters_->names()) {
-    c.parameters[name] = finite(name, parameters_->copy(name));
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    c.parameters[name] = finite(name, parameters_->copy(i));
   }
   for (const auto& [name, s] : states_) c.states[name] = finite(name, s.now.copy());
   c.optimizer = optimizer_->state();
@@ -274,11 +326,21 @@ Checkpoint Trainer::checkpoint() const {
   return c;
 }
 
+std::vector<std::pair<std::string, Shape>> Trainer::trainable_shapes() const {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  for (const std::string& name : trainable_) {
+    shapes.emplace_back(name, parameters_->slots()[parameters_->slot(name)].shape);
+  }
+  return shapes;
+}
+
 void Trainer::restore(const Checkpoint& c) {
-  for (const std::string& name : parameters_->names()) {
+  sync_->flush();
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
     const auto it = c.parameters.find(name);
     if (it == c.parameters.end()) throw Error("checkpoint: parameter '", name, "' is missing");
-    parameters_->set(name, finite(name, it->second));
+    parameters_->set(i, finite(name, it->second));
   }
   for (auto& [name, state] : states_) {
     const auto it = c.states.find(name);
@@ -290,7 +352,9 @@ void Trainer::restore(const Checkpoint& c) {
   if (c.epoch < 0 || c.step < 0) {
     throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
   }
-  optimizer_->restore(c.optimizer, c.optimizer_steps);
+  optimizer_->restore(
+      c.in_buckets ? moments_by_parameter(c.optimizer, trainable_shapes()) : c.optimizer,
+      c.optimizer_steps);
   loss_scale_ = c.loss_scale;
   epoch_ = c.epoch;
   step_ = c.step;

@@ -3,13 +3,22 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
 #include "framework/train/optimizer.h"
 
 namespace ndtrain {
 
-// A step is begin(), the calls of its run, then backward_done() or skip(). Called in the thread of
-// the Trainer. Each may throw Error; flush() and agreed() are collective where there are ranks.
+// What a shard says of its part of a step; as floats, they travel so.
+struct ShardReport {
+  float loss = 0;    // of its rows, each times its weight
+  float hits = 0;    // rows whose class it finds
+  float finite = 1;  // 0: a gradient is not finite (asked in 16 bits only)
+  float sound = 1;   // 0: an input is not finite (asked when the loss is not)
+};
+
+// A step is begin(), the calls of its run, add_up_statistics(), share(), then backward_done() or
+// skip(). Called in the thread of the Trainer. Each may throw Error.
 class GradientSync {
  public:
   virtual ~GradientSync() = default;
@@ -26,8 +35,11 @@ class GradientSync {
   // Whether it wants these two. Without them a run may be replayed from a recording.
   virtual bool follows_the_run() const { return true; }
 
-  // Whether the step is applied: whether each rank says so of its own gradients.
-  virtual bool agreed(bool here) { return here; }
+  // Where there are running statistics: the first of their sums becomes the sum over the shards of
+  // all ranks.
+  virtual void add_up_statistics() {}
+  // Of all shards of the step, in their order: fills in those of other ranks.
+  virtual void share(std::span<ShardReport> /*reports*/) {}
   // All gradients are complete, and the step is applied.
   virtual void backward_done() = 0;
   // All gradients are complete, and the step is left out.

@@ -3,11 +3,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "framework/train/gradient_sync.h"
+#include "framework/train/running_statistics.h"
 #include "framework/train/schedule.h"
+#include "framework/train/shard_sums.h"
 #include "framework/train/step_graph.h"
 #include "framework/train/training.h"
 
@@ -22,6 +25,10 @@ struct TrainerConfig {
   // bf16 or f16: all but the last layers compute so, the weights stay f32.
   DType compute = DType::kF32;
   uint64_t seed = 0;
+  // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
+  // the others come by its GradientSync. Without, all of them.
+  int shards = 1;
+  std::optional<ShardRange> own_shards = {};
 };
 
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
@@ -30,9 +37,14 @@ struct TrainerConfig {
 // Error. A step that fails leaves it as it was. One thread.
 class Trainer final : public Training {
  public:
-  // Makes what updates the parameters. It may keep both references.
-  using MakeSync = std::function<std::unique_ptr<GradientSync>(ParameterSpace& parameters,
-                                                               Optimizer& optimizer)>;
+  // What a GradientSync works on; it may keep the references.
+  struct Shared {
+    ParameterSpace& parameters;
+    Optimizer& optimizer;
+    const ShardSums& gradients;           // of this process; the first where the parameters' are
+    const RunningStatistics* statistics;  // null: the model has none
+  };
+  using MakeSync = std::function<std::unique_ptr<GradientSync>(const Shared& shared)>;
 
   // `model` is what lies behind the cut (or a whole model); `trainable` names initialisers of it.
   // Without `make_sync` it is a LocalSync.
@@ -67,14 +79,19 @@ class Trainer final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  struct Step;  // the step graph prepared for one batch size
+  struct Step;                // the step graph prepared for one batch size
+  int64_t most_rows() const;  // of a shard in a step
   Step& step_for(int64_t rows);
-  void compute(Step& s, int64_t step, const Hooks& hooks);
-  std::vector<Tensor> fetch(Step& s, Dataset& data, std::span<const int64_t> rows);
-  void conclude(Step& s, const std::vector<Tensor>& inputs);
+  void run_step(Dataset& data, const EpochOrder& order, double lr);
+  void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
+  void fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of);
+  void compute(Step& s, int shard, int64_t step, const Hooks& hooks);
+  Hooks hooks(const Step& s, int shard);
+  void report(Step& s, int shard, int64_t rows);
+  void leave_empty(int shard);
+  void conclude(int64_t rows);
+  bool accept(double loss);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
-  void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
-  void count(Step& s, std::span<const int64_t> labels);                 // loss and hits
   std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
 
   Model model_;
@@ -85,15 +102,13 @@ class Trainer final : public Training {
   std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientSync> sync_;
-  // A running statistic: a step reads one and writes the other.
-  struct Statistic {
-    DeviceTensor now, next;
-  };
-  std::map<std::string, Statistic> states_;
+  ShardRange own_;
+  std::unique_ptr<ShardSums> gradients_;
+  std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none
+  std::vector<ShardReport> reports_;               // of the last step, of each shard
   std::map<int64_t, std::unique_ptr<Step>> steps_;
   const Step* last_ = nullptr;
   bool profiling_ = false;
-  bool has_batch_statistics_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;
   LossScale loss_scale_;

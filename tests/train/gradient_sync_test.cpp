@@ -86,7 +86,7 @@ class LateSync final : public GradientSync {
 
 template <typename Sync>
 Trainer::MakeSync make() {
-  return [](ParameterSpace& p, Optimizer& o) { return std::make_unique<Sync>(p, o); };
+  return [](const Trainer::Shared& s) { return std::make_unique<Sync>(s.parameters, s.optimizer); };
 }
 
 TEST(GradientSync, UpdatesJustBeforeTheyAreReadGiveTheSameBytes) {
@@ -147,7 +147,9 @@ class Refusing final : public GradientSync {
  public:
   Refusing(ParameterSpace& parameters, Optimizer& optimizer) : local_(parameters, optimizer) {}
   void begin(const HyperParameters& hyper) override { local_.begin(hyper); }
-  bool agreed(bool here) override { return here && ++asked_ != 2; }
+  void share(std::span<ShardReport> reports) override {
+    if (++asked_ == 2) reports[0].finite = 0;
+  }
   void backward_done() override { local_.backward_done(); }
   void skip() override { ++skipped; }
   void flush() override {}

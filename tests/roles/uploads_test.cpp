@@ -340,7 +340,7 @@ TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
       const auto answer = answers.find(to_hex(row.digest));
       if (answer == answers.end()) continue;
       ++uploaded;
-      EXPECT_EQ(row.class_name, answer->second.at("label")) << way;
+      EXPECT_EQ(row.class_name, answer->second.at("label").get<std::string>()) << way;
       EXPECT_FLOAT_EQ(static_cast<float>(*row.score), answer->second.at("scores").at(0).at("score"))
           << way;
     }

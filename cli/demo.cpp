@@ -21,7 +21,7 @@ constexpr int64_t kStores = 2;
 constexpr int kNewClass = 5;          // unknown by day
 constexpr char kFreeze[] = "layer2";  // both versions have the same extractor
 // Photos per class.
-constexpr int kTrain = 100, kHeld = 40, kDayUploads = 50, kDuskTruths = 40, kDuskUploads = 30;
+constexpr int kTrain = 100, kHeld = 40, kDayUploads = 50, kDuskLabelled = 40, kDuskUploads = 30;
 
 // The whole story in one directory: what a newcomer should see, with every figure measured. Labels
 // are right or wrong by what was drawn.
@@ -74,7 +74,7 @@ class Demo {
   void draw_all() {
     draw(at("photos/day/train"), Look::kDay, kNewClass, kTrain, 1);
     draw(at("photos/day/val"), Look::kDay, kNewClass, kDayUploads, 2);
-    draw(at("photos/dusk/train"), Look::kDusk, kNewClass + 1, kDuskTruths, 3);
+    draw(at("photos/dusk/train"), Look::kDusk, kNewClass + 1, kDuskLabelled, 3);
     draw(at("photos/dusk/val"), Look::kDusk, kNewClass + 1, kDuskUploads, 4);
     for (int64_t store = 1; store <= kStores; ++store) {
       draw(DemoSite::photos_of(at("site"), store), Look::kDay, kNewClass, kHeld,
@@ -172,7 +172,7 @@ class Demo {
 
   void upload_at_dusk(DemoSite& site) {
     dusk_ = upload(site, at("photos/dusk/val"), kNewClass + 1, kDuskUploads);
-    const Photos said = upload(site, at("photos/dusk/train"), kNewClass + 1, kDuskTruths);
+    const Photos said = upload(site, at("photos/dusk/train"), kNewClass + 1, kDuskLabelled);
     const Judgement j = judge(site, dusk_);
     figures_["dusk_before"] = j.right;
     say(

@@ -53,29 +53,47 @@ struct Spawn {
   posix_spawnattr_t attributes;
 };
 
-}  // namespace
-
-ProcessId start_in_background(const std::vector<std::string>& words, const std::string& log) {
+// This program with `words`; what an Error says besides them.
+ProcessId start(const Spawn& spawn, const std::vector<std::string>& words,
+                const std::string& where) {
   std::vector<std::string> owned = {"ndtrain"};
   owned.insert(owned.end(), words.begin(), words.end());
   std::vector<char*> argv;
   for (std::string& word : owned) argv.push_back(word.data());
   argv.push_back(nullptr);
+  ProcessId process;
+  const int error = posix_spawn(&process.pid, "/proc/self/exe", &spawn.actions, &spawn.attributes,
+                                argv.data(), environ);
+  if (error != 0) throw Error("cannot start ndtrain ", words[0], where, ": ", std::strerror(error));
+  if (const auto seen = look(process.pid)) process.began = seen->began;
+  return process;
+}
+
+}  // namespace
+
+ProcessId start_in_background(const std::vector<std::string>& words, const std::string& log) {
   Spawn spawn;
   posix_spawnattr_setflags(&spawn.attributes, POSIX_SPAWN_SETSID);
   posix_spawn_file_actions_addopen(&spawn.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, log.c_str(),
                                    O_WRONLY | O_CREAT | O_APPEND, 0644);
   posix_spawn_file_actions_adddup2(&spawn.actions, STDOUT_FILENO, STDERR_FILENO);
-  ProcessId process;
-  const int error = posix_spawn(&process.pid, "/proc/self/exe", &spawn.actions, &spawn.attributes,
-                                argv.data(), environ);
-  if (error != 0) {
-    throw Error("cannot start ndtrain ", words[0], " with its output in ", log, ": ",
-                std::strerror(error));
-  }
-  if (const auto seen = look(process.pid)) process.began = seen->began;
-  return process;
+  return start(spawn, words, " with its output in " + log);
+}
+
+ProcessId start_beside(const std::vector<std::string>& words) {
+  Spawn spawn;
+  posix_spawn_file_actions_addopen(&spawn.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+  return start(spawn, words, "");
+}
+
+std::vector<std::string> own_words() {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> words;
+  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+  if (!words.empty()) words.erase(words.begin());
+  return words;
 }
 
 bool is_running(const ProcessId& process) {
@@ -87,6 +105,12 @@ bool is_running(const ProcessId& process) {
 
 void ask_to_stop(const ProcessId& process) {
   if (is_running(process)) kill(process.pid, SIGTERM);
+}
+
+void wait_for(const ProcessId& process) {
+  int status = 0;
+  while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {
+  }
 }
 
 }  // namespace ndtrain::cli

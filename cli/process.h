@@ -1,4 +1,4 @@
-// Programs in the background that outlive the one that started them.
+// Other processes of this program: in the background, where they outlive it, or beside it.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +18,14 @@ struct ProcessId {
 // This program with `words`, in a session of its own, its output appended to `log`. Throws Error.
 ProcessId start_in_background(const std::vector<std::string>& words, const std::string& log);
 
+// The same in this session, with nothing to read, and errors where this process has them.
+ProcessId start_beside(const std::vector<std::string>& words);
+
+// Words of this process's command line, without the program.
+std::vector<std::string> own_words();
+
 bool is_running(const ProcessId& process);
 void ask_to_stop(const ProcessId& process);  // SIGTERM, if it is running
+void wait_for(const ProcessId& process);     // until one that this process has started ends
 
 }  // namespace ndtrain::cli

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cli/head_args.h"
+#include "cli/optimizer_args.h"
 #include "cli/precision_args.h"
 #include "cli/progress_bar.h"
 #include "cli/verb.h"
@@ -102,10 +103,9 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   args.flag("e,epochs", "passes over the photos of each run", "N", "15");
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
-  args.flag("opt", "optimizer: sgd, adam or adamw", "NAME", "adam");
+  declare_optimizer(args);
   args.flag("sched", "learning rate over a run: constant, step, cosine or ndpipe (five steps)",
             "NAME", "constant");
-  args.flag("weight-decay", "weight decay", "X", "0");
   args.flag("recipe",
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
             "weight decay .002; what is given by flags of their own goes over it",
@@ -164,6 +164,18 @@ void use_recipe(const Args& args, Json& j) {
   set("weight-decay", "weight_decay", 0.002);
 }
 
+void read_optimizer(const Args& args, Json& j) {
+  const OptimizerConfig c = optimizer_of(args);
+  j["opt"] = args.text("opt");
+  j["momentum"] = c.momentum;
+  j["dampening"] = c.dampening;
+  j["nesterov"] = c.nesterov;
+  j["alpha"] = c.alpha;
+  j["centered"] = c.centered;
+  j["amsgrad"] = c.amsgrad;
+  j["weight_decay"] = c.weight_decay;
+}
+
 void read_common(const Args& args, Json& j) {
   j["store_timeout"] = args.number("store-timeout");
   j["lost_after"] = args.number("lost-after");
@@ -194,9 +206,8 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   integer("epochs", "epochs");
   integer("batch", "batch");
   number("lr", "lr");
-  text("opt", "opt");
   text("sched", "sched");
-  number("weight_decay", "weight-decay");
+  read_optimizer(args, j);
   if (recipe == "ndpipe") use_recipe(args, j);
   j["head"] = head_of(args);
   j["compute"] = name_of(compute_of(args));

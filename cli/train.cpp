@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "cli/head_args.h"
+#include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
+#include "cli/ranks.h"
 #include "cli/verb.h"
+#include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/jobs/finetune.h"
 
@@ -22,6 +26,33 @@ DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
   if (name == "f32") return DType::kF32;
   throw UsageError("--cache-dtype " + name + ": there are f16 and f32");
+}
+
+bool is_decisive(const std::string& flag) {
+  return std::ranges::count(kUndecisive, flag) + std::ranges::count(kUndecisiveRankFlags, flag) ==
+         0;
+}
+
+// As many as the run was begun with, or is begun with now.
+int shards_of(const Args& args, const Ranks& ranks, const std::string& out) {
+  int64_t shards = ranks.count();
+  if (args.has("shards")) {
+    shards = args.integer("shards");
+    if (shards < 1 || shards > limits::kShards) {
+      throw UsageError("--shards " + args.text("shards") + ": 1 to " +
+                       std::to_string(limits::kShards));
+    }
+  } else if (args.on("resume")) {
+    const std::string was = read_run_settings(real_fs(), out).or_throw().text("shards");
+    shards = 1;
+    std::from_chars(was.data(), was.data() + was.size(), shards);
+  }
+  if (shards < ranks.count()) {
+    throw UsageError("--ranks " + std::to_string(ranks.count()) + " but " + std::to_string(shards) +
+                     " shards: more ranks than that cannot take part" +
+                     (args.on("resume") ? " in this run" : "; give more --shards"));
+  }
+  return static_cast<int>(shards);
 }
 
 FinetuneConfig config_of(const Args& args, uint64_t seed) {
@@ -43,7 +74,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.fast_decode = args.on("fast-decode");
   c.resume = args.on("resume");
   c.given = args.settings();
-  std::erase_if(c.given, [](const auto& kv) { return std::ranges::count(kUndecisive, kv.first); });
+  std::erase_if(c.given, [](const auto& kv) { return !is_decisive(kv.first); });
   c.version = NDT_VERSION;
   if (args.has("config")) c.repeats = read_run_settings(real_fs(), args.text("config")).or_throw();
   TrainerConfig& t = c.trainer;
@@ -53,10 +84,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   t.compute = compute_of(args);
   t.label_smoothing = args.number("label-smoothing");
   t.warmup_epochs = args.number("warmup");
-  t.optimizer.kind = optimizer_named(args.text("opt"));
-  t.optimizer.momentum = args.number("momentum");
-  t.optimizer.nesterov = args.on("nesterov");
-  t.optimizer.weight_decay = args.number("weight-decay");
+  t.optimizer = optimizer_of(args);
   t.schedule.kind = schedule_named(args.text("sched"));
   t.schedule.lr = args.number("lr");
   if (t.epochs < 1) throw UsageError("--epochs " + args.text("epochs") + ": at least 1");
@@ -112,13 +140,10 @@ void declare_train(ArgsSpec& args) {
   args.flag("e,epochs", "passes over the training photos", "N", "15");
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
-  args.flag("opt", "optimizer: sgd, adam or adamw", "NAME", "adam");
+  declare_optimizer(args);
   args.flag("sched", "learning rate over time: constant, step, cosine or ndpipe (five steps)",
             "NAME", "constant");
   args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
-  args.flag("momentum", "momentum of sgd", "X", "0.9");
-  args.flag("nesterov", "Nesterov momentum for sgd");
-  args.flag("weight-decay", "weight decay", "X", "0");
   declare_compute(args);
   args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
@@ -141,17 +166,45 @@ void declare_train(ArgsSpec& args) {
             "RUN");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
+  declare_ranks(args);
+}
+
+// What each rank needs besides its flags.
+void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
+  config.out = ranks.directory(config.out);
+  if (Communicator* all = ranks.communicator(); all && config.resume)
+    share_run(*all, fs, config.out);
+  const int shards = shards_of(args, ranks, config.out);
+  config.trainer.shards = shards;
+  config.sync = args.text("sync");
+  config.shares = ranks.shares();
+  config.one_cache = ranks.on_one_machine();
+  std::erase_if(config.given, [](const auto& kv) { return kv.first == "shards"; });
+  if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
 }
 
 int run_train(Context& context, const Args& args) {
-  const FinetuneConfig config = config_of(args, context.seed());
-  const FinetuneResult r =
-      finetune(config, context.device(), context.fs(), context.clock(), context.progress());
+  FinetuneConfig config = config_of(args, context.seed());
+  Ranks ranks(args);
+  if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
+  ranks.meet(args);
+  set_ranks(config, args, ranks, context.fs());
+  if (config.trainer.shards > 1) context.be_deterministic();
+  FinetuneResult r;
+  try {
+    r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
+                 ranks.take_communicator());
+  } catch (const RankLost& lost) {
+    log::warn("{}; the same command with --resume goes on", lost.what());
+    return kInterrupted;
+  }
   if (r.interrupted) {
     log::warn("stopped; the same command with --resume goes on");
     return kInterrupted;
   }
+  if (!ranks.is_first()) return kOk;
   Json json = to_json(r);
+  if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

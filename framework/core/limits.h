@@ -21,6 +21,9 @@ inline constexpr int64_t kPhotoPixels = int64_t{1} << 28;  // width x height
 inline constexpr int64_t kLabelsFile = int64_t{1} << 30;  // bytes of a labels.csv or classes.txt
 inline constexpr int64_t kClasses = 1 << 20;              // classes of a data set
 
+inline constexpr int kRanks = 64;    // of one training
+inline constexpr int kShards = 256;  // of one batch
+
 inline constexpr int64_t kProfileFile = int64_t{4} << 20;  // bytes of a planner's profile
 inline constexpr int64_t kMessage = int64_t{4} << 20;      // bytes of one message between roles
 inline constexpr int64_t kHttpHead = int64_t{64} << 10;    // bytes of a request before its body

@@ -3,6 +3,7 @@
 
 #include "framework/graph/model.h"
 #include "framework/graph/op.h"
+#include "framework/graph/uses.h"
 
 namespace ndtrain {
 namespace {
@@ -10,12 +11,9 @@ namespace {
 class Extraction {
  public:
   Extraction(const Model& model, std::span<const std::string> inputs)
-      : model_(model), inputs_(inputs.begin(), inputs.end()) {
-    for (size_t i = 0; i < model.nodes.size(); ++i) {
-      for (const std::string& name : model.nodes[i].outputs) producer_[name] = i;
-    }
+      : model_(model), inputs_(inputs.begin(), inputs.end()), uses_(uses_of(model, model.outputs)) {
     for (const std::string& name : inputs_) {
-      if (!is_model_input(name) && !producer_.contains(name)) {
+      if (!is_model_input(name) && !producer(name)) {
         throw Error("there is no value '", name, "' to cut at");
       }
     }
@@ -25,9 +23,8 @@ class Extraction {
 
   Model run(std::span<const std::string> outputs) {
     for (const std::string& name : outputs) need(name);
-    for (size_t i = 0; i < model_.nodes.size(); ++i) {
-      if (!keep_.contains(i)) continue;
-      const ModelNode& n = model_.nodes[i];
+    for (const ModelNode& n : model_.nodes) {
+      if (!keep_.contains(&n)) continue;
       if (n.op == "Shape" && before_.contains(n.inputs[0])) {
         emit_shape(n);
       } else {
@@ -47,6 +44,11 @@ class Extraction {
 
   bool is_model_input(const std::string& name) const {
     return std::ranges::any_of(model_.inputs, [&](const auto& in) { return in.name == name; });
+  }
+
+  const ModelNode* producer(const std::string& name) const {  // null: none
+    const int i = uses_.producer(name);
+    return i < 0 ? nullptr : &model_.nodes[static_cast<size_t>(i)];
   }
 
   // Values that a run of the part cannot have: they need an input of the model that is not given.
@@ -79,9 +81,9 @@ class Extraction {
 
   // The value that would have to cross as well for `name` to be computed.
   const std::string& missing_for(const std::string& name) const {
-    const auto it = producer_.find(name);
-    if (it == producer_.end() || !reads_from(model_.nodes[it->second], behind_)) return name;
-    for (const std::string& in : model_.nodes[it->second].inputs) {
+    const ModelNode* n = producer(name);
+    if (!n || !reads_from(*n, behind_)) return name;
+    for (const std::string& in : n->inputs) {
       if (before_.contains(in)) return missing_for(in);
     }
     return name;
@@ -94,15 +96,14 @@ class Extraction {
       out_.initialisers.insert(*weight);
       return;
     }
-    const auto it = producer_.find(name);
-    if (it == producer_.end() || before_.contains(name)) {
+    const ModelNode* n = producer(name);
+    if (!n || before_.contains(name)) {
       throw Error("cannot cut here: '", missing_for(name),
                   "' is needed behind the cut but does not cross it");
     }
-    keep_.insert(it->second);
-    const ModelNode& n = model_.nodes[it->second];
-    if (n.op == "Shape" && before_.contains(n.inputs[0])) return;
-    for (const std::string& in : n.inputs) need(in);
+    keep_.insert(n);
+    if (n->op == "Shape" && before_.contains(n->inputs[0])) return;
+    for (const std::string& in : n->inputs) need(in);
   }
 
   // The extents of a value for batches of 1 and of 2: what differs is the batch.
@@ -177,9 +178,9 @@ class Extraction {
 
   const Model& model_;
   std::vector<std::string> inputs_;
-  std::map<std::string, size_t> producer_;
+  Uses<std::string> uses_;
   std::set<std::string> before_, behind_, seen_;
-  std::set<size_t> keep_;
+  std::set<const ModelNode*> keep_;
   std::map<int64_t, Graph> bound_;
   Model out_;
 };

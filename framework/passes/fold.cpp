@@ -78,7 +78,7 @@ bool all_known(const Graph& g, const Node& n, size_t first) {
 }  // namespace
 
 Graph fold_batch_norm(const Graph& g) {
-  const Uses uses(g);
+  const Uses<ValueId> uses = uses_of(g);
   GraphCopy copy(g);
   copy.keep_inputs();
   std::vector<bool> folded(g.nodes().size());
@@ -87,7 +87,7 @@ Graph fold_batch_norm(const Graph& g) {
       continue;
     }
     const int conv = uses.producer(n.inputs[0]);
-    if (conv < 0 || g.nodes()[conv].op != "Conv" || !uses.only_once(n.inputs[0])) continue;
+    if (conv < 0 || g.nodes()[conv].op != "Conv" || uses.reads(n.inputs[0]) != 1) continue;
     if (all_known(g, g.nodes()[conv], 1)) folded[static_cast<size_t>(conv)] = true;
   }
   for (size_t i = 0; i < g.nodes().size(); ++i) {

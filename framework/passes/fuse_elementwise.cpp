@@ -42,30 +42,32 @@ bool fits(const Matcher& m, const std::vector<int>& group) {
 
 // By the last node of each. A node joins the one group that all its readers are in.
 std::map<int, std::vector<int>> groups_of(const Matcher& m) {
-  constexpr int kNobody = -1, kSeveral = -2;
-  const Graph& g = m.graph();
   std::map<int, std::vector<int>> groups;
-  std::vector<int> read_by(g.value_count(), kNobody);
-  for (const ValueId v : g.outputs()) read_by[index(v)] = kSeveral;
+  std::vector<int> group_of(static_cast<size_t>(m.nodes()) + 1, -1);  // the caller is in none
   for (int i = m.nodes(); i-- > 0;) {
-    int group = kSeveral;
-    if (may_be_step(m, i)) {
-      group = i;
-      if (const int last = read_by[index(m.result(i))];
-          last >= 0 && g.type(m.result(i)) == g.type(m.result(last))) {
-        std::vector<int> joined = groups.at(last);
-        joined.insert(joined.begin(), i);
-        if (fits(m, joined)) group = last;
-      }
-      groups[group].insert(groups[group].begin(), i);
+    if (!may_be_step(m, i)) continue;
+    std::set<int> readers;
+    for (const int r : m.readers(m.result(i))) readers.insert(group_of[static_cast<size_t>(r)]);
+    const int last = readers.size() == 1 ? *readers.begin() : -1;
+    std::vector<int> group = {i};
+    if (last >= 0 && m.type(m.result(i)) == m.type(m.result(last))) {
+      group.insert(group.end(), groups[last].begin(), groups[last].end());
     }
-    for (const ValueId v : m.node(i).inputs) {
-      if (v == kNone) continue;
-      int& by = read_by[index(v)];
-      by = by == kNobody || by == group ? group : kSeveral;
-    }
+    if (!fits(m, group)) group = {i};
+    group_of[static_cast<size_t>(i)] = group.back();
+    groups[group.back()] = std::move(group);
   }
   return groups;
+}
+
+std::vector<Match> find_elementwise(const Matcher& m) {
+  std::vector<Match> all;
+  for (const auto& [last, group] : groups_of(m)) {
+    if (group.size() < 2) continue;
+    const Steps steps = steps_of(m, group);
+    all.push_back(fused("FusedElementwise", steps.inputs, {{"steps", steps.text}}, group));
+  }
+  return all;
 }
 
 }  // namespace
@@ -94,14 +96,6 @@ Steps steps_of(const Matcher& m, const std::vector<int>& nodes) {
   return {inputs, text_of(all)};
 }
 
-std::vector<Match> find_elementwise(const Matcher& m) {
-  std::vector<Match> all;
-  for (const auto& [last, group] : groups_of(m)) {
-    if (group.size() < 2) continue;
-    const Steps steps = steps_of(m, group);
-    all.push_back(fused("FusedElementwise", steps.inputs, {{"steps", steps.text}}, group));
-  }
-  return all;
-}
+const Rewrite kElementwise{find_elementwise, Needs::kLayout};
 
 }  // namespace ndtrain

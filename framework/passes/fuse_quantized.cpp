@@ -4,138 +4,133 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/passes/pattern.h"
 #include "framework/passes/rewrites.h"
 
 namespace ndtrain {
 namespace {
 
-// Gives the same bytes whether before or after dequantising.
-bool is_move(const Node& n) {
-  return find_op(n.op).facts.kind == OpKind::kMove && n.outputs.size() == 1;
-}
+using P = Pattern;
+
+// What a QuantizeLinear or a DequantizeLinear has beside its f32 side, all but `stored` constant.
+struct Linear {
+  ValueId stored, scale, zero;  // `zero` may be kNone
+  DType dtype;                  // of `stored`
+  int64_t axis;
+  std::vector<double> scales;  // one, or one for each index of the axis
+  double zero_point;
+
+  bool is_byte() const { return dtype == DType::kI8 || dtype == DType::kU8; }
+  bool has_one_scale() const { return scales.size() == 1 && scales[0] > 0; }
+  double scale_of(size_t index) const { return scales[scales.size() == 1 ? 0 : index]; }
+  bool is_alike(const Linear& other) const {
+    return scales == other.scales && zero_point == other.zero_point && dtype == other.dtype;
+  }
+};
 
 const Tensor& data(const Matcher& m, ValueId v) { return m.graph().value(v).data; }
-bool is_byte(const Matcher& m, ValueId v) {
-  return m.dtype(v) == DType::kI8 || m.dtype(v) == DType::kU8;
-}
 
-// Scale and zero point of a Q or DQ are constants; the scale of f32.
-bool is_known(const Matcher& m, int i) {
+std::optional<Linear> linear(const Matcher& m, int i, ValueId stored) {
   const ValueId scale = m.input(i, 1), zero = m.input(i, 2);
-  return m.is_fixed(scale) && m.dtype(scale) == DType::kF32 &&
-         (zero == kNone || m.is_fixed(zero)) && m.node(i).attrs.i("block_size") == 0;
+  const Attrs& attrs = m.node(i).attrs;
+  if (!m.is_fixed(scale) || m.dtype(scale) != DType::kF32) return {};
+  if ((zero != kNone && !m.is_fixed(zero)) || attrs.i("block_size") != 0) return {};
+  return Linear{.stored = stored,
+                .scale = scale,
+                .zero = zero,
+                .dtype = m.dtype(stored),
+                .axis = attrs.i("axis"),
+                .scales = data(m, scale).to_doubles(),
+                .zero_point = zero == kNone ? 0 : data(m, zero).to_doubles()[0]};
 }
 
-bool is_one_scale(const Matcher& m, int i) {
-  return is_known(m, i) && m.number(m.input(i, 1)).value_or(0) > 0;
-}
-
-// The DequantizeLinear that gives `v`; -1: none.
-int dequantized(const Matcher& m, ValueId v) {
+// What `v` is dequantised from.
+std::optional<Linear> dequantized(const Matcher& m, ValueId v) {
   const int i = m.producer(v);
-  return m.is(i, "DequantizeLinear") && is_known(m, i) ? i : -1;
+  if (!m.is(i, "DequantizeLinear")) return {};
+  return linear(m, i, m.input(i, 0));
 }
 
-// The same for bytes of one scale.
-int dequantized_bytes(const Matcher& m, ValueId v) {
-  const int i = dequantized(m, v);
-  return i >= 0 && is_one_scale(m, i) && is_byte(m, m.input(i, 0)) ? i : -1;
+// Where that is bytes of one scale.
+std::optional<Linear> dequantized_bytes(const Matcher& m, ValueId v) {
+  std::optional<Linear> l = dequantized(m, v);
+  if (l && !(l->is_byte() && l->has_one_scale())) l.reset();
+  return l;
 }
 
-double zero_of(const Matcher& m, int i) {
-  return m.input(i, 2) == kNone ? 0 : data(m, m.input(i, 2)).to_doubles()[0];
-}
-
-bool same_numbers(const Matcher& m, int dq, int q) {
-  return data(m, m.input(dq, 1)).to_doubles() == data(m, m.input(q, 1)).to_doubles() &&
-         zero_of(m, dq) == zero_of(m, q) && m.dtype(m.input(dq, 0)) == m.dtype(m.result(q));
-}
-
-// The bias of a convolution in units of x_scale * w_scale, as i32: as it was quantised, or
-// quantised here.
-std::optional<Tensor> bias_of(const Matcher& m, int conv) {
-  const int x = dequantized(m, m.input(conv, 0)), w = dequantized(m, m.input(conv, 1)),
-            dq = dequantized(m, m.input(conv, 2));
-  const Tensor& stored = data(m, dq >= 0 ? m.input(dq, 0) : m.input(conv, 2));
+// A convolution's bias in units of x's scale times w's, as i32: as it was quantised, or quantised
+// here.
+std::optional<Tensor> bias_of(const Matcher& m, ValueId bias, const Linear& x, const Linear& w) {
+  const std::optional<Linear> dq = dequantized(m, bias);
+  const Tensor& stored = data(m, dq ? dq->stored : bias);
   if (!stored.defined()) return {};
   std::vector<double> values = stored.to_doubles();
-  const double x_scale = *m.number(m.input(x, 1)), zero = dq >= 0 ? zero_of(m, dq) : 0;
-  const std::vector<double> w_scale = data(m, m.input(w, 1)).to_doubles();
-  const std::vector<double> scale =
-      dq >= 0 ? data(m, m.input(dq, 1)).to_doubles() : std::vector{1.0};
   for (size_t c = 0; c < values.size(); ++c) {
-    const double unit = x_scale * w_scale[w_scale.size() == 1 ? 0 : c];
-    const double real = (values[c] - zero) * scale[scale.size() == 1 ? 0 : c];
-    values[c] = std::nearbyint(real / unit);
+    const double real = dq ? (values[c] - dq->zero_point) * dq->scale_of(c) : values[c];
+    values[c] = std::nearbyint(real / (x.scales[0] * w.scale_of(c)));
     if (!(std::abs(values[c]) < 0x1p31)) return {};
   }
   return Tensor::from_doubles({DType::kI32, stored.shape()}, values);
 }
 
-bool is_quantized_conv(const Matcher& m, int i) {
-  const int x = dequantized_bytes(m, m.input(i, 0)), w = dequantized(m, m.input(i, 1));
-  if (x < 0 || w < 0 || !is_byte(m, m.input(w, 0)) || !m.is_fixed(m.input(w, 0))) return false;
-  if (m.shape(m.input(w, 1)).count() != 1 && m.node(w).attrs.i("axis") != 0) return false;
-  if (m.input(i, 2) != kNone && !bias_of(m, i)) return false;
-  return m.input(i, 3) == kNone || dequantized_bytes(m, m.input(i, 3)) >= 0;
+// The scale, and a zero point that is there: the op demands one.
+void add_scale(const Linear& l, GraphCopy& to, std::vector<ValueId>& in) {
+  in.push_back(to.get(l.scale));
+  in.push_back(to.get(l.zero));
+  if (l.zero == kNone) in.back() = to.graph().add_constant("", Tensor({l.dtype, {}}));
 }
 
-bool is_fusable(const Matcher& m, int i, int q) {
-  if (!is_byte(m, m.result(q))) return false;
-  if (is_conv(m, i)) return is_quantized_conv(m, i);
+void add_scaled(const Linear& l, GraphCopy& to, std::vector<ValueId>& in) {
+  in.push_back(to.get(l.stored));
+  add_scale(l, to, in);
+}
+
+std::optional<Match> quantized_conv(const Matcher& m, int i, const Linear& y, const Bound& b) {
+  const ValueId bias = m.input(i, 2), residual = m.input(i, 3);
+  const std::optional<Linear> x = dequantized_bytes(m, m.input(i, 0)),
+                              w = dequantized(m, m.input(i, 1)),
+                              added = dequantized_bytes(m, residual);
+  if (!x || !w || !w->is_byte() || !m.is_fixed(w->stored)) return {};
+  if ((w->scales.size() != 1 && w->axis != 0) || (residual != kNone && !added)) return {};
+  std::optional<Tensor> rounded;
+  if (bias != kNone && !(rounded = bias_of(m, bias, *x, *w))) return {};
+  return Match{b.nodes, [=, attrs = m.node(i).attrs](GraphCopy& to) {
+                 std::vector<ValueId> in;
+                 add_scaled(*x, to, in);
+                 add_scaled(*w, to, in);
+                 add_scale(y, to, in);
+                 in.push_back(rounded ? to.graph().add_constant("", *rounded) : kNone);
+                 if (added) add_scaled(*added, to, in);
+                 return to.graph().add1("FusedQLinearConv", std::move(in), attrs);
+               }};
+}
+
+// The same bytes come of it whether before or after dequantising.
+std::optional<Match> moved_bytes(const Matcher& m, int i, const Linear& y, const Bound& b) {
   const Node& n = m.node(i);
-  const std::span<const ValueId> in(n.inputs);
-  return is_move(n) &&
-         std::ranges::all_of(in.first(data_inputs(find_op(n.op), in.size())), [&](ValueId v) {
-           const int dq = dequantized_bytes(m, v);
-           return dq >= 0 && same_numbers(m, dq, q);
-         });
-}
-
-// Bytes, their scale, and a zero point that is there: the op demands one.
-void add_scaled(const Matcher& m, ValueId v, GraphCopy& to, std::vector<ValueId>& in) {
-  const int dq = dequantized(m, v);
-  for (size_t k = 0; k < 3; ++k) in.push_back(to.get(m.input(dq, k)));
-  if (in.back() != kNone) return;
-  in.back() = to.graph().add_constant("", Tensor({m.dtype(m.input(dq, 0)), {}}));
-}
-
-ValueId quantized_conv(const Matcher& m, int conv, int q, GraphCopy& to) {
-  std::vector<ValueId> in;
-  add_scaled(m, m.input(conv, 0), to, in);
-  add_scaled(m, m.input(conv, 1), to, in);
-  in.push_back(to.get(m.input(q, 1)));
-  in.push_back(to.get(m.input(q, 2)));
-  if (in.back() == kNone) in.back() = to.graph().add_constant("", Tensor({DType::kU8, {}}));
-  in.push_back(kNone);
-  if (m.input(conv, 2) != kNone) in.back() = to.graph().add_constant("", *bias_of(m, conv));
-  if (m.input(conv, 3) != kNone) add_scaled(m, m.input(conv, 3), to, in);
-  return to.graph().add1("FusedQLinearConv", std::move(in), m.node(conv).attrs);
-}
-
-ValueId moved_bytes(const Matcher& m, int i, GraphCopy& to) {
-  const Node& n = m.node(i);
+  if (find_op(n.op).facts.kind != OpKind::kMove || n.outputs.size() != 1) return {};
   std::vector<ValueId> in = n.inputs;
-  const size_t moved = data_inputs(find_op(n.op), in.size());
-  for (size_t k = 0; k < in.size(); ++k) {
-    in[k] = to.get(k < moved ? m.input(dequantized(m, in[k]), 0) : in[k]);
+  for (ValueId& v : std::span(in).first(data_inputs(find_op(n.op), in.size()))) {
+    const std::optional<Linear> x = dequantized_bytes(m, v);
+    if (!x || !x->is_alike(y)) return {};
+    v = x->stored;
   }
-  return to.graph().add1(n.op, std::move(in), n.attrs);
+  return fused(n.op, std::move(in), n.attrs, b.nodes);
+}
+
+std::vector<Match> find_quantized(const Matcher& m) {
+  const auto any = [](const Matcher&, int) { return true; };
+  const P whole("QuantizeLinear", {P(any, {}, "x")}, "y");
+  return find_pattern(m, whole, [&](const Bound& b) -> std::optional<Match> {
+    const int i = m.producer(b["x"]);
+    const std::optional<Linear> y = linear(m, m.producer(b["y"]), b["y"]);
+    if (!y || !y->is_byte() || !y->has_one_scale()) return {};
+    return is_conv(m, i) ? quantized_conv(m, i, *y, b) : moved_bytes(m, i, *y, b);
+  });
 }
 
 }  // namespace
 
-std::vector<Match> find_quantized(const Matcher& m) {
-  std::vector<Match> all;
-  for (int q = 0; q < m.nodes(); ++q) {
-    if (!m.is(q, "QuantizeLinear") || !is_one_scale(m, q)) continue;
-    const int i = m.maker(m.input(q, 0));
-    if (i < 0 || !is_fusable(m, i, q)) continue;
-    all.push_back({{i, q}, [=, &m](GraphCopy& to) {
-                     return is_conv(m, i) ? quantized_conv(m, i, q, to) : moved_bytes(m, i, to);
-                   }});
-  }
-  return all;
-}
+const Rewrite kQuantized{find_quantized};
 
 }  // namespace ndtrain

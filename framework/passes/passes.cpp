@@ -8,18 +8,12 @@
 namespace ndtrain {
 
 Graph remove_identities(const Graph& g) {
-  std::vector<bool> read(g.value_count());
-  for (ValueId v : g.outputs()) read[index(v)] = true;
-  for (const Node& n : g.nodes()) {
-    for (ValueId v : n.inputs) {
-      if (v != kNone) read[index(v)] = true;
-    }
-  }
+  const Uses<ValueId> uses = uses_of(g);
   GraphCopy copy(g);
   copy.keep_inputs();
   for (const Node& n : g.nodes()) {
-    const bool mask_read = n.outputs.size() > 1 && read[index(n.outputs[1])];
-    const bool is_output = std::ranges::find(g.outputs(), n.outputs[0]) != g.outputs().end();
+    const bool mask_read = n.outputs.size() > 1 && uses.reads(n.outputs[1]) > 0;
+    const bool is_output = uses.last_reader(n.outputs[0]) == uses.caller();
     if ((n.op == "Identity" || (n.op == "Dropout" && !mask_read)) && !is_output) {
       copy.replace(n.outputs[0], copy.get(n.inputs[0]));
     } else {

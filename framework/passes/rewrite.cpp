@@ -74,8 +74,7 @@ Rewritten rewrite(const Graph& g, const Rewrite& how, std::span<const ValueId> k
       copy.copy(matcher.node(i));
     }
   }
-  Rewritten result{.graph = copy.finish(), .now = copy.now()};
-  return result;
+  return {.graph = copy.finish(), .now = copy.now()};
 }
 
 }  // namespace ndtrain

@@ -20,7 +20,7 @@ class Matcher {
  public:
   // What the values `varying` hold may change from run to run.
   explicit Matcher(const Graph& g, std::span<const ValueId> varying = {})
-      : g_(g), uses_(g), varying_(varying.begin(), varying.end()) {}
+      : g_(g), uses_(uses_of(g)), varying_(varying.begin(), varying.end()) {}
 
   const Graph& graph() const { return g_; }
   int nodes() const { return static_cast<int>(g_.nodes().size()); }
@@ -30,19 +30,18 @@ class Matcher {
   ValueId result(int i) const { return node(i).outputs[0]; }
 
   const Shape& shape(ValueId v) const { return g_.shape(v); }
-  DType dtype(ValueId v) const { return g_.type(v).dtype; }
-  bool is_fixed(ValueId v) const;                        // has data that no run changes
-  std::optional<double> number(ValueId v) const;         // of one element that is fixed
-  int reads(ValueId v) const { return uses_.count(v); }  // the caller's included
+  const TensorType& type(ValueId v) const { return g_.type(v); }
+  DType dtype(ValueId v) const { return type(v).dtype; }
+  bool is_fixed(ValueId v) const;                 // has data that no run changes
+  std::optional<double> number(ValueId v) const;  // of one element that is fixed
   int producer(ValueId v) const { return uses_.producer(v); }
-  // Of a value that is read once: the node that reads it, and the one that computes it.
-  int last_reader(ValueId v) const { return uses_.last_consumer(v); }  // -1: the caller
-  int reader(ValueId v) const { return reads(v) == 1 ? last_reader(v) : -1; }
-  int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }
+  const std::vector<int>& readers(ValueId v) const { return uses_.readers(v); }  // as in Uses
+  int reads(ValueId v) const { return uses_.reads(v); }
+  int maker(ValueId v) const { return reads(v) == 1 ? producer(v) : -1; }  // for one reader alone
 
  private:
   const Graph& g_;
-  Uses uses_;
+  Uses<ValueId> uses_;
   std::set<ValueId> varying_;
 };
 
@@ -60,7 +59,6 @@ Match fused(std::string op, std::vector<ValueId> inputs, Attrs attrs, std::vecto
 enum class Needs { kNothing, kKernel, kLayout };
 
 struct Rewrite {
-  std::string_view name;
   // Of matches that overlap, the first that is accepted stands.
   std::vector<Match> (*find)(const Matcher&);
   Needs needs = Needs::kNothing;

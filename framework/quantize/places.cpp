@@ -1,9 +1,9 @@
 #include "framework/quantize/places.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "framework/graph/op.h"
+#include "framework/graph/uses.h"
 
 namespace ndtrain {
 namespace {
@@ -16,18 +16,20 @@ size_t moved_inputs(const ModelNode& n) {
   return data_inputs(op_of(n), n.inputs.size());
 }
 
+std::set<std::string> ends_of(const Model& model, const std::vector<std::string>& until) {
+  std::set<std::string> all(model.outputs.begin(), model.outputs.end());
+  all.insert(until.begin(), until.end());
+  return all;
+}
+
 class Placing {
  public:
   Placing(const Model& model, const std::vector<std::string>& until,
           const std::set<std::string>& keep)
-      : m_(model), keep_(keep), bound_(bind(model, 1)) {
-    for (size_t i = 0; i < m_.nodes.size(); ++i) {
-      for (const std::string& name : m_.nodes[i].outputs) producer_[name] = i;
-      for (const std::string& name : m_.nodes[i].inputs) readers_[name].push_back(i);
-    }
-    std::set<std::string> ends(m_.outputs.begin(), m_.outputs.end());
-    ends.insert(until.begin(), until.end());
-    for (const std::string& name : ends) readers_[name].push_back(m_.nodes.size());
+      : m_(model),
+        keep_(keep),
+        bound_(bind(model, 1)),
+        uses_(uses_of(model, ends_of(model, until))) {
     find_part(until);
   }
 
@@ -69,12 +71,10 @@ class Placing {
            bound_.type(bound_.find(n.outputs[0])).dtype == DType::kF32;
   }
 
-  // The node that alone reads `name`.
-  std::optional<size_t> sole_reader(const std::string& name) const {
-    const auto it = readers_.find(name);
-    if (it == readers_.end() || it->second.size() != 1) return std::nullopt;
-    if (it->second[0] == m_.nodes.size()) return std::nullopt;
-    return it->second[0];
+  const ModelNode* node(int i) const { return i < 0 ? nullptr : &m_.nodes[static_cast<size_t>(i)]; }
+  const ModelNode* producer(const std::string& name) const { return node(uses_.producer(name)); }
+  const ModelNode* sole_reader(const std::string& name) const {
+    return node(uses_.sole_reader(name));
   }
 
   bool is_activation(const ModelNode& n) const {
@@ -94,25 +94,23 @@ class Placing {
     places_.convolutions.push_back(i);
     hold(m_.nodes[i].inputs[0]);
     std::string end = m_.nodes[i].outputs[0];
-    std::optional<size_t> next = sole_reader(end);
-    if (next && m_.nodes[*next].op == "Add") {
-      if (const std::string other = residual(m_.nodes[*next], end); !other.empty()) {
+    const ModelNode* next = sole_reader(end);
+    if (next && next->op == "Add") {
+      if (const std::string other = residual(*next, end); !other.empty()) {
         hold(other);
-        end = m_.nodes[*next].outputs[0];
+        end = next->outputs[0];
         next = sole_reader(end);
       }
     }
-    if (next && is_activation(m_.nodes[*next]) && m_.nodes[*next].inputs[0] == end) {
-      end = m_.nodes[*next].outputs[0];
-    }
+    if (next && is_activation(*next) && next->inputs[0] == end) end = next->outputs[0];
     hold(end);
   }
 
   // The other operand of `add`, if it is computed before `name` and has its shape; else "".
   std::string residual(const ModelNode& add, const std::string& name) const {
     const std::string& other = add.inputs[0] == name ? add.inputs[1] : add.inputs[0];
-    const auto from = producer_.find(other);
-    if (other == name || from == producer_.end() || from->second > producer_.at(name)) return "";
+    const int from = uses_.producer(other);
+    if (from < 0 || from >= uses_.producer(name)) return "";
     const ValueId a = bound_.find(other), b = bound_.find(name);
     return a != kNone && bound_.type(a) == bound_.type(b) ? other : "";
   }
@@ -120,16 +118,15 @@ class Placing {
   // `name` is held in bytes, and so is what it was only moved from.
   void hold(const std::string& name) {
     if (!places_.group_of.emplace(name, name).second) return;
-    const auto from = producer_.find(name);
-    if (from == producer_.end()) return;
-    const ModelNode& n = m_.nodes[from->second];
-    const size_t moved = moved_inputs(n);
-    for (size_t k = 0; k < moved; ++k) {
-      if (m_.initialisers.contains(n.inputs[k])) return;
+    const ModelNode* n = producer(name);
+    if (!n) return;
+    const std::span<const std::string> moved(n->inputs.data(), moved_inputs(*n));
+    for (const std::string& from : moved) {
+      if (m_.initialisers.contains(from)) return;
     }
-    for (size_t k = 0; k < moved; ++k) {
-      hold(n.inputs[k]);
-      places_.group_of[root(n.inputs[k])] = root(name);
+    for (const std::string& from : moved) {
+      hold(from);
+      places_.group_of[root(from)] = root(name);
     }
   }
 
@@ -142,9 +139,9 @@ class Placing {
   }
 
   bool never_negative(const std::string& name) const {
-    const auto from = producer_.find(name);
-    if (from == producer_.end()) return false;
-    const ModelNode& n = m_.nodes[from->second];
+    const ModelNode* made = producer(name);
+    if (!made) return false;
+    const ModelNode& n = *made;
     if (op_of(n).facts.sign == Sign::kNeverNegative) return true;
     if (n.op == "Clip") {
       const Tensor low = n.inputs.size() > 1 ? constant(n.inputs[1]) : Tensor();
@@ -163,8 +160,7 @@ class Placing {
   const Model& m_;
   const std::set<std::string>& keep_;
   Graph bound_;
-  std::map<std::string, size_t> producer_;
-  std::map<std::string, std::vector<size_t>> readers_;  // nodes; one past the last: the caller
+  Uses<std::string> uses_;
   std::vector<bool> part_;
   QuantizedPlaces places_;
 };

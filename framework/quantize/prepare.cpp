@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "framework/graph/uses.h"
 #include "framework/passes/fold.h"
 
 namespace ndtrain {
@@ -22,7 +23,6 @@ class Preparation {
 
   Model run() {
     drop_identities();
-    count_reads();
     fold_batch_norms();
     drop_unread();
     return std::move(m_);
@@ -50,23 +50,16 @@ class Preparation {
     m_.nodes = std::move(left);
   }
 
-  void count_reads() {
-    for (size_t i = 0; i < m_.nodes.size(); ++i) {
-      for (const std::string& in : m_.nodes[i].inputs) ++reads_[in];
-      for (const std::string& out : m_.nodes[i].outputs) producer_[out] = i;
-    }
-    for (const std::string& name : fixed_) ++reads_[name];
-  }
-
   bool has_data(const std::string& name) const { return m_.initialisers.contains(name); }
 
   void fold_batch_norms() {
+    const Uses<std::string> uses = uses_of(m_, fixed_);
     for (ModelNode& bn : m_.nodes) {
       if (bn.op != "BatchNormalization" || bn.outputs.size() != 1 || !in_part(bn)) continue;
       if (bn.attrs.has("training_mode") && bn.attrs.flag("training_mode")) continue;
-      const auto from = producer_.find(bn.inputs[0]);
-      if (from == producer_.end() || reads_[bn.inputs[0]] != 1) continue;
-      ModelNode& conv = m_.nodes[from->second];
+      const int from = uses.producer(bn.inputs[0]);
+      if (from < 0 || uses.reads(bn.inputs[0]) != 1) continue;
+      ModelNode& conv = m_.nodes[static_cast<size_t>(from)];
       if (conv.op != "Conv" || !std::all_of(conv.inputs.begin() + 1, conv.inputs.end(),
                                             [&](const auto& in) { return has_data(in); })) {
         continue;
@@ -114,8 +107,6 @@ class Preparation {
   Model m_;
   std::set<std::string> fixed_;  // names that stay
   std::set<std::string> part_;   // values before `until`, and these
-  std::map<std::string, int> reads_;
-  std::map<std::string, size_t> producer_;
 };
 
 }  // namespace

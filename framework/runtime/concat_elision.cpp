@@ -6,17 +6,6 @@
 #include "framework/runtime/memory_plan.h"
 
 namespace ndtrain {
-ConcatElision::ConcatElision(const Graph& g)
-    : g_(g), uses_(g.value_count()), producer_(g.value_count()) {
-  for (size_t i = 0; i < g.nodes().size(); ++i) {
-    const Node& n = g.nodes()[i];
-    for (ValueId v : n.inputs) {
-      if (v != kNone) ++uses_[index(v)];
-    }
-    if (n.outputs.size() == 1) producer_[index(n.outputs[0])] = i;
-  }
-  for (ValueId v : g.outputs()) ++uses_[index(v)];
-}
 
 std::vector<size_t> ConcatElision::part_producers(const Node& n) const {
   if (n.op != "Concat") return {};
@@ -24,11 +13,11 @@ std::vector<size_t> ConcatElision::part_producers(const Node& n) const {
   if (whole.rank() < 2 || whole.axis(n.attrs.i("axis"), "axis") != kChannelAxis) return {};
   std::vector<size_t> producers;
   for (ValueId v : n.inputs) {
-    const std::optional<size_t> producer = producer_[index(v)];
-    if (!producer || uses_[index(v)] != 1) return {};
-    const Node& p = g_.nodes()[*producer];
-    if (is_view(p) || p.op == "Concat") return {};
-    producers.push_back(*producer);
+    if (uses_.producer(v) < 0 || uses_.reads(v) != 1) return {};
+    const auto producer = static_cast<size_t>(uses_.producer(v));
+    const Node& p = g_.nodes()[producer];
+    if (p.outputs.size() != 1 || is_view(p) || p.op == "Concat") return {};
+    producers.push_back(producer);
   }
   return producers;
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "framework/graph/graph.h"
+#include "framework/graph/uses.h"
 #include "framework/runtime/backend_abi.h"
 
 namespace ndtrain {
@@ -15,7 +15,7 @@ namespace ndtrain {
 // Which Concats of a graph, which must outlive this, have parts of their own.
 class ConcatElision {
  public:
-  explicit ConcatElision(const Graph& g);
+  explicit ConcatElision(const Graph& g) : g_(g), uses_(uses_of(g)) {}
 
   // The nodes that compute the parts of Concat `n`, in order, when every part is computed for it
   // alone; empty when one is not.
@@ -23,8 +23,7 @@ class ConcatElision {
 
  private:
   const Graph& g_;
-  std::vector<int> uses_;                        // by value: how often it is read, or an output
-  std::vector<std::optional<size_t>> producer_;  // by value: the node that computes it alone
+  Uses<ValueId> uses_;
 };
 
 // Where part k of Concat `n` begins in it, in bytes; nullopt when it begins or ends inside a block

@@ -6,6 +6,11 @@
 #include "framework/core/log.h"
 
 namespace ndtrain {
+namespace {
+
+constexpr size_t kZeros = size_t{4} << 20;  // bytes at a time: the host does not need them all
+
+}  // namespace
 
 Tensor host_tensor(const Device& device, TensorType type) {
   if (device.shares_host_memory()) return Tensor(std::move(type));
@@ -28,7 +33,16 @@ DeviceTensor::DeviceTensor(const Device& device, TensorType type)
     : device_(&device),
       type_(std::move(type)),
       buffer_(device, std::max<size_t>(type_.bytes(), 1)) {
-  set(Tensor(type_));
+  clear();
+}
+
+void DeviceTensor::clear() {
+  const size_t bytes = type_.bytes(), piece = std::min(bytes, kZeros);
+  const Tensor zeros({DType::kU8, {static_cast<int64_t>(piece)}});
+  for (size_t at = 0; at < bytes; at += piece) {
+    device_->upload(static_cast<std::byte*>(data()) + at, zeros.data(),
+                    std::min(piece, bytes - at));
+  }
 }
 
 void DeviceTensor::set(const Tensor& value) {

@@ -20,6 +20,7 @@ class DeviceTensor {
   const TensorType& type() const { return type_; }
   void* data() const { return buffer_.data(); }  // a device address
   void set(const Tensor& value);                 // throws Error when the type differs
+  void clear();                                  // to zeros
   Tensor copy() const;
 
  private:

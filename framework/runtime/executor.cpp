@@ -102,15 +102,60 @@ struct Executor::State {
     }
   }
 
-  // All steps in their order; after_step(i) follows step i, those of a tiling all of them.
-  template <typename F>
-  void run_steps(const F& after_step) {
+  // All steps in their order, `watch` standing between them; those of a tiling are one for it.
+  template <typename W>
+  void run_steps(W& watch) {
+    for (size_t i = 0; i < p.tiled_steps; ++i) watch.before(i);
     if (p.tiled_steps > 0) run_tiled();
     for (size_t i = 0; i < p.steps.size(); ++i) {
-      if (i >= p.tiled_steps) run_step(p.steps[i], workers[0], on->stream());
-      after_step(i);
+      if (i >= p.tiled_steps) {
+        watch.before(i);
+        run_step(p.steps[i], workers[0], on->stream());
+      }
+      watch.after(i);
     }
+    watch.before_copies();
   }
+
+  struct NobodyWatches {
+    void before(size_t) {}
+    void after(size_t) {}
+    void before_copies() {}
+  };
+
+  // Calls hooks, and takes the steps' times: those of waits in hooks are not among them.
+  class Watch {
+   public:
+    Watch(State& s, const Hooks& hooks) : s_(s), hooks_(hooks) {}
+
+    void before(size_t i) { need(s_.p.steps[i].needs); }
+    void after(size_t i) {
+      if (s_.profiling) {
+        s_.on->wait("run");
+        const double seconds = since(start_);
+        s_.seconds[i] = i < s_.p.tiled_steps ? s_.seconds_in_tiles(i) : seconds;
+      }
+      tell_ready(s_.p.steps[i].completes);
+    }
+    void before_copies() { need(std::span(s_.p.need_order).subspan(s_.p.needed_by_steps)); }
+    void after_copies() { tell_ready(std::span(s_.p.ready_order).subspan(s_.p.ready_by_steps)); }
+
+   private:
+    void need(std::span<const int> bindings) {
+      if (hooks_.before) {
+        for (const int k : bindings) hooks_.before(k, s_.on->stream());
+      }
+      if (s_.profiling) start_ = std::chrono::steady_clock::now();
+    }
+    void tell_ready(std::span<const int> outputs) {
+      if (!hooks_.ready) return;
+      for (const int k : outputs) hooks_.ready(k, s_.on->stream());
+    }
+
+    State& s_;
+    const Hooks& hooks_;
+    Time start_;
+  };
 
   // Of the last run, the threads' mean.
   double seconds_in_tiles(size_t step) const {
@@ -119,17 +164,27 @@ struct Executor::State {
     return sum / static_cast<double>(workers.size());
   }
 
-  // Queues the steps, as they were recorded where they were and nobody asks about one of them;
-  // after_step(i) follows step i of others. Then what is left to copy.
-  template <typename F>
-  void queue(bool step_by_step, const F& after_step) {
-    const ndt_kernel* whole = step_by_step ? nullptr : recording();
-    if (whole) {
+  // Queues the steps, as they were recorded where they were. Then what is left to copy.
+  void queue() {
+    if (const ndt_kernel* whole = recording()) {
       p.device.backend().check(p.device.abi().run(whole, on->stream(), nullptr, nullptr, nullptr),
                                "run");
     } else {
-      run_steps(after_step);
+      NobodyWatches nobody;
+      run_steps(nobody);
     }
+    copy_outputs();
+  }
+
+  // The same, one by one.
+  void queue(const Hooks& hooks) {
+    Watch watch(*this, hooks);
+    run_steps(watch);
+    copy_outputs();
+    watch.after_copies();
+  }
+
+  void copy_outputs() {
     for (int k : p.memory.copied_outputs) {
       const auto i = static_cast<size_t>(k);
       const size_t bytes = p.types[index(p.outputs[i])].bytes();
@@ -162,7 +217,8 @@ struct Executor::State {
     if (abi.capture_begin(on->stream()) != NDT_OK) return abi.last_error();
     std::string why;
     try {
-      run_steps([](size_t) {});
+      NobodyWatches nobody;
+      run_steps(nobody);
     } catch (const Error& e) {
       why = e.what();
     }
@@ -191,7 +247,7 @@ struct Executor::State {
         if (other.get() != &l && other->busy()) l.follow(*other);
       }
       use(l, l.inputs(), l.outputs());
-      queue(false, [](size_t) {});
+      queue();
       l.mark();
       l.download();
     } catch (const Error&) {
@@ -235,7 +291,7 @@ Executor::Executor(const Plan& plan) : state_(std::make_unique<State>(*plan.prog
 Executor::~Executor() = default;
 
 void Executor::run(std::span<const void* const> bindings, std::span<void* const> outputs,
-                   const OnReady& on_ready) {
+                   const Hooks& hooks) {
   State& s = *state_;
   const Plan::Program& p = s.p;
   if (bindings.size() != p.bindings.size() || outputs.size() != p.outputs.size()) {
@@ -246,20 +302,17 @@ void Executor::run(std::span<const void* const> bindings, std::span<void* const>
     throw Error("plan: a run that was started is not finished");
   }
   s.use(*s.slots[0], bindings, outputs);
-  size_t reported = 0;
-  Time start = std::chrono::steady_clock::now();
-  s.queue(s.profiling || on_ready, [&](size_t i) {
-    const std::vector<int>& complete = p.steps[i].completes;
-    if (s.profiling || (on_ready && !complete.empty())) s.on->wait("run");
-    const double seconds = since(start);
-    s.seconds[i] = i < p.tiled_steps ? s.seconds_in_tiles(i) : seconds;
-    for (int k : complete) {
-      ++reported;
-      if (on_ready) on_ready(k);
+  try {
+    if (s.profiling || hooks) {
+      s.queue(hooks);
+    } else {
+      s.queue();
     }
-  });
+  } catch (...) {
+    (void)p.device.abi().stream_wait(s.on->stream());  // it may use what the caller then lets go of
+    throw;
+  }
   s.on->wait("run");
-  for (; on_ready && reported < p.ready_order.size(); ++reported) on_ready(p.ready_order[reported]);
 }
 
 std::vector<Tensor> Executor::run(std::span<const Tensor> bindings) {

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "framework/runtime/hooks.h"
 #include "framework/runtime/plan.h"
 
 namespace ndtrain {
@@ -13,7 +13,7 @@ namespace ndtrain {
 // Runs a Plan: owns one arena. One thread at a time, and one run at a time but for start(); several
 // Executors may run one Plan at once. Running allocates nothing, but for the first two runs on a
 // device that can record: a run with the addresses of the one before is recorded, and replayed from
-// then on.
+// then on. A run with hooks, or one that is profiled, goes step by step.
 class Executor {
  public:
   explicit Executor(const Plan& plan);
@@ -23,11 +23,10 @@ class Executor {
 
   // `bindings` are device addresses in the order of Plan::bindings(), `outputs` in the order of
   // Plan::outputs(). An output may lie over the binding it replaces (a parameter's next value) when
-  // nothing reads that binding afterwards; the plan does not check. on_ready(k) is called when
-  // output k is complete, in Plan::ready_order(). Throws Error on a device failure.
-  using OnReady = std::function<void(int output)>;
+  // nothing reads that binding afterwards; the plan does not check. All is done on return. Throws
+  // Error on a device failure.
   void run(std::span<const void* const> bindings, std::span<void* const> outputs,
-           const OnReady& on_ready = {});
+           const Hooks& hooks = {});
 
   // The same with host tensors, copied to and from the device. Where its memory is not the host's
   // they may have fewer rows than the plan, as for start().

@@ -45,7 +45,28 @@ void order_outputs(Plan::Program& p, const Graph& g, const std::vector<int>& ste
   for (const Step& s : p.steps) {
     p.ready_order.insert(p.ready_order.end(), s.completes.begin(), s.completes.end());
   }
+  p.ready_by_steps = p.ready_order.size();
   p.ready_order.insert(p.ready_order.end(), at_end.begin(), at_end.end());
+}
+
+// Which bindings are first read by which step.
+void order_bindings(Plan::Program& p) {
+  std::vector<bool> needed(p.bindings.size());
+  const auto is_first = [&](size_t k) {
+    if (needed[k]) return false;
+    needed[k] = true;
+    p.need_order.push_back(static_cast<int>(k));
+    return true;
+  };
+  for (Step& s : p.steps) {
+    for (const ValueLocation& in : s.inputs) {
+      if (in.kind == ValueLocation::Kind::kBinding && is_first(in.at)) {
+        s.needs.push_back(static_cast<int>(in.at));
+      }
+    }
+  }
+  p.needed_by_steps = p.need_order.size();
+  for (size_t k = 0; k < p.bindings.size(); ++k) (void)is_first(k);
 }
 
 // What the caller sees of a graph: its values' numbers, before anything is laid out otherwise.
@@ -120,6 +141,7 @@ void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, Memory
   }
   keep_constants(p, g, needed);
   order_outputs(p, g, step_of_value);
+  order_bindings(p);
 }
 
 }  // namespace
@@ -146,6 +168,7 @@ Plan::~Plan() = default;
 std::span<const ValueId> Plan::bindings() const { return program_->bindings; }
 std::span<const ValueId> Plan::outputs() const { return program_->outputs; }
 std::span<const int> Plan::ready_order() const { return program_->ready_order; }
+std::span<const int> Plan::need_order() const { return program_->need_order; }
 const TensorType& Plan::type(ValueId v) const { return program_->types.at(index(v)); }
 const Device& Plan::device() const { return program_->device; }
 const BatchTiling& Plan::tiling() const { return program_->tiling; }

@@ -33,8 +33,10 @@ class Plan {
   std::span<const ValueId> bindings() const;
   // The graph's outputs, in order.
   std::span<const ValueId> outputs() const;
-  // Output numbers in the order in which a run reports them; fixed at plan time.
+  // Numbers of outputs in the order in which a run completes them, and of bindings in the order in
+  // which it first reads them, behind these those that it does not read. Fixed at plan time.
   std::span<const int> ready_order() const;
+  std::span<const int> need_order() const;
   const TensorType& type(ValueId v) const;
 
   const Device& device() const;

@@ -40,6 +40,7 @@ struct Step {
   std::string op, name;
   DType dtype;                 // of its first input
   double operations = 0;       // framework/graph/arithmetic.h
+  std::vector<int> needs;      // bindings of the plan that it is the first to read
   std::vector<int> completes;  // outputs of the plan that are ready after it
 };
 
@@ -55,7 +56,8 @@ struct Plan::Program {
   std::map<size_t, const void*> constants;  // device address by value
   std::vector<Tensor> kept;                 // host tensors that constants point into
   std::vector<DeviceBuffer> uploaded;       // where the device has memory of its own
-  std::vector<int> ready_order;
+  std::vector<int> ready_order, need_order;
+  size_t ready_by_steps = 0, needed_by_steps = 0;  // of these; the others at the end
   std::vector<ValueLocation> output_locations;
   MemoryPlan memory;
   size_t workspace_bytes = 0, constant_bytes = 0;

@@ -7,7 +7,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr std::string_view kFormat = "ndtrain-checkpoint-1";
+constexpr std::string_view kFormat = "ndtrain-checkpoint-2", kInBuckets = "ndtrain-checkpoint-1";
 constexpr std::string_view kParameter = "parameter.", kState = "state.", kOptimizer = "optimizer.";
 
 void add(TensorFile& file, std::string_view prefix, const std::map<std::string, Tensor>& tensors) {
@@ -22,7 +22,7 @@ Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
   add(file, kState, c.states);
   add(file, kOptimizer, c.optimizer);
   auto exact = [](double x) { return fmt::format("{:.17g}", x); };
-  file.metadata = {{"format", std::string(kFormat)},
+  file.metadata = {{"format", std::string(c.in_buckets ? kInBuckets : kFormat)},
                    {"optimizer_steps", std::to_string(c.optimizer_steps)},
                    {"epoch", std::to_string(c.epoch)},
                    {"step", std::to_string(c.step)},
@@ -65,7 +65,10 @@ Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
     c.best_top1 = std::stod(m.at("best_top1"));
     c.best_epoch = std::stoll(m.at("best_epoch"));
     c.config = m.at("config");
-    whole = m.at("format") == kFormat && c.optimizer_steps >= 0 && c.epoch >= 0 && c.step >= 0;
+    const std::string& format = m.at("format");
+    c.in_buckets = format == kInBuckets;
+    whole = (c.in_buckets || format == kFormat) && c.optimizer_steps >= 0 && c.epoch >= 0 &&
+            c.step >= 0;
   } catch (const std::exception&) {  // out_of_range, invalid_argument: not one of our checkpoints
     whole = false;
   }

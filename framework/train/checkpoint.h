@@ -11,7 +11,9 @@ namespace ndtrain {
 
 // All that a training needs to go on as if it had never stopped.
 struct Checkpoint {
+  // By parameter; `optimizer` by parameter and moment, "layer1.weight.m".
   std::map<std::string, Tensor> parameters, states, optimizer;
+  bool in_buckets = false;  // `optimizer` is as format 1 has it: see checkpoint_1.h
   int64_t optimizer_steps = 0;
   int64_t epoch = 0, step = 0;  // the next epoch, and the next step inside it
   // Sums over the steps of the unfinished epoch.
@@ -22,7 +24,7 @@ struct Checkpoint {
   std::string config;  // what the training was asked for; resume demands the same
 };
 
-// One safetensors file, published atomically.
+// One safetensors file, published atomically, of format 2, or 1 where it was read from such a one.
 Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c);
 Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path);
 

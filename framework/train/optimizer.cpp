@@ -6,113 +6,182 @@
 namespace ndtrain {
 namespace {
 
-bool is_sgd(const OptimizerConfig& c) { return c.kind == OptimizerConfig::Kind::kSgd; }
+using Kind = OptimizerConfig::Kind;
 
-TensorType hyper_type(const OptimizerConfig& c) { return {DType::kF32, {is_sgd(c) ? 3 : 7}}; }
+bool is_adam(const OptimizerConfig& c) { return c.kind == Kind::kAdam || c.kind == Kind::kAdamW; }
+
+// The op that takes a step, and what it keeps of a parameter besides its value.
+struct StepOp {
+  std::string name;
+  Attrs attrs;
+  std::vector<std::string> moments;
+};
+
+StepOp op_of(const OptimizerConfig& c) {
+  StepOp op;
+  if (c.kind == Kind::kSgd) return {"SgdStep", {{"nesterov", int64_t{c.nesterov}}}, {"m"}};
+  if (c.kind == Kind::kRmsProp) {
+    op = {"RmsPropStep", {}, {"m", "v"}};
+    if (c.centered) op.moments.emplace_back("mean");
+    return op;
+  }
+  op = {"AdamStep", {{"decoupled", int64_t{c.kind == Kind::kAdamW}}}, {"m", "v"}};
+  if (c.amsgrad) op.moments.emplace_back("largest");
+  return op;
+}
+
+// As the op takes them; steps count from 1.
+std::vector<double> hyper_parameters(const OptimizerConfig& c, double lr, int64_t step) {
+  if (c.kind == Kind::kSgd) {
+    const bool damped = step > 1 && c.momentum != 0;  // PyTorch's first velocity is the gradient
+    return {lr, c.momentum, c.weight_decay, damped ? 1 - c.dampening : 1};
+  }
+  if (c.kind == Kind::kRmsProp) return {lr, c.alpha, c.epsilon, c.weight_decay, c.momentum};
+  const auto t = static_cast<double>(step);
+  return {lr,
+          c.beta1,
+          c.beta2,
+          c.epsilon,
+          c.weight_decay,
+          1 - std::pow(c.beta1, t),
+          1 - std::pow(c.beta2, t)};
+}
+
+TensorType hyper_type(const OptimizerConfig& c) {
+  return {DType::kF32, {static_cast<int64_t>(hyper_parameters(c, 0, 1).size())}};
+}
 
 // Inputs: values, gradients, moments…, hyper-parameters. Outputs: values, moments….
 Graph step_graph(const OptimizerConfig& c, int64_t n) {
+  const StepOp op = op_of(c);
   const TensorType flat{DType::kF32, {n}};
   Graph g;
-  std::vector<ValueId> in = {g.add_input("values", flat), g.add_input("gradients", flat),
-                             g.add_input("m", flat)};
-  if (!is_sgd(c)) in.push_back(g.add_input("v", flat));
+  std::vector<ValueId> in = {g.add_input("values", flat), g.add_input("gradients", flat)};
+  for (const std::string& name : op.moments) in.push_back(g.add_input(name, flat));
   in.push_back(g.add_input("hyper", hyper_type(c)));
-  const std::vector<ValueId> out =
-      is_sgd(c) ? g.add("SgdStep", in, {{"nesterov", int64_t{c.nesterov}}}, 2)
-                : g.add("AdamStep", in,
-                        {{"decoupled", int64_t{c.kind == OptimizerConfig::Kind::kAdamW}}}, 3);
-  for (ValueId v : out) g.mark_output(v);
+  const int outputs = 1 + static_cast<int>(op.moments.size());
+  for (ValueId v : g.add(op.name, in, op.attrs, outputs)) g.mark_output(v);
   return g;
 }
 
 }  // namespace
 
 OptimizerConfig::Kind optimizer_named(std::string_view name) {
-  if (name == "sgd") return OptimizerConfig::Kind::kSgd;
-  if (name == "adam") return OptimizerConfig::Kind::kAdam;
-  if (name == "adamw") return OptimizerConfig::Kind::kAdamW;
-  throw Error("unknown optimizer '", name, "'; there are sgd, adam and adamw");
+  if (name == "sgd") return Kind::kSgd;
+  if (name == "adam") return Kind::kAdam;
+  if (name == "adamw") return Kind::kAdamW;
+  if (name == "rmsprop") return Kind::kRmsProp;
+  throw Error("unknown optimizer '", name, "'; there are sgd, adam, adamw and rmsprop");
 }
 
-Optimizer::Optimizer(const OptimizerConfig& config, Parameters& parameters, const Device& device)
-    : config_(config), parameters_(parameters), hyper_(device, hyper_type(config)) {
-  for (const ParameterBucket& b : parameters.buckets()) {
-    const TensorType flat = b.values.type();
-    auto step = std::make_unique<BucketStep>(step_graph(config, flat.shape.count()), device);
-    for (int i = 0; i < (is_sgd(config) ? 1 : 2); ++i) step->moments.emplace_back(device, flat);
-    buckets_.push_back(std::move(step));
-  }
+void OptimizerConfig::check() const {
+  if (dampening != 0 && kind != Kind::kSgd) throw Error("dampening is of sgd");
+  if (dampening != 0 && nesterov) throw Error("Nesterov momentum goes without dampening");
+  if (!(dampening >= 0 && dampening <= 1)) throw Error("dampening ", dampening, ": from 0 to 1");
+  if (amsgrad && !is_adam(*this)) throw Error("amsgrad is of adam and adamw");
+  if (centered && kind != Kind::kRmsProp) throw Error("centered is of rmsprop");
+  if (!(alpha >= 0 && alpha < 1)) throw Error("alpha ", alpha, ": from 0 to below 1");
 }
 
-void Optimizer::fill_hyper_parameters(double lr) {
-  const auto t = static_cast<double>(steps_);
-  const std::vector<double> values = is_sgd(config_)
-                                         ? std::vector{lr, config_.momentum, config_.weight_decay}
-                                         : std::vector{lr,
-                                                       config_.beta1,
-                                                       config_.beta2,
-                                                       config_.epsilon,
-                                                       config_.weight_decay,
-                                                       1 - std::pow(config_.beta1, t),
-                                                       1 - std::pow(config_.beta2, t)};
-  std::ranges::transform(values, hyper_.host().mutable_as<float>().begin(),
-                         [](double x) { return static_cast<float>(x); });
+Optimizer::Optimizer(const OptimizerConfig& config, const ParameterSpace& parameters,
+                     const Device& device)
+    : config_(config),
+      parameters_(parameters),
+      device_(device),
+      moment_names_(op_of(config).moments),
+      hyper_(device, hyper_type(config)) {
+  config.check();
+  const TensorType flat{DType::kF32, {parameters.size()}};
+  for (size_t i = 0; i < moment_names_.size(); ++i) moments_.emplace_back(device, flat);
   hyper_.send();
 }
 
-void Optimizer::step(double lr) {
-  ++steps_;
-  fill_hyper_parameters(lr);
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    ParameterBucket& b = parameters_.buckets()[i];
-    std::vector<const void*> in = {b.values.data(), b.gradients.data()};
-    std::vector<void*> out = {b.values.data()};
-    for (const DeviceTensor& m : buckets_[i]->moments) {
-      in.push_back(m.data());
-      out.push_back(m.data());
-    }
-    in.push_back(hyper_.data());
-    buckets_[i]->executor.run(in, out);
+HyperParameters Optimizer::next(double lr) {
+  HyperParameters hyper{.step = ++steps_};
+  for (const double v : hyper_parameters(config_, lr, steps_)) {
+    hyper.values.push_back(static_cast<float>(v));
   }
+  return hyper;
+}
+
+void Optimizer::leave_out() { --steps_; }
+
+void Optimizer::reset() {
+  steps_ = 0;
+  for (DeviceTensor& m : moments_) m.clear();
+}
+
+Optimizer::RangeStep& Optimizer::step_of(ParameterRange range) {
+  std::unique_ptr<RangeStep>& step = range_steps_[{range.begin, range.end}];
+  if (!step) {
+    step = std::make_unique<RangeStep>(step_graph(config_, range.size()), device_);
+    step->executor.set_profiling(profiling_);
+  }
+  return *step;
+}
+
+float* Optimizer::moment(size_t i, int64_t at) const {
+  return static_cast<float*>(moments_[i].data()) + at;
+}
+
+void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, const float* gradients,
+                      const float* from, float* to) {
+  if (range.size() == 0) return;
+  const auto sent = hyper_.host().mutable_as<float>();
+  if (!std::ranges::equal(sent, hyper.values)) {
+    std::ranges::copy(hyper.values, sent.begin());
+    hyper_.send();
+  }
+  RangeStep& step = step_of(range);
+  std::vector<const void*> in = {from, gradients};
+  std::vector<void*> out = {to};
+  for (size_t i = 0; i < moments_.size(); ++i) {
+    in.push_back(moment(i, range.begin));
+    out.push_back(moment(i, range.begin));
+  }
+  in.push_back(hyper_.data());
+  step.executor.run(in, out);
+  if (applied_ != hyper.step) applied_to_.clear();
+  applied_ = hyper.step;
+  applied_to_.push_back(&step);
 }
 
 void Optimizer::set_profiling(bool on) {
-  for (const auto& b : buckets_) b->executor.set_profiling(on);
+  profiling_ = on;
+  for (const auto& [range, step] : range_steps_) step->executor.set_profiling(on);
 }
 
 std::vector<Executor::NodeTime> Optimizer::profile() const {
   std::vector<Executor::NodeTime> times;
-  for (const auto& b : buckets_)
-    std::ranges::copy(b->executor.profile(), std::back_inserter(times));
+  for (const RangeStep* step : applied_to_) {
+    std::ranges::copy(step->executor.profile(), std::back_inserter(times));
+  }
   return times;
-}
-
-std::string Optimizer::moment_name(size_t bucket, size_t moment) const {
-  return parameters_.buckets()[bucket].name + (moment == 0 ? ".m" : ".v");
 }
 
 std::map<std::string, Tensor> Optimizer::state() const {
   std::map<std::string, Tensor> s;
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    for (size_t k = 0; k < buckets_[i]->moments.size(); ++k) {
-      s.emplace(moment_name(i, k), buckets_[i]->moments[k].copy());
+  for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      s.emplace(parameters_.slots()[slot].name + "." + moment_names_[i],
+                parameters_.copy(slot, moment(i)));
     }
   }
   return s;
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {
-  for (size_t i = 0; i < buckets_.size(); ++i) {
-    for (size_t k = 0; k < buckets_[i]->moments.size(); ++k) {
-      DeviceTensor& moment = buckets_[i]->moments[k];
-      const auto it = state.find(moment_name(i, k));
-      if (it == state.end() || it->second.type() != moment.type()) {
-        throw Error("checkpoint: optimizer state '", moment_name(i, k),
+  for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
+    const ParameterSlot& s = parameters_.slots()[slot];
+    for (size_t i = 0; i < moments_.size(); ++i) {
+      const std::string name = s.name + "." + moment_names_[i];
+      const auto it = state.find(name);
+      if (it == state.end() || it->second.type() != TensorType{DType::kF32, s.shape}) {
+        throw Error("checkpoint: optimizer state '", name,
                     "' is missing or of another size; it was written for other parameters or "
                     "another optimizer");
       }
-      moment.set(it->second);
+      parameters_.set(slot, moment(i), it->second);
     }
   }
   steps_ = steps;

@@ -1,6 +1,8 @@
 #include "framework/train/step_graph.h"
 
 #include <algorithm>
+#include <climits>
+#include <map>
 
 #include "framework/graph/differentiate.h"
 #include "framework/graph/op.h"
@@ -11,7 +13,7 @@ namespace {
 
 // The value that a final Softmax over the classes is taken of, else the output itself.
 ValueId before_softmax(const Graph& g, ValueId output) {
-  const int producer = Uses(g).producer(output);
+  const int producer = uses_of(g).producer(output);
   if (producer < 0) return output;
   const Node& n = g.nodes()[static_cast<size_t>(producer)];
   const bool soft = n.op == "Softmax" || n.op == "LogSoftmax";
@@ -124,6 +126,18 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   s.dropout_seed = training.dropout_seed;
   s.graph = std::move(g);
   return s;
+}
+
+std::vector<ValueId> by_readiness(const StepGraph& s) {
+  const Uses uses(s.graph);
+  std::map<ValueId, int> completed_by;  // node
+  for (size_t i = 0; i < s.trainable.size(); ++i) {
+    const int node = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);
+    completed_by[s.trainable[i]] = node < 0 ? INT_MAX : node;  // constants: at the end
+  }
+  std::vector<ValueId> params = s.trainable;
+  std::ranges::stable_sort(params, {}, [&](ValueId v) { return completed_by.at(v); });
+  return params;
 }
 
 }  // namespace ndtrain

@@ -10,6 +10,8 @@
 namespace ndtrain {
 
 struct StepGraph {
+  static constexpr size_t kGradients = 2;  // the output of `graph` that is the first gradient
+
   Graph graph;
   size_t forward_nodes = 0;        // nodes up to and including the loss
   std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order
@@ -31,6 +33,10 @@ struct StepGraph {
 // al., "Mixed Precision Training", 2018).
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing, DType compute = DType::kF32);
+
+// Its trainable params in the order in which a run completes their gradients: as its nodes stand,
+// from the back to the front of the model.
+std::vector<ValueId> by_readiness(const StepGraph& s);
 
 // The logits of an inference graph as [batch, classes], looking through a final Softmax likewise.
 Graph with_plain_logits(const Graph& g);

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/comm/sum_tree.h"
 #include "framework/core/finite.h"
 #include "framework/core/rng.h"
 #include "framework/passes/inference.h"
+#include "framework/train/checkpoint_1.h"
 
 namespace ndtrain {
 namespace {
@@ -26,9 +28,12 @@ Tensor finite(const std::string& name, Tensor t) {
 }  // namespace
 
 struct Trainer::Step {
-  Step(StepGraph s, const Device& device, const std::vector<ValueId>& bound)
-      : graph(std::move(s)), plan(graph.graph, device, {.bound_params = bound}), executor(plan) {
+  Step(StepGraph s, const Device& device, const ParameterSpace& parameters)
+      : graph(std::move(s)),
+        plan(graph.graph, device, {.bound_params = bound_params(graph)}),
+        executor(plan) {
     const Graph& g = graph.graph;
+    for (ValueId v : graph.trainable) slots[v] = parameters.slot(g.value(v).name);
     for (ValueId v : graph.features) inputs.emplace_back(device, g.type(v));
     labels = StagedTensor(device, g.type(graph.labels));
     weights = StagedTensor(device, g.type(graph.weights));
@@ -39,6 +44,12 @@ struct Trainer::Step {
     finite = StagedTensor(device, {DType::kF32, {}});
   }
 
+  static std::vector<ValueId> bound_params(const StepGraph& s) {
+    std::vector<ValueId> bound = s.trainable;
+    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
+    return bound;
+  }
+
   void send() {
     for (StagedTensor& t : inputs) t.send();
     for (StagedTensor* t : {&labels, &weights, &seed, &loss_scale}) t->send();
@@ -47,56 +58,66 @@ struct Trainer::Step {
   StepGraph graph;
   Plan plan;
   Executor executor;
+  std::map<ValueId, size_t> slots;  // of the trainable parameters
   std::vector<StagedTensor> inputs;
   StagedTensor labels, weights, seed, loss_scale, loss, logits, finite;
 };
 
 Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& device,
-                 TrainerConfig config)
+                 TrainerConfig config, const MakeSync& make_sync)
     : model_(std::move(model)),
       trainable_(std::move(trainable)),
       device_(device),
       config_(std::move(config)) {
   if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
   if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
+  if (config_.shards < 1) throw Error("a batch has at least one shard, not ", config_.shards);
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
-  parameters_ = std::make_unique<Parameters>(s.graph, s.trainable, device_);
+  parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
+  own_ = config_.own_shards.value_or(ShardRange{0, config_.shards});
+  reports_.resize(static_cast<size_t>(config_.shards));
+  gradients_ = std::make_unique<ShardSums>(parameters_->size(), own_, config_.shards, device,
+                                           parameters_->gradients());
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
+  std::map<std::string, Tensor> statistics;
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
-    Statistic& statistic = states_[v.name];
-    statistic = {DeviceTensor(device_, v.type), DeviceTensor(device_, v.type)};
-    statistic.now.set(v.data);
+    statistics[v.name] = v.data;
   }
-  has_batch_statistics_ = !s.states.empty();
+  if (!statistics.empty()) {
+    statistics_ = std::make_unique<RunningStatistics>(statistics, own_, config_.shards, device);
+  }
+  sync_ = make_sync ? make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()})
+                    : std::make_unique<LocalSync>(*parameters_, *optimizer_);
 }
 
 Trainer::~Trainer() = default;
 
+int64_t Trainer::most_rows() const { return (config_.batch + config_.shards - 1) / config_.shards; }
+
 Trainer::Step& Trainer::step_for(int64_t rows) {
   // A partial batch is padded and masked, except where padding would enter batch statistics.
-  const int64_t batch = has_batch_statistics_ ? rows : config_.batch;
+  const int64_t batch = statistics_ ? rows : most_rows();
   std::unique_ptr<Step>& step = steps_[batch];
   if (!step) {
     StepGraph s =
         make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
-    std::vector<ValueId> bound = s.trainable;
-    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
-    step = std::make_unique<Step>(std::move(s), device_, bound);
+    step = std::make_unique<Step>(std::move(s), device_, *parameters_);
     step->executor.set_profiling(profiling_);
   }
   return *step;
 }
 
-void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr) {
+// Rows and labels into the step; each row weighs 1 / `of`.
+void Trainer::fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of) {
   const auto n = rows.size();
   auto labels = s.labels.host().mutable_as<int64_t>();
   auto weights = s.weights.host().mutable_as<float>();
   std::ranges::fill(labels, 0);
   std::ranges::fill(weights, 0.0F);
-  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(n));
+  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(of));
   std::vector<Tensor> inputs;
   for (StagedTensor& t : s.inputs) inputs.push_back(t.host());
   data.fetch(rows, inputs, labels.first(n));
@@ -106,80 +127,174 @@ void Trainer::run_step(Step& s, Dataset& data, std::span<const int64_t> rows, do
       throw Error("label ", labels[i], " but the model has ", classes, " classes");
     }
   }
-  compute(s);
-  last_ = &s;
-  const bool applied = applies(s);
+}
+
+void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
+  const HyperParameters hyper = optimizer_->next(lr);
+  try {
+    sync_->begin(hyper);
+    // What is added up on a device of its own is not there yet where a run's hooks are called.
+    const bool follow =
+        sync_->follows_the_run() && (device_.shares_host_memory() || own_.size() == 1);
+    if (sync_->follows_the_run() && !follow) {
+      for (size_t i = 0; i < parameters_->slots().size(); ++i) sync_->before_read(i, nullptr);
+    }
+    for (int v = own_.begin; v < own_.end; ++v) run_shard(data, order, v, hyper.step, follow);
+    if (statistics_) sync_->add_up_statistics();
+    sync_->share(reports_);
+  } catch (...) {
+    optimizer_->leave_out();
+    throw;
+  }
+  conclude(order.row_count(step_));
+}
+
+// `follow`: the sync follows the run of a shard that has rows.
+void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step,
+                        bool follow) {
+  const std::span<const int64_t> rows = order.rows(shard, step_);
+  const bool last = shard + 1 == own_.end;
+  if (rows.empty()) {
+    leave_empty(shard);
+  } else {
+    Step& s = step_for(std::ssize(rows));
+    fetch(s, data, rows, order.row_count(step_));
+    compute(s, shard, step, follow ? hooks(s, shard) : Hooks{});
+    report(s, shard, std::ssize(rows));
+    if (statistics_) statistics_->add(shard);
+    last_ = &s;
+  }
+  if (follow && last && !rows.empty()) return;
+  gradients_->add(shard, {0, parameters_->size()});
+  if (!last || !sync_->follows_the_run()) return;
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) sync_->gradient_ready(i, nullptr);
+}
+
+// Tell the sync what a run needs, and of the last shard what has been added up.
+Hooks Trainer::hooks(const Step& s, int shard) {
+  const auto before = [this, &s](int k, ndt_stream* stream) {
+    const auto it = s.slots.find(s.plan.bindings()[static_cast<size_t>(k)]);
+    if (it != s.slots.end()) sync_->before_read(it->second, stream);
+  };
+  if (shard + 1 != own_.end) return {.before = before, .ready = {}};
+  const auto ready = [this, &s, shard](int k, ndt_stream* stream) {
+    const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
+    if (i >= s.graph.trainable.size()) return;
+    const size_t slot = s.slots.at(s.graph.trainable[i]);
+    gradients_->add(shard, parameters_->slots()[slot].range);
+    sync_->gradient_ready(slot, stream);
+  };
+  return {.before = before, .ready = ready};
+}
+
+// A shard that has run out adds zeros.
+void Trainer::leave_empty(int shard) {
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) sync_->before_read(i, nullptr);
+  const std::vector<float> zeros(static_cast<size_t>(parameters_->size()));
+  device_.upload(gradients_->shard(shard), zeros.data(), zeros.size() * sizeof(float));
+  if (statistics_) statistics_->add_unchanged(shard);
+  reports_[static_cast<size_t>(shard)] = {};
+}
+
+void Trainer::report(Step& s, int shard, int64_t rows) {
   s.loss.fetch();
-  const float loss = s.loss.host().as<float>()[0];
-  if (applied && !std::isfinite(loss)) {
-    throw Error(
-        "epoch ", epoch_ + 1, ", step ", step_ + 1, ": the loss is ", loss,
-        std::ranges::all_of(inputs, is_finite) ? kDiverged : "; what is trained on has NaN or Inf");
-  }
-  if (applied) {
-    optimizer_->step(lr);
-    for (auto& [name, statistic] : states_) std::swap(statistic.now, statistic.next);
-  }
-  if (std::isfinite(loss)) count(s, labels.first(n));
-}
-
-void Trainer::count(Step& s, std::span<const int64_t> labels) {
   s.logits.fetch();
-  const auto n = static_cast<double>(labels.size());
-  loss_sum_ += static_cast<double>(s.loss.host().as<float>()[0]) * n;
-  rows_ += n;
+  const bool scaled = s.graph.loss_scale != kNone;
+  if (scaled) s.finite.fetch();
+  ShardReport& r = reports_[static_cast<size_t>(shard)];
+  r = {.loss = s.loss.host().as<float>()[0]};
+  r.finite = !scaled || s.finite.host().as<float>()[0] == 0 ? 1 : 0;
+  if (!std::isfinite(r.loss)) {
+    r.sound = std::ranges::all_of(s.inputs, [](StagedTensor& t) { return is_finite(t.host()); });
+    return;
+  }
   const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
-  for (size_t i = 0; i < labels.size(); ++i) {
+  const auto labels = s.labels.host().as<int64_t>();
+  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
     const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
-    correct_ += std::ranges::max_element(row) - row.begin() == labels[i];
+    r.hits += std::ranges::max_element(row) - row.begin() == labels[i] ? 1.0F : 0.0F;
   }
 }
 
-// Loss, logits, gradients and new running statistics of the rows in `s`.
-void Trainer::compute(Step& s) {
+// What all shards have reported: whether the step that was run is applied, and its loss and hits.
+void Trainer::conclude(int64_t rows) {
+  std::vector<Addend> losses;
+  for (int v = 0; v < config_.shards; ++v) {
+    losses.push_back({{v, v + 1}, &reports_[static_cast<size_t>(v)].loss});
+  }
+  float loss = 0;
+  add_in_tree_order(losses, config_.shards, {&loss, 1});
+  if (accept(static_cast<double>(loss))) {
+    sync_->backward_done();
+    if (statistics_) statistics_->advance();
+  }
+  if (!std::isfinite(loss)) return;
+  loss_sum_ += static_cast<double>(loss) * static_cast<double>(rows);
+  for (const ShardReport& r : reports_) correct_ += static_cast<double>(r.hits);
+  rows_ += static_cast<double>(rows);
+}
+
+// In 16 bits a step is left out where a gradient is not finite; what the loss's scale cannot mend
+// is an Error.
+bool Trainer::accept(double loss) {
+  const auto all = [&](float ShardReport::*what) {
+    return std::ranges::all_of(reports_, [&](const ShardReport& r) { return r.*what != 0; });
+  };
+  const bool finite = all(&ShardReport::finite);
+  std::string why;
+  if (!finite && loss_scale_.value <= LossScale::kLowest) {
+    why = std::string("gradients are not finite") + kDiverged;
+  } else if (finite && !std::isfinite(loss)) {
+    why = "the loss is " + std::to_string(loss) +
+          (all(&ShardReport::sound) ? kDiverged : "; what is trained on has NaN or Inf");
+  }
+  if (why.empty() && config_.compute == DType::kF16) loss_scale_.update(finite);
+  if (why.empty() && finite) return true;
+  sync_->skip();
+  optimizer_->leave_out();
+  if (!why.empty()) throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": ", why);
+  return false;
+}
+
+// Loss, logits, gradients and new running statistics of a shard's rows in `s`, as the training's
+// step `step`, from 1.
+void Trainer::compute(Step& s, int shard, int64_t step, const Hooks& hooks) {
   const Graph& g = s.graph.graph;
   auto seed = s.seed.host().mutable_as<int64_t>();
-  seed[0] = static_cast<int64_t>(config_.seed);
-  seed[1] = optimizer_->steps();
+  seed[0] = static_cast<int64_t>(seed_of_shard(config_.seed, shard));
+  seed[1] = step - 1;
   s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
   s.send();
 
+  const auto begin_of = [&](ValueId v) { return parameters_->slots()[s.slots.at(v)].range.begin; };
   std::map<ValueId, const void*> given;
   for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
   given[s.graph.labels] = s.labels.data();
   given[s.graph.weights] = s.weights.data();
   if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
   if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
-  for (ValueId v : s.graph.trainable) given[v] = parameters_->value(g.value(v).name);
-  for (const auto& state : s.graph.states)
-    given[state.param] = states_.at(g.value(state.param).name).now.data();
+  for (ValueId v : s.graph.trainable) given[v] = parameters_->values(begin_of(v));
+  for (const auto& state : s.graph.states) {
+    given[state.param] = statistics_->now(g.value(state.param).name);
+  }
   std::vector<const void*> bindings;
   for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
 
   std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
-  for (ValueId v : s.graph.trainable) outputs.push_back(parameters_->gradient(g.value(v).name));
+  float* const gradients = gradients_->shard(shard);
+  for (ValueId v : s.graph.trainable) outputs.push_back(gradients + begin_of(v));
   for (const auto& state : s.graph.states) {
-    outputs.push_back(states_.at(g.value(state.param).name).next.data());
+    outputs.push_back(statistics_->next(g.value(state.param).name, shard));
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
-  s.executor.run(bindings, outputs);
-}
-
-// Whether the gradients that a step made are finite; where that is looked at.
-bool Trainer::applies(Step& s) {
-  if (s.graph.loss_scale == kNone) return true;
-  s.finite.fetch();
-  const bool finite = s.finite.host().as<float>()[0] == 0;
-  if (!finite && loss_scale_.value <= LossScale::kLowest) {
-    throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": gradients are not finite",
-                kDiverged);
-  }
-  loss_scale_.update(finite);
-  return finite;
+  s.executor.run(bindings, outputs, hooks);
 }
 
 void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
-  if (train_rows > 0) compute(step_for(std::min(train_rows, config_.batch)));
+  sync_->flush();  // it may need the gradients that are written over
+  if (train_rows > 0) {
+    compute(step_for(std::min(train_rows, most_rows())), own_.begin, optimizer_->steps() + 1, {});
+  }
   if (val_rows <= 0) return;
   std::vector<Tensor> zeros;
   for (const TensorType& t : row_types_) {
@@ -190,22 +305,19 @@ void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
 
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   if (data.size() == 0) throw Error("there is nothing to train on");
-  const int64_t total = (data.size() + config_.batch - 1) / config_.batch;
+  const EpochOrder order({.rows = data.size(),
+                          .batch = config_.batch,
+                          .shards = config_.shards,
+                          .no_single_rows = statistics_ != nullptr},
+                         own_, config_.seed, epoch_);
+  const int64_t total = order.steps();
   Schedule schedule = config_.schedule;
   schedule.total_steps = total * config_.epochs;
   schedule.warmup_steps = static_cast<int64_t>(config_.warmup_epochs * static_cast<double>(total));
-  const std::vector<int64_t> order =
-      permutation(data.size(), Rng(config_.seed, "shuffle epoch " + std::to_string(epoch_)));
   double lr = 0;
   while (step_ < total) {
-    const auto begin = static_cast<size_t>(step_ * config_.batch);
-    const size_t n = std::min(static_cast<size_t>(config_.batch), order.size() - begin);
     lr = lr_factor_ * learning_rate(schedule, epoch_ % config_.epochs * total + step_);
-    // A single row left over makes poor batch statistics; it is seen in another epoch.
-    const bool left_over = n == 1 && total > 1 && config_.batch > 1;
-    if (!left_over || !has_batch_statistics_) {
-      run_step(step_for(static_cast<int64_t>(n)), data, std::span(order).subspan(begin, n), lr);
-    }
+    if (order.row_count(step_) > 0) run_step(data, order, lr);
     ++step_;
     if (on_step && !on_step(step_, total) && step_ < total) return false;
   }
@@ -220,8 +332,8 @@ bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_s
 }
 
 void Trainer::reset_optimizer() {
-  optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
-  optimizer_->set_profiling(profiling_);
+  sync_->flush();
+  optimizer_->reset();
 }
 
 void Trainer::set_profiling(bool on) {
@@ -238,9 +350,16 @@ std::vector<Executor::NodeTime> Trainer::profile() const {
 }
 
 const Model& Trainer::model() {
-  for (const std::string& name : parameters_->names())
-    model_.initialisers[name] = finite(name, parameters_->copy(name));
-  for (const auto& [name, s] : states_) model_.initialisers[name] = finite(name, s.now.copy());
+  sync_->flush();
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    model_.initialisers[name] = finite(name, parameters_->copy(i));
+  }
+  if (statistics_) {
+    for (const auto& [name, value] : statistics_->copy()) {
+      model_.initialisers[name] = finite(name, value);
+    }
+  }
   return model_;
 }
 
@@ -257,12 +376,15 @@ Evaluation Trainer::evaluate(Dataset& data) {
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 
-Checkpoint Trainer::checkpoint() const {
+Checkpoint Trainer::checkpoint() {
+  sync_->flush();
   Checkpoint c;
-  for (const std::string& name : parameters_->names()) {
-    c.parameters[name] = finite(name, parameters_->copy(name));
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
+    c.parameters[name] = finite(name, parameters_->copy(i));
   }
-  for (const auto& [name, s] : states_) c.states[name] = finite(name, s.now.copy());
+  if (statistics_) c.states = statistics_->copy();
+  for (const auto& [name, value] : c.states) finite(name, value);
   c.optimizer = optimizer_->state();
   c.optimizer_steps = optimizer_->steps();
   c.loss_scale = loss_scale_;
@@ -274,23 +396,36 @@ Checkpoint Trainer::checkpoint() const {
   return c;
 }
 
+std::vector<std::pair<std::string, Shape>> Trainer::trainable_shapes() const {
+  std::vector<std::pair<std::string, Shape>> shapes;
+  for (const std::string& name : trainable_) {
+    shapes.emplace_back(name, parameters_->slots()[parameters_->slot(name)].shape);
+  }
+  return shapes;
+}
+
 void Trainer::restore(const Checkpoint& c) {
-  for (const std::string& name : parameters_->names()) {
+  sync_->flush();
+  for (size_t i = 0; i < parameters_->slots().size(); ++i) {
+    const std::string& name = parameters_->slots()[i].name;
     const auto it = c.parameters.find(name);
     if (it == c.parameters.end()) throw Error("checkpoint: parameter '", name, "' is missing");
-    parameters_->set(name, finite(name, it->second));
+    parameters_->set(i, finite(name, it->second));
   }
-  for (auto& [name, state] : states_) {
-    const auto it = c.states.find(name);
-    if (it == c.states.end() || it->second.type() != state.now.type()) {
-      throw Error("checkpoint: running statistic '", name, "' is missing or of another size");
+  if (statistics_) {
+    for (const auto& [name, value] : statistics_->copy()) {
+      const auto it = c.states.find(name);
+      if (it == c.states.end())
+        throw Error("checkpoint: running statistic '", name, "' is missing");
+      statistics_->set(name, it->second);
     }
-    state.now.set(it->second);
   }
   if (c.epoch < 0 || c.step < 0) {
     throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
   }
-  optimizer_->restore(c.optimizer, c.optimizer_steps);
+  optimizer_->restore(
+      c.in_buckets ? moments_by_parameter(c.optimizer, trainable_shapes()) : c.optimizer,
+      c.optimizer_steps);
   loss_scale_ = c.loss_scale;
   epoch_ = c.epoch;
   step_ = c.step;

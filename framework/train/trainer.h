@@ -3,16 +3,16 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "framework/graph/model.h"
-#include "framework/train/checkpoint.h"
-#include "framework/train/dataset.h"
-#include "framework/train/evaluate.h"
-#include "framework/train/optimizer.h"
+#include "framework/train/gradient_sync.h"
+#include "framework/train/running_statistics.h"
 #include "framework/train/schedule.h"
+#include "framework/train/shard_sums.h"
 #include "framework/train/step_graph.h"
+#include "framework/train/training.h"
 
 namespace ndtrain {
 
@@ -25,84 +25,90 @@ struct TrainerConfig {
   // bf16 or f16: all but the last layers compute so, the weights stay f32.
   DType compute = DType::kF32;
   uint64_t seed = 0;
-};
-
-struct EpochResult {
-  int64_t epoch = 0;  // from 0
-  double loss = 0;    // mean over the rows, as trained (with smoothing and dropout)
-  double top1 = 0;
-  double lr = 0;  // of the last step
+  // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
+  // the others come by its GradientSync. Without, all of them.
+  int shards = 1;
+  std::optional<ShardRange> own_shards = {};
 };
 
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
 // seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
 // bytes as one that was not. A loss, a weight or a statistic that is not finite never leaves it:
-// Error. One thread.
-class Trainer {
+// Error. A step that fails leaves it as it was. One thread.
+class Trainer final : public Training {
  public:
+  // What a GradientSync works on; it may keep the references.
+  struct Shared {
+    ParameterSpace& parameters;
+    Optimizer& optimizer;
+    const ShardSums& gradients;           // of this process; the first where the parameters' are
+    const RunningStatistics* statistics;  // null: the model has none
+  };
+  using MakeSync = std::function<std::unique_ptr<GradientSync>(const Shared& shared)>;
+
   // `model` is what lies behind the cut (or a whole model); `trainable` names initialisers of it.
+  // Without `make_sync` it is a LocalSync.
   Trainer(Model model, std::vector<std::string> trainable, const Device& device,
-          TrainerConfig config);
-  ~Trainer();
+          TrainerConfig config, const MakeSync& make_sync = {});
+  ~Trainer() override;
 
   // Does ahead what the first step and the first evaluation of datasets of so many rows would do
   // besides their rows: makes their plans, and touches their memory, by one of each on zeros that
   // leaves no trace.
   void prepare(int64_t train_rows, int64_t val_rows);
 
-  // Called after every step with (steps done, steps of the epoch); returning false stops there.
-  using OnStep = std::function<bool(int64_t done, int64_t total)>;
+  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
+  Evaluation evaluate(Dataset& data) override;
+  // These flush the updates that are under way.
+  const Model& model() override;
+  Checkpoint checkpoint() override;
+  void restore(const Checkpoint& c) override;
+  void reset_optimizer() override;
 
-  // Runs the rest of the current epoch. False when on_step stopped it; checkpoint() then says
-  // where.
-  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {});
-
-  // Of the following steps: their learning rate is the schedule's times `factor`; the optimizer has
-  // no past.
-  void scale_lr(double factor) { lr_factor_ = factor; }
-  void reset_optimizer();
-
-  Evaluation evaluate(Dataset& data);
+  int64_t epoch() const override { return epoch_; }
+  int64_t batch() const override { return config_.batch; }
+  void scale_lr(double factor) override { lr_factor_ = factor; }
   const TrainerConfig& config() const { return config_; }
   // Times every node of the steps from now on, those of the optimizer too.
   void set_profiling(bool on);
   // Of the last step, in order; of no step, nothing.
   std::vector<Executor::NodeTime> profile() const;
 
-  const Model& model();  // with the current parameters and running statistics
-  int64_t epoch() const { return epoch_; }
   int64_t parameter_count() const;
   // Types of the dataset's inputs for a batch of 1, in order.
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
-  Checkpoint checkpoint() const;
-  void restore(const Checkpoint& c);  // throws Error when it does not fit
-
  private:
-  struct Step;  // the step graph prepared for one batch size
+  struct Step;                // the step graph prepared for one batch size
+  int64_t most_rows() const;  // of a shard in a step
   Step& step_for(int64_t rows);
-  bool applies(Step& s);
-  void compute(Step& s);
+  void run_step(Dataset& data, const EpochOrder& order, double lr);
+  void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
+  void fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of);
+  void compute(Step& s, int shard, int64_t step, const Hooks& hooks);
+  Hooks hooks(const Step& s, int shard);
+  void report(Step& s, int shard, int64_t rows);
+  void leave_empty(int shard);
+  void conclude(int64_t rows);
+  bool accept(double loss);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
-  void run_step(Step& s, Dataset& data, std::span<const int64_t> rows, double lr);
-  void count(Step& s, std::span<const int64_t> labels);  // loss and hits
+  std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
 
   Model model_;
   std::vector<std::string> trainable_;
   const Device& device_;
   TrainerConfig config_;
   std::vector<TensorType> row_types_;
-  std::unique_ptr<Parameters> parameters_;
+  std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
-  // A running statistic: a step reads one and writes the other.
-  struct Statistic {
-    DeviceTensor now, next;
-  };
-  std::map<std::string, Statistic> states_;
+  std::unique_ptr<GradientSync> sync_;
+  ShardRange own_;
+  std::unique_ptr<ShardSums> gradients_;
+  std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none
+  std::vector<ShardReport> reports_;               // of the last step, of each shard
   std::map<int64_t, std::unique_ptr<Step>> steps_;
   const Step* last_ = nullptr;
   bool profiling_ = false;
-  bool has_batch_statistics_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;
   LossScale loss_scale_;

@@ -10,6 +10,9 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/core/publish.h"
+#include "framework/parallel/between_ranks.h"
+#include "framework/parallel/plan_by_sizes.h"
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
 #include "ndp/jobs/report.h"
@@ -31,8 +34,9 @@ constexpr const char* kEpochs = "epochs";
 class Finetune {
  public:
   Finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
-           Progress& progress)
+           Progress& progress, std::unique_ptr<Communicator> ranks)
       : config_(config),
+        ranks_(std::move(ranks)),
         device_(device),
         fs_(fs),
         clock_(clock),
@@ -46,11 +50,14 @@ class Finetune {
   FinetuneResult run() {
     try {
       compare_settings();
+      if (ranks_ && config_.one_cache && ranks_->rank() != 0) barrier(*ranks_);
       open_data();
       prepare_model();
       describe_run();
+      if (parallel_ && !config_.one_cache) agree();
       result_.setup_s = seconds();
       make_rows();
+      if (parallel_ && config_.one_cache) agree_on_one_cache();
       split_rows();
     } catch (const std::exception&) {
       run_.abandon();
@@ -59,6 +66,7 @@ class Finetune {
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
     if (!result_.interrupted) finish();
+    if (parallel_ && loop_) parallel_->barrier();
     result_.total_s = seconds();
     return result_;
   }
@@ -113,8 +121,7 @@ class Finetune {
     const TrainingCompute compute = training_compute(config_.trainer.compute, device_);
     if (!compute.why.empty()) progress_.say(compute.why);
     config_.trainer.compute = compute.dtype;
-    trainer_ =
-        std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
+    make_training();
     result_.parameters = trainer_->parameter_count();
     for (const TensorType& t : trainer_->row_types())
       result_.feature_bytes += static_cast<int64_t>(t.bytes());
@@ -131,6 +138,43 @@ class Finetune {
           "(ndtrain model inspect) makes them smaller",
           size(static_cast<double>(result_.feature_bytes)), size(result_.mean_photo_bytes));
     }
+  }
+
+  void make_training() {
+    if (!ranks_) {
+      auto alone =
+          std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
+      trainer_ = alone.get();
+      training_ = std::move(alone);
+      return;
+    }
+    const int ranks = ranks_->ranks();
+    const auto plan = [&](const ParameterSpace& parameters) {
+      return plan_by_sizes(config_.sync, parameters, ranks);
+    };
+    auto parallel = std::make_unique<DataParallel>(
+        transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
+        DataParallel::Options{.plan = plan, .shares = config_.shares});
+    parallel_ = parallel.get();
+    trainer_ = &parallel->trainer();
+    training_ = std::move(parallel);
+  }
+
+  void agree() { check_same(parallel_->communicator(), rank_fingerprint()); }
+
+  void agree_on_one_cache() {
+    if (parallel_->communicator().rank() == 0) parallel_->barrier();
+    agree();
+  }
+
+  // All that decides the result: ranks that differ would not end up with the same bytes.
+  Fingerprint rank_fingerprint() const {
+    Fingerprint all = {{"program", settings_.version}};
+    for (const auto& [flag, value] : settings_.asked) all.emplace_back("--" + flag, value);
+    all.emplace_back("model", settings_.model);
+    all.emplace_back("photos and labels", settings_.digest);
+    if (device_.deterministic()) all.emplace_back("processor and plugin", settings_.numerics);
+    return all;
   }
 
   // In the precision asked for, once the model as it came has been compared with f32.
@@ -273,10 +317,10 @@ class Finetune {
   }
 
   void train() {
-    loop_ = std::make_unique<TrainingLoop>(fs_, run_, *trainer_, clock_, progress_, fingerprint_);
+    loop_ = std::make_unique<TrainingLoop>(fs_, run_, *training_, clock_, progress_, fingerprint_);
     if (config_.resume) (void)loop_->restore();
-    while (trainer_->epoch() < config_.trainer.epochs) {
-      if (config_.patience > 0 && trainer_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
+    while (training_->epoch() < config_.trainer.epochs) {
+      if (config_.patience > 0 && training_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
         break;
       if (!loop_->train_epoch(*train_, val_.get(), config_.trainer.epochs)) {
         result_.interrupted = true;
@@ -284,20 +328,21 @@ class Finetune {
       }
     }
     result_.train_s = loop_->seconds();
+    if (parallel_) result_.exposed_s = parallel_->exposed_s();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
-    if (!result_.interrupted) result_.epochs = trainer_->epoch();
+    if (!result_.interrupted) result_.epochs = training_->epoch();
   }
 
   // The best epoch's weights, evaluated once more and written out.
   void finish() {
     loop_->restore_best();
     result_.model =
-        write_models(fs_, run_, model_, transfer_, trainer_->model(), photos_.set.classes).path;
+        write_models(fs_, run_, model_, transfer_, training_->model(), photos_.set.classes).path;
     result_.best_epoch = loop_->best_epoch() + 1;
     if (val_->size() == 0) return;
-    const Evaluation e = trainer_->evaluate(*val_);
+    const Evaluation e = training_->evaluate(*val_);
     result_.top1 = e.top1;
     result_.top5 = e.top5;
     result_.loss = e.loss;
@@ -328,6 +373,7 @@ class Finetune {
   }
 
   FinetuneConfig config_;
+  std::unique_ptr<Communicator> ranks_;
   const Device& device_;
   Fs& fs_;
   Clock& clock_;
@@ -342,7 +388,9 @@ class Finetune {
   std::unique_ptr<PhotoRows> crops_;     // or without one
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Training> training_;
+  Trainer* trainer_ = nullptr;        // it, or its own
+  DataParallel* parallel_ = nullptr;  // it, when there are ranks
   std::unique_ptr<TrainingLoop> loop_;
   RunSettings settings_, before_;  // of this run; of the one that is gone on with
   bool longer_ = false;            // this is for more epochs than it was begun with
@@ -353,8 +401,20 @@ class Finetune {
 }  // namespace
 
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
-                        Progress& progress) {
-  return Finetune(config, device, fs, clock, progress).run();
+                        Progress& progress, std::unique_ptr<Communicator> ranks) {
+  return Finetune(config, device, fs, clock, progress, std::move(ranks)).run();
+}
+
+void share_run(Communicator& ranks, Fs& fs, const std::string& out) {
+  if (ranks.rank() != 0) fs.make_directories(out).or_throw();
+  for (const char* name : {kArgs, "metrics.jsonl", "best.safetensors", "last.safetensors"}) {
+    const std::string file = join(out, name);
+    const bool first = ranks.rank() == 0;
+    const bool there = first && fs.exists(file);
+    if (broadcast(ranks, 0, there ? "there" : "").empty()) continue;
+    const std::string bytes = broadcast(ranks, 0, first ? fs.read(file).or_throw() : "");
+    if (!first) publish(fs, file, bytes).or_throw();
+  }
 }
 
 }  // namespace ndtrain::ndp

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "framework/core/clock.h"
-#include "framework/train/trainer.h"
+#include "framework/parallel/data_parallel.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/low_precision.h"
@@ -28,7 +28,10 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
-  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
+  std::string sync = "ddp";         // by ranks: the schedule, see plan_by_sizes()
+  std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
+  bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
+  int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()
@@ -53,11 +56,17 @@ struct FinetuneResult {
   int64_t feature_bytes = 0;  // per photo
   double mean_photo_bytes = 0;
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
+  double exposed_s = 0;      // of the training, waiting for other ranks
   bool interrupted = false;  // stopped on request; --resume goes on
 };
 
-// Throws Error.
+// Throws Error. `ranks`: others make the same call, on the same model and photos with the same
+// settings, each with an `out` of its own; all write the same there. It has one call in flight. A
+// rank that is lost is a RankLost of the others, who can be resumed from rank 0's files.
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
-                        Progress& progress);
+                        Progress& progress, std::unique_ptr<Communicator> ranks = nullptr);
+
+// What rank 0 has of a run that is resumed is laid into each other rank's directory. Collective.
+void share_run(Communicator& ranks, Fs& fs, const std::string& out);
 
 }  // namespace ndtrain::ndp

@@ -21,6 +21,9 @@ std::string flag_of(const std::string& name) {
   return is_argument ? name : "--" + name;
 }
 
+// Not given, or a switch that is off: a version that did not know it wrote nothing down.
+bool is_off(const std::string& value) { return value.empty() || value == "false"; }
+
 Result<RunSettings> parse(const std::string& toml, const std::string& name) {
   toml::table table;
   try {
@@ -97,6 +100,7 @@ std::vector<std::string> changed_settings(const RunSettings& before, const RunSe
   for (const std::string& flag : flags) {
     const std::string was = before.text(flag), is = now.text(flag);
     if (was == is || std::ranges::count(kSources, flag) > 0) continue;
+    if (is_off(was) && is_off(is)) continue;
     changed.push_back(fmt::format("{} is {} and was {}", flag_of(flag), shown(is), shown(was)));
   }
   return changed;

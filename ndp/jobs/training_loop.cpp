@@ -6,11 +6,11 @@
 
 namespace ndtrain::ndp {
 
-TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Trainer& trainer, Clock& clock,
+TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock& clock,
                            Progress& progress, std::string fingerprint)
     : fs_(fs),
       run_(run),
-      trainer_(trainer),
+      training_(training),
       clock_(clock),
       progress_(progress),
       fingerprint_(std::move(fingerprint)) {}
@@ -25,7 +25,7 @@ bool TrainingLoop::restore() {
                 "(with --deterministic) on another kind of processor; start a new run with "
                 "another -o");
   }
-  trainer_.restore(*last);
+  training_.restore(*last);
   best_top1_ = last->best_top1;
   best_epoch_ = last->best_epoch;
   progress_.say(fmt::format("going on at epoch {}, step {}", last->epoch + 1, last->step));
@@ -35,10 +35,11 @@ bool TrainingLoop::restore() {
 bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
   const std::chrono::nanoseconds begun = clock_.monotonic();
   auto seconds = [&] { return std::chrono::duration<double>(clock_.monotonic() - begun).count(); };
-  const int64_t batch = trainer_.config().batch;
+  const int64_t batch = training_.batch();
   EpochResult epoch;
-  progress_.begin(fmt::format("epoch {}/{}", trainer_.epoch() + 1, epochs), train.size(), "photos");
-  const bool whole = trainer_.train_epoch(train, epoch, [&](int64_t done, int64_t) {
+  progress_.begin(fmt::format("epoch {}/{}", training_.epoch() + 1, epochs), train.size(),
+                  "photos");
+  const bool whole = training_.train_epoch(train, epoch, [&](int64_t done, int64_t) {
     if (first_step_.count() == 0) first_step_ = clock_.monotonic();
     progress_.update(std::min(done * batch, train.size()));
     return !progress_.interrupted();
@@ -55,7 +56,7 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
                .lr = epoch.lr};
   std::string line = fmt::format("loss {:.4f}", row.train_loss);
   if (val && val->size() > 0) {
-    const Evaluation e = trainer_.evaluate(*val);
+    const Evaluation e = training_.evaluate(*val);
     row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
     line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
   }
@@ -74,11 +75,11 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
 }
 
 void TrainingLoop::restore_best() {
-  trainer_.restore(load_checkpoint(fs_, run_.file("best.safetensors")).or_throw());
+  training_.restore(load_checkpoint(fs_, run_.file("best.safetensors")).or_throw());
 }
 
 void TrainingLoop::save(const std::string& name) {
-  Checkpoint c = trainer_.checkpoint();
+  Checkpoint c = training_.checkpoint();
   c.best_top1 = best_top1_;
   c.best_epoch = best_epoch_;
   c.config = fingerprint_;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "framework/core/clock.h"
-#include "framework/train/trainer.h"
+#include "framework/train/training.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/progress.h"
 #include "ndp/jobs/run_directory.h"
@@ -19,7 +19,7 @@ class TrainingLoop {
  public:
   // Keeps references. `fingerprint` is all that decides the result: a checkpoint of another one is
   // refused.
-  TrainingLoop(Fs& fs, RunDirectory& run, Trainer& trainer, Clock& clock, Progress& progress,
+  TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock& clock, Progress& progress,
                std::string fingerprint);
 
   // Goes on where last.safetensors stands; false when there is none. Throws Error when it is of
@@ -42,7 +42,7 @@ class TrainingLoop {
 
   Fs& fs_;
   RunDirectory& run_;
-  Trainer& trainer_;
+  Training& training_;
   Clock& clock_;
   Progress& progress_;
   std::string fingerprint_;

@@ -19,7 +19,7 @@ namespace {
 enum Field { kPath, kLabel, kScore, kSource, kTime, kAtRandom, kFields };
 constexpr std::string_view kFieldNames[] = {"path",   "label", "score",
                                             "source", "time",  "at_random"};
-using Said = std::array<std::string, kFields>;
+using Record = std::array<std::string, kFields>;
 
 // Which column of a CSV each field is in.
 using Columns = std::array<size_t, kFields>;
@@ -69,11 +69,11 @@ class Importer {
         columns = *header;
         continue;
       }
-      Said said;
+      Record record;
       for (size_t f = 0; f < kFields; ++f) {
-        if (columns[f] < fields->size()) said[f] = (*fields)[columns[f]];
+        if (columns[f] < fields->size()) record[f] = (*fields)[columns[f]];
       }
-      if (Status s = take(said); !s.ok()) return bad_line(reader.line(), s.message());
+      if (Status s = take(record); !s.ok()) return bad_line(reader.line(), s.message());
     }
   }
 
@@ -85,7 +85,7 @@ class Importer {
       if (one.find_first_not_of(" \t\r") == one.npos) continue;
       const Json json = try_parse_json(one);
       if (!json.is_object()) return bad_line(line, "no JSON object");
-      if (Status s = take(said_by(json)); !s.ok()) return bad_line(line, s.message());
+      if (Status s = take(record_of(json)); !s.ok()) return bad_line(line, s.message());
     }
     return {};
   }
@@ -96,7 +96,7 @@ class Importer {
     int64_t n = 0;
     for (const Json& row : json) {
       const Status s =
-          row.is_object() ? take(said_by(row)) : Status(Code::kCorrupt, "no JSON object");
+          row.is_object() ? take(record_of(row)) : Status(Code::kCorrupt, "no JSON object");
       ++n;
       if (!s.ok()) return {s.code(), "label " + std::to_string(n) + ": " + s.message()};
     }
@@ -124,43 +124,43 @@ class Importer {
   }
 
  private:
-  static Said said_by(const Json& object) {
-    Said said;
+  static Record record_of(const Json& object) {
+    Record record;
     for (size_t f = 0; f < kFields; ++f) {
       const auto it = object.find(kFieldNames[f]);
       if (it == object.end() || it->is_null()) continue;
-      said[f] = it->is_string() ? it->get<std::string>() : json_text(*it);
+      record[f] = it->is_string() ? it->get<std::string>() : json_text(*it);
     }
-    return said;
+    return record;
   }
 
   static Status bad_line(int64_t line, const std::string& why) {
     return {Code::kCorrupt, "line " + std::to_string(line) + ": " + why};
   }
 
-  Status take(const Said& said) {
+  Status take(const Record& record) {
     ++report_.rows;
-    Row row{.path = said[kPath], .label = said[kLabel]};
+    Row row{.path = record[kPath], .label = record[kLabel]};
     if (row.path.empty() || row.label.empty()) return {Code::kCorrupt, "no path or no label"};
-    if (const std::string& score = said[kScore]; !score.empty()) {
+    if (const std::string& score = record[kScore]; !score.empty()) {
       if (!parse(score, row.score.emplace()) || !std::isfinite(*row.score)) {
         return {Code::kCorrupt, "'" + score + "' is no score"};
       }
     }
-    if (const std::string& time = said[kTime]; !time.empty()) {
+    if (const std::string& time = record[kTime]; !time.empty()) {
       row.time = from_utc_text(time);
       if (!row.time && !parse(time, row.time.emplace())) {
         return {Code::kCorrupt,
                 "'" + time + "' is no time, neither in Unix seconds nor as '" + utc_text(0) + "'"};
       }
     }
-    if (const std::string& drawn = said[kAtRandom]; !drawn.empty()) {
+    if (const std::string& drawn = record[kAtRandom]; !drawn.empty()) {
       row.at_random = drawn == "1" || drawn == "true";
       if (!row.at_random && drawn != "0" && drawn != "false") {
         return {Code::kCorrupt, "at_random is '" + drawn + "', neither 1 nor 0"};
       }
     }
-    if (const std::string& source = said[kSource]; !source.empty()) {
+    if (const std::string& source = record[kSource]; !source.empty()) {
       const std::optional<LabelSource> named = label_source_named(source);
       if (!named) return {Code::kCorrupt, "'" + source + "' is no source"};
       if (*named == LabelSource::kModel) {

@@ -29,18 +29,21 @@ PRAGMA user_version = 1;
 
 #define NDT_COLUMNS "id, path, size, mtime_ns, inode, digest, state, reason, missed, fresh"
 
+// Whether the tables are there. Throws for those of another version.
+bool has_schema(sql::Database& db) {
+  const int64_t version = db.integer("PRAGMA user_version");
+  if (version == 0 || version == kVersion) return version != 0;
+  throw sql::Failure{Status(Code::kCorrupt, "photo catalogue: version " + std::to_string(version) +
+                                                ", not " + std::to_string(kVersion) +
+                                                "; remove it to scan anew")};
+}
+
 bool prepare_schema(sql::Database& db) {
   // NORMAL: what a power cut takes, the next scan finds again.
   db.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL");
-  const int64_t version = db.integer("PRAGMA user_version");
-  if (version == kVersion) return true;
-  if (version != 0) {
-    throw sql::Failure{
-        Status(Code::kCorrupt, "photo catalogue: version " + std::to_string(version) + ", not " +
-                                   std::to_string(kVersion) + "; remove it to scan anew")};
-  }
+  if (has_schema(db)) return true;
   sql::Transaction t(db);
-  db.execute(kSchema);
+  if (!has_schema(db)) db.execute(kSchema);  // unless another process was first
   t.commit();
   return true;
 }

@@ -138,13 +138,14 @@ Result<StoreInventory> PhotoInventory::scan() {
       paths.insert(p.path);
       continue;
     }
-    const auto said = config_.uploads ? config_.uploads->said(p.digest) : UploadLog::Said();
-    if (said.removed) {
+    const auto feedback =
+        config_.uploads ? config_.uploads->feedback(p.digest) : UploadLog::Feedback();
+    if (feedback.removed) {
       deleted.push_back(p.digest);
       continue;
     }
-    const bool human = !said.truth.empty();
-    std::string label = human ? said.truth : label_of(p.path);
+    const bool human = !feedback.truth.empty();
+    std::string label = human ? feedback.truth : label_of(p.path);
     if (!label.empty() && !wire::is_class_name(label)) labels.insert(std::exchange(label, ""));
     inventory.photos.push_back({.digest = p.digest,
                                 .path = p.path,

@@ -36,7 +36,7 @@ Status Uploads::forget(std::span<const Digest> photos) {
     const Result<std::vector<std::string>> here = places(id);
     if (!here.ok() && here.status().code() != Code::kNotFound) return here.status();
     const std::vector<std::string> paths = here.ok() ? *here : std::vector<std::string>();
-    if (!log_.said(id).removed || !paths.empty()) {
+    if (!log_.feedback(id).removed || !paths.empty()) {
       const bool said = !paths.empty() && wire::is_photo_path(paths.front());
       wire::Upload line = line_of(id, said ? paths.front() : "");
       line.set_removed(true);

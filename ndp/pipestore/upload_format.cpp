@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "framework/core/coding.h"
 #include "framework/core/hash.h"
-#include "ndp/store/coding.h"
 
 namespace ndtrain::ndp::upload_format {
 namespace {

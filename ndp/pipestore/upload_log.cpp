@@ -183,7 +183,7 @@ std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
   return known;
 }
 
-UploadLog::Said UploadLog::said(const Digest& digest) const {
+UploadLog::Feedback UploadLog::feedback(const Digest& digest) const {
   const std::lock_guard lock(mutex_);
   const auto it = photos_.find(digest);
   if (it == photos_.end()) return {};

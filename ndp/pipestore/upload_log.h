@@ -65,11 +65,11 @@ class UploadLog {
   // Throws Error when a line cannot be read any more; so do the two below.
   std::optional<Known> find(const Digest& photo) const;
   // What people did about a photo, which is quick to find out where nobody did anything.
-  struct Said {
+  struct Feedback {
     bool removed = false;
-    std::string truth;
+    std::string truth;  // as in Known
   };
-  Said said(const Digest& photo) const;
+  Feedback feedback(const Digest& photo) const;
   // Some of the photos that no version has labelled, after `after` in byte order.
   std::vector<Digest> unlabelled(const std::optional<Digest>& after, size_t most) const;
   std::vector<std::pair<Digest, std::string>> removed() const;  // with their paths

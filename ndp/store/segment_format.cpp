@@ -2,8 +2,8 @@
 
 #include <cstring>
 
+#include "framework/core/coding.h"
 #include "framework/core/limits.h"
-#include "ndp/store/coding.h"
 
 namespace ndtrain::ndp {
 namespace {

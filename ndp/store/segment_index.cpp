@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "ndp/store/coding.h"
+#include "framework/core/coding.h"
 #include "ndp/store/segment_format.h"
 
 namespace ndtrain::ndp {

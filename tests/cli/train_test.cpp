@@ -106,6 +106,31 @@ TEST_F(TrainProgram, ARunIsRepeatedFromItsSettings) {
   EXPECT_THAT(bytes("other/args.toml"), HasSubstr("epochs = \"1\"\n"));
 }
 
+TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
+  const auto trained = [&](const std::string& name, std::vector<std::string> flags) {
+    flags.insert(flags.end(), {"-e", "2", "-b", "5", "--deterministic", "--weight-decay", "0.01"});
+    const Outcome o = train(name, flags);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o.code == 0 ? bytes(name + "/model.onnx") : name;
+  };
+  const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> variants = {
+      {{"--opt", "sgd"}, {"--dampening", "0.5"}},
+      {{"--opt", "adam"}, {"--amsgrad"}},
+      {{"--opt", "rmsprop"}, {"--centered"}},
+      {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
+      {{"--opt", "rmsprop"}, {"--momentum", "0"}}};
+  int run = 0;
+  for (auto [flags, variant] : variants) {
+    const std::string name = "run" + std::to_string(run++);
+    const std::string plain = trained(name, flags);
+    flags.insert(flags.end(), variant.begin(), variant.end());
+    EXPECT_NE(trained(name + "v", flags), plain) << flags[1] << " " << variant[0];
+  }
+  const Outcome o = train("none", {"--opt", "sgd", "--amsgrad"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("amsgrad is of adam and adamw"));
+}
+
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {
   ASSERT_EQ(train("run", {"-e", "2", "--lr", "3e-3", "--deterministic"}).code, 0);
   Outcome o = train("run", {"-e", "2", "--deterministic", "--resume", "--weight-decay", "0.1"});

@@ -48,6 +48,15 @@ TEST(RunSettings, WhatIsNotWholeIsRefusedByName) {
   EXPECT_THAT(why("a = \"\n"), AllOf(HasSubstr("a.toml"), HasSubstr("line 1")));
 }
 
+TEST(RunSettings, ASwitchThatIsOffIsAsOneThatWasNotKnownYet) {
+  RunSettings before = some(), now = some();
+  std::erase_if(before.asked, [](const auto& kv) { return kv.first == "nesterov"; });
+  EXPECT_THAT(changed_settings(before, now), IsEmpty());
+  EXPECT_THAT(changed_settings(now, before), IsEmpty());
+  now.asked.back().second = "true";
+  EXPECT_THAT(changed_settings(before, now), ElementsAre("--nesterov is true and was not given"));
+}
+
 TEST(RunSettings, WhatIsAnotherIsNamed) {
   RunSettings now = some();
   EXPECT_THAT(changed_settings(some(), now), IsEmpty());
@@ -55,8 +64,7 @@ TEST(RunSettings, WhatIsAnotherIsNamed) {
   EXPECT_THAT(changed_numerics(some(), now), IsEmpty());
   now.asked = {{"DATA", "elsewhere"}, {"lr", "0.1"}, {"warmup", "2"}};
   EXPECT_THAT(changed_settings(some(), now),
-              ElementsAre("--lr is 0.1 and was 1e-3", "--nesterov is not given and was false",
-                          "--warmup is 2 and was not given"));
+              ElementsAre("--lr is 0.1 and was 1e-3", "--warmup is 2 and was not given"));
   now.digest[0] = 'c';
   now.numerics = "cpu y";
   EXPECT_THAT(changed_inputs(some(), now), ElementsAre(HasSubstr("3 to train on")));

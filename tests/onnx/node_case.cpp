@@ -5,10 +5,16 @@
 
 #include "framework/core/fs.h"
 #include "framework/onnx/test_data.h"
+#include "framework/passes/passes.h"
+#include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
 
 namespace ndtrain {
 namespace {
+
+constexpr const char* kListed[] = {
+#include "tests/onnx/node_cases.inc"
+};
 
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
 
@@ -18,7 +24,31 @@ bool near(double got, double want) {
   return std::abs(got - want) <= kAbsolute + kRelative * std::abs(want);
 }
 
+std::vector<Tensor> outputs_on(const Device& device, const Graph& g,
+                               std::span<const Tensor> inputs) {
+  const Plan plan(g, device);
+  return Executor(plan).run(inputs);
+}
+
 }  // namespace
+
+std::span<const char* const> listed_cases() { return kListed; }
+
+std::string directory_of(const char* listed) { return join(NDT_SHARED_DIR, listed); }
+
+void NodeCaseTest::SetUp() {
+  if (!real_fs().exists(directory())) GTEST_SKIP() << directory() << " is absent";
+}
+
+std::string case_name(const ::testing::TestParamInfo<const char*>& info) {
+  std::string name(name_of_path(info.param));
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
+}
+
+Model import_case(const std::string& directory) {
+  return import_model(real_fs(), join(directory, "model.onnx"), {.external_data = true});
+}
 
 std::vector<std::string> case_directories(const std::string& root) {
   std::vector<std::string> found;
@@ -64,6 +94,17 @@ std::string run_case(const std::string& directory, const Model& model, const Run
 
 std::string run_on_interpreter(const std::string& directory, const Model& model) {
   return run_case(directory, model, interpret_outputs);
+}
+
+std::string run_on_device(const std::string& directory, const Model& model, const Device& device) {
+  std::string d = run_case(directory, model, [&](const Graph& g, std::span<const Tensor> inputs) {
+    return outputs_on(device, g, inputs);
+  });
+  if (!d.empty()) return d;
+  d = run_case(directory, model, [&](const Graph& g, std::span<const Tensor> inputs) {
+    return outputs_on(device, optimize_for_inference(g), inputs);
+  });
+  return d.empty() ? d : "optimised: " + d;
 }
 
 }  // namespace ndtrain

@@ -234,39 +234,82 @@ TEST(SoftmaxCrossEntropy, ALabelOutOfRangeIsAnError) {
   EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, labels, w}), Error);
 }
 
-// Two steps from w = (0.5, -1) with zero moments, as the golden numbers from PyTorch.
+// Two steps from w = (0.5, -1) with moments of zero, as the golden numbers from PyTorch: the next
+// w.
+Values two_steps(const std::string& op, size_t moments, const std::vector<Values>& gradients,
+                 const std::vector<Values>& hyper, Attrs attrs = {}) {
+  std::vector<Values> s(1 + moments, Values{0, 0});
+  s[0] = {0.5, -1};
+  for (size_t t = 0; t < 2; ++t) {
+    std::vector<In> in = {{{2}, s[0]}, {{2}, gradients[t]}};
+    for (size_t i = 1; i <= moments; ++i) in.emplace_back(Shape{2}, s[i]);
+    in.emplace_back(Shape{static_cast<int64_t>(hyper[t].size())}, hyper[t]);
+    s = run(op, in, attrs, static_cast<int>(1 + moments));
+  }
+  return s[0];
+}
+
 const std::vector<Values> kGradients = {{0.1, -0.2}, {0.3, 0.4}};
 
-Values two_sgd_steps(const Values& hyper, bool nesterov) {
-  std::vector<Values> s = {{0.5, -1}, {0, 0}};
-  for (const Values& g : kGradients) {
-    s = run("SgdStep", {{{2}, s[0]}, {{2}, g}, {{2}, s[1]}, {{3}, hyper}},
-            {{"nesterov", nesterov}});
-  }
-  return s[0];
-}
-
 TEST(SgdStep, EqualsPyTorch) {
-  const Values hyper = {0.1, 0.9, 0.01};
-  EXPECT_THAT(two_sgd_steps(hyper, false), near({0.4495605, -0.999121}));
-  EXPECT_THAT(two_sgd_steps(hyper, true), near({0.413632905, -1.01726581}));
+  const Values plain = {0.1, 0.9, 0.01, 1}, damped = {0.1, 0.9, 0.01, 0.75};
+  const auto two = [&](const std::vector<Values>& hyper, bool nesterov) {
+    return two_steps("SgdStep", 1, kGradients, hyper, {{"nesterov", nesterov}});
+  };
+  EXPECT_THAT(two({plain, plain}, false), near({0.4495605, -0.999121}));
+  EXPECT_THAT(two({plain, plain}, true), near({0.413632905, -1.01726581}));
+  EXPECT_THAT(two({plain, damped}, false), near({0.457182875, -0.98936575}));
 }
 
-Values two_adam_steps(bool decoupled) {
-  std::vector<Values> s = {{0.5, -1}, {0, 0}, {0, 0}};
-  for (int t = 1; t <= 2; ++t) {
-    const Values hyper = {
-        0.01, 0.9, 0.999, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.999, t)};
-    s = run("AdamStep",
-            {{{2}, s[0]}, {{2}, kGradients[t - 1]}, {{2}, s[1]}, {{2}, s[2]}, {{7}, hyper}},
-            {{"decoupled", decoupled}});
+std::vector<Values> adam_hyper(double beta2) {
+  std::vector<Values> hyper;
+  for (const int t : {1, 2}) {
+    hyper.push_back({0.01, 0.9, beta2, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(beta2, t)});
   }
-  return s[0];
+  return hyper;
 }
 
 TEST(AdamStep, EqualsPyTorchsAdamAndAdamW) {
-  EXPECT_THAT(two_adam_steps(false), near({0.4805180578399635, -0.9905429538357655}));
-  EXPECT_THAT(two_adam_steps(true), near({0.479832690219559, -0.9916720356541037}));
+  const auto two = [](bool decoupled) {
+    return two_steps("AdamStep", 2, kGradients, adam_hyper(0.999), {{"decoupled", decoupled}});
+  };
+  EXPECT_THAT(two(false), near({0.4805180578399635, -0.9905429538357655}));
+  EXPECT_THAT(two(true), near({0.479832690219559, -0.9916720356541037}));
+}
+
+// The second gradient of the second element is the smaller one.
+TEST(AdamStep, WithAFifthStateEqualsPyTorchsAmsgrad) {
+  const std::vector<Values> gradients = {{0.1, -2}, {0.3, 0.4}};
+  const auto two = [&](size_t moments, bool decoupled) {
+    return two_steps("AdamStep", moments, gradients, adam_hyper(0.5), {{"decoupled", decoupled}});
+  };
+  EXPECT_THAT(two(2, false), near({0.4814468070313502, -0.9832396727957935}));
+  EXPECT_THAT(two(3, false), near({0.4814468070313502, -0.9851225073426139}));
+  EXPECT_THAT(two(3, true), near({0.4808541704927517, -0.9834987821303495}));
+}
+
+TEST(RmsPropStep, EqualsPyTorchPlainAndCentred) {
+  const auto two = [](size_t moments, const Values& hyper) {
+    return two_steps("RmsPropStep", moments, kGradients, {hyper, hyper});
+  };
+  EXPECT_THAT(two(2, {0.01, 0.99, 1e-8, 0, 0}), near({0.3050843304546708, -0.9895323261670684}));
+  const Values all = {0.01, 0.9, 1e-6, 0.1, 0.8};
+  EXPECT_THAT(two(2, all), near({0.4138243465678629, -0.9661346000587602}));
+  EXPECT_THAT(two(3, all), near({0.4079833972673873, -0.9630691643770202}));
+}
+
+// Where rounding makes the mean's square the larger one there is still a number.
+TEST(RmsPropStep, AVarianceIsNotBelowZero) {
+  const std::vector<Values> s = run("RmsPropStep",
+                                    {{{1}, {1}},
+                                     {{1}, {1}},
+                                     {{1}, {0}},
+                                     {{1}, {1}},
+                                     {{1}, {1.25}},
+                                     {{5}, {0.5, 0.5, 0.25, 0, 0}}},
+                                    {}, 4);
+  EXPECT_THAT(s[0], ElementsAre(1 - 0.5 * 4));
+  EXPECT_THAT(s[3], ElementsAre(1.125));
 }
 
 TEST(Dropout, IsTheIdentityAtInference) {

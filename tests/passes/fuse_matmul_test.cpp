@@ -95,6 +95,12 @@ TEST_F(FuseMatMul, OfTwoSingleRowsThatAreAddedOneIsTheBias) {
   EXPECT_EQ(count_nodes(r, "MatMul"), 1);
 }
 
+TEST_F(FuseMatMul, ASingleRowThatIsAddedToItselfStays) {
+  const ValueId y = g.add1("MatMul", {g.add_input("row", {DType::kF32, {1, 4}}), param({4, 5})});
+  g.mark_output(relu(g.add1("Add", {y, y})));
+  EXPECT_EQ(left(), 0);
+}
+
 TEST_F(FuseMatMul, WhatIsReadElsewhereStays) {
   const ValueId y = matmul(), z = biased(matmul());
   g.mark_output(biased(y));

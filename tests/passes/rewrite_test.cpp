@@ -28,7 +28,7 @@ std::vector<Match> find_negated(const Matcher& m) {
   return all;
 }
 
-constexpr Rewrite kNegated{"negated", find_negated, Needs::kLayout};
+constexpr Rewrite kNegated{find_negated, Needs::kLayout};
 
 struct Row {
   Graph g;
@@ -87,6 +87,39 @@ TEST(Pattern, ReadsAnUnorderedOpBothWaysAndAnOrderedOneOnce) {
   EXPECT_EQ(found({"Sub", {"a", inner}}), 1U);
   EXPECT_EQ(found({"Mul", {Pattern("Sqrt", {"b"}, "s"), "s"}}), 1U);
   EXPECT_EQ(found({"Add", {"a", Pattern("Sqrt", {"a"})}}), 0U) << "one name, two values";
+}
+
+TEST(Pattern, ANodeIsWhateverIsSaidOfItAndMayHaveMoreInputs) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {4}});
+  const ValueId zero = g.add_constant("", Tensor::of<float>(DType::kF32, {}, {0}));
+  g.mark_output(g.add1("Relu", {g.add1("Neg", {x})}));
+  g.mark_output(g.add1("Clip", {g.add1("Neg", {x}), zero}));
+  g.mark_output(g.add1("Clip", {x, g.add1("Neg", {zero})}));
+  const auto clamps = [](const Matcher& m, int i) { return find_op(m.node(i).op).facts.clamp; };
+  std::vector<std::string> found;
+  const Pattern clamped(clamps, {Pattern("Neg", {"x"})}, "y");
+  find_pattern(Matcher(g), clamped, [&](const Bound& b) -> std::optional<Match> {
+    found.push_back(g.nodes()[static_cast<size_t>(b.nodes[0])].op);
+    EXPECT_EQ(b["x"], x);
+    return {};
+  });
+  EXPECT_EQ(found, (std::vector<std::string>{"Clip", "Relu"})) << "from the last back";
+}
+
+TEST(Pattern, OfAlternativesTheFirstThatIsTakenStands) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {4}});
+  g.mark_output(g.add1("Neg", {g.add1("Sqrt", {x})}));
+  const Pattern p("Neg", {either({Pattern("Sqrt", {"x"}), "x"})});
+  const auto nodes = [&](size_t most) {
+    std::vector<Match> all = find_pattern(Matcher(g), p, [&](const Bound& b) {
+      return b.nodes.size() <= most ? std::optional(Match{b.nodes, {}}) : std::nullopt;
+    });
+    return all.at(0).nodes.size();
+  };
+  EXPECT_EQ(nodes(2), 2U);
+  EXPECT_EQ(nodes(1), 1U) << "another way to read the place";
 }
 
 TEST(Pattern, IsNotThereWhereItsInsideIsReadElsewhere) {

@@ -54,7 +54,7 @@ class RoleWatch : public testing::RolesTest {
   }
 };
 
-TEST_F(RoleWatch, TruthsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
+TEST_F(RoleWatch, HumanLabelsStartAFineTuningAndItsVersionRelabelsWhatIsStale) {
   TunerConfig config = tuner("tuner");
   config.http = "127.0.0.1:0";
   config.watch = parse_watch_rule(

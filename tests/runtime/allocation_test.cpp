@@ -57,13 +57,15 @@ TEST(Executor, RunningAllocatesNothing) {
     Executor executor(plan);
     const std::vector<Tensor> inputs = testing::random_inputs(g, seed);
     testing::BoundRun bound(plan, inputs);
-    int reported = 0;
-    const Executor::OnReady count = [&reported](int) { ++reported; };
+    int needed = 0, reported = 0;
+    const Hooks count{.before = [&needed](int, ndt_stream*) { ++needed; },
+                      .ready = [&reported](int, ndt_stream*) { ++reported; }};
     executor.run(bound.in, bound.out, count);
 
     const int64_t before = allocations;
     executor.run(bound.in, bound.out, count);
     EXPECT_EQ(allocations - before, 0) << "seed " << seed;
+    EXPECT_EQ(needed, 2 * static_cast<int>(bound.in.size()));
     EXPECT_EQ(reported, 2 * static_cast<int>(bound.outputs.size()));
   }
   EXPECT_GT(tilings, 0);

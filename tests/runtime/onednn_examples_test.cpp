@@ -64,7 +64,8 @@ TEST_P(OnednnExampleTest, MatchesTheReferenceOrIsRefusedWithAReason) {
   NodeRun run = node_of(e);
   freeze(run);
   const std::string why = onednn()->refusal(run, plain_ports(run));
-  EXPECT_NE(why.find(c.def->name), std::string::npos) << "does not name the op: " << why;
+  ASSERT_NE(why.find(c.def->name), std::string::npos) << "does not name the op: " << why;
+  GTEST_SKIP() << why;
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, OnednnExampleTest, testing::ValuesIn(example_cases(has_kernel)),

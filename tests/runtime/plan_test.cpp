@@ -220,11 +220,12 @@ TEST(Plan, OutputsAreReportedInPlannedOrderAndComplete) {
     testing::BoundRun bound(plan, inputs);
     std::vector<int> reported;
     std::map<int, std::vector<char>> when_reported;
-    Executor(plan).run(bound.in, bound.out, [&](int k) {
+    const auto ready = [&](int k, ndt_stream*) {
       reported.push_back(k);
       const auto* bytes = static_cast<const char*>(bound.out[static_cast<size_t>(k)]);
       when_reported[k].assign(bytes, bytes + bound.outputs[static_cast<size_t>(k)].bytes());
-    });
+    };
+    Executor(plan).run(bound.in, bound.out, {.before = {}, .ready = ready});
     EXPECT_EQ(reported, order);
     for (const auto& [k, bytes] : when_reported) {
       EXPECT_EQ(std::memcmp(bytes.data(), bound.out[static_cast<size_t>(k)], bytes.size()), 0)

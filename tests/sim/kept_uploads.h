@@ -15,18 +15,18 @@ using namespace tuner;
 
 class KeptUploads final : public UploadSink {
  public:
-  explicit KeptUploads(Fs& fs) : fs_(fs), said_(on(fs)) {}
+  explicit KeptUploads(Fs& fs) : fs_(fs), labels_(on(fs)) {}
 
   // By digest; as a file on `fs` has it.
-  using Said = std::map<std::string, std::string>;
-  static Said on(Fs& fs) {
+  using Labels = std::map<std::string, std::string>;
+  static Labels on(Fs& fs) {
     const Result<std::string> text = fs.read(kFile);
-    return text.ok() ? parse(*text) : Said();
+    return text.ok() ? parse(*text) : Labels();
   }
 
   Status keep(const std::string&, std::span<const wire::Upload> lines,
               const std::map<uint64_t, PublishedModel>&) override {
-    Said next = said_;
+    Labels next = labels_;
     for (const wire::Upload& line : lines) next[hex_of(line.digest())] = line.truth();
     return save(std::move(next));
   }
@@ -36,7 +36,7 @@ class KeptUploads final : public UploadSink {
   }
 
   Status forget(const std::vector<Digest>& photos) override {
-    Said next = said_;
+    Labels next = labels_;
     for (const Digest& photo : photos) next.erase(to_hex(photo));
     return save(std::move(next));
   }
@@ -48,24 +48,24 @@ class KeptUploads final : public UploadSink {
  private:
   static constexpr char kFile[] = "state/uploads.txt";
 
-  Status save(Said next) {
+  Status save(Labels next) {
     std::string text;
     for (const auto& [photo, truth] : next) text += photo + " " + truth + "\n";
     if (Status s = publish(fs_, kFile, text); !s.ok()) return s;
-    said_ = std::move(next);
+    labels_ = std::move(next);
     return {};
   }
-  static Said parse(const std::string& text) {
-    Said said;
+  static Labels parse(const std::string& text) {
+    Labels labels;
     for (size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
       const std::string line = text.substr(at, end - at);
-      said[line.substr(0, line.find(' '))] = line.substr(line.find(' ') + 1);
+      labels[line.substr(0, line.find(' '))] = line.substr(line.find(' ') + 1);
     }
-    return said;
+    return labels;
   }
 
   Fs& fs_;
-  Said said_;
+  Labels labels_;
 };
 
 }  // namespace ndtrain::sim

@@ -64,6 +64,7 @@ Redistribution::Redistribution(uint64_t seed, Bug bug)
     stores_[s]->handle(std::move(e));
   };
   network_.connect(std::move(ends));
+  tuner_->go_without_audit();
   tuner_->boot();
   for (auto& store : stores_) store->boot();
 }

@@ -185,11 +185,11 @@ void Simulation::remove_upload(size_t store, uint64_t photo) {
 
 // By every store, and the Tuner has let go of them.
 bool Simulation::deletions_heard() const {
-  const KeptUploads::Said said = KeptUploads::on(tuner_->disk());
+  const KeptUploads::Labels kept = KeptUploads::on(tuner_->disk());
   return std::ranges::all_of(deleted_, [&](const auto& d) {
     const auto& [id, answered] = d;
     if (!answered) return true;
-    return !said.contains(to_hex(id)) &&
+    return !kept.contains(to_hex(id)) &&
            std::ranges::all_of(stores_, [&, photo = id](const auto& s) {
              return s->gone() || (s->up() && s->was_deleted(photo));
            });
@@ -203,13 +203,13 @@ bool Simulation::uploads_heard() const {
 
 // One that died before it could answer may have kept what it was told.
 void Simulation::check_uploads() {
-  const KeptUploads::Said said = KeptUploads::on(tuner_->disk());
+  const KeptUploads::Labels kept = KeptUploads::on(tuner_->disk());
   for (const auto& [which, n] : uploaded_) {
     const auto& [store, photo] = which;
     const Digest id = StoreMachine::uploaded(store, photo);
     if (stores_[store]->gone() || deleted_.contains(id)) continue;
-    const auto at = said.find(to_hex(id));
-    if (at == said.end()) {
+    const auto at = kept.find(to_hex(id));
+    if (at == kept.end()) {
       watch_.violation(fmt::format("upload {} of store {} is lost", photo, store));
     } else if (std::stoull(at->second) < n) {
       watch_.violation(fmt::format("upload {} of store {} is {}, and was answered with {}", photo,

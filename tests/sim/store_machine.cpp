@@ -135,7 +135,7 @@ void StoreMachine::handle(LinkEvent<wire::ToStore> event) {
 void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()>& promised) {
   turn([&] {
     const Digest id = uploaded(number_, photo);
-    if (log_->said(id).removed) return;
+    if (log_->feedback(id).removed) return;
     wire::Upload line;
     line.set_digest(id.data(), id.size());
     line.set_path("uploads/" + to_hex(id));
@@ -148,7 +148,7 @@ void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()
 Status StoreMachine::forget(std::span<const Digest> photos) {
   std::vector<wire::Upload> lines;
   for (const Digest& id : photos) {
-    if (log_->said(id).removed) continue;
+    if (log_->feedback(id).removed) continue;
     lines.emplace_back().set_digest(id.data(), id.size());
     lines.back().set_removed(true);
   }
@@ -156,7 +156,7 @@ Status StoreMachine::forget(std::span<const Digest> photos) {
 }
 
 bool StoreMachine::was_deleted(const Digest& photo) const {
-  return log_ && log_->said(photo).removed;
+  return log_ && log_->feedback(photo).removed;
 }
 
 void StoreMachine::stop(Time back_after) {

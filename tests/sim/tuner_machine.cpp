@@ -7,6 +7,7 @@ using namespace tuner;
 namespace {
 
 constexpr uint64_t kWindow = 10 * Collection::kRow;
+constexpr size_t kWatchLane = TunerService::kLanes;
 
 // Never destroyed: backends stay loaded.
 Devices& devices() {
@@ -29,7 +30,7 @@ TunerMachine::TunerMachine(Timeline& timeline, uint64_t seed, Network& network, 
 TunerMachine::~TunerMachine() = default;
 
 void TunerMachine::start() {
-  make_lanes(TunerService::kLanes);
+  make_lanes(kWatchLane + 1);
   state_ = std::make_unique<StateDirectory>(
       StateDirectory::open(state_fs_, "state", "tuner").or_throw());
   models_ = std::make_unique<ModelStore>(fs_, state_->file("models"));
@@ -39,16 +40,32 @@ void TunerMachine::start() {
                                                *versions_, watch_, memory_, bug_, life());
   links_ = network_.server();
   uploads_ = std::make_unique<KeptUploads>(fs_);
+  if (audited_) audit_ = std::make_unique<AuditLog>(fs_, clock_, "state");
   watch_.stage = Stage::kBefore;
   service_ = std::make_unique<TunerService>(
       TunerService::Setting{fs_, clock_, *state_, *links_, *lanes_, *works_, *models_, *versions_,
-                            uploads_.get()},
+                            uploads_.get(), audit_.get()},
       state_->next_term(rng_.next_bits()).or_throw(), kHeartbeat, kWindow);
+  if (rule_) watcher_ = std::make_unique<Watcher>(watcher_setting(), *rule_);
   stopping_.reset();
 }
 
+Watcher::Setting TunerMachine::watcher_setting() {
+  return {.fs = fs_,
+          .clock = clock_,
+          .lanes = *lanes_,
+          .lane = kWatchLane,
+          .service = *service_,
+          .versions = *versions_,
+          .models = *models_,
+          .jobs = state_->file("jobs"),
+          .labels = watched_labels_};
+}
+
 void TunerMachine::end() {
+  watcher_.reset();
   service_.reset();
+  audit_.reset();
   uploads_.reset();
   links_.reset();
   works_.reset();
@@ -64,6 +81,9 @@ void TunerMachine::after_turn() {
   service_->tick();
   if (stopping_ && service_->stopped()) return stop_for(*stopping_);
   alarm(service_->next());
+  if (!watcher_ || stopping_) return;
+  watcher_->tick();
+  alarm(clock_.monotonic() + seconds(rule_->every_s));
 }
 
 void TunerMachine::handle(LinkEvent<wire::FromStore> event) {

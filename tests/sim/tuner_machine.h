@@ -11,6 +11,7 @@
 #include "tests/sim/network.h"
 #include "tests/sim/watched_work.h"
 #include "tuner/service/service.h"
+#include "tuner/watch/watcher.h"
 
 namespace ndtrain::sim {
 using namespace ndp;
@@ -23,6 +24,13 @@ class TunerMachine final : public Machine {
 
   void handle(LinkEvent<wire::FromStore> event);
   void stop(Time back_after);  // SIGTERM
+  // From its next start on it has no audit log, which asks for the job of a version.
+  void go_without_audit() { audited_ = false; }
+  // From its next start on it watches the label database at this url, which is not on its disk.
+  void watch(WatchRule rule, std::string labels) {
+    rule_ = std::move(rule);
+    watched_labels_ = std::move(labels);
+  }
 
   // Of a machine that is up.
   TunerService& service() { return *service_; }
@@ -37,6 +45,7 @@ class TunerMachine final : public Machine {
   void after_turn() override;
   // It cannot start. Once it runs, the job fails and it lives on.
   bool may_die_when_full() const override { return !service_; }
+  Watcher::Setting watcher_setting();
 
   Network& network_;
   Watch& watch_;
@@ -50,7 +59,12 @@ class TunerMachine final : public Machine {
   std::unique_ptr<WatchedJobFactory> works_;
   std::unique_ptr<LinkServer> links_;
   std::unique_ptr<KeptUploads> uploads_;
+  bool audited_ = true;
+  std::unique_ptr<AuditLog> audit_;
   std::unique_ptr<TunerService> service_;
+  std::optional<WatchRule> rule_;
+  std::string watched_labels_;
+  std::unique_ptr<Watcher> watcher_;
   std::optional<Time> stopping_;
 };
 

@@ -15,7 +15,7 @@ Checkpoint example() {
   c.parameters["w"] = random_tensor({DType::kF32, {3, 4}}, 1, "w");
   c.parameters["state.w"] = random_tensor({DType::kF32, {2}}, 1, "w2");
   c.states["mean"] = random_tensor({DType::kF32, {4}}, 1, "mean");
-  c.optimizer["bucket0.m"] = random_tensor({DType::kF32, {16}}, 1, "m");
+  c.optimizer["w.m"] = random_tensor({DType::kF32, {16}}, 1, "m");
   c.optimizer_steps = 41;
   c.epoch = 3;
   c.step = 5;
@@ -48,6 +48,15 @@ TEST(Checkpoint, ComesBackExactly) {
   EXPECT_EQ(d.best_top1, c.best_top1);
   EXPECT_EQ(d.best_epoch, c.best_epoch);
   EXPECT_EQ(d.config, c.config);
+  EXPECT_FALSE(d.in_buckets);
+}
+
+TEST(Checkpoint, KeepsItsFormat) {
+  MemoryFs fs;
+  Checkpoint c = example();
+  c.in_buckets = true;
+  save_checkpoint(fs, "/last", c).or_throw();
+  EXPECT_TRUE(load_checkpoint(fs, "/last").or_throw().in_buckets);
 }
 
 TEST(Checkpoint, WhatIsNoCheckpointIsCorruptAndNamed) {

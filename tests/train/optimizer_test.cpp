@@ -3,16 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
+#include <algorithm>
 
+#include "framework/core/rng.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
 
 namespace ndtrain {
 namespace {
 
+using testing::cpu;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::random_tensor;
 
 struct Golden {
   const char* name;
@@ -42,129 +45,242 @@ const std::vector<Case>& cases() {
       {0.01, {.kind = Kind::kAdam}},
       {0.01,
        {.kind = Kind::kAdam, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-6, .weight_decay = 0.1}},
-      {0.01, {.kind = Kind::kAdamW, .weight_decay = 0.1}}};
+      {0.01, {.kind = Kind::kAdamW, .weight_decay = 0.1}},
+      {0.05, {.kind = Kind::kSgd, .dampening = 0.3, .weight_decay = 0.01}},
+      {0.05, {.kind = Kind::kSgd, .momentum = 0, .dampening = 0.3}},
+      {0.01, {.kind = Kind::kAdam, .beta1 = 0.8, .beta2 = 0.5, .amsgrad = true}},
+      {0.01,
+       {.kind = Kind::kAdamW, .beta1 = 0.8, .beta2 = 0.5, .amsgrad = true, .weight_decay = 0.1}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0}},
+      {0.01, {.kind = Kind::kRmsProp, .alpha = 0.9, .weight_decay = 0.1}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0, .alpha = 0.9, .centered = true}},
+      {0.01, {.kind = Kind::kRmsProp, .momentum = 0.5, .centered = true, .epsilon = 1e-6}}};
   return all;
 }
 
 constexpr size_t kValues = 5;
 const std::vector<float> kStart = {0.5F, -1.25F, 2.0F, 0.0F, -0.03125F};
 
-Parameters one_parameter() {
+ParameterSpace one_parameter() {
   Graph g;
   const ValueId w = g.add_param("w", Tensor::of(DType::kF32, {5}, kStart));
-  return Parameters(g, std::vector{w}, testing::cpu());
+  return {g, std::vector{w}, cpu()};
 }
 
-void set_gradient(Parameters& p, int64_t step) {
-  float* g = p.gradient("w");
+void set_gradient(ParameterSpace& p, int64_t step) {
   for (size_t i = 0; i < kValues; ++i) {
-    g[i] = static_cast<float>((3 * static_cast<int64_t>(i) + 7 * step) % 11 - 5) / 4;
+    p.gradients()[i] = static_cast<float>((3 * static_cast<int64_t>(i) + 7 * step) % 11 - 5) / 4;
   }
+}
+
+void apply(Optimizer& optimizer, ParameterSpace& p, ParameterRange r,
+           const HyperParameters& hyper) {
+  optimizer.apply(r, hyper, p.gradients(r.begin), p.values(r.begin), p.values(r.begin));
+}
+
+void take_step(Optimizer& optimizer, ParameterSpace& p, double lr) {
+  apply(optimizer, p, {0, p.size()}, optimizer.next(lr));
 }
 
 TEST(Optimizer, TakesPyTorchsSteps) {
   ASSERT_EQ(golden().size(), cases().size());
   for (size_t c = 0; c < cases().size(); ++c) {
-    Parameters p = one_parameter();
-    Optimizer optimizer(cases()[c].config, p, testing::cpu());
+    ParameterSpace p = one_parameter();
+    Optimizer optimizer(cases()[c].config, p, cpu());
     for (int64_t step = 0; step < 5; ++step) {
       set_gradient(p, step);
-      optimizer.step(cases()[c].lr);
+      take_step(optimizer, p, cases()[c].lr);
     }
     for (size_t i = 0; i < kValues; ++i) {
-      EXPECT_NEAR(p.value("w")[i], golden()[c].values[i], 2e-6) << golden()[c].name << " " << i;
+      EXPECT_NEAR(p.values()[i], golden()[c].values[i], 2e-6) << golden()[c].name << " " << i;
     }
+    for (int64_t i = kValues; i < p.size(); ++i) EXPECT_EQ(*p.values(i), 0) << "padding";
   }
 }
 
 TEST(Optimizer, ARestoredOneGoesOnWithTheSameBits) {
   for (const Case& c : cases()) {
-    Parameters p = one_parameter(), q = one_parameter();
-    Optimizer whole(c.config, p, testing::cpu());
+    ParameterSpace p = one_parameter(), q = one_parameter();
+    Optimizer whole(c.config, p, cpu());
     std::map<std::string, Tensor> state;
     Tensor value;
     for (int64_t step = 0; step < 5; ++step) {
       if (step == 3) {
         state = whole.state();
-        value = p.copy("w");
+        value = p.copy(0);
       }
       set_gradient(p, step);
-      whole.step(c.lr);
+      take_step(whole, p, c.lr);
     }
-    Optimizer resumed(c.config, q, testing::cpu());
-    q.set("w", value);
+    Optimizer resumed(c.config, q, cpu());
+    q.set(0, value);
     resumed.restore(state, 3);
     for (int64_t step = 3; step < 5; ++step) {
       set_gradient(q, step);
-      resumed.step(c.lr);
+      take_step(resumed, q, c.lr);
     }
-    EXPECT_TRUE(p.copy("w").same_bytes(q.copy("w")));
+    EXPECT_TRUE(p.copy(0).same_bytes(q.copy(0)));
+  }
+}
+
+// Several parameters, with random values, and gradients that are a function of the step.
+struct Several {
+  Several() : space(make()) {}
+  static ParameterSpace make() {
+    Graph g;
+    std::vector<ValueId> params;
+    for (const auto& [name, shape] : std::vector<std::pair<const char*, Shape>>{
+             {"a", {3, 5}}, {"b", {40}}, {"c", {}}, {"d", {7, 31}}}) {
+      params.push_back(g.add_param(name, random_tensor({DType::kF32, shape}, 1, name)));
+    }
+    return {g, params, cpu()};
+  }
+  void set_gradients(uint64_t step) {
+    for (size_t i = 0; i < space.slots().size(); ++i) {
+      const ParameterSlot& s = space.slots()[i];
+      space.set(i, space.gradients(), random_tensor({DType::kF32, s.shape}, step, s.name));
+    }
+  }
+  std::vector<Tensor> values() const {
+    std::vector<Tensor> all;
+    for (size_t i = 0; i < space.slots().size(); ++i) all.push_back(space.copy(i));
+    return all;
+  }
+  ParameterSpace space;
+};
+
+void expect_same(const Several& a, const Optimizer& of_a, const Several& b, const Optimizer& of_b) {
+  for (size_t i = 0; i < a.values().size(); ++i) {
+    EXPECT_TRUE(a.values()[i].same_bytes(b.values()[i])) << a.space.slots()[i].name;
+  }
+  const auto state = of_a.state();
+  for (const auto& [name, t] : of_b.state()) EXPECT_TRUE(t.same_bytes(state.at(name))) << name;
+}
+
+// [0, size) cut at random places, in a random order.
+std::vector<ParameterRange> random_ranges(int64_t size, Rng& rng) {
+  std::vector<int64_t> cuts = {0, size};
+  for (int i = 0; i < 6; ++i) {
+    cuts.push_back(static_cast<int64_t>(rng.next_below(static_cast<uint64_t>(size))));
+  }
+  std::ranges::sort(cuts);
+  std::vector<ParameterRange> ranges;
+  for (int64_t i : permutation(static_cast<int64_t>(cuts.size()) - 1, Rng(rng.next_bits()))) {
+    const auto at = static_cast<size_t>(i);
+    ranges.push_back({cuts[at], cuts[at + 1]});
+  }
+  return ranges;
+}
+
+TEST(Optimizer, RangesInAnyOrderGiveTheBytesOfTheWhole) {
+  Rng rng(1, "ranges");
+  for (const Case& c : cases()) {
+    Several whole, parts;
+    Optimizer of_whole(c.config, whole.space, cpu()), of_parts(c.config, parts.space, cpu());
+    for (uint64_t step = 0; step < 4; ++step) {
+      whole.set_gradients(step);
+      parts.set_gradients(step);
+      take_step(of_whole, whole.space, c.lr);
+      const HyperParameters hyper = of_parts.next(c.lr);
+      for (const ParameterRange r : random_ranges(parts.space.size(), rng)) {
+        apply(of_parts, parts.space, r, hyper);
+      }
+    }
+    expect_same(whole, of_whole, parts, of_parts);
+  }
+}
+
+TEST(Optimizer, AnUpdateThatIsAppliedLaterIsStillItsStepsOwn) {
+  for (const Case& c : cases()) {
+    Several prompt, late;
+    Optimizer of_prompt(c.config, prompt.space, cpu()), of_late(c.config, late.space, cpu());
+    prompt.set_gradients(1);
+    late.set_gradients(1);
+    take_step(of_prompt, prompt.space, 0.1);
+    take_step(of_prompt, prompt.space, 0.2);
+    const HyperParameters first = of_late.next(0.1), second = of_late.next(0.2);
+    EXPECT_EQ(first.step, 1);
+    EXPECT_EQ(second.step, 2);
+    for (const ParameterRange r : {ParameterRange{50, late.space.size()}, {0, 50}}) {
+      for (const HyperParameters& hyper : {first, second}) apply(of_late, late.space, r, hyper);
+    }
+    expect_same(prompt, of_prompt, late, of_late);
+  }
+}
+
+TEST(Optimizer, WritesTheNextVersionWhereItIsTold) {
+  for (const Case& c : cases()) {
+    Several over, beside;
+    Optimizer of_over(c.config, over.space, cpu()), of_beside(c.config, beside.space, cpu());
+    over.set_gradients(1);
+    beside.set_gradients(1);
+    take_step(of_over, over.space, c.lr);
+    const std::vector<Tensor> before = beside.values();
+    const DeviceTensor next(cpu(), {DType::kF32, {beside.space.size()}});
+    auto* const to = static_cast<float*>(next.data());
+    const ParameterSpace& s = beside.space;
+    of_beside.apply({0, s.size()}, of_beside.next(c.lr), s.gradients(), s.values(), to);
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_TRUE(s.copy(i).same_bytes(before[i])) << "what was read has changed";
+      EXPECT_TRUE(s.copy(i, to).same_bytes(over.space.copy(i)));
+    }
+  }
+}
+
+TEST(Optimizer, AStepThatIsLeftOutDoesNotCount) {
+  const ParameterSpace p = one_parameter();
+  Optimizer adam({.kind = Kind::kAdam}, p, cpu());
+  const HyperParameters first = adam.next(0.1);
+  adam.leave_out();
+  EXPECT_EQ(adam.steps(), 0);
+  const HyperParameters again = adam.next(0.1), second = adam.next(0.1);
+  EXPECT_EQ(again.step, 1);
+  EXPECT_EQ(again.values, first.values);
+  EXPECT_NE(second.values, first.values) << "the corrections change with the step";
+}
+
+TEST(Optimizer, ProfilesTheRangesOfTheLastStep) {
+  Several s;
+  Optimizer sgd({.kind = Kind::kSgd}, s.space, cpu());
+  sgd.set_profiling(true);
+  EXPECT_TRUE(sgd.profile().empty());
+  take_step(sgd, s.space, 0.1);
+  EXPECT_EQ(sgd.profile().size(), 1U);
+  const HyperParameters hyper = sgd.next(0.1);
+  apply(sgd, s.space, {0, 50}, hyper);
+  apply(sgd, s.space, {50, 100}, hyper);
+  ASSERT_EQ(sgd.profile().size(), 2U);
+  for (const Executor::NodeTime& t : sgd.profile()) {
+    EXPECT_EQ(t.op, "SgdStep");
+    EXPECT_GT(t.seconds, 0);
   }
 }
 
 TEST(Optimizer, StateOfAnotherOptimizerIsRefused) {
-  Parameters p = one_parameter();
-  const Optimizer sgd({.kind = Kind::kSgd}, p, testing::cpu());
-  Optimizer adam({.kind = Kind::kAdam}, p, testing::cpu());
-  EXPECT_THAT(error_of([&] { adam.restore(sgd.state(), 1); }), HasSubstr("bucket0.v"));
+  const ParameterSpace p = one_parameter();
+  const Optimizer sgd({.kind = Kind::kSgd}, p, cpu());
+  Optimizer adam({.kind = Kind::kAdam}, p, cpu());
+  EXPECT_THAT(error_of([&] { adam.restore(sgd.state(), 1); }), HasSubstr("'w.v'"));
+}
+
+TEST(Optimizer, WhatDoesNotGoTogetherIsRefused) {
+  const auto refusal = [](const OptimizerConfig& c) {
+    return error_of([&] { Optimizer(c, one_parameter(), cpu()); });
+  };
+  EXPECT_EQ(refusal({.kind = Kind::kSgd, .nesterov = true}), "no error");
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .dampening = 0.1, .nesterov = true}),
+              HasSubstr("without dampening"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdam, .dampening = 0.1}), HasSubstr("dampening is of sgd"));
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .dampening = 1.5}), HasSubstr("dampening 1.5"));
+  EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .amsgrad = true}), HasSubstr("adam and adamw"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdamW, .centered = true}), HasSubstr("of rmsprop"));
+  EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .alpha = 1}), HasSubstr("alpha 1: from 0 to below"));
 }
 
 TEST(Optimizer, NamesAreKnown) {
+  EXPECT_EQ(optimizer_named("rmsprop"), Kind::kRmsProp);
   EXPECT_EQ(optimizer_named("adamw"), Kind::kAdamW);
   EXPECT_THAT(error_of([] { optimizer_named("adma"); }), HasSubstr("'adma'"));
-}
-
-TEST(Parameters, FillBucketsInOrder) {
-  Graph g;
-  std::vector<ValueId> params;
-  const int64_t n = Parameters::kBucketElements;
-  const std::pair<const char*, Shape> shapes[] = {
-      {"a", {3, 5}}, {"large", {n + 1}}, {"b", {7}}, {"c", {n - 64}}, {"d", {65}}};
-  for (const auto& [name, shape] : shapes) {
-    params.push_back(g.add_param(name, Tensor({DType::kF32, shape})));
-  }
-  Tensor a({DType::kF32, {3, 5}});
-  for (size_t i = 0; i < 15; ++i) a.mutable_as<float>()[i] = static_cast<float>(i);
-  g.set_data(params[0], a);
-  Parameters p(g, params, testing::cpu());
-  EXPECT_EQ(p.names(), (std::vector<std::string>{"a", "large", "b", "c", "d"}));
-  EXPECT_EQ(p.count(), 15 + n + 1 + 7 + n - 64 + 65);
-  EXPECT_TRUE(p.copy("a").same_bytes(a));
-  ASSERT_EQ(p.buckets().size(), 4U);  // a | large | b c | d
-  EXPECT_EQ(p.buckets()[2].slots.size(), 2U);
-  for (const ParameterBucket& b : p.buckets()) {
-    int64_t end = 0;
-    for (const ParameterSlot& s : b.slots) {
-      EXPECT_EQ(s.offset % 16, 0) << s.name;
-      EXPECT_GE(s.offset, end) << s.name;
-      end = s.offset + s.shape.count();
-    }
-    EXPECT_LE(end, b.values.type().shape.count());
-    EXPECT_EQ(b.values.type(), b.gradients.type());
-  }
-}
-
-TEST(Parameters, AreReadAndSetByName) {
-  Parameters p = one_parameter();
-  p.set("w", Tensor::of<float>(DType::kF32, {5}, {1, 2, 3, 4, 5}));
-  EXPECT_EQ(p.value("w")[4], 5);
-  EXPECT_THAT(error_of([&] { p.value("v"); }), HasSubstr("'v'"));
-  EXPECT_THAT(error_of([&] { p.set("w", Tensor({DType::kF32, {6}})); }), HasSubstr("f32[6]"));
-}
-
-TEST(Parameters, OnlyF32WithAValueCanBeTrained) {
-  Graph g;
-  const ValueId half = g.add_param("half", Tensor({DType::kF16, {2}}));
-  const ValueId empty = g.add_param("empty", {DType::kF32, {2}});
-  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{half}, testing::cpu()); }),
-              HasSubstr("'half'"));
-  EXPECT_THAT(error_of([&] { Parameters(g, std::vector{empty}, testing::cpu()); }),
-              HasSubstr("without a value"));
-  const ValueId fine = g.add_param("fine", Tensor({DType::kF32, {2}}));
-  EXPECT_THAT(error_of([&] {
-                Parameters(g, std::vector{fine, fine}, testing::cpu());
-              }),
-              HasSubstr("twice"));
 }
 
 }  // namespace

@@ -49,6 +49,24 @@ TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
   EXPECT_THAT(refusal(R"(,"compute":"f8")"), HasSubstr("compute 'f8': there are f32, bf16, f16"));
 }
 
+TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
+  const auto optimizer = [](const std::string& more) {
+    return parse_job_spec(parsed(more).text()).trainer.optimizer;
+  };
+  EXPECT_EQ(optimizer(R"(,"opt":"sgd","dampening":0.25)").dampening, 0.25);
+  EXPECT_TRUE(optimizer(R"(,"opt":"sgd","nesterov":true)").nesterov);
+  const OptimizerConfig rms = optimizer(R"(,"opt":"rmsprop","alpha":0.5,"centered":true)");
+  EXPECT_EQ(rms.kind, OptimizerConfig::Kind::kRmsProp);
+  EXPECT_EQ(rms.alpha, 0.5);
+  EXPECT_TRUE(rms.centered);
+  EXPECT_TRUE(optimizer(R"(,"opt":"adamw","amsgrad":true)").amsgrad);
+  for (const char* key : {"dampening", "nesterov", "alpha", "centered", "amsgrad"}) {
+    EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
+  }
+  EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),
+              HasSubstr("job: amsgrad is of adam and adamw"));
+}
+
 TEST(JobSpecStores, AreAllOrANumberOrNames) {
   EXPECT_TRUE(parsed("").stores.all());
   EXPECT_EQ(parsed("").store_timeout, 30);

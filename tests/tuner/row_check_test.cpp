@@ -5,8 +5,8 @@
 #include <bit>
 #include <cmath>
 
+#include "framework/core/coding.h"
 #include "framework/core/dtype.h"
-#include "ndp/store/coding.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

@@ -205,7 +205,7 @@ TEST(RowIngest, APhotoThatOneHolderCannotReadComesFromAnotherOrIsNamed) {
   c.arrive(b);
   EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
   EXPECT_EQ(c.spool.size(), 69u);
-  EXPECT_EQ(c.ingest.ledger().unreadable().size(), 1u);
+  EXPECT_EQ(c.ingest.assignment().unreadable().size(), 1u);
   EXPECT_THAT(c.notes, ::testing::Contains(HasSubstr("cut short")));
 }
 
@@ -223,8 +223,9 @@ TEST(RowIngest, ARestartedTunerAsksOnlyForWhatItLacks) {
   next.arrive(b);
   next.arrive(a);
   for (uint64_t n : durable) EXPECT_FALSE(next.spool.contains(n));
-  EXPECT_EQ(next.spool.size() + durable.size() + next.ingest.ledger().unreadable().size(), 150u);
-  EXPECT_LE(next.ingest.ledger().unreadable().size(), 1u);
+  EXPECT_EQ(next.spool.size() + durable.size() + next.ingest.assignment().unreadable().size(),
+            150u);
+  EXPECT_LE(next.ingest.assignment().unreadable().size(), 1u);
   EXPECT_THAT(next.complete, ElementsAre(0u, 1u, 2u));
 }
 

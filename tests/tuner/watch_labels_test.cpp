@@ -25,7 +25,7 @@ class WatchLabelsTest : public ::testing::Test {
     batch.labels.push_back({.photo = photo(i), .class_id = id, .score = score, .time = time});
     (void)db_->put_labels(batch).or_throw();
   }
-  void truth(int i, int64_t time, LabelSource source = LabelSource::kHuman) {
+  void human_label(int i, int64_t time, LabelSource source = LabelSource::kHuman) {
     put(source, std::nullopt, i, "rose", time);
   }
   int64_t version(const std::string& content) {
@@ -51,16 +51,16 @@ TEST_F(WatchLabelsTest, AnEmptyDatabaseSaysNothing) {
   EXPECT_EQ(s.later.photos + s.earlier.photos, 0);
 }
 
-TEST_F(WatchLabelsTest, TruthsAreCountedFromTheLastTrainingOnUntilThereAreEnough) {
-  truth(1, 10);
-  truth(2, 11);
-  truth(3, 12, LabelSource::kImport);
-  truth(4, 13, LabelSource::kFolder);
+TEST_F(WatchLabelsTest, HumanLabelsAreCountedFromTheLastTrainingOnUntilThereAreEnough) {
+  human_label(1, 10);
+  human_label(2, 11);
+  human_label(3, 12, LabelSource::kImport);
+  human_label(4, 13, LabelSource::kFolder);
   put(LabelSource::kModel, version("v1"), 5, "rose", 14, 0.5);
   EXPECT_EQ(read("v1").truths, 4);
   EXPECT_EQ(read("v1", 11).truths, 2) << "the training has what was there";
   EXPECT_EQ(read("v1", 13).truths, 0);
-  for (int i = 6; i < 20; ++i) truth(i, 20);
+  for (int i = 6; i < 20; ++i) human_label(i, 20);
   EXPECT_EQ(read("v1").truths, 5);
 }
 
@@ -73,7 +73,7 @@ TEST_F(WatchLabelsTest, WindowsHoldWhatTheVersionInForceHasLabelled) {
   put(LabelSource::kModel, v1, 4, "tulip", kNow - kHour, 0.5);
   put(LabelSource::kModel, v1, 5, "peony", kNow, 0.4);
   put(LabelSource::kModel, v1, 6, "peony", kNow, 0.3);
-  truth(6, kNow);
+  human_label(6, kNow);
   put(LabelSource::kModel, v2, 7, "daisy", kNow, 0.2);
   const WatchObservation s = read("v1");
   EXPECT_EQ(s.earlier.classes, (std::map<std::string, int64_t>{{"rose", 1}, {"tulip", 1}}));
@@ -93,7 +93,7 @@ TEST_F(WatchLabelsTest, LabelsOfOtherVersionsAreStaleAlsoBeforeTheDatabaseHasThe
   EXPECT_TRUE(read("v2").stale);
   put(LabelSource::kModel, v2, 1, "rose", 11, 0.9);
   EXPECT_FALSE(read("v2").stale);
-  truth(2, 12);
+  human_label(2, 12);
   EXPECT_FALSE(read("v2").stale) << "what people say is of no version";
 }
 

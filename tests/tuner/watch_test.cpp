@@ -49,7 +49,7 @@ TEST_F(WatchTest, NothingIsDueWhereNothingIsOrChanges) {
   EXPECT_EQ(due(calm()), Due::kNothing);
 }
 
-TEST_F(WatchTest, EnoughNewTruthsAreAReasonToTrainAndOneLessIsNot) {
+TEST_F(WatchTest, EnoughNewHumanLabelsAreAReasonToTrainAndOneLessIsNot) {
   WatchObservation s = calm();
   s.truths = 199;
   EXPECT_EQ(due(s), Due::kNothing);

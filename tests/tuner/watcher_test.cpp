@@ -20,7 +20,7 @@ using testing::WaitingLanes;
 class WatcherTest : public ::testing::Test {
  protected:
   // A person says so at this time.
-  void truth(int i, int64_t time) {
+  void human_label(int i, int64_t time) {
     const int64_t collection = db_->collection(kDefaultCollection).or_throw();
     const std::string path = std::to_string(i);
     const std::vector<PhotoPlace> place = {{path, sha256(path)}};
@@ -84,9 +84,9 @@ class WatcherTest : public ::testing::Test {
                    parse_watch_rule(R"({"labels": 2, "every_s": 1, "model": "base.onnx"})")};
 };
 
-TEST_F(WatcherTest, TruthsCountedBeforeATrainingEndedAreNotTrainedOnTwice) {
-  truth(1, clock_.unix_seconds() - 1);
-  truth(2, clock_.unix_seconds() - 1);
+TEST_F(WatcherTest, HumanLabelsCountedBeforeATrainingEndedAreNotTrainedOnTwice) {
+  human_label(1, clock_.unix_seconds() - 1);
+  human_label(2, clock_.unix_seconds() - 1);
   works_.finish = [] { return JobOutcome(); };
   (void)service_.submit({.model = to_hex(model_)});
 

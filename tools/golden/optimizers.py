@@ -15,6 +15,18 @@ CASES = [
     ("adam with decay", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
      torch.optim.Adam),
     ("adamw", dict(lr=0.01, weight_decay=0.1), torch.optim.AdamW),
+    ("sgd with dampening", dict(lr=0.05, momentum=0.9, dampening=0.3, weight_decay=0.01),
+     torch.optim.SGD),
+    ("sgd with dampening and no momentum", dict(lr=0.05, dampening=0.3), torch.optim.SGD),
+    ("adam with amsgrad", dict(lr=0.01, betas=(0.8, 0.5), amsgrad=True), torch.optim.Adam),
+    ("adamw with amsgrad", dict(lr=0.01, betas=(0.8, 0.5), weight_decay=0.1, amsgrad=True),
+     torch.optim.AdamW),
+    ("rmsprop", dict(lr=0.01), torch.optim.RMSprop),
+    ("rmsprop with momentum", dict(lr=0.01, alpha=0.9, momentum=0.9, weight_decay=0.1),
+     torch.optim.RMSprop),
+    ("rmsprop centred", dict(lr=0.01, alpha=0.9, centered=True), torch.optim.RMSprop),
+    ("rmsprop centred with momentum", dict(lr=0.01, eps=1e-6, momentum=0.5, centered=True),
+     torch.optim.RMSprop),
 ]
 
 

@@ -11,8 +11,8 @@ using namespace ndp;
 
 namespace {
 
-// All that is said of one photo.
-struct Said {
+// What all stores claim of one photo.
+struct PhotoClaims {
   std::set<uint32_t> holders;
   std::set<std::pair<int, std::string>> labels;  // -rank of the source, then name: best first
 };
@@ -27,15 +27,15 @@ uint32_t run_of(const Digest& photo, const ManifestRules& rules) {
 Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const ManifestRules& rules)
     : runs_(rules.runs + 1) {
   if (rules.runs < 1) throw Error("a job has at least one run");
-  std::map<Digest, Said> photos;
+  std::map<Digest, PhotoClaims> photos;
   std::set<std::string> names;
   for (uint32_t store = 0; store < inventories.size(); ++store) {
     for (const PhotoClaim& claim : inventories[store]) {
       if (rules.leave_out && rules.leave_out(claim.digest)) continue;
-      Said& said = photos[claim.digest];
-      said.holders.insert(store);
+      PhotoClaims& claims = photos[claim.digest];
+      claims.holders.insert(store);
       if (claim.label.empty()) continue;
-      said.labels.emplace(-static_cast<int>(claim.source), claim.label);
+      claims.labels.emplace(-static_cast<int>(claim.source), claim.label);
       names.insert(claim.label);
     }
   }
@@ -56,8 +56,8 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
   std::map<std::string, int32_t> ids;
   for (const std::string& name : classes_) ids.emplace(name, static_cast<int32_t>(ids.size()));
 
-  for (const auto& [digest, said] : photos) {
-    if (said.labels.empty()) {
+  for (const auto& [digest, claims] : photos) {
+    if (claims.labels.empty()) {
       ++unlabelled_;
       if (rules.only_labelled) continue;
     }
@@ -66,10 +66,10 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
     runs_[run].push_back(number);
     entries_.push_back({.digest = digest,
                         .run = run,
-                        .label = said.labels.empty() ? -1 : ids.at(said.labels.begin()->second),
-                        .holders = {said.holders.begin(), said.holders.end()}});
+                        .label = claims.labels.empty() ? -1 : ids.at(claims.labels.begin()->second),
+                        .holders = {claims.holders.begin(), claims.holders.end()}});
     std::set<std::string> different;
-    for (const auto& [rank, name] : said.labels) different.insert(name);
+    for (const auto& [rank, name] : claims.labels) different.insert(name);
     if (different.size() > 1) conflicts_.push_back({number, {different.begin(), different.end()}});
   }
 }

@@ -21,7 +21,7 @@ RowIngest::RowIngest(IngestRules rules, Manifest manifest, std::vector<std::stri
                      Time now)
     : RowIngest(std::move(rules)) {
   manifest_ = std::make_unique<Manifest>(std::move(manifest));
-  ledger_ = std::make_unique<Ledger>(*manifest_, stores);
+  assignment_ = std::make_unique<RowAssignment>(*manifest_, stores);
   for (uint32_t s = 0; s < stores.size(); ++s) {
     stores_[stores[s]].number = s;
     stores_[stores[s]].counted = now;
@@ -31,11 +31,11 @@ RowIngest::RowIngest(IngestRules rules, Manifest manifest, std::vector<std::stri
 
 RowIngest::Actions RowIngest::begin(std::span<const uint64_t> durable,
                                     std::span<const uint64_t> absent) {
-  for (uint64_t number : durable) (void)ledger_->settle(number);
+  for (uint64_t number : durable) (void)assignment_->mark_durable(number);
   for (uint64_t number : absent) {
-    if (ledger_->has_row(number)) continue;
+    if (assignment_->has_row(number)) continue;
     for (uint32_t holder : manifest_->entry(number).holders) {
-      ledger_->cannot_read(number, holder, "its run was closed without it");
+      assignment_->cannot_read(number, holder, "its run was closed without it");
     }
   }
   begun_ = true;
@@ -87,7 +87,7 @@ RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
     stores_.erase(it);
     return a;
   }
-  ledger_->leave(*store.number);
+  assignment_->leave(*store.number);
   ask_all(a);
   return a;
 }
@@ -100,10 +100,10 @@ RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::F
   if (m.has_inventory() && m.inventory().job() == rules_.job.job()) {
     inventory(now, store, m.inventory(), a);
     if (!a.end_session && store.ready && store.number) {
-      if (!ledger_->is_here(*store.number))
+      if (!assignment_->is_here(*store.number))
         a.inventories.push_back(
             {name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
-      ledger_->arrive(*store.number);
+      assignment_->arrive(*store.number);
       ask_all(a);
       report_complete(a);
     }
@@ -188,12 +188,12 @@ RowIngest::Actions RowIngest::count_in(std::span<const std::string> names) {
   }
   std::erase_if(stores_, [](const auto& entry) { return !entry.second.number; });
   manifest_ = std::make_unique<Manifest>(claims, rules_.manifest);
-  ledger_ =
-      std::make_unique<Ledger>(*manifest_, std::vector<std::string>(names.begin(), names.end()));
+  assignment_ = std::make_unique<RowAssignment>(
+      *manifest_, std::vector<std::string>(names.begin(), names.end()));
   reported_.resize(manifest_->runs() + 1);
   for (auto& [name, store] : stores_) {
     store.asked.assign(manifest_->size(), false);
-    ledger_->arrive(*store.number);
+    assignment_->arrive(*store.number);
     a.inventories.push_back({name, store.claims, store.photo_bytes, store.sample, store.bf16_gain});
   }
   a.manifest_made = true;
@@ -229,18 +229,18 @@ void RowIngest::ask_all(Actions& a) {
   }
 }
 
-// What the store owes and has not been asked for in this session, run by run. True when it has some
-// of it no more.
+// What the store is assigned and has not been asked for in this session, run by run. True when it
+// has some of it no more.
 bool RowIngest::ask(const std::string& name, Store& store, Actions& a) {
   bool gone = false;
   for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
     std::vector<uint64_t> numbers, places;
-    for (uint64_t number : ledger_->owed(*store.number, run)) {
+    for (uint64_t number : assignment_->assigned(*store.number, run)) {
       if (store.asked[number]) continue;
       const Digest& digest = manifest_->entry(number).digest;
       const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
       if (at == store.claims.end() || at->digest != digest) {
-        ledger_->cannot_read(number, *store.number, "the photo is gone from store " + name);
+        assignment_->cannot_read(number, *store.number, "the photo is gone from store " + name);
         gone = true;
         continue;
       }
@@ -261,7 +261,7 @@ bool RowIngest::ask(const std::string& name, Store& store, Actions& a) {
 std::vector<uint64_t> RowIngest::absent(uint32_t run) const {
   std::vector<uint64_t> numbers;
   for (uint64_t number : manifest_->run(run)) {
-    if (!ledger_->has_row(number)) numbers.push_back(number);
+    if (!assignment_->has_row(number)) numbers.push_back(number);
   }
   return numbers;
 }
@@ -290,14 +290,14 @@ void RowIngest::lose(const std::string& name, Store& store, const std::string& w
     over_ = true;
     return;
   }
-  ledger_->leave(*store.number);
+  assignment_->leave(*store.number);
   uint64_t missing = 0;
   for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
     for (uint64_t number : manifest_->run(run)) {
-      if (ledger_->has_row(number)) continue;
-      const bool known = ledger_->unreadable().contains(number);
-      ledger_->cannot_read(number, *store.number, "store " + name + " is lost");
-      missing += !known && ledger_->unreadable().contains(number);
+      if (assignment_->has_row(number)) continue;
+      const bool known = assignment_->unreadable().contains(number);
+      assignment_->cannot_read(number, *store.number, "store " + name + " is lost");
+      missing += !known && assignment_->unreadable().contains(number);
     }
   }
   if (missing > 0 && !rules_.allow_missing) {
@@ -343,7 +343,7 @@ void RowIngest::report_complete(Actions& a) {
   if (!begun_) return;
   for (uint32_t run = 0; run < reported_.size(); ++run) {
     if (reported_[run]) continue;
-    if (!ledger_->complete(run)) return;  // validation first, then in order
+    if (!assignment_->complete(run)) return;  // validation first, then in order
     reported_[run] = true;
     a.complete.push_back(run);
   }

@@ -1,8 +1,8 @@
 // How the rows of one job come in (features, labels, crops, files: one for each photo): the
 // inventories of the stores that the caller counts in make the manifest, every photo is asked of
-// one store that holds it, rows are acknowledged when they are durable, and what a lost store owed
-// is asked of others. A pure state machine: the caller sends, writes and trains as it is told. One
-// thread. docs/wire.md describes the messages.
+// one store that holds it, rows are acknowledged when they are durable, and what a lost store
+// was assigned is asked of others. A pure state machine: the caller sends, writes and trains as it
+// is told. One thread. docs/wire.md describes the messages.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@
 
 #include "ndp/wire/message_limits.h"
 #include "ndp/wire/wire.pb.h"
-#include "tuner/ingest/ledger.h"
 #include "tuner/ingest/manifest.h"
+#include "tuner/ingest/row_assignment.h"
 #include "tuner/ingest/row_check.h"
 
 namespace ndtrain::tuner {
@@ -99,7 +99,7 @@ class RowIngest {
 
   bool has_manifest() const { return manifest_ != nullptr; }
   const Manifest& manifest() const { return *manifest_; }
-  const Ledger& ledger() const { return *ledger_; }
+  const RowAssignment& assignment() const { return *assignment_; }
   std::vector<std::string> stores() const;  // of the manifest, in its order
   // Photos of a run without a row: nobody could read them, or who could is lost.
   std::vector<uint64_t> absent(uint32_t run) const;
@@ -151,7 +151,7 @@ class RowIngest {
   IngestRules rules_;
   std::map<std::string, Store> stores_;
   std::unique_ptr<Manifest> manifest_;
-  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<RowAssignment> assignment_;
   std::map<uint64_t, Pending> pending_;
   uint64_t tickets_ = 0;
   std::vector<bool> reported_;  // runs

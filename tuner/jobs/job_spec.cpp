@@ -31,10 +31,11 @@ constexpr Names<JobMode, 5> kModes = {{{JobMode::kNdpipe, "ndpipe"},
                                        {JobMode::kSrvP, "srv-p"},
                                        {JobMode::kSrvC, "srv-c"},
                                        {JobMode::kIdeal, "ideal"}}};
-constexpr Names<OptimizerConfig::Kind, 3> kOptimizers = {
+constexpr Names<OptimizerConfig::Kind, 4> kOptimizers = {
     {{OptimizerConfig::Kind::kSgd, "sgd"},
      {OptimizerConfig::Kind::kAdam, "adam"},
-     {OptimizerConfig::Kind::kAdamW, "adamw"}}};
+     {OptimizerConfig::Kind::kAdamW, "adamw"},
+     {OptimizerConfig::Kind::kRmsProp, "rmsprop"}}};
 constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "constant"},
                                                   {Schedule::Kind::kStep, "step"},
                                                   {Schedule::Kind::kCosine, "cosine"},
@@ -130,10 +131,28 @@ void demand(bool ok, const char* key, const auto& value, const char* what) {
   if (!ok) throw Error("job: ", key, " ", value, ": ", what);
 }
 
+// Older Tuners do not know these keys: they are there where they say something.
+void add_variants(const OptimizerConfig& o, Json& j) {
+  const OptimizerConfig plain;
+  if (o.dampening != plain.dampening) j["dampening"] = o.dampening;
+  if (o.nesterov) j["nesterov"] = true;
+  if (o.alpha != plain.alpha) j["alpha"] = o.alpha;
+  if (o.centered) j["centered"] = true;
+  if (o.amsgrad) j["amsgrad"] = true;
+}
+
 // "all", a number, or a list of names.
 Json to_json(const StoreSelection& stores) {
   if (stores.all()) return "all";
   return stores.number > 0 ? Json(stores.number) : Json(stores.names);
+}
+
+void demand_optimizer(const OptimizerConfig& o) {
+  try {
+    o.check();
+  } catch (const Error& e) {
+    throw Error("job: ", e.what());
+  }
 }
 
 void validate(const JobSpec& s) {
@@ -146,6 +165,7 @@ void validate(const JobSpec& s) {
   demand(t.epochs >= 1 && t.epochs <= 1'000'000, "epochs", t.epochs, "from 1 to 1000000");
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
+  demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
   demand(s.head == "keep" || s.head == "linear" || s.head == "grow", "head", s.head,
          "there are keep, linear and grow");
@@ -209,6 +229,7 @@ std::string JobSpec::text() const {
               {"publish", publish},
               {"promote",
                promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
+    add_variants(t.optimizer, j);
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},
@@ -246,6 +267,11 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("sched", kSchedules, t.schedule.kind);
   r.take("opt", kOptimizers, t.optimizer.kind);
   r.take("momentum", t.optimizer.momentum);
+  r.take("dampening", t.optimizer.dampening);
+  r.take("nesterov", t.optimizer.nesterov);
+  r.take("alpha", t.optimizer.alpha);
+  r.take("centered", t.optimizer.centered);
+  r.take("amsgrad", t.optimizer.amsgrad);
   r.take("weight_decay", t.optimizer.weight_decay);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);

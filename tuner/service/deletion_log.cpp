@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "framework/core/coding.h"
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
-#include "ndp/store/coding.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;

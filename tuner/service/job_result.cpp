@@ -11,8 +11,8 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
-                     const PhotoDeletions& deletions) {
+MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
+                         const PhotoDeletions& deletions) {
   Json json = Json::object();
   std::string text;
   const std::vector<UnavailableStore> apart =

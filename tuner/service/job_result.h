@@ -1,4 +1,4 @@
-// What people are told when a job is done: what it was done without, and why its version waits.
+// What people are told when a job is done: what it did without, and why its version waits.
 #pragma once
 
 #include <optional>
@@ -14,12 +14,13 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-struct LeftOut {
-  std::string json = "{}";  // for the result of a job
-  std::string text = {};    // for people; "": nothing was
+// The stores and photos that a job did without.
+struct MissingData {
+  std::string json = "{}";  // for the result of the job
+  std::string text = {};    // for people; "": nothing is missing
 };
-LeftOut done_without(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
-                     const PhotoDeletions& deletions);
+MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
+                         const PhotoDeletions& deletions);
 
 // Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
 // with, which somebody may have replaced meanwhile.

@@ -133,15 +133,15 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   }
   job->report.end(now(), job->energy->take());
   Json result = parse_json(outcome.result);
-  LeftOut without;
-  if (!job->local) without = done_without(job->spec, *job->ingest, ports_.stores, ports_.deletions);
-  result.update(parse_json(without.json));
+  MissingData missing;
+  if (!job->local) missing = missing_data(job->spec, *job->ingest, ports_.stores, ports_.deletions);
+  result.update(parse_json(missing.json));
   result["report"] = parse_json(job->report.json());
   std::string message = outcome.model ? publish(job, outcome, result) : "";
   const std::string trace = join(ports_.records.files(job->id).directory(), "trace.json");
   ndtrain::publish(ports_.fs, trace, job->report.trace()).or_throw();
   ports_.records.at(job->id).result = json_text(result);
-  if (!without.text.empty()) message += (message.empty() ? "" : "; ") + without.text;
+  if (!missing.text.empty()) message += (message.empty() ? "" : "; ") + missing.text;
   end(job, JobState::kDone, message);
   ports_.lanes.start(kJobLane, [job]() -> Continuation {
     try {

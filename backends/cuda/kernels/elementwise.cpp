@@ -3,6 +3,7 @@
 
 #include <limits>
 #include <map>
+#include <span>
 #include <string>
 
 #include "backends/cuda/kernels/prepare.h"
@@ -43,6 +44,18 @@ Function function_in(const Node& node, Class computed) {
   return row.function;
 }
 
+// a and b: the node's float attributes, in the order of their names.
+void set_numbers(Elementwise& e, const Node& node) {
+  std::map<std::string_view, double> numbers;
+  const std::span attrs(node.abi().attrs, static_cast<size_t>(node.abi().n_attrs));
+  for (const ndt_attr& attr : attrs) {
+    if (attr.n == -1) numbers.emplace(attr.name, attr.f);
+  }
+  if (numbers.size() > 2) unsupported("it has ", numbers.size(), " numbers, at most 2");
+  if (!numbers.empty()) e.a = numbers.begin()->second;
+  if (numbers.size() == 2) e.b = numbers.rbegin()->second;
+}
+
 // What the node computes of its inputs `from`.
 Elementwise elementwise(const Node& node, const std::vector<int>& from, Class computed) {
   Elementwise e;
@@ -56,9 +69,7 @@ Elementwise elementwise(const Node& node, const std::vector<int>& from, Class co
   }
   e.out = node.out().dtype;
   e.walk = walk(node.out(), types);
-  if (node.has_attr("alpha")) e.a = node.f("alpha");
-  if (node.has_attr("beta")) e.b = node.f("beta");
-  if (node.has_attr("gamma")) e.b = node.f("gamma");
+  set_numbers(e, node);
   return e;
 }
 

@@ -29,11 +29,22 @@ std::unique_ptr<Kernel> prepare_sgd(ndt_device&, const Node& node) {
 
 std::unique_ptr<Kernel> prepare_adam(ndt_device&, const Node& node) {
   const bool decoupled = node.i("decoupled") != 0;
-  auto k = kernel([=, t = node.in(0).dtype, n = elements(node, 4)](
+  const int states = node.inputs() - 1;
+  auto k = kernel([=, t = node.in(0).dtype, n = elements(node, states)](
                       ndt_stream& stream, const void* const* in, void* const* out, void*) {
-    adam_step(t, n, decoupled, in, out, stream.stream);
+    adam_step(t, n, states, decoupled, in, out, stream.stream);
   });
-  k->in_place_inputs = 0b1111;
+  k->in_place_inputs = (1U << states) - 1;
+  return k;
+}
+
+std::unique_ptr<Kernel> prepare_rms_prop(ndt_device&, const Node& node) {
+  const int states = node.inputs() - 1;
+  auto k = kernel([=, t = node.in(0).dtype, n = elements(node, states)](
+                      ndt_stream& stream, const void* const* in, void* const* out, void*) {
+    rms_prop_step(t, n, states, in, out, stream.stream);
+  });
+  k->in_place_inputs = (1U << states) - 1;
   return k;
 }
 

@@ -11,9 +11,15 @@ namespace ndtrain::cuda {
 void sgd_step(ndt_dtype t, int64_t n, bool nesterov, const void* const* in, void* const* out,
               cudaStream_t stream);
 
-// in: w, g, m, v, hyper-parameters; out: w, m, v. Outputs may lie over inputs.
-void adam_step(ndt_dtype t, int64_t n, bool decoupled, const void* const* in, void* const* out,
-               cudaStream_t stream);
+// in: w, g, m, v, with five states the largest v, then hyper-parameters; out: w and the moments.
+// Outputs may lie over inputs.
+void adam_step(ndt_dtype t, int64_t n, int states, bool decoupled, const void* const* in,
+               void* const* out, cudaStream_t stream);
+
+// in: w, g, m, v, with five states the mean, then hyper-parameters; out: w and the moments. Outputs
+// may lie over inputs.
+void rms_prop_step(ndt_dtype t, int64_t n, int states, const void* const* in, void* const* out,
+                   cudaStream_t stream);
 
 // 0 with probability `ratio`, else 1 / (1 - ratio): the numbers of the framework's generator for
 // seed and step, `seeds`.

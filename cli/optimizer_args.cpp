@@ -1,0 +1,38 @@
+#include "cli/optimizer_args.h"
+
+namespace ndtrain::cli {
+
+// Where a run of an earlier version is gone on with, flags it did not know must not look as if they
+// had changed: they have no value until they are given.
+void declare_optimizer(ArgsSpec& args) {
+  args.flag("opt", "optimizer: sgd, adam, adamw or rmsprop", "NAME", "adam");
+  args.flag("momentum", "momentum of sgd and rmsprop", "X", "0.9");
+  args.flag("dampening", "of sgd: the share of a gradient that momentum leaves out (default: 0)",
+            "X");
+  args.flag("nesterov", "Nesterov momentum for sgd");
+  args.flag("alpha", "of rmsprop: how much of the mean square stays at a step (default: 0.99)",
+            "X");
+  args.flag("centered", "rmsprop divides by the deviation from the mean gradient");
+  args.flag("amsgrad", "adam and adamw divide by the largest second moment so far");
+  args.flag("weight-decay", "weight decay", "X", "0");
+}
+
+OptimizerConfig optimizer_of(const Args& args) {
+  OptimizerConfig c;
+  c.kind = optimizer_named(args.text("opt"));
+  c.momentum = args.number("momentum");
+  if (args.has("dampening")) c.dampening = args.number("dampening");
+  c.nesterov = args.on("nesterov");
+  if (args.has("alpha")) c.alpha = args.number("alpha");
+  c.centered = args.on("centered");
+  c.amsgrad = args.on("amsgrad");
+  c.weight_decay = args.number("weight-decay");
+  try {
+    c.check();
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  return c;
+}
+
+}  // namespace ndtrain::cli

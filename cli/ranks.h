@@ -1,0 +1,56 @@
+// A training by several ranks: who they are, and how they meet.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/args.h"
+#include "cli/process.h"
+#include "framework/comm/communicator.h"
+
+namespace ndtrain::cli {
+
+// --ranks, --rank, --rendezvous, --shards, --sync, --shares, --rank-timeout.
+void declare_ranks(ArgsSpec& args);
+
+// Flags of ranks that change nothing about what a training gives.
+inline constexpr std::string_view kUndecisiveRankFlags[] = {"ranks", "rank",   "rendezvous",
+                                                            "sync",  "shares", "rank-timeout"};
+
+// The ranks of a run as this process has them. On the machine of rank 0, unless a rendezvous is
+// named, the others are processes that it starts with its own command line.
+class Ranks {
+ public:
+  explicit Ranks(const Args& args);  // throws UsageError for flags that make no sense
+  ~Ranks();                          // waits for those that it has started
+
+  // Starts the others where that is asked for, and meets them, when there are several. Throws Error
+  // when somebody does not come.
+  void meet(const Args& args);
+
+  int count() const { return count_; }
+  int rank() const { return rank_; }
+  bool on_one_machine() const { return on_one_machine_; }  // as far as is known
+  bool is_first() const { return rank_ == 0; }
+  // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
+  std::string directory(const std::string& out);
+  std::vector<double> shares() const { return shares_; }
+  // Null when there is one rank.
+  std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
+  Communicator* communicator() const { return communicator_.get(); }
+
+ private:
+  void start_others(const std::string& rendezvous, int64_t threads);
+
+  int count_ = 1, rank_ = 0;
+  bool on_one_machine_ = false;
+  std::chrono::seconds timeout_{0};
+  std::vector<double> shares_;
+  std::vector<ProcessId> started_;
+  std::string scratch_;
+  std::unique_ptr<Communicator> communicator_;
+};
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,355 @@
+#include "framework/comm/communicator.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <future>
+#include <list>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "framework/comm/exchange.h"
+#include "framework/core/utc_text.h"
+
+namespace ndtrain {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr nanoseconds kIdle = std::chrono::hours(1);  // until somebody wakes the thread
+
+}  // namespace
+
+struct Communicator::State {
+  struct Planned {  // not begun
+    CommOp op;
+    std::vector<uint64_t> tags;
+    uint64_t call = 0;
+    bool released = false;
+    nanoseconds released_at{0};
+  };
+  struct Running {
+    Op id;
+    uint64_t call;
+    Span span;
+    nanoseconds progress;  // when something was last heard
+    Exchange exchange;
+  };
+  struct Turn {  // what the thread has to do next, beside the transport's work
+    std::map<Op, Planned> begin;
+    std::function<void()> regroup;
+  };
+
+  State(std::unique_ptr<Transport> t, const Options& o)
+      : transport(std::move(t)),
+        options(o),
+        clock(o.clock ? *o.clock : system_clock()),
+        members(static_cast<size_t>(transport->ranks())),
+        shared(members.size()) {
+    std::iota(members.begin(), members.end(), 0);
+    thread = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  }
+  ~State() {
+    thread.request_stop();
+    transport->wake();
+  }
+
+  // Under the mutex.
+  CommOp expected(CommOp op) const;  // as it may be enqueued
+  Op add(CommOp op);
+  void expect_known(Op op) const;
+  bool waits(Op op) const { return planned.contains(op) || under_way.contains(op); }
+  void drop_all(const RankGroup& new_members);
+
+  // By the thread.
+  void serve(const std::stop_token& stop);
+  void work(const std::stop_token& stop);
+  Turn next_turn();
+  void begin(std::map<Op, Planned> ops);
+  void take(const std::vector<Transport::Done>& done);
+  bool finish();  // false: nothing is done that was not before
+  nanoseconds patience() const;
+  void check_stall() const;
+  void fail(std::exception_ptr why);
+  [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, std::string why) const;
+
+  const std::unique_ptr<Transport> transport;
+  const Options options;
+  Clock& clock;
+  std::list<Running> running;  // the thread's alone
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  RankGroup members;
+  std::vector<uint64_t> shared;  // operations so far that each other rank takes part in, too
+  Op last = 0;
+  uint64_t calls = 0;
+  std::map<Op, Planned> planned;
+  std::set<Op> under_way, dropped;
+  std::exception_ptr failure;
+  std::function<void()> regroup;
+  nanoseconds waited{0};
+  std::vector<Span> trace;
+
+  std::jthread thread;
+};
+
+CommOp Communicator::State::expected(CommOp op) const {
+  op = checked(std::move(op), transport->rank());
+  if (!std::ranges::includes(members, op.group)) {
+    throw Error("'", op.name, "': a rank of its group is not in this generation");
+  }
+  return op;
+}
+
+// Both ranks of a pair count the operations that they share in the same order, so that the number
+// names the operation to them; the kind tells it from another where the plans differ.
+Communicator::Op Communicator::State::add(CommOp op) {
+  Planned p{.op = std::move(op), .call = calls};
+  for (const int rank : p.op.group) {
+    const uint64_t number = shared[static_cast<size_t>(rank)]++;
+    p.tags.push_back(number << 4 | static_cast<uint64_t>(p.op.kind) << 1);
+  }
+  planned.emplace(++last, std::move(p));
+  return last;
+}
+
+void Communicator::State::expect_known(Op op) const {
+  if (op == 0 || op > last) throw Error("Communicator: there is no operation ", op);
+}
+
+void Communicator::State::serve(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      work(stop);
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+  transport->cancel();
+}
+
+void Communicator::State::work(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    Turn turn = next_turn();
+    if (turn.regroup) turn.regroup();
+    begin(std::move(turn.begin));
+    const bool more = finish() || turn.regroup;  // then something else may begin
+    std::vector<Transport::Done> done;
+    transport->poll(done, more ? nanoseconds(0) : patience());
+    take(done);
+    finish();
+    check_stall();
+  }
+}
+
+Communicator::State::Turn Communicator::State::next_turn() {
+  const std::lock_guard lock(mutex);
+  Turn turn{.regroup = std::exchange(regroup, nullptr)};
+  std::set<uint64_t> under_way_calls;
+  for (const Running& r : running) under_way_calls.insert(r.call);
+  while (!turn.regroup && !failure && !planned.empty() &&
+         under_way_calls.size() < static_cast<size_t>(options.in_flight)) {
+    const uint64_t call = planned.begin()->second.call;
+    const auto end = std::ranges::find_if(planned, [&](auto& p) { return p.second.call != call; });
+    const auto ready = [](const auto& p) { return p.second.released; };
+    if (!std::all_of(planned.begin(), end, ready)) break;
+    while (planned.begin() != end) {
+      under_way.insert(planned.begin()->first);
+      turn.begin.insert(planned.extract(planned.begin()));
+    }
+    under_way_calls.insert(call);
+  }
+  return turn;
+}
+
+void Communicator::State::begin(std::map<Op, Planned> ops) {
+  for (auto& [id, p] : ops) {
+    const nanoseconds now = clock.monotonic();
+    Span span{p.op.name, p.released_at, now, now};
+    running.push_back({id, p.call, std::move(span), now,
+                       Exchange(std::move(p.op), std::move(p.tags), *transport)});
+    running.back().exchange.begin();
+  }
+}
+
+void Communicator::State::take(const std::vector<Transport::Done>& done) {
+  std::set<int> gone;
+  const Running* lacks = nullptr;
+  std::string why;
+  for (const Transport::Done& d : done) {
+    for (Running& r : running) {
+      const std::optional<int> peer = r.exchange.peer_of(d.request);
+      if (!peer) continue;
+      if (d.status.ok()) {
+        r.exchange.ended(d.request);
+        r.progress = clock.monotonic();
+      } else {
+        gone.insert(*peer);
+        if (!lacks) why = d.status.message();
+        if (!lacks) lacks = &r;
+      }
+      break;
+    }
+  }
+  if (lacks) lost(*lacks, gone, std::move(why));
+}
+
+bool Communicator::State::finish() {
+  const auto done = [](const Running& r) { return r.exchange.finished(); };
+  if (std::ranges::none_of(running, done)) return false;
+  const std::lock_guard lock(mutex);
+  for (Running& r : running) {
+    if (!done(r)) continue;
+    under_way.erase(r.id);
+    r.span.ended = clock.monotonic();
+    if (options.trace) trace.push_back(std::move(r.span));
+  }
+  std::erase_if(running, done);
+  changed.notify_all();
+  return true;
+}
+
+nanoseconds Communicator::State::patience() const {
+  nanoseconds least = kIdle;
+  for (const Running& r : running) {
+    least = std::min(least, r.progress + options.stall - clock.monotonic());
+  }
+  return std::max(least, nanoseconds(0));
+}
+
+void Communicator::State::check_stall() const {
+  for (const Running& r : running) {
+    if (clock.monotonic() - r.progress < options.stall) continue;
+    lost(r, r.exchange.lacking(),
+         "nothing came in " + std::to_string(options.stall.count()) + " ms");
+  }
+}
+
+void Communicator::State::lost(const Running& in, const std::set<int>& ranks,
+                               std::string why) const {
+  std::string who;
+  for (const int r : ranks) who += (who.empty() ? "" : ", ") + transport->peer(r);
+  const auto ago =
+      std::chrono::duration_cast<std::chrono::seconds>(clock.monotonic() - in.progress);
+  throw RankLost("'" + in.span.name + "' lacks " + who + " since " +
+                     utc_text(clock.unix_seconds() - ago.count()) + ": " + why,
+                 {ranks.begin(), ranks.end()});
+}
+
+void Communicator::State::fail(std::exception_ptr why) {
+  transport->cancel();
+  running.clear();
+  const std::lock_guard lock(mutex);
+  failure = std::move(why);
+  changed.notify_all();
+}
+
+void Communicator::State::drop_all(const RankGroup& new_members) {
+  for (const auto& [id, p] : planned) dropped.insert(id);
+  dropped.merge(under_way);
+  planned.clear();
+  under_way.clear();
+  failure = nullptr;
+  members = new_members;
+  std::ranges::sort(members);
+  std::ranges::fill(shared, 0);
+  changed.notify_all();
+}
+
+Communicator::Communicator(std::unique_ptr<Transport> transport, const Options& options) {
+  if (options.in_flight < 1 || options.stall.count() < 1) {
+    throw Error("Communicator: ", options.in_flight, " calls in flight, ", options.stall.count(),
+                " ms; both are at least 1");
+  }
+  state_ = std::make_unique<State>(std::move(transport), options);
+}
+
+Communicator::~Communicator() = default;
+
+int Communicator::rank() const { return state_->transport->rank(); }
+int Communicator::ranks() const { return state_->transport->ranks(); }
+
+Communicator::Op Communicator::enqueue(CommOp op) {
+  std::vector<CommOp> one;
+  one.push_back(std::move(op));
+  return enqueue_together(std::move(one))[0];
+}
+
+std::vector<Communicator::Op> Communicator::enqueue_together(std::vector<CommOp> ops) {
+  const std::lock_guard lock(state_->mutex);
+  for (CommOp& op : ops) op = state_->expected(std::move(op));
+  std::vector<Op> ids;
+  for (CommOp& op : ops) ids.push_back(state_->add(std::move(op)));
+  ++state_->calls;
+  return ids;
+}
+
+void Communicator::release(Op op) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->expect_known(op);
+    const auto it = state_->planned.find(op);
+    if (it == state_->planned.end() && state_->dropped.contains(op)) return;
+    if (it == state_->planned.end() || it->second.released) {
+      throw Error("Communicator: operation ", op, " is released twice");
+    }
+    it->second.released = true;
+    it->second.released_at = state_->clock.monotonic();
+  }
+  state_->transport->wake();
+}
+
+bool Communicator::done(Op op) const {
+  const std::lock_guard lock(state_->mutex);
+  state_->expect_known(op);
+  return !state_->waits(op) && !state_->dropped.contains(op);
+}
+
+void Communicator::wait(Op op) {
+  std::unique_lock lock(state_->mutex);
+  state_->expect_known(op);
+  const nanoseconds start = state_->clock.monotonic();
+  state_->changed.wait(lock, [&] { return state_->failure || !state_->waits(op); });
+  state_->waited += state_->clock.monotonic() - start;
+  if (state_->dropped.contains(op)) throw Error("Communicator: operation ", op, " was dropped");
+  if (state_->waits(op)) std::rethrow_exception(state_->failure);
+}
+
+double Communicator::waited_s() const {
+  const std::lock_guard lock(state_->mutex);
+  return std::chrono::duration<double>(state_->waited).count();
+}
+
+void Communicator::begin_generation(uint32_t generation, const RankGroup& members) {
+  const auto begun = std::make_shared<std::promise<void>>();
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->regroup) throw Error("Communicator: a generation begins already");
+    state_->regroup = [&, begun, s = state_.get()] {
+      try {
+        s->transport->begin_generation(generation, members);
+        s->running.clear();
+        const std::lock_guard inner(s->mutex);
+        s->drop_all(members);
+        begun->set_value();
+      } catch (...) {
+        begun->set_exception(std::current_exception());
+      }
+    };
+  }
+  state_->transport->wake();
+  begun->get_future().get();
+}
+
+std::vector<Communicator::Span> Communicator::take_trace() {
+  const std::lock_guard lock(state_->mutex);
+  return std::exchange(state_->trace, {});
+}
+
+}  // namespace ndtrain

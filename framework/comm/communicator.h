@@ -1,0 +1,76 @@
+// Collective operations in one planned order. Sums are exact functions of the parts and of the tree
+// in which they are added, never of who is first.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/comm_op.h"
+#include "framework/comm/transport.h"
+#include "framework/core/clock.h"
+#include "framework/core/error.h"
+
+namespace ndtrain {
+
+// Says which ranks, which operation lacks them, and since when.
+struct RankLost : Error {
+  RankLost(const std::string& what, std::vector<int> who) : Error(what), ranks(std::move(who)) {}
+  std::vector<int> ranks;
+};
+
+// Operations begin in the order in which they were enqueued, which has to be the same on all ranks:
+// one whose data is not there yet holds up those behind it, and the order of arrival decides
+// nothing. (Libraries of collectives ask for such an order, too.) Thread-safe; the transport's
+// calls are made by a thread of its own, which also adds up.
+class Communicator {
+ public:
+  using Op = uint64_t;
+  struct Options {
+    int in_flight = 2;                        // calls that are under way at once
+    std::chrono::milliseconds stall{30'000};  // without progress of an operation that has begun
+    bool trace = false;
+    Clock* clock = nullptr;  // borrowed; null: the system's
+  };
+
+  // Throws Error where an option cannot be.
+  Communicator(std::unique_ptr<Transport> transport, const Options& options);
+  // Abandons what is not done; its memory is free afterwards. To leave others no work undone, wait
+  // for a barrier first.
+  ~Communicator();
+
+  int rank() const;
+  int ranks() const;
+
+  // The operation's memory is this object's from release() until it is done. Throws Error where
+  // the operation cannot be (comm_op.h), or somebody in its group is not here any more.
+  Op enqueue(CommOp op);
+  // One call: they begin together, when all of them are released.
+  std::vector<Op> enqueue_together(std::vector<CommOp> ops);
+  // Its data is there. Throws Error the second time.
+  void release(Op op);
+  bool done(Op op) const;
+  // Returns when it is done. Throws RankLost when a rank is gone, or an operation has made no
+  // progress for `stall`; then a rank that is held up by another is named as well as that one. From
+  // then on nothing is under way, all memory is free, and each wait for what was not done throws
+  // the same, until begin_generation(). Throws Error where the operation was never enqueued or was
+  // dropped.
+  void wait(Op op);
+  double waited_s() const;  // in wait(), in all
+
+  // Drops what is not done, and goes on with these ranks (transport.h). Throws Error likewise.
+  void begin_generation(uint32_t generation, const RankGroup& members);
+
+  struct Span {  // by the clock's monotonic(): when an operation was released, begun and done
+    std::string name;
+    std::chrono::nanoseconds released, begun, ended;
+  };
+  std::vector<Span> take_trace();  // of those done since the last call; empty without `trace`
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,202 @@
+#include "framework/comm/exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/comm/wire_type.h"
+
+namespace ndtrain {
+namespace {
+
+using Kind = CommOp::Kind;
+
+std::span<float> slice(std::span<float> of, const std::vector<int64_t>& begins, size_t place) {
+  return of.subspan(static_cast<size_t>(begins[place]),
+                    static_cast<size_t>(begins[place + 1] - begins[place]));
+}
+
+}  // namespace
+
+Exchange::Exchange(CommOp op, std::vector<uint64_t> tags, Transport& transport)
+    : op_(std::move(op)),
+      tags_(std::move(tags)),
+      transport_(transport),
+      place_(
+          static_cast<size_t>(std::ranges::find(op_.group, transport.rank()) - op_.group.begin())),
+      arrived_(ranks()),
+      unpacked_(ranks()) {}
+
+std::span<float> Exchange::part(size_t place) const {
+  return slice(op_.data, op_.part_begin, place);
+}
+
+std::span<float> Exchange::received_part(size_t place) const {
+  return slice(op_.received, op_.received_begin, place);
+}
+
+std::vector<Subtree> Exchange::nodes_of(size_t place) const {
+  return subtrees_of(op_.leaf_begin[place], op_.leaf_begin[place + 1], op_.leaf_begin.back());
+}
+
+void Exchange::begin() {
+  switch (op_.kind) {
+    case Kind::kReduceScatter:
+    case Kind::kAllReduce:
+    case Kind::kReduce:
+      return enter(Phase::kScatter);
+    case Kind::kAllGather:
+    case Kind::kBroadcast:
+      return enter(Phase::kGather);
+    case Kind::kAllToAll:
+      return enter(Phase::kAllToAll);
+    case Kind::kBarrier:
+      return enter(Phase::kBarrier);
+  }
+}
+
+void Exchange::enter(Phase phase) {
+  phase_ = phase;
+  if (phase == Phase::kScatter) begin_scatter();
+  if (phase == Phase::kGather) begin_gather();
+  if (phase == Phase::kAllToAll) begin_all_to_all();
+  if (phase == Phase::kBarrier) begin_barrier();
+  // A group of one, or nothing to send.
+  if (phase != Phase::kFinished && under_way_.empty()) phase_over();
+}
+
+void Exchange::ended(Transport::Request request) {
+  under_way_.erase(request);
+  if (under_way_.empty()) phase_over();
+}
+
+// What was sent from `data` has been taken by now, so that the next phase may write there.
+void Exchange::phase_over() {
+  if (phase_ == Phase::kScatter) add_up();
+  if (phase_ == Phase::kGather || phase_ == Phase::kAllToAll) take_arrived();
+  packed_.clear();
+  for (Bytes& b : arrived_) b.reset();
+  const bool gather = phase_ == Phase::kScatter && op_.kind == Kind::kAllReduce;
+  enter(gather ? Phase::kGather : Phase::kFinished);
+}
+
+std::optional<int> Exchange::peer_of(Transport::Request request) const {
+  const auto it = under_way_.find(request);
+  return it == under_way_.end() ? std::nullopt : std::optional(it->second);
+}
+
+std::set<int> Exchange::lacking() const {
+  std::set<int> ranks;
+  for (const auto& [request, rank] : under_way_) ranks.insert(rank);
+  return ranks;
+}
+
+void Exchange::begin_scatter() {
+  const bool adds = !nodes_of(place_).empty();
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (p == place_) continue;
+    const auto begin = static_cast<size_t>(op_.part_begin[p]);
+    const size_t length = part(p).size();
+    if (adds && length > 0) {
+      std::vector<std::span<const float>> pieces = {part(p)};
+      for (const float* more : op_.more_subtrees) pieces.push_back({more + begin, length});
+      send(p, on_the_wire(pieces));
+    }
+    const size_t values = nodes_of(p).size() * part(place_).size();
+    if (values > 0) receive(p, room_for(p, values));
+  }
+}
+
+void Exchange::add_up() {
+  const std::span<float> sum = part(place_);
+  if (sum.empty()) return;
+  std::vector<Addend> addends;
+  for (size_t p = 0; p < ranks(); ++p) {
+    const std::vector<Subtree> nodes = nodes_of(p);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      Addend a{.node = nodes[i], .values = sum.data()};
+      if (p != place_) {
+        a.type = op_.wire;
+        a.values = arrived_[p].get() + i * sum.size() * size_of(op_.wire);
+      } else if (i > 0) {
+        a.values = op_.more_subtrees[i - 1] + op_.part_begin[place_];
+      }
+      addends.push_back(a);
+    }
+  }
+  add_in_tree_order(addends, op_.leaf_begin.back(), sum);
+}
+
+void Exchange::begin_gather() {
+  const std::span<float> own = part(place_);
+  round_to_wire(own, op_.wire);
+  const std::span<const float> pieces[] = {own};
+  const std::span<const std::byte> bytes = on_the_wire(pieces);
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (p == place_) continue;
+    if (!own.empty()) send(p, bytes);
+    receive_floats(p, part(p));
+  }
+}
+
+void Exchange::begin_all_to_all() {
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (p == place_) {
+      std::ranges::copy(part(p), received_part(p).begin());
+      round_to_wire(received_part(p), op_.wire);
+      continue;
+    }
+    const std::span<const float> pieces[] = {part(p)};
+    if (!part(p).empty()) send(p, on_the_wire(pieces));
+    receive_floats(p, received_part(p));
+  }
+}
+
+void Exchange::begin_barrier() {
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (p == place_) continue;
+    send(p, {});
+    receive(p, {});
+  }
+}
+
+void Exchange::take_arrived() {
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (arrived_[p]) from_wire(arrived_[p].get(), op_.wire, 0, unpacked_[p]);
+  }
+}
+
+void Exchange::send(size_t to, std::span<const std::byte> bytes) {
+  const uint64_t tag = tags_[to] + (phase_ == Phase::kGather);
+  under_way_[transport_.send(op_.group[to], tag, bytes)] = op_.group[to];
+}
+
+void Exchange::receive(size_t from, std::span<std::byte> into) {
+  const uint64_t tag = tags_[from] + (phase_ == Phase::kGather);
+  under_way_[transport_.receive(op_.group[from], tag, into)] = op_.group[from];
+}
+
+void Exchange::receive_floats(size_t from, std::span<float> into) {
+  if (into.empty()) return;
+  if (op_.wire == DType::kF32) return receive(from, std::as_writable_bytes(into));
+  unpacked_[from] = into;
+  receive(from, room_for(from, into.size()));
+}
+
+// The pieces one behind the other, as they travel.
+std::span<const std::byte> Exchange::on_the_wire(std::span<const std::span<const float>> pieces) {
+  if (pieces.size() == 1 && op_.wire == DType::kF32) return std::as_bytes(pieces[0]);
+  const size_t piece_bytes = pieces[0].size() * size_of(op_.wire);
+  packed_.push_back(std::make_unique_for_overwrite<std::byte[]>(pieces.size() * piece_bytes));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    to_wire(pieces[i], op_.wire, packed_.back().get() + i * piece_bytes);
+  }
+  return {packed_.back().get(), pieces.size() * piece_bytes};
+}
+
+std::span<std::byte> Exchange::room_for(size_t from, size_t values) {
+  const size_t bytes = values * size_of(op_.wire);
+  arrived_[from] = std::make_unique_for_overwrite<std::byte[]>(bytes);
+  return {arrived_[from].get(), bytes};
+}
+
+}  // namespace ndtrain

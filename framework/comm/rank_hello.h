@@ -1,0 +1,30 @@
+// What ranks say to each other when they meet.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "framework/comm/frame.h"
+#include "framework/comm/rendezvous.h"
+
+namespace ndtrain {
+
+struct RankHello {
+  int rank = 0, ranks = 0;
+  uint32_t generation = 0;
+  std::string address;  // where it listens for the ranks above it
+  Fingerprint fingerprint;
+};
+
+struct RankAnswer {
+  std::string refusal;                 // empty: welcome
+  std::vector<std::string> addresses;  // of all ranks; empty for rank 0, or where nobody asks
+};
+
+Status write_hello(Stream& stream, const RankHello& hello);
+Status write_answer(Stream& stream, const RankAnswer& answer);
+// Untrusted. kCorrupt: it is no such thing; else as FrameReader has it.
+Result<RankHello> read_hello(Stream& stream, std::chrono::milliseconds patience);
+Result<RankAnswer> read_answer(Stream& stream, std::chrono::milliseconds patience);
+
+}  // namespace ndtrain

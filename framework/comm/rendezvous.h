@@ -1,0 +1,39 @@
+// How ranks that were started apart find each other: rank 0 listens, the others dial it, say who
+// they are, and are told where the others listen; then each rank dials those below it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/fingerprint.h"
+#include "framework/core/clock.h"
+#include "framework/core/net.h"
+
+namespace ndtrain {
+
+// What a process knows of its run before it has met the others.
+struct RankPlace {
+  int rank = 0, ranks = 1;
+  uint32_t generation = 0;
+  Fingerprint fingerprint;
+  std::string rendezvous;     // where rank 0 listens
+  std::string listen = ":0";  // where another rank does; without a host, at all its addresses
+  std::chrono::milliseconds patience{60'000};  // until all are there
+};
+
+// A stream to each other rank, in its place; none for this one. Who is no rank of this run (another
+// count of ranks, generation or fingerprint, or a rank that is there already) is told why and gets
+// kUnsupported; rank 0 goes on waiting, and says whom it refused when its patience ends
+// (kCancelled). kCancelled, too, where rank 0 does not listen in time. Throws Error where `place`
+// cannot be.
+Result<std::vector<std::unique_ptr<Stream>>> meet_ranks(Net& net, const RankPlace& place,
+                                                        Clock& clock = system_clock());
+
+// The same where rank 0 listens already.
+Result<std::vector<std::unique_ptr<Stream>>> receive_ranks(Listener& listener,
+                                                           const RankPlace& place,
+                                                           Clock& clock = system_clock());
+
+}  // namespace ndtrain

@@ -1,0 +1,88 @@
+#include "framework/comm/sum_tree.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <memory>
+
+#include "framework/comm/wire_type.h"
+#include "framework/core/error.h"
+
+namespace ndtrain {
+namespace {
+
+constexpr size_t kBlock = 2048;  // values that are added up at once: a few blocks fit in L1
+
+// Whether the two, neighbours, are the halves of a node.
+bool halves(const Subtree& left, const Subtree& right, int leaves) {
+  const int width = left.end - left.begin;
+  return (width & (width - 1)) == 0 && left.begin % (2 * width) == 0 &&
+         right.end == std::min(left.begin + 2 * width, leaves);
+}
+
+// How many additions follow each addend, when sums that wait for their right half lie on a stack.
+std::vector<int> additions(std::span<const Addend> addends, int leaves) {
+  std::vector<int> counts;
+  std::vector<Subtree> waiting;
+  for (const Addend& a : addends) {
+    const int expected = waiting.empty() ? 0 : waiting.back().end;
+    if (a.node.begin != expected || a.node.end <= a.node.begin) break;
+    waiting.push_back(a.node);
+    int count = 0;
+    for (; waiting.size() > 1 && halves(waiting[waiting.size() - 2], waiting.back(), leaves);
+         ++count) {
+      waiting[waiting.size() - 2].end = waiting.back().end;
+      waiting.pop_back();
+    }
+    counts.push_back(count);
+  }
+  if (counts.size() != addends.size() || waiting.size() != 1 || waiting[0].end != leaves) {
+    throw Error("add_in_tree_order: ", addends.size(), " addends are not the nodes of a tree of ",
+                leaves, " leaves");
+  }
+  return counts;
+}
+
+}  // namespace
+
+std::vector<Subtree> subtrees_of(int begin, int end, int leaves) {
+  if (begin < 0 || begin > end || end > leaves) {
+    throw Error("subtrees_of: leaves ", begin, " to ", end, " of ", leaves);
+  }
+  std::vector<Subtree> nodes;
+  while (begin < end) {
+    int width = 1;
+    while (begin % (2 * width) == 0 && begin + width < leaves &&
+           std::min(begin + 2 * width, leaves) <= end) {
+      width *= 2;
+    }
+    nodes.push_back({begin, std::min(begin + width, leaves)});
+    begin = nodes.back().end;
+  }
+  return nodes;
+}
+
+void add_in_tree_order(std::span<const Addend> addends, int leaves, std::span<float> sum) {
+  const std::vector<int> counts = additions(addends, leaves);
+  using Block = std::array<float, kBlock>;
+  // The sums that wait are those of the binary digits of a number of leaves.
+  const auto stack = std::make_unique_for_overwrite<Block[]>(
+      static_cast<size_t>(std::bit_width(static_cast<unsigned>(leaves))) + 1);
+  for (size_t at = 0; at < sum.size(); at += kBlock) {
+    const size_t n = std::min(kBlock, sum.size() - at);
+    Block* top = stack.get();
+    for (size_t a = 0; a < addends.size(); ++a) {
+      from_wire(addends[a].values, addends[a].type, at, std::span(*top++).first(n));
+      for (int i = 0; i < counts[a]; ++i) {
+        --top;
+        float* const left = top[-1].data();
+        const float* const right = top->data();
+        for (size_t k = 0; k < n; ++k) left[k] += right[k];
+      }
+    }
+    std::memcpy(sum.data() + at, stack[0].data(), n * sizeof(float));
+  }
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,61 @@
+// A training by ranks: each does its shards of every step, and all of them end up with the same
+// parameters, which are those of one rank that does all the shards.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "framework/parallel/comm_plan.h"
+#include "framework/train/trainer.h"
+
+namespace ndtrain {
+
+class ExchangeSync;
+
+// All ranks make the same calls in the same order, on datasets of the same rows, of which a rank
+// only fetches those of its shards. A rank that is lost is a RankLost of the others. One thread.
+class DataParallel final : public Training {
+ public:
+  // For parameters laid out so, in the order in which their gradients are complete; the same on
+  // all ranks.
+  using MakePlan = std::function<CommPlan(const ParameterSpace& parameters)>;
+  struct Options {
+    MakePlan plan;
+    std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+  };
+
+  // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
+  // one call in flight, because what completes a bucket needs the call before. Throws Error
+  // likewise, and where the device's memory is not the host's.
+  DataParallel(Model model, std::vector<std::string> trainable, const Device& device,
+               TrainerConfig config, std::unique_ptr<Communicator> communicator,
+               const Options& options);
+  ~DataParallel() override;
+
+  // False when `on_step` stopped it on some rank: all ranks do one more step, and stop there.
+  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
+  Evaluation evaluate(Dataset& data) override { return trainer_->evaluate(data); }
+  const Model& model() override { return trainer_->model(); }
+  Checkpoint checkpoint() override { return trainer_->checkpoint(); }
+  void restore(const Checkpoint& c) override { trainer_->restore(c); }
+  int64_t epoch() const override { return trainer_->epoch(); }
+  int64_t batch() const override { return trainer_->batch(); }
+  void scale_lr(double factor) override { trainer_->scale_lr(factor); }
+  void reset_optimizer() override { trainer_->reset_optimizer(); }
+
+  Trainer& trainer() { return *trainer_; }
+  Communicator& communicator() { return *communicator_; }
+  double exposed_s() const;  // in all, waiting for other ranks
+  // Returns when all ranks have come here: what a rank leaves others need not miss.
+  void barrier();
+
+ private:
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Communicator> communicator_;  // ends first: it uses the Trainer's memory
+  ExchangeSync* sync_ = nullptr;                // the Trainer's
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,81 @@
+#include "framework/train/shards.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "framework/core/error.h"
+#include "framework/core/rng.h"
+
+namespace ndtrain {
+
+std::vector<int> shards_of_ranks(int shards, std::span<const double> shares) {
+  const auto ranks = static_cast<int>(shares.size());
+  if (shards < ranks) {
+    throw Error(ranks, " ranks but ", shards,
+                " shards: a rank has one at least; fix the number of ", "shards when a run begins");
+  }
+  for (const double s : shares) {
+    if (!(s > 0) || !std::isfinite(s)) throw Error("a share of ", s, " is not a positive number");
+  }
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<int> first{0};
+  double before = 0;
+  for (int r = 1; r <= ranks; ++r) {
+    before += shares[static_cast<size_t>(r - 1)];
+    const int wanted = static_cast<int>(std::lround(shards * before / all));
+    first.push_back(std::clamp(wanted, first.back() + 1, shards - (ranks - r)));
+  }
+  return first;
+}
+
+uint64_t seed_of_shard(uint64_t seed, int shard) {
+  return shard == 0 ? seed : Rng(seed, "shard " + std::to_string(shard)).bits(0);
+}
+
+EpochOrder::EpochOrder(const Data& data, ShardRange own, uint64_t seed, int64_t epoch)
+    : data_(data), own_(own) {
+  if (data.batch < data.shards) {
+    throw Error("a batch of ", data.batch, " is not enough for ", data.shards,
+                " shards: each has a row of it at least");
+  }
+  for (int v = 0; v < data.shards; ++v) {
+    steps_ = std::max(steps_, (rows_of(v) + batch_of(v) - 1) / batch_of(v));
+  }
+  for (int v = own.begin; v < own.end; ++v) {
+    const Rng rng(seed_of_shard(seed, v), "shuffle epoch " + std::to_string(epoch));
+    orders_.push_back(permutation(rows_of(v), rng));
+    for (int64_t& row : orders_.back()) row = row * data.shards + v;
+  }
+}
+
+int64_t EpochOrder::rows_of(int shard) const {
+  return (data_.rows - shard + data_.shards - 1) / data_.shards;
+}
+
+int64_t EpochOrder::batch_of(int shard) const {
+  return data_.batch / data_.shards + (shard < data_.batch % data_.shards ? 1 : 0);
+}
+
+int64_t EpochOrder::row_count(int shard, int64_t step) const {
+  const int64_t n =
+      std::clamp<int64_t>(rows_of(shard) - step * batch_of(shard), 0, batch_of(shard));
+  const bool single = n == 1 && steps_ > 1 && batch_of(shard) > 1;
+  return single && data_.no_single_rows ? 0 : n;
+}
+
+int64_t EpochOrder::row_count(int64_t step) const {
+  int64_t n = 0;
+  for (int v = 0; v < data_.shards; ++v) n += row_count(v, step);
+  return n;
+}
+
+std::span<const int64_t> EpochOrder::rows(int shard, int64_t step) const {
+  const auto n = static_cast<size_t>(row_count(shard, step));
+  if (n == 0) return {};
+  const std::vector<int64_t>& order = orders_[static_cast<size_t>(shard - own_.begin)];
+  return std::span(order).subspan(static_cast<size_t>(step * batch_of(shard)), n);
+}
+
+}  // namespace ndtrain

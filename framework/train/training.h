@@ -1,0 +1,46 @@
+// A training as jobs drive it: by one process (Trainer), or by others that behave the same seen
+// from outside.
+#pragma once
+
+#include <functional>
+
+#include "framework/graph/model.h"
+#include "framework/train/checkpoint.h"
+#include "framework/train/dataset.h"
+#include "framework/train/evaluate.h"
+
+namespace ndtrain {
+
+struct EpochResult {
+  int64_t epoch = 0;  // from 0
+  double loss = 0;    // mean over the rows, as trained (with smoothing and dropout)
+  double top1 = 0;
+  double lr = 0;  // of the last step
+};
+
+// What may fail throws Error. One thread.
+class Training {
+ public:
+  // Called after every step with (steps done, steps of the epoch); returning false stops there.
+  using OnStep = std::function<bool(int64_t done, int64_t total)>;
+  virtual ~Training() = default;
+
+  // Runs the rest of the current epoch. False when on_step stopped it; checkpoint() then says
+  // where.
+  virtual bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) = 0;
+  virtual Evaluation evaluate(Dataset& data) = 0;
+  virtual const Model& model() = 0;  // with the current parameters and running statistics
+
+  virtual Checkpoint checkpoint() = 0;
+  virtual void restore(const Checkpoint& c) = 0;  // throws Error when it does not fit
+
+  virtual int64_t epoch() const = 0;  // the current one, from 0
+  virtual int64_t batch() const = 0;  // rows of a step
+
+  // Of the following steps: their learning rate is the schedule's times `factor`; the optimizer has
+  // no past.
+  virtual void scale_lr(double factor) = 0;
+  virtual void reset_optimizer() = 0;
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,124 @@
+// `train` by several processes: the same bytes as by one, and what happens when one is lost.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <thread>
+
+#include "framework/core/net.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+using namespace ndp;
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Words = std::vector<std::string>;
+
+class Ranks : public testing_cli::ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_photos(40);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+
+  static Words train(const std::string& run_directory, const Words& more) {
+    Words words = {"train", "photos",   "-m",   "m.onnx",  "-o",    run_directory, "-b",
+                   "12",    "--freeze", "none", "--cache", "cache", "-j",          "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  std::string model(const std::string& run_directory) const {
+    return real_fs().read(at(run_directory + "/model.onnx")).or_throw();
+  }
+  static std::string free_address() {
+    return real_net().listen("127.0.0.1:0").or_throw()->address();
+  }
+  // Two ranks that the test starts itself.
+  struct Pair {
+    pid_t first, second;
+  };
+  Pair start_apart(const Words& more, const Words& more_of_second = {}) const {
+    const std::string rendezvous = free_address();
+    const auto words = [&](const std::string& rank) {
+      Words all = train("run" + (rank == "0" ? "" : rank), more);
+      for (const std::string& word :
+           {std::string("--ranks"), std::string("2"), std::string("--rank"), rank,
+            std::string("--rendezvous"), rendezvous}) {
+        all.push_back(word);
+      }
+      return all;
+    };
+    Words second = words("1");
+    second.insert(second.end(), more_of_second.begin(), more_of_second.end());
+    return {start_as("rank0", words("0")), start_as("rank1", second)};
+  }
+};
+
+TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
+  ASSERT_EQ(run(train("one", {"-e", "2", "--shards", "4"})).code, 0);
+  for (const Words& ranks :
+       {Words{"2"}, {"4", "--sync", "dear"}, {"3", "--sync", "rb", "--shares", "2:1:1"}}) {
+    Words more = {"-e", "2", "--shards", "4", "--ranks"};
+    more.insert(more.end(), ranks.begin(), ranks.end());
+    const Outcome o = run(train("by" + ranks[0], more));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("exposed_s"));
+    EXPECT_TRUE(model("by" + ranks[0]) == model("one")) << ranks[0];
+  }
+}
+
+TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
+  ASSERT_EQ(run(train("whole", {"-e", "60", "--shards", "3"})).code, 0);
+  const Words begun = {"-e", "60", "--shards", "3", "--rank-timeout", "5"};
+  const Pair pair = start_apart(begun);
+  while (!real_fs().exists(at("run/last.safetensors"))) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  kill(pair.second, SIGKILL);
+  end_of(pair.second, "rank1");
+  const Outcome o = end_of(pair.first, "rank0");
+  EXPECT_EQ(o.code, 4) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("lacks rank 1"), HasSubstr("--resume goes on")));
+  const Outcome more = run(train("run", {"-e", "60", "--ranks", "4", "--resume"}));
+  EXPECT_EQ(more.code, 2);
+  EXPECT_THAT(more.err, HasSubstr("--ranks 4 but 3 shards"));
+  const Outcome rest = run(train("run", {"-e", "60", "--ranks", "3", "--resume"}));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(Ranks, ThoseThatDifferAreRefusedByTheFirstDifference) {
+  const Pair pair = start_apart({"-e", "2"}, {"--lr", "0.5"});
+  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
+  for (const Outcome& o : {first, second}) {
+    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_THAT(o.err, AllOf(HasSubstr("rank 1 is not of the same run as rank 0"),
+                             HasSubstr("--lr is 0.5, not 0.001")));
+  }
+  EXPECT_FALSE(real_fs().exists(at("run")));
+}
+
+TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
+  const auto refused = [&](const Words& more) {
+    const Outcome o = run(train("run", more));
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_FALSE(real_fs().exists(at("run")));
+    return o.err;
+  };
+  EXPECT_THAT(refused({"--ranks", "2", "--rank", "1"}), HasSubstr("belong together"));
+  EXPECT_THAT(refused({"--ranks", "2", "--rank", "2", "--rendezvous", "localhost:1"}),
+              HasSubstr("--rank 2: 0 to 1"));
+  EXPECT_THAT(refused({"--ranks", "65"}), HasSubstr("--ranks 65: 1 to 64"));
+  EXPECT_THAT(refused({"--shards", "0"}), HasSubstr("--shards 0: 1 to 256"));
+  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:2:3"}), HasSubstr("each of 2 ranks"));
+  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}), HasSubstr("numbers above 0"));
+  EXPECT_THAT(refused({"--ranks", "2", "--rank-timeout", "0"}), HasSubstr("--rank-timeout 0"));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "auto"}), HasSubstr("goes by measured times"));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}), HasSubstr("blocking"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,65 @@
+// The kinds of Transport that are tested alike.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "framework/comm/link_model.h"
+#include "framework/comm/memory_transport.h"
+#include "framework/comm/rendezvous.h"
+#include "framework/comm/stream_transport.h"
+#include "framework/testing/memory_net.h"
+
+namespace ndtrain::comm_tests {
+
+using Ranks = std::vector<std::unique_ptr<Transport>>;
+
+struct TransportKind {
+  std::string name;
+  std::function<Ranks(int ranks)> make;
+
+  friend std::ostream& operator<<(std::ostream& to, const TransportKind& k) { return to << k.name; }
+};
+
+inline Ranks linked_transports(int ranks) {
+  Ranks all;
+  for (auto& inner : memory_transports(ranks)) {
+    all.push_back(over_link(std::move(inner), {.latency_s = 1e-4, .bytes_per_s = 1e9}));
+  }
+  return all;
+}
+
+// Ranks that have met over `net`, where "host:0" is an address to listen at.
+inline Ranks stream_transports(Net& net, const std::string& host, int ranks,
+                               const StreamOptions& options = {}) {
+  const auto listener = net.listen(host + ":0").or_throw();
+  Ranks all(static_cast<size_t>(ranks));
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      const RankPlace place{
+          .rank = r, .ranks = ranks, .rendezvous = listener->address(), .listen = host + ":0"};
+      auto streams = r == 0 ? receive_ranks(*listener, place) : meet_ranks(net, place);
+      all[static_cast<size_t>(r)] = stream_transport(r, std::move(streams).or_throw(), options);
+    });
+  }
+  threads.clear();
+  return all;
+}
+
+inline std::vector<TransportKind> transport_kinds() {
+  return {{"Memory", memory_transports},
+          {"Linked", linked_transports},
+          {"Streams",
+           [](int ranks) {
+             MemoryNet net;  // streams outlive it
+             return stream_transports(net, "rank", ranks);
+           }},
+          {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }}};
+}
+
+}  // namespace ndtrain::comm_tests

@@ -1,0 +1,150 @@
+// Rows on their way from a message to where they are durable.
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "framework/core/limits.h"
+#include "ndp/wire/numbers.h"
+#include "ndp/wire/protocol.h"
+#include "tuner/ingest/row_ingest.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+// The size of each row; nullopt when the message contradicts itself.
+std::optional<std::vector<size_t>> RowIngest::lengths(const wire::Rows& f, size_t rows) const {
+  std::vector<size_t> sizes(f.lengths().begin(), f.lengths().end());
+  if (rules_.row_bytes > 0) sizes.assign(rows, rules_.row_bytes);
+  const size_t sum = std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+  if (sizes.size() != rows || sum != f.rows().size()) return std::nullopt;
+  return sizes;
+}
+
+// The size of the row that a message about one photo is about, where it may come in pieces; else 0.
+size_t RowIngest::pieced_row(const wire::Rows& f) const {
+  const size_t size = rules_.row_bytes > 0    ? rules_.row_bytes
+                      : f.lengths_size() == 1 ? f.lengths(0)
+                                              : 0;
+  return size > kWholeRow ? size : 0;
+}
+
+// True when it was the last: `f` has the whole row then.
+bool RowIngest::take_piece(Store& store, const std::string& name, uint64_t number, wire::Rows& f,
+                           Actions& a) const {
+  const size_t whole = pieced_row(f);
+  const bool follows = store.pieces.empty() || store.piece_of == number;
+  const bool too_large = rules_.row_bytes == 0 && whole > limits::kPhotoFile;
+  if (!follows || too_large || f.rows().empty() || store.pieces.size() + f.rows().size() > whole) {
+    a.end_session = "pieces of a row that do not fit";
+    return false;
+  }
+  store.piece_of = number;
+  store.pieces += f.rows();
+  if (store.pieces.size() == whole) {
+    f.set_rows(std::exchange(store.pieces, {}));
+    return true;
+  }
+  wire::Ack& ack = *a.send.emplace_back(name, wire::ToStore()).second.mutable_ack();
+  ack.set_job(f.job());
+  ack.set_run(f.run());
+  ack.set_chunk(f.chunk());
+  return false;
+}
+
+// Whether the row is of no use; then the photo is asked of another store, if there is one.
+bool RowIngest::refuse_row(const std::string& name, Store& store, uint64_t number,
+                           std::string_view row, Actions& a) {
+  const std::string why = rules_.check ? rules_.check(row) : "";
+  if (why.empty()) return false;
+  assignment_->cannot_read(number, *store.number, "store " + name + ": " + why);
+  if (++store.refused <= kNamedRefusals) {
+    a.notes.push_back("store " + name + ": photo " +
+                      to_hex(manifest_->entry(number).digest).substr(0, 12) +
+                      " is refused: " + why);
+  } else if (store.refused == kNamedRefusals + 1) {
+    a.notes.push_back("store " + name + ": more photos are refused, as these were");
+  }
+  return true;
+}
+
+void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Actions& a) {
+  const auto numbers = unpack_numbers(f.numbers(), manifest_->size(), f.numbers().size());
+  std::set<uint64_t> unreadable;
+  for (const wire::Unreadable& u : f.unreadable()) unreadable.insert(u.number());
+  bool fits = numbers.ok() && f.run() <= manifest_->runs();
+  for (size_t i = 0; fits && i < numbers->size(); ++i) {
+    fits = store.asked[(*numbers)[i]] && manifest_->entry((*numbers)[i]).run == f.run();
+  }
+  for (uint64_t u : unreadable) fits = fits && std::ranges::binary_search(*numbers, u);
+  const size_t n = fits ? numbers->size() - unreadable.size() : 0;
+  const bool piece = fits && n == 1 && numbers->size() == 1 && f.rows().size() < pieced_row(f);
+  if (!piece && (!fits || !store.pieces.empty() || !lengths(f, n))) {
+    a.end_session = "rows that were not asked for, or of another size";
+    return;
+  }
+  if (xxh3(f.rows().data(), f.rows().size()) != f.checksum()) {
+    a.end_session = "rows with a wrong checksum";
+    if (++store.bad_checksums >= kBadChecksums) lose(name, store, *a.end_session, a);
+    return;
+  }
+  if (piece && !take_piece(store, name, numbers->front(), f, a)) return;
+  const std::vector<size_t> sizes = lengths(f, n).value();
+  store.received[f.run()] += numbers->size();
+  const auto message = std::make_shared<const wire::Rows>(std::move(f));
+  Rows& rows = a.keep.emplace_back(Rows{++tickets_, message->run(), {}, message, name});
+  std::string_view bytes = message->rows();
+  size_t row = 0;
+  bool any_refused = false;
+  for (uint64_t number : *numbers) {
+    if (unreadable.contains(number)) continue;
+    const size_t size = sizes[row++];
+    const std::string_view mine = bytes.substr(0, size);
+    bytes.remove_prefix(size);
+    if (assignment_->has_row(number)) continue;
+    if (refuse_row(name, store, number, mine, a)) {
+      any_refused = true;
+    } else {
+      rows.rows.emplace_back(number, mine);
+    }
+  }
+  Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
+  for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
+  for (const wire::Unreadable& u : message->unreadable()) {
+    assignment_->cannot_read(u.number(), *store.number, u.reason());
+    a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
+  }
+  if (!unreadable.empty() || any_refused) {
+    ask_all(a);
+    report_complete(a);
+  }
+}
+
+RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> bad) {
+  Actions a;
+  const auto it = pending_.find(ticket);
+  if (it == pending_.end()) throw Error("row ingest: ticket ", ticket, " is not open");
+  const Pending p = std::move(it->second);
+  pending_.erase(it);
+  const Store& store = stores_.at(p.store);
+  for (const BadRow& b : bad) {
+    assignment_->cannot_read(b.number, *store.number, b.reason);
+    a.notes.push_back("store " + p.store + ": photo " +
+                      to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
+  }
+  for (uint64_t number : p.numbers) {
+    if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
+      (void)assignment_->mark_durable(number);
+    }
+  }
+  if (store.here && store.session == p.session) {
+    wire::Ack& ack = *a.send.emplace_back(p.store, wire::ToStore()).second.mutable_ack();
+    ack.set_job(rules_.job.job());
+    ack.set_run(p.run);
+    ack.set_chunk(p.chunk);
+  }
+  if (!bad.empty()) ask_all(a);
+  report_complete(a);
+  return a;
+}
+
+}  // namespace ndtrain::tuner

@@ -140,7 +140,7 @@ TEST_F(RoleUploads, AreLabelledWhereTheyLandAndTheTunerHearsOfEachOnceAlsoOfThos
   for (const LabelRow& row : rows) {
     const Json& json = answers.at(to_hex(row.digest));
     EXPECT_EQ(row.path, "a/" + json.at("path").get<std::string>());
-    EXPECT_EQ(row.class_name, json.at("label"));
+    EXPECT_EQ(row.class_name, json.at("label").get<std::string>());
     EXPECT_FLOAT_EQ(static_cast<float>(*row.score), json.at("scores").at(0).at("score"));
     const auto at = std::ranges::find(set.photos, row.digest, &Photo::digest);
     const ClassScore& top = expected[static_cast<size_t>(at - set.photos.begin())].top[0];
@@ -340,7 +340,7 @@ TEST_F(RoleUploads, ARelabelFindsThatTheyAreDoneAndAnotherStoreSaysTheSame) {
       const auto answer = answers.find(to_hex(row.digest));
       if (answer == answers.end()) continue;
       ++uploaded;
-      EXPECT_EQ(row.class_name, answer->second.at("label")) << way;
+      EXPECT_EQ(row.class_name, answer->second.at("label").get<std::string>()) << way;
       EXPECT_FLOAT_EQ(static_cast<float>(*row.score), answer->second.at("scores").at(0).at("score"))
           << way;
     }

@@ -129,7 +129,7 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
 }
 
 std::vector<ValueId> by_readiness(const StepGraph& s) {
-  const Uses uses(s.graph);
+  const Uses<ValueId> uses = uses_of(s.graph);
   std::map<ValueId, int> completed_by;  // node
   for (size_t i = 0; i < s.trainable.size(); ++i) {
     const int node = uses.producer(s.graph.outputs()[StepGraph::kGradients + i]);

@@ -33,10 +33,9 @@ std::span<const Verb> local_verbs() {
            "  ndtrain doctor\n", declare_doctor, run_doctor},
       Verb{"train", "fine-tune or train a model on photos", "DATA -m MODEL -o RUN [options]",
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers\n"
-           "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear -e 30\n"
+           "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear --ranks 2\n"
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume -e 30\n"
            "  ndtrain train --config runs/flowers -o runs/again\n"
-           "  ndtrain train flowers -m resnet18.onnx -o runs/all --freeze none --ranks 2\n"
            "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
            declare_train, run_train},
       Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",

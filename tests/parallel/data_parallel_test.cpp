@@ -193,6 +193,27 @@ TEST(DataParallel, OneShardIsATrainingWithoutShards) {
   }
 }
 
+// Steps of all rows, so that both do the same rows in each.
+TEST(DataParallel, WithoutBatchStatisticsAndDropoutShardsGiveTheSameButForRounding) {
+  const Model m = small_net(false, 0);
+  const auto after = [&](int shards) {
+    TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd}, shards);
+    config.batch = kRows;
+    config.epochs = 10;
+    Trainer trainer(m, testing::weights_of(m), testing::cpu(), config);
+    TensorDataset data = stripes(kRows, 3);
+    EpochResult result;
+    for (int64_t e = 0; e < config.epochs; ++e) EXPECT_TRUE(trainer.train_epoch(data, result));
+    return trainer.checkpoint().parameters;
+  };
+  const auto one = after(1), eight = after(8);
+  for (const auto& [name, t] : one) {
+    const auto a = t.as<float>(), b = eight.at(name).as<float>();
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-6) << name;
+    EXPECT_FALSE(std::ranges::equal(a, m.initialisers.at(name).as<float>())) << name;
+  }
+}
+
 TEST(DataParallel, StopsOnAllRanksAfterTheSameStepAndGoesOnWithTheSameBytesOnAnotherNumber) {
   const TrainerConfig config = config_of({}, 4);
   const Bytes expected = alone(config);

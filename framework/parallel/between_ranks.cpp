@@ -51,9 +51,10 @@ std::string broadcast(Communicator& communicator, int root, const std::string& b
   std::memcpy(words, &size, sizeof size);
   broadcast_memory(communicator, root, words);
   std::memcpy(&size, words, sizeof size);
+  if (size == 0) return "";
   std::vector<float> memory((size + sizeof(float) - 1) / sizeof(float));
   if (communicator.rank() == root) std::memcpy(memory.data(), bytes.data(), bytes.size());
-  if (!memory.empty()) broadcast_memory(communicator, root, memory);
+  broadcast_memory(communicator, root, memory);
   return {reinterpret_cast<const char*>(memory.data()), size};
 }
 

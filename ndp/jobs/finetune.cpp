@@ -66,7 +66,7 @@ class Finetune {
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
     if (!result_.interrupted) finish();
-    if (parallel_ && loop_) parallel_->barrier();
+    if (parallel_ && loop_) leave_together();
     result_.total_s = seconds();
     return result_;
   }
@@ -74,6 +74,15 @@ class Finetune {
  private:
   double seconds() const {
     return std::chrono::duration<double>(clock_.monotonic() - start_).count();
+  }
+
+  // So that no rank misses one that was faster. Who has left already has come as far as this one.
+  void leave_together() {
+    try {
+      parallel_->barrier();
+    } catch (const RankLost& lost) {
+      log::debug("{}", lost.what());
+    }
   }
 
   // Before anything takes time.

@@ -52,6 +52,10 @@ int shards_of(const Args& args, const Ranks& ranks, const std::string& out) {
                      " shards: more ranks than that cannot take part" +
                      (args.on("resume") ? " in this run" : "; give more --shards"));
   }
+  if (args.integer("batch") < shards) {
+    throw UsageError("--batch " + args.text("batch") + " but " + std::to_string(shards) +
+                     " shards: each has a row of a step at least");
+  }
   return static_cast<int>(shards);
 }
 

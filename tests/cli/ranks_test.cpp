@@ -112,6 +112,7 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--rank", "2", "--rendezvous", "localhost:1"}),
               HasSubstr("--rank 2: 0 to 1"));
   EXPECT_THAT(refused({"--ranks", "65"}), HasSubstr("--ranks 65: 1 to 64"));
+  EXPECT_THAT(refused({"--shards", "13"}), HasSubstr("--batch 12 but 13 shards"));
   EXPECT_THAT(refused({"--shards", "0"}), HasSubstr("--shards 0: 1 to 256"));
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:2:3"}), HasSubstr("each of 2 ranks"));
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}), HasSubstr("numbers above 0"));

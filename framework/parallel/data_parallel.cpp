@@ -24,8 +24,8 @@ DataParallel::DataParallel(Model model, std::vector<std::string> trainable, cons
     sync_ = sync.get();
     return sync;
   };
-  trainer_ = std::make_unique<Trainer>(std::move(model), std::move(trainable), device,
-                                       std::move(config), make_sync);
+  trainer_ =
+      std::make_unique<Trainer>(std::move(model), std::move(trainable), device, config, make_sync);
 }
 
 DataParallel::~DataParallel() = default;

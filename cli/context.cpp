@@ -34,11 +34,16 @@ Context::Context(const Args& args)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
   set_threads(threads > 0 ? static_cast<int>(threads)
                           : static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  progress_ = quiet_ ? std::unique_ptr<Progress>(std::make_unique<QuietProgress>())
-                     : std::make_unique<ProgressBar>();
+  progress_ = std::make_unique<ProgressBar>();
+  if (quiet_) be_quiet();
 }
 
 Context::~Context() = default;
+
+void Context::be_quiet() {
+  quiet_ = true;
+  progress_ = std::make_unique<QuietProgress>();
+}
 
 const Device& Context::device() {
   if (!device_) {

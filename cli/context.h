@@ -30,6 +30,7 @@ class Context {
   Fs& fs() { return real_fs(); }
   Clock& clock() { return system_clock(); }
   Progress& progress() { return *progress_; }
+  void be_quiet();  // as --quiet, where another process tells how it goes
   uint64_t seed() const { return seed_; }
   bool json() const { return json_; }
 

@@ -1,5 +1,6 @@
 #include "cli/ranks.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,10 +9,13 @@
 #include <system_error>
 #include <thread>
 
+#include "framework/comm/comm_plugin.h"
+#include "framework/comm/plugin_transport.h"
 #include "framework/comm/rendezvous.h"
 #include "framework/comm/stream_transport.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/runtime/backend.h"
 
@@ -22,6 +26,9 @@ constexpr std::string_view kLoopback = "127.0.0.1:";
 
 // Of one operation. A rank that is silent is lost much sooner; one that computes is waited for.
 constexpr auto kStall = std::chrono::hours(24 * 7);
+
+// Of ranks by MPI, which end together: rank 0 may have much to write.
+constexpr auto kFarewell = std::chrono::hours(1);
 
 int whole_number(const Args& args, const std::string& flag, int64_t least, int64_t most) {
   const int64_t n = args.integer(flag);
@@ -68,13 +75,20 @@ std::string scratch_of(int rank, pid_t process) {
 }  // namespace
 
 void declare_ranks(ArgsSpec& args) {
-  args.flag("ranks", "processes that share the rows of each step", "N", "1");
+  args.flag("ranks",
+            "processes that share the rows of each step (default: as many as mpirun or srun has "
+            "started, else 1)",
+            "N");
   args.flag("rank",
             "this process is rank R of them, and somebody else starts the others (default: rank 0, "
             "which starts them here)",
             "R");
   args.flag("rendezvous", "with --rank: where rank 0 listens and the others find it; not encrypted",
             "HOST:PORT");
+  args.flag("comm",
+            "how ranks talk: tcp; mpi, as processes of mpirun or srun do; auto, which is mpi where "
+            "these have started several",
+            "WAY", "auto");
   args.flag(
       "shards",
       "parts of a step that are computed each for itself: so many ranks can take part at "
@@ -88,22 +102,67 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
 }
 
-Ranks::Ranks(const Args& args) : count_(whole_number(args, "ranks", 1, limits::kRanks)) {
-  shares_ = shares_of(args.text("shares"), count_);
+Ranks::Ranks(const Args& args) {
+  if (args.has("ranks")) count_ = whole_number(args, "ranks", 1, limits::kRanks);
   const bool apart = args.has("rank");
   if (apart != args.has("rendezvous")) {
     throw UsageError("--rank and --rendezvous HOST:PORT belong together");
   }
   check_schedule(args.text("sync"));
-  if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
-  on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
   timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
+  const std::optional<Launcher> by = launcher();
+  if (talks_by_mpi(args, by)) {
+    join_launched(args, by);
+  } else {
+    if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
+    on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
+  }
+  shares_ = shares_of(args.text("shares"), count_);
+}
+
+// Where the launcher and MPI do not know one another, each process is a world of its own.
+void Ranks::join_launched(const Args& args, const std::optional<Launcher>& by) {
+  const ndt_comm_plugin& plugin = find_comm_plugin("mpi");
+  ndt_comm* const world = launched_world(plugin);
+  count_ = plugin.size(world);
+  rank_ = plugin.rank(world);
+  std::vector<std::string> hosts;
+  for (int r = 0; r < count_; ++r) hosts.emplace_back(plugin.host(world, r));
+  const auto here = std::ranges::count(hosts, hosts[static_cast<size_t>(rank_)]);
+  on_one_machine_ = here == count_;
+  launched_ = plugin_transport(plugin, world, {.silence = timeout_, .farewell = kFarewell});
+  if (by->ranks > 0 && by->ranks != count_) {
+    throw Error(by->name, " has started ", by->ranks, " processes, but MPI knows of ", count_,
+                ": start them by the mpirun of ", plugin.library, ", or by srun --mpi=pmix");
+  }
+  if (count_ > limits::kRanks) {
+    throw UsageError(by->name + " has started " + std::to_string(count_) + " ranks: 1 to " +
+                     std::to_string(limits::kRanks));
+  }
+  if (args.has("ranks") && args.integer("ranks") != count_) {
+    throw UsageError("--ranks " + args.text("ranks") + ", but " + by->name + " has started " +
+                     std::to_string(count_) + "; leave --ranks away");
+  }
+  share_cores(args, static_cast<int>(here));
+  if (is_first() && !args.on("quiet")) {
+    log::info("{} ranks, which {} has started, talk by {} (--comm mpi)", count_, by->name,
+              plugin.library);
+  }
 }
 
 void Ranks::meet(const Args& args) {
   if (count_ == 1) return;
   // What it would warn of rank 0 warns of.
-  if (!is_first() && args.on("quiet")) log::set_level(log::Level::kError);
+  if (!is_first() && (args.on("quiet") || launched_)) log::set_level(log::Level::kError);
+  if (is_first() && !launched_ && !args.on("quiet")) log::info("{} ranks talk by TCP", count_);
+  const bool by_mpi = launched_ != nullptr;
+  communicator_ =
+      std::make_unique<Communicator>(by_mpi ? std::move(launched_) : meet_by_tcp(args),
+                                     Communicator::Options{.in_flight = 1, .stall = kStall});
+  if (by_mpi) check_same(*communicator_, {{"program", NDT_VERSION}});
+}
+
+std::unique_ptr<Transport> Ranks::meet_by_tcp(const Args& args) {
   RankPlace place{.rank = rank_, .ranks = count_, .fingerprint = {{"program", NDT_VERSION}}};
   Result<std::vector<std::unique_ptr<Stream>>> streams = [&] {
     if (args.has("rank")) {
@@ -111,19 +170,20 @@ void Ranks::meet(const Args& args) {
       return meet_ranks(real_net(), place);
     }
     const auto listener = real_net().listen(std::string(kLoopback) + "0").or_throw();
-    int64_t threads = args.integer("threads");
-    if (threads == 0) {
-      const int64_t cores = std::max(1U, std::thread::hardware_concurrency());
-      threads = std::max<int64_t>(1, cores / count_);
-      set_threads(static_cast<int>(threads));
-    }
-    start_others(listener->address(), threads);
+    share_cores(args, count_);
+    start_others(listener->address(), args);
     return receive_ranks(*listener, place);
   }();
-  streams.status().or_throw();
-  communicator_ = std::make_unique<Communicator>(
-      stream_transport(rank_, std::move(*streams), {.silence = timeout_}),
-      Communicator::Options{.in_flight = 1, .stall = kStall});
+  return stream_transport(rank_, std::move(streams).or_throw(), {.silence = timeout_});
+}
+
+// Unless -j says so. A launcher may have bound the process to some of them.
+void Ranks::share_cores(const Args& args, int ranks_here) {
+  if (args.integer("threads") > 0) return;
+  cpu_set_t bound;
+  int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency())) / ranks_here;
+  if (sched_getaffinity(0, sizeof bound, &bound) == 0) cores = std::min(cores, CPU_COUNT(&bound));
+  set_threads(std::max(1, cores));
 }
 
 Ranks::~Ranks() {
@@ -136,7 +196,9 @@ Ranks::~Ranks() {
   if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
 }
 
-void Ranks::start_others(const std::string& rendezvous, int64_t threads) {
+void Ranks::start_others(const std::string& rendezvous, const Args& args) {
+  const int64_t threads =
+      args.integer("threads") > 0 ? args.integer("threads") : shared_threads().threads();
   for (int r = 1; r < count_; ++r) {
     std::vector<std::string> words = own_words();
     const std::string more[] = {"--rank",  std::to_string(r), "--rendezvous",         rendezvous,

@@ -7,24 +7,27 @@
 #include <vector>
 
 #include "cli/args.h"
+#include "cli/launcher.h"
 #include "cli/process.h"
 #include "framework/comm/communicator.h"
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --shards, --sync, --shares, --rank-timeout.
+// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --shares, --rank-timeout.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
-inline constexpr std::string_view kUndecisiveRankFlags[] = {"ranks", "rank",   "rendezvous",
-                                                            "sync",  "shares", "rank-timeout"};
+inline constexpr std::string_view kUndecisiveRankFlags[] = {
+    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout"};
 
-// The ranks of a run as this process has them. On the machine of rank 0, unless a rendezvous is
-// named, the others are processes that it starts with its own command line.
+// The ranks of a run as this process has them: what mpirun or srun has started, which talk by MPI;
+// those that meet at a rendezvous; or processes that rank 0 starts with its own command line.
 class Ranks {
  public:
-  explicit Ranks(const Args& args);  // throws UsageError for flags that make no sense
-  ~Ranks();                          // waits for those that it has started
+  // Throws UsageError for flags that make no sense. What mpirun or srun has started waits for the
+  // others; Error when MPI has another number of them, or there is no plugin for it.
+  explicit Ranks(const Args& args);
+  ~Ranks();  // waits for those that it has started
 
   // Starts the others where that is asked for, and meets them, when there are several. Throws Error
   // when somebody does not come.
@@ -34,6 +37,7 @@ class Ranks {
   int rank() const { return rank_; }
   bool on_one_machine() const { return on_one_machine_; }  // as far as is known
   bool is_first() const { return rank_ == 0; }
+  bool share_a_terminal() const { return launched_ != nullptr; }  // mpirun's; before meet()
   // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
@@ -42,7 +46,10 @@ class Ranks {
   Communicator* communicator() const { return communicator_.get(); }
 
  private:
-  void start_others(const std::string& rendezvous, int64_t threads);
+  void join_launched(const Args& args, const std::optional<Launcher>& by);
+  std::unique_ptr<Transport> meet_by_tcp(const Args& args);
+  void share_cores(const Args& args, int ranks_here);
+  void start_others(const std::string& rendezvous, const Args& args);
 
   int count_ = 1, rank_ = 0;
   bool on_one_machine_ = false;
@@ -50,6 +57,7 @@ class Ranks {
   std::vector<double> shares_;
   std::vector<ProcessId> started_;
   std::string scratch_;
+  std::unique_ptr<Transport> launched_;  // by mpirun or srun
   std::unique_ptr<Communicator> communicator_;
 };
 

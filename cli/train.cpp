@@ -190,6 +190,7 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   Ranks ranks(args);
+  if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
   ranks.meet(args);
   set_ranks(config, args, ranks, context.fs());

@@ -54,7 +54,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/packaging/postinst ${PROJECT_SOURCE_DIR}/packaging/prerm
   ${PROJECT_SOURCE_DIR}/packaging/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# For those who build against the library; the program needs none of them.
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "libonnx-dev, libprotobuf-dev, libssl-dev, libfmt-dev, \
+# mpirun, for ranks; the rest is for those who build against the library.
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin, libonnx-dev, libprotobuf-dev, libssl-dev, libfmt-dev, \
 libspdlog-dev, nlohmann-json3-dev, libxxhash-dev, pkg-config, cmake")
 include(CPack)

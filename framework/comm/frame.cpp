@@ -12,6 +12,10 @@ namespace {
 constexpr uint32_t kMagic = 0x3146434e;  // "NCF1"
 constexpr size_t kSealed = kFrameHeaderBytes - 8;
 
+Status damaged(const FrameHeader& h) {
+  return {Code::kCorrupt, "a part of message " + std::to_string(h.tag) + " came damaged"};
+}
+
 }  // namespace
 
 void seal_frame(const FrameHeader& header, std::span<std::byte> frame) {
@@ -28,6 +32,14 @@ void seal_frame(const FrameHeader& header, std::span<std::byte> frame) {
   store_le(to + 32, header.offset);
   store_le(to + 40, xxh3(to + kFrameHeaderBytes, header.length));
   store_le(to + kSealed, xxh3(to, kSealed));
+}
+
+std::vector<std::byte> sealed_frame(FrameHeader header, std::span<const std::byte> body) {
+  header.length = static_cast<uint32_t>(body.size());
+  std::vector<std::byte> frame(kFrameHeaderBytes + body.size());
+  std::ranges::copy(body, frame.begin() + kFrameHeaderBytes);
+  seal_frame(header, frame);
+  return frame;
 }
 
 Result<FrameHeader> open_header(std::span<const std::byte, kFrameHeaderBytes> bytes) {
@@ -48,14 +60,23 @@ Result<FrameHeader> open_header(std::span<const std::byte, kFrameHeaderBytes> by
   return h;
 }
 
+Result<FrameHeader> open_whole_frame(std::span<const std::byte> frame) {
+  if (frame.size() < kFrameHeaderBytes)
+    return Status(Code::kCorrupt, "what came is no frame of ours");
+  const Result<FrameHeader> header = open_header(frame.first<kFrameHeaderBytes>());
+  if (!header.ok()) return header;
+  const std::span<const std::byte> body = frame.subspan(kFrameHeaderBytes);
+  if (body.size() != header->length || xxh3(body.data(), body.size()) != header->checksum) {
+    return damaged(*header);
+  }
+  return header;
+}
+
 Status write_frame(Stream& stream, FrameHeader::Kind kind, std::span<const std::byte> body) {
   if (body.size() > kMostFrameBytes) {
     return {Code::kTooLarge, "a frame of " + std::to_string(body.size()) + " bytes"};
   }
-  std::vector<std::byte> frame(kFrameHeaderBytes + body.size());
-  std::ranges::copy(body, frame.begin() + kFrameHeaderBytes);
-  seal_frame({.kind = kind, .length = static_cast<uint32_t>(body.size())}, frame);
-  return stream.write(frame);
+  return stream.write(sealed_frame({.kind = kind}, body));
 }
 
 Result<FrameReader::Frame> FrameReader::next() {
@@ -65,10 +86,7 @@ Result<FrameReader::Frame> FrameReader::next() {
   if (!header.ok()) return header.status();
   const std::span<std::byte> body = all.subspan(kFrameHeaderBytes, header->length);
   if (Status s = fill(body); !s.ok()) return s;
-  if (xxh3(body.data(), body.size()) != header->checksum) {
-    return Status(Code::kCorrupt,
-                  "a part of message " + std::to_string(header->tag) + " came damaged");
-  }
+  if (xxh3(body.data(), body.size()) != header->checksum) return damaged(*header);
   return Frame{*header, body};
 }
 

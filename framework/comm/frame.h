@@ -37,8 +37,12 @@ struct FrameHeader {
 
 // Writes header and checksums in front of the body that `frame` has behind kFrameHeaderBytes.
 void seal_frame(const FrameHeader& header, std::span<std::byte> frame);
+// The same with a copy of `body`, whose length the header gets.
+std::vector<std::byte> sealed_frame(FrameHeader header, std::span<const std::byte> body);
 // kCorrupt: these bytes are no header.
 Result<FrameHeader> open_header(std::span<const std::byte, kFrameHeaderBytes> bytes);
+// kCorrupt: these bytes are no frame, from its first to its last.
+Result<FrameHeader> open_whole_frame(std::span<const std::byte> frame);
 
 // A frame with a copy of `body`, at most kMostFrameBytes long.
 Status write_frame(Stream& stream, FrameHeader::Kind kind, std::span<const std::byte> body = {});

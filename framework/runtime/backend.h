@@ -23,11 +23,8 @@ struct OutOfMemory : Error {
 // A loaded plugin. Never unloaded: kernels and threads may outlive any one user. Thread-safe.
 class Backend {
  public:
-  // `name` ("cpu") is looked for as libndt_<name>.so in $NDTRAIN_BACKEND_PATH (colon-separated),
-  // else in ndtrain-backends/ beside the program, else in the installed library directory. A
-  // subdirectory named after an instruction set this CPU has (x86-64-v4, x86-64-v3) goes first.
-  // "auto" is the first of available(). Loaded once per process. Throws Error saying where it
-  // looked and why each candidate was refused.
+  // `name` ("cpu") is looked for as plugin_file.h says; "auto" is the first of available(). Loaded
+  // once per process. Throws Error saying where it looked and why each candidate was refused.
   static const Backend& find(std::string_view name);
   static const Backend& load(const std::string& path);
   // Names of the plugins of this project, built or not, the fastest first.

@@ -10,9 +10,11 @@
 
 #include "framework/comm/link_model.h"
 #include "framework/comm/memory_transport.h"
+#include "framework/comm/plugin_transport.h"
 #include "framework/comm/rendezvous.h"
 #include "framework/comm/stream_transport.h"
 #include "framework/testing/memory_net.h"
+#include "tests/comm/fake_comm_plugin.h"
 
 namespace ndtrain::comm_tests {
 
@@ -51,6 +53,17 @@ inline Ranks stream_transports(Net& net, const std::string& host, int ranks,
   return all;
 }
 
+// Over a plugin, whose library moves bytes only while it is called.
+inline Ranks plugin_transports(const FakeWorld& world, int ranks,
+                               const PluginOptions& options = {
+                                   .farewell = std::chrono::milliseconds(20)}) {
+  Ranks all;
+  for (int r = 0; r < ranks; ++r) {
+    all.push_back(plugin_transport(FakeWorld::plugin(), world.join(r), options));
+  }
+  return all;
+}
+
 inline std::vector<TransportKind> transport_kinds() {
   return {{"Memory", memory_transports},
           {"Linked", linked_transports},
@@ -59,7 +72,13 @@ inline std::vector<TransportKind> transport_kinds() {
              MemoryNet net;  // streams outlive it
              return stream_transports(net, "rank", ranks);
            }},
-          {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }}};
+          {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }},
+          {"Plugin", [](int ranks) { return plugin_transports(FakeWorld(ranks), ranks); }},
+          {"LatePlugin", [](int ranks) {
+             const FakeWorld world(ranks);
+             world.set({.late = 5});
+             return plugin_transports(world, ranks);
+           }}};
 }
 
 }  // namespace ndtrain::comm_tests

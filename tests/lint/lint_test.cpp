@@ -66,6 +66,9 @@ TEST(Includes, OfAFolderWithinAnotherAreItsOwn) {
 
 TEST(Includes, OfPluginsAreTheirOwnFilesAndTheInterface) {
   EXPECT_TRUE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend_abi.h"));
+  EXPECT_TRUE(allows("backends/mpi/plugin.cpp", "framework/comm/comm_abi.h"));
+  EXPECT_FALSE(allows("backends/mpi/plugin.cpp", "framework/comm/transport.h"));
+  EXPECT_FALSE(allows("backends/plugin/node.h", "framework/comm/comm_abi.h"));
   EXPECT_TRUE(allows("backends/cpu/kernels/conv.cpp", "backends/cpu/kernels/kernel.h"));
   EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/runtime/backend.h"));
   EXPECT_FALSE(allows("backends/cpu/plugin.cpp", "framework/core/error.h"));

@@ -51,7 +51,9 @@ const std::map<std::string_view, Names>& table() {
   return t;
 }
 
+// The contracts with plugins: of devices, and of communication.
 constexpr std::string_view kBackendAbi = "framework/runtime/backend_abi.h";
+constexpr std::string_view kCommAbi = "framework/comm/comm_abi.h";
 constexpr std::string_view kInEveryPlugin = "backends/plugin";
 constexpr std::string_view kForTests = "framework/testing";  // no part of what is installed
 // What may include anything, and is itself included by its own kind only.
@@ -89,10 +91,10 @@ std::string refusal(std::string_view path, std::string_view include) {
     return "is not a path from the root of the tree";
   }
   if (const std::string_view plugin = plugin_of(path); !plugin.empty()) {
-    if (include == kBackendAbi || plugin_of(include) == plugin) return "";
-    if (plugin_of(include) == kInEveryPlugin) return "";
-    return "a plugin may include its own files, " + std::string(kInEveryPlugin) + " and " +
-           std::string(kBackendAbi) + " only";
+    if (plugin_of(include) == plugin || plugin_of(include) == kInEveryPlugin) return "";
+    if (include == kBackendAbi || (include == kCommAbi && plugin != kInEveryPlugin)) return "";
+    return "a plugin may include its own files, " + std::string(kInEveryPlugin) + ", " +
+           std::string(kBackendAbi) + " and " + std::string(kCommAbi) + " only";
   }
   const std::string_view from = folder_of(path), to = folder_of(include);
   const bool from_top = std::ranges::count(kTops, first_folder(path)) > 0;
@@ -142,7 +144,8 @@ std::string include_table() {
     add(std::string(folder) + ':' + (below.empty() ? " nothing" : names) + ';');
   }
   add(std::string(kInEveryPlugin) + ": " + std::string(kBackendAbi) + ';');
-  add("each of the other backends: " + std::string(kInEveryPlugin) + ';');
+  add("each of the other backends: " + std::string(kInEveryPlugin) + ' ' + std::string(kCommAbi) +
+      ';');
   std::string tops;
   for (const std::string_view top : kTops) tops += std::string(top) + ' ';
   add(tops + "(tops): anything, but " + std::string(kForTests) + " tests alone.");

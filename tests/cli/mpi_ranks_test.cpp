@@ -1,0 +1,150 @@
+// `train` by ranks that mpirun starts, and what is refused of --comm.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <fstream>
+#include <thread>
+
+#include "tests/cli/program_fixture.h"
+#include "tests/support/mpirun.h"
+
+namespace ndtrain {
+using namespace ndp;
+
+namespace {
+
+using support::LaunchOutcome;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_cli::Outcome;
+
+constexpr const char* kTrain =
+    " train photos -m m.onnx -b 12 --freeze none --cache cache -j 1 --shards 2 ";
+
+class LaunchedRanks : public testing_cli::ProgramTest {
+ protected:
+  void SetUp() override {
+    draw_photos(40);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+  std::string model(const std::string& run_directory) const {
+    return real_fs().read(at(run_directory + "/model.onnx")).or_throw();
+  }
+  LaunchOutcome launch(const std::string& words) const {
+    return support::mpirun(words, root_.path());
+  }
+  LaunchOutcome train(int ranks, const std::string& words) const {
+    return launch("-n " + std::to_string(ranks) + " " NDT_PROGRAM + kTrain + words);
+  }
+  Outcome train_alone(const std::string& words, const std::string& environment = "") const {
+    std::ofstream(at("alone.sh")) << "exec env " << environment << " NDTRAIN_CACHE=cache "
+                                  << NDT_PROGRAM << kTrain << words << "\n";
+    const int status =
+        std::system(("cd '" + root_.path() + "' && sh alone.sh > out 2> err < /dev/null").c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, real_fs().read(at("out")).or_throw(),
+            real_fs().read(at("err")).or_throw()};
+  }
+  // Two ranks, the second of which gets a signal when the first has a checkpoint.
+  LaunchOutcome train_and_signal(const std::string& words, int signal) const {
+    std::ofstream(at("second.sh")) << "echo $$ > pid\nexec " NDT_PROGRAM << kTrain << words << "\n";
+    LaunchOutcome outcome;
+    std::jthread mpirun([&] {
+      outcome = launch("-n 1 " NDT_PROGRAM + std::string(kTrain) + words + " : -n 1 sh second.sh");
+    });
+    for (int i = 0; i < 20'000 && !real_fs().exists(at("run/last.safetensors")); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    pid_t second = 0;
+    std::ifstream(at("pid")) >> second;
+    if (second > 0) kill(second, signal);
+    mpirun.join();
+    return outcome;
+  }
+};
+
+std::string why_no_mpi() {
+  return NDT_HAS_MPI ? support::why_no_mpirun() : "the mpi plugin is not built here";
+}
+
+TEST_F(LaunchedRanks, NeedNoFlagsAndGiveTheBytesOfOneProcess) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_EQ(train_alone("-o one -e 2").code, 0);
+  const LaunchOutcome o = train(2, "-o two -e 2");
+  ASSERT_EQ(o.code, 0) << o.said;
+  EXPECT_THAT(o.said, HasSubstr("2 ranks, which mpirun has started, talk by Open MPI"));
+  EXPECT_TRUE(model("two") == model("one"));
+  const LaunchOutcome named = train(2, "-o again -e 2 --ranks 2 --comm mpi --sync dear -q");
+  ASSERT_EQ(named.code, 0) << named.said;
+  EXPECT_TRUE(model("again") == model("one"));
+  const Outcome tcp = train_alone("-o tcp -e 2 --ranks 2 --comm tcp");
+  ASSERT_EQ(tcp.code, 0) << tcp.err;
+  EXPECT_THAT(tcp.err, HasSubstr("2 ranks talk by TCP"));
+  EXPECT_TRUE(model("tcp") == model("one"));
+}
+
+TEST_F(LaunchedRanks, WhereOneIsKilledAllEndAndTheRunGoesOnWithTheSameBytes) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_EQ(train_alone("-o whole -e 30").code, 0);
+  const LaunchOutcome o = train_and_signal("-o run -e 30", SIGKILL);
+  EXPECT_NE(o.code, 0) << o.said;
+  EXPECT_NE(o.code, 124) << "mpirun did not end: " << o.said;
+  const LaunchOutcome rest = train(2, "-o run -e 30 --resume");
+  ASSERT_EQ(rest.code, 0) << rest.said;
+  EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(LaunchedRanks, OneThatIsSilentIsNamedAndTheRunCanBeResumed) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const LaunchOutcome o = train_and_signal("-o run -e 200 --rank-timeout 3", SIGSTOP);
+  EXPECT_EQ(o.code, 4) << o.said;
+  EXPECT_THAT(o.said, AllOf(HasSubstr("lacks rank 1"), HasSubstr("silent for 3000 ms"),
+                            HasSubstr("--resume goes on")));
+}
+
+TEST_F(LaunchedRanks, ThatDisagreeAreRefused) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const LaunchOutcome ranks = train(2, "-o run --ranks 3");
+  EXPECT_EQ(ranks.code, 2) << ranks.said;
+  EXPECT_THAT(ranks.said, HasSubstr("--ranks 3, but mpirun has started 2"));
+  const LaunchOutcome tcp = train(2, "-o run --comm tcp");
+  EXPECT_EQ(tcp.code, 2) << tcp.said;
+  EXPECT_THAT(tcp.said, HasSubstr("each would train for itself"));
+  const LaunchOutcome shards = launch("-n 3 " NDT_PROGRAM + std::string(kTrain) + "-o run");
+  EXPECT_EQ(shards.code, 2) << shards.said;
+  EXPECT_THAT(shards.said, HasSubstr("--ranks 3 but 2 shards"));
+  EXPECT_FALSE(real_fs().exists(at("run")));
+}
+
+// As srun does that MPI knows nothing of.
+TEST_F(LaunchedRanks, WhomMpiDoesNotKnowAreTold) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const Outcome o = train_alone("-o run", "SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("srun has started 2 processes, but MPI knows of 1"),
+                           HasSubstr("srun --mpi=pmix")));
+}
+
+TEST_F(LaunchedRanks, WaysToTalkThatThereAreNotAreUsageErrors) {
+  const auto refused = [&](const std::string& words) {
+    const Outcome o = train_alone("-o run --ranks 2 " + words);
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_FALSE(real_fs().exists(at("run")));
+    return o.err;
+  };
+  EXPECT_THAT(refused("--comm nccl"), HasSubstr("no NCCL plugin yet; mpi and tcp"));
+  EXPECT_THAT(refused("--comm gloo"), HasSubstr("there are auto, tcp and mpi"));
+  EXPECT_THAT(refused("--comm mpi"), HasSubstr("mpirun -n 2 ndtrain train"));
+  EXPECT_THAT(refused("--comm mpi --rank 1 --rendezvous localhost:1"),
+              HasSubstr("leave --rank and --rendezvous away"));
+}
+
+TEST_F(LaunchedRanks, WithoutThePluginAreToldWhatLacks) {
+  const Outcome o = train_alone(
+      "-o run", "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 NDTRAIN_BACKEND_PATH=/nowhere");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("no communication plugin 'mpi'"), HasSubstr("libndt_mpi.so"),
+                           HasSubstr("looked in /nowhere")));
+}
+
+}  // namespace
+}  // namespace ndtrain

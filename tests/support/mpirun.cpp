@@ -1,0 +1,41 @@
+#include "tests/support/mpirun.h"
+
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace ndtrain::support {
+namespace {
+
+LaunchOutcome shell(const std::string& command) {
+  LaunchOutcome outcome;
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (!pipe) return outcome;
+  char buffer[4096];
+  while (const size_t n = fread(buffer, 1, sizeof buffer, pipe)) outcome.said.append(buffer, n);
+  const int status = pclose(pipe);
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return outcome;
+}
+
+}  // namespace
+
+std::string why_no_mpirun() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return "the sanitizers take what MPI leaves behind for leaks and races of ours";
+#else
+  return shell("mpirun --version 2>&1").code == 0
+             ? ""
+             : "there is no mpirun on this machine: install openmpi-bin";
+#endif
+}
+
+// As root, as in a container; with more ranks than cores; none of them bound to one.
+LaunchOutcome mpirun(const std::string& words, const std::string& directory) {
+  return shell("cd '" + directory +
+               "' && timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe --bind-to none " +
+               words + " 2>&1 < /dev/null");
+}
+
+}  // namespace ndtrain::support

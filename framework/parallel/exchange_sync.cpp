@@ -40,13 +40,25 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
                            std::vector<int> first_shards)
     : shared_(shared),
       communicator_(communicator),
-      plan_(std::move(plan)),
       first_shards_(std::move(first_shards)),
       group_(static_cast<size_t>(communicator.ranks())) {
-  check();
+  check(plan);
   std::iota(group_.begin(), group_.end(), 0);
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
-  for (const ParameterSlot& slot : shared.parameters.slots()) {
+  follow(std::move(plan));
+}
+
+void ExchangeSync::change_plan(CommPlan plan) {
+  check(plan);
+  flush();
+  follow(std::move(plan));
+}
+
+void ExchangeSync::follow(CommPlan plan) {
+  plan_ = std::move(plan);
+  before_ = {};
+  buckets_of_.clear();
+  for (const ParameterSlot& slot : shared_.parameters.slots()) {
     const auto outside = [&](const ParameterRange& b) {
       return b.end <= slot.range.begin || b.begin >= slot.range.end;
     };
@@ -62,9 +74,9 @@ int64_t ExchangeSync::report_begin(size_t rank) const {
   return first_shards_[rank] * kReportFloats + static_cast<int64_t>(rank);
 }
 
-void ExchangeSync::check() const {
-  validate(plan_, shared_.parameters.size());
-  if (plan_.shard_optimizer) throw Error("a sharded optimizer needs another GradientSync");
+void ExchangeSync::check(const CommPlan& plan) const {
+  validate(plan, shared_.parameters.size());
+  if (plan.shard_optimizer) throw Error("a sharded optimizer needs another GradientSync");
   if (std::ssize(first_shards_) != communicator_.ranks() + 1) {
     throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ",
                 communicator_.ranks());

@@ -29,6 +29,11 @@ class ExchangeSync final : public GradientSync {
   void skip() override;
   void flush() override;
 
+  // Between two steps: flushes, and exchanges as `plan` says from the next one on. Throws Error as
+  // the constructor does, and then nothing has changed.
+  void change_plan(CommPlan plan);
+  const CommPlan& plan() const { return plan_; }
+
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
@@ -54,7 +59,8 @@ class ExchangeSync final : public GradientSync {
     size_t begin, end;
   };
 
-  void check() const;
+  void check(const CommPlan& plan) const;
+  void follow(CommPlan plan);
   int64_t report_begin(size_t rank) const;
   CommOp op_for(const PlannedOp& planned) const;
   CommOp sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
@@ -67,7 +73,7 @@ class ExchangeSync final : public GradientSync {
 
   Trainer::Shared shared_;
   Communicator& communicator_;
-  const CommPlan plan_;
+  CommPlan plan_;
   const std::vector<int> first_shards_;
   RankGroup group_;
   std::vector<Span> buckets_of_;  // of each slot

@@ -30,9 +30,11 @@ class GradientSync {
   // contract of `stream`). Before the first node that reads the slot's values: on return, or behind
   // what is queued on the stream, they are those that this step computes with.
   virtual void before_read(size_t /*slot*/, ndt_stream* /*stream*/) {}
+  // The loss of the last shard is there: what follows is the backward pass.
+  virtual void forward_done() {}
   // The slot's gradient is complete here: the sum over its rows of weight times gradient.
   virtual void gradient_ready(size_t /*slot*/, ndt_stream* /*stream*/) {}
-  // Whether it wants these two. Without them a run may be replayed from a recording.
+  // Whether it wants these three. Without them a run may be replayed from a recording.
   virtual bool follows_the_run() const { return true; }
 
   // Where there are running statistics: the first of their sums becomes the sum over the shards of

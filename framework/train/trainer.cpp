@@ -178,6 +178,7 @@ Hooks Trainer::hooks(const Step& s, int shard) {
   };
   if (shard + 1 != own_.end) return {.before = before, .ready = {}};
   const auto ready = [this, &s, shard](int k, ndt_stream* stream) {
+    if (k == 0) sync_->forward_done();
     const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
     if (i >= s.graph.trainable.size()) return;
     const size_t slot = s.slots.at(s.graph.trainable[i]);

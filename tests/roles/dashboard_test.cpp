@@ -155,7 +155,7 @@ TEST_F(RoleDashboard, HasTheTraceOfAJobThatIsDone) {
   std::set<std::string> who;
   const Json trace = get("/jobs/1/trace");
   for (const Json& e : trace.at("traceEvents")) {
-    if (e["ph"] == "M") who.insert(e["args"]["name"]);
+    if (e["name"] == "thread_name") who.insert(e["args"]["name"]);
   }
   EXPECT_EQ(who, (std::set<std::string>{"attic", "tuner"}));
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/core/chrome_trace.h"
 #include "framework/core/json.h"
 
 namespace ndtrain::tuner {
@@ -90,16 +91,11 @@ std::string JobReport::json() const {
 }
 
 std::string JobReport::trace() const {
-  Json events = Json::array();
-  std::map<std::string, int> rows = {{"tuner", 1}};
-  auto add = [&](const std::string& who, const std::string& what, Time from, Time to) {
-    const int row = rows.emplace(who, static_cast<int>(rows.size()) + 1).first->second;
-    events.push_back({{"name", what},
-                      {"ph", "X"},
-                      {"pid", 1},
-                      {"tid", row},
-                      {"ts", at(from) * 1e6},
-                      {"dur", std::chrono::duration<double, std::micro>(to - from).count()}});
+  constexpr const char* kJob = "job";
+  ChromeTrace trace;
+  trace.row(kJob, "tuner");
+  const auto add = [&](const std::string& who, const std::string& what, Time from, Time to) {
+    trace.span(kJob, who, what, at(from), std::chrono::duration<double>(to - from).count());
   };
   for (const Span& s : work_) add(s.who, s.what, s.from, s.to);
   for (const auto& [key, e] : extractions_) {
@@ -107,14 +103,7 @@ std::string JobReport::trace() const {
     add(key.first, "rows of run " + std::to_string(key.second),
         std::max(begun_, std::min(e.first, e.last - busy)), e.last);
   }
-  for (const auto& [who, row] : rows) {
-    events.push_back({{"name", "thread_name"},
-                      {"ph", "M"},
-                      {"pid", 1},
-                      {"tid", row},
-                      {"args", {{"name", who}}}});
-  }
-  return json_text(Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}});
+  return trace.json();
 }
 
 }  // namespace ndtrain::tuner

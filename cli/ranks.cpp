@@ -117,7 +117,7 @@ void Ranks::meet(const Args& args) {
       threads = std::max<int64_t>(1, cores / count_);
       set_threads(static_cast<int>(threads));
     }
-    start_others(listener->address(), threads);
+    start_ranks(own_words(), count_, listener->address(), threads, started_);
     return receive_ranks(*listener, place);
   }();
   streams.status().or_throw();
@@ -136,13 +136,14 @@ Ranks::~Ranks() {
   if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
 }
 
-void Ranks::start_others(const std::string& rendezvous, int64_t threads) {
-  for (int r = 1; r < count_; ++r) {
-    std::vector<std::string> words = own_words();
+void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
+                 int64_t threads, std::vector<ProcessId>& started) {
+  for (int r = 1; r < ranks; ++r) {
+    std::vector<std::string> all = words;
     const std::string more[] = {"--rank",  std::to_string(r), "--rendezvous",         rendezvous,
                                 "--quiet", "--threads",       std::to_string(threads)};
-    words.insert(words.end(), std::begin(more), std::end(more));
-    started_.push_back(start_beside(words));
+    all.insert(all.end(), std::begin(more), std::end(more));
+    started.push_back(start_beside(all));
   }
 }
 

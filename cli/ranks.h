@@ -19,6 +19,11 @@ void declare_ranks(ArgsSpec& args);
 inline constexpr std::string_view kUndecisiveRankFlags[] = {"ranks", "rank",   "rendezvous",
                                                             "sync",  "shares", "rank-timeout"};
 
+// Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
+// and these flags. Throws Error; those that it has started are among `started`.
+void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
+                 int64_t threads, std::vector<ProcessId>& started);
+
 // The ranks of a run as this process has them. On the machine of rank 0, unless a rendezvous is
 // named, the others are processes that it starts with its own command line.
 class Ranks {
@@ -42,8 +47,6 @@ class Ranks {
   Communicator* communicator() const { return communicator_.get(); }
 
  private:
-  void start_others(const std::string& rendezvous, int64_t threads);
-
   int count_ = 1, rank_ = 0;
   bool on_one_machine_ = false;
   std::chrono::seconds timeout_{0};

@@ -23,8 +23,9 @@ void carry_out(Communicator& communicator, CommOp op) {
 }
 
 // As floats, which are moved bit by bit.
-void broadcast_memory(Communicator& communicator, int root, std::span<float> memory) {
-  CommOp op{.kind = CommOp::Kind::kBroadcast, .group = all_ranks(communicator), .name = "bytes"};
+void broadcast_memory(Communicator& communicator, int root, const RankGroup& among,
+                      std::span<float> memory) {
+  CommOp op{.kind = CommOp::Kind::kBroadcast, .group = among, .name = "bytes"};
   op.data = memory;
   op.root = root;
   carry_out(communicator, std::move(op));
@@ -46,30 +47,37 @@ void barrier(Communicator& communicator) {
 }
 
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes) {
+  return broadcast(communicator, root, bytes, all_ranks(communicator));
+}
+
+std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
+                      const RankGroup& among) {
   uint64_t size = bytes.size();
   float words[sizeof size / sizeof(float)];
   std::memcpy(words, &size, sizeof size);
-  broadcast_memory(communicator, root, words);
+  broadcast_memory(communicator, root, among, words);
   std::memcpy(&size, words, sizeof size);
   if (size == 0) return "";
   std::vector<float> memory((size + sizeof(float) - 1) / sizeof(float));
   if (communicator.rank() == root) std::memcpy(memory.data(), bytes.data(), bytes.size());
-  broadcast_memory(communicator, root, memory);
+  broadcast_memory(communicator, root, among, memory);
   return {reinterpret_cast<const char*>(memory.data()), size};
 }
 
+std::vector<std::string> gather(Communicator& communicator, const std::string& ours) {
+  std::vector<std::string> all;
+  for (int r = 0; r < communicator.ranks(); ++r) all.push_back(broadcast(communicator, r, ours));
+  return all;
+}
+
 void check_same(Communicator& communicator, const Fingerprint& ours) {
-  Fingerprint first;
-  std::string why;
-  for (int r = 0; r < communicator.ranks(); ++r) {
-    const Fingerprint theirs = from_text(broadcast(communicator, r, to_text(ours)));
-    if (r == 0) first = theirs;
-    const std::string difference = first_difference(first, theirs);
-    if (why.empty() && !difference.empty()) {
-      why = "rank " + std::to_string(r) + " is not of the same run as rank 0: its " + difference;
-    }
+  const std::vector<std::string> all = gather(communicator, to_text(ours));
+  const Fingerprint first = from_text(all[0]);
+  for (size_t r = 1; r < all.size(); ++r) {
+    const std::string difference = first_difference(first, from_text(all[r]));
+    if (difference.empty()) continue;
+    throw Error("rank ", r, " is not of the same run as rank 0: its ", difference);
   }
-  if (!why.empty()) throw Error(why);
 }
 
 }  // namespace ndtrain

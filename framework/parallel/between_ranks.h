@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "framework/comm/communicator.h"
 #include "framework/comm/fingerprint.h"
@@ -13,6 +14,13 @@ void barrier(Communicator& communicator);
 
 // Those of rank `root`; what the others give does not count.
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes);
+
+// The same between some ranks, of which `root` is one; only these call it.
+std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
+                      const RankGroup& among);
+
+// What each rank gives, to all of them.
+std::vector<std::string> gather(Communicator& communicator, const std::string& ours);
 
 // Throws the same Error on all ranks where one has another fingerprint than rank 0: which rank, and
 // the first field.

@@ -11,6 +11,7 @@ namespace ndtrain::cli {
 VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_layers);
+VERB(bench_parallel);
 VERB(bench_pipeline);
 VERB(bench_train);
 VERB(doctor);
@@ -104,6 +105,15 @@ std::span<const Verb> local_bench_verbs() {
            "DIR -m FILE [-b N] [-j T] [--photos N] [--rounds N]",
            "  ndtrain bench pipeline photos -m squeezenet1_1.onnx -j 2\n", declare_bench_pipeline,
            run_bench_pipeline},
+      Verb{"bench parallel",
+           "replay a network's steps on ranks that sleep for its layers and really exchange",
+           "--replay FILE[#NAME] [--ranks N] [--sync NAMES] [--rho X] [--matrix -o DIR]",
+           "  ndtrain bench parallel --replay networks.json#resnet50 --ranks 2 --rho .75\n"
+           "  ndtrain bench parallel --replay profile.json --sync ddp,auto --link 10G --latency "
+           "5e-5\n"
+           "  ndtrain bench parallel --replay networks.json --ranks 2,4 --rho .3,.75,1.5 --matrix "
+           "-o replays\n",
+           declare_bench_parallel, run_bench_parallel},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,

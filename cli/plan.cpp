@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-
+#include "cli/number_args.h"
 #include "cli/plan_tables.h"
 #include "cli/verb.h"
 #include "framework/core/publish.h"
@@ -16,70 +13,7 @@ using namespace tuner;
 
 namespace {
 
-// "20M", "20Mbit", "2.5 Gbit/s", "64000": bits per second, in steps of 1000. As bytes per second.
-double parse_bandwidth(const std::string& flag, const std::string& text) {
-  double number = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  std::string unit(rest, end);
-  std::erase(unit, ' ');
-  for (const std::string_view suffix : {"/s", "ps", "bit", "b"}) {
-    if (unit.ends_with(suffix)) unit.resize(unit.size() - suffix.size());
-  }
-  double factor = 1;
-  if (!unit.empty()) {
-    const size_t step = std::string("KMGT").find(
-        static_cast<char>(std::toupper(static_cast<unsigned char>(unit[0]))));
-    if (step == std::string::npos || unit.size() > 1) number = 0;
-    factor = std::pow(1000.0, static_cast<double>(step == std::string::npos ? 0 : step + 1));
-  }
-  if (error != std::errc() || !std::isfinite(number) || number <= 0) {
-    throw UsageError("--" + flag + " " + text + ": bits per second, as 20M, 20Mbit or 1Gbit/s");
-  }
-  return number * factor / 8;
-}
-
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return parts;
-}
-
-double parse_positive(const std::string& flag, const std::string& text) {
-  double v = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc() || rest != text.data() + text.size() || !(v > 0) || !std::isfinite(v)) {
-    throw UsageError("--" + flag + " " + text + ": not a number above 0");
-  }
-  return v;
-}
-
-// "1,2,4" and "1-8".
-std::vector<int> parse_counts(const std::string& flag, const std::string& text) {
-  constexpr int kMost = 1000;
-  std::vector<int> counts;
-  const auto whole = [&](const std::string& t) {
-    int n = 0;
-    const auto [rest, error] = std::from_chars(t.data(), t.data() + t.size(), n);
-    if (error != std::errc() || rest != t.data() + t.size() || n < 1 || n > kMost) {
-      throw UsageError("--" + flag + " " + text +
-                       ": whole numbers from 1 to 1000, as 2, 1,2,4 or 1-8");
-    }
-    return n;
-  };
-  for (const std::string& part : parts_of(text)) {
-    const size_t dash = part.find('-');
-    const int first = whole(part.substr(0, dash));
-    const int last = dash == std::string::npos ? first : whole(part.substr(dash + 1));
-    for (int n = first; n <= last; ++n) counts.push_back(n);
-    if (last < first) throw UsageError("--" + flag + " " + text + ": from more to less");
-  }
-  return counts;
-}
+constexpr int kMostCount = 1000;  // stores, runs
 
 DType feature_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
@@ -133,8 +67,8 @@ void apply_flags(Fs& fs, Profile& p, const Args& args) {
   } else if (args.has("state")) {
     in.disk = static_cast<double>(DiskBudget::default_room(fs, args.text("state")).or_throw());
   }
-  in.runs = parse_counts("runs", args.text("runs"));
-  if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"));
+  in.runs = parse_counts("runs", args.text("runs"), kMostCount);
+  if (args.has("stores")) in.stores = parse_counts("stores", args.text("stores"), kMostCount);
   if (args.has("shares")) {
     for (const std::string& s : parts_of(args.text("shares"))) {
       in.shares.push_back(parse_positive("shares", s));

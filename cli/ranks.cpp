@@ -171,7 +171,9 @@ std::unique_ptr<Transport> Ranks::meet_by_tcp(const Args& args) {
     }
     const auto listener = real_net().listen(std::string(kLoopback) + "0").or_throw();
     share_cores(args, count_);
-    start_others(listener->address(), args);
+    const int64_t threads =
+        args.integer("threads") > 0 ? args.integer("threads") : shared_threads().threads();
+    start_ranks(own_words(), count_, listener->address(), threads, started_);
     return receive_ranks(*listener, place);
   }();
   return stream_transport(rank_, std::move(streams).or_throw(), {.silence = timeout_});
@@ -196,15 +198,14 @@ Ranks::~Ranks() {
   if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
 }
 
-void Ranks::start_others(const std::string& rendezvous, const Args& args) {
-  const int64_t threads =
-      args.integer("threads") > 0 ? args.integer("threads") : shared_threads().threads();
-  for (int r = 1; r < count_; ++r) {
-    std::vector<std::string> words = own_words();
+void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
+                 int64_t threads, std::vector<ProcessId>& started) {
+  for (int r = 1; r < ranks; ++r) {
+    std::vector<std::string> all = words;
     const std::string more[] = {"--rank",  std::to_string(r), "--rendezvous",         rendezvous,
                                 "--quiet", "--threads",       std::to_string(threads)};
-    words.insert(words.end(), std::begin(more), std::end(more));
-    started_.push_back(start_beside(words));
+    all.insert(all.end(), std::begin(more), std::end(more));
+    started.push_back(start_beside(all));
   }
 }
 

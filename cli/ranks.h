@@ -20,6 +20,11 @@ void declare_ranks(ArgsSpec& args);
 inline constexpr std::string_view kUndecisiveRankFlags[] = {
     "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout"};
 
+// Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
+// and these flags. Throws Error; those that it has started are among `started`.
+void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
+                 int64_t threads, std::vector<ProcessId>& started);
+
 // The ranks of a run as this process has them: what mpirun or srun has started, which talk by MPI;
 // those that meet at a rendezvous; or processes that rank 0 starts with its own command line.
 class Ranks {
@@ -49,7 +54,6 @@ class Ranks {
   void join_launched(const Args& args, const std::optional<Launcher>& by);
   std::unique_ptr<Transport> meet_by_tcp(const Args& args);
   void share_cores(const Args& args, int ranks_here);
-  void start_others(const std::string& rendezvous, const Args& args);
 
   int count_ = 1, rank_ = 0;
   bool on_one_machine_ = false;

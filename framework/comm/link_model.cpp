@@ -33,8 +33,9 @@ class LinkedTransport final : public Transport {
       throw Error("Transport: rank ", to, " is no peer of rank ", rank(), " of ", ranks());
     }
     nanoseconds& free_at = free_at_[static_cast<size_t>(to)];
-    free_at = std::max(free_at, clock_.monotonic()) + time_of(bytes.size());
-    under_way_[static_cast<size_t>(to)].push_back({++requests_, tag, bytes, free_at});
+    free_at = std::max(free_at, clock_.monotonic()) + transfer(bytes.size());
+    const nanoseconds arrival = free_at + nanoseconds(std::llround(model_.latency_s * 1e9));
+    under_way_[static_cast<size_t>(to)].push_back({++requests_, tag, bytes, arrival});
     return requests_;
   }
 
@@ -83,10 +84,9 @@ class LinkedTransport final : public Transport {
     std::ranges::fill(free_at_, nanoseconds(0));
   }
 
-  nanoseconds time_of(size_t bytes) const {
-    const double transfer =
-        model_.bytes_per_s > 0 ? static_cast<double>(bytes) / model_.bytes_per_s : 0;
-    return nanoseconds(std::llround((model_.latency_s + transfer) * 1e9));
+  nanoseconds transfer(size_t bytes) const {
+    if (model_.bytes_per_s == 0) return nanoseconds(0);
+    return nanoseconds(std::llround(static_cast<double>(bytes) / model_.bytes_per_s * 1e9));
   }
 
   void send_due() {

@@ -9,8 +9,8 @@
 namespace ndtrain {
 
 // A message takes latency + bytes / bandwidth, as alpha + beta n of the costs that schedules are
-// made for; those of a direction of a pair one after the other, the directions and pairs beside
-// each other.
+// made for. The bytes of a direction of a pair follow each other, directions and pairs are beside
+// each other, and a latency holds up nobody: messages sent together take one.
 struct LinkModel {
   double latency_s = 0;
   double bytes_per_s = 0;  // 0: unlimited

@@ -108,17 +108,25 @@ void ExchangeSync::begin(const HyperParameters& hyper) {
   for (const Span& s : buckets_of_) {
     for (size_t b = s.begin; b < s.end; ++b) ++now_.buckets[b].missing;
   }
-  const std::vector<std::vector<PlannedOp>> calls = calls_of(plan_);
-  const auto sums = [](const std::vector<PlannedOp>& call) {
-    return std::ranges::any_of(call, takes_gradients, &PlannedOp::kind);
-  };
-  // Everybody waits for the reports when the backward pass is done: they go ahead of the sum whose
-  // gradients are there last, and of all that may run into the next step.
-  const auto last_sum = std::ranges::find_if(calls.rbegin(), calls.rend(), sums);
-  for (auto call = calls.begin(); call != calls.end(); ++call) {
-    if (&*call == &*last_sum) enqueue_reports();
-    enqueue(*call);
+  // Everybody waits for the reports when the backward pass is done: they go ahead of all that
+  // cannot begin before, and of no more, or what may run into the next step would be waited for.
+  bool reported = false;
+  for (const std::vector<PlannedOp>& call : calls_of(plan_)) {
+    const auto is_late = [this](const PlannedOp& op) { return begins_late(op); };
+    if (!reported && std::ranges::any_of(call, is_late)) {
+      enqueue_reports();
+      reported = true;
+    }
+    enqueue(call);
   }
+  if (!reported) enqueue_reports();
+}
+
+// It needs the gradients that are there last, or the next step.
+bool ExchangeSync::begins_late(const PlannedOp& op) const {
+  if (!takes_gradients(op.kind)) return plan_.prefetch > 0;
+  const auto bucket = static_cast<size_t>(op.bucket);
+  return bucket >= buckets_of_.back().begin && bucket < buckets_of_.back().end;
 }
 
 void ExchangeSync::enqueue(const std::vector<PlannedOp>& call) {
@@ -129,7 +137,10 @@ void ExchangeSync::enqueue(const std::vector<PlannedOp>& call) {
     Exchange& e = now_.buckets[static_cast<size_t>(call[i].bucket)];
     if (takes_gradients(call[i].kind)) e.sum = queued[i];
     if (completes(call[i].kind)) e.last = queued[i];
-    if (takes_gradients(call[i].kind)) continue;
+    if (takes_gradients(call[i].kind)) {
+      if (e.missing == 0) communicator_.release(queued[i]);  // a bucket of no parameters
+      continue;
+    }
     // Operations follow one another, so the sum it needs is there when its turn comes.
     e.released = plan_.prefetch == 0;
     if (e.released) communicator_.release(queued[i]);
@@ -164,8 +175,8 @@ void ExchangeSync::update(size_t bucket) {
   if (before_.buckets.empty() || std::exchange(before_.buckets[bucket].updated, true)) return;
   release_up_to(bucket + static_cast<size_t>(plan_.prefetch));
   communicator_.wait(before_.buckets[bucket].last);
-  if (!before_.applied) return;
   const ParameterRange range = plan_.buckets[bucket];
+  if (!before_.applied || range.size() == 0) return;
   float* const values = shared_.parameters.values(range.begin);
   shared_.optimizer.apply(range, before_.hyper, shared_.parameters.gradients(range.begin), values,
                           values);

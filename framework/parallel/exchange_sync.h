@@ -66,6 +66,7 @@ class ExchangeSync final : public GradientSync {
   CommOp sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
                 ParameterRange range) const;
   void enqueue(const std::vector<PlannedOp>& call);
+  bool begins_late(const PlannedOp& op) const;
   void enqueue_reports();
   void release_up_to(size_t bucket);
   void update(size_t bucket);

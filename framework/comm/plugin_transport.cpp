@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
-using Kind = FrameHeader::Kind;
+using FrameKind = FrameHeader::Kind;
 
 constexpr nanoseconds kLongestWait = std::chrono::hours(1);  // no clock's end is near
 constexpr int32_t kFrames = 0;  // the tag of frames; payloads have those above
@@ -136,7 +136,7 @@ Transport::Request PluginTransport::send(int to, uint64_t tag, std::span<const s
   Peer& peer = other(to);
   const Request request = ++requests_;
   pause_.stir();
-  FrameHeader header{.kind = Kind::kPart, .generation = generation_, .tag = tag};
+  FrameHeader header{.kind = FrameKind::kPart, .generation = generation_, .tag = tag};
   header.total = bytes.size();
   if (!peer.ended.ok()) {
     finish(request, peer.ended);
@@ -221,7 +221,7 @@ void PluginTransport::say(Peer& peer, const FrameHeader& header, std::span<const
 }
 
 void PluginTransport::say_bye(Peer& peer) {
-  if (!std::exchange(peer.said_bye, true)) say(peer, {.kind = Kind::kBye});
+  if (!std::exchange(peer.said_bye, true)) say(peer, {.kind = FrameKind::kBye});
 }
 
 void PluginTransport::await_frame(Peer& peer) {
@@ -299,14 +299,15 @@ void PluginTransport::take(const PluginMessages::Ended& ended) {
 Status PluginTransport::take_frame(Peer& peer, std::span<const std::byte> frame) {
   const Result<FrameHeader> header = open_whole_frame(frame);
   if (!header.ok()) return header.status();
-  if (header->kind == Kind::kAlive) return {};
+  if (header->kind == FrameKind::kAlive) return {};
   pause_.stir();
-  if (header->kind == Kind::kBye) {
+  if (header->kind == FrameKind::kBye) {
     peer.left = true;
     end(peer, {Code::kIo, "has left"});
     return {};
   }
-  if (header->kind != Kind::kPart) return {Code::kCorrupt, "a rendezvous in the middle of a run"};
+  if (header->kind != FrameKind::kPart)
+    return {Code::kCorrupt, "a rendezvous in the middle of a run"};
   Result<Announced::Message> message = announced_by(*header, frame.subspan(kFrameHeaderBytes));
   if (!message.ok()) return message.status();
   if (message->bytes.empty() && message->total > 0) message->payload = payload_tag(peer.heard_of);
@@ -326,7 +327,7 @@ void PluginTransport::watch() {
   for (Peer& p : peers_) {
     if (p.rank == rank_ || (!p.ended.ok() && !has_payload(p.rank))) continue;
     if (stepped_ - was > third) p.heard = stepped_;
-    if (p.ended.ok() && stepped_ - p.said > third) say(p, {.kind = Kind::kAlive});
+    if (p.ended.ok() && stepped_ - p.said > third) say(p, {.kind = FrameKind::kAlive});
     if (stepped_ - p.heard <= options_.silence) continue;
     end(p, {Code::kCancelled, "silent for " + std::to_string(options_.silence.count()) + " ms"});
     if (has_payload(p.rank)) end_all(p.ended.message());

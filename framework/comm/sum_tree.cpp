@@ -21,14 +21,15 @@ bool halves(const Subtree& left, const Subtree& right, int leaves) {
          right.end == std::min(left.begin + 2 * width, leaves);
 }
 
-// How many additions follow each addend, when sums that wait for their right half lie on a stack.
-std::vector<int> additions(std::span<const Addend> addends, int leaves) {
+}  // namespace
+
+std::vector<int> additions_after(std::span<const Subtree> nodes, int leaves) {
   std::vector<int> counts;
   std::vector<Subtree> waiting;
-  for (const Addend& a : addends) {
+  for (const Subtree& node : nodes) {
     const int expected = waiting.empty() ? 0 : waiting.back().end;
-    if (a.node.begin != expected || a.node.end <= a.node.begin) break;
-    waiting.push_back(a.node);
+    if (node.begin != expected || node.end <= node.begin) break;
+    waiting.push_back(node);
     int count = 0;
     for (; waiting.size() > 1 && halves(waiting[waiting.size() - 2], waiting.back(), leaves);
          ++count) {
@@ -37,14 +38,12 @@ std::vector<int> additions(std::span<const Addend> addends, int leaves) {
     }
     counts.push_back(count);
   }
-  if (counts.size() != addends.size() || waiting.size() != 1 || waiting[0].end != leaves) {
-    throw Error("add_in_tree_order: ", addends.size(), " addends are not the nodes of a tree of ",
-                leaves, " leaves");
+  if (counts.size() != nodes.size() || waiting.size() != 1 || waiting[0].end != leaves) {
+    throw Error("sum_tree: ", nodes.size(), " addends are not the nodes of a tree of ", leaves,
+                " leaves");
   }
   return counts;
 }
-
-}  // namespace
 
 std::vector<Subtree> subtrees_of(int begin, int end, int leaves) {
   if (begin < 0 || begin > end || end > leaves) {
@@ -64,7 +63,9 @@ std::vector<Subtree> subtrees_of(int begin, int end, int leaves) {
 }
 
 void add_in_tree_order(std::span<const Addend> addends, int leaves, std::span<float> sum) {
-  const std::vector<int> counts = additions(addends, leaves);
+  std::vector<Subtree> nodes;
+  for (const Addend& a : addends) nodes.push_back(a.node);
+  const std::vector<int> counts = additions_after(nodes, leaves);
   using Block = std::array<float, kBlock>;
   // The sums that wait are those of the binary digits of a number of leaves.
   const auto stack = std::make_unique_for_overwrite<Block[]>(

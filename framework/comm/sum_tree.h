@@ -22,6 +22,11 @@ struct Subtree {
 // two on a level. Throws Error where these are no leaves of the tree.
 std::vector<Subtree> subtrees_of(int begin, int end, int leaves);
 
+// How many additions follow each of `nodes`, which are nodes from the left that have each leaf of a
+// tree of so many once, when the sums that wait for their right half lie on a stack. Throws Error
+// where they are no such nodes.
+std::vector<int> additions_after(std::span<const Subtree> nodes, int leaves);
+
 // What a node is already added up to.
 struct Addend {
   Subtree node;

@@ -1,5 +1,7 @@
 #include "framework/parallel/comm_plan.h"
 
+#include <algorithm>
+
 #include "framework/core/error.h"
 
 namespace ndtrain {
@@ -64,6 +66,18 @@ void add_from_back(CommPlan& plan, Kind kind) {
 
 void add_from_front(CommPlan& plan, Kind kind) {
   for (size_t b = 0; b < plan.buckets.size(); ++b) plan.ops.push_back({kind, static_cast<int>(b)});
+}
+
+CommPlan gathers_behind_sums(CommPlan plan) {
+  std::vector<PlannedOp> gathers;
+  for (const PlannedOp& op : plan.ops) {
+    if (!takes_gradients(op.kind)) gathers.push_back(op);
+  }
+  std::erase_if(plan.ops, [](const PlannedOp& op) { return !takes_gradients(op.kind); });
+  std::ranges::sort(gathers, {}, &PlannedOp::bucket);
+  plan.ops.insert(plan.ops.end(), gathers.begin(), gathers.end());
+  for (PlannedOp& op : plan.ops) op.with_previous = false;
+  return plan;
 }
 
 const char* symbol(Kind kind) {

@@ -48,6 +48,10 @@ struct CommPlan {
 void add_from_back(CommPlan& plan, PlannedOp::Kind kind);
 void add_from_front(CommPlan& plan, PlannedOp::Kind kind);
 
+// `plan` with its second halves behind all of its sums, each by itself, from the front. Where an
+// update needs more than its own bucket's sum, they would else hold up what they wait for.
+CommPlan gathers_behind_sums(CommPlan plan);
+
 const char* symbol(PlannedOp::Kind kind);
 
 // What makes the sum, or the first half of one: it needs the bucket's gradients.

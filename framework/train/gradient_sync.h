@@ -51,26 +51,4 @@ class GradientSync {
   virtual void flush() = 0;
 };
 
-// One process: all is updated when the backward pass is done.
-class LocalSync final : public GradientSync {
- public:
-  // Keeps references.
-  LocalSync(ParameterSpace& parameters, Optimizer& optimizer)
-      : parameters_(parameters), optimizer_(optimizer) {}
-
-  void begin(const HyperParameters& hyper) override { hyper_ = hyper; }
-  bool follows_the_run() const override { return false; }
-  void backward_done() override {
-    optimizer_.apply({0, parameters_.size()}, hyper_, parameters_.gradients(), parameters_.values(),
-                     parameters_.values());
-  }
-  void skip() override {}
-  void flush() override {}
-
- private:
-  ParameterSpace& parameters_;
-  Optimizer& optimizer_;
-  HyperParameters hyper_;
-};
-
 }  // namespace ndtrain

@@ -64,6 +64,20 @@ Graph step_graph(const OptimizerConfig& c, int64_t n) {
   return g;
 }
 
+Graph scaling_graph(int64_t n) {
+  Graph g;
+  const ValueId gradients = g.add_input("gradients", {DType::kF32, {n}});
+  const ValueId scale = g.add_input("scale", {DType::kF32, {}});
+  g.mark_output(g.add1("Mul", {gradients, scale}));
+  return g;
+}
+
+// What two ranges have in common; maybe nothing.
+ParameterRange common(const ParameterRange& a, const ParameterRange& b) {
+  const int64_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
 }  // namespace
 
 OptimizerConfig::Kind optimizer_named(std::string_view name) {
@@ -80,6 +94,9 @@ void OptimizerConfig::check() const {
   if (!(dampening >= 0 && dampening <= 1)) throw Error("dampening ", dampening, ": from 0 to 1");
   if (amsgrad && !is_adam(*this)) throw Error("amsgrad is of adam and adamw");
   if (centered && kind != Kind::kRmsProp) throw Error("centered is of rmsprop");
+  if (!(clip_norm >= 0) || !std::isfinite(clip_norm)) {
+    throw Error("clip_norm ", clip_norm, ": a number above 0, or 0 for none");
+  }
   if (!(alpha >= 0 && alpha < 1)) throw Error("alpha ", alpha, ": from 0 to below 1");
 }
 
@@ -89,11 +106,29 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterSpace& parame
       parameters_(parameters),
       device_(device),
       moment_names_(op_of(config).moments),
-      hyper_(device, hyper_type(config)) {
+      kept_{{{0, parameters.size()}, 0}},
+      hyper_(device, hyper_type(config)),
+      scale_(device, {DType::kF32, {}}) {
   config.check();
-  const TensorType flat{DType::kF32, {parameters.size()}};
-  for (size_t i = 0; i < moment_names_.size(); ++i) moments_.emplace_back(device, flat);
   hyper_.send();
+}
+
+void Optimizer::keep_only(std::span<const ParameterRange> ranges, Complete complete) {
+  complete_ = std::move(complete);
+  kept_.clear();
+  moments_.clear();
+  int64_t at = 0;
+  for (const ParameterRange& range : ranges) {
+    if (range.size() == 0) continue;
+    kept_.push_back({range, at});
+    at += range.size();
+  }
+}
+
+void Optimizer::make_moments() {
+  const int64_t size = kept_.empty() ? 0 : kept_.back().at + kept_.back().range.size();
+  const TensorType flat{DType::kF32, {std::max<int64_t>(size, 1)}};
+  while (moments_.size() < moment_names_.size()) moments_.emplace_back(device_, flat);
 }
 
 HyperParameters Optimizer::next(double lr) {
@@ -111,6 +146,13 @@ void Optimizer::reset() {
   for (DeviceTensor& m : moments_) m.clear();
 }
 
+int64_t Optimizer::place_of(ParameterRange range) const {
+  for (const Kept& k : kept_) {
+    if (common(k.range, range) == range) return k.at + range.begin - k.range.begin;
+  }
+  throw Error("optimizer: elements ", range.begin, " to ", range.end, " are not kept here");
+}
+
 Optimizer::RangeStep& Optimizer::step_of(ParameterRange range) {
   std::unique_ptr<RangeStep>& step = range_steps_[{range.begin, range.end}];
   if (!step) {
@@ -124,9 +166,21 @@ float* Optimizer::moment(size_t i, int64_t at) const {
   return static_cast<float*>(moments_[i].data()) + at;
 }
 
-void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, const float* gradients,
+void Optimizer::scale(int64_t n, float* gradients, float by) {
+  std::unique_ptr<RangeStep>& scaling = scalings_[n];
+  if (!scaling) scaling = std::make_unique<RangeStep>(scaling_graph(n), device_);
+  scale_.host().mutable_as<float>()[0] = by;
+  scale_.send();
+  scaling->executor.run(std::vector<const void*>{gradients, scale_.data()},
+                        std::vector<void*>{gradients});
+}
+
+void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, float* gradients,
                       const float* from, float* to) {
   if (range.size() == 0) return;
+  const int64_t place = place_of(range);
+  make_moments();
+  if (hyper.gradient_scale != 1) scale(range.size(), gradients, hyper.gradient_scale);
   const auto sent = hyper_.host().mutable_as<float>();
   if (!std::ranges::equal(sent, hyper.values)) {
     std::ranges::copy(hyper.values, sent.begin());
@@ -136,8 +190,8 @@ void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, const 
   std::vector<const void*> in = {from, gradients};
   std::vector<void*> out = {to};
   for (size_t i = 0; i < moments_.size(); ++i) {
-    in.push_back(moment(i, range.begin));
-    out.push_back(moment(i, range.begin));
+    in.push_back(moment(i, place));
+    out.push_back(moment(i, place));
   }
   in.push_back(hyper_.data());
   step.executor.run(in, out);
@@ -161,18 +215,26 @@ std::vector<Executor::NodeTime> Optimizer::profile() const {
 
 std::map<std::string, Tensor> Optimizer::state() const {
   std::map<std::string, Tensor> s;
-  for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-    for (size_t i = 0; i < moments_.size(); ++i) {
-      s.emplace(parameters_.slots()[slot].name + "." + moment_names_[i],
-                parameters_.copy(slot, moment(i)));
+  for (size_t i = 0; i < moment_names_.size(); ++i) {
+    std::vector<float> whole(static_cast<size_t>(parameters_.size()));
+    for (const Kept& k : kept_) {
+      if (moments_.empty()) break;  // no step was taken
+      device_.download(whole.data() + k.range.begin, moment(i, k.at),
+                       static_cast<size_t>(k.range.size()) * sizeof(float));
+    }
+    if (complete_) complete_(whole);
+    for (const ParameterSlot& slot : parameters_.slots()) {
+      const auto begin = whole.begin() + slot.range.begin;
+      s.emplace(slot.name + "." + moment_names_[i],
+                Tensor::of<float>(DType::kF32, slot.shape, {begin, begin + slot.range.size()}));
     }
   }
   return s;
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {
-  for (size_t slot = 0; slot < parameters_.slots().size(); ++slot) {
-    const ParameterSlot& s = parameters_.slots()[slot];
+  make_moments();
+  for (const ParameterSlot& s : parameters_.slots()) {
     for (size_t i = 0; i < moments_.size(); ++i) {
       const std::string name = s.name + "." + moment_names_[i];
       const auto it = state.find(name);
@@ -181,7 +243,13 @@ void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t step
                     "' is missing or of another size; it was written for other parameters or "
                     "another optimizer");
       }
-      parameters_.set(slot, moment(i), it->second);
+      for (const Kept& k : kept_) {
+        const ParameterRange here = common(k.range, s.range);
+        if (here.size() == 0) continue;
+        device_.upload(moment(i, k.at + here.begin - k.range.begin),
+                       it->second.as<float>().data() + (here.begin - s.range.begin),
+                       static_cast<size_t>(here.size()) * sizeof(float));
+      }
     }
   }
   steps_ = steps;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +26,7 @@ struct OptimizerConfig {
   bool centered = false;              // RMSprop: divided by the deviation from the mean gradient
   double epsilon = 1e-8;              // all but SGD
   double weight_decay = 0;
+  double clip_norm = 0;  // gradients are shortened to this norm (gradient_norm.h); 0: to none
 
   void check() const;  // throws Error: what does not go together, and what is out of range
 };
@@ -36,6 +39,7 @@ OptimizerConfig::Kind optimizer_named(std::string_view name);
 struct HyperParameters {
   int64_t step = 0;  // from 1
   std::vector<float> values;
+  float gradient_scale = 1;  // what clipping leaves of the gradients
 };
 
 // PyTorch's SGD, Adam, AdamW and RMSprop on any ranges of the parameters. Not thread-safe.
@@ -44,6 +48,13 @@ class Optimizer {
   // Keeps references: `parameters` and `device` must outlive it. Throws Error as check() does.
   Optimizer(const OptimizerConfig& config, const ParameterSpace& parameters, const Device& device);
 
+  const OptimizerConfig& config() const { return config_; }
+  // From now on moments are kept, and updates applied, of these ranges alone, which rise and do not
+  // overlap (Rajbhandari et al., "ZeRO", SC'20): those there are go. `complete` is given moments
+  // that lie as the parameters do in memory of the host, and fills in what others keep.
+  using Complete = std::function<void(std::span<float> moment)>;
+  void keep_only(std::span<const ParameterRange> ranges, Complete complete);
+
   // Begins a step: counts it.
   HyperParameters next(double lr);
   // The step that was begun last is not applied anywhere: the next one has its number.
@@ -51,17 +62,19 @@ class Optimizer {
   int64_t steps() const { return steps_; }
   void reset();  // to no steps, and moments of zero
 
-  // The step's update of the elements of `range`, and of their moments; done on return. Device
+  // The step's update of the elements of `range`, and of their moments; done on return. `gradients`
+  // are multiplied by the step's scale where they lie. Device
   // addresses of the first of them: `to` may be `from`, or lie in another version of the values.
   // An element's bits do not depend on the range it is in. The ranges of a step come in any order,
   // each element once. A range keeps a plan of its own: they should be the same at every step.
-  void apply(ParameterRange range, const HyperParameters& hyper, const float* gradients,
+  void apply(ParameterRange range, const HyperParameters& hyper, float* gradients,
              const float* from, float* to);
 
   void set_profiling(bool on);
   std::vector<Executor::NodeTime> profile() const;  // of the step that was applied last
 
   // Moments by parameter, "layer1.weight.m", in whatever ranges they were made; for checkpoints.
+  // All of them, also where not all are kept here.
   std::map<std::string, Tensor> state() const;
   void restore(const std::map<std::string, Tensor>& state, int64_t steps);  // throws Error
 
@@ -71,16 +84,26 @@ class Optimizer {
     Plan plan;
     Executor executor;
   };
+  struct Kept {
+    ParameterRange range;
+    int64_t at;  // where its moments begin
+  };
   RangeStep& step_of(ParameterRange range);
-  float* moment(size_t i, int64_t at = 0) const;
+  void scale(int64_t n, float* gradients, float by);
+  void make_moments();
+  int64_t place_of(ParameterRange range) const;  // among the moments
+  float* moment(size_t i, int64_t at) const;
 
   OptimizerConfig config_;
   const ParameterSpace& parameters_;
   const Device& device_;
   const std::vector<std::string> moment_names_;
-  std::vector<DeviceTensor> moments_;  // of these names; each lies as the values do
+  std::vector<Kept> kept_;
+  Complete complete_;                  // none: all is kept
+  std::vector<DeviceTensor> moments_;  // of these names, from when they are needed: what is kept
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<RangeStep>> range_steps_;
-  StagedTensor hyper_;
+  std::map<int64_t, std::unique_ptr<RangeStep>> scalings_;  // by size
+  StagedTensor hyper_, scale_;
   int64_t steps_ = 0;
   int64_t applied_ = 0;  // the step that was applied last, to these ranges
   std::vector<const RangeStep*> applied_to_;

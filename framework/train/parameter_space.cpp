@@ -42,6 +42,13 @@ int64_t ParameterSpace::count() const {
   return n;
 }
 
+const float* ParameterSpace::gradients_on_host(Tensor& room) const {
+  if (device_.shares_host_memory()) return gradients();
+  if (!room.defined()) room = host_tensor(device_, gradients_.type());
+  device_.download(room.mutable_data(), gradients(), room.bytes());
+  return room.as<float>().data();
+}
+
 Tensor ParameterSpace::copy(size_t slot, const float* space) const {
   const ParameterSlot& s = slots_.at(slot);
   Tensor t({DType::kF32, s.shape});

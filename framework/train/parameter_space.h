@@ -37,6 +37,9 @@ class ParameterSpace {
   float* values(int64_t at = 0) const { return static_cast<float*>(values_.data()) + at; }
   float* gradients(int64_t at = 0) const { return static_cast<float*>(gradients_.data()) + at; }
 
+  // All gradients in memory of the host: where they lie, or else copied to `room`.
+  const float* gradients_on_host(Tensor& room) const;
+
   // A slot of `space`, which lies as the values do: these, or a moment. set() throws Error when the
   // type differs.
   Tensor copy(size_t slot, const float* space) const;

@@ -8,6 +8,7 @@
 #include "framework/core/rng.h"
 #include "framework/passes/inference.h"
 #include "framework/train/checkpoint_1.h"
+#include "framework/train/local_sync.h"
 
 namespace ndtrain {
 namespace {
@@ -89,8 +90,13 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   if (!statistics.empty()) {
     statistics_ = std::make_unique<RunningStatistics>(statistics, own_, config_.shards, device);
   }
-  sync_ = make_sync ? make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()})
-                    : std::make_unique<LocalSync>(*parameters_, *optimizer_);
+  if (make_sync) {
+    sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
+  } else {
+    auto alone = std::make_unique<LocalSync>(*parameters_, *optimizer_);
+    alone_ = alone.get();
+    sync_ = std::move(alone);
+  }
 }
 
 Trainer::~Trainer() = default;
@@ -226,7 +232,12 @@ void Trainer::conclude(int64_t rows) {
   float loss = 0;
   add_in_tree_order(losses, config_.shards, {&loss, 1});
   if (accept(static_cast<double>(loss))) {
-    sync_->backward_done();
+    try {
+      sync_->backward_done();
+    } catch (...) {
+      optimizer_->leave_out();
+      throw;
+    }
     if (statistics_) statistics_->advance();
   }
   if (!std::isfinite(loss)) return;
@@ -374,6 +385,8 @@ Evaluation Trainer::evaluate(Dataset& data) {
   BatchPlans plans = inference();
   return ndtrain::evaluate(plans, data, row_types_);
 }
+
+double Trainer::clip_exposed_s() const { return alone_ ? alone_->clip_exposed_s() : 0; }
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 

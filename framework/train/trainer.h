@@ -16,6 +16,8 @@
 
 namespace ndtrain {
 
+class LocalSync;
+
 struct TrainerConfig {
   int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
   OptimizerConfig optimizer = {};
@@ -75,6 +77,8 @@ class Trainer final : public Training {
   std::vector<Executor::NodeTime> profile() const;
 
   int64_t parameter_count() const;
+  // As LocalSync's; 0 by another GradientSync.
+  double clip_exposed_s() const;
   // Types of the dataset's inputs for a batch of 1, in order.
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
@@ -102,6 +106,7 @@ class Trainer final : public Training {
   std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientSync> sync_;
+  const LocalSync* alone_ = nullptr;  // it, where there is no other
   ShardRange own_;
   std::unique_ptr<ShardSums> gradients_;
   std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none

@@ -99,6 +99,18 @@ TEST(CommPlan, AShardedOptimizerNeedsSlicesOfEveryBucket) {
   EXPECT_THAT(refusal({.buckets = kTwo, .prefetch = -1}), HasSubstr("prefetch is -1"));
 }
 
+TEST(CommPlan, GathersGoBehindAllSumsInForwardOrder) {
+  CommPlan plan{.buckets = kTwo,
+                .ops = {{Kind::kReduceScatter, 1},
+                        {Kind::kReduceScatter, 0},
+                        {Kind::kAllGather, 1, true},
+                        {Kind::kAllGather, 0}}};
+  EXPECT_EQ(plan.text(), "R1 R0+A1 A0");
+  EXPECT_EQ(gathers_behind_sums(plan).text(), "R1 R0 A0 A1");
+  plan.ops = {{Kind::kAllReduce, 1}, {Kind::kAllReduce, 0}};
+  EXPECT_EQ(gathers_behind_sums(plan), plan);
+}
+
 TEST(CommPlan, RandomPlansAreValidWhichOtherTestsUse) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     const CostProfile costs = testing::random_network(seed, 12);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/train/local_sync.h"
 #include "framework/train/trainer.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"

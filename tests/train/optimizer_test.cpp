@@ -208,6 +208,43 @@ TEST(Optimizer, AnUpdateThatIsAppliedLaterIsStillItsStepsOwn) {
   }
 }
 
+// Two halves of one space, each with an optimizer that keeps its own.
+TEST(Optimizer, OnesThatKeepPartsGiveTheBytesOfOneThatKeepsAll) {
+  for (const Case& c : cases()) {
+    Several whole, parts;
+    const ParameterRange front{0, 64}, back{64, parts.space.size()};
+    Optimizer of_whole(c.config, whole.space, cpu()), of_front(c.config, parts.space, cpu()),
+        of_back(c.config, parts.space, cpu());
+    std::vector<std::vector<float>> fronts;
+    of_front.keep_only(std::vector{front},
+                       [&](std::span<float> m) { fronts.emplace_back(m.begin(), m.end()); });
+    size_t moment = 0;
+    of_back.keep_only(std::vector{ParameterRange{}, back}, [&](std::span<float> m) {
+      std::copy_n(fronts[moment++].begin(), front.end, m.begin());
+    });
+    for (uint64_t step = 0; step < 4; ++step) {
+      whole.set_gradients(step);
+      parts.set_gradients(step);
+      take_step(of_whole, whole.space, c.lr);
+      apply(of_front, parts.space, front, of_front.next(c.lr));
+      const HyperParameters hyper = of_back.next(c.lr);
+      for (const ParameterRange r : {ParameterRange{96, back.end}, {64, 96}}) {
+        apply(of_back, parts.space, r, hyper);
+      }
+      if (step != 1) continue;
+      const auto state = of_whole.state();
+      of_front.restore(state, 2);  // what it has
+      of_back.restore(state, 2);
+    }
+    EXPECT_THAT(error_of([&] {
+                  apply(of_back, parts.space, {48, 80}, of_back.next(1));
+                }),
+                HasSubstr("elements 48 to 80 are not kept here"));
+    (void)of_front.state();
+    expect_same(whole, of_whole, parts, of_back);
+  }
+}
+
 TEST(Optimizer, WritesTheNextVersionWhereItIsTold) {
   for (const Case& c : cases()) {
     Several over, beside;

@@ -11,6 +11,7 @@
 #include "framework/train/shard_sums.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/train/small_net.h"
 
 namespace ndtrain {
 namespace {
@@ -89,6 +90,16 @@ std::vector<float> vector_of(int shard, int64_t n) {
   std::vector<float> v(static_cast<size_t>(n));
   for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<float>(rng.normal(i));
   return v;
+}
+
+// What a step needs beside rows, parameters and gradients is of one shard at a time.
+TEST(Shards, StepsOfMoreOfThemNeedLessMemory) {
+  const Model m = testing::small_net(true, 0.3);
+  const auto bytes = [&](int64_t rows) {
+    const StepGraph s = make_step_graph(bind(m, rows), testing::weights_of(m), 0);
+    return static_cast<double>(Plan(s.graph, testing::cpu()).arena_bytes());
+  };
+  EXPECT_LT(bytes(64 / 4), 0.5 * bytes(64));
 }
 
 TEST(ShardSums, OfAnyRanksAreTheSubtreesOfTheSameTree) {

@@ -21,7 +21,7 @@ namespace {
 constexpr int kWarmup = 3;                                // steps
 constexpr auto kRankSilence = std::chrono::seconds(30);   // of a rank that is lost
 constexpr auto kOperationStall = std::chrono::hours(24);  // of an operation
-constexpr double kMeasuring_s = 3;
+constexpr double kMeasuringSeconds = 3;
 constexpr int64_t kMostMeasured = int64_t{4} << 20, kMeasuredRange = 512;  // elements; of sizes
 
 std::string text_of(double x) { return fmt::format("{}", x); }
@@ -145,7 +145,7 @@ void ReplayGroup::measure(Context& context) {
   measure_collectives(*communicator_, first_shards,
                       {.least_elements = std::max<int64_t>(1, most / kMeasuredRange),
                        .most_elements = most,
-                       .budget_s = kMeasuring_s},
+                       .budget_s = kMeasuringSeconds},
                       context.clock(), costs_);
   const std::string ours = is_first() ? ndtrain::to_json(costs_) : "";
   costs_ = parse_cost_profile(broadcast(*communicator_, 0, ours), "of rank 0");

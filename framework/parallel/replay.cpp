@@ -131,7 +131,7 @@ void Replay::give_gradient(Training& training, size_t slot) const {
   for (int v = training.own.begin; v < training.own.end; ++v) {
     float* to = training.sums.shard(v) + range.begin;
     const int64_t step = training.optimizer.steps();
-    auto from = static_cast<size_t>(range.begin + step * 7919 + v * 104'729) % kNoise;
+    auto from = static_cast<size_t>(range.begin + step * 7919 + int64_t{v} * 104'729) % kNoise;
     for (auto left = static_cast<size_t>(range.size()); left > 0; from = 0) {
       const size_t n = std::min(left, kNoise - from);
       to = std::copy_n(noise_.data() + from, n, to);

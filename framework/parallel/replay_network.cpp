@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char* kLayers = "layers_elements_backward_s_forward_s";
 constexpr int kPublishedRanks = 8;
-constexpr double kLeastStep_s = 0.5, kMostStep_s = 3, kMostSent = 50e6;  // bytes per second
+constexpr double kLeastStepSeconds = 0.5, kMostStepSeconds = 3,
+                 kMostSent = 50e6;  // bytes per second
 
 constexpr CostProfile::Collective CostProfile::*kScaledCollectives[] = {
     &CostProfile::reduce_scatter, &CostProfile::all_gather, &CostProfile::all_reduce,
@@ -133,8 +134,8 @@ ReplayScale ReplayScale::for_this_machine(const CostProfile& network,
                                           const std::vector<int>& first_shards) {
   const double step_s = lower_bound_s(network);
   ReplayScale scale;
-  if (step_s > 0) scale.times = std::clamp(step_s, kLeastStep_s, kMostStep_s) / step_s;
-  const double most = kMostSent * std::max(step_s * scale.times, kLeastStep_s);
+  if (step_s > 0) scale.times = std::clamp(step_s, kLeastStepSeconds, kMostStepSeconds) / step_s;
+  const double most = kMostSent * std::max(step_s * scale.times, kLeastStepSeconds);
   scale.bytes = std::max(1.0, sent_bytes(first_shards, network.parameter_count()) / most);
   return scale;
 }

@@ -54,7 +54,7 @@ class DataParallel final : public Training {
   double exposed_s() const;  // in all, waiting for other ranks
   const CommPlan& plan() const { return sync_->plan(); }
   // These two are collective, between epochs, and flush. What steps took, on all ranks:
-  ExchangeReport exchange_report() { return tuner_->report(); }
+  const ExchangeReport& exchange_report() { return tuner_->report(); }
   // At rank 0 what all ranks did in the first steps (rank_trace.h), else empty.
   std::string trace();
   // Returns when all ranks have come here: what a rank leaves others need not miss.

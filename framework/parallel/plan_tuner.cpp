@@ -36,13 +36,17 @@ void PlanTuner::say(const std::string& line) const {
 }
 
 void PlanTuner::after_step(const Place& at) {
-  const bool last_of_epoch = at.step % at.steps_of_epoch == 0;
+  const bool may_be_short = at.steps_of_epoch > 1 && at.step % at.steps_of_epoch == 0;
   if (phase_ == Phase::kNew) {
     begin(at);
-  } else if (phase_ == Phase::kMeasuring && at.step >= change_at_) {
-    follow_times();
-  } else if (phase_ == Phase::kTrying && (at.steps_of_epoch == 1 || !last_of_epoch)) {
-    try_next();
+  } else if (phase_ == Phase::kMeasuring && at.step >= until_) {
+    follow_times(at);
+  } else if (phase_ == Phase::kTrying && !may_be_short) {
+    try_next(at);
+  } else if (phase_ == Phase::kTiming && at.step >= until_) {
+    take_report();
+    phase_ = Phase::kSettled;
+    if (is_first() && options_.timed) options_.timed(report_);
   }
   step_began_ = clock_.monotonic();
 }
@@ -50,7 +54,7 @@ void PlanTuner::after_step(const Place& at) {
 void PlanTuner::begin(const Place& at) {
   const bool by_times = !options_.schedule.empty() && !goes_by_sizes(options_.schedule);
   if (options_.buckets ? begin_trying(at) : by_times && begin_measuring(at)) return;
-  settle(static_cast<int>(std::min<int64_t>(options_.warmup, at.left / kShareOfRun)));
+  settle(static_cast<int>(std::min<int64_t>(options_.warmup, at.left / kShareOfRun)), at);
 }
 
 bool PlanTuner::begin_measuring(const Place& at) {
@@ -77,13 +81,13 @@ bool PlanTuner::begin_measuring(const Place& at) {
                   options_.schedule, spent_s, costs_.all_reduce.alpha_s * 1e3,
                   costs_.all_reduce.beta_s_per_byte * 1e9, all - warmup, warmup));
   timed_.restart(static_cast<int>(warmup), static_cast<int>(all - warmup));
-  change_at_ = at.step + all;
+  until_ = at.step + all;
   phase_ = Phase::kMeasuring;
   return true;
 }
 
 // Rank 0 makes the plan from what all have measured.
-void PlanTuner::follow_times() {
+void PlanTuner::follow_times(const Place& at) {
   timed_.flush();
   const std::vector<StepTimes> all = gather_times(communicator_, timed_.times());
   measured_ = set_slowest_times(all, costs_);
@@ -93,7 +97,7 @@ void PlanTuner::follow_times() {
         "the plan stays that of ddp");
   } else {
     costs_.source = "measured here";
-    change_plan(options_.schedule);
+    change_plan();
     if (is_first()) {
       const StepPrediction p = simulate(sync_.plan(), costs_);
       say(
@@ -103,7 +107,7 @@ void PlanTuner::follow_times() {
                       p.step_s, p.exposed_s, p.bound_s));
     }
   }
-  settle(1);
+  settle(1, at);
 }
 
 bool PlanTuner::begin_trying(const Place& at) {
@@ -122,7 +126,7 @@ bool PlanTuner::begin_trying(const Place& at) {
   return true;
 }
 
-void PlanTuner::try_next() {
+void PlanTuner::try_next(const Place& at) {
   const BucketTuner::Options& of = *options_.buckets;
   const auto took = std::chrono::duration<double>(clock_.monotonic() - step_began_).count();
   if (sizes_) sizes_->step_took(took);
@@ -134,43 +138,48 @@ void PlanTuner::try_next() {
                     options_.schedule, of.trials, mib(sizes_->bucket_bytes()),
                     sizes_->best_step_s()));
   }
-  settle(1);
+  settle(1, at);
 }
 
 void PlanTuner::change_size() {
   timed_.flush();
   if (sizes_) options_.plan.bucket_bytes = sizes_->bucket_bytes();
-  change_plan(options_.schedule);
+  change_plan();
 }
 
 // Rank 0's on all ranks.
-void PlanTuner::change_plan(const std::string& schedule) {
+void PlanTuner::change_plan() {
   const std::string plan =
-      is_first() ? to_json(make_comm_plan(schedule, costs_, options_.plan)) : "";
+      is_first() ? to_json(make_comm_plan(options_.schedule, costs_, options_.plan)) : "";
   sync_.change_plan(parse_comm_plan(broadcast(communicator_, 0, plan)));
 }
 
-void PlanTuner::settle(int warmup) {
-  phase_ = Phase::kSettled;
+void PlanTuner::settle(int warmup, const Place& at) {
+  phase_ = Phase::kTiming;
+  until_ = at.step + warmup + options_.steps;
   timed_.restart(warmup, options_.steps);
 }
 
-ExchangeReport PlanTuner::report() {
+const ExchangeReport& PlanTuner::report() {
+  if (phase_ != Phase::kSettled) take_report();
+  return report_;
+}
+
+void PlanTuner::take_report() {
   timed_.flush();
   const std::vector<StepTimes> all = gather_times(communicator_, timed_.times());
-  ExchangeReport r{.slowest_rank = slowest_rank(all), .plan = sync_.plan()};
-  if (r.slowest_rank >= 0) {
-    const StepTimes& slowest = all[static_cast<size_t>(r.slowest_rank)];
-    r.steps = slowest.steps;
-    r.step_s = slowest.step_s;
-    r.computing_s = slowest.computing_s();
-    r.exposed_s = slowest.exposed_s;
+  report_ = {.slowest_rank = slowest_rank(all), .plan = sync_.plan()};
+  if (report_.slowest_rank >= 0) {
+    const StepTimes& slowest = all[static_cast<size_t>(report_.slowest_rank)];
+    report_.steps = slowest.steps;
+    report_.step_s = slowest.step_s;
+    report_.computing_s = slowest.computing_s();
+    report_.exposed_s = slowest.exposed_s;
   }
   if (measured_ && is_first()) {
-    r.costs = costs_;
-    r.predicted = simulate(sync_.plan(), costs_);
+    report_.costs = costs_;
+    report_.predicted = simulate(sync_.plan(), costs_);
   }
-  return r;
 }
 
 }  // namespace ndtrain

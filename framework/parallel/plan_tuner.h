@@ -40,10 +40,12 @@ class PlanTuner {
     ScheduleOptions plan = {};
     std::optional<BucketTuner::Options> buckets = {};
     CollectiveCostOptions collectives = {};
-    // Steps that are measured, after some that are not; but of a run no more than a tenth of its
-    // steps, if that is kLeastSteps.
+    // Steps that are measured, after some that are not: together no more than a tenth of the
+    // run's, but kLeastSteps at least.
     int warmup = 5, steps = 50;
-    std::function<void(const std::string& line)> say = {};  // of rank 0, to people
+    // Of rank 0: what is to be told to people; report(), as soon as all of its steps are measured.
+    std::function<void(const std::string& line)> say = {};
+    std::function<void(const ExchangeReport& report)> timed = {};
   };
   static constexpr int kLeastSteps = 3;
 
@@ -65,21 +67,22 @@ class PlanTuner {
   void after_step(const Place& at);
 
   // Collective, between steps. Flushes.
-  ExchangeReport report();
+  const ExchangeReport& report();
 
  private:
-  enum class Phase : uint8_t { kNew, kMeasuring, kTrying, kSettled };
+  enum class Phase : uint8_t { kNew, kMeasuring, kTrying, kTiming, kSettled };
 
   bool is_first() const { return communicator_.rank() == 0; }
   void say(const std::string& line) const;
   void begin(const Place& at);
   bool begin_measuring(const Place& at);
   bool begin_trying(const Place& at);
-  void follow_times();
-  void try_next();
+  void follow_times(const Place& at);
+  void try_next(const Place& at);
   void change_size();
-  void change_plan(const std::string& schedule);
-  void settle(int warmup);
+  void change_plan();
+  void settle(int warmup, const Place& at);
+  void take_report();
 
   ExchangeSync& sync_;
   TimedSync& timed_;
@@ -89,11 +92,12 @@ class PlanTuner {
   Options options_;
   Clock& clock_;
   Phase phase_ = Phase::kNew;
-  int64_t change_at_ = 0;                // when they are
+  int64_t until_ = 0;                    // the step that ends measuring, timing
   std::optional<BucketTuner> sizes_;     // rank 0's
   int64_t tried_ = 0;                    // steps
   std::chrono::nanoseconds step_began_;  // or the ones before had ended
   bool measured_ = false;
+  ExchangeReport report_;
 };
 
 }  // namespace ndtrain

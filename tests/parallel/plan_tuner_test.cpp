@@ -167,11 +167,18 @@ TEST(PlanTuner, TryingSizesOfBucketsGivesTheBytesOfOneProcessOnAnyRanks) {
   EXPECT_EQ(brief.plans.size(), 1U);
 }
 
-TEST(PlanTuner, PlansThatGoBySizesStayAndAreTimed) {
+TEST(PlanTuner, PlansThatGoBySizesStayAndAreTimedForSoManySteps) {
   for (const char* schedule : {"", "wfbp"}) {
-    const Outcome o = train_by_ranks(2, 4, {.schedule = schedule})[0];
+    std::vector<ExchangeReport> timed;
+    const Outcome o = train_by_ranks(
+        2, 4, {.schedule = schedule, .steps = 6, .timed = [&](const ExchangeReport& r) {
+                 timed.push_back(r);
+               }})[0];
     EXPECT_EQ(o.plans.size(), 1U);
-    EXPECT_GT(o.report.step_s, 0);
+    ASSERT_EQ(timed.size(), 1U) << "by rank 0, and once";
+    EXPECT_EQ(timed[0].steps, 6);
+    EXPECT_GT(timed[0].step_s, 0);
+    EXPECT_EQ(o.report.step_s, timed[0].step_s);
     EXPECT_FALSE(o.report.costs);
     EXPECT_TRUE(o.said.empty());
   }

@@ -162,7 +162,8 @@ class Finetune {
     }
     const int ranks = ranks_->ranks();
     PlanTuner::Options tuning{.schedule = config_.sync,
-                              .say = [this](const std::string& line) { progress_.say(line); }};
+                              .say = [this](const std::string& line) { progress_.say(line); },
+                              .timed = [this](const ExchangeReport& r) { keep_exchange(r); }};
     if (config_.bucket_bytes > 0) tuning.plan.bucket_bytes = config_.bucket_bytes;
     if (config_.tune_buckets) tuning.buckets.emplace();
     const auto plan = [&](const ParameterSpace& parameters) {
@@ -361,15 +362,20 @@ class Finetune {
     if (!result_.interrupted) result_.epochs = training_->epoch();
   }
 
+  // At rank 0, when enough steps have been timed, or at the end.
+  void keep_exchange(const ExchangeReport& report) {
+    const bool as_asked = report.costs || goes_by_sizes(config_.sync);
+    progress_.say(exchange_line(as_asked ? config_.sync : kBeforeTimes, report));
+    write_exchange(run_, report);
+    exchange_kept_ = true;
+  }
+
   void describe_exchange() {
     result_.exposed_s = parallel_->exposed_s();
     result_.exchange = parallel_->exchange_report();
     const std::string trace = config_.trace.empty() ? "" : parallel_->trace();
     if (parallel_->communicator().rank() != 0) return;
-    const bool by_times = result_.exchange->costs.has_value();
-    progress_.say(exchange_line(
-        by_times || goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes, *result_.exchange));
-    write_exchange(run_, *result_.exchange);
+    if (!exchange_kept_) keep_exchange(*result_.exchange);
     if (config_.trace.empty()) return;
     // The training is worth more than its trace.
     const Status written = publish(fs_, config_.trace, trace);
@@ -436,6 +442,7 @@ class Finetune {
   RunSettings settings_, before_;  // of this run; of the one that is gone on with
   bool longer_ = false;            // this is for more epochs than it was begun with
   std::string fingerprint_;
+  bool exchange_kept_ = false;
   FinetuneResult result_;
 };
 

@@ -61,9 +61,32 @@ std::vector<double> shares_of(const std::string& text, int ranks) {
 
 void check_schedule(const std::string& name) {
   try {
-    check_goes_by_sizes(name);
+    (void)goes_by_sizes(name);
   } catch (const Error& e) {
     throw UsageError("--sync " + name + ": " + e.what());
+  }
+}
+
+BucketSize bucket_size_of(const Args& args) {
+  constexpr int64_t kLeast = 1, kMost = 256;
+  const std::string text = args.text("bucket-size"), sync = args.text("sync");
+  if (text.empty()) return {};
+  if (sync != "ddp" && sync != "dear") {
+    throw UsageError("--bucket-size " + text + ": --sync " + sync +
+                     " has no such size; ddp and dear have");
+  }
+  if (text == "auto") return {.tuned = true};
+  return {.bytes = int64_t{whole_number(args, "bucket-size", kLeast, kMost)} << 20};
+}
+
+// Before much has been done for it.
+void check_trace(const Args& args, int ranks, bool first) {
+  const std::string file = args.text("trace");
+  if (file.empty()) return;
+  if (ranks == 1) throw UsageError("--trace " + file + ": it is of ranks; give --ranks 2 or more");
+  const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+  if (first && !folder.empty() && !std::filesystem::is_directory(folder)) {
+    throw UsageError("--trace " + file + ": there is no directory " + folder.string());
   }
 }
 
@@ -95,10 +118,18 @@ void declare_ranks(ArgsSpec& args) {
       "most, and any number of them gives the same bytes; more than one imply --deterministic "
       "(default: as many as ranks, when the run begins)",
       "V");
-  args.flag("sync", "by ranks: which exchange of gradients: blocking, wfbp, ddp, rb or dear",
+  args.flag("sync",
+            "by ranks: which exchange of gradients: blocking, wfbp, ddp, rb or dear; or one that "
+            "begins as ddp and measures steps first: mg-wfbp, bytescheduler, pipedap, or auto, the "
+            "best of all by what was measured",
             "NAME", "ddp");
+  args.flag("bucket-size",
+            "of --sync ddp and dear, in MiB: 1 to 256, or auto, which tries sizes in the first "
+            "steps (default: 25)",
+            "MIB");
   args.flag("shares", "by ranks: how the shards are shared out, 2:1 for two ranks (default: alike)",
             "X:Y:…");
+  args.flag("trace", "by ranks: what each did when in the first steps, as a Chrome trace", "FILE");
   args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
 }
 
@@ -118,6 +149,8 @@ Ranks::Ranks(const Args& args) {
     on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
   }
   shares_ = shares_of(args.text("shares"), count_);
+  bucket_size_ = bucket_size_of(args);
+  check_trace(args, count_, is_first());
 }
 
 // Where the launcher and MPI do not know one another, each process is a world of its own.
@@ -156,9 +189,9 @@ void Ranks::meet(const Args& args) {
   if (!is_first() && (args.on("quiet") || launched_)) log::set_level(log::Level::kError);
   if (is_first() && !launched_ && !args.on("quiet")) log::info("{} ranks talk by TCP", count_);
   const bool by_mpi = launched_ != nullptr;
-  communicator_ =
-      std::make_unique<Communicator>(by_mpi ? std::move(launched_) : meet_by_tcp(args),
-                                     Communicator::Options{.in_flight = 1, .stall = kStall});
+  communicator_ = std::make_unique<Communicator>(
+      by_mpi ? std::move(launched_) : meet_by_tcp(args),
+      Communicator::Options{.in_flight = 1, .stall = kStall, .trace = args.has("trace")});
   if (by_mpi) check_same(*communicator_, {{"program", NDT_VERSION}});
 }
 

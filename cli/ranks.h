@@ -13,12 +13,20 @@
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --shares, --rank-timeout.
+// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --bucket-size, --shares, --trace,
+// --rank-timeout.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
-inline constexpr std::string_view kUndecisiveRankFlags[] = {
-    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout"};
+inline constexpr std::string_view kUndecisiveRankFlags[] = {"ranks",  "rank",  "rendezvous",
+                                                            "comm",   "sync",  "bucket-size",
+                                                            "shares", "trace", "rank-timeout"};
+
+// Of --bucket-size: 0 where the schedule has its own, or where it is auto.
+struct BucketSize {
+  int64_t bytes = 0;
+  bool tuned = false;
+};
 
 // Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
 // and these flags. Throws Error; those that it has started are among `started`.
@@ -46,6 +54,7 @@ class Ranks {
   // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
+  BucketSize bucket_size() const { return bucket_size_; }
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
@@ -59,6 +68,7 @@ class Ranks {
   bool on_one_machine_ = false;
   std::chrono::seconds timeout_{0};
   std::vector<double> shares_;
+  BucketSize bucket_size_;
   std::vector<ProcessId> started_;
   std::string scratch_;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun

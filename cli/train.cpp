@@ -124,6 +124,20 @@ Json to_json(const FinetuneResult& r) {
           {"total_s", r.total_s}};
 }
 
+// Of a step; of those that could not be measured, nothing.
+void add_exchange(const ExchangeReport& r, Json& json) {
+  if (r.steps > 0) {
+    json["step_s"] = r.step_s;
+    json["step_computing_s"] = r.computing_s;
+    json["step_exposed_s"] = r.exposed_s;
+    json["slowest_rank"] = r.slowest_rank;
+  }
+  if (r.costs) {
+    json["predicted_step_s"] = r.predicted.step_s;
+    json["predicted_exposed_s"] = r.predicted.exposed_s;
+  }
+}
+
 }  // namespace
 
 void declare_train(ArgsSpec& args) {
@@ -181,6 +195,9 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   const int shards = shards_of(args, ranks, config.out);
   config.trainer.shards = shards;
   config.sync = args.text("sync");
+  config.bucket_bytes = ranks.bucket_size().bytes;
+  config.tune_buckets = ranks.bucket_size().tuned;
+  config.trace = args.text("trace");
   config.shares = ranks.shares();
   config.one_cache = ranks.on_one_machine();
   std::erase_if(config.given, [](const auto& kv) { return kv.first == "shards"; });
@@ -210,6 +227,7 @@ int run_train(Context& context, const Args& args) {
   if (!ranks.is_first()) return kOk;
   Json json = to_json(r);
   if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
+  if (r.exchange) add_exchange(*r.exchange, json);
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

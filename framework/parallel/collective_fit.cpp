@@ -13,7 +13,7 @@ CostProfile::Collective fit_collective(std::span<const CollectiveTiming> timings
     }
     bytes.push_back(static_cast<double>(t.bytes));
     seconds.push_back(t.seconds);
-    weights.push_back(1 / (t.seconds * t.seconds));
+    weights.push_back(1 / t.seconds);
   }
   const Line line = fit_rising_line(bytes, seconds, weights);
   return {.alpha_s = line.at_zero, .beta_s_per_byte = line.slope};

@@ -9,11 +9,11 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/plan_tuner.h"
+#include "framework/parallel/rank_trace.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
-
-class ExchangeSync;
 
 // All ranks make the same calls in the same order, on datasets of the same rows, of which a rank
 // only fetches those of its shards. A rank that is lost is a RankLost of the others. One thread.
@@ -23,8 +23,11 @@ class DataParallel final : public Training {
   // all ranks.
   using MakePlan = std::function<CommPlan(const ParameterSpace& parameters)>;
   struct Options {
-    MakePlan plan;
+    MakePlan plan;                    // of the first steps
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    PlanTuner::Options tuning = {};
+    bool trace = false;      // see trace(); the communicator keeps one, too
+    Clock* clock = nullptr;  // borrowed, the communicator's; null: the system's
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
@@ -49,13 +52,22 @@ class DataParallel final : public Training {
   Trainer& trainer() { return *trainer_; }
   Communicator& communicator() { return *communicator_; }
   double exposed_s() const;  // in all, waiting for other ranks
+  const CommPlan& plan() const { return sync_->plan(); }
+  // These two are collective, between epochs, and flush. What steps took, on all ranks:
+  const ExchangeReport& exchange_report() { return tuner_->report(); }
+  // At rank 0 what all ranks did in the first steps (rank_trace.h), else empty.
+  std::string trace();
   // Returns when all ranks have come here: what a rank leaves others need not miss.
   void barrier();
 
  private:
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Communicator> communicator_;  // ends first: it uses the Trainer's memory
-  ExchangeSync* sync_ = nullptr;                // the Trainer's
+  TimedSync* timed_ = nullptr;                  // the Trainer's
+  ExchangeSync* sync_ = nullptr;                // in it
+  Clock& clock_;
+  std::unique_ptr<PlanTuner> tuner_;
+  std::unique_ptr<RankTrace> trace_;  // null: nobody wants one
 };
 
 }  // namespace ndtrain

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "framework/core/error.h"
-#include "framework/parallel/schedules/schedules.h"
 
 namespace ndtrain {
 
@@ -21,20 +21,21 @@ CostProfile sizes_of(const ParameterSpace& parameters, int ranks) {
   return costs;
 }
 
-void check_goes_by_sizes(std::string_view schedule) {
+bool goes_by_sizes(std::string_view schedule) {
   constexpr std::array<std::string_view, 5> kBySizes = {"blocking", "wfbp", "ddp", "rb", "dear"};
-  if (std::ranges::count(kBySizes, schedule) > 0) return;
-  const std::string names = fmt::format("{}", fmt::join(kBySizes, ", "));
-  if (std::ranges::count(schedules(), schedule, &NamedSchedule::name) > 0) {
-    throw Error(schedule,
-                " goes by measured times, which there are none of here; by sizes alone go ", names);
-  }
-  throw Error("there is no such schedule; there are ", names);
+  if (std::ranges::count(kBySizes, schedule) > 0) return true;
+  std::vector<std::string_view> names;
+  for (const NamedSchedule& s : schedules()) names.push_back(s.name);
+  if (std::ranges::count(names, schedule) > 0) return false;
+  throw Error("there is no such schedule; there are ", fmt::format("{}", fmt::join(names, ", ")));
 }
 
-CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks) {
-  check_goes_by_sizes(schedule);
-  return make_comm_plan(schedule, sizes_of(parameters, ranks));
+CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks,
+                       const ScheduleOptions& options) {
+  if (!goes_by_sizes(schedule)) {
+    throw Error(schedule, " goes by measured times, which there are none of here");
+  }
+  return make_comm_plan(schedule, sizes_of(parameters, ranks), options);
 }
 
 }  // namespace ndtrain

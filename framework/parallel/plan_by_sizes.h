@@ -5,6 +5,7 @@
 
 #include "framework/parallel/comm_plan.h"
 #include "framework/parallel/cost_profile.h"
+#include "framework/parallel/schedules/schedules.h"
 #include "framework/train/parameter_space.h"
 
 namespace ndtrain {
@@ -12,11 +13,12 @@ namespace ndtrain {
 // A layer for each slot of the parameters, in forward order; all times are 0.
 CostProfile sizes_of(const ParameterSpace& parameters, int ranks);
 
-// Throws Error where there is no such schedule, or it goes by times; there are blocking, wfbp, ddp,
-// rb and dear.
-void check_goes_by_sizes(std::string_view schedule);
+// Else it goes by times: mg-wfbp, bytescheduler, pipedap, auto. Throws Error where there is no such
+// schedule, which lists those there are.
+bool goes_by_sizes(std::string_view schedule);
 
-// Throws likewise.
-CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks);
+// Throws Error likewise, where it goes by times, and where make_comm_plan() does.
+CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks,
+                       const ScheduleOptions& options = {});
 
 }  // namespace ndtrain

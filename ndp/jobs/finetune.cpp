@@ -15,6 +15,7 @@
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
+#include "ndp/jobs/exchange_files.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
@@ -30,6 +31,8 @@ std::string size(double bytes) {
 
 constexpr const char* kArgs = "args.toml";
 constexpr const char* kEpochs = "epochs";
+
+constexpr const char* kBeforeTimes = "ddp";  // the schedule while there are none
 
 class Finetune {
  public:
@@ -158,12 +161,22 @@ class Finetune {
       return;
     }
     const int ranks = ranks_->ranks();
+    PlanTuner::Options tuning{.schedule = config_.sync,
+                              .say = [this](const std::string& line) { progress_.say(line); },
+                              .timed = [this](const ExchangeReport& r) { keep_exchange(r); }};
+    if (config_.bucket_bytes > 0) tuning.plan.bucket_bytes = config_.bucket_bytes;
+    if (config_.tune_buckets) tuning.buckets.emplace();
     const auto plan = [&](const ParameterSpace& parameters) {
-      return plan_by_sizes(config_.sync, parameters, ranks);
+      return plan_by_sizes(goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes, parameters,
+                           ranks, tuning.plan);
     };
     auto parallel = std::make_unique<DataParallel>(
         transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
-        DataParallel::Options{.plan = plan, .shares = config_.shares});
+        DataParallel::Options{.plan = plan,
+                              .shares = config_.shares,
+                              .tuning = tuning,
+                              .trace = !config_.trace.empty(),
+                              .clock = &clock_});
     parallel_ = parallel.get();
     trainer_ = &parallel->trainer();
     training_ = std::move(parallel);
@@ -180,6 +193,11 @@ class Finetune {
   Fingerprint rank_fingerprint() const {
     Fingerprint all = {{"program", settings_.version}};
     for (const auto& [flag, value] : settings_.asked) all.emplace_back("--" + flag, value);
+    all.emplace_back("--sync", config_.sync);
+    all.emplace_back("--shares", fmt::format("{}", fmt::join(config_.shares, ":")));
+    all.emplace_back("--bucket-size",
+                     config_.tune_buckets ? "auto" : fmt::format("{} bytes", config_.bucket_bytes));
+    all.emplace_back("--trace", config_.trace.empty() ? "absent" : "given");
     all.emplace_back("model", settings_.model);
     all.emplace_back("photos and labels", settings_.digest);
     if (device_.deterministic()) all.emplace_back("processor and plugin", settings_.numerics);
@@ -337,11 +355,31 @@ class Finetune {
       }
     }
     result_.train_s = loop_->seconds();
-    if (parallel_) result_.exposed_s = parallel_->exposed_s();
+    if (parallel_) describe_exchange();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
     if (!result_.interrupted) result_.epochs = training_->epoch();
+  }
+
+  // At rank 0, when enough steps have been timed, or at the end.
+  void keep_exchange(const ExchangeReport& report) {
+    const bool as_asked = report.costs || goes_by_sizes(config_.sync);
+    progress_.say(exchange_line(as_asked ? config_.sync : kBeforeTimes, report));
+    write_exchange(run_, report);
+    exchange_kept_ = true;
+  }
+
+  void describe_exchange() {
+    result_.exposed_s = parallel_->exposed_s();
+    result_.exchange = parallel_->exchange_report();
+    const std::string trace = config_.trace.empty() ? "" : parallel_->trace();
+    if (parallel_->communicator().rank() != 0) return;
+    if (!exchange_kept_) keep_exchange(*result_.exchange);
+    if (config_.trace.empty()) return;
+    // The training is worth more than its trace.
+    const Status written = publish(fs_, config_.trace, trace);
+    if (!written.ok()) log::warn("--trace {}: {}", config_.trace, written.message());
   }
 
   // The best epoch's weights, evaluated once more and written out.
@@ -404,6 +442,7 @@ class Finetune {
   RunSettings settings_, before_;  // of this run; of the one that is gone on with
   bool longer_ = false;            // this is for more epochs than it was begun with
   std::string fingerprint_;
+  bool exchange_kept_ = false;
   FinetuneResult result_;
 };
 

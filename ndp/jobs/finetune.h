@@ -28,7 +28,10 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
-  std::string sync = "ddp";         // by ranks: the schedule, see plan_by_sizes()
+  std::string sync = "ddp";         // by ranks: the schedule, see make_comm_plan()
+  int64_t bucket_bytes = 0;         // by ranks: of ddp and dear; 0: their own
+  bool tune_buckets = false;        // by ranks: look for the best one instead
+  std::string trace = {};           // by ranks: the file for a Chrome trace; "": none
   std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
   int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
@@ -56,8 +59,9 @@ struct FinetuneResult {
   int64_t feature_bytes = 0;  // per photo
   double mean_photo_bytes = 0;
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
-  double exposed_s = 0;      // of the training, waiting for other ranks
-  bool interrupted = false;  // stopped on request; --resume goes on
+  double exposed_s = 0;                         // of the training, waiting for other ranks
+  std::optional<ExchangeReport> exchange = {};  // by ranks
+  bool interrupted = false;                     // stopped on request; --resume goes on
 };
 
 // Throws Error. `ranks`: others make the same call, on the same model and photos with the same

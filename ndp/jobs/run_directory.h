@@ -3,6 +3,7 @@
 //   metrics.jsonl results.csv events.*   one row per epoch; a resume never rewrites earlier rows
 //   best.safetensors last.safetensors    checkpoints
 //   model.onnx extractor.onnx head.onnx  the result
+//   parallel_plan.txt parallel_profile.json  by ranks: exchange_files.h
 //   confusion.csv quarantine.csv report.html log.txt
 //   lock                                 held by the one process that writes here
 #pragma once

@@ -2,9 +2,13 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <map>
 #include <thread>
 
+#include "framework/core/json.h"
 #include "framework/core/net.h"
+#include "framework/parallel/cost_profile_json.h"
+#include "framework/parallel/schedules/schedules.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -70,6 +74,71 @@ TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
   }
 }
 
+// What a run's stdout says of it.
+Json result_of(const Outcome& o) { return parse_json(o.out); }
+
+TEST_F(Ranks, MeasuredSchedulesGiveTheSameModelAndSayWhatWasPredicted) {
+  ASSERT_EQ(run(train("one", {"-e", "5", "--shards", "2"})).code, 0);
+  for (const std::string sync : {"auto", "mg-wfbp", "bytescheduler", "pipedap"}) {
+    const Outcome o = run(train(sync, {"-e", "5", "--ranks", "2", "--sync", sync, "--json"}));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_TRUE(model(sync) == model("one")) << sync;
+    EXPECT_THAT(o.err, AllOf(HasSubstr(sync + ": measured collectives"), HasSubstr("(predicted"),
+                             HasSubstr("is the slowest")));
+    const Json r = result_of(o);
+    EXPECT_GT(r.at("step_s"), 0);
+    EXPECT_GT(r.at("step_computing_s"), 0);
+    EXPECT_GE(r.at("step_exposed_s"), 0);
+    EXPECT_GT(r.at("predicted_step_s"), 0);
+    EXPECT_GE(r.at("predicted_exposed_s"), 0);
+    EXPECT_LE(r.at("slowest_rank"), 1);
+    const CostProfile costs = load_cost_profile(real_fs(), at(sync + "/parallel_profile.json"));
+    EXPECT_EQ(costs.ranks, 2);
+    EXPECT_EQ(real_fs().read(at(sync + "/parallel_plan.txt")).or_throw(),
+              make_comm_plan(sync, costs).text() + "\n");
+  }
+  const Outcome replayed = run({"bench", "parallel", "--replay", "auto/parallel_profile.json",
+                                "--sync", "auto", "--steps", "2", "--json"});
+  EXPECT_EQ(replayed.code, 0) << replayed.err;
+  const Outcome brief = run(train("brief", {"-e", "1", "--ranks", "2", "--sync", "auto"}));
+  EXPECT_EQ(brief.code, 0) << brief.err;
+  EXPECT_THAT(brief.err, HasSubstr("too few to measure the times that auto goes by"));
+}
+
+TEST_F(Ranks, SizesOfBucketsAreGivenOrTriedWithTheSameModel) {
+  const Words brief = {"-e", "10", "-b", "4", "--shards", "2"};
+  ASSERT_EQ(run(train("one", brief)).code, 0);
+  const auto by = [&](const std::string& run_directory, const Words& more) {
+    Words words = train(run_directory, brief);
+    words.insert(words.end(), {"--ranks", "2"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_TRUE(model(run_directory) == model("one")) << run_directory;
+    return o.err;
+  };
+  EXPECT_THAT(by("tuned", {"--bucket-size", "auto", "--sync", "dear"}),
+              HasSubstr("dear: of 10 sizes of buckets that of"));
+  EXPECT_THAT(by("given", {"--bucket-size", "1"}), HasSubstr("ddp: a step takes"));
+}
+
+TEST_F(Ranks, ATraceHasWhatAllOfThemDid) {
+  const Outcome o = run(train("run", {"-e", "2", "--ranks", "2", "--trace", "trace.json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json trace = parse_json(real_fs().read(at("trace.json")).or_throw());
+  std::map<int, std::string> rows;
+  std::map<std::string, int> spans;
+  for (const Json& e : trace.at("traceEvents")) {
+    if (e["name"] == "thread_name") rows[e["tid"]] = e["args"]["name"];
+  }
+  for (const Json& e : trace.at("traceEvents")) {
+    if (e["ph"] == "X") ++spans[rows[e["tid"]]];
+  }
+  for (const char* row : {"rank 0 computing", "rank 0 link", "rank 1 computing", "rank 1 link"}) {
+    EXPECT_GT(spans[row], 6) << row << ": a span a step, at least";
+  }
+}
+
 TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
   ASSERT_EQ(run(train("whole", {"-e", "30", "--shards", "3"})).code, 0);
   const Words begun = {"-e", "30", "--shards", "3", "--rank-timeout", "5"};
@@ -101,6 +170,15 @@ TEST_F(Ranks, ThoseThatDifferAreRefusedByTheFirstDifference) {
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
+TEST_F(Ranks, ThoseThatExchangeOtherwiseAreRefusedByTheFirstDifference) {
+  const Pair pair = start_apart({"-e", "2"}, {"--sync", "dear"});
+  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
+  for (const Outcome& o : {first, second}) {
+    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("--sync is dear, not ddp"));
+  }
+}
+
 TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   const auto refused = [&](const Words& more) {
     const Outcome o = run(train("run", more));
@@ -117,8 +195,17 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:2:3"}), HasSubstr("each of 2 ranks"));
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}), HasSubstr("numbers above 0"));
   EXPECT_THAT(refused({"--ranks", "2", "--rank-timeout", "0"}), HasSubstr("--rank-timeout 0"));
-  EXPECT_THAT(refused({"--ranks", "2", "--sync", "auto"}), HasSubstr("goes by measured times"));
-  EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}), HasSubstr("blocking"));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}),
+              AllOf(HasSubstr("--sync no"), HasSubstr("blocking"), HasSubstr("auto")));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "rb", "--bucket-size", "4"}),
+              HasSubstr("--sync rb has no such size; ddp and dear have"));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "auto", "--bucket-size", "auto"}),
+              HasSubstr("--sync auto has no such size"));
+  EXPECT_THAT(refused({"--ranks", "2", "--bucket-size", "0"}), HasSubstr("--bucket-size 0: 1 to"));
+  EXPECT_THAT(refused({"--ranks", "2", "--bucket-size", "300"}), HasSubstr("300: 1 to 256"));
+  EXPECT_THAT(refused({"--ranks", "2", "--bucket-size", "big"}), HasSubstr("--bucket-size big"));
+  EXPECT_THAT(refused({"--trace", "t.json"}), HasSubstr("--trace t.json: it is of ranks"));
+  EXPECT_THAT(refused({"--ranks", "2", "--trace", "no/t.json"}), HasSubstr("no directory no"));
 }
 
 }  // namespace

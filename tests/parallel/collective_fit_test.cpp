@@ -35,6 +35,16 @@ TEST(CollectiveFit, PredictsSmallOnesToTheNoiseOfTheirOwn) {
   }
 }
 
+// 90 MB/s behind a bucket of 875 KB, which the first two do not empty.
+TEST(CollectiveFit, OfALinkWithATokenBucketIsThatOfLargeOnes) {
+  constexpr double kPerByte = 1 / 90e6;
+  const CollectiveTiming shaped[] = {{32 << 10, 0.2e-3},
+                                     {128 << 10, 0.35e-3},
+                                     {512 << 10, (512 << 10) * kPerByte},
+                                     {2 << 20, (2 << 20) * kPerByte}};
+  EXPECT_NEAR(fit_collective(shaped).beta_s_per_byte, kPerByte, 0.2 * kPerByte);
+}
+
 TEST(CollectiveFit, NeitherNumberIsBelowNothing) {
   const CollectiveTiming through_below[] = {{100, 1}, {200, 3}, {300, 5}};
   const auto steep = fit_collective(through_below);

@@ -9,11 +9,10 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/exchange_sync.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
-
-class ExchangeSync;
 
 // All ranks make the same calls in the same order, on datasets of the same rows, of which a rank
 // only fetches those of its shards. A rank that is lost is a RankLost of the others. One thread.
@@ -25,6 +24,7 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    ExchangeOptions exchange = {};
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has

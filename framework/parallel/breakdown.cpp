@@ -3,25 +3,6 @@
 #include "framework/core/error.h"
 
 namespace ndtrain {
-namespace {
-
-CommOp::Kind kind_of(PlannedOp::Kind kind) {
-  switch (kind) {
-    case PlannedOp::Kind::kReduceScatter:
-      return CommOp::Kind::kReduceScatter;
-    case PlannedOp::Kind::kAllGather:
-      return CommOp::Kind::kAllGather;
-    case PlannedOp::Kind::kReduce:
-      return CommOp::Kind::kReduce;
-    case PlannedOp::Kind::kBroadcast:
-      return CommOp::Kind::kBroadcast;
-    default:
-      return CommOp::Kind::kAllReduce;
-  }
-}
-
-}  // namespace
-
 Breakdown breakdown_named(std::string_view name) {
   if (name == "rs") return Breakdown::kReduceScatters;
   if (name == "ag") return Breakdown::kAllGathers;
@@ -29,15 +10,15 @@ Breakdown breakdown_named(std::string_view name) {
   throw Error("there are rs, ag and none, not '", name, "'");
 }
 
-std::optional<CommOp::Kind> carried_out(PlannedOp::Kind planned, Breakdown only) {
-  if (only == Breakdown::kWhole) return kind_of(planned);
+std::optional<PlannedOp::Kind> carried_out(PlannedOp::Kind planned, Breakdown only) {
+  if (only == Breakdown::kWhole) return planned;
   if (only == Breakdown::kNeither) return {};
   const bool scatters = only == Breakdown::kReduceScatters;
   if (planned == PlannedOp::Kind::kAllReduce) {
-    return scatters ? CommOp::Kind::kReduceScatter : CommOp::Kind::kAllGather;
+    return scatters ? PlannedOp::Kind::kReduceScatter : PlannedOp::Kind::kAllGather;
   }
   if (takes_gradients(planned) != scatters) return {};
-  return kind_of(planned);
+  return planned;
 }
 
 }  // namespace ndtrain

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string_view>
 
-#include "framework/comm/comm_op.h"
 #include "framework/parallel/comm_plan.h"
 
 namespace ndtrain {
@@ -16,6 +15,6 @@ Breakdown breakdown_named(std::string_view name);
 
 // What is carried out of a planned operation: of one that makes the whole sum, the half that is
 // asked for.
-std::optional<CommOp::Kind> carried_out(PlannedOp::Kind planned, Breakdown only);
+std::optional<PlannedOp::Kind> carried_out(PlannedOp::Kind planned, Breakdown only);
 
 }  // namespace ndtrain

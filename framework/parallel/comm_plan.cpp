@@ -68,6 +68,21 @@ void add_from_front(CommPlan& plan, Kind kind) {
   for (size_t b = 0; b < plan.buckets.size(); ++b) plan.ops.push_back({kind, static_cast<int>(b)});
 }
 
+CommPlan with_sharded_optimizer(CommPlan plan) {
+  std::vector<PlannedOp> ops;
+  for (const PlannedOp& op : plan.ops) {
+    if (op.kind == Kind::kAllReduce) {
+      ops.push_back({Kind::kReduceScatter, op.bucket});
+      ops.push_back({Kind::kAllGather, op.bucket});
+    } else {
+      ops.push_back(op);
+    }
+  }
+  plan.ops = std::move(ops);
+  plan.shard_optimizer = true;
+  return plan;
+}
+
 CommPlan gathers_behind_sums(CommPlan plan) {
   std::vector<PlannedOp> gathers;
   for (const PlannedOp& op : plan.ops) {

@@ -48,6 +48,9 @@ struct CommPlan {
 void add_from_back(CommPlan& plan, PlannedOp::Kind kind);
 void add_from_front(CommPlan& plan, PlannedOp::Kind kind);
 
+// `plan` with a sharded optimizer: each all-reduce is its halves, one directly behind the other.
+CommPlan with_sharded_optimizer(CommPlan plan);
+
 // `plan` with its second halves behind all of its sums, each by itself, from the front. Where an
 // update needs more than its own bucket's sum, they would else hold up what they wait for.
 CommPlan gathers_behind_sums(CommPlan plan);

@@ -21,8 +21,8 @@ DataParallel::DataParallel(Model model, std::vector<std::string> trainable, cons
   const auto rank = static_cast<size_t>(communicator_->rank());
   config.own_shards = ShardRange{first[rank], first[rank + 1]};
   const auto make_sync = [&](const Trainer::Shared& shared) {
-    auto sync = std::make_unique<ExchangeSync>(shared, *communicator_,
-                                               options.plan(shared.parameters), first);
+    auto sync = std::make_unique<ExchangeSync>(
+        shared, *communicator_, options.plan(shared.parameters), first, options.exchange);
     sync_ = sync.get();
     std::vector<std::string> slots;
     for (const ParameterSlot& slot : shared.parameters.slots()) slots.push_back(slot.name);

@@ -9,6 +9,7 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/exchange_sync.h"
 #include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/rank_trace.h"
 #include "framework/train/trainer.h"
@@ -28,6 +29,7 @@ class DataParallel final : public Training {
     PlanTuner::Options tuning = {};
     bool trace = false;      // see trace(); the communicator keeps one, too
     Clock* clock = nullptr;  // borrowed, the communicator's; null: the system's
+    ExchangeOptions exchange = {};
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has

@@ -1,8 +1,13 @@
 #include "framework/parallel/exchange_sync.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
+
+#include "framework/core/clock.h"
+#include "framework/parallel/gather_slices.h"
+#include "framework/parallel/slices.h"
 
 namespace ndtrain {
 namespace {
@@ -37,21 +42,35 @@ std::vector<std::vector<PlannedOp>> calls_of(const CommPlan& plan) {
 }  // namespace
 
 ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communicator, CommPlan plan,
-                           std::vector<int> first_shards)
+                           std::vector<int> first_shards, const ExchangeOptions& options)
     : shared_(shared),
       communicator_(communicator),
       first_shards_(std::move(first_shards)),
-      group_(static_cast<size_t>(communicator.ranks())) {
-  check(plan);
+      options_(options),
+      group_(static_cast<size_t>(communicator.ranks())),
+      kept_{{0, shared.parameters.size()}} {
   std::iota(group_.begin(), group_.end(), 0);
+  if (std::ssize(first_shards_) != communicator_.ranks() + 1) {
+    throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ",
+                communicator_.ranks());
+  }
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
-  follow(std::move(plan));
+  follow(as_followed(std::move(plan)));
 }
 
 void ExchangeSync::change_plan(CommPlan plan) {
-  check(plan);
+  plan = as_followed(std::move(plan));
   flush();
   follow(std::move(plan));
+}
+
+CommPlan ExchangeSync::as_followed(CommPlan plan) const {
+  if (options_.shard_optimizer) plan = with_sharded_optimizer(std::move(plan));
+  validate(plan, shared_.parameters.size());
+  if (clips()) NormExchange(communicator_, group_, plan, shared_.parameters.size());
+  // A gather that is left until the next step would hold up the sums that the norm waits for.
+  const bool last = plan.shard_optimizer || (clips() && plan.prefetch > 0);
+  return last ? gathers_behind_sums(std::move(plan)) : plan;
 }
 
 void ExchangeSync::follow(CommPlan plan) {
@@ -67,20 +86,33 @@ void ExchangeSync::follow(CommPlan plan) {
     buckets_of_.push_back({static_cast<size_t>(first - plan_.buckets.begin()),
                            static_cast<size_t>(end - plan_.buckets.begin())});
   }
+  if (clips()) norm_.emplace(communicator_, group_, plan_, shared_.parameters.size());
+  keep_moments();
+}
+
+// Those of the slices that this rank updates; where a plan has others, they change hands.
+void ExchangeSync::keep_moments() {
+  std::vector<ParameterRange> kept = {{0, shared_.parameters.size()}};
+  Optimizer::Complete complete;
+  if (plan_.shard_optimizer) {
+    kept = slices_of_rank(plan_, communicator_.rank(), communicator_.ranks());
+    complete = [this, plan = plan_](std::span<float> moment) {
+      gather_slices(communicator_, group_, plan, moment);
+    };
+  }
+  if (kept == kept_) return;
+  Optimizer& optimizer = shared_.optimizer;
+  const int64_t steps = optimizer.steps();
+  std::map<std::string, Tensor> moments;
+  if (steps > 0) moments = optimizer.state();
+  optimizer.keep_only(kept, std::move(complete));
+  if (steps > 0) optimizer.restore(moments, steps);
+  kept_ = std::move(kept);
 }
 
 // Of a rank's part of the reports.
 int64_t ExchangeSync::report_begin(size_t rank) const {
   return first_shards_[rank] * kReportFloats + static_cast<int64_t>(rank);
-}
-
-void ExchangeSync::check(const CommPlan& plan) const {
-  validate(plan, shared_.parameters.size());
-  if (plan.shard_optimizer) throw Error("a sharded optimizer needs another GradientSync");
-  if (std::ssize(first_shards_) != communicator_.ranks() + 1) {
-    throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ",
-                communicator_.ranks());
-  }
 }
 
 CommOp ExchangeSync::sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
@@ -92,14 +124,22 @@ CommOp ExchangeSync::sum_of(std::string name, CommOp::Kind kind, std::span<float
   return op;
 }
 
-CommOp ExchangeSync::op_for(const PlannedOp& planned) const {
-  const ParameterRange range = plan_.buckets[static_cast<size_t>(planned.bucket)];
-  const std::string name = symbol(planned.kind) + std::to_string(planned.bucket);
-  if (takes_gradients(planned.kind)) {
-    return sum_of(name, kind_of(planned.kind), shared_.gradients.sums(), range);
+CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
+  const ParameterRange range = plan_.buckets[static_cast<size_t>(bucket)];
+  const std::string name = symbol(kind) + std::to_string(bucket);
+  const bool parameters = !takes_gradients(kind) && plan_.shard_optimizer;
+  CommOp op;
+  if (takes_gradients(kind)) {
+    op = sum_of(name, kind_of(kind), shared_.gradients.sums(), range);
+  } else {
+    op = {.kind = kind_of(kind), .group = group_, .name = name};
+    float* const from = parameters ? shared_.parameters.values() : shared_.gradients.sums()[0];
+    op.data = {from + range.begin, static_cast<size_t>(range.size())};
   }
-  CommOp op{.kind = kind_of(planned.kind), .group = group_, .name = name};
-  op.data = {shared_.gradients.sums()[0] + range.begin, static_cast<size_t>(range.size())};
+  if (kind == PlannedOp::Kind::kReduceScatter || kind == PlannedOp::Kind::kAllGather) {
+    op.part_begin = slice_begins(range, communicator_.ranks());
+  }
+  op.wire = parameters ? DType::kF32 : options_.wire;
   return op;
 }
 
@@ -111,13 +151,19 @@ void ExchangeSync::begin(const HyperParameters& hyper) {
   // Everybody waits for the reports when the backward pass is done: they go ahead of all that
   // cannot begin before, and of no more, or what may run into the next step would be waited for.
   bool reported = false;
+  const auto is_sum = [](const PlannedOp& op) { return takes_gradients(op.kind); };
+  auto sums_left = std::ranges::count_if(plan_.ops, is_sum);
   for (const std::vector<PlannedOp>& call : calls_of(plan_)) {
     const auto is_late = [this](const PlannedOp& op) { return begins_late(op); };
     if (!reported && std::ranges::any_of(call, is_late)) {
       enqueue_reports();
       reported = true;
     }
-    enqueue(call);
+    const bool decided = sums_left == 0 && (norm_ || plan_.shard_optimizer);
+    enqueue(call, plan_.prefetch == 0 && !decided);
+    const auto sums = std::ranges::count_if(call, is_sum);
+    sums_left -= sums;
+    if (norm_ && sums > 0 && sums_left == 0) norm_->enqueue();
   }
   if (!reported) enqueue_reports();
 }
@@ -129,21 +175,32 @@ bool ExchangeSync::begins_late(const PlannedOp& op) const {
   return bucket >= buckets_of_.back().begin && bucket < buckets_of_.back().end;
 }
 
-void ExchangeSync::enqueue(const std::vector<PlannedOp>& call) {
+// `gathers_follow`: second halves wait for no more than their bucket's gradients.
+void ExchangeSync::enqueue(const std::vector<PlannedOp>& call, bool gathers_follow) {
   std::vector<CommOp> ops;
-  for (const PlannedOp& op : call) ops.push_back(op_for(op));
+  std::vector<PlannedOp> carried;
+  for (const PlannedOp& op : call) {
+    const std::optional<PlannedOp::Kind> kind = carried_out(op.kind, options_.only);
+    if (!kind) continue;
+    ops.push_back(op_for(*kind, op.bucket));
+    carried.push_back(op);
+  }
+  if (carried.empty()) return;
   const std::vector<Op> queued = communicator_.enqueue_together(std::move(ops));
-  for (size_t i = 0; i < call.size(); ++i) {
-    Exchange& e = now_.buckets[static_cast<size_t>(call[i].bucket)];
-    if (takes_gradients(call[i].kind)) e.sum = queued[i];
-    if (completes(call[i].kind)) e.last = queued[i];
-    if (takes_gradients(call[i].kind)) {
-      if (e.missing == 0) communicator_.release(queued[i]);  // a bucket of no parameters
+  for (size_t i = 0; i < carried.size(); ++i) {
+    Exchange& e = now_.buckets[static_cast<size_t>(carried[i].bucket)];
+    e.last = queued[i];
+    if (takes_gradients(carried[i].kind)) {
+      e.sum = queued[i];
+      if (e.missing == 0) communicator_.release(e.sum);  // a bucket of no parameters
       continue;
     }
+    e.follows = gathers_follow;
     // Operations follow one another, so the sum it needs is there when its turn comes.
-    e.released = plan_.prefetch == 0;
-    if (e.released) communicator_.release(queued[i]);
+    if (e.follows && (e.sum != 0 || e.missing == 0)) {
+      e.released = true;
+      communicator_.release(e.last);
+    }
   }
 }
 
@@ -171,12 +228,20 @@ void ExchangeSync::release_up_to(size_t bucket) {
   }
 }
 
+void ExchangeSync::gradients_are_there(Exchange& e) {
+  if (e.sum != 0) {
+    communicator_.release(e.sum);
+  } else if (e.follows && !std::exchange(e.released, true)) {
+    communicator_.release(e.last);
+  }
+}
+
 void ExchangeSync::update(size_t bucket) {
   if (before_.buckets.empty() || std::exchange(before_.buckets[bucket].updated, true)) return;
   release_up_to(bucket + static_cast<size_t>(plan_.prefetch));
-  communicator_.wait(before_.buckets[bucket].last);
+  wait_for(before_.buckets[bucket].last);
   const ParameterRange range = plan_.buckets[bucket];
-  if (!before_.applied || range.size() == 0) return;
+  if (!before_.applied || plan_.shard_optimizer || range.size() == 0) return;
   float* const values = shared_.parameters.values(range.begin);
   shared_.optimizer.apply(range, before_.hyper, shared_.parameters.gradients(range.begin), values,
                           values);
@@ -184,7 +249,7 @@ void ExchangeSync::update(size_t bucket) {
 
 void ExchangeSync::gradient_ready(size_t slot, ndt_stream* /*stream*/) {
   for (size_t b = buckets_of_[slot].begin; b < buckets_of_[slot].end; ++b) {
-    if (--now_.buckets[b].missing == 0) communicator_.release(now_.buckets[b].sum);
+    if (--now_.buckets[b].missing == 0) gradients_are_there(now_.buckets[b]);
   }
 }
 
@@ -221,14 +286,53 @@ void ExchangeSync::share(std::span<ShardReport> reports) {
   }
 }
 
-void ExchangeSync::backward_done() { end_step(true); }
+void ExchangeSync::backward_done() {
+  if (norm_) {
+    const double norm = norm_of_sums();
+    if (!std::isfinite(norm)) end_step(false);
+    now_.hyper.gradient_scale = clip_scale(norm, shared_.optimizer.config().clip_norm);
+  }
+  end_step(true);
+}
 
-void ExchangeSync::skip() { end_step(false); }
+// Waits also for what is in front of it, and may still write there.
+double ExchangeSync::norm_of_sums() {
+  const std::chrono::nanoseconds begun = system_clock().monotonic();
+  for (const Exchange& e : now_.buckets) {
+    wait_for(e.sum);
+    if (e.released) wait_for(e.last);
+  }
+  const double norm = norm_->norm(shared_.parameters.gradients());
+  clip_exposed_s_ += std::chrono::duration<double>(system_clock().monotonic() - begun).count();
+  return norm;
+}
+
+void ExchangeSync::skip() {
+  if (norm_) norm_->leave_out();
+  end_step(false);
+}
 
 void ExchangeSync::end_step(bool applied) {
   before_ = std::move(now_);
   before_.applied = applied;
+  if (plan_.shard_optimizer) update_slices();
+  if (plan_.prefetch == 0) release_up_to(before_.buckets.size());
   if (!plan_.update_late) flush();
+}
+
+void ExchangeSync::update_slices() {
+  for (size_t b = before_.buckets.size(); b-- > 0;) {
+    wait_for(before_.buckets[b].sum);
+    const ParameterRange slice = slice_of(plan_, b, communicator_.rank(), communicator_.ranks());
+    if (!before_.applied || slice.size() == 0) continue;
+    float* const values = shared_.parameters.values(slice.begin);
+    shared_.optimizer.apply(slice, before_.hyper, shared_.parameters.gradients(slice.begin), values,
+                            values);
+  }
+}
+
+void ExchangeSync::wait_for(Op op) {
+  if (op != 0) communicator_.wait(op);
 }
 
 void ExchangeSync::flush() {

@@ -1,24 +1,42 @@
-// Gradients are exchanged between ranks as a plan says, and each rank updates all parameters.
+// Gradients are exchanged between ranks as a plan says; each rank updates all parameters, or, with
+// a sharded optimizer, its slice of each bucket, and the ranks then exchange parameters.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "framework/comm/communicator.h"
+#include "framework/parallel/breakdown.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/norm_exchange.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
 
+struct ExchangeOptions {
+  bool shard_optimizer = false;  // whatever plan is followed
+  // Or kBF16: gradients are rounded on their way, so that the bytes depend on the number of ranks;
+  // on all ranks they are the same. Parameters, statistics and moments travel as f32.
+  DType wire = DType::kF32;
+  Breakdown only = Breakdown::kWhole;  // else every rank ends up with parameters of its own
+};
+
 // The sums are those of a tree over all shards, so that the bytes depend neither on the plan nor on
 // the number of ranks. Ranks call it alike; a rank that is lost is a RankLost of whatever waits for
 // it first. In memory of the host.
+//
+// Where gradients are clipped (OptimizerConfig::clip_norm) nothing is updated before the norm of
+// all sums is known. With a sharded optimizer a rank keeps the moments of its slices alone, and
+// Optimizer::state() is collective; slices are updated when it is certain that the step is applied,
+// so its gathers follow all sums, whatever the plan's order is.
 class ExchangeSync final : public GradientSync {
  public:
-  // Of ranks that have shards [first_shards[r], first_shards[r + 1]), and of a plan without a
-  // sharded optimizer. Keeps references. Throws Error where validate() does, or these do not fit
-  // `shared`.
+  // Of ranks that have shards [first_shards[r], first_shards[r + 1]). Keeps references. Throws
+  // Error where validate() does, these do not fit `shared`, gradients are clipped and a bucket does
+  // not begin and end at multiples of ParameterSpace::kAlign, or plan and options do not go
+  // together.
   ExchangeSync(const Trainer::Shared& shared, Communicator& communicator, CommPlan plan,
-               std::vector<int> first_shards);
+               std::vector<int> first_shards, const ExchangeOptions& options = {});
 
   void begin(const HyperParameters& hyper) override;
   void before_read(size_t slot, ndt_stream* stream) override;
@@ -32,20 +50,22 @@ class ExchangeSync final : public GradientSync {
   // Between two steps: flushes, and exchanges as `plan` says from the next one on. Throws Error as
   // the constructor does, and then nothing has changed.
   void change_plan(CommPlan plan);
-  const CommPlan& plan() const { return plan_; }
+  const CommPlan& plan() const { return plan_; }  // as it is followed, with the options
 
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
 
   double exposed_s() const { return communicator_.waited_s(); }  // in all, by waiting for others
+  double clip_exposed_s() const override { return clip_exposed_s_; }
 
  private:
   using Op = Communicator::Op;
   // A bucket in one step.
   struct Exchange {
-    Op sum = 0, last = 0;   // what takes its gradients; what completes it
+    Op sum = 0, last = 0;   // what takes its gradients; what completes it; 0: nothing does
     size_t missing = 0;     // slots whose gradients are not there yet
+    bool follows = false;   // `last` is released as soon as its turn may come
     bool released = false;  // `last`, where it is not `sum`
     bool updated = false;
   };
@@ -59,16 +79,22 @@ class ExchangeSync final : public GradientSync {
     size_t begin, end;
   };
 
-  void check(const CommPlan& plan) const;
+  bool clips() const { return shared_.optimizer.config().clip_norm > 0; }
+  CommPlan as_followed(CommPlan plan) const;
   void follow(CommPlan plan);
+  void keep_moments();
   int64_t report_begin(size_t rank) const;
-  CommOp op_for(const PlannedOp& planned) const;
+  CommOp op_for(PlannedOp::Kind kind, int bucket) const;
   CommOp sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
                 ParameterRange range) const;
-  void enqueue(const std::vector<PlannedOp>& call);
+  void enqueue(const std::vector<PlannedOp>& call, bool gathers_follow);
   bool begins_late(const PlannedOp& op) const;
   void enqueue_reports();
+  void gradients_are_there(Exchange& e);
+  void wait_for(Op op);
   void release_up_to(size_t bucket);
+  double norm_of_sums();
+  void update_slices();
   void update(size_t bucket);
   void end_step(bool applied);
 
@@ -76,9 +102,13 @@ class ExchangeSync final : public GradientSync {
   Communicator& communicator_;
   CommPlan plan_;
   const std::vector<int> first_shards_;
+  const ExchangeOptions options_;
   RankGroup group_;
-  std::vector<Span> buckets_of_;  // of each slot
-  std::vector<float> reports_;    // of each rank its shards', and whether it asks to stop
+  std::optional<NormExchange> norm_;  // where gradients are clipped
+  double clip_exposed_s_ = 0;
+  std::vector<ParameterRange> kept_;  // whose moments are here
+  std::vector<Span> buckets_of_;      // of each slot
+  std::vector<float> reports_;        // of each rank its shards', and whether it asks to stop
   bool stop_ = false, stopped_ = false;
   Op statistics_ = 0, report_ = 0;
   Step now_, before_;  // the step that runs; the one whose updates come when they are needed

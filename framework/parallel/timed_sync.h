@@ -47,6 +47,7 @@ class TimedSync final : public GradientSync {
   void backward_done() override;
   void skip() override;
   void flush() override;
+  double clip_exposed_s() const override { return inner_->clip_exposed_s(); }
 
   // Forgets: the next `warmup` steps do not count, the `most` steps after them do, if there are.
   void restart(int warmup, int most);

@@ -49,6 +49,9 @@ class GradientSync {
 
   // On return every update of the steps so far is applied here.
   virtual void flush() = 0;
+
+  // In all, from the end of a backward pass until the norm was known that gradients are clipped by.
+  virtual double clip_exposed_s() const { return 0; }
 };
 
 }  // namespace ndtrain

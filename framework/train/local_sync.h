@@ -16,9 +16,7 @@ class LocalSync final : public GradientSync {
   void backward_done() override;
   void skip() override {}
   void flush() override {}
-
-  // In all, from the end of a backward pass until the norm was known that gradients are clipped by.
-  double clip_exposed_s() const { return clip_exposed_s_; }
+  double clip_exposed_s() const override { return clip_exposed_s_; }
 
  private:
   void clip();

@@ -28,7 +28,9 @@ class RunningStatistics {
 
   // Addresses of one statistic: what steps read, and where the step of a shard writes.
   const float* now(const std::string& name) const { return now_at(places_.at(name).begin); }
-  float* next(const std::string& name, int shard) const;
+  // Of a shard that is computed in parts one after the other: each reads what the part before it
+  // wrote, `left` says how many follow it.
+  float* next(const std::string& name, int shard, int left = 0);
   // All that the shard has written is there; or the shard had no rows, and leaves them as they are.
   void add(int shard);
   void add_unchanged(int shard);

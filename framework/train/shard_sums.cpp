@@ -24,7 +24,7 @@ struct ShardSums::Addition {
 };
 
 ShardSums::ShardSums(int64_t size, ShardRange own, int shards, const Device& device, float* first)
-    : own_(own), device_(device) {
+    : size_(size), own_(own), device_(device) {
   size_t waiting = 0, most = 0;
   for (int v = own.begin; v < own.end; ++v) {
     pushed_at_.push_back(waiting);
@@ -45,14 +45,26 @@ ShardSums::ShardSums(int64_t size, ShardRange own, int shards, const Device& dev
 
 ShardSums::~ShardSums() = default;
 
+float* ShardSums::part() {
+  if (!part_.data()) part_ = DeviceTensor(device_, {DType::kF32, {size_}});
+  return static_cast<float*>(part_.data());
+}
+
+void ShardSums::add_part(int shard, ParameterRange range) {
+  add(this->shard(shard), part(), range);
+}
+
 void ShardSums::add(int shard, ParameterRange range) {
   for (size_t top = pushed_at_[index_of(shard)]; top >= left_[index_of(shard)]; --top) {
-    std::unique_ptr<Addition>& a = additions_[range.size()];
-    if (!a) a = std::make_unique<Addition>(range.size(), device_);
-    float* const left = sums_[top - 1] + range.begin;
-    a->executor.run(std::vector<const void*>{left, sums_[top] + range.begin},
-                    std::vector<void*>{left});
+    add(sums_[top - 1], sums_[top], range);
   }
+}
+
+void ShardSums::add(float* to, const float* from, ParameterRange range) {
+  std::unique_ptr<Addition>& a = additions_[range.size()];
+  if (!a) a = std::make_unique<Addition>(range.size(), device_);
+  a->executor.run(std::vector<const void*>{to + range.begin, from + range.begin},
+                  std::vector<void*>{to + range.begin});
 }
 
 }  // namespace ndtrain

@@ -24,6 +24,10 @@ class ShardSums {
 
   // Where the vector of this shard goes. They come in order.
   float* shard(int shard) const { return sums_[pushed_at_[index_of(shard)]]; }
+  // Where a further part of a shard's vector goes, one after the other; add_part() adds that range
+  // of it to the shard's.
+  float* part();
+  void add_part(int shard, ParameterRange range);
   // That range of it is there: adds up what is complete.
   void add(int shard, ParameterRange range);
   // The sums of the subtrees (subtrees_of()), from the left, once all shards are there.
@@ -31,11 +35,14 @@ class ShardSums {
 
  private:
   struct Addition;
+  void add(float* to, const float* from, ParameterRange range);
   size_t index_of(int shard) const { return static_cast<size_t>(shard - own_.begin); }
 
+  const int64_t size_;
   const ShardRange own_;
   const Device& device_;
   std::vector<DeviceTensor> memory_;
+  DeviceTensor part_;         // from when it is needed
   std::vector<float*> sums_;  // a stack of sums that wait for their right half
   std::vector<float*> subtrees_;
   std::vector<size_t> pushed_at_, left_;  // of each shard: its place there, how many are left then

@@ -35,6 +35,11 @@ uint64_t seed_of_shard(uint64_t seed, int shard) {
   return shard == 0 ? seed : Rng(seed, "shard " + std::to_string(shard)).bits(0);
 }
 
+uint64_t seed_of_part(uint64_t seed, int shard, int part) {
+  const uint64_t of_shard = seed_of_shard(seed, shard);
+  return part == 0 ? of_shard : Rng(of_shard, "part " + std::to_string(part)).bits(0);
+}
+
 EpochOrder::EpochOrder(const Data& data, ShardRange own, uint64_t seed, int64_t epoch)
     : data_(data), own_(own) {
   if (data.batch < data.shards) {

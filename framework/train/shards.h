@@ -22,6 +22,8 @@ std::vector<int> shards_of_ranks(int shards, std::span<const double> shares);
 
 // The seed of a shard's order and dropout; the first shard has the run's.
 uint64_t seed_of_shard(uint64_t seed, int shard);
+// The same of a part of a shard's rows; the first part has the shard's.
+uint64_t seed_of_part(uint64_t seed, int shard, int part);
 
 // Which rows of a dataset each shard does in each step of one epoch. Row n is shard n mod V's.
 class EpochOrder {

@@ -73,6 +73,13 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
   if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
   if (config_.shards < 1) throw Error("a batch has at least one shard, not ", config_.shards);
+  if (config_.accumulate < 1) {
+    throw Error("a step has at least one part, not ", config_.accumulate);
+  }
+  if (config_.batch / config_.shards < config_.accumulate && config_.accumulate > 1) {
+    throw Error("a batch of ", config_.batch, " is not enough for ", config_.accumulate,
+                " parts of ", config_.shards, " shards: each has a row of it at least");
+  }
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
@@ -93,15 +100,23 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   if (make_sync) {
     sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
   } else {
-    auto alone = std::make_unique<LocalSync>(*parameters_, *optimizer_);
-    alone_ = alone.get();
-    sync_ = std::move(alone);
+    sync_ = std::make_unique<LocalSync>(*parameters_, *optimizer_);
   }
 }
 
 Trainer::~Trainer() = default;
 
-int64_t Trainer::most_rows() const { return (config_.batch + config_.shards - 1) / config_.shards; }
+int64_t Trainer::most_rows() const {
+  const int64_t of_shard = (config_.batch + config_.shards - 1) / config_.shards;
+  return (of_shard + config_.accumulate - 1) / config_.accumulate;
+}
+
+// Of so many rows of a shard. A part with a single row would make poor batch statistics.
+int Trainer::parts_of(int64_t rows) const {
+  int64_t parts = (rows + most_rows() - 1) / most_rows();
+  if (statistics_ && most_rows() > 1) parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
+  return static_cast<int>(parts);
+}
 
 Trainer::Step& Trainer::step_for(int64_t rows) {
   // A partial batch is padded and masked, except where padding would enter batch statistics.
@@ -140,8 +155,8 @@ void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
   try {
     sync_->begin(hyper);
     // What is added up on a device of its own is not there yet where a run's hooks are called.
-    const bool follow =
-        sync_->follows_the_run() && (device_.shares_host_memory() || own_.size() == 1);
+    const bool one_run = own_.size() == 1 && config_.accumulate == 1;
+    const bool follow = sync_->follows_the_run() && (device_.shares_host_memory() || one_run);
     if (sync_->follows_the_run() && !follow) {
       for (size_t i = 0; i < parameters_->slots().size(); ++i) sync_->before_read(i, nullptr);
     }
@@ -163,12 +178,14 @@ void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64
   if (rows.empty()) {
     leave_empty(shard);
   } else {
-    Step& s = step_for(std::ssize(rows));
-    fetch(s, data, rows, order.row_count(step_));
-    compute(s, shard, step, follow ? hooks(s, shard) : Hooks{});
-    report(s, shard, std::ssize(rows));
+    const int parts = parts_of(std::ssize(rows));
+    for (int k = 0; k < parts; ++k) {
+      const auto begin = rows.size() * static_cast<size_t>(k) / static_cast<size_t>(parts);
+      const auto end = rows.size() * static_cast<size_t>(k + 1) / static_cast<size_t>(parts);
+      run_part(data, rows.subspan(begin, end - begin), order.row_count(step_), {shard, k, parts},
+               step, follow);
+    }
     if (statistics_) statistics_->add(shard);
-    last_ = &s;
   }
   if (follow && last && !rows.empty()) return;
   gradients_->add(shard, {0, parameters_->size()});
@@ -176,19 +193,33 @@ void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64
   for (size_t i = 0; i < parameters_->slots().size(); ++i) sync_->gradient_ready(i, nullptr);
 }
 
+// Of a step of `of` rows.
+void Trainer::run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const Part& part,
+                       int64_t step, bool follow) {
+  Step& s = step_for(std::ssize(rows));
+  fetch(s, data, rows, of);
+  compute(s, part, step, follow ? hooks(s, part) : Hooks{});
+  report(s, part, std::ssize(rows));
+  last_ = &s;
+  const bool followed = follow && part.is_last() && part.shard + 1 == own_.end;
+  if (part.number > 0 && !followed) gradients_->add_part(part.shard, {0, parameters_->size()});
+}
+
 // Tell the sync what a run needs, and of the last shard what has been added up.
-Hooks Trainer::hooks(const Step& s, int shard) {
+Hooks Trainer::hooks(const Step& s, const Part& part) {
   const auto before = [this, &s](int k, ndt_stream* stream) {
     const auto it = s.slots.find(s.plan.bindings()[static_cast<size_t>(k)]);
     if (it != s.slots.end()) sync_->before_read(it->second, stream);
   };
-  if (shard + 1 != own_.end) return {.before = before, .ready = {}};
-  const auto ready = [this, &s, shard](int k, ndt_stream* stream) {
+  if (part.shard + 1 != own_.end || !part.is_last()) return {.before = before, .ready = {}};
+  const auto ready = [this, &s, part](int k, ndt_stream* stream) {
     if (k == 0) sync_->forward_done();
     const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
     if (i >= s.graph.trainable.size()) return;
     const size_t slot = s.slots.at(s.graph.trainable[i]);
-    gradients_->add(shard, parameters_->slots()[slot].range);
+    const ParameterRange range = parameters_->slots()[slot].range;
+    if (part.number > 0) gradients_->add_part(part.shard, range);
+    gradients_->add(part.shard, range);
     sync_->gradient_ready(slot, stream);
   };
   return {.before = before, .ready = ready};
@@ -203,16 +234,19 @@ void Trainer::leave_empty(int shard) {
   reports_[static_cast<size_t>(shard)] = {};
 }
 
-void Trainer::report(Step& s, int shard, int64_t rows) {
+void Trainer::report(Step& s, const Part& part, int64_t rows) {
   s.loss.fetch();
   s.logits.fetch();
   const bool scaled = s.graph.loss_scale != kNone;
   if (scaled) s.finite.fetch();
-  ShardReport& r = reports_[static_cast<size_t>(shard)];
-  r = {.loss = s.loss.host().as<float>()[0]};
-  r.finite = !scaled || s.finite.host().as<float>()[0] == 0 ? 1 : 0;
-  if (!std::isfinite(r.loss)) {
-    r.sound = std::ranges::all_of(s.inputs, [](StagedTensor& t) { return is_finite(t.host()); });
+  ShardReport& r = reports_[static_cast<size_t>(part.shard)];
+  if (part.number == 0) r = {};
+  const float loss = s.loss.host().as<float>()[0];
+  r.loss += loss;
+  if (scaled && s.finite.host().as<float>()[0] != 0) r.finite = 0;
+  if (!std::isfinite(loss)) {
+    const auto sound = [](StagedTensor& t) { return is_finite(t.host()); };
+    if (!std::ranges::all_of(s.inputs, sound)) r.sound = 0;
     return;
   }
   const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
@@ -268,12 +302,13 @@ bool Trainer::accept(double loss) {
   return false;
 }
 
-// Loss, logits, gradients and new running statistics of a shard's rows in `s`, as the training's
+// Loss, logits, gradients and new running statistics of a part's rows in `s`, as the training's
 // step `step`, from 1.
-void Trainer::compute(Step& s, int shard, int64_t step, const Hooks& hooks) {
+void Trainer::compute(Step& s, const Part& part, int64_t step, const Hooks& hooks) {
   const Graph& g = s.graph.graph;
+  const int left = part.parts - 1 - part.number;
   auto seed = s.seed.host().mutable_as<int64_t>();
-  seed[0] = static_cast<int64_t>(seed_of_shard(config_.seed, shard));
+  seed[0] = static_cast<int64_t>(seed_of_part(config_.seed, part.shard, part.number));
   seed[1] = step - 1;
   s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
   s.send();
@@ -287,16 +322,18 @@ void Trainer::compute(Step& s, int shard, int64_t step, const Hooks& hooks) {
   if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
   for (ValueId v : s.graph.trainable) given[v] = parameters_->values(begin_of(v));
   for (const auto& state : s.graph.states) {
-    given[state.param] = statistics_->now(g.value(state.param).name);
+    const std::string& name = g.value(state.param).name;
+    given[state.param] =
+        part.number == 0 ? statistics_->now(name) : statistics_->next(name, part.shard, left + 1);
   }
   std::vector<const void*> bindings;
   for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
 
   std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
-  float* const gradients = gradients_->shard(shard);
+  float* const gradients = part.number == 0 ? gradients_->shard(part.shard) : gradients_->part();
   for (ValueId v : s.graph.trainable) outputs.push_back(gradients + begin_of(v));
   for (const auto& state : s.graph.states) {
-    outputs.push_back(statistics_->next(g.value(state.param).name, shard));
+    outputs.push_back(statistics_->next(g.value(state.param).name, part.shard, left));
   }
   if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
   s.executor.run(bindings, outputs, hooks);
@@ -305,7 +342,8 @@ void Trainer::compute(Step& s, int shard, int64_t step, const Hooks& hooks) {
 void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
   sync_->flush();  // it may need the gradients that are written over
   if (train_rows > 0) {
-    compute(step_for(std::min(train_rows, most_rows())), own_.begin, optimizer_->steps() + 1, {});
+    compute(step_for(std::min(train_rows, most_rows())), {.shard = own_.begin},
+            optimizer_->steps() + 1, {});
   }
   if (val_rows <= 0) return;
   std::vector<Tensor> zeros;
@@ -386,7 +424,7 @@ Evaluation Trainer::evaluate(Dataset& data) {
   return ndtrain::evaluate(plans, data, row_types_);
 }
 
-double Trainer::clip_exposed_s() const { return alone_ ? alone_->clip_exposed_s() : 0; }
+double Trainer::clip_exposed_s() const { return sync_->clip_exposed_s(); }
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 

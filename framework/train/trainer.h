@@ -16,8 +16,6 @@
 
 namespace ndtrain {
 
-class LocalSync;
-
 struct TrainerConfig {
   int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
   OptimizerConfig optimizer = {};
@@ -27,6 +25,10 @@ struct TrainerConfig {
   // bf16 or f16: all but the last layers compute so, the weights stay f32.
   DType compute = DType::kF32;
   uint64_t seed = 0;
+  // A step is computed in so many parts, one after the other, whose gradients are added up: it
+  // takes the memory of a part. What sees a part as its batch is batch statistics alone. A step of
+  // few rows has fewer parts.
+  int64_t accumulate = 1;
   // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
   // the others come by its GradientSync. Without, all of them.
   int shards = 1;
@@ -77,21 +79,27 @@ class Trainer final : public Training {
   std::vector<Executor::NodeTime> profile() const;
 
   int64_t parameter_count() const;
-  // As LocalSync's; 0 by another GradientSync.
-  double clip_exposed_s() const;
+  double clip_exposed_s() const;  // its GradientSync's
   // Types of the dataset's inputs for a batch of 1, in order.
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  struct Step;                // the step graph prepared for one batch size
-  int64_t most_rows() const;  // of a shard in a step
+  struct Step;  // the step graph prepared for one batch size
+  struct Part {
+    int shard = 0, number = 0, parts = 1;
+    bool is_last() const { return number + 1 == parts; }
+  };
+  int64_t most_rows() const;         // of a part
+  int parts_of(int64_t rows) const;  // of a shard
   Step& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);
   void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
   void fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of);
-  void compute(Step& s, int shard, int64_t step, const Hooks& hooks);
-  Hooks hooks(const Step& s, int shard);
-  void report(Step& s, int shard, int64_t rows);
+  void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const Part& part,
+                int64_t step, bool follow);
+  void compute(Step& s, const Part& part, int64_t step, const Hooks& hooks);
+  Hooks hooks(const Step& s, const Part& part);
+  void report(Step& s, const Part& part, int64_t rows);
   void leave_empty(int shard);
   void conclude(int64_t rows);
   bool accept(double loss);
@@ -106,7 +114,6 @@ class Trainer final : public Training {
   std::unique_ptr<ParameterSpace> parameters_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientSync> sync_;
-  const LocalSync* alone_ = nullptr;  // it, where there is no other
   ShardRange own_;
   std::unique_ptr<ShardSums> gradients_;
   std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none

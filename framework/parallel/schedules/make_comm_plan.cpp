@@ -4,23 +4,6 @@
 namespace ndtrain {
 namespace {
 
-// Each all-reduce becomes its halves, one directly behind the other.
-CommPlan with_sharded_optimizer(CommPlan plan) {
-  using Kind = PlannedOp::Kind;
-  std::vector<PlannedOp> ops;
-  for (const PlannedOp& op : plan.ops) {
-    if (op.kind == Kind::kAllReduce) {
-      ops.push_back({Kind::kReduceScatter, op.bucket});
-      ops.push_back({Kind::kAllGather, op.bucket});
-    } else {
-      ops.push_back(op);
-    }
-  }
-  plan.ops = std::move(ops);
-  plan.shard_optimizer = true;
-  return plan;
-}
-
 CommPlan checked_plan(MakePlan make, const CostProfile& costs, const ScheduleOptions& options) {
   CommPlan plan = make(costs, options);
   if (options.shard_optimizer) plan = with_sharded_optimizer(std::move(plan));

@@ -101,7 +101,7 @@ void PlanTuner::follow_times(const Place& at) {
     if (is_first()) {
       const StepPrediction p = simulate(sync_.plan(), costs_);
       say(
-          fmt::format("{}: {} buckets, {} operations; predicted {:.4f} s a step, {:.4f} s of it "
+          fmt::format("{}: buckets: {}, operations: {}; predicted {:.4f} s a step, {:.4f} s of it "
                       "exposed communication; no plan takes less than {:.4f} s",
                       options_.schedule, sync_.plan().buckets.size(), sync_.plan().ops.size(),
                       p.step_s, p.exposed_s, p.bound_s));
@@ -172,9 +172,11 @@ void PlanTuner::take_report() {
   if (report_.slowest_rank >= 0) {
     const StepTimes& slowest = all[static_cast<size_t>(report_.slowest_rank)];
     report_.steps = slowest.steps;
-    report_.step_s = slowest.step_s;
     report_.computing_s = slowest.computing_s();
     report_.exposed_s = slowest.exposed_s;
+    // Of epochs of one step, none follows another.
+    const double parts_s = report_.computing_s + report_.exposed_s;
+    report_.step_s = slowest.step_s > 0 ? slowest.step_s : parts_s;
   }
   if (measured_ && is_first()) {
     report_.costs = costs_;

@@ -18,7 +18,7 @@ void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
 inline constexpr std::string_view kUndecisiveRankFlags[] = {
-    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout"};
+    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "shard-optimizer", "rank-timeout"};
 
 // Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
 // and these flags. Throws Error; those that it has started are among `started`.

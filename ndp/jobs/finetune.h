@@ -30,6 +30,7 @@ struct FinetuneConfig {
   TrainerConfig trainer = {};
   std::string sync = "ddp";         // by ranks: the schedule, see plan_by_sizes()
   std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
+  ExchangeOptions exchange = {};    // by ranks; of a breakdown no model is written
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
   int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
@@ -46,7 +47,7 @@ struct FinetuneConfig {
 };
 
 struct FinetuneResult {
-  std::string model;  // path of model.onnx
+  std::string model;  // path of model.onnx; "": none was written
   int64_t epochs = 0, best_epoch = 0;
   double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
   int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
@@ -56,8 +57,9 @@ struct FinetuneResult {
   int64_t feature_bytes = 0;  // per photo
   double mean_photo_bytes = 0;
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
-  double exposed_s = 0;      // of the training, waiting for other ranks
-  bool interrupted = false;  // stopped on request; --resume goes on
+  double exposed_s = 0;       // of the training, waiting for other ranks
+  double clip_exposed_s = 0;  // see GradientSync
+  bool interrupted = false;   // stopped on request; --resume goes on
 };
 
 // Throws Error. `ranks`: others make the same call, on the same model and photos with the same

@@ -15,6 +15,14 @@ void declare_optimizer(ArgsSpec& args) {
   args.flag("centered", "rmsprop divides by the deviation from the mean gradient");
   args.flag("amsgrad", "adam and adamw divide by the largest second moment so far");
   args.flag("weight-decay", "weight decay", "X", "0");
+  args.flag(
+      "clip-norm",
+      "the gradients of a step are shortened to this norm, all together (default: not at all)",
+      "X");
+  args.flag("accumulate",
+            "compute each step's --batch photos in N parts one after the other, which takes the "
+            "memory of a part; N changes no --batch, and only batch statistics see it (default: 1)",
+            "N");
 }
 
 OptimizerConfig optimizer_of(const Args& args) {
@@ -27,12 +35,19 @@ OptimizerConfig optimizer_of(const Args& args) {
   c.centered = args.on("centered");
   c.amsgrad = args.on("amsgrad");
   c.weight_decay = args.number("weight-decay");
+  if (args.has("clip-norm")) c.clip_norm = args.number("clip-norm");
   try {
     c.check();
   } catch (const Error& e) {
     throw UsageError(e.what());
   }
   return c;
+}
+
+int64_t accumulate_of(const Args& args) {
+  const int64_t parts = args.has("accumulate") ? args.integer("accumulate") : 1;
+  if (parts < 1) throw UsageError("--accumulate " + args.text("accumulate") + ": at least 1");
+  return parts;
 }
 
 }  // namespace ndtrain::cli

@@ -1,4 +1,4 @@
-// How verbs that train are told which optimizer they train with.
+// How verbs that train are told which optimizer they train with, and what a step of it is.
 #pragma once
 
 #include "cli/args.h"
@@ -6,9 +6,11 @@
 
 namespace ndtrain::cli {
 
-// The flags --opt, --momentum, --dampening, --nesterov, --alpha, --centered, --amsgrad and
-// --weight-decay, and what they say. Throws UsageError where they do not go together.
+// The flags --opt, --momentum, --dampening, --nesterov, --alpha, --centered, --amsgrad,
+// --weight-decay, --clip-norm and --accumulate, and what they say. Throw UsageError where they do
+// not go together, or are out of range.
 void declare_optimizer(ArgsSpec& args);
 OptimizerConfig optimizer_of(const Args& args);
+int64_t accumulate_of(const Args& args);
 
 }  // namespace ndtrain::cli

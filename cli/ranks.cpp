@@ -9,6 +9,7 @@
 #include <system_error>
 #include <thread>
 
+#include "cli/exchange_args.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/plugin_transport.h"
 #include "framework/comm/rendezvous.h"
@@ -60,6 +61,7 @@ std::vector<double> shares_of(const std::string& text, int ranks) {
 }
 
 void check_schedule(const std::string& name) {
+  refuse_compressor("sync", name);
   try {
     (void)goes_by_sizes(name);
   } catch (const Error& e) {

@@ -18,9 +18,9 @@ namespace ndtrain::cli {
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
-inline constexpr std::string_view kUndecisiveRankFlags[] = {"ranks",  "rank",  "rendezvous",
-                                                            "comm",   "sync",  "bucket-size",
-                                                            "shares", "trace", "rank-timeout"};
+inline constexpr std::string_view kUndecisiveRankFlags[] = {
+    "ranks",       "rank",   "rendezvous",      "comm",  "sync",
+    "bucket-size", "shares", "shard-optimizer", "trace", "rank-timeout"};
 
 // Of --bucket-size: 0 where the schedule has its own, or where it is auto.
 struct BucketSize {

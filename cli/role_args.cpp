@@ -174,6 +174,7 @@ void read_optimizer(const Args& args, Json& j) {
   j["centered"] = c.centered;
   j["amsgrad"] = c.amsgrad;
   j["weight_decay"] = c.weight_decay;
+  j["clip_norm"] = c.clip_norm;
 }
 
 void read_common(const Args& args, Json& j) {
@@ -208,6 +209,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   number("lr", "lr");
   text("sched", "sched");
   read_optimizer(args, j);
+  j["accumulate"] = accumulate_of(args);
   if (recipe == "ndpipe") use_recipe(args, j);
   j["head"] = head_of(args);
   j["compute"] = name_of(compute_of(args));

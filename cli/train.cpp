@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/exchange_args.h"
 #include "cli/head_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
@@ -56,6 +57,11 @@ int shards_of(const Args& args, const Ranks& ranks, const std::string& out) {
     throw UsageError("--batch " + args.text("batch") + " but " + std::to_string(shards) +
                      " shards: each has a row of a step at least");
   }
+  if (args.integer("batch") / shards < accumulate_of(args)) {
+    throw UsageError("--accumulate " + args.text("accumulate") + " but a shard has " +
+                     std::to_string(args.integer("batch") / shards) + " of the --batch " +
+                     args.text("batch") + ": each part has a photo of each shard at least");
+  }
   return static_cast<int>(shards);
 }
 
@@ -89,6 +95,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   t.label_smoothing = args.number("label-smoothing");
   t.warmup_epochs = args.number("warmup");
   t.optimizer = optimizer_of(args);
+  t.accumulate = accumulate_of(args);
   t.schedule.kind = schedule_named(args.text("sched"));
   t.schedule.lr = args.number("lr");
   if (t.epochs < 1) throw UsageError("--epochs " + args.text("epochs") + ": at least 1");
@@ -98,8 +105,9 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
 }
 
 Json to_json(const FinetuneResult& r) {
-  const auto of_validation = [&](double x) { return r.val_photos > 0 ? Json(x) : Json(); };
-  return {{"model", r.model},
+  const bool validated = r.val_photos > 0 && !r.model.empty();
+  const auto of_validation = [&](double x) { return validated ? Json(x) : Json(); };
+  return {{"model", r.model.empty() ? Json() : Json(r.model)},
           {"top1", of_validation(r.top1)},
           {"top5", of_validation(r.top5)},
           {"val_loss", of_validation(r.loss)},
@@ -185,6 +193,7 @@ void declare_train(ArgsSpec& args) {
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
   declare_ranks(args);
+  declare_exchange(args);
 }
 
 // What each rank needs besides its flags.
@@ -208,6 +217,7 @@ int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   Ranks ranks(args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
+  config.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
   ranks.meet(args);
   set_ranks(config, args, ranks, context.fs());
@@ -221,13 +231,15 @@ int run_train(Context& context, const Args& args) {
     return kInterrupted;
   }
   if (r.interrupted) {
-    log::warn("stopped; the same command with --resume goes on");
+    const bool whole = config.exchange.only == Breakdown::kWhole;
+    log::warn("stopped{}", whole ? "; the same command with --resume goes on" : "");
     return kInterrupted;
   }
   if (!ranks.is_first()) return kOk;
   Json json = to_json(r);
   if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
   if (r.exchange) add_exchange(*r.exchange, json);
+  if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

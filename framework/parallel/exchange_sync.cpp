@@ -29,6 +29,12 @@ CommOp::Kind kind_of(PlannedOp::Kind kind) {
   }
 }
 
+RankGroup group_of_all(const Communicator& communicator) {
+  RankGroup all(static_cast<size_t>(communicator.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 // One call each.
 std::vector<std::vector<PlannedOp>> calls_of(const CommPlan& plan) {
   std::vector<std::vector<PlannedOp>> calls;
@@ -47,12 +53,11 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
       communicator_(communicator),
       first_shards_(std::move(first_shards)),
       options_(options),
-      group_(static_cast<size_t>(communicator.ranks())),
+      group_(group_of_all(communicator)),
+      place_(static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin())),
       kept_{{0, shared.parameters.size()}} {
-  std::iota(group_.begin(), group_.end(), 0);
-  if (std::ssize(first_shards_) != communicator_.ranks() + 1) {
-    throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ",
-                communicator_.ranks());
+  if (first_shards_.size() != group_.size() + 1) {
+    throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ", ranks());
   }
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
   follow(as_followed(std::move(plan)));
@@ -95,7 +100,7 @@ void ExchangeSync::keep_moments() {
   std::vector<ParameterRange> kept = {{0, shared_.parameters.size()}};
   Optimizer::Complete complete;
   if (plan_.shard_optimizer) {
-    kept = slices_of_rank(plan_, communicator_.rank(), communicator_.ranks());
+    kept = slices_of_rank(plan_, static_cast<int>(place_), ranks());
     complete = [this, plan = plan_](std::span<float> moment) {
       gather_slices(communicator_, group_, plan, moment);
     };
@@ -137,7 +142,7 @@ CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
     op.data = {from + range.begin, static_cast<size_t>(range.size())};
   }
   if (kind == PlannedOp::Kind::kReduceScatter || kind == PlannedOp::Kind::kAllGather) {
-    op.part_begin = slice_begins(range, communicator_.ranks());
+    op.part_begin = slice_begins(range, ranks());
   }
   op.wire = parameters ? DType::kF32 : options_.wire;
   return op;
@@ -268,9 +273,8 @@ void ExchangeSync::share(std::span<ShardReport> reports) {
     const auto begin = static_cast<size_t>(first_shards_[rank]);
     return reports.subspan(begin, static_cast<size_t>(first_shards_[rank + 1]) - begin);
   };
-  const auto here = static_cast<size_t>(communicator_.rank());
-  auto to = part(here).begin();
-  for (const ShardReport& r : of_rank(here)) {
+  auto to = part(place_).begin();
+  for (const ShardReport& r : of_rank(place_)) {
     for (const float x : {r.loss, r.hits, r.finite, r.sound}) *to++ = x;
   }
   *to = stop_ ? 1 : 0;
@@ -323,7 +327,7 @@ void ExchangeSync::end_step(bool applied) {
 void ExchangeSync::update_slices() {
   for (size_t b = before_.buckets.size(); b-- > 0;) {
     wait_for(before_.buckets[b].sum);
-    const ParameterRange slice = slice_of(plan_, b, communicator_.rank(), communicator_.ranks());
+    const ParameterRange slice = slice_of(plan_, b, static_cast<int>(place_), ranks());
     if (!before_.applied || slice.size() == 0) continue;
     float* const values = shared_.parameters.values(slice.begin);
     shared_.optimizer.apply(slice, before_.hyper, shared_.parameters.gradients(slice.begin), values,

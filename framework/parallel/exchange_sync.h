@@ -79,6 +79,7 @@ class ExchangeSync final : public GradientSync {
     size_t begin, end;
   };
 
+  int ranks() const { return static_cast<int>(group_.size()); }
   bool clips() const { return shared_.optimizer.config().clip_norm > 0; }
   CommPlan as_followed(CommPlan plan) const;
   void follow(CommPlan plan);
@@ -103,7 +104,8 @@ class ExchangeSync final : public GradientSync {
   CommPlan plan_;
   const std::vector<int> first_shards_;
   const ExchangeOptions options_;
-  RankGroup group_;
+  const RankGroup group_;
+  const size_t place_;                // of this rank in it
   std::optional<NormExchange> norm_;  // where gradients are clipped
   double clip_exposed_s_ = 0;
   std::vector<ParameterRange> kept_;  // whose moments are here

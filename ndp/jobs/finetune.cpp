@@ -68,7 +68,7 @@ class Finetune {
     }
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
-    if (!result_.interrupted) finish();
+    if (!result_.interrupted && !is_breakdown()) finish();
     if (parallel_ && loop_) leave_together();
     result_.total_s = seconds();
     return result_;
@@ -166,6 +166,7 @@ class Finetune {
                               .timed = [this](const ExchangeReport& r) { keep_exchange(r); }};
     if (config_.bucket_bytes > 0) tuning.plan.bucket_bytes = config_.bucket_bytes;
     if (config_.tune_buckets) tuning.buckets.emplace();
+    say_what_is_exchanged();
     const auto plan = [&](const ParameterSpace& parameters) {
       return plan_by_sizes(goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes, parameters,
                            ranks, tuning.plan);
@@ -174,6 +175,7 @@ class Finetune {
         transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
         DataParallel::Options{.plan = plan,
                               .shares = config_.shares,
+                              .exchange = config_.exchange,
                               .tuning = tuning,
                               .trace = !config_.trace.empty(),
                               .clock = &clock_});
@@ -181,6 +183,22 @@ class Finetune {
     trainer_ = &parallel->trainer();
     training_ = std::move(parallel);
   }
+
+  void say_what_is_exchanged() {
+    if (config_.exchange.wire != DType::kF32) {
+      progress_.say(fmt::format(
+          "gradients travel as {}: the result is the same on all ranks, but another one than by "
+          "another number of ranks",
+          name_of(config_.exchange.wire)));
+    }
+    if (is_breakdown()) {
+      progress_.say(
+          "a part of each exchange is left out (--comm-only), to see what the rest costs: what is "
+          "trained so is nothing; it is not validated, and no model is written");
+    }
+  }
+
+  bool is_breakdown() const { return config_.exchange.only != Breakdown::kWhole; }
 
   void agree() { check_same(parallel_->communicator(), rank_fingerprint()); }
 
@@ -198,6 +216,7 @@ class Finetune {
     all.emplace_back("--bucket-size",
                      config_.tune_buckets ? "auto" : fmt::format("{} bytes", config_.bucket_bytes));
     all.emplace_back("--trace", config_.trace.empty() ? "absent" : "given");
+    all.emplace_back("--shard-optimizer", config_.exchange.shard_optimizer ? "true" : "false");
     all.emplace_back("model", settings_.model);
     all.emplace_back("photos and labels", settings_.digest);
     if (device_.deterministic()) all.emplace_back("processor and plugin", settings_.numerics);
@@ -347,15 +366,18 @@ class Finetune {
     loop_ = std::make_unique<TrainingLoop>(fs_, run_, *training_, clock_, progress_, fingerprint_);
     if (config_.resume) (void)loop_->restore();
     while (training_->epoch() < config_.trainer.epochs) {
-      if (config_.patience > 0 && training_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
+      if (config_.patience > 0 && !is_breakdown() &&
+          training_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
         break;
-      if (!loop_->train_epoch(*train_, val_.get(), config_.trainer.epochs)) {
+      Dataset* const val = is_breakdown() ? nullptr : val_.get();
+      if (!loop_->train_epoch(*train_, val, config_.trainer.epochs)) {
         result_.interrupted = true;
         break;
       }
     }
     result_.train_s = loop_->seconds();
     if (parallel_) describe_exchange();
+    result_.clip_exposed_s = trainer_->clip_exposed_s();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }

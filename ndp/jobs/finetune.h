@@ -33,6 +33,7 @@ struct FinetuneConfig {
   bool tune_buckets = false;        // by ranks: look for the best one instead
   std::string trace = {};           // by ranks: the file for a Chrome trace; "": none
   std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
+  ExchangeOptions exchange = {};    // by ranks; of a breakdown no model is written
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
   int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
@@ -49,7 +50,7 @@ struct FinetuneConfig {
 };
 
 struct FinetuneResult {
-  std::string model;  // path of model.onnx
+  std::string model;  // path of model.onnx; "": none was written
   int64_t epochs = 0, best_epoch = 0;
   double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
   int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
@@ -61,6 +62,7 @@ struct FinetuneResult {
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
   double exposed_s = 0;                         // of the training, waiting for other ranks
   std::optional<ExchangeReport> exchange = {};  // by ranks
+  double clip_exposed_s = 0;                    // see GradientSync
   bool interrupted = false;                     // stopped on request; --resume goes on
 };
 

@@ -139,6 +139,64 @@ TEST_F(Ranks, ATraceHasWhatAllOfThemDid) {
   }
 }
 
+TEST_F(Ranks, OptionsOfAStepGiveTheBytesOfOneProcessAndAnyNumberOfThemGoesOn) {
+  const Words step = {"--shards", "2", "--clip-norm", "0.05", "--accumulate", "3"};
+  const auto trained = [&](const std::string& to, const Words& more) {
+    Words words = step;
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome o = run(train(to, words));
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.out, HasSubstr("clip_exposed_s"));
+  };
+  trained("one", {"-e", "2"});
+  trained("two", {"-e", "2", "--ranks", "2", "--shard-optimizer"});
+  const auto moments = [&](const std::string& of) {
+    return real_fs().read(at(of + "/last.safetensors")).or_throw();
+  };
+  EXPECT_TRUE(model("two") == model("one"));
+  EXPECT_TRUE(moments("two") == moments("one")) << "sharded moments are whole in a checkpoint";
+  trained("more", {"-e", "1", "--ranks", "2", "--shard-optimizer", "--sync", "dear"});
+  EXPECT_FALSE(moments("more") == moments("one"));
+  trained("more", {"-e", "2", "--resume"});
+  EXPECT_TRUE(model("more") == model("one"));
+  EXPECT_TRUE(moments("more") == moments("one"));
+  ASSERT_EQ(run(train("plain", {"-e", "2", "--shards", "2"})).code, 0);
+  EXPECT_FALSE(moments("plain") == moments("one"));
+  const Outcome other = run(train("more", {"-e", "3", "--resume", "--accumulate", "3"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--clip-norm is not given and was 0.05"));
+}
+
+TEST_F(Ranks, WhatBf16ChangesIsSaidAndKeptWithTheRun) {
+  ASSERT_EQ(run(train("exact", {"-e", "1", "--shards", "2"})).code, 0);
+  const Outcome o = run(train("run", {"-e", "1", "--ranks", "2", "--wire-dtype", "bf16"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("gradients travel as bf16"), HasSubstr("number of ranks")));
+  EXPECT_FALSE(model("run") == model("exact"));
+  const Outcome other = run(train("run", {"-e", "2", "--ranks", "2", "--resume"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--wire-dtype is not given and was bf16"));
+}
+
+TEST_F(Ranks, ABreakdownTakesTimesAndLeavesNoModel) {
+  for (const std::string only : {"rs", "ag", "none"}) {
+    const Outcome o =
+        run(train("run-" + only, {"-e", "1", "--ranks", "2", "--comm-only", only, "--json"}));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("no model is written"));
+    const Json result = parse_json(o.out);
+    EXPECT_TRUE(result.at("model").is_null());
+    EXPECT_TRUE(result.at("top1").is_null());
+    EXPECT_GT(result.at("train_s"), 0);
+    for (const char* file : {"/model.onnx", "/last.safetensors", "/best.safetensors"}) {
+      EXPECT_FALSE(real_fs().exists(at("run-" + only + file))) << file;
+    }
+    const Outcome on = run(train("run-" + only, {"-e", "1", "--ranks", "2", "--resume"}));
+    EXPECT_EQ(on.code, 1);
+    EXPECT_THAT(on.err, HasSubstr("--comm-only is not given and was " + only));
+  }
+}
+
 TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
   ASSERT_EQ(run(train("whole", {"-e", "30", "--shards", "3"})).code, 0);
   const Words begun = {"-e", "30", "--shards", "3", "--rank-timeout", "5"};
@@ -177,6 +235,44 @@ TEST_F(Ranks, ThoseThatExchangeOtherwiseAreRefusedByTheFirstDifference) {
     EXPECT_EQ(o.code, 1) << o.err;
     EXPECT_THAT(o.err, HasSubstr("--sync is dear, not ddp"));
   }
+}
+
+TEST_F(Ranks, AShardedOptimizerIsOneOfAllOrOfNone) {
+  const Pair pair = start_apart({"-e", "2"}, {"--shard-optimizer"});
+  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
+  for (const Outcome& o : {first, second}) {
+    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("--shard-optimizer is true, not false"));
+  }
+}
+
+TEST_F(Ranks, OptionsOfAStepThatMakeNoSenseAreUsageErrors) {
+  const auto refused = [&](const Words& more) {
+    const Outcome o = run(train("run", more));
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_FALSE(real_fs().exists(at("run")));
+    return o.err;
+  };
+  EXPECT_THAT(refused({"--clip-norm", "-1"}), HasSubstr("clip_norm -1"));
+  EXPECT_THAT(refused({"--accumulate", "0"}), HasSubstr("--accumulate 0: at least 1"));
+  EXPECT_THAT(refused({"--accumulate", "7", "--shards", "2"}),
+              HasSubstr("--accumulate 7 but a shard has 6 of the --batch 12"));
+  EXPECT_THAT(refused({"--ranks", "2", "--sync", "rb", "--shard-optimizer"}),
+              HasSubstr("take another --sync"));
+  EXPECT_THAT(refused({"--ranks", "2", "--wire-dtype", "f16"}),
+              HasSubstr("--wire-dtype f16: there are f32 and bf16"));
+  for (const char* compressor : {"topk", "randomk", "fp8", "int8"}) {
+    for (const char* flag : {"--sync", "--wire-dtype"}) {
+      EXPECT_THAT(refused({"--ranks", "2", flag, compressor}),
+                  HasSubstr(std::string(flag) + " " + compressor +
+                            ": compressors come with sparse "
+                            "exchange; there is none yet"));
+    }
+  }
+  EXPECT_THAT(refused({"--ranks", "2", "--comm-only", "all"}),
+              HasSubstr("--comm-only all: there are rs, ag and none"));
+  EXPECT_THAT(refused({"--comm-only", "rs"}), HasSubstr("give --ranks 2 or more"));
+  EXPECT_THAT(refused({"--ranks", "2", "--comm-only", "rs", "--resume"}), HasSubstr("--resume"));
 }
 
 TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {

@@ -182,6 +182,9 @@ TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
   EXPECT_EQ(mine.at("weight_decay"), 0);
   EXPECT_EQ(mine.at("batch"), 1024);
   EXPECT_EQ(mine.at("sched"), "ndpipe");
+  const Json steps = spec({"--clip-norm", "2.5", "--accumulate", "4"});
+  EXPECT_EQ(steps.at("clip_norm"), 2.5);
+  EXPECT_EQ(steps.at("accumulate"), 4);
   EXPECT_EQ(spec({"--lost-after", "7"}).at("lost_after"), 7);
   EXPECT_EQ(spec({"--candidate"}).at("promote"), false);
   EXPECT_EQ(spec({"--promote", "always"}).at("promote"), true);

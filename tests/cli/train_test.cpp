@@ -114,11 +114,10 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
     return o.code == 0 ? bytes(name + "/model.onnx") : name;
   };
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> variants = {
-      {{"--opt", "sgd"}, {"--dampening", "0.5"}},
-      {{"--opt", "adam"}, {"--amsgrad"}},
-      {{"--opt", "rmsprop"}, {"--centered"}},
-      {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
-      {{"--opt", "rmsprop"}, {"--momentum", "0"}}};
+      {{"--opt", "sgd"}, {"--dampening", "0.5"}},  {{"--opt", "adam"}, {"--amsgrad"}},
+      {{"--opt", "rmsprop"}, {"--centered"}},      {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
+      {{"--opt", "rmsprop"}, {"--momentum", "0"}}, {{"--opt", "sgd"}, {"--clip-norm", "0.01"}},
+      {{"--opt", "sgd"}, {"--accumulate", "4"}}};
   int run = 0;
   for (auto [flags, variant] : variants) {
     const std::string name = "run" + std::to_string(run++);

@@ -186,6 +186,52 @@ TEST(StepOptions, AStepThatIsLeftOutIsLeftOutByAll) {
   }
 }
 
+// Rows with which the loss is finite, and the gradients are not.
+TensorDataset too_large_rows() {
+  Tensor x({DType::kF32, {kRows, 1, kSide, kSide}});
+  std::ranges::fill(x.mutable_as<float>(), 3e38F);
+  return {{x}, std::vector<int64_t>(kRows)};
+}
+
+Model net_that_ignores_rows() {
+  Model m = small_net(false, 0);
+  std::ranges::fill(m.initialisers["conv.w"].mutable_as<float>(), 0.0F);
+  std::ranges::fill(m.initialisers["conv.b"].mutable_as<float>(), 1e-3F);
+  for (float& w : m.initialisers["fc.w"].mutable_as<float>()) w *= 100;
+  return m;
+}
+
+TEST(StepOptions, AStepWhoseNormIsNoneIsAnErrorOnAllRanksAndLeavesNoTrace) {
+  const TrainerConfig config = config_with({"", kClipNorm}, Kind::kAdam);
+  const Model m = net_that_ignores_rows();
+  const auto after_an_epoch = [](Training& training) {
+    TensorDataset data = stripes(kRows, 3);
+    EpochResult result;
+    EXPECT_TRUE(training.train_epoch(data, result, {}));
+    return bytes_of(training.checkpoint());
+  };
+  Trainer undisturbed(m, weights_of(m), cpu(), config);
+  const std::string expected = after_an_epoch(undisturbed);
+  for (const bool shard : {false, true}) {
+    for (const auto& [name, plan] : plans(shard)) {
+      auto transports = memory_transports(2);
+      std::vector<std::jthread> threads;
+      for (auto& transport : transports) {
+        threads.emplace_back([&, shard = shard, plan = plan, t = std::move(transport)]() mutable {
+          DataParallel training(m, weights_of(m), cpu(), config, talk(std::move(t)),
+                                {.plan = plan, .exchange = {.shard_optimizer = shard}});
+          TensorDataset data = too_large_rows();
+          EpochResult result;
+          EXPECT_THAT(error_of([&] { (void)training.train_epoch(data, result, {}); }),
+                      ::testing::HasSubstr("the norm of the gradients is"));
+          EXPECT_TRUE(after_an_epoch(training) == expected);
+          training.barrier();
+        });
+      }
+    }
+  }
+}
+
 DataParallel::Options sharded(const DataParallel::MakePlan& plan) {
   return {.plan = plan, .exchange = {.shard_optimizer = true}};
 }

@@ -60,11 +60,20 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
   EXPECT_EQ(rms.alpha, 0.5);
   EXPECT_TRUE(rms.centered);
   EXPECT_TRUE(optimizer(R"(,"opt":"adamw","amsgrad":true)").amsgrad);
-  for (const char* key : {"dampening", "nesterov", "alpha", "centered", "amsgrad"}) {
+  EXPECT_EQ(optimizer(R"(,"clip_norm":2.5)").clip_norm, 2.5);
+  EXPECT_THAT(refusal(R"(,"clip_norm":-1)"), HasSubstr("job: clip_norm -1"));
+  for (const char* key :
+       {"dampening", "nesterov", "alpha", "centered", "amsgrad", "clip_norm", "accumulate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
   EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),
               HasSubstr("job: amsgrad is of adam and adamw"));
+}
+
+TEST(JobSpecAccumulate, IsNoMoreThanABatch) {
+  EXPECT_EQ(parse_job_spec(parsed(R"(,"accumulate":4)").text()).trainer.accumulate, 4);
+  EXPECT_THAT(refusal(R"(,"accumulate":0)"), HasSubstr("job: accumulate 0: from 1"));
+  EXPECT_THAT(refusal(R"(,"batch":8,"accumulate":9)"), HasSubstr("job: accumulate 9: from 1"));
 }
 
 TEST(JobSpecStores, AreAllOrANumberOrNames) {

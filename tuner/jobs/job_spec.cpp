@@ -127,6 +127,18 @@ class Reader {
   Json json_;
 };
 
+void take_optimizer(Reader& r, OptimizerConfig& o) {
+  r.take("opt", kOptimizers, o.kind);
+  r.take("momentum", o.momentum);
+  r.take("dampening", o.dampening);
+  r.take("nesterov", o.nesterov);
+  r.take("alpha", o.alpha);
+  r.take("centered", o.centered);
+  r.take("amsgrad", o.amsgrad);
+  r.take("weight_decay", o.weight_decay);
+  r.take("clip_norm", o.clip_norm);
+}
+
 void demand(bool ok, const char* key, const auto& value, const char* what) {
   if (!ok) throw Error("job: ", key, " ", value, ": ", what);
 }
@@ -139,6 +151,7 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.alpha != plain.alpha) j["alpha"] = o.alpha;
   if (o.centered) j["centered"] = true;
   if (o.amsgrad) j["amsgrad"] = true;
+  if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;
 }
 
 // "all", a number, or a list of names.
@@ -164,6 +177,8 @@ void validate(const JobSpec& s) {
   demand(s.runs >= 1 && s.runs <= 1000, "runs", s.runs, "from 1 to 1000");
   demand(t.epochs >= 1 && t.epochs <= 1'000'000, "epochs", t.epochs, "from 1 to 1000000");
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
+  demand(t.accumulate >= 1 && t.accumulate <= t.batch, "accumulate", t.accumulate,
+         "from 1 to the photos of a batch");
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
@@ -230,6 +245,7 @@ std::string JobSpec::text() const {
               {"promote",
                promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
     add_variants(t.optimizer, j);
+    if (t.accumulate != 1) j["accumulate"] = t.accumulate;
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},
@@ -265,14 +281,8 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("batch", t.batch);
   r.take("lr", t.schedule.lr);
   r.take("sched", kSchedules, t.schedule.kind);
-  r.take("opt", kOptimizers, t.optimizer.kind);
-  r.take("momentum", t.optimizer.momentum);
-  r.take("dampening", t.optimizer.dampening);
-  r.take("nesterov", t.optimizer.nesterov);
-  r.take("alpha", t.optimizer.alpha);
-  r.take("centered", t.optimizer.centered);
-  r.take("amsgrad", t.optimizer.amsgrad);
-  r.take("weight_decay", t.optimizer.weight_decay);
+  take_optimizer(r, t.optimizer);
+  r.take("accumulate", t.accumulate);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
   r.take("compute", kComputeTypes, t.compute);

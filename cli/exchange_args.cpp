@@ -1,0 +1,68 @@
+#include "cli/exchange_args.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr std::array<std::string_view, 16> kCompressors = {
+    "topk", "top-k",    "randomk", "random-k", "threshold", "threshold-v16", "dgc",  "powersgd",
+    "qsgd", "terngrad", "signsgd", "onebit",   "1bit",      "fp8",           "int8", "int4"};
+
+DType wire_of(const Args& args) {
+  if (!args.has("wire-dtype")) return DType::kF32;
+  const std::string name = args.text("wire-dtype");
+  refuse_compressor("wire-dtype", name);
+  if (name == "f32") return DType::kF32;
+  if (name == "bf16") return DType::kBF16;
+  throw UsageError("--wire-dtype " + name + ": there are f32 and bf16");
+}
+
+Breakdown breakdown_of(const Args& args, int ranks) {
+  if (!args.has("comm-only")) return Breakdown::kWhole;
+  const std::string said = "--comm-only " + args.text("comm-only") + ": ";
+  if (ranks == 1) throw UsageError(said + "one process exchanges nothing; give --ranks 2 or more");
+  if (args.on("resume")) throw UsageError(said + "learns nothing that --resume could go on with");
+  try {
+    return breakdown_named(args.text("comm-only"));
+  } catch (const Error& e) {
+    throw UsageError(said + e.what());
+  }
+}
+
+}  // namespace
+
+void declare_exchange(ArgsSpec& args) {
+  args.flag("shard-optimizer",
+            "by ranks: each keeps the optimizer's moments of its part of the parameters and "
+            "updates that part alone; the others get the parameters; not with --sync rb");
+  args.flag("wire-dtype",
+            "by ranks: f32 or bf16: how gradients travel; with bf16 half as many bytes, and the "
+            "result depends on the number of ranks (default: f32)",
+            "TYPE");
+  args.flag("comm-only",
+            "by ranks: carry out a part of each exchange to see what it costs: rs, the "
+            "reduce-scatters; ag, the all-gathers; none; what is trained so is nothing, and no "
+            "model is written",
+            "HALF");
+}
+
+ExchangeOptions exchange_of(const Args& args, int ranks) {
+  if (args.on("shard-optimizer") && args.text("sync") == "rb") {
+    throw UsageError(
+        "--shard-optimizer with --sync rb: rank 0 makes all sums there, which leaves the others "
+        "no part; take another --sync");
+  }
+  return {.shard_optimizer = args.on("shard-optimizer"),
+          .wire = wire_of(args),
+          .only = breakdown_of(args, ranks)};
+}
+
+void refuse_compressor(const std::string& flag, const std::string& value) {
+  if (std::ranges::count(kCompressors, value) == 0) return;
+  throw UsageError("--" + flag + " " + value +
+                   ": compressors come with sparse exchange; there is none yet");
+}
+
+}  // namespace ndtrain::cli

@@ -26,10 +26,10 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;                    // of the first steps
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    ExchangeOptions exchange = {};
     PlanTuner::Options tuning = {};
     bool trace = false;      // see trace(); the communicator keeps one, too
     Clock* clock = nullptr;  // borrowed, the communicator's; null: the system's
-    ExchangeOptions exchange = {};
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has

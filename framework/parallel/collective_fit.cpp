@@ -1,5 +1,7 @@
 #include "framework/parallel/collective_fit.h"
 
+#include <ostream>
+
 #include "framework/core/error.h"
 #include "framework/numeric/line.h"
 

@@ -13,7 +13,9 @@
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --shares, --rank-timeout.
+// --ranks, --rank, --rendezvous, --comm, --rank-timeout: how ranks meet.
+void declare_meeting(ArgsSpec& args);
+// These, and --shards, --sync, --shares, --collectives of a training.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
@@ -46,12 +48,15 @@ class Ranks {
   // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
+  bool native_collectives() const { return native_collectives_; }
+  const std::string& library() const { return library_; }  // that ranks talk by; "": TCP
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
 
  private:
   void join_launched(const Args& args, const std::optional<Launcher>& by);
+  void check_collectives(const Args& args);
   std::unique_ptr<Transport> meet_by_tcp(const Args& args);
   void share_cores(const Args& args, int ranks_here);
 
@@ -60,7 +65,8 @@ class Ranks {
   std::chrono::seconds timeout_{0};
   std::vector<double> shares_;
   std::vector<ProcessId> started_;
-  std::string scratch_;
+  std::string scratch_, library_;
+  bool native_collectives_ = false;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun
   std::unique_ptr<Communicator> communicator_;
 };

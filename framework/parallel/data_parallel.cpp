@@ -21,6 +21,7 @@ DataParallel::DataParallel(Model model, std::vector<std::string> trainable, cons
   const auto make_sync = [&](const Trainer::Shared& shared) {
     auto sync = std::make_unique<ExchangeSync>(shared, *communicator_,
                                                options.plan(shared.parameters), first);
+    if (options.native) sync->use_native_collectives();
     sync_ = sync.get();
     return sync;
   };

@@ -25,6 +25,9 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    // Sums of gradients by the transport's library, which has to have them (CommOp::native): the
+    // bytes then depend on the number of ranks, and are the same on all of them.
+    bool native = false;
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has

@@ -96,11 +96,21 @@ CommOp ExchangeSync::op_for(const PlannedOp& planned) const {
   const ParameterRange range = plan_.buckets[static_cast<size_t>(planned.bucket)];
   const std::string name = symbol(planned.kind) + std::to_string(planned.bucket);
   if (takes_gradients(planned.kind)) {
-    return sum_of(name, kind_of(planned.kind), shared_.gradients.sums(), range);
+    CommOp op = sum_of(name, kind_of(planned.kind), shared_.gradients.sums(), range);
+    op.native = native_;
+    return op;
   }
   CommOp op{.kind = kind_of(planned.kind), .group = group_, .name = name};
   op.data = {shared_.gradients.sums()[0] + range.begin, static_cast<size_t>(range.size())};
+  op.native = native_ && op.kind == CommOp::Kind::kAllGather;
   return op;
+}
+
+void ExchangeSync::use_native_collectives() {
+  if (!communicator_.has_collectives()) {
+    throw Error("ranks talk by something that has no collectives of its own");
+  }
+  native_ = true;
 }
 
 void ExchangeSync::begin(const HyperParameters& hyper) {

@@ -34,6 +34,10 @@ class ExchangeSync final : public GradientSync {
   void change_plan(CommPlan plan);
   const CommPlan& plan() const { return plan_; }
 
+  // Before the first step: sums and gathers of buckets are the library's (CommOp::native). Throws
+  // Error where there is none.
+  void use_native_collectives();
+
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
@@ -79,7 +83,7 @@ class ExchangeSync final : public GradientSync {
   RankGroup group_;
   std::vector<Span> buckets_of_;  // of each slot
   std::vector<float> reports_;    // of each rank its shards', and whether it asks to stop
-  bool stop_ = false, stopped_ = false;
+  bool stop_ = false, stopped_ = false, native_ = false;
   Op statistics_ = 0, report_ = 0;
   Step now_, before_;  // the step that runs; the one whose updates come when they are needed
 };

@@ -163,7 +163,8 @@ class Finetune {
     };
     auto parallel = std::make_unique<DataParallel>(
         transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
-        DataParallel::Options{.plan = plan, .shares = config_.shares});
+        DataParallel::Options{
+            .plan = plan, .shares = config_.shares, .native = config_.native_collectives});
     parallel_ = parallel.get();
     trainer_ = &parallel->trainer();
     training_ = std::move(parallel);

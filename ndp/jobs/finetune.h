@@ -30,6 +30,7 @@ struct FinetuneConfig {
   TrainerConfig trainer = {};
   std::string sync = "ddp";         // by ranks: the schedule, see plan_by_sizes()
   std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
+  bool native_collectives = false;  // by ranks: see DataParallel
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
   int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;

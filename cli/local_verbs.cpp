@@ -8,6 +8,7 @@ namespace ndtrain::cli {
 #define VERB(id)                \
   void declare_##id(ArgsSpec&); \
   int run_##id(Context&, const Args&)
+VERB(bench_collectives);
 VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_layers);
@@ -114,6 +115,11 @@ std::span<const Verb> local_bench_verbs() {
            "  ndtrain bench parallel --replay networks.json --ranks 2,4 --rho .3,.75,1.5 --matrix "
            "-o replays\n",
            declare_bench_parallel, run_bench_parallel},
+      Verb{"bench collectives", "time sums in the order of a tree against the library's own",
+           "[--ranks N] [--shards V] [--megabytes LIST] [--rounds N]",
+           "  mpirun -n 2 ndtrain bench collectives\n"
+           "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n",
+           declare_bench_collectives, run_bench_collectives},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,

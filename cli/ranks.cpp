@@ -99,7 +99,7 @@ std::string scratch_of(int rank, pid_t process) {
 
 }  // namespace
 
-void declare_ranks(ArgsSpec& args) {
+void declare_meeting(ArgsSpec& args) {
   args.flag("ranks",
             "processes that share the rows of each step (default: as many as mpirun or srun has "
             "started, else 1)",
@@ -114,6 +114,11 @@ void declare_ranks(ArgsSpec& args) {
             "how ranks talk: tcp; mpi, as processes of mpirun or srun do; auto, which is mpi where "
             "these have started several",
             "WAY", "auto");
+  args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
+}
+
+void declare_ranks(ArgsSpec& args) {
+  declare_meeting(args);
   args.flag(
       "shards",
       "parts of a step that are computed each for itself: so many ranks can take part at "
@@ -132,7 +137,11 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("shares", "by ranks: how the shards are shared out, 2:1 for two ranks (default: alike)",
             "X:Y:…");
   args.flag("trace", "by ranks: what each did when in the first steps, as a Chrome trace", "FILE");
-  args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
+  args.flag(
+      "collectives",
+      "by ranks: ordered, the same bytes for any number of ranks; or native, MPI's own, whose "
+      "sums depend on it",
+      "WHOSE", "ordered");
 }
 
 Ranks::Ranks(const Args& args) {
@@ -141,7 +150,7 @@ Ranks::Ranks(const Args& args) {
   if (apart != args.has("rendezvous")) {
     throw UsageError("--rank and --rendezvous HOST:PORT belong together");
   }
-  check_schedule(args.text("sync"));
+  if (args.has("sync")) check_schedule(args.text("sync"));
   timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
   const std::optional<Launcher> by = launcher();
   if (talks_by_mpi(args, by)) {
@@ -150,9 +159,34 @@ Ranks::Ranks(const Args& args) {
     if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
     on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
   }
+  check_collectives(args);
   shares_ = shares_of(args.text("shares"), count_);
   bucket_size_ = bucket_size_of(args);
   check_trace(args, count_, is_first());
+}
+
+void Ranks::check_collectives(const Args& args) {
+  const std::string whose = args.text("collectives");
+  if (whose.empty() || whose == "ordered") return;
+  if (whose != "native") {
+    throw UsageError("--collectives " + whose + ": there are ordered and native");
+  }
+  if (args.text("wire-dtype") == "bf16") {
+    throw UsageError(
+        "--collectives native with --wire-dtype bf16: a library adds up f32; leave one away");
+  }
+  if (!launched_) {
+    throw UsageError(
+        "--collectives native: these are a library's, and TCP has none; mpirun -n 2 ndtrain train "
+        "…, or leave it away");
+  }
+  if (!launched_->has_collectives()) {
+    throw UsageError("--collectives native: " + library_ + " has none; leave it away");
+  }
+  native_collectives_ = true;
+  if (is_first() && !args.on("quiet")) {
+    log::info("sums are {}'s own: another number of ranks gives other bytes", library_);
+  }
 }
 
 // Where the launcher and MPI do not know one another, each process is a world of its own.
@@ -165,6 +199,7 @@ void Ranks::join_launched(const Args& args, const std::optional<Launcher>& by) {
   for (int r = 0; r < count_; ++r) hosts.emplace_back(plugin.host(world, r));
   const auto here = std::ranges::count(hosts, hosts[static_cast<size_t>(rank_)]);
   on_one_machine_ = here == count_;
+  library_ = plugin.library;
   launched_ = plugin_transport(plugin, world, {.silence = timeout_, .farewell = kFarewell});
   if (by->ranks > 0 && by->ranks != count_) {
     throw Error(by->name, " has started ", by->ranks, " processes, but MPI knows of ", count_,

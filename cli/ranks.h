@@ -13,8 +13,9 @@
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --bucket-size, --shares, --trace,
-// --rank-timeout.
+// --ranks, --rank, --rendezvous, --comm, --rank-timeout: how ranks meet.
+void declare_meeting(ArgsSpec& args);
+// These, and --shards, --sync, --bucket-size, --shares, --trace, --collectives of a training.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
@@ -55,12 +56,15 @@ class Ranks {
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
   BucketSize bucket_size() const { return bucket_size_; }
+  bool native_collectives() const { return native_collectives_; }
+  const std::string& library() const { return library_; }  // that ranks talk by; "": TCP
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
 
  private:
   void join_launched(const Args& args, const std::optional<Launcher>& by);
+  void check_collectives(const Args& args);
   std::unique_ptr<Transport> meet_by_tcp(const Args& args);
   void share_cores(const Args& args, int ranks_here);
 
@@ -70,7 +74,8 @@ class Ranks {
   std::vector<double> shares_;
   BucketSize bucket_size_;
   std::vector<ProcessId> started_;
-  std::string scratch_;
+  std::string scratch_, library_;
+  bool native_collectives_ = false;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun
   std::unique_ptr<Communicator> communicator_;
 };

@@ -208,8 +208,11 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.tune_buckets = ranks.bucket_size().tuned;
   config.trace = args.text("trace");
   config.shares = ranks.shares();
+  config.exchange.native = ranks.native_collectives();
   config.one_cache = ranks.on_one_machine();
-  std::erase_if(config.given, [](const auto& kv) { return kv.first == "shards"; });
+  std::erase_if(config.given,
+                [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
+  if (ranks.native_collectives()) config.given.emplace_back("collectives", "native");
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
 }
 

@@ -78,6 +78,45 @@ ndt_comm_status test_some(ndt_comm* comm, ndt_comm_done* done, int32_t room, int
   return answer(comm->world.test_some(done, room, n));
 }
 
+// Null: it can be.
+const char* why_not(uint64_t count, ndt_comm_type type) {
+  if (type != NDT_COMM_F32) return "MPI adds up f32 only";
+  return count > INT_MAX ? "MPI's collectives have 2147483647 elements of a rank at most" : nullptr;
+}
+
+template <typename Begin>
+ndt_comm_status collective(ndt_comm* comm, uint64_t count, ndt_comm_type type, uint64_t request,
+                           Begin&& begin) {
+  if (const char* const reason = why_not(count, type)) return refuse(NDT_COMM_INVALID, reason);
+  return answer(comm->world.begin(request, [&](MPI_Request* slot) {
+    return begin(static_cast<int>(count), comm->world.comm(), slot);
+  }));
+}
+
+ndt_comm_status reduce_scatter(ndt_comm* comm, const void* in, void* out, uint64_t count,
+                               ndt_comm_type type, void*, uint64_t request) {
+  return collective(comm, count, type, request, [&](int n, MPI_Comm world, MPI_Request* slot) {
+    return MPI_Ireduce_scatter_block(in, out, n, MPI_FLOAT, MPI_SUM, world, slot);
+  });
+}
+
+ndt_comm_status all_gather(ndt_comm* comm, const void* in, void* out, uint64_t count,
+                           ndt_comm_type type, void*, uint64_t request) {
+  const auto own = static_cast<uint64_t>(comm->world.rank()) * count;
+  const void* const from = in == static_cast<float*>(out) + own ? MPI_IN_PLACE : in;
+  return collective(comm, count, type, request, [&](int n, MPI_Comm world, MPI_Request* slot) {
+    return MPI_Iallgather(from, n, MPI_FLOAT, out, n, MPI_FLOAT, world, slot);
+  });
+}
+
+ndt_comm_status all_reduce(ndt_comm* comm, const void* in, void* out, uint64_t count,
+                           ndt_comm_type type, void*, uint64_t request) {
+  const void* const from = in == out ? MPI_IN_PLACE : in;
+  return collective(comm, count, type, request, [&](int n, MPI_Comm world, MPI_Request* slot) {
+    return MPI_Iallreduce(from, out, n, MPI_FLOAT, MPI_SUM, world, slot);
+  });
+}
+
 const char* library() {
   static const std::string text = [] {
     char version[MPI_MAX_LIBRARY_VERSION_STRING] = {};
@@ -104,7 +143,10 @@ const ndt_comm_plugin& plugin() {
                                  .abandon = abandon,
                                  .send = send,
                                  .receive = receive,
-                                 .test_some = test_some};
+                                 .test_some = test_some,
+                                 .reduce_scatter = reduce_scatter,
+                                 .all_gather = all_gather,
+                                 .all_reduce = all_reduce};
   return p;
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NDT_COMM_VERSION 1
+#define NDT_COMM_VERSION 2
 
 /* Functions with a status leave the reason of what is not NDT_COMM_OK in last_error(). */
 typedef enum {
@@ -75,8 +75,8 @@ typedef struct {
   ndt_comm_status (*split)(ndt_comm* of, int32_t color, int32_t key, ndt_comm** comm);
   /* The library's own collectives, whose order of sums is its affair; all ranks begin them in one
    * order. `count` elements are of each rank's part of the whole, of all_reduce of the whole. In
-   * place where `in` is `out` (all_reduce), the part's place in `out` (all_gather) or the other way
-   * round (reduce_scatter). */
+   * place where `in` is `out` (all_reduce) or the part's place in `out` (all_gather);
+   * reduce_scatter never is. What there cannot be (type, count) is NDT_COMM_INVALID. */
   ndt_comm_status (*reduce_scatter)(ndt_comm* comm, const void* in, void* out, uint64_t count,
                                     ndt_comm_type type, void* stream, uint64_t request);
   ndt_comm_status (*all_gather)(ndt_comm* comm, const void* in, void* out, uint64_t count,

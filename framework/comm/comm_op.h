@@ -40,6 +40,9 @@ struct CommOp {
   std::vector<const float*> more_subtrees = {};
   DType wire = DType::kF32;  // or kBF16, kF16: rounded once when sent; all get what was rounded
   int root = 0;              // a rank of the run
+  // Of sums and kAllGather, of all ranks in f32: by the library's collective below the transport,
+  // whose order of sums is its own; the same on all ranks.
+  bool native = false;
   // Of kAllToAll: what comes, as `part_begin` has it for what is sent.
   std::span<float> received = {};
   std::vector<int64_t> received_begin = {};

@@ -104,6 +104,12 @@ CommOp Communicator::State::expected(CommOp op) const {
   if (!std::ranges::includes(members, op.group)) {
     throw Error("'", op.name, "': a rank of its group is not in this generation");
   }
+  if (op.native && !transport->has_collectives()) {
+    throw Error("'", op.name, "': there is no library of collectives below this transport");
+  }
+  if (op.native && std::ssize(op.group) != transport->ranks()) {
+    throw Error("'", op.name, "': the library's collectives are of all ranks");
+  }
   return op;
 }
 
@@ -184,13 +190,13 @@ void Communicator::State::take(const std::vector<Transport::Done>& done) {
   std::string why;
   for (const Transport::Done& d : done) {
     for (Running& r : running) {
-      const std::optional<int> peer = r.exchange.peer_of(d.request);
-      if (!peer) continue;
+      std::set<int> peers = r.exchange.peers_of(d.request);
+      if (peers.empty()) continue;
       if (d.status.ok()) {
         r.exchange.ended(d.request);
         r.progress = clock.monotonic();
       } else {
-        gone.insert(*peer);
+        gone.merge(peers);
         if (!lacks) why = d.status.message();
         if (!lacks) lacks = &r;
       }
@@ -274,6 +280,7 @@ Communicator::~Communicator() = default;
 
 int Communicator::rank() const { return state_->transport->rank(); }
 int Communicator::ranks() const { return state_->transport->ranks(); }
+bool Communicator::has_collectives() const { return state_->transport->has_collectives(); }
 
 Communicator::Op Communicator::enqueue(CommOp op) {
   std::vector<CommOp> one;

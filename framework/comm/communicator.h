@@ -42,6 +42,7 @@ class Communicator {
 
   int rank() const;
   int ranks() const;
+  bool has_collectives() const;  // of a library, for CommOp::native
 
   // The operation's memory is this object's from release() until it is done. Throws Error where
   // the operation cannot be (comm_op.h), or somebody in its group is not here any more.

@@ -10,7 +10,8 @@ namespace {
 
 using Kind = CommOp::Kind;
 
-std::span<float> slice(std::span<float> of, const std::vector<int64_t>& begins, size_t place) {
+template <typename T>
+std::span<T> slice(std::span<T> of, const std::vector<int64_t>& begins, size_t place) {
   return of.subspan(static_cast<size_t>(begins[place]),
                     static_cast<size_t>(begins[place + 1] - begins[place]));
 }
@@ -39,6 +40,7 @@ std::vector<Subtree> Exchange::nodes_of(size_t place) const {
 }
 
 void Exchange::begin() {
+  if (op_.native && ranks() > 1) return enter(Phase::kNative);
   switch (op_.kind) {
     case Kind::kReduceScatter:
     case Kind::kAllReduce:
@@ -60,6 +62,7 @@ void Exchange::enter(Phase phase) {
   if (phase == Phase::kGather) begin_gather();
   if (phase == Phase::kAllToAll) begin_all_to_all();
   if (phase == Phase::kBarrier) begin_barrier();
+  if (phase == Phase::kNative) begin_native();
   // A group of one, or nothing to send.
   if (phase != Phase::kFinished && under_way_.empty()) phase_over();
 }
@@ -73,21 +76,23 @@ void Exchange::ended(Transport::Request request) {
 void Exchange::phase_over() {
   if (phase_ == Phase::kScatter) add_up();
   if (phase_ == Phase::kGather || phase_ == Phase::kAllToAll) take_arrived();
+  if (phase_ == Phase::kNative) take_native();
   packed_.clear();
   for (Bytes& b : arrived_) b.reset();
   const bool gather = phase_ == Phase::kScatter && op_.kind == Kind::kAllReduce;
   enter(gather ? Phase::kGather : Phase::kFinished);
 }
 
-std::optional<int> Exchange::peer_of(Transport::Request request) const {
+std::set<int> Exchange::peers_of(Transport::Request request) const {
   const auto it = under_way_.find(request);
-  return it == under_way_.end() ? std::nullopt : std::optional(it->second);
+  if (it == under_way_.end()) return {};
+  return {it->second.begin(), it->second.end()};
 }
 
 std::set<int> Exchange::lacking() const {
-  std::set<int> ranks;
-  for (const auto& [request, rank] : under_way_) ranks.insert(rank);
-  return ranks;
+  std::set<int> all;
+  for (const auto& [request, ranks] : under_way_) all.insert(ranks.begin(), ranks.end());
+  return all;
 }
 
 void Exchange::begin_scatter() {
@@ -159,6 +164,75 @@ void Exchange::begin_barrier() {
   }
 }
 
+// The library's parts are equally long: where these are not, they are laid out with room between.
+void Exchange::begin_native() {
+  size_t most = 0;
+  for (size_t p = 0; p < ranks(); ++p) most = std::max(most, part(p).size());
+  const bool equal = most * ranks() == op_.data.size();
+  const auto at = [&](size_t place) { return native_in_.data() + place * most; };
+  LibraryCollective what = LibraryCollective::kAllReduce;
+  std::span<float> in, out;
+  if (op_.kind == Kind::kAllGather) {
+    what = LibraryCollective::kAllGather;
+    if (!equal) {
+      native_in_.resize(most * ranks());
+      std::ranges::copy(part(place_), at(place_));
+    }
+    in = equal ? part(place_) : std::span(at(place_), most);
+    out = equal ? op_.data : std::span(native_in_);
+  } else if (op_.kind == Kind::kReduceScatter) {
+    what = LibraryCollective::kReduceScatter;
+    in = native_summands();
+    if (!equal) {
+      const std::vector<float> summands(in.begin(), in.end());
+      native_in_.assign(most * ranks(), 0.0F);
+      for (size_t p = 0; p < ranks(); ++p) {
+        std::ranges::copy(slice(std::span<const float>(summands), op_.part_begin, p), at(p));
+      }
+      in = native_in_;
+    }
+    native_out_.resize(most);
+    out = native_out_;
+  } else {
+    in = out = native_summands();
+  }
+  if (std::max(in.size(), out.size()) == 0) return;
+  RankGroup others = op_.group;
+  std::erase(others, op_.group[place_]);
+  under_way_[transport_.collect(what, in, out)] = std::move(others);
+}
+
+// What this rank adds: `data` where it may change, or a copy.
+std::span<float> Exchange::native_summands() {
+  const bool adds = !nodes_of(place_).empty();
+  const bool changes = !adds || !op_.more_subtrees.empty();
+  const bool all_change =
+      op_.kind == Kind::kAllReduce || (op_.kind == Kind::kReduce && op_.group[place_] == op_.root);
+  if (!all_change && (changes || op_.kind == Kind::kReduce)) {
+    native_in_.assign(op_.data.begin(), op_.data.end());
+  }
+  const std::span<float> sums = native_in_.empty() ? op_.data : std::span(native_in_);
+  if (!adds) std::ranges::fill(sums, 0.0F);
+  for (const float* more : op_.more_subtrees) {
+    for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+  }
+  return sums;
+}
+
+void Exchange::take_native() {
+  if (op_.kind == Kind::kReduceScatter) {
+    std::copy_n(native_out_.begin(), part(place_).size(), part(place_).begin());
+  } else if (op_.kind == Kind::kAllGather && !native_in_.empty()) {
+    const size_t most = native_in_.size() / ranks();
+    for (size_t p = 0; p < ranks(); ++p) {
+      if (p == place_) continue;
+      std::copy_n(native_in_.data() + p * most, part(p).size(), part(p).begin());
+    }
+  }
+  native_in_ = {};
+  native_out_ = {};
+}
+
 void Exchange::take_arrived() {
   for (size_t p = 0; p < ranks(); ++p) {
     if (arrived_[p]) from_wire(arrived_[p].get(), op_.wire, 0, unpacked_[p]);
@@ -167,12 +241,12 @@ void Exchange::take_arrived() {
 
 void Exchange::send(size_t to, std::span<const std::byte> bytes) {
   const uint64_t tag = tags_[to] + (phase_ == Phase::kGather);
-  under_way_[transport_.send(op_.group[to], tag, bytes)] = op_.group[to];
+  under_way_[transport_.send(op_.group[to], tag, bytes)] = {op_.group[to]};
 }
 
 void Exchange::receive(size_t from, std::span<std::byte> into) {
   const uint64_t tag = tags_[from] + (phase_ == Phase::kGather);
-  under_way_[transport_.receive(op_.group[from], tag, into)] = op_.group[from];
+  under_way_[transport_.receive(op_.group[from], tag, into)] = {op_.group[from]};
 }
 
 void Exchange::receive_floats(size_t from, std::span<float> into) {

@@ -5,7 +5,6 @@
 
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
 #include <vector>
@@ -27,14 +26,14 @@ class Exchange {
   void begin();
   // One of its requests has ended well.
   void ended(Transport::Request request);
-  // With which rank one of its requests is; none where it has no such request.
-  std::optional<int> peer_of(Transport::Request request) const;
+  // With which ranks one of its requests is; none where it has no such request.
+  std::set<int> peers_of(Transport::Request request) const;
   bool finished() const { return phase_ == Phase::kFinished; }
   // Ranks that have not sent, or not taken, what they have to.
   std::set<int> lacking() const;
 
  private:
-  enum class Phase : uint8_t { kScatter, kGather, kAllToAll, kBarrier, kFinished };
+  enum class Phase : uint8_t { kScatter, kGather, kAllToAll, kBarrier, kNative, kFinished };
   using Bytes = std::unique_ptr<std::byte[]>;
 
   size_t ranks() const { return op_.group.size(); }
@@ -48,6 +47,9 @@ class Exchange {
   void begin_gather();
   void begin_all_to_all();
   void begin_barrier();
+  void begin_native();
+  std::span<float> native_summands();
+  void take_native();
   void add_up();
   void take_arrived();
 
@@ -62,10 +64,11 @@ class Exchange {
   Transport& transport_;
   const size_t place_;  // of this rank in the group
   Phase phase_ = Phase::kFinished;
-  std::map<Transport::Request, int> under_way_;  // and the rank at the other end
-  std::vector<Bytes> packed_;                    // what is not sent from where it lies
-  std::vector<Bytes> arrived_;                   // of each place what is not received in place
-  std::vector<std::span<float>> unpacked_;       // of each place where that goes
+  std::map<Transport::Request, RankGroup> under_way_;  // and the ranks at the other end
+  std::vector<Bytes> packed_;                          // what is not sent from where it lies
+  std::vector<Bytes> arrived_;                 // of each place what is not received in place
+  std::vector<std::span<float>> unpacked_;     // of each place where that goes
+  std::vector<float> native_in_, native_out_;  // of the library, where it is not given `data`
 };
 
 }  // namespace ndtrain

@@ -57,6 +57,17 @@ PluginMessages::Id PluginMessages::receive(int from, int32_t tag, std::span<std:
   });
 }
 
+PluginMessages::Id PluginMessages::collect(LibraryCollective what, std::span<const float> in,
+                                           std::span<float> out) {
+  const auto function = what == LibraryCollective::kReduceScatter ? plugin_.reduce_scatter
+                        : what == LibraryCollective::kAllGather   ? plugin_.all_gather
+                                                                  : plugin_.all_reduce;
+  return begin(0, [&](uint64_t, uint64_t, Id id) {
+    return function(comm_, in.data(), out.data(), std::min(in.size(), out.size()), NDT_COMM_F32,
+                    nullptr, id);
+  });
+}
+
 void PluginMessages::take_ended(std::vector<Ended>& ended) {
   constexpr int32_t kRoom = 64;
   ndt_comm_done done[kRoom];

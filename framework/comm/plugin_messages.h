@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "framework/comm/comm_abi.h"
+#include "framework/comm/transport.h"
 #include "framework/core/status.h"
 
 namespace ndtrain {
@@ -38,6 +39,11 @@ class PluginMessages {
   Id send(int to, int32_t tag, std::span<const std::byte> bytes);
   // A message as long as that, or shorter where both fit into one of the library's.
   Id receive(int from, int32_t tag, std::span<std::byte> into);
+  // The library's own, where it has all of them (transport.h).
+  bool has_collectives() const {
+    return plugin_.reduce_scatter && plugin_.all_gather && plugin_.all_reduce;
+  }
+  Id collect(LibraryCollective what, std::span<const float> in, std::span<float> out);
   // Moves what can be moved, and adds what has ended since, each once. When the library fails, all
   // that is under way ends with kIo, and all that is begun afterwards.
   void take_ended(std::vector<Ended>& ended);

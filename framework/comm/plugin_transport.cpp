@@ -32,6 +32,8 @@ class PluginTransport final : public Transport {
   std::string peer(int rank) const override { return peers_[static_cast<size_t>(rank)].name; }
   Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override;
   Request receive(int from, uint64_t tag, std::span<std::byte> into) override;
+  bool has_collectives() const override { return messages_.has_collectives(); }
+  Request collect(LibraryCollective what, std::span<const float> in, std::span<float> out) override;
   void poll(std::vector<Done>& done, nanoseconds patience) override;
   void wake() override { pause_.wake(); }
   void cancel() override;
@@ -51,13 +53,15 @@ class PluginTransport final : public Transport {
   };
   // What a message of the library's is.
   struct Use {
-    enum class Of : uint8_t { kFrameOut, kFrameIn, kPayload };
+    enum class Of : uint8_t { kFrameOut, kFrameIn, kPayload, kCollective };
     Of of;
-    int peer;
+    int peer;             // of a collective this rank: it takes all of them
     Request request = 0;  // 0: of nobody
     uint64_t total = 0;   // that have to come
     Bytes bytes = {};     // that belong to nobody else
     bool cancelled = false;
+
+    bool is_long() const { return of == Of::kPayload || of == Of::kCollective; }
   };
 
   Peer& other(int rank);
@@ -128,7 +132,8 @@ PluginTransport::Peer& PluginTransport::other(int rank) {
 
 bool PluginTransport::has_payload(int peer) const {
   return std::ranges::any_of(uses_, [&](const auto& entry) {
-    return entry.second.of == Use::Of::kPayload && entry.second.peer == peer;
+    const Use& use = entry.second;
+    return use.of == Use::Of::kCollective || (use.of == Use::Of::kPayload && use.peer == peer);
   });
 }
 
@@ -163,6 +168,16 @@ Transport::Request PluginTransport::receive(int from, uint64_t tag, std::span<st
   return request;
 }
 
+Transport::Request PluginTransport::collect(LibraryCollective what, std::span<const float> in,
+                                            std::span<float> out) {
+  if (!has_collectives()) return Transport::collect(what, in, out);
+  const Request request = ++requests_;
+  pause_.stir();
+  const auto id = messages_.collect(what, in, out);
+  uses_[id] = {.of = Use::Of::kCollective, .peer = rank_, .request = request};
+  return request;
+}
+
 void PluginTransport::poll(std::vector<Done>& done, nanoseconds patience) {
   const nanoseconds until = now() + std::min(patience, kLongestWait);
   step();
@@ -178,7 +193,7 @@ void PluginTransport::cancel() {
   drop_all({Code::kCancelled, "cancelled"});
   const nanoseconds until = now() + options_.silence;
   const auto has_payloads = [&] {
-    return std::ranges::any_of(uses_, [](auto& u) { return u.second.of == Use::Of::kPayload; });
+    return std::ranges::any_of(uses_, [](const auto& u) { return u.second.is_long(); });
   };
   while (has_payloads() && now() < until) {
     step();
@@ -210,7 +225,7 @@ void PluginTransport::drop_all(const Status& why) {
     p.announced.refuse();
     take_unwanted(p);
   }
-  for (auto& [id, use] : uses_) use.cancelled = use.of == Use::Of::kPayload;
+  for (auto& [id, use] : uses_) use.cancelled = use.is_long();
 }
 
 void PluginTransport::say(Peer& peer, const FrameHeader& header, std::span<const std::byte> body) {
@@ -277,6 +292,10 @@ void PluginTransport::take(const PluginMessages::Ended& ended) {
   uses_.erase(it);
   Peer& peer = peers_[static_cast<size_t>(use.peer)];
   Status status = ended.status;
+  if (use.of == Use::Of::kCollective) {
+    pause_.stir();
+    return finish(use.request, use.cancelled ? Status(Code::kCancelled, "cancelled") : status);
+  }
   if (use.of == Use::Of::kFrameIn) {
     peer.heard = now();
     if (status.ok()) status = take_frame(peer, std::span(peer.frame).first(ended.bytes));
@@ -347,7 +366,8 @@ void PluginTransport::end_all(const std::string& why) {
     if (p.rank != rank_) end(p, {Code::kIo, "all connections ended: " + why});
   }
   for (const auto& [id, use] : uses_) {
-    const Status& status = peers_[static_cast<size_t>(use.peer)].ended;
+    const Status& ended = peers_[static_cast<size_t>(use.peer)].ended;
+    const Status status = use.of == Use::Of::kCollective ? Status(Code::kIo, why) : ended;
     if (use.request == 0) continue;
     finish(use.request, use.cancelled ? Status(Code::kCancelled, "cancelled") : status);
   }

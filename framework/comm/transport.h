@@ -9,9 +9,13 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/error.h"
 #include "framework/core/status.h"
 
 namespace ndtrain {
+
+// Collectives of all ranks by a library below, which adds up in an order of its own.
+enum class LibraryCollective : uint8_t { kReduceScatter, kAllGather, kAllReduce };
 
 // One thread makes all calls but wake(). Bytes move while a rank polls, if not before. A message
 // goes to the receive of its tag that has waited longest; one that comes before its receive waits
@@ -34,6 +38,16 @@ class Transport {
   // have arrived by then. Throws Error where the peer is no other rank.
   virtual Request send(int to, uint64_t tag, std::span<const std::byte> bytes) = 0;
   virtual Request receive(int from, uint64_t tag, std::span<std::byte> into) = 0;
+  // Whether there is such a library; memory and TCP have none.
+  virtual bool has_collectives() const { return false; }
+  // All ranks begin them in one order, on as many values. A rank's part is as long as the shorter
+  // of `in` and `out`, the other one has the parts of all; kAllReduce is in place. kAllGather may
+  // be: `in` is then this rank's part of `out`. kReduceScatter is not. Throws Error where there is
+  // no library.
+  virtual Request collect(LibraryCollective /*what*/, std::span<const float> /*in*/,
+                          std::span<float> /*out*/) {
+    throw Error("Transport: there is no library of collectives below this one");
+  }
   // Adds what is done, each request once; without any waits for one, at most `patience`, or until
   // somebody calls wake().
   virtual void poll(std::vector<Done>& done, std::chrono::nanoseconds patience) = 0;

@@ -59,6 +59,9 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
   if (first_shards_.size() != group_.size() + 1) {
     throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ", ranks());
   }
+  if (options_.native && !communicator_.has_collectives()) {
+    throw Error("ranks talk by something that has no collectives of its own");
+  }
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
   follow(as_followed(std::move(plan)));
 }
@@ -145,6 +148,7 @@ CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
     op.part_begin = slice_begins(range, ranks());
   }
   op.wire = parameters ? DType::kF32 : options_.wire;
+  op.native = options_.native && (takes_gradients(kind) || op.kind == CommOp::Kind::kAllGather);
   return op;
 }
 

@@ -18,6 +18,9 @@ struct ExchangeOptions {
   // Or kBF16: gradients are rounded on their way, so that the bytes depend on the number of ranks;
   // on all ranks they are the same. Parameters, statistics and moments travel as f32.
   DType wire = DType::kF32;
+  // Sums and gathers of buckets are those of the transport's library (CommOp::native): as for
+  // kBF16, with which it does not go together.
+  bool native = false;
   Breakdown only = Breakdown::kWhole;  // else every rank ends up with parameters of its own
 };
 

@@ -40,6 +40,23 @@ TEST_F(BenchProgram, LabelsGetInAndOut) {
   EXPECT_GT(j.at("by_label_query_ms"), 0);
 }
 
+TEST_F(BenchProgram, CollectivesTimeOrderedSumsOverTcp) {
+  const Json j = bench({"collectives", "--ranks", "2", "--megabytes", "1", "--rounds", "3"});
+  EXPECT_EQ(j.at("over"), "TCP");
+  EXPECT_EQ(j.at("shards"), 2);
+  EXPECT_GT(j.at("sizes").at(0).at("ordered").at("median_ms"), 0);
+  EXPECT_FALSE(j.at("sizes").at(0).contains("native"));
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"bench", "collectives"});
+    const testing_cli::Outcome o = run(words);
+    EXPECT_EQ(o.code, 2) << o.err;
+    return o.err;
+  };
+  EXPECT_THAT(refused({}), testing::HasSubstr("2 ranks at least; --ranks 2, or mpirun -n 2"));
+  EXPECT_THAT(refused({"--ranks", "2", "--shards", "1"}), testing::HasSubstr("--shards 1: 2 to"));
+  EXPECT_THAT(refused({"--ranks", "2", "--rounds", "0"}), testing::HasSubstr("--rounds 0: 1 to"));
+}
+
 TEST_F(BenchProgram, ForwardAndTrainTimeAtLeastOneStep) {
   build_model();
   const Json forward = bench({"forward", "-m", "m.onnx", "-b", "2", "--seconds", "0"});

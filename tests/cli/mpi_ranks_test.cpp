@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "tests/cli/program_fixture.h"
@@ -82,6 +83,27 @@ TEST_F(LaunchedRanks, NeedNoFlagsAndGiveTheBytesOfOneProcess) {
   EXPECT_TRUE(model("tcp") == model("one"));
 }
 
+// Sums in another order: near the others, and the same on all ranks whatever the schedule is.
+TEST_F(LaunchedRanks, SumByMpisOwnCollectivesWhereThatIsAskedFor) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const auto val_loss = [](const LaunchOutcome& o) {
+    const size_t at = o.said.find("val_loss");
+    return at == std::string::npos ? -1.0 : std::stod(o.said.substr(at + 8));
+  };
+  const LaunchOutcome ordered = train(2, "-o ordered -e 2");
+  ASSERT_EQ(ordered.code, 0) << ordered.said;
+  for (const std::string sync : {"blocking", "wfbp", "ddp", "rb", "dear"}) {
+    const LaunchOutcome o = train(2, "-o " + sync + " -e 2 --collectives native --sync " + sync);
+    ASSERT_EQ(o.code, 0) << sync << ": " << o.said;
+    EXPECT_THAT(o.said, HasSubstr("another number of ranks gives other bytes"));
+    EXPECT_NEAR(val_loss(o), val_loss(ordered), 1e-3) << sync;
+    EXPECT_THAT(real_fs().read(at(sync + "/args.toml")).or_throw(),
+                HasSubstr("collectives = \"native\""));
+  }
+  EXPECT_THAT(real_fs().read(at("ordered/args.toml")).or_throw(),
+              testing::Not(HasSubstr("collectives")));
+}
+
 TEST_F(LaunchedRanks, WhereOneIsKilledAllEndAndTheRunGoesOnWithTheSameBytes) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
   ASSERT_EQ(train_alone("-o whole -e 30").code, 0);
@@ -133,6 +155,9 @@ TEST_F(LaunchedRanks, WaysToTalkThatThereAreNotAreUsageErrors) {
   };
   EXPECT_THAT(refused("--comm nccl"), HasSubstr("no NCCL plugin yet; mpi and tcp"));
   EXPECT_THAT(refused("--comm gloo"), HasSubstr("there are auto, tcp and mpi"));
+  EXPECT_THAT(refused("--collectives native"), HasSubstr("TCP has none; mpirun -n 2 ndtrain"));
+  EXPECT_THAT(refused("--collectives native --wire-dtype bf16"), HasSubstr("adds up f32"));
+  EXPECT_THAT(refused("--collectives mine"), HasSubstr("there are ordered and native"));
   EXPECT_THAT(refused("--comm mpi"), HasSubstr("mpirun -n 2 ndtrain train"));
   EXPECT_THAT(refused("--comm mpi --rank 1 --rendezvous localhost:1"),
               HasSubstr("leave --rank and --rendezvous away"));
@@ -144,6 +169,26 @@ TEST_F(LaunchedRanks, WithoutThePluginAreToldWhatLacks) {
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, AllOf(HasSubstr("no communication plugin 'mpi'"), HasSubstr("libndt_mpi.so"),
                            HasSubstr("looked in /nowhere")));
+}
+
+TEST_F(LaunchedRanks, BenchComparesOrderedSumsWithMpisOwn) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const LaunchOutcome o = launch(
+      "-n 2 " NDT_PROGRAM " bench collectives --megabytes 1,2 --shards 5 --rounds 2 --json -q");
+  ASSERT_EQ(o.code, 0) << o.said;
+  const size_t begin = std::min(o.said.find('{'), o.said.size());
+  const nlohmann::json j =
+      nlohmann::json::parse(o.said.substr(begin, o.said.rfind('}') - begin + 1));
+  EXPECT_THAT(j.at("over"), HasSubstr("MPI"));
+  EXPECT_EQ(j.at("shards"), 5);
+  ASSERT_EQ(j.at("sizes").size(), 2);
+  for (const auto& size : j.at("sizes")) {
+    EXPECT_GT(size.at("ordered").at("median_ms"), 0);
+    EXPECT_NEAR(size.at("ratio").get<double>(),
+                size.at("native").at("median_ms").get<double>() /
+                    size.at("ordered").at("median_ms").get<double>(),
+                1e-9);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,13 @@ TEST_F(Mpi, SumsAreThoseOfTheTreeOnAnyNumberOfRanks) {
   }
 }
 
+TEST_F(Mpi, SumsOfTheLibraryAreNearThoseOfTheTreeAndTheSameOnAllRanks) {
+  for (const int ranks : {1, 2, 3}) {
+    const LaunchOutcome o = run(ranks, "native");
+    EXPECT_EQ(o.code, 0) << ranks << " ranks: " << o.said;
+  }
+}
+
 TEST_F(Mpi, ARankThatHasAProblemIsMissedByTheOthers) {
   const LaunchOutcome o = run(2, "error");
   EXPECT_NE(o.code, 0);
@@ -44,6 +51,13 @@ TEST_F(Mpi, ARankThatIsSilentIsNamedAndAllEnd) {
   const LaunchOutcome o = run(2, "stopped");
   EXPECT_EQ(o.code, 4) << o.said;
   EXPECT_THAT(o.said, HasSubstr("lacks rank 1"));
+  EXPECT_THAT(o.said, HasSubstr("silent for 2000 ms"));
+}
+
+TEST_F(Mpi, ARankThatIsSilentIsNamedByACollectiveOfTheLibrary) {
+  const LaunchOutcome o = run(2, "stopped-native");
+  EXPECT_EQ(o.code, 4) << o.said;
+  EXPECT_THAT(o.said, HasSubstr("'sum' lacks rank 1"));
   EXPECT_THAT(o.said, HasSubstr("silent for 2000 ms"));
 }
 

@@ -209,6 +209,28 @@ TEST(PluginTransport, NeedsMemoryOfTheHostAndTags) {
   EXPECT_EQ(world.abandoned(), 2);
 }
 
+TEST(PluginTransport, CollectivesOfALibraryThatHasNoneAreRefused) {
+  const FakeWorld world(2);
+  run_ranks(plugin_transports(world, 2, {}), {}, [](Communicator& comm) {
+    EXPECT_FALSE(comm.has_collectives());
+    std::vector<float> data(4);
+    CommOp op{.kind = CommOp::Kind::kAllReduce, .group = first_ranks(2), .name = "AR 3"};
+    op.data = data;
+    op.native = true;
+    const auto why = [&] {
+      try {
+        comm.enqueue(op);
+      } catch (const Error& e) {
+        return std::string(e.what());
+      }
+      return std::string();
+    };
+    EXPECT_THAT(why(), AllOf(HasSubstr("'AR 3'"), HasSubstr("no library of collectives")));
+    op.wire = DType::kBF16;
+    EXPECT_THAT(why(), AllOf(HasSubstr("'AR 3'"), HasSubstr("in f32")));
+  });
+}
+
 TEST(PluginTransport, SumsAreThoseOfTheTree) {
   for (const int ranks : {2, 3, 5}) {
     const Leaves leaves = random_leaves(ranks, 50'000, 3);

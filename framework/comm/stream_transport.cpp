@@ -50,6 +50,7 @@ class StreamTransport final : public Transport {
     std::unique_ptr<Stream> stream;
     Inbox inbox;
     std::deque<Outgoing> out;
+    Request writing = 0;  // the first of `out`, while the stream takes a part of it
     Status ended;
     bool silenced = false;  // the reader has come to its end
     std::condition_variable work;
@@ -61,6 +62,7 @@ class StreamTransport final : public Transport {
   void read(Peer& peer);
   bool take(Peer& peer, const FrameReader::Frame& frame);  // under the mutex; false: the last one
   void write(Peer& peer);
+  void wrote(Peer& peer, Request request, bool taken, size_t length);  // under the mutex
   // The next part of what is to be sent, in `frame`; its length.
   size_t next_part(const Outgoing& message, std::span<std::byte> frame) const;
 
@@ -231,6 +233,7 @@ void StreamTransport::write(Peer& peer) {
     if (!peer.ended.ok()) break;
     const Outgoing message = peer.out.empty() ? Outgoing{} : peer.out.front();
     const size_t length = message.request == 0 ? 0 : next_part(message, frame);
+    peer.writing = message.request;
     lock.unlock();
     Status status;
     if (message.request == 0) {
@@ -247,20 +250,24 @@ void StreamTransport::write(Peer& peer) {
     }
     lock.lock();
     if (!status.ok()) end(peer, status);
-    // It may have been cancelled meanwhile.
-    if (message.request == 0 || peer.out.empty() || peer.out.front().request != message.request) {
-      continue;
-    }
-    peer.out.front().sent += length;
-    if (peer.out.front().sent == message.bytes.size()) {
-      done_.push_back({message.request, {}});
-      peer.out.pop_front();
-      changed_.notify_all();
-    }
+    wrote(peer, message.request, status.ok(), length);
   }
   lock.unlock();
   // Where the stream is closed it is told to nobody, who knows.
   static_cast<void>(write_frame(*peer.stream, FrameHeader::Kind::kBye).ok());
+}
+
+// The stream has taken so much of a message, or not; it may have been cancelled meanwhile.
+void StreamTransport::wrote(Peer& peer, Request request, bool taken, size_t length) {
+  peer.writing = 0;
+  if (request == 0 || peer.out.empty() || peer.out.front().request != request) return;
+  Outgoing& message = peer.out.front();
+  message.sent += length;
+  const bool whole = taken && message.sent == message.bytes.size();
+  if (!whole && peer.ended.ok()) return;
+  done_.push_back({request, whole ? Status() : peer.ended});
+  peer.out.pop_front();
+  changed_.notify_all();
 }
 
 size_t StreamTransport::next_part(const Outgoing& message, std::span<std::byte> frame) const {
@@ -282,8 +289,12 @@ void StreamTransport::end_orderly(Peer& peer, const Status& why) {
     text += " (in the middle of message " + std::to_string(*tag) + ")";
   }
   peer.ended = Status(why.code(), text);
-  for (const Outgoing& o : peer.out) done_.push_back({o.request, peer.ended});
-  peer.out.clear();
+  // What the stream takes just now may be what the peer waited for before it left.
+  std::erase_if(peer.out, [&](const Outgoing& o) {
+    if (o.request == peer.writing) return false;
+    done_.push_back({o.request, peer.ended});
+    return true;
+  });
   peer.inbox.end(peer.ended, done_);
   peer.work.notify_one();
   changed_.notify_all();

@@ -34,6 +34,7 @@ class StreamTransport final : public Transport {
   void wake() override;
   void cancel() override;
   void begin_generation(uint32_t generation, std::span<const int> members) override;
+  uint32_t later_generation() override;
 
  private:
   struct Outgoing {
@@ -76,7 +77,7 @@ class StreamTransport final : public Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
-  uint32_t generation_ = 0;
+  uint32_t generation_ = 0, latest_ = 0;  // this rank's; of what has come
   Request requests_ = 0;
   std::vector<Done> done_;
   std::deque<Peer> peers_;
@@ -194,6 +195,11 @@ void StreamTransport::begin_generation(uint32_t generation, std::span<const int>
   }
 }
 
+uint32_t StreamTransport::later_generation() {
+  const std::lock_guard lock(mutex_);
+  return latest_ > generation_ ? latest_ : 0;
+}
+
 void StreamTransport::read(Peer& peer) {
   FrameReader frames(*peer.stream, options_.silence);
   for (bool more = true; more;) {
@@ -213,10 +219,18 @@ void StreamTransport::read(Peer& peer) {
 bool StreamTransport::take(Peer& peer, const FrameReader::Frame& frame) {
   using Kind = FrameHeader::Kind;
   if (frame.header.kind == Kind::kBye) {
-    end_orderly(peer, {Code::kIo, "has left"});
+    end_orderly(peer, {Code::kIo, frame.header.generation > generation_
+                                      ? "has left, or goes on without this rank"
+                                      : "has left"});
     return false;
   }
   if (!peer.ended.ok() || frame.header.kind == Kind::kAlive) return true;
+  if (frame.header.kind == Kind::kPart &&
+      frame.header.generation > std::max(latest_, generation_)) {
+    latest_ = frame.header.generation;
+    woken_ = true;
+    changed_.notify_all();
+  }
   const Status status = frame.header.kind == Kind::kPart
                             ? peer.inbox.part(frame.header, frame.body, done_)
                             : Status(Code::kCorrupt, "a rendezvous in the middle of a run");
@@ -252,9 +266,10 @@ void StreamTransport::write(Peer& peer) {
     if (!status.ok()) end(peer, status);
     wrote(peer, message.request, status.ok(), length);
   }
+  const auto bye = sealed_frame({.kind = FrameHeader::Kind::kBye, .generation = generation_}, {});
   lock.unlock();
   // Where the stream is closed it is told to nobody, who knows.
-  static_cast<void>(write_frame(*peer.stream, FrameHeader::Kind::kBye).ok());
+  static_cast<void>(peer.stream->write(bye).ok());
 }
 
 // The stream has taken so much of a message, or not; it may have been cancelled meanwhile.

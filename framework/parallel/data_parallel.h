@@ -3,12 +3,14 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/comm/communicator.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -25,6 +27,11 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    // Where ranks are lost in train_epoch() or barrier(), the others take over their shards, redo
+    // the step that was interrupted, and return what they would have. By a communicator that
+    // regroups; the loss of its lowest rank is still a RankLost. Keeps what the last step's updates
+    // replaced (step_undo.h).
+    bool regroup = false;
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
@@ -48,14 +55,30 @@ class DataParallel final : public Training {
 
   Trainer& trainer() { return *trainer_; }
   Communicator& communicator() { return *communicator_; }
-  double exposed_s() const;  // in all, waiting for other ranks
+  double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
+  int regrouped() const { return regrouped_; }                    // so many times
   // Returns when all ranks have come here: what a rank leaves others need not miss.
   void barrier();
 
  private:
+  bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);
+  bool can_regroup(const RankLost& lost) const;
+  void regroup();
+  void remember();
+  ShardRange share_out();
+  std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared, CommPlan plan);
+
+  const Options options_;
+  const int shards_;
+  std::unique_ptr<StepUndo> undo_;
   std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<Communicator> communicator_;  // ends first: it uses the Trainer's memory
-  ExchangeSync* sync_ = nullptr;                // the Trainer's
+  std::unique_ptr<Communicator> communicator_;      // ends first: it uses the Trainer's memory
+  ExchangeSync* sync_ = nullptr;                    // the Trainer's
+  std::vector<int> first_shards_;                   // of the ranks that are left
+  int64_t steps_before_ = 0;                        // that others than sync_ have ended
+  std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
+  bool stop_asked_ = false;
+  int regrouped_ = 0;
 };
 
 }  // namespace ndtrain

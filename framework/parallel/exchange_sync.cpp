@@ -1,7 +1,6 @@
 #include "framework/parallel/exchange_sync.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace ndtrain {
@@ -41,9 +40,9 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
     : shared_(shared),
       communicator_(communicator),
       first_shards_(std::move(first_shards)),
-      group_(static_cast<size_t>(communicator.ranks())) {
+      group_(communicator.members()),
+      place_(static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin())) {
   check(plan);
-  std::iota(group_.begin(), group_.end(), 0);
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
   follow(std::move(plan));
 }
@@ -77,9 +76,9 @@ int64_t ExchangeSync::report_begin(size_t rank) const {
 void ExchangeSync::check(const CommPlan& plan) const {
   validate(plan, shared_.parameters.size());
   if (plan.shard_optimizer) throw Error("a sharded optimizer needs another GradientSync");
-  if (std::ssize(first_shards_) != communicator_.ranks() + 1) {
+  if (first_shards_.size() != group_.size() + 1) {
     throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ",
-                communicator_.ranks());
+                group_.size());
   }
 }
 
@@ -172,11 +171,13 @@ void ExchangeSync::release_up_to(size_t bucket) {
 }
 
 void ExchangeSync::update(size_t bucket) {
-  if (before_.buckets.empty() || std::exchange(before_.buckets[bucket].updated, true)) return;
+  if (before_.buckets.empty() || before_.buckets[bucket].updated) return;
   release_up_to(bucket + static_cast<size_t>(plan_.prefetch));
   communicator_.wait(before_.buckets[bucket].last);
   const ParameterRange range = plan_.buckets[bucket];
+  before_.buckets[bucket].updated = true;  // what is under way is not given up from here on
   if (!before_.applied || range.size() == 0) return;
+  if (undo_) undo_->keep(range, before_.hyper.step);
   float* const values = shared_.parameters.values(range.begin);
   shared_.optimizer.apply(range, before_.hyper, shared_.parameters.gradients(range.begin), values,
                           values);
@@ -203,9 +204,8 @@ void ExchangeSync::share(std::span<ShardReport> reports) {
     const auto begin = static_cast<size_t>(first_shards_[rank]);
     return reports.subspan(begin, static_cast<size_t>(first_shards_[rank + 1]) - begin);
   };
-  const auto here = static_cast<size_t>(communicator_.rank());
-  auto to = part(here).begin();
-  for (const ShardReport& r : of_rank(here)) {
+  auto to = part(place_).begin();
+  for (const ShardReport& r : of_rank(place_)) {
     for (const float x : {r.loss, r.hits, r.finite, r.sound}) *to++ = x;
   }
   *to = stop_ ? 1 : 0;
@@ -228,7 +228,17 @@ void ExchangeSync::skip() { end_step(false); }
 void ExchangeSync::end_step(bool applied) {
   before_ = std::move(now_);
   before_.applied = applied;
+  ++ended_;
   if (!plan_.update_late) flush();
+}
+
+int64_t ExchangeSync::completed() const {
+  for (const Span& s : buckets_of_) {
+    for (size_t b = s.begin; b < s.end && b < before_.buckets.size(); ++b) {
+      if (!before_.buckets[b].updated) return ended_ - 1;
+    }
+  }
+  return ended_;
 }
 
 void ExchangeSync::flush() {

@@ -5,6 +5,7 @@
 
 #include "framework/comm/communicator.h"
 #include "framework/parallel/comm_plan.h"
+#include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -14,9 +15,9 @@ namespace ndtrain {
 // it first. In memory of the host.
 class ExchangeSync final : public GradientSync {
  public:
-  // Of ranks that have shards [first_shards[r], first_shards[r + 1]), and of a plan without a
-  // sharded optimizer. Keeps references. Throws Error where validate() does, or these do not fit
-  // `shared`.
+  // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
+  // 1]), and of a plan without a sharded optimizer. Keeps references. Throws Error where validate()
+  // does, or these do not fit `shared`.
   ExchangeSync(const Trainer::Shared& shared, Communicator& communicator, CommPlan plan,
                std::vector<int> first_shards);
 
@@ -37,6 +38,12 @@ class ExchangeSync final : public GradientSync {
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
+
+  // From now on what updates replace is kept there: a reference.
+  void keep_in(StepUndo& undo) { undo_ = &undo; }
+  // Steps that have ended, applied or left out; and of these those whose updates are done here.
+  int64_t ended() const { return ended_; }
+  int64_t completed() const;
 
   double exposed_s() const { return communicator_.waited_s(); }  // in all, by waiting for others
 
@@ -76,11 +83,14 @@ class ExchangeSync final : public GradientSync {
   Communicator& communicator_;
   CommPlan plan_;
   const std::vector<int> first_shards_;
-  RankGroup group_;
+  const RankGroup group_;
+  const size_t place_;            // of this rank in it
   std::vector<Span> buckets_of_;  // of each slot
   std::vector<float> reports_;    // of each rank its shards', and whether it asks to stop
   bool stop_ = false, stopped_ = false;
   Op statistics_ = 0, report_ = 0;
+  StepUndo* undo_ = nullptr;
+  int64_t ended_ = 0;
   Step now_, before_;  // the step that runs; the one whose updates come when they are needed
 };
 

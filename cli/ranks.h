@@ -13,12 +13,13 @@
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --shares, --rank-timeout.
+// --ranks, --rank, --rendezvous, --comm, --shards, --sync, --shares, --rank-timeout,
+// --on-rank-loss.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
 inline constexpr std::string_view kUndecisiveRankFlags[] = {
-    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout"};
+    "ranks", "rank", "rendezvous", "comm", "sync", "shares", "rank-timeout", "on-rank-loss"};
 
 // Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
 // and these flags. Throws Error; those that it has started are among `started`.
@@ -46,6 +47,9 @@ class Ranks {
   // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
+  bool regroup() const { return regroup_; }  // where one is lost
+  // These were lost. Where this process has started them, they are ended with it.
+  void give_up(const std::vector<int>& ranks) { given_up_ = ranks; }
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
@@ -56,10 +60,11 @@ class Ranks {
   void share_cores(const Args& args, int ranks_here);
 
   int count_ = 1, rank_ = 0;
-  bool on_one_machine_ = false;
+  bool on_one_machine_ = false, regroup_ = false;
   std::chrono::seconds timeout_{0};
   std::vector<double> shares_;
   std::vector<ProcessId> started_;
+  std::vector<int> given_up_;
   std::string scratch_;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun
   std::unique_ptr<Communicator> communicator_;

@@ -183,8 +183,17 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.sync = args.text("sync");
   config.shares = ranks.shares();
   config.one_cache = ranks.on_one_machine();
+  config.regroup = ranks.regroup();
   std::erase_if(config.given, [](const auto& kv) { return kv.first == "shards"; });
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
+}
+
+// Whether --resume has anything to go on from, as rank 0 has it.
+std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
+  if (!ranks.is_first()) return "the same command with --resume goes on from what rank 0 has saved";
+  if (fs.exists(join(out, "last.safetensors"))) return "the same command with --resume goes on";
+  if (!fs.exists(join(out, "args.toml"))) return "nothing was saved: the same command begins anew";
+  return "no epoch was saved yet: the same command with --resume begins with the first one";
 }
 
 int run_train(Context& context, const Args& args) {
@@ -193,16 +202,17 @@ int run_train(Context& context, const Args& args) {
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
   ranks.meet(args);
-  set_ranks(config, args, ranks, context.fs());
-  if (config.trainer.shards > 1) context.be_deterministic();
   FinetuneResult r;
   try {
+    set_ranks(config, args, ranks, context.fs());
+    if (config.trainer.shards > 1) context.be_deterministic();
     r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
                  ranks.take_communicator());
   } catch (const RankLost& lost) {
-    log::warn("{}; the same command with --resume goes on", lost.what());
+    log::warn("{}; {}", lost.what(), how_to_go_on(ranks, context.fs(), config.out));
     return kInterrupted;
   }
+  ranks.give_up(r.lost_ranks);
   if (r.interrupted) {
     log::warn("stopped; the same command with --resume goes on");
     return kInterrupted;
@@ -210,6 +220,7 @@ int run_train(Context& context, const Args& args) {
   if (!ranks.is_first()) return kOk;
   Json json = to_json(r);
   if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
+  if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

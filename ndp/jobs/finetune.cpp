@@ -67,6 +67,7 @@ class Finetune {
     if (!progress_.interrupted()) train();
     if (!result_.interrupted) finish();
     if (parallel_ && loop_) leave_together();
+    if (parallel_) result_.lost_ranks = lost_ranks();
     result_.total_s = seconds();
     return result_;
   }
@@ -163,7 +164,7 @@ class Finetune {
     };
     auto parallel = std::make_unique<DataParallel>(
         transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
-        DataParallel::Options{.plan = plan, .shares = config_.shares});
+        DataParallel::Options{.plan = plan, .shares = config_.shares, .regroup = config_.regroup});
     parallel_ = parallel.get();
     trainer_ = &parallel->trainer();
     training_ = std::move(parallel);
@@ -172,7 +173,7 @@ class Finetune {
   void agree() { check_same(parallel_->communicator(), rank_fingerprint()); }
 
   void agree_on_one_cache() {
-    if (parallel_->communicator().rank() == 0) parallel_->barrier();
+    if (parallel_->communicator().rank() == 0) barrier(parallel_->communicator());
     agree();
   }
 
@@ -342,6 +343,16 @@ class Finetune {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
     if (!result_.interrupted) result_.epochs = training_->epoch();
+  }
+
+  std::vector<int> lost_ranks() const {
+    const Communicator& ranks = parallel_->communicator();
+    const RankGroup left = ranks.members();
+    std::vector<int> lost;
+    for (int r = 0; r < ranks.ranks(); ++r) {
+      if (std::ranges::count(left, r) == 0) lost.push_back(r);
+    }
+    return lost;
   }
 
   // The best epoch's weights, evaluated once more and written out.

@@ -107,6 +107,10 @@ void ask_to_stop(const ProcessId& process) {
   if (is_running(process)) kill(process.pid, SIGTERM);
 }
 
+void end_now(const ProcessId& process) {
+  if (is_running(process)) kill(process.pid, SIGKILL);
+}
+
 void wait_for(const ProcessId& process) {
   int status = 0;
   while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {

@@ -26,6 +26,7 @@ std::vector<std::string> own_words();
 
 bool is_running(const ProcessId& process);
 void ask_to_stop(const ProcessId& process);  // SIGTERM, if it is running
+void end_now(const ProcessId& process);      // SIGKILL, if it is running; also where it is stopped
 void wait_for(const ProcessId& process);     // until one that this process has started ends
 
 }  // namespace ndtrain::cli

@@ -92,6 +92,20 @@ void check_trace(const Args& args, int ranks, bool first) {
   }
 }
 
+// By MPI all processes end when one does.
+bool is_to_regroup(const Args& args, bool by_mpi) {
+  const std::string what = args.text("on-rank-loss");
+  if (!what.empty() && what != "regroup" && what != "end") {
+    throw UsageError("--on-rank-loss " + what + ": there are regroup and end");
+  }
+  if (what == "regroup" && by_mpi) {
+    throw UsageError(
+        "--on-rank-loss regroup: by MPI all ranks end together; leave it away, or "
+        "start the ranks with --rank and --rendezvous, which talk by tcp");
+  }
+  return what == "regroup" || (what.empty() && !by_mpi);
+}
+
 std::string scratch_of(int rank, pid_t process) {
   return std::filesystem::temp_directory_path() /
          ("ndtrain-rank" + std::to_string(rank) + "-" + std::to_string(process));
@@ -142,6 +156,10 @@ void declare_ranks(ArgsSpec& args) {
       "by ranks: ordered, the same bytes for any number of ranks; or native, MPI's own, whose "
       "sums depend on it",
       "WHOSE", "ordered");
+  args.flag("on-rank-loss",
+            "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
+            "the step, to the same bytes; or end, resumable (default: regroup by tcp, end by mpi)",
+            "WHAT");
 }
 
 Ranks::Ranks(const Args& args) {
@@ -153,7 +171,9 @@ Ranks::Ranks(const Args& args) {
   if (args.has("sync")) check_schedule(args.text("sync"));
   timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
   const std::optional<Launcher> by = launcher();
-  if (talks_by_mpi(args, by)) {
+  const bool by_mpi = talks_by_mpi(args, by);
+  regroup_ = is_to_regroup(args, by_mpi);
+  if (by_mpi) {
     join_launched(args, by);
   } else {
     if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
@@ -228,7 +248,8 @@ void Ranks::meet(const Args& args) {
   const bool by_mpi = launched_ != nullptr;
   communicator_ = std::make_unique<Communicator>(
       by_mpi ? std::move(launched_) : meet_by_tcp(args),
-      Communicator::Options{.in_flight = 1, .stall = kStall, .trace = args.has("trace")});
+      Communicator::Options{
+          .in_flight = 1, .stall = kStall, .trace = args.has("trace"), .regroups = regroup_});
   if (by_mpi) check_same(*communicator_, {{"program", NDT_VERSION}});
 }
 
@@ -262,6 +283,8 @@ Ranks::~Ranks() {
   communicator_.reset();
   std::error_code ignored;
   for (size_t i = 0; i < started_.size(); ++i) {
+    // Who was given up may be stopped, and would be waited for as long.
+    if (std::ranges::count(given_up_, static_cast<int>(i) + 1) > 0) end_now(started_[i]);
     wait_for(started_[i]);
     std::filesystem::remove_all(scratch_of(static_cast<int>(i) + 1, started_[i].pid), ignored);
   }

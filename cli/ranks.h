@@ -15,13 +15,14 @@ namespace ndtrain::cli {
 
 // --ranks, --rank, --rendezvous, --comm, --rank-timeout: how ranks meet.
 void declare_meeting(ArgsSpec& args);
-// These, and --shards, --sync, --bucket-size, --shares, --trace, --collectives of a training.
+// These, and --shards, --sync, --bucket-size, --shares, --trace, --collectives,
+// --on-rank-loss of a training.
 void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
 inline constexpr std::string_view kUndecisiveRankFlags[] = {
-    "ranks",       "rank",   "rendezvous",      "comm",  "sync",
-    "bucket-size", "shares", "shard-optimizer", "trace", "rank-timeout"};
+    "ranks",           "rank",  "rendezvous",   "comm",        "sync", "bucket-size", "shares",
+    "shard-optimizer", "trace", "rank-timeout", "on-rank-loss"};
 
 // Of --bucket-size: 0 where the schedule has its own, or where it is auto.
 struct BucketSize {
@@ -58,6 +59,9 @@ class Ranks {
   BucketSize bucket_size() const { return bucket_size_; }
   bool native_collectives() const { return native_collectives_; }
   const std::string& library() const { return library_; }  // that ranks talk by; "": TCP
+  bool regroup() const { return regroup_; }                // where one is lost
+  // These were lost. Where this process has started them, they are ended with it.
+  void give_up(const std::vector<int>& ranks) { given_up_ = ranks; }
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
@@ -69,11 +73,12 @@ class Ranks {
   void share_cores(const Args& args, int ranks_here);
 
   int count_ = 1, rank_ = 0;
-  bool on_one_machine_ = false;
+  bool on_one_machine_ = false, regroup_ = false;
   std::chrono::seconds timeout_{0};
   std::vector<double> shares_;
   BucketSize bucket_size_;
   std::vector<ProcessId> started_;
+  std::vector<int> given_up_;
   std::string scratch_, library_;
   bool native_collectives_ = false;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun

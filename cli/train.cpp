@@ -210,10 +210,19 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.shares = ranks.shares();
   config.exchange.native = ranks.native_collectives();
   config.one_cache = ranks.on_one_machine();
+  config.regroup = ranks.regroup();
   std::erase_if(config.given,
                 [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
   if (ranks.native_collectives()) config.given.emplace_back("collectives", "native");
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
+}
+
+// Whether --resume has anything to go on from, as rank 0 has it.
+std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
+  if (!ranks.is_first()) return "the same command with --resume goes on from what rank 0 has saved";
+  if (fs.exists(join(out, "last.safetensors"))) return "the same command with --resume goes on";
+  if (!fs.exists(join(out, "args.toml"))) return "nothing was saved: the same command begins anew";
+  return "no epoch was saved yet: the same command with --resume begins with the first one";
 }
 
 int run_train(Context& context, const Args& args) {
@@ -223,16 +232,17 @@ int run_train(Context& context, const Args& args) {
   config.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
   ranks.meet(args);
-  set_ranks(config, args, ranks, context.fs());
-  if (config.trainer.shards > 1) context.be_deterministic();
   FinetuneResult r;
   try {
+    set_ranks(config, args, ranks, context.fs());
+    if (config.trainer.shards > 1) context.be_deterministic();
     r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
                  ranks.take_communicator());
   } catch (const RankLost& lost) {
-    log::warn("{}; the same command with --resume goes on", lost.what());
+    log::warn("{}; {}", lost.what(), how_to_go_on(ranks, context.fs(), config.out));
     return kInterrupted;
   }
+  ranks.give_up(r.lost_ranks);
   if (r.interrupted) {
     const bool whole = config.exchange.only == Breakdown::kWhole;
     log::warn("stopped{}", whole ? "; the same command with --resume goes on" : "");
@@ -243,6 +253,7 @@ int run_train(Context& context, const Args& args) {
   if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
   if (r.exchange) add_exchange(*r.exchange, json);
   if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
+  if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "framework/comm/exchange.h"
+#include "framework/comm/regroup_by_messages.h"
 #include "framework/core/utc_text.h"
 
 namespace ndtrain {
@@ -42,7 +43,7 @@ struct Communicator::State {
   };
   struct Turn {  // what the thread has to do next, beside the transport's work
     std::map<Op, Planned> begin;
-    std::function<void()> regroup;
+    std::function<void()> action;
   };
 
   State(std::unique_ptr<Transport> t, const Options& o)
@@ -70,18 +71,26 @@ struct Communicator::State {
   void serve(const std::stop_token& stop);
   void work(const std::stop_token& stop);
   Turn next_turn();
+  void begin_generation(uint32_t number, const RankGroup& new_members);
   void begin(std::map<Op, Planned> ops);
   void take(const std::vector<Transport::Done>& done);
   bool finish();  // false: nothing is done that was not before
   nanoseconds patience() const;
   void check_stall() const;
+  void check_called();
   void fail(std::exception_ptr why);
-  [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, std::string why) const;
+  [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, std::string why,
+                         bool stalled) const;
+  Regrouping::Agreement regroup(int64_t step);
 
   const std::unique_ptr<Transport> transport;
   const Options options;
   Clock& clock;
-  std::list<Running> running;  // the thread's alone
+  // The thread's alone.
+  std::list<Running> running;
+  std::set<int> gone;  // of this generation's members
+  bool failed = false;
+  uint32_t generation = 0;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -92,7 +101,7 @@ struct Communicator::State {
   std::map<Op, Planned> planned;
   std::set<Op> under_way, dropped;
   std::exception_ptr failure;
-  std::function<void()> regroup;
+  std::function<void()> action;  // for the thread
   nanoseconds waited{0};
   std::vector<Span> trace;
 
@@ -143,23 +152,24 @@ void Communicator::State::serve(const std::stop_token& stop) {
 void Communicator::State::work(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     Turn turn = next_turn();
-    if (turn.regroup) turn.regroup();
+    if (turn.action) turn.action();
     begin(std::move(turn.begin));
-    const bool more = finish() || turn.regroup;  // then something else may begin
+    const bool more = finish() || turn.action;  // then something else may begin
     std::vector<Transport::Done> done;
     transport->poll(done, more ? nanoseconds(0) : patience());
     take(done);
     finish();
+    check_called();
     check_stall();
   }
 }
 
 Communicator::State::Turn Communicator::State::next_turn() {
   const std::lock_guard lock(mutex);
-  Turn turn{.regroup = std::exchange(regroup, nullptr)};
+  Turn turn{.action = std::exchange(action, nullptr)};
   std::set<uint64_t> under_way_calls;
   for (const Running& r : running) under_way_calls.insert(r.call);
-  while (!turn.regroup && !failure && !planned.empty() &&
+  while (!turn.action && !failure && !planned.empty() &&
          under_way_calls.size() < static_cast<size_t>(options.in_flight)) {
     const uint64_t call = planned.begin()->second.call;
     const auto end = std::ranges::find_if(planned, [&](auto& p) { return p.second.call != call; });
@@ -185,7 +195,7 @@ void Communicator::State::begin(std::map<Op, Planned> ops) {
 }
 
 void Communicator::State::take(const std::vector<Transport::Done>& done) {
-  std::set<int> gone;
+  std::set<int> now_gone;
   const Running* lacks = nullptr;
   std::string why;
   for (const Transport::Done& d : done) {
@@ -196,14 +206,15 @@ void Communicator::State::take(const std::vector<Transport::Done>& done) {
         r.exchange.ended(d.request);
         r.progress = clock.monotonic();
       } else {
-        gone.merge(peers);
+        now_gone.merge(peers);
         if (!lacks) why = d.status.message();
         if (!lacks) lacks = &r;
       }
       break;
     }
   }
-  if (lacks) lost(*lacks, gone, std::move(why));
+  gone.insert(now_gone.begin(), now_gone.end());
+  if (lacks) lost(*lacks, now_gone, std::move(why), false);
 }
 
 bool Communicator::State::finish() {
@@ -233,27 +244,53 @@ void Communicator::State::check_stall() const {
   for (const Running& r : running) {
     if (clock.monotonic() - r.progress < options.stall) continue;
     lost(r, r.exchange.lacking(),
-         "nothing came in " + std::to_string(options.stall.count()) + " ms");
+         "nothing came in " + std::to_string(options.stall.count()) + " ms", true);
   }
 }
 
-void Communicator::State::lost(const Running& in, const std::set<int>& ranks,
-                               std::string why) const {
+// Somebody has begun to regroup, for whatever reason of its own.
+void Communicator::State::check_called() {
+  if (!options.regroups || failed || transport->later_generation() == 0) return;
+  throw RankLost("another rank has lost one", {});
+}
+
+void Communicator::State::lost(const Running& in, const std::set<int>& ranks, std::string why,
+                               bool stalled) const {
   std::string who;
   for (const int r : ranks) who += (who.empty() ? "" : ", ") + transport->peer(r);
   const auto ago =
       std::chrono::duration_cast<std::chrono::seconds>(clock.monotonic() - in.progress);
   throw RankLost("'" + in.span.name + "' lacks " + who + " since " +
                      utc_text(clock.unix_seconds() - ago.count()) + ": " + why,
-                 {ranks.begin(), ranks.end()});
+                 {ranks.begin(), ranks.end()}, stalled);
 }
 
 void Communicator::State::fail(std::exception_ptr why) {
   transport->cancel();
   running.clear();
+  failed = true;
   const std::lock_guard lock(mutex);
   failure = std::move(why);
   changed.notify_all();
+}
+
+Regrouping::Agreement Communicator::State::regroup(int64_t step) {
+  if (!failed) throw Error("Communicator: no rank is lost, so there is nothing to agree on");
+  Regrouping agreeing(transport->rank(), members, gone, step);  // which this thread alone changes
+  auto agreed =
+      regroup_by_messages(*transport, ++generation, std::move(agreeing), thread.get_stop_token());
+  begin_generation(generation + 1, agreed.members);
+  return agreed;
+}
+
+void Communicator::State::begin_generation(uint32_t number, const RankGroup& new_members) {
+  transport->begin_generation(number, new_members);
+  generation = number;
+  running.clear();
+  gone.clear();
+  failed = false;
+  const std::lock_guard lock(mutex);
+  drop_all(new_members);
 }
 
 void Communicator::State::drop_all(const RankGroup& new_members) {
@@ -281,6 +318,11 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return state_->transport->rank(); }
 int Communicator::ranks() const { return state_->transport->ranks(); }
 bool Communicator::has_collectives() const { return state_->transport->has_collectives(); }
+
+RankGroup Communicator::members() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->members;
+}
 
 Communicator::Op Communicator::enqueue(CommOp op) {
   std::vector<CommOp> one;
@@ -333,25 +375,26 @@ double Communicator::waited_s() const {
   return std::chrono::duration<double>(state_->waited).count();
 }
 
-void Communicator::begin_generation(uint32_t generation, const RankGroup& members) {
-  const auto begun = std::make_shared<std::promise<void>>();
+void Communicator::in_thread(std::function<void()> action) {
+  const auto task = std::make_shared<std::packaged_task<void()>>(std::move(action));
   {
     const std::lock_guard lock(state_->mutex);
-    if (state_->regroup) throw Error("Communicator: a generation begins already");
-    state_->regroup = [&, begun, s = state_.get()] {
-      try {
-        s->transport->begin_generation(generation, members);
-        s->running.clear();
-        const std::lock_guard inner(s->mutex);
-        s->drop_all(members);
-        begun->set_value();
-      } catch (...) {
-        begun->set_exception(std::current_exception());
-      }
-    };
+    if (state_->action) throw Error("Communicator: a generation begins already");
+    state_->action = [task] { (*task)(); };
   }
   state_->transport->wake();
-  begun->get_future().get();
+  task->get_future().get();
+}
+
+void Communicator::begin_generation(uint32_t generation, const RankGroup& members) {
+  in_thread([&] { state_->begin_generation(generation, members); });
+}
+
+Regrouping::Agreement Communicator::regroup(int64_t step) {
+  if (!state_->options.regroups) throw Error("Communicator: its ranks do not regroup");
+  Regrouping::Agreement agreed;
+  in_thread([&] { agreed = state_->regroup(step); });
+  return agreed;
 }
 
 std::vector<Communicator::Span> Communicator::take_trace() {

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "framework/comm/comm_op.h"
+#include "framework/comm/regrouping.h"
 #include "framework/comm/transport.h"
 #include "framework/core/clock.h"
 #include "framework/core/error.h"
@@ -16,8 +18,10 @@ namespace ndtrain {
 
 // Says which ranks, which operation lacks them, and since when.
 struct RankLost : Error {
-  RankLost(const std::string& what, std::vector<int> who) : Error(what), ranks(std::move(who)) {}
+  RankLost(const std::string& what, std::vector<int> who, bool silent_only = false)
+      : Error(what), ranks(std::move(who)), stalled(silent_only) {}
   std::vector<int> ranks;
+  bool stalled;  // their connections stand, but an operation made no progress
 };
 
 // Operations begin in the order in which they were enqueued, which has to be the same on all ranks:
@@ -31,6 +35,9 @@ class Communicator {
     int in_flight = 2;                        // calls that are under way at once
     std::chrono::milliseconds stall{30'000};  // without progress of an operation that has begun
     bool trace = false;
+    // The ranks regroup() when some are lost: one that has begun to makes the others' waits throw
+    // RankLost.
+    bool regroups = false;
     Clock* clock = nullptr;  // borrowed; null: the system's
   };
 
@@ -41,7 +48,8 @@ class Communicator {
   ~Communicator();
 
   int rank() const;
-  int ranks() const;
+  int ranks() const;             // that the run began with
+  RankGroup members() const;     // those of the present generation
   bool has_collectives() const;  // of a library, for CommOp::native
 
   // The operation's memory is this object's from release() until it is done. Throws Error where
@@ -63,6 +71,12 @@ class Communicator {
   // Drops what is not done, and goes on with these ranks (transport.h). Throws Error likewise.
   void begin_generation(uint32_t generation, const RankGroup& members);
 
+  // After a RankLost that is not `stalled`, by each rank that is left, which has applied `step`
+  // steps: agrees with them who goes on (regrouping.h), and begins a generation of these. Waits for
+  // all of them. Throws RankLost where the leader is lost, or this rank is not among those who go
+  // on; only with Options::regroups.
+  Regrouping::Agreement regroup(int64_t step);
+
   struct Span {  // by the clock's monotonic(): when an operation was released, begun and done
     std::string name;
     std::chrono::nanoseconds released, begun, ended;
@@ -70,6 +84,8 @@ class Communicator {
   std::vector<Span> take_trace();  // of those done since the last call; empty without `trace`
 
  private:
+  void in_thread(std::function<void()> action);  // returns when it is done; rethrows
+
   struct State;
   std::unique_ptr<State> state_;
 };

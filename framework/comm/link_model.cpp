@@ -66,6 +66,8 @@ class LinkedTransport final : public Transport {
     drop_under_way();
   }
 
+  uint32_t later_generation() override { return inner_->later_generation(); }
+
  private:
   struct Message {
     Request request;

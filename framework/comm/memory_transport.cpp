@@ -26,6 +26,7 @@ class MemoryRanks {
 
   uint64_t send(int from, int to, uint64_t tag, std::span<const std::byte> bytes) {
     const std::lock_guard lock(mutex_);
+    call(from, to);
     return post(from, to, {from, to, tag}, &Channel::sends,
                 {.request = ++requests_, .generation = at(from).generation, .from = bytes});
   }
@@ -77,6 +78,12 @@ class MemoryRanks {
     }
   }
 
+  uint32_t later_generation(int rank) {
+    const std::lock_guard lock(mutex_);
+    const Rank& r = at(rank);
+    return r.latest > r.generation ? r.latest : 0;
+  }
+
   void leave(int rank) {
     const std::lock_guard lock(mutex_);
     withdraw(rank, {Code::kCancelled, "left"});
@@ -103,12 +110,22 @@ class MemoryRanks {
   struct Rank {
     std::condition_variable changed;
     bool woken = false;
-    uint32_t generation = 0;
-    std::vector<Status> ended;  // with whom, and why
+    uint32_t generation = 0, latest = 0;  // its own; of messages to it
+    std::vector<Status> ended;            // with whom, and why
     std::vector<Transport::Done> done;
   };
 
   Rank& at(int rank) { return ranks_[static_cast<size_t>(rank)]; }
+
+  // `to` hears of a generation that it has not begun, unless its connection has ended.
+  void call(int from, int to) {
+    if (to < 0 || to >= size() || !at(from).ended[static_cast<size_t>(to)].ok()) return;
+    Rank& r = at(to);
+    if (at(from).generation <= std::max(r.latest, r.generation)) return;
+    r.latest = at(from).generation;
+    r.woken = true;
+    r.changed.notify_one();
+  }
 
   void finish(int rank, uint64_t request, const Status& status) {
     at(rank).done.push_back({request, status});
@@ -223,6 +240,7 @@ class MemoryTransport final : public Transport {
   void begin_generation(uint32_t generation, std::span<const int> members) override {
     ranks_->begin_generation(rank_, generation, members);
   }
+  uint32_t later_generation() override { return ranks_->later_generation(rank_); }
 
  private:
   const std::shared_ptr<MemoryRanks> ranks_;

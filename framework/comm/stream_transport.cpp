@@ -34,6 +34,7 @@ class StreamTransport final : public Transport {
   void wake() override;
   void cancel() override;
   void begin_generation(uint32_t generation, std::span<const int> members) override;
+  uint32_t later_generation() override;
 
  private:
   struct Outgoing {
@@ -50,6 +51,7 @@ class StreamTransport final : public Transport {
     std::unique_ptr<Stream> stream;
     Inbox inbox;
     std::deque<Outgoing> out;
+    Request writing = 0;  // the first of `out`, while the stream takes a part of it
     Status ended;
     bool silenced = false;  // the reader has come to its end
     std::condition_variable work;
@@ -61,6 +63,7 @@ class StreamTransport final : public Transport {
   void read(Peer& peer);
   bool take(Peer& peer, const FrameReader::Frame& frame);  // under the mutex; false: the last one
   void write(Peer& peer);
+  void wrote(Peer& peer, Request request, bool taken, size_t length);  // under the mutex
   // The next part of what is to be sent, in `frame`; its length.
   size_t next_part(const Outgoing& message, std::span<std::byte> frame) const;
 
@@ -74,7 +77,7 @@ class StreamTransport final : public Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool woken_ = false;
-  uint32_t generation_ = 0;
+  uint32_t generation_ = 0, latest_ = 0;  // this rank's; of what has come
   Request requests_ = 0;
   std::vector<Done> done_;
   std::deque<Peer> peers_;
@@ -192,6 +195,11 @@ void StreamTransport::begin_generation(uint32_t generation, std::span<const int>
   }
 }
 
+uint32_t StreamTransport::later_generation() {
+  const std::lock_guard lock(mutex_);
+  return latest_ > generation_ ? latest_ : 0;
+}
+
 void StreamTransport::read(Peer& peer) {
   FrameReader frames(*peer.stream, options_.silence);
   for (bool more = true; more;) {
@@ -211,10 +219,18 @@ void StreamTransport::read(Peer& peer) {
 bool StreamTransport::take(Peer& peer, const FrameReader::Frame& frame) {
   using Kind = FrameHeader::Kind;
   if (frame.header.kind == Kind::kBye) {
-    end_orderly(peer, {Code::kIo, "has left"});
+    end_orderly(peer, {Code::kIo, frame.header.generation > generation_
+                                      ? "has left, or goes on without this rank"
+                                      : "has left"});
     return false;
   }
   if (!peer.ended.ok() || frame.header.kind == Kind::kAlive) return true;
+  if (frame.header.kind == Kind::kPart &&
+      frame.header.generation > std::max(latest_, generation_)) {
+    latest_ = frame.header.generation;
+    woken_ = true;
+    changed_.notify_all();
+  }
   const Status status = frame.header.kind == Kind::kPart
                             ? peer.inbox.part(frame.header, frame.body, done_)
                             : Status(Code::kCorrupt, "a rendezvous in the middle of a run");
@@ -231,6 +247,7 @@ void StreamTransport::write(Peer& peer) {
     if (!peer.ended.ok()) break;
     const Outgoing message = peer.out.empty() ? Outgoing{} : peer.out.front();
     const size_t length = message.request == 0 ? 0 : next_part(message, frame);
+    peer.writing = message.request;
     lock.unlock();
     Status status;
     if (message.request == 0) {
@@ -247,20 +264,25 @@ void StreamTransport::write(Peer& peer) {
     }
     lock.lock();
     if (!status.ok()) end(peer, status);
-    // It may have been cancelled meanwhile.
-    if (message.request == 0 || peer.out.empty() || peer.out.front().request != message.request) {
-      continue;
-    }
-    peer.out.front().sent += length;
-    if (peer.out.front().sent == message.bytes.size()) {
-      done_.push_back({message.request, {}});
-      peer.out.pop_front();
-      changed_.notify_all();
-    }
+    wrote(peer, message.request, status.ok(), length);
   }
+  const auto bye = sealed_frame({.kind = FrameHeader::Kind::kBye, .generation = generation_}, {});
   lock.unlock();
   // Where the stream is closed it is told to nobody, who knows.
-  static_cast<void>(write_frame(*peer.stream, FrameHeader::Kind::kBye).ok());
+  static_cast<void>(peer.stream->write(bye).ok());
+}
+
+// The stream has taken so much of a message, or not; it may have been cancelled meanwhile.
+void StreamTransport::wrote(Peer& peer, Request request, bool taken, size_t length) {
+  peer.writing = 0;
+  if (request == 0 || peer.out.empty() || peer.out.front().request != request) return;
+  Outgoing& message = peer.out.front();
+  message.sent += length;
+  const bool whole = taken && message.sent == message.bytes.size();
+  if (!whole && peer.ended.ok()) return;
+  done_.push_back({request, whole ? Status() : peer.ended});
+  peer.out.pop_front();
+  changed_.notify_all();
 }
 
 size_t StreamTransport::next_part(const Outgoing& message, std::span<std::byte> frame) const {
@@ -282,8 +304,12 @@ void StreamTransport::end_orderly(Peer& peer, const Status& why) {
     text += " (in the middle of message " + std::to_string(*tag) + ")";
   }
   peer.ended = Status(why.code(), text);
-  for (const Outgoing& o : peer.out) done_.push_back({o.request, peer.ended});
-  peer.out.clear();
+  // What the stream takes just now may be what the peer waited for before it left.
+  std::erase_if(peer.out, [&](const Outgoing& o) {
+    if (o.request == peer.writing) return false;
+    done_.push_back({o.request, peer.ended});
+    return true;
+  });
   peer.inbox.end(peer.ended, done_);
   peer.work.notify_one();
   changed_.notify_all();

@@ -62,6 +62,9 @@ class Transport {
   // this rank begins theirs. A transport begins with generation 0 and all ranks. Throws Error
   // unless `generation` is higher than before.
   virtual void begin_generation(uint32_t generation, std::span<const int> members) = 0;
+  // The latest generation that a message has come of, where this rank is behind it: somebody has
+  // begun it, and poll() has returned for it. 0: none, or this transport cannot tell.
+  virtual uint32_t later_generation() { return 0; }
 };
 
 }  // namespace ndtrain

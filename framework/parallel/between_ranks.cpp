@@ -1,7 +1,6 @@
 #include "framework/parallel/between_ranks.h"
 
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -9,12 +8,6 @@
 
 namespace ndtrain {
 namespace {
-
-RankGroup all_ranks(const Communicator& communicator) {
-  RankGroup all(static_cast<size_t>(communicator.ranks()));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
 
 void carry_out(Communicator& communicator, CommOp op) {
   const Communicator::Op id = communicator.enqueue(std::move(op));
@@ -43,11 +36,11 @@ Fingerprint from_text(const std::string& text) {
 
 void barrier(Communicator& communicator) {
   carry_out(communicator,
-            {.kind = CommOp::Kind::kBarrier, .group = all_ranks(communicator), .name = "barrier"});
+            {.kind = CommOp::Kind::kBarrier, .group = communicator.members(), .name = "barrier"});
 }
 
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes) {
-  return broadcast(communicator, root, bytes, all_ranks(communicator));
+  return broadcast(communicator, root, bytes, communicator.members());
 }
 
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
@@ -66,7 +59,7 @@ std::string broadcast(Communicator& communicator, int root, const std::string& b
 
 std::vector<std::string> gather(Communicator& communicator, const std::string& ours) {
   std::vector<std::string> all;
-  for (int r = 0; r < communicator.ranks(); ++r) all.push_back(broadcast(communicator, r, ours));
+  for (const int r : communicator.members()) all.push_back(broadcast(communicator, r, ours));
   return all;
 }
 

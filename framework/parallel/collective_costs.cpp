@@ -48,9 +48,14 @@ std::vector<int64_t> sizes_of(const CollectiveCostOptions& options) {
 class Collectives {
  public:
   Collectives(Communicator& communicator, const std::vector<int>& first_shards, Clock& clock)
-      : communicator_(communicator), first_shards_(first_shards), clock_(clock) {
-    const auto rank = static_cast<size_t>(communicator.rank());
-    subtrees_ = subtrees_of(first_shards[rank], first_shards[rank + 1], first_shards.back()).size();
+      : communicator_(communicator),
+        group_(communicator.members()),
+        first_shards_(first_shards),
+        clock_(clock) {
+    const auto place =
+        static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin());
+    subtrees_ =
+        subtrees_of(first_shards[place], first_shards[place + 1], first_shards.back()).size();
   }
 
   // Of each repetition the slowest rank's.
@@ -74,9 +79,7 @@ class Collectives {
  private:
   double seconds(Kind kind) {
     const auto* const measured = std::ranges::find(kMeasured, kind, &MeasuredKind::kind);
-    CommOp op{.kind = measured->comm, .name = "measure"};
-    op.group.resize(static_cast<size_t>(communicator_.ranks()));
-    std::iota(op.group.begin(), op.group.end(), 0);
+    CommOp op{.kind = measured->comm, .group = group_, .name = "measure"};
     op.data = data_;
     if (takes_gradients(kind)) {
       op.leaf_begin = first_shards_;
@@ -92,6 +95,7 @@ class Collectives {
   }
 
   Communicator& communicator_;
+  const RankGroup group_;
   const std::vector<int>& first_shards_;
   Clock& clock_;
   size_t subtrees_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "framework/parallel/exchange_sync.h"
 #include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/rank_trace.h"
+#include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -30,6 +32,12 @@ class DataParallel final : public Training {
     PlanTuner::Options tuning = {};
     bool trace = false;      // see trace(); the communicator keeps one, too
     Clock* clock = nullptr;  // borrowed, the communicator's; null: the system's
+    // Where ranks are lost in train_epoch() or barrier(), the others take over their shards, redo
+    // the step that was interrupted, and return what they would have; they begin with the first
+    // plan again, and tune it anew. By a communicator that
+    // regroups; the loss of its lowest rank is still a RankLost. Keeps what the last step's updates
+    // replaced (step_undo.h).
+    bool regroup = false;
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
@@ -53,7 +61,8 @@ class DataParallel final : public Training {
 
   Trainer& trainer() { return *trainer_; }
   Communicator& communicator() { return *communicator_; }
-  double exposed_s() const;  // in all, waiting for other ranks
+  double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
+  int regrouped() const { return regrouped_; }                    // so many times
   const CommPlan& plan() const { return sync_->plan(); }
   // These two are collective, between epochs, and flush. What steps took, on all ranks:
   const ExchangeReport& exchange_report() { return tuner_->report(); }
@@ -63,13 +72,28 @@ class DataParallel final : public Training {
   void barrier();
 
  private:
+  bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);
+  bool can_regroup(const RankLost& lost) const;
+  void regroup();
+  void remember();
+  ShardRange share_out();
+  std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared);
+
+  const Options options_;
+  const int shards_;
+  std::unique_ptr<StepUndo> undo_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Communicator> communicator_;  // ends first: it uses the Trainer's memory
   TimedSync* timed_ = nullptr;                  // the Trainer's
   ExchangeSync* sync_ = nullptr;                // in it
   Clock& clock_;
   std::unique_ptr<PlanTuner> tuner_;
-  std::unique_ptr<RankTrace> trace_;  // null: nobody wants one
+  std::unique_ptr<RankTrace> trace_;                // null: nobody wants one
+  std::vector<int> first_shards_;                   // of the ranks that are left
+  int64_t steps_before_ = 0;                        // that others than sync_ have ended
+  std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
+  bool stop_asked_ = false;
+  int regrouped_ = 0;
 };
 
 }  // namespace ndtrain

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 #include "framework/core/clock.h"
@@ -29,12 +28,6 @@ CommOp::Kind kind_of(PlannedOp::Kind kind) {
   }
 }
 
-RankGroup group_of_all(const Communicator& communicator) {
-  RankGroup all(static_cast<size_t>(communicator.ranks()));
-  std::iota(all.begin(), all.end(), 0);
-  return all;
-}
-
 // One call each.
 std::vector<std::vector<PlannedOp>> calls_of(const CommPlan& plan) {
   std::vector<std::vector<PlannedOp>> calls;
@@ -53,7 +46,7 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
       communicator_(communicator),
       first_shards_(std::move(first_shards)),
       options_(options),
-      group_(group_of_all(communicator)),
+      group_(communicator.members()),
       place_(static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin())),
       kept_{{0, shared.parameters.size()}} {
   if (first_shards_.size() != group_.size() + 1) {
@@ -246,11 +239,13 @@ void ExchangeSync::gradients_are_there(Exchange& e) {
 }
 
 void ExchangeSync::update(size_t bucket) {
-  if (before_.buckets.empty() || std::exchange(before_.buckets[bucket].updated, true)) return;
+  if (before_.buckets.empty() || before_.buckets[bucket].updated) return;
   release_up_to(bucket + static_cast<size_t>(plan_.prefetch));
   wait_for(before_.buckets[bucket].last);
   const ParameterRange range = plan_.buckets[bucket];
+  before_.buckets[bucket].updated = true;  // what is under way is not given up from here on
   if (!before_.applied || plan_.shard_optimizer || range.size() == 0) return;
+  if (undo_) undo_->keep(range, before_.hyper.step);
   float* const values = shared_.parameters.values(range.begin);
   shared_.optimizer.apply(range, before_.hyper, shared_.parameters.gradients(range.begin), values,
                           values);
@@ -323,6 +318,7 @@ void ExchangeSync::skip() {
 void ExchangeSync::end_step(bool applied) {
   before_ = std::move(now_);
   before_.applied = applied;
+  ++ended_;
   if (plan_.shard_optimizer) update_slices();
   if (plan_.prefetch == 0) release_up_to(before_.buckets.size());
   if (!plan_.update_late) flush();
@@ -341,6 +337,15 @@ void ExchangeSync::update_slices() {
 
 void ExchangeSync::wait_for(Op op) {
   if (op != 0) communicator_.wait(op);
+}
+
+int64_t ExchangeSync::completed() const {
+  for (const Span& s : buckets_of_) {
+    for (size_t b = s.begin; b < s.end && b < before_.buckets.size(); ++b) {
+      if (!before_.buckets[b].updated) return ended_ - 1;
+    }
+  }
+  return ended_;
 }
 
 void ExchangeSync::flush() {

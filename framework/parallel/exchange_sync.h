@@ -9,6 +9,7 @@
 #include "framework/parallel/breakdown.h"
 #include "framework/parallel/comm_plan.h"
 #include "framework/parallel/norm_exchange.h"
+#include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -34,10 +35,10 @@ struct ExchangeOptions {
 // so its gathers follow all sums, whatever the plan's order is.
 class ExchangeSync final : public GradientSync {
  public:
-  // Of ranks that have shards [first_shards[r], first_shards[r + 1]). Keeps references. Throws
-  // Error where validate() does, these do not fit `shared`, gradients are clipped and a bucket does
-  // not begin and end at multiples of ParameterSpace::kAlign, or plan and options do not go
-  // together.
+  // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
+  // 1]). Keeps references. Throws Error where validate() does, these do not fit `shared`, gradients
+  // are clipped and a bucket does not begin and end at multiples of ParameterSpace::kAlign, or plan
+  // and options do not go together.
   ExchangeSync(const Trainer::Shared& shared, Communicator& communicator, CommPlan plan,
                std::vector<int> first_shards, const ExchangeOptions& options = {});
 
@@ -58,6 +59,12 @@ class ExchangeSync final : public GradientSync {
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
+
+  // From now on what updates replace is kept there: a reference.
+  void keep_in(StepUndo& undo) { undo_ = &undo; }
+  // Steps that have ended, applied or left out; and of these those whose updates are done here.
+  int64_t ended() const { return ended_; }
+  int64_t completed() const;
 
   double exposed_s() const { return communicator_.waited_s(); }  // in all, by waiting for others
   double clip_exposed_s() const override { return clip_exposed_s_; }
@@ -116,6 +123,8 @@ class ExchangeSync final : public GradientSync {
   std::vector<float> reports_;        // of each rank its shards', and whether it asks to stop
   bool stop_ = false, stopped_ = false;
   Op statistics_ = 0, report_ = 0;
+  StepUndo* undo_ = nullptr;
+  int64_t ended_ = 0;
   Step now_, before_;  // the step that runs; the one whose updates come when they are needed
 };
 

@@ -36,7 +36,8 @@ void NormExchange::enqueue() {
 }
 
 double NormExchange::norm(const float* gradients) {
-  const auto rank = static_cast<size_t>(communicator_.rank());
+  const auto rank =
+      static_cast<size_t>(std::ranges::find(group_, communicator_.rank()) - group_.begin());
   for (const Part& part : parts_) {
     const auto at = static_cast<int64_t>(part.at);
     if (at < begins_[rank] || at >= begins_[rank + 1]) continue;

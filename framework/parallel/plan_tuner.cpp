@@ -168,9 +168,10 @@ const ExchangeReport& PlanTuner::report() {
 void PlanTuner::take_report() {
   timed_.flush();
   const std::vector<StepTimes> all = gather_times(communicator_, timed_.times());
-  report_ = {.slowest_rank = slowest_rank(all), .plan = sync_.plan()};
-  if (report_.slowest_rank >= 0) {
-    const StepTimes& slowest = all[static_cast<size_t>(report_.slowest_rank)];
+  report_ = {.plan = sync_.plan()};
+  if (const int place = slowest_rank(all); place >= 0) {
+    const StepTimes& slowest = all[static_cast<size_t>(place)];
+    report_.slowest_rank = communicator_.members()[static_cast<size_t>(place)];
     report_.steps = slowest.steps;
     report_.computing_s = slowest.computing_s();
     report_.exposed_s = slowest.exposed_s;

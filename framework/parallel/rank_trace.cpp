@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <span>
 
 #include "framework/core/chrome_trace.h"
 #include "framework/core/json.h"
@@ -61,8 +62,9 @@ std::string RankTrace::collect(Communicator& communicator, Clock& clock) {
     broadcast(communicator, rank, text(), {0, rank});
     return "";
   }
+  const RankGroup members = communicator.members();
   std::vector<std::pair<int64_t, Json>> ranks = {{0, parse_json(text())}};  // offset, spans
-  for (int r = 1; r < communicator.ranks(); ++r) {
+  for (const int r : std::span(members).subspan(1)) {
     const int64_t offset = clock_offset(communicator, r, clock).count();
     ranks.emplace_back(offset, parse_json(broadcast(communicator, r, "", {0, r})));
   }
@@ -72,7 +74,7 @@ std::string RankTrace::collect(Communicator& communicator, Clock& clock) {
   }
   ChromeTrace trace;
   for (size_t r = 0; r < ranks.size(); ++r) {
-    const std::string process = "rank " + std::to_string(r);
+    const std::string process = "rank " + std::to_string(members[r]);
     trace.row(process, process + " computing");
     trace.row(process, process + " link");
     for (const Json& s : ranks[r].second) {

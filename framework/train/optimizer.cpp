@@ -200,6 +200,14 @@ void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, float*
   applied_to_.push_back(&step);
 }
 
+std::vector<float*> Optimizer::moments(ParameterRange range) {
+  const int64_t place = place_of(range);
+  make_moments();
+  std::vector<float*> addresses;
+  for (size_t i = 0; i < moments_.size(); ++i) addresses.push_back(moment(i, place));
+  return addresses;
+}
+
 void Optimizer::set_profiling(bool on) {
   profiling_ = on;
   for (const auto& [range, step] : range_steps_) step->executor.set_profiling(on);

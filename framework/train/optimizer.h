@@ -60,7 +60,8 @@ class Optimizer {
   // The step that was begun last is not applied anywhere: the next one has its number.
   void leave_out();
   int64_t steps() const { return steps_; }
-  void reset();  // to no steps, and moments of zero
+  void set_steps(int64_t steps) { steps_ = steps; }  // so many are applied; moments stay
+  void reset();                                      // to no steps, and moments of zero
 
   // The step's update of the elements of `range`, and of their moments; done on return. `gradients`
   // are multiplied by the step's scale where they lie. Device
@@ -69,6 +70,10 @@ class Optimizer {
   // each element once. A range keeps a plan of its own: they should be the same at every step.
   void apply(ParameterRange range, const HyperParameters& hyper, float* gradients,
              const float* from, float* to);
+
+  // Device addresses of the moments of the range's first element, which is kept here with those
+  // behind it.
+  std::vector<float*> moments(ParameterRange range);
 
   void set_profiling(bool on);
   std::vector<Executor::NodeTime> profile() const;  // of the step that was applied last

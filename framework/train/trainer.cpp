@@ -86,17 +86,13 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
   own_ = config_.own_shards.value_or(ShardRange{0, config_.shards});
   reports_.resize(static_cast<size_t>(config_.shards));
-  gradients_ = std::make_unique<ShardSums>(parameters_->size(), own_, config_.shards, device,
-                                           parameters_->gradients());
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
   std::map<std::string, Tensor> statistics;
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
     statistics[v.name] = v.data;
   }
-  if (!statistics.empty()) {
-    statistics_ = std::make_unique<RunningStatistics>(statistics, own_, config_.shards, device);
-  }
+  make_own(statistics);
   if (make_sync) {
     sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
   } else {
@@ -105,6 +101,38 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
 }
 
 Trainer::~Trainer() = default;
+
+// What depends on which shards this process does.
+void Trainer::make_own(const std::map<std::string, Tensor>& statistics) {
+  gradients_ = std::make_unique<ShardSums>(parameters_->size(), own_, config_.shards, device_,
+                                           parameters_->gradients());
+  if (statistics.empty()) return;
+  statistics_ = std::make_unique<RunningStatistics>(statistics, own_, config_.shards, device_);
+}
+
+Trainer::Position Trainer::position() const {
+  return {.epoch = epoch_,
+          .step = step_,
+          .optimizer_steps = optimizer_->steps(),
+          .loss_scale = loss_scale_,
+          .loss_sum = loss_sum_,
+          .correct = correct_,
+          .rows = rows_,
+          .statistics = statistics_ ? statistics_->copy() : std::map<std::string, Tensor>()};
+}
+
+void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_sync) {
+  own_ = own;
+  make_own(from.statistics);
+  sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
+  epoch_ = from.epoch;
+  step_ = from.step;
+  optimizer_->set_steps(from.optimizer_steps);
+  loss_scale_ = from.loss_scale;
+  loss_sum_ = from.loss_sum;
+  correct_ = from.correct;
+  rows_ = from.rows;
+}
 
 int64_t Trainer::most_rows() const {
   const int64_t of_shard = (config_.batch + config_.shards - 1) / config_.shards;

@@ -69,6 +69,21 @@ class Trainer final : public Training {
   void restore(const Checkpoint& c) override;
   void reset_optimizer() override;
 
+  // Where a training stands, but for parameters and moments.
+  struct Position {
+    int64_t epoch = 0, step = 0;
+    int64_t optimizer_steps = 0;
+    LossScale loss_scale;
+    double loss_sum = 0, correct = 0, rows = 0;
+    std::map<std::string, Tensor> statistics;
+  };
+  // Between two steps, whatever updates are under way.
+  Position position() const;
+  // Goes on from there with a GradientSync of `make_sync`, in place of the one that was, and doing
+  // `own` shards: whatever that one had under way is given up, also in the middle of a step that
+  // threw.
+  void go_on(const Position& from, ShardRange own, const MakeSync& make_sync);
+
   int64_t epoch() const override { return epoch_; }
   int64_t batch() const override { return config_.batch; }
   void scale_lr(double factor) override { lr_factor_ = factor; }
@@ -103,6 +118,7 @@ class Trainer final : public Training {
   void leave_empty(int shard);
   void conclude(int64_t rows);
   bool accept(double loss);
+  void make_own(const std::map<std::string, Tensor>& statistics);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
 

@@ -70,6 +70,7 @@ class Finetune {
     if (!progress_.interrupted()) train();
     if (!result_.interrupted && !is_breakdown()) finish();
     if (parallel_ && loop_) leave_together();
+    if (parallel_) result_.lost_ranks = lost_ranks();
     result_.total_s = seconds();
     return result_;
   }
@@ -166,10 +167,11 @@ class Finetune {
                               .timed = [this](const ExchangeReport& r) { keep_exchange(r); }};
     if (config_.bucket_bytes > 0) tuning.plan.bucket_bytes = config_.bucket_bytes;
     if (config_.tune_buckets) tuning.buckets.emplace();
+    tuning.plan.shard_optimizer = config_.exchange.shard_optimizer;
     say_what_is_exchanged();
-    const auto plan = [&](const ParameterSpace& parameters) {
+    const auto plan = [this, ranks, sizes = tuning.plan](const ParameterSpace& parameters) {
       return plan_by_sizes(goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes, parameters,
-                           ranks, tuning.plan);
+                           ranks, sizes);
     };
     auto parallel = std::make_unique<DataParallel>(
         transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
@@ -178,7 +180,8 @@ class Finetune {
                               .exchange = config_.exchange,
                               .tuning = tuning,
                               .trace = !config_.trace.empty(),
-                              .clock = &clock_});
+                              .clock = &clock_,
+                              .regroup = config_.regroup});
     parallel_ = parallel.get();
     trainer_ = &parallel->trainer();
     training_ = std::move(parallel);
@@ -203,7 +206,7 @@ class Finetune {
   void agree() { check_same(parallel_->communicator(), rank_fingerprint()); }
 
   void agree_on_one_cache() {
-    if (parallel_->communicator().rank() == 0) parallel_->barrier();
+    if (parallel_->communicator().rank() == 0) barrier(parallel_->communicator());
     agree();
   }
 
@@ -394,14 +397,30 @@ class Finetune {
 
   void describe_exchange() {
     result_.exposed_s = parallel_->exposed_s();
-    result_.exchange = parallel_->exchange_report();
-    const std::string trace = config_.trace.empty() ? "" : parallel_->trace();
+    std::string trace;
+    try {
+      result_.exchange = parallel_->exchange_report();
+      if (!config_.trace.empty()) trace = parallel_->trace();
+    } catch (const RankLost& lost) {  // the others have the whole training
+      log::warn("what a step takes is not known: {}", lost.what());
+      return;
+    }
     if (parallel_->communicator().rank() != 0) return;
     if (!exchange_kept_) keep_exchange(*result_.exchange);
     if (config_.trace.empty()) return;
     // The training is worth more than its trace.
     const Status written = publish(fs_, config_.trace, trace);
     if (!written.ok()) log::warn("--trace {}: {}", config_.trace, written.message());
+  }
+
+  std::vector<int> lost_ranks() const {
+    const Communicator& ranks = parallel_->communicator();
+    const RankGroup left = ranks.members();
+    std::vector<int> lost;
+    for (int r = 0; r < ranks.ranks(); ++r) {
+      if (std::ranges::count(left, r) == 0) lost.push_back(r);
+    }
+    return lost;
   }
 
   // The best epoch's weights, evaluated once more and written out.

@@ -34,6 +34,7 @@ struct FinetuneConfig {
   std::string trace = {};           // by ranks: the file for a Chrome trace; "": none
   std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
   ExchangeOptions exchange = {};    // by ranks; of a breakdown no model is written
+  bool regroup = false;             // by ranks: where some are lost, see DataParallel
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
   int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
@@ -60,6 +61,7 @@ struct FinetuneResult {
   int64_t feature_bytes = 0;  // per photo
   double mean_photo_bytes = 0;
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
+  std::vector<int> lost_ranks = {};             // that the others have gone on without
   double exposed_s = 0;                         // of the training, waiting for other ranks
   std::optional<ExchangeReport> exchange = {};  // by ranks
   double clip_exposed_s = 0;                    // see GradientSync
@@ -68,7 +70,8 @@ struct FinetuneResult {
 
 // Throws Error. `ranks`: others make the same call, on the same model and photos with the same
 // settings, each with an `out` of its own; all write the same there. It has one call in flight. A
-// rank that is lost is a RankLost of the others, who can be resumed from rank 0's files.
+// rank that is lost is a RankLost of the others, who can be resumed from rank 0's files, unless
+// they regroup: while they train, and another than rank 0 is lost.
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress, std::unique_ptr<Communicator> ranks = nullptr);
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -59,6 +60,28 @@ class Ranks : public testing_cli::ProgramTest {
     second.insert(second.end(), more_of_second.begin(), more_of_second.end());
     return {start_as("rank0", words("0")), start_as("rank1", second)};
   }
+  // Three of them, with eight shards.
+  std::vector<pid_t> start_three(const Words& more) const {
+    const std::string rendezvous = free_address();
+    std::vector<pid_t> ranks;
+    for (const std::string rank : {"0", "1", "2"}) {
+      Words words = train("run" + (rank == "0" ? "" : rank), kThirtyEpochs);
+      for (const std::string& word :
+           {std::string("--ranks"), std::string("3"), std::string("--rank"), rank,
+            std::string("--rendezvous"), rendezvous}) {
+        words.push_back(word);
+      }
+      words.insert(words.end(), more.begin(), more.end());
+      ranks.push_back(start_as("rank" + rank, words));
+    }
+    return ranks;
+  }
+  void wait_for_a_checkpoint() const {
+    for (int i = 0; i < 20'000 && !real_fs().exists(at("run/last.safetensors")); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  }
+  static inline const Words kThirtyEpochs = {"-e", "30", "--shards", "8"};
 };
 
 TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
@@ -199,11 +222,9 @@ TEST_F(Ranks, ABreakdownTakesTimesAndLeavesNoModel) {
 
 TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
   ASSERT_EQ(run(train("whole", {"-e", "30", "--shards", "3"})).code, 0);
-  const Words begun = {"-e", "30", "--shards", "3", "--rank-timeout", "5"};
+  const Words begun = {"-e", "30", "--shards", "3", "--rank-timeout", "5", "--on-rank-loss", "end"};
   const Pair pair = start_apart(begun);
-  for (int i = 0; i < 20'000 && !real_fs().exists(at("run/last.safetensors")); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  wait_for_a_checkpoint();
   kill(pair.second, SIGKILL);
   end_of(pair.second, "rank1");
   const Outcome o = end_of(pair.first, "rank0");
@@ -215,6 +236,70 @@ TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
   const Outcome rest = run(train("run", {"-e", "30", "--ranks", "3", "--resume"}));
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(Ranks, WhereOneIsKilledTheOthersRegroupToTheSameBytes) {
+  ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
+  const std::vector<pid_t> ranks = start_three({"--rank-timeout", "5"});
+  wait_for_a_checkpoint();
+  kill(ranks[1], SIGKILL);
+  end_of(ranks[1], "rank1");
+  const Outcome first = end_of(ranks[0], "rank0"), last = end_of(ranks[2], "rank2");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(last.code, 0) << last.err;
+  EXPECT_THAT(first.err, HasSubstr("ranks 0, 2 go on from epoch"));
+  EXPECT_THAT(first.out, HasSubstr("lost_ranks"));
+  EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(Ranks, OneThatWakesAfterItWasGivenUpEndsAndTheOthersHaveTheSameBytes) {
+  ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
+  const std::vector<pid_t> ranks = start_three({"--rank-timeout", "1"});
+  wait_for_a_checkpoint();
+  kill(ranks[2], SIGSTOP);
+  const Outcome first = end_of(ranks[0], "rank0"), second = end_of(ranks[1], "rank1");
+  kill(ranks[2], SIGCONT);
+  const Outcome woken = end_of(ranks[2], "rank2");
+  EXPECT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(woken.code, 4) << woken.err;
+  EXPECT_THAT(woken.err, HasSubstr("given this rank up"));
+  EXPECT_FALSE(real_fs().exists(at("run2")));
+  EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(Ranks, WithoutRankZeroTheOthersEndAndAnyNumberGoesOnToTheSameBytes) {
+  ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
+  const std::vector<pid_t> ranks = start_three({"--rank-timeout", "5"});
+  wait_for_a_checkpoint();
+  kill(ranks[0], SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  end_of(ranks[0], "rank0");
+  for (const int r : {1, 2}) {
+    const Outcome o = end_of(ranks[static_cast<size_t>(r)], "rank" + std::to_string(r));
+    EXPECT_EQ(o.code, 4) << o.err;
+    EXPECT_THAT(o.err, AllOf(HasSubstr("rank 0"), HasSubstr("--resume goes on")));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(7));
+  for (const char* number : {"4", "2", "3", "1"}) {
+    std::filesystem::remove_all(at("again"));
+    std::filesystem::copy(at("run"), at("again"), std::filesystem::copy_options::recursive);
+    const Outcome rest = run(train("again", {"-e", "30", "--ranks", number, "--resume"}));
+    ASSERT_EQ(rest.code, 0) << rest.err;
+    EXPECT_TRUE(model("again") == model("whole")) << number;
+  }
+}
+
+// Rank 1 ends before the training begins.
+TEST_F(Ranks, WhereNothingWasSavedNobodyIsToldToResume) {
+  const Pair pair = start_apart({"-e", "2"}, {"--labels", "missing.csv"});
+  EXPECT_EQ(end_of(pair.second, "rank1").code, 1);
+  const Outcome o = end_of(pair.first, "rank0");
+  EXPECT_EQ(o.code, 4) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("lacks rank 1"),
+                           HasSubstr("nothing was saved: the same command begins anew"),
+                           testing::Not(HasSubstr("--resume"))));
+  EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
 TEST_F(Ranks, ThoseThatDifferAreRefusedByTheFirstDifference) {
@@ -302,6 +387,8 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--bucket-size", "big"}), HasSubstr("--bucket-size big"));
   EXPECT_THAT(refused({"--trace", "t.json"}), HasSubstr("--trace t.json: it is of ranks"));
   EXPECT_THAT(refused({"--ranks", "2", "--trace", "no/t.json"}), HasSubstr("no directory no"));
+  EXPECT_THAT(refused({"--ranks", "2", "--on-rank-loss", "weep"}),
+              HasSubstr("--on-rank-loss weep: there are regroup and end"));
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <map>
+
 #include "framework/comm/frame.h"
 #include "tests/comm/rank_threads.h"
 #include "tests/support/files.h"
@@ -153,6 +156,57 @@ TEST(StreamTransport, AConnectionMayBreakAnywhere) {
     while (all_sent.size() < 3) rank0->poll(all_sent, 10s);
   }
   EXPECT_GT(arrived, 30);
+}
+
+// Its writes return when the test lets them, as on a machine that is busy.
+class SlowStream final : public Stream {
+ public:
+  SlowStream(std::unique_ptr<Stream> inner, std::shared_future<void> go_on)
+      : inner_(std::move(inner)), go_on_(std::move(go_on)) {}
+
+  Result<size_t> read(std::span<std::byte> to, std::chrono::milliseconds timeout) override {
+    return inner_->read(to, timeout);
+  }
+  Status write(std::span<const std::byte> bytes) override {
+    const Status s = inner_->write(bytes);
+    go_on_.wait();
+    return s;
+  }
+  void close() override { inner_->close(); }
+  std::string peer() const override { return inner_->peer(); }
+
+ private:
+  const std::unique_ptr<Stream> inner_;
+  const std::shared_future<void> go_on_;
+};
+
+// The peer has what it waited for, and leaves before this rank knows that it was sent.
+TEST(StreamTransport, WhatAPeerHasTakenBeforeItLeavesIsNotLost) {
+  MemoryNet net;
+  const auto listener = net.listen("rank:1").or_throw();
+  std::promise<void> go_on;
+  std::vector<std::unique_ptr<Stream>> streams(2);
+  streams[1] =
+      std::make_unique<SlowStream>(net.dial("rank:1").or_throw(), go_on.get_future().share());
+  const auto peer = listener->accept(0ms).or_throw();
+  const auto rank0 = stream_transport(0, std::move(streams));
+  const std::string taken = "taken", late = "late";
+  std::string never = "?";
+  const auto first = rank0->send(1, 7, std::as_bytes(std::span(taken)));
+  const auto second = rank0->send(1, 8, std::as_bytes(std::span(late)));
+  const auto third = rank0->receive(1, 9, std::as_writable_bytes(std::span(never)));
+  FrameReader frames(*peer, 10s);
+  EXPECT_EQ(frames.next().or_throw().header.tag, 7u);
+  write_frame(*peer, FrameHeader::Kind::kBye).or_throw();
+  std::vector<Transport::Done> done;
+  while (done.size() < 2) rank0->poll(done, 10s);
+  go_on.set_value();
+  while (done.size() < 3) rank0->poll(done, 10s);
+  std::map<Transport::Request, bool> ok;
+  for (const Transport::Done& d : done) ok[d.request] = d.status.ok();
+  EXPECT_TRUE(ok.at(first));
+  EXPECT_FALSE(ok.at(second));
+  EXPECT_FALSE(ok.at(third));
 }
 
 // Collectives over sockets, with what a run does at its end.

@@ -1,0 +1,191 @@
+// Ranks that die at any message of a training: the others end up with the bytes of one process.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/core/log.h"
+#include "framework/train/local_sync.h"
+#include "tests/parallel/training_by_ranks.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing;  // NOLINT: training_by_ranks.h
+
+// Dies when it is to send or receive once more than `most` times.
+class MortalTransport final : public Transport {
+ public:
+  MortalTransport(std::unique_ptr<Transport> inner, int64_t most)
+      : inner_(std::move(inner)), left_(most) {}
+
+  int rank() const override { return inner_->rank(); }
+  int ranks() const override { return inner_->ranks(); }
+  std::string peer(int rank) const override { return inner_->peer(rank); }
+  Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override {
+    live();
+    return inner_->send(to, tag, bytes);
+  }
+  Request receive(int from, uint64_t tag, std::span<std::byte> into) override {
+    live();
+    return inner_->receive(from, tag, into);
+  }
+  void poll(std::vector<Done>& done, std::chrono::nanoseconds patience) override {
+    inner_->poll(done, patience);
+  }
+  void wake() override { inner_->wake(); }
+  void cancel() override { inner_->cancel(); }
+  void begin_generation(uint32_t generation, std::span<const int> members) override {
+    inner_->begin_generation(generation, members);
+  }
+  uint32_t later_generation() override { return inner_->later_generation(); }
+
+ private:
+  void live() {
+    if (left_-- <= 0) throw std::runtime_error("this rank dies");
+  }
+  const std::unique_ptr<Transport> inner_;
+  int64_t left_;
+};
+
+constexpr int64_t kForever = INT64_MAX;
+
+struct End {
+  Bytes bytes;        // of a training that was whole
+  std::string error;  // or why it was not
+  int regrouped = 0;
+};
+
+// Who has left already has its bytes, too.
+void leave(DataParallel& training) {
+  try {
+    training.barrier();
+  } catch (const RankLost&) {
+  }
+}
+
+// Rank r lives for lives[r] messages.
+std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerConfig& config,
+                              const DataParallel::MakePlan& plan) {
+  auto transports = memory_transports(static_cast<int>(lives.size()));
+  std::vector<End> ends(lives.size());
+  std::vector<std::jthread> threads;
+  for (size_t r = 0; r < ends.size(); ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        const Model m = small_net(true, 0.3);
+        DataParallel training(
+            m, weights_of(m), cpu(), config,
+            std::make_unique<Communicator>(
+                std::make_unique<MortalTransport>(std::move(transports[r]), lives[r]),
+                Communicator::Options{.in_flight = 1, .regroups = true}),
+            {.plan = plan, .regroup = true});
+        ends[r].bytes = train(training);
+        ends[r].regrouped = training.regrouped();
+        leave(training);
+      } catch (const std::exception& e) {
+        ends[r].error = e.what();
+      }
+    });
+  }
+  threads.clear();
+  return ends;
+}
+
+class Regroup : public ::testing::Test {
+ protected:
+  Regroup() { log::set_level(log::Level::kError); }
+  ~Regroup() override { log::set_level(log::Level::kInfo); }
+
+  const TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kAdam}, 8);
+  const Bytes expected = alone(config);
+};
+
+struct Plan {
+  const char* name;
+  DataParallel::MakePlan make;
+};
+
+std::vector<Plan> plans() {
+  return {{"at once", all_reduce_at_once},
+          {"halves ahead of the forward pass", [](const auto& p) { return halves(p, 1); }},
+          {"by rank 0", by_rank_0}};
+}
+
+TEST_F(Regroup, ARankThatDiesAtAnyMessageLeavesUndisturbedBytes) {
+  for (const Plan& plan : plans()) {
+    for (const int ranks : {3, 4}) {
+      int disturbed = 0;
+      for (int64_t life = 0;; life += 7) {
+        SCOPED_TRACE(std::string(plan.name) + ", ranks: " + std::to_string(ranks) +
+                     ", rank 1 lives for " + std::to_string(life));
+        std::vector<int64_t> lives(static_cast<size_t>(ranks), kForever);
+        lives[1] = life;
+        const std::vector<End> ends = mortal_ranks(lives, config, plan.make);
+        for (size_t r = 0; r < ends.size(); ++r) {
+          if (r == 1) continue;
+          ASSERT_EQ(ends[r].error, "") << "rank " << r;
+          ASSERT_EQ(ends[r].bytes == expected, true) << "rank " << r << " has other bytes";
+        }
+        disturbed += ends[0].regrouped;
+        if (ends[1].error.empty()) break;
+      }
+      EXPECT_GT(disturbed, 10) << plan.name;
+    }
+  }
+}
+
+TEST_F(Regroup, TwoThatDieOneAfterTheOtherOrAtOnceLeaveUndisturbedBytes) {
+  for (const int64_t first : {3, 40, 95, 131}) {
+    for (const int64_t apart : {0, 1, 2, 3, 5, 8, 13, 21}) {
+      SCOPED_TRACE(std::to_string(first) + " and " + std::to_string(apart));
+      const std::vector<End> ends =
+          mortal_ranks({kForever, first, first + apart, kForever}, config, plans()[1].make);
+      for (const size_t r : {0, 3}) {
+        ASSERT_EQ(ends[r].error, "");
+        ASSERT_EQ(ends[r].bytes == expected, true) << "rank " << r;
+      }
+    }
+  }
+}
+
+TEST_F(Regroup, TheLastRankGoesOnAlone) {
+  const std::vector<End> ends = mortal_ranks({kForever, 50, 90}, config, plans()[0].make);
+  EXPECT_EQ(ends[0].error, "");
+  EXPECT_EQ(ends[0].bytes == expected, true);
+  EXPECT_EQ(ends[0].regrouped, 2);
+}
+
+TEST_F(Regroup, WithoutRankZeroTheOthersEnd) {
+  for (const int64_t life : {0, 31, 77}) {
+    const std::vector<End> ends = mortal_ranks({life, kForever, kForever}, config, plans()[0].make);
+    for (const size_t r : {1, 2}) {
+      EXPECT_THAT(ends[r].error, ::testing::HasSubstr("rank 0, which leads, is lost"));
+    }
+  }
+}
+
+TEST_F(Regroup, AStepIsTakenBackFromOneOlderVersionOfValuesAndMoments) {
+  const Model m = small_net(true, 0.3);
+  std::unique_ptr<StepUndo> undo;
+  Trainer trainer(m, weights_of(m), cpu(), config_of({}, 1), [&](const Trainer::Shared& s) {
+    undo = std::make_unique<StepUndo>(s.parameters, s.optimizer);
+    const int64_t n = s.parameters.size();
+    std::vector<float> before(s.parameters.values(0), s.parameters.values(0) + n);
+    std::vector<float> gradients(static_cast<size_t>(n), 0.5F);
+    for (int step = 1; step <= 2; ++step) {
+      const HyperParameters hyper = s.optimizer.next(0.1);
+      undo->keep({0, n}, hyper.step);
+      if (step == 2) before.assign(s.parameters.values(0), s.parameters.values(0) + n);
+      s.optimizer.apply({0, n}, hyper, gradients.data(), s.parameters.values(0),
+                        s.parameters.values(0));
+    }
+    EXPECT_EQ(undo->bytes(), 3 * static_cast<size_t>(n) * sizeof(float));  // of Adam
+    EXPECT_FALSE(std::equal(before.begin(), before.end(), s.parameters.values(0)));
+    EXPECT_THROW(undo->take_back(0), Error);
+    undo->take_back(1);
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), s.parameters.values(0)));
+    return std::make_unique<LocalSync>(s.parameters, s.optimizer);
+  });
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -71,6 +71,8 @@ ReplayLink link_of(const Args& args, const ReplaySettings& s, std::optional<doub
   const CostProfile::Collective& own = network.all_reduce;
   const double latency_s = args.has("latency") ? not_negative(args, "latency") : own.alpha_s / 2;
   if (args.has("link")) return {latency_s, parse_bandwidth("link", args.text("link"))};
+  // Measured where bytes cost nothing beside the latency.
+  if (!rho && own.beta_s_per_byte == 0) return {latency_s, 0};
   const double own_rho = own.seconds(network.parameter_count()) / network.computing_s();
   return link_of_rho(rho.value_or(own_rho), latency_s, s.first_shards(), network);
 }

@@ -26,7 +26,7 @@ std::vector<ReplayNetwork> load_replay_networks(Fs& fs, const std::string& file)
 
 // A rank's link to all the others together.
 struct ReplayLink {
-  double latency_s = 0, bytes_per_s = 0;
+  double latency_s = 0, bytes_per_s = 0;  // 0: unlimited
 };
 
 // Ranks that have shards [first_shards[r], first_shards[r + 1]).

@@ -97,6 +97,16 @@ TEST_F(BenchParallel, EverySchedulesStepsAreTimedAndGiveTheSameParameters) {
   EXPECT_NE(other.at("cells")[0].at("schedules")[0].at("parameters"), *parameters.begin());
 }
 
+TEST_F(BenchParallel, ALinkThatWasMeasuredWithoutATermForBytesIsUnlimited) {
+  CostProfile costs = load_cost_profile(real_fs(), at("tiny.json"));
+  costs.all_reduce.beta_s_per_byte = 0;
+  publish(real_fs(), at("fast.json"), to_json(costs)).or_throw();
+  const Json cell = json_of("fast.json", {"--sync", "wfbp"}).at("cells")[0];
+  EXPECT_EQ(cell.at("settings").at("link_bytes_per_s"), 0);
+  EXPECT_EQ(cell.at("settings").at("latency_s"), 1e-4);
+  EXPECT_GT(cell.at("schedules")[0].at("measured_s"), 0);
+}
+
 TEST_F(BenchParallel, ATableSaysWhatIsSleptAndWhatIsReal) {
   const Outcome o = run_replay(
       "two.json#two", {"--link", "100M", "--sync", "auto,ddp", "--scale", "1", "--stretch", "1"});

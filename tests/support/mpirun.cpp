@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/temporary_directory.h"
+
 namespace ndtrain::support {
 namespace {
 
@@ -31,10 +33,12 @@ std::string why_no_mpirun() {
 #endif
 }
 
-// As root, as in a container; with more ranks than cores; none of them bound to one.
+// As root, as in a container; with more ranks than cores; none of them bound to one. Each keeps what
+// Open MPI needs in a directory of its own: one that ends removes what all of them share.
 LaunchOutcome mpirun(const std::string& words, const std::string& directory) {
-  return shell("cd '" + directory +
-               "' && timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe --bind-to none " +
+  const TemporaryDirectory own;
+  return shell("cd '" + directory + "' && TMPDIR='" + own.path() +
+               "' timeout -k 5 120 mpirun --allow-run-as-root --oversubscribe --bind-to none " +
                words + " 2>&1 < /dev/null");
 }
 

@@ -106,9 +106,6 @@ TEST_F(LaunchedRanks, ThatDisagreeAreRefused) {
   const LaunchOutcome ranks = train(2, "-o run --ranks 3");
   EXPECT_EQ(ranks.code, 2) << ranks.said;
   EXPECT_THAT(ranks.said, HasSubstr("--ranks 3, but mpirun has started 2"));
-  const LaunchOutcome regroup = train(2, "-o run --on-rank-loss regroup");
-  EXPECT_EQ(regroup.code, 2) << regroup.said;
-  EXPECT_THAT(regroup.said, HasSubstr("by MPI all ranks end together"));
   const LaunchOutcome tcp = train(2, "-o run --comm tcp");
   EXPECT_EQ(tcp.code, 2) << tcp.said;
   EXPECT_THAT(tcp.said, HasSubstr("each would train for itself"));

@@ -206,6 +206,10 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}), HasSubstr("blocking"));
   EXPECT_THAT(refused({"--ranks", "2", "--on-rank-loss", "weep"}),
               HasSubstr("--on-rank-loss weep: there are regroup and end"));
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);  // as if mpirun had started it
+  EXPECT_THAT(refused({"--comm", "mpi", "--on-rank-loss", "regroup"}),
+              HasSubstr("by MPI all ranks end together"));
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "framework/core/net.h"
@@ -139,6 +140,22 @@ TEST_F(Ranks, OneThatWakesAfterItWasGivenUpEndsAndTheOthersHaveTheSameBytes) {
   EXPECT_THAT(woken.err, HasSubstr("given this rank up"));
   EXPECT_FALSE(real_fs().exists(at("run2")));
   EXPECT_TRUE(model("run") == model("whole"));
+}
+
+TEST_F(Ranks, OneThatWasStartedHereAndStaysStoppedIsNotWaitedFor) {
+  Words words = train("run", kThirtyEpochs);
+  for (const char* word : {"--ranks", "3", "--rank-timeout", "1"}) words.emplace_back(word);
+  const pid_t first = start_as("rank0", words);
+  wait_for_a_checkpoint();
+  std::ifstream children("/proc/" + std::to_string(first) + "/task/" + std::to_string(first) +
+                         "/children");
+  pid_t child = 0;
+  ASSERT_TRUE(children >> child);
+  kill(child, SIGSTOP);
+  const Outcome o = end_of(first, "rank0");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("lost_ranks"));
+  EXPECT_NE(kill(child, 0), 0) << "it is still there";
 }
 
 TEST_F(Ranks, WithoutRankZeroTheOthersEndAndAnyNumberGoesOnToTheSameBytes) {

@@ -79,7 +79,7 @@ struct Communicator::State {
   void check_stall() const;
   void check_called();
   void fail(std::exception_ptr why);
-  [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, std::string why,
+  [[noreturn]] void lost(const Running& in, const std::set<int>& ranks, const std::string& why,
                          bool stalled) const;
   Regrouping::Agreement regroup(int64_t step);
 
@@ -214,7 +214,7 @@ void Communicator::State::take(const std::vector<Transport::Done>& done) {
     }
   }
   gone.insert(now_gone.begin(), now_gone.end());
-  if (lacks) lost(*lacks, now_gone, std::move(why), false);
+  if (lacks) lost(*lacks, now_gone, why, false);
 }
 
 bool Communicator::State::finish() {
@@ -254,8 +254,8 @@ void Communicator::State::check_called() {
   throw RankLost("another rank has lost one", {});
 }
 
-void Communicator::State::lost(const Running& in, const std::set<int>& ranks, std::string why,
-                               bool stalled) const {
+void Communicator::State::lost(const Running& in, const std::set<int>& ranks,
+                               const std::string& why, bool stalled) const {
   std::string who;
   for (const int r : ranks) who += (who.empty() ? "" : ", ") + transport->peer(r);
   const auto ago =

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -268,6 +269,22 @@ TEST_F(Ranks, OneThatWakesAfterItWasGivenUpEndsAndTheOthersHaveTheSameBytes) {
   EXPECT_TRUE(model("run") == model("whole"));
 }
 
+TEST_F(Ranks, OneThatWasStartedHereAndStaysStoppedIsNotWaitedFor) {
+  Words words = train("run", kThirtyEpochs);
+  for (const char* word : {"--ranks", "3", "--rank-timeout", "1"}) words.emplace_back(word);
+  const pid_t first = start_as("rank0", words);
+  wait_for_a_checkpoint();
+  std::ifstream children("/proc/" + std::to_string(first) + "/task/" + std::to_string(first) +
+                         "/children");
+  pid_t child = 0;
+  ASSERT_TRUE(children >> child);
+  kill(child, SIGSTOP);
+  const Outcome o = end_of(first, "rank0");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("lost_ranks"));
+  EXPECT_NE(kill(child, 0), 0) << "it is still there";
+}
+
 TEST_F(Ranks, WithoutRankZeroTheOthersEndAndAnyNumberGoesOnToTheSameBytes) {
   ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
   const std::vector<pid_t> ranks = start_three({"--rank-timeout", "5"});
@@ -389,6 +406,10 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--trace", "no/t.json"}), HasSubstr("no directory no"));
   EXPECT_THAT(refused({"--ranks", "2", "--on-rank-loss", "weep"}),
               HasSubstr("--on-rank-loss weep: there are regroup and end"));
+  ::setenv("OMPI_COMM_WORLD_RANK", "0", 1);  // as if mpirun had started it
+  EXPECT_THAT(refused({"--comm", "mpi", "--on-rank-loss", "regroup"}),
+              HasSubstr("by MPI all ranks end together"));
+  ::unsetenv("OMPI_COMM_WORLD_RANK");
 }
 
 }  // namespace

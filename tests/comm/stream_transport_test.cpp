@@ -168,7 +168,7 @@ class SlowStream final : public Stream {
     return inner_->read(to, timeout);
   }
   Status write(std::span<const std::byte> bytes) override {
-    const Status s = inner_->write(bytes);
+    Status s = inner_->write(bytes);
     go_on_.wait();
     return s;
   }

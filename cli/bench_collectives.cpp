@@ -61,8 +61,8 @@ class Sums {
   // Shard s has s + k mod 7.
   static float sum_at(const Subtree& node, size_t k) {
     const int count = node.end - node.begin;
-    return static_cast<float>(count * (node.begin + node.end - 1) / 2 +
-                              count * static_cast<int>(k % kPeriod));
+    const int of_shards = count * (node.begin + node.end - 1) / 2;
+    return static_cast<float>(of_shards + count * static_cast<int>(k % kPeriod));
   }
 
   void check(bool native) const {

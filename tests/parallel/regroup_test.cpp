@@ -64,7 +64,8 @@ void leave(DataParallel& training) {
 
 // Rank r lives for lives[r] messages.
 std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerConfig& config,
-                              const DataParallel::MakePlan& plan) {
+                              DataParallel::Options options) {
+  options.regroup = true;
   auto transports = memory_transports(static_cast<int>(lives.size()));
   std::vector<End> ends(lives.size());
   std::vector<std::jthread> threads;
@@ -77,7 +78,7 @@ std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerCo
             std::make_unique<Communicator>(
                 std::make_unique<MortalTransport>(std::move(transports[r]), lives[r]),
                 Communicator::Options{.in_flight = 1, .regroups = true}),
-            {.plan = plan, .regroup = true});
+            options);
         ends[r].bytes = train(training);
         ends[r].regrouped = training.regrouped();
         leave(training);
@@ -119,7 +120,7 @@ TEST_F(Regroup, ARankThatDiesAtAnyMessageLeavesUndisturbedBytes) {
                      ", rank 1 lives for " + std::to_string(life));
         std::vector<int64_t> lives(static_cast<size_t>(ranks), kForever);
         lives[1] = life;
-        const std::vector<End> ends = mortal_ranks(lives, config, plan.make);
+        const std::vector<End> ends = mortal_ranks(lives, config, {.plan = plan.make});
         for (size_t r = 0; r < ends.size(); ++r) {
           if (r == 1) continue;
           ASSERT_EQ(ends[r].error, "") << "rank " << r;
@@ -137,8 +138,8 @@ TEST_F(Regroup, TwoThatDieOneAfterTheOtherOrAtOnceLeaveUndisturbedBytes) {
   for (const int64_t first : {3, 40, 95, 131}) {
     for (const int64_t apart : {0, 1, 2, 3, 5, 8, 13, 21}) {
       SCOPED_TRACE(std::to_string(first) + " and " + std::to_string(apart));
-      const std::vector<End> ends =
-          mortal_ranks({kForever, first, first + apart, kForever}, config, plans()[1].make);
+      const std::vector<End> ends = mortal_ranks({kForever, first, first + apart, kForever}, config,
+                                                 {.plan = plans()[1].make});
       for (const size_t r : {0, 3}) {
         ASSERT_EQ(ends[r].error, "");
         ASSERT_EQ(ends[r].bytes == expected, true) << "rank " << r;
@@ -147,8 +148,50 @@ TEST_F(Regroup, TwoThatDieOneAfterTheOtherOrAtOnceLeaveUndisturbedBytes) {
   }
 }
 
+TEST_F(Regroup, StepsThatAreClippedInPartsAreRedoneAsTheyWere) {
+  TrainerConfig clipped = config;
+  clipped.optimizer.clip_norm = 0.05;
+  clipped.accumulate = 2;
+  const Bytes all = alone(clipped);
+  EXPECT_FALSE(all == expected);
+  const auto wfbp = [](const ParameterSpace& p) { return plan_by_sizes("wfbp", p, 3); };
+  for (int64_t life = 1; life < 150; life += 13) {
+    SCOPED_TRACE("rank 2 lives for " + std::to_string(life));
+    const std::vector<End> ends = mortal_ranks({kForever, kForever, life}, clipped, {.plan = wfbp});
+    EXPECT_EQ(ends[0].error, "");
+    EXPECT_TRUE(ends[0].bytes == all && ends[1].bytes == all);
+  }
+}
+
+// The plan changes after the fifth of six steps; before, ranks measure what collectives take.
+TEST_F(Regroup, WhereOneDiesWhileAScheduleMeasuresTheOthersBeginWithTheFirstPlanAgain) {
+  const DataParallel::Options measured{
+      .plan = pieces_of_32,
+      .tuning = {.schedule = "auto",
+                 .plan = {.evaluations = 100},
+                 .collectives = {.least_elements = 64, .budget_s = 0}}};
+  int disturbed = 0;
+  for (int64_t life = 11;; life += 97) {
+    SCOPED_TRACE("rank 1 lives for " + std::to_string(life));
+    const std::vector<End> ends = mortal_ranks({kForever, life, kForever}, config, measured);
+    ASSERT_EQ(ends[0].error, "");
+    ASSERT_EQ(ends[2].error, "");
+    ASSERT_EQ(ends[0].bytes == expected && ends[2].bytes == expected, true);
+    disturbed += ends[0].regrouped;
+    if (ends[1].error.empty()) break;
+  }
+  EXPECT_GT(disturbed, 5);
+}
+
+TEST_F(Regroup, WithAShardedOptimizerTheOthersEnd) {
+  const std::vector<End> ends = mortal_ranks(
+      {kForever, 50, kForever}, config,
+      {.plan = [](const auto& p) { return halves(p, 0); }, .exchange = {.shard_optimizer = true}});
+  for (const size_t r : {0, 2}) EXPECT_THAT(ends[r].error, ::testing::HasSubstr("lacks rank 1"));
+}
+
 TEST_F(Regroup, TheLastRankGoesOnAlone) {
-  const std::vector<End> ends = mortal_ranks({kForever, 50, 90}, config, plans()[0].make);
+  const std::vector<End> ends = mortal_ranks({kForever, 50, 90}, config, {.plan = plans()[0].make});
   EXPECT_EQ(ends[0].error, "");
   EXPECT_EQ(ends[0].bytes == expected, true);
   EXPECT_EQ(ends[0].regrouped, 2);
@@ -156,7 +199,8 @@ TEST_F(Regroup, TheLastRankGoesOnAlone) {
 
 TEST_F(Regroup, WithoutRankZeroTheOthersEnd) {
   for (const int64_t life : {0, 31, 77}) {
-    const std::vector<End> ends = mortal_ranks({life, kForever, kForever}, config, plans()[0].make);
+    const std::vector<End> ends =
+        mortal_ranks({life, kForever, kForever}, config, {.plan = plans()[0].make});
     for (const size_t r : {1, 2}) {
       EXPECT_THAT(ends[r].error, ::testing::HasSubstr("rank 0, which leads, is lost"));
     }

@@ -117,8 +117,8 @@ std::span<const Verb> local_bench_verbs() {
            declare_bench_parallel, run_bench_parallel},
       Verb{"bench collectives", "time sums in the order of a tree against the library's own",
            "[--ranks N] [--shards V] [--megabytes LIST] [--rounds N]",
-           "  mpirun -n 2 ndtrain bench collectives\n"
-           "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n",
+           "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n"
+           "  mpirun -n 2 ndtrain bench collectives\n",
            declare_bench_collectives, run_bench_collectives},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},

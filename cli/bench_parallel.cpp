@@ -70,6 +70,7 @@ ReplayLink link_of(const Args& args, const ReplaySettings& s, std::optional<doub
   const CostProfile& network = s.network.costs;
   const CostProfile::Collective& own = network.all_reduce;
   const double latency_s = args.has("latency") ? not_negative(args, "latency") : own.alpha_s / 2;
+  if (args.text("link") == "0") return {latency_s, 0};
   if (args.has("link")) return {latency_s, parse_bandwidth("link", args.text("link"))};
   // Measured where bytes cost nothing beside the latency.
   if (!rho && own.beta_s_per_byte == 0) return {latency_s, 0};

@@ -33,8 +33,8 @@ std::string why_no_mpirun() {
 #endif
 }
 
-// As root, as in a container; with more ranks than cores; none of them bound to one. Each keeps what
-// Open MPI needs in a directory of its own: one that ends removes what all of them share.
+// As root, as in a container; with more ranks than cores; none of them bound to one. Each keeps
+// what Open MPI needs in a directory of its own: one that ends removes what all of them share.
 LaunchOutcome mpirun(const std::string& words, const std::string& directory) {
   const TemporaryDirectory own;
   return shell("cd '" + directory + "' && TMPDIR='" + own.path() +

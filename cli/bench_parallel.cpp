@@ -267,8 +267,10 @@ void declare_bench_parallel(ArgsSpec& args) {
             "the link is so fast that an all-reduce takes so much of a step's computing; with "
             "--matrix a list, as .3,.75,1.5 (default: the profile's)",
             "X");
-  args.flag("link", "bits per second from a rank to all the others together, instead of --rho",
-            "RATE");
+  args.flag(
+      "link",
+      "bits per second from a rank to all the others together, 0 for no limit; instead of --rho",
+      "RATE");
   args.flag("latency", "of a message, in seconds (default: half of the profile's all-reduce)", "S");
   args.flag("scale",
             "divides bytes, and the link's (default: so that a rank sends at most 50 MB/s)", "X");

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "framework/core/publish.h"
 #include "framework/train/loss_scale.h"
@@ -23,6 +24,11 @@ struct Checkpoint {
   int64_t best_epoch = -1;
   std::string config;  // what the training was asked for; resume demands the same
 };
+
+// As a file has it.
+std::string to_bytes(const Checkpoint& c);
+// Untrusted; `from` is named where it is none.
+Result<Checkpoint> checkpoint_of(std::string_view bytes, const std::string& from);
 
 // One safetensors file, published atomically, of format 2, or 1 where it was read from such a one.
 Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c);

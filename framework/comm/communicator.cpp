@@ -361,13 +361,21 @@ bool Communicator::done(Op op) const {
 }
 
 void Communicator::wait(Op op) {
+  while (!wait(op, kIdle)) {
+  }
+}
+
+bool Communicator::wait(Op op, nanoseconds patience) {
   std::unique_lock lock(state_->mutex);
   state_->expect_known(op);
   const nanoseconds start = state_->clock.monotonic();
-  state_->changed.wait(lock, [&] { return state_->failure || !state_->waits(op); });
+  const bool over = state_->changed.wait_for(
+      lock, patience, [&] { return state_->failure || !state_->waits(op); });
   state_->waited += state_->clock.monotonic() - start;
+  if (!over) return false;
   if (state_->dropped.contains(op)) throw Error("Communicator: operation ", op, " was dropped");
   if (state_->waits(op)) std::rethrow_exception(state_->failure);
+  return true;
 }
 
 double Communicator::waited_s() const {
@@ -384,6 +392,12 @@ void Communicator::in_thread(std::function<void()> action) {
   }
   state_->transport->wake();
   task->get_future().get();
+}
+
+void Communicator::leave() {
+  in_thread([&] {
+    state_->fail(std::make_exception_ptr(RankLost("this rank has left", {rank()}, true)));
+  });
 }
 
 void Communicator::begin_generation(uint32_t generation, const RankGroup& members) {

@@ -66,7 +66,13 @@ class Communicator {
   // the same, until begin_generation(). Throws Error where the operation was never enqueued or was
   // dropped.
   void wait(Op op);
+  // The same, for so long; false: it is not done by then.
+  bool wait(Op op, std::chrono::nanoseconds patience);
   double waited_s() const;  // in wait(), in all
+
+  // Takes part in nothing any more: all memory is free, and each wait throws RankLost. The others
+  // hear of it when this object ends.
+  void leave();
 
   // Drops what is not done, and goes on with these ranks (transport.h). Throws Error likewise.
   void begin_generation(uint32_t generation, const RankGroup& members);

@@ -171,11 +171,15 @@ Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
 
 }  // namespace
 
-Result<Streams> receive_ranks(Listener& listener, const RankPlace& place, Clock& clock) {
+Result<Streams> receive_ranks(Listener& listener, const RankPlace& place, Clock& clock,
+                              std::vector<int>* absent) {
   check(place);
   const Countdown countdown(clock, place.patience);
   Streams met(static_cast<size_t>(place.ranks));
   const Result<std::vector<RankHello>> hellos = take_all(place, listener, countdown, met);
+  for (int r = 1; r < place.ranks && absent && !hellos.ok(); ++r) {
+    if (!met[static_cast<size_t>(r)]) absent->push_back(r);
+  }
   if (!hellos.ok()) return hellos.status();
   RankAnswer answer;
   for (size_t r = 0; r < met.size(); ++r) {

@@ -31,9 +31,10 @@ struct RankPlace {
 Result<std::vector<std::unique_ptr<Stream>>> meet_ranks(Net& net, const RankPlace& place,
                                                         Clock& clock = system_clock());
 
-// The same where rank 0 listens already.
+// The same where rank 0 listens already. `absent`: who has not come, where it failed for that.
 Result<std::vector<std::unique_ptr<Stream>>> receive_ranks(Listener& listener,
                                                            const RankPlace& place,
-                                                           Clock& clock = system_clock());
+                                                           Clock& clock = system_clock(),
+                                                           std::vector<int>* absent = nullptr);
 
 }  // namespace ndtrain

@@ -1,5 +1,8 @@
 #include "framework/parallel/between_ranks.h"
 
+#include <array>
+#include <bit>
+#include <chrono>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -9,19 +12,37 @@
 namespace ndtrain {
 namespace {
 
-void carry_out(Communicator& communicator, CommOp op) {
+constexpr std::chrono::milliseconds kBetweenLooks{50};  // at whether a rank is to stop
+
+Communicator::Op begin(Communicator& communicator, CommOp op) {
   const Communicator::Op id = communicator.enqueue(std::move(op));
   communicator.release(id);
-  communicator.wait(id);
+  return id;
+}
+
+void carry_out(Communicator& communicator, CommOp op) {
+  communicator.wait(begin(communicator, std::move(op)));
 }
 
 // As floats, which are moved bit by bit.
-void broadcast_memory(Communicator& communicator, int root, const RankGroup& among,
-                      std::span<float> memory) {
+CommOp of_memory(int root, const RankGroup& among, std::span<float> memory) {
   CommOp op{.kind = CommOp::Kind::kBroadcast, .group = among, .name = "bytes"};
   op.data = memory;
   op.root = root;
-  carry_out(communicator, std::move(op));
+  return op;
+}
+
+// How many bytes follow, as it travels.
+using SizeWords = std::array<float, sizeof(uint64_t) / sizeof(float)>;
+
+std::string broadcast_bytes(Communicator& communicator, int root, const RankGroup& among,
+                            const SizeWords& words, const std::string& bytes) {
+  const auto size = std::bit_cast<uint64_t>(words);
+  if (size == 0) return "";
+  std::vector<float> memory((size + sizeof(float) - 1) / sizeof(float));
+  if (communicator.rank() == root) std::memcpy(memory.data(), bytes.data(), bytes.size());
+  carry_out(communicator, of_memory(root, among, memory));
+  return {reinterpret_cast<const char*>(memory.data()), size};
 }
 
 std::string to_text(const Fingerprint& f) { return json_text(Json(f)); }
@@ -45,16 +66,22 @@ std::string broadcast(Communicator& communicator, int root, const std::string& b
 
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
                       const RankGroup& among) {
-  uint64_t size = bytes.size();
-  float words[sizeof size / sizeof(float)];
-  std::memcpy(words, &size, sizeof size);
-  broadcast_memory(communicator, root, among, words);
-  std::memcpy(&size, words, sizeof size);
-  if (size == 0) return "";
-  std::vector<float> memory((size + sizeof(float) - 1) / sizeof(float));
-  if (communicator.rank() == root) std::memcpy(memory.data(), bytes.data(), bytes.size());
-  broadcast_memory(communicator, root, among, memory);
-  return {reinterpret_cast<const char*>(memory.data()), size};
+  auto words = std::bit_cast<SizeWords>(uint64_t{bytes.size()});
+  carry_out(communicator, of_memory(root, among, words));
+  return broadcast_bytes(communicator, root, among, words, bytes);
+}
+
+std::optional<std::string> await_broadcast(Communicator& communicator, int root,
+                                           const std::function<bool()>& stop) {
+  const RankGroup among = communicator.members();
+  SizeWords words{};
+  const Communicator::Op size = begin(communicator, of_memory(root, among, words));
+  while (!communicator.wait(size, kBetweenLooks)) {
+    if (!stop || !stop()) continue;
+    communicator.leave();
+    return std::nullopt;
+  }
+  return broadcast_bytes(communicator, root, among, words, "");
 }
 
 std::vector<std::string> gather(Communicator& communicator, const std::string& ours) {

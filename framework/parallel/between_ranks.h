@@ -1,6 +1,8 @@
 // What ranks tell one another besides gradients. Collective: all ranks call alike, and wait.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,11 @@ std::string broadcast(Communicator& communicator, int root, const std::string& b
 // The same between some ranks, of which `root` is one; only these call it.
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
                       const RankGroup& among);
+
+// What rank `root` broadcasts to all, as another of them; nothing where `stop`, which is asked again
+// and again until it begins, is true first: this rank has left the others then.
+std::optional<std::string> await_broadcast(Communicator& communicator, int root,
+                                           const std::function<bool()>& stop);
 
 // What each rank gives, to all of them.
 std::vector<std::string> gather(Communicator& communicator, const std::string& ours);

@@ -44,6 +44,11 @@ ShardRange DataParallel::share_out() {
     shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
   }
   first_shards_ = shards_of_ranks(shards_, shares);
+  return own_shards();
+}
+
+ShardRange DataParallel::own_shards() const {
+  const RankGroup members = communicator_->members();
   const auto place = std::ranges::find(members, communicator_->rank()) - members.begin();
   const auto first = first_shards_.begin() + place;
   return {*first, *(first + 1)};
@@ -81,10 +86,8 @@ bool DataParallel::train_epoch(Dataset& data, EpochResult& result, const OnStep&
       undo_->forget();
       return *whole;
     } catch (const RankLost& lost) {
-      if (!can_regroup(lost)) throw;
-      log::warn("{}", lost.what());
       const int64_t ended = steps_before_ + sync_->ended();
-      regroup();
+      regroup(lost);
       if (whole && steps_before_ == ended) return *whole;  // with all that are left
       whole.reset();
     }
@@ -120,9 +123,24 @@ bool DataParallel::can_regroup(const RankLost& lost) const {
   return options_.regroup && !lost.stalled && !sync_->plan().shard_optimizer;
 }
 
+// One after the other, where more are lost meanwhile.
+void DataParallel::regroup(RankLost lost) {
+  for (;;) {
+    if (!can_regroup(lost)) throw lost;
+    log::warn("{}", lost.what());
+    agree_and_go_on();
+    if (!on_regroup_) return;
+    try {
+      return on_regroup_(own_shards());
+    } catch (const RankLost& another) {
+      lost = another;
+    }
+  }
+}
+
 // A rank has the updates of a step only when the others have those of the step before, so that it
 // is at most one step ahead of where all of them go on.
-void DataParallel::regroup() {
+void DataParallel::agree_and_go_on() {
   const Regrouping::Agreement agreed = communicator_->regroup(steps_before_ + sync_->completed());
   const Trainer::Position from = positions_.at(agreed.step);
   undo_->take_back(from.optimizer_steps);
@@ -148,11 +166,14 @@ void DataParallel::barrier() {
     try {
       return ndtrain::barrier(*communicator_);
     } catch (const RankLost& lost) {
-      if (!can_regroup(lost)) throw;
-      remember();
-      regroup();
+      regroup_after(lost);
     }
   }
+}
+
+void DataParallel::regroup_after(const RankLost& lost) {
+  remember();
+  regroup(lost);
 }
 
 }  // namespace ndtrain

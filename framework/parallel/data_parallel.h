@@ -71,10 +71,21 @@ class DataParallel final : public Training {
   // Returns when all ranks have come here: what a rank leaves others need not miss.
   void barrier();
 
+  // For what ranks do together besides: where it has thrown `lost`, the others have regrouped on
+  // return, as within train_epoch(). Throws `lost` where they cannot.
+  void regroup_after(const RankLost& lost);
+  // The ranks that are left call it, each with its shards from now on, before they go on. It may be
+  // collective; a rank that is lost meanwhile may be its RankLost, and it is called again.
+  using OnRegroup = std::function<void(ShardRange own)>;
+  void on_regroup(OnRegroup f) { on_regroup_ = std::move(f); }
+  ShardRange own_shards() const;
+  int shards() const { return shards_; }  // of all ranks
+
  private:
   bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);
   bool can_regroup(const RankLost& lost) const;
-  void regroup();
+  void regroup(RankLost lost);
+  void agree_and_go_on();
   void remember();
   ShardRange share_out();
   std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared);
@@ -94,6 +105,7 @@ class DataParallel final : public Training {
   std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
   bool stop_asked_ = false;
   int regrouped_ = 0;
+  OnRegroup on_regroup_;
 };
 
 }  // namespace ndtrain

@@ -4,49 +4,13 @@
 
 #include "framework/core/log.h"
 #include "framework/train/local_sync.h"
+#include "tests/parallel/mortal_transport.h"
 #include "tests/parallel/training_by_ranks.h"
 
 namespace ndtrain {
 namespace {
 
 using namespace testing;  // NOLINT: training_by_ranks.h
-
-// Dies when it is to send or receive once more than `most` times.
-class MortalTransport final : public Transport {
- public:
-  MortalTransport(std::unique_ptr<Transport> inner, int64_t most)
-      : inner_(std::move(inner)), left_(most) {}
-
-  int rank() const override { return inner_->rank(); }
-  int ranks() const override { return inner_->ranks(); }
-  std::string peer(int rank) const override { return inner_->peer(rank); }
-  Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override {
-    live();
-    return inner_->send(to, tag, bytes);
-  }
-  Request receive(int from, uint64_t tag, std::span<std::byte> into) override {
-    live();
-    return inner_->receive(from, tag, into);
-  }
-  void poll(std::vector<Done>& done, std::chrono::nanoseconds patience) override {
-    inner_->poll(done, patience);
-  }
-  void wake() override { inner_->wake(); }
-  void cancel() override { inner_->cancel(); }
-  void begin_generation(uint32_t generation, std::span<const int> members) override {
-    inner_->begin_generation(generation, members);
-  }
-  uint32_t later_generation() override { return inner_->later_generation(); }
-
- private:
-  void live() {
-    if (left_-- <= 0) throw std::runtime_error("this rank dies");
-  }
-  const std::unique_ptr<Transport> inner_;
-  int64_t left_;
-};
-
-constexpr int64_t kForever = INT64_MAX;
 
 struct End {
   Bytes bytes;        // of a training that was whole

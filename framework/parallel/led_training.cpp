@@ -1,0 +1,196 @@
+#include "framework/parallel/led_training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "framework/core/coding.h"
+#include "framework/core/json.h"
+#include "framework/parallel/between_ranks.h"
+
+namespace ndtrain {
+namespace {
+
+using Kind = TrainingOrder::Kind;
+
+constexpr int kLeader = 0;
+constexpr size_t kHeader = sizeof(uint64_t) + 1;
+
+// All ranks: those that rank 0 has in use, if any, and what each lacks of its shards'.
+void share_rows(DataParallel& training, SharedRows& rows, ShardRange own) {
+  Communicator& ranks = training.communicator();
+  const bool leads = ranks.rank() == kLeader;
+  const std::string description = broadcast(ranks, kLeader, leads ? rows.description() : "");
+  if (description.empty()) return;
+  if (!leads) rows.take(description);
+  rows.exchange(ranks, own, training.shards());
+}
+
+// All ranks that are left when one was lost: whoever has not heard the order in force does now.
+void catch_up(DataParallel& training, SharedRows& rows, TrainingOrder& current, ShardRange own) {
+  current =
+      TrainingOrder::parse(broadcast(training.communicator(), kLeader, current.text()));
+  share_rows(training, rows, own);
+}
+
+void part(DataParallel& training) {
+  try {
+    barrier(training.communicator());
+  } catch (const RankLost&) {  // who has left already has heard it
+  }
+}
+
+struct Leaving {};
+
+class Follower {
+ public:
+  Follower(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop)
+      : training_(training), rows_(rows), stop_(stop) {
+    training_.on_regroup([this](ShardRange own) {
+      catch_up(training_, rows_, current_, own);
+      if (current_.kind == Kind::kRows) done_ = current_.number;
+    });
+  }
+  ~Follower() { training_.on_regroup({}); }
+
+  bool run() {
+    try {
+      while (next()) {
+        const uint64_t number = current_.number;  // the next one may come while ranks regroup
+        if (current_.kind == Kind::kEnd) {
+          part(training_);
+          return true;
+        }
+        carry_out();
+        done_ = std::max(done_, number);
+      }
+    } catch (const Leaving&) {
+      training_.communicator().leave();
+    }
+    return false;
+  }
+
+ private:
+  // Waits for an order that is not done yet; false: told to stop.
+  bool next() {
+    while (current_.number <= done_) {
+      try {
+        const auto text = await_broadcast(training_.communicator(), kLeader, stop_);
+        if (!text) return false;
+        current_ = TrainingOrder::parse(*text);
+      } catch (const RankLost& lost) {
+        training_.regroup_after(lost);
+      }
+    }
+    return true;
+  }
+
+  void carry_out() {
+    switch (current_.kind) {
+      case Kind::kRows:
+        return take_rows();
+      case Kind::kTrain:
+        return train();
+      case Kind::kRestore:
+        return training_.restore(checkpoint_of(current_.bytes, "rank 0's checkpoint").or_throw());
+      case Kind::kScaleRate:
+        return training_.scale_lr(parse_json(current_.bytes).get<double>());
+      case Kind::kResetOptimizer:
+        return training_.reset_optimizer();
+      case Kind::kEnd:
+        return;
+    }
+  }
+
+  void take_rows() {
+    try {
+      share_rows(training_, rows_, training_.own_shards());
+    } catch (const RankLost& lost) {
+      training_.regroup_after(lost);
+    }
+  }
+
+  // An epoch that rank 0 is told to stop in ends here, too.
+  void train() {
+    EpochResult result;
+    static_cast<void>(training_.train_epoch(rows_.dataset(), result, [&](int64_t, int64_t) {
+      if (stop_ && stop_()) throw Leaving();
+      return true;
+    }));
+  }
+
+  DataParallel& training_;
+  SharedRows& rows_;
+  const std::function<bool()>& stop_;
+  TrainingOrder current_;
+  uint64_t done_ = 0;
+};
+
+}  // namespace
+
+std::string TrainingOrder::text() const {
+  std::string out(kHeader, '\0');
+  store_le(reinterpret_cast<std::byte*>(out.data()), number);
+  out[kHeader - 1] = static_cast<char>(kind);
+  return out + bytes;
+}
+
+TrainingOrder TrainingOrder::parse(const std::string& text) {
+  const bool whole = text.size() >= kHeader &&
+                     static_cast<uint8_t>(text[kHeader - 1]) <= static_cast<uint8_t>(Kind::kEnd);
+  if (!whole) throw Error("an order of rank 0 is damaged");
+  return {.number = load_le<uint64_t>(reinterpret_cast<const std::byte*>(text.data())),
+          .kind = static_cast<Kind>(text[kHeader - 1]),
+          .bytes = text.substr(kHeader)};
+}
+
+LeadingTraining::LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows)
+    : training_(std::move(training)), rows_(rows) {
+  training_->on_regroup(
+      [this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
+}
+
+LeadingTraining::~LeadingTraining() = default;
+
+// The others get it by regrouping, where one is lost meanwhile.
+void LeadingTraining::order(Kind kind, std::string bytes) {
+  current_ = {.number = current_.number + 1, .kind = kind, .bytes = std::move(bytes)};
+  try {
+    broadcast(training_->communicator(), kLeader, current_.text());
+    if (kind == Kind::kRows) share_rows(*training_, rows_, training_->own_shards());
+  } catch (const RankLost& lost) {
+    training_->regroup_after(lost);
+  }
+}
+
+void LeadingTraining::use_rows() { order(Kind::kRows); }
+
+bool LeadingTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
+  order(Kind::kTrain);
+  return training_->train_epoch(data, result, on_step);
+}
+
+void LeadingTraining::restore(const Checkpoint& c) {
+  order(Kind::kRestore, to_bytes(c));
+  training_->restore(c);
+}
+
+void LeadingTraining::scale_lr(double factor) {
+  order(Kind::kScaleRate, json_text(Json(factor)));
+  training_->scale_lr(factor);
+}
+
+void LeadingTraining::reset_optimizer() {
+  order(Kind::kResetOptimizer);
+  training_->reset_optimizer();
+}
+
+void LeadingTraining::end() {
+  order(Kind::kEnd);
+  part(*training_);
+}
+
+bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop) {
+  return Follower(training, rows, stop).run();
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,84 @@
+// A training by ranks that rank 0 leads: whoever drives it, a job for instance, knows of one
+// Training, and the other ranks do what it is told.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "framework/parallel/data_parallel.h"
+
+namespace ndtrain {
+
+// The rows that are trained on, which rank 0 has, and of which the others need those of their
+// shards. One thread.
+class SharedRows {
+ public:
+  virtual ~SharedRows() = default;
+  // Of rank 0: what says which rows are in use; "": none yet.
+  virtual std::string description() const { return ""; }
+  // Of the others: from now on it is these, which it may be already.
+  virtual void take(const std::string& /*description*/) {}
+  // Collective: each rank gets what it lacks of its shards' rows. Throws RankLost.
+  virtual void exchange(Communicator& ranks, ShardRange own, int shards) = 0;
+  // Of the others: those in use, of which rows of own shards can be fetched. Always the same object.
+  virtual Dataset& dataset() = 0;
+};
+
+// What rank 0 asks of the others next.
+struct TrainingOrder {
+  enum class Kind : uint8_t {
+    kRows,            // other rows are in use from now on
+    kTrain,           // one epoch of them
+    kRestore,         // `bytes` are a checkpoint
+    kScaleRate,       // `bytes` are the factor
+    kResetOptimizer,  //
+    kEnd              // the training is over
+  };
+  uint64_t number = 0;  // counts up from 1
+  Kind kind = Kind::kEnd;
+  std::string bytes;
+
+  std::string text() const;
+  static TrainingOrder parse(const std::string& text);  // throws Error
+};
+
+// Ranks other than 0 that are lost are regrouped without: the others get the rows of their shards,
+// and the order in force, again. A rank is at most one order behind rank 0.
+class LeadingTraining final : public Training {
+ public:
+  // Rank 0's, which regroups and keeps its optimizer whole. Keeps a reference to `rows`.
+  LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows);
+  ~LeadingTraining() override;  // without end() the others have lost rank 0
+
+  // Before train_epoch() on rows that are not those of the last one.
+  void use_rows();
+  // `data` is what use_rows() was called for.
+  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
+  Evaluation evaluate(Dataset& data) override { return training_->evaluate(data); }
+  const Model& model() override { return training_->model(); }
+  Checkpoint checkpoint() override { return training_->checkpoint(); }
+  void restore(const Checkpoint& c) override;
+  int64_t epoch() const override { return training_->epoch(); }
+  int64_t batch() const override { return training_->batch(); }
+  void scale_lr(double factor) override;
+  void reset_optimizer() override;
+  // The others leave.
+  void end();
+
+  DataParallel& ranks() { return *training_; }
+
+ private:
+  void order(TrainingOrder::Kind kind, std::string bytes = {});
+
+  std::unique_ptr<DataParallel> training_;
+  SharedRows& rows_;
+  TrainingOrder current_;
+};
+
+// Another rank: does what rank 0 asks, until it says that the training is over (true), or `stop` is
+// true (false), which is asked while it waits and between steps. Throws RankLost where rank 0 is lost
+// or goes on without this one.
+bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop = {});
+
+}  // namespace ndtrain

@@ -9,7 +9,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 #include "framework/core/lanes.h"
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
 

@@ -11,7 +11,7 @@
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_jobs.h"
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
 
 namespace ndtrain::ndp {

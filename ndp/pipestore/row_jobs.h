@@ -16,7 +16,7 @@
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_delivery.h"
 #include "ndp/pipestore/row_producer.h"
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
 
 namespace ndtrain::ndp {

@@ -26,7 +26,7 @@
 #include "ndp/pipestore/row_jobs.h"
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_lanes.h"
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_sender.h"
 #include "ndp/wire/model_blobs.h"

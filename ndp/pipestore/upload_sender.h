@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "framework/core/clock.h"
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
 
 namespace ndtrain::ndp {

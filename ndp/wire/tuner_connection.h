@@ -1,5 +1,5 @@
-// A PipeStore's connection to the Tuner: its link, dialled again and again, and the session over
-// it. One thread, the service's.
+// The connection of a PipeStore or member to the Tuner: its link, dialled again and again, and the
+// session over it. One thread, the role's.
 #pragma once
 
 #include <functional>
@@ -7,7 +7,6 @@
 #include <string>
 
 #include "framework/core/clock.h"
-#include "ndp/pipestore/row_producer.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/store_session.h"
@@ -32,8 +31,8 @@ class TunerConnection {
   struct Ports {
     Clock& clock;
     StateDirectory& state;
-    RowProducer& producer;  // which says how many photos there are
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
+    std::function<uint64_t()> photos = {};  // of a PipeStore: how many there are
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.

@@ -1,4 +1,4 @@
-#include "ndp/pipestore/tuner_connection.h"
+#include "ndp/wire/tuner_connection.h"
 
 #include <utility>
 #include <variant>
@@ -16,7 +16,7 @@ TunerConnection::TunerConnection(Ports ports, wire::Hello hello, uint64_t seed, 
 void TunerConnection::handle(LinkEvent<wire::ToStore> event) {
   if (event.link != link_id_) return;  // of a link that was given up
   if (std::holds_alternative<LinkOpened>(event.what)) {
-    session_.put_photos(ports_.producer.photos());
+    if (ports_.photos) session_.put_photos(ports_.photos());
     apply(session_.opened(now()));
   } else if (const auto* closed = std::get_if<LinkClosed>(&event.what)) {
     apply(session_.closed(now(), closed->reason));

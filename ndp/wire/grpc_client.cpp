@@ -35,12 +35,13 @@ std::shared_ptr<grpc::Channel> channel_to(const std::string& address,
 class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<FromStore, ToStore> {
  public:
   ClientStream(const std::string& address, const LinkSecurity& security, LinkId id,
-               LinkEvents<ToStore>& events)
+               LinkEvents<ToStore>& events, LinkKind kind)
       : id_(id),
         address_(address),
         events_(events),
         stub_(wire::Tuner::NewStub(channel_to(address, security))) {
-    stub_->async()->Session(&context_, this);
+    if (kind == LinkKind::kStore) stub_->async()->Session(&context_, this);
+    if (kind == LinkKind::kMember) stub_->async()->Member(&context_, this);
     AddHold();
     StartCall();
   }
@@ -159,9 +160,9 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
 
 std::unique_ptr<LinkClient> LinkClient::dial(const std::string& address,
                                              const LinkSecurity& security, LinkId id,
-                                             LinkEvents<ToStore>& events) {
+                                             LinkEvents<ToStore>& events, LinkKind kind) {
   wire::log_grpc_quietly();
-  return std::make_unique<ClientStream>(address, security, id, events);
+  return std::make_unique<ClientStream>(address, security, id, events, kind);
 }
 
 }  // namespace ndtrain::ndp

@@ -1,4 +1,5 @@
-// Links over gRPC: the service of wire.proto, one bidirectional stream per PipeStore, which dials.
+// Links over gRPC: the service of wire.proto, one bidirectional stream per PipeStore or member, which
+// dials.
 // gRPC stays inside grpc_*.cpp.
 //
 // Messages are handed off and never block the caller; they are written in order. A message to a
@@ -20,10 +21,11 @@ namespace ndtrain::ndp {
 class LinkServer {
  public:
   // `address` is "host:port" (port 0: any) or "unix:/path". kIo when it cannot be had. `events`
-  // must outlive the server.
+  // and `members`, which members' links are in (null: there are none), must outlive the server.
   static Result<std::unique_ptr<LinkServer>> listen(const std::string& address,
                                                     const LinkSecurity& security,
-                                                    LinkEvents<wire::FromStore>& events);
+                                                    LinkEvents<wire::FromStore>& events,
+                                                    LinkEvents<wire::FromStore>* members = nullptr);
   virtual ~LinkServer() = default;  // closes every link and waits for gRPC's threads
 
   virtual std::string address() const = 0;  // with the port the system chose
@@ -32,13 +34,16 @@ class LinkServer {
   virtual void close(LinkId link) = 0;
 };
 
-// A PipeStore's end of one link.
+enum class LinkKind : uint8_t { kStore, kMember };
+
+// A PipeStore's or a member's end of one link.
 class LinkClient {
  public:
   // Dials at once and in the background: the events say whether it came to something (LinkOpened
   // when the stream is there, or LinkClosed with the reason it is not).
   static std::unique_ptr<LinkClient> dial(const std::string& address, const LinkSecurity& security,
-                                          LinkId id, LinkEvents<wire::ToStore>& events);
+                                          LinkId id, LinkEvents<wire::ToStore>& events,
+                                          LinkKind kind = LinkKind::kStore);
   virtual ~LinkClient() = default;  // breaks the stream and waits for gRPC's threads
 
   virtual void send(wire::FromStore message) = 0;

@@ -18,7 +18,7 @@ namespace {
 
 using wire::FromStore, wire::ToStore;
 
-// One PipeStore's stream. Calls of gRPC and of the role come on any thread; every operation is
+// One peer's stream. Calls of gRPC and of the role come on any thread; every operation is
 // started under the mutex, so that none follows Finish.
 class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
  public:
@@ -149,7 +149,8 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
 
 class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService {
  public:
-  explicit GrpcServer(LinkEvents<FromStore>& events) : events_(events) {}
+  GrpcServer(LinkEvents<FromStore>& events, LinkEvents<FromStore>* members)
+      : events_(events), members_(members) {}
 
   ~GrpcServer() override {
     if (!server_) return;
@@ -203,11 +204,20 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     return ++last;
   }
 
-  grpc::ServerBidiReactor<FromStore, ToStore>* Session(
-      grpc::CallbackServerContext* context) override {
+  using Reactor = grpc::ServerBidiReactor<FromStore, ToStore>;
+
+  Reactor* Session(grpc::CallbackServerContext* context) override {
+    return begin(*context, events_);
+  }
+
+  Reactor* Member(grpc::CallbackServerContext* context) override {
+    return members_ ? begin(*context, *members_) : wire::Tuner::CallbackService::Member(context);
+  }
+
+  Reactor* begin(const grpc::CallbackServerContext& context, LinkEvents<FromStore>& events) {
     const LinkId id = new_id();
     const auto stream =
-        std::make_shared<ServerStream>(id, *context, events_, [this, id] { remove(id); });
+        std::make_shared<ServerStream>(id, context, events, [this, id] { remove(id); });
     {
       const std::lock_guard lock(mutex_);
       streams_.emplace(id, stream);
@@ -232,6 +242,7 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
   }
 
   LinkEvents<FromStore>& events_;
+  LinkEvents<FromStore>* const members_;
   std::string address_;
   std::mutex mutex_;
   std::condition_variable empty_;
@@ -243,13 +254,14 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
 
 Result<std::unique_ptr<LinkServer>> LinkServer::listen(const std::string& address,
                                                        const LinkSecurity& security,
-                                                       LinkEvents<FromStore>& events) {
+                                                       LinkEvents<FromStore>& events,
+                                                       LinkEvents<FromStore>* members) {
   wire::log_grpc_quietly();
   // gRPC does not say why it cannot have an address, and takes a unix socket from its owner.
   if (const auto probe = real_net().listen(address); !probe.ok()) {
     return Status(Code::kIo, probe.status().message());
   }
-  auto server = std::make_unique<GrpcServer>(events);
+  auto server = std::make_unique<GrpcServer>(events, members);
   if (const Status s = server->serve(address, security); !s.ok()) return s;
   return std::unique_ptr<LinkServer>(std::move(server));
 }

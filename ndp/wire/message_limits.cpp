@@ -33,6 +33,14 @@ constexpr FieldRange kRanges[] = {
     {"FromStore.answers", Kind::kNumber, 0, kLargestNumber},
     {"ToStore.term", Kind::kNumber, 0, kNoEnd},
 
+    {"JoinTraining.training", Kind::kNumber, 1, kLargestNumber},
+    {"JoinTraining.job", Kind::kNumber, 1, kLargestNumber},
+    {"JoinTraining.rank", Kind::kNumber, 1, limits::kRanks - 1},
+    {"JoinTraining.ranks", Kind::kNumber, 2, limits::kRanks},
+    {"JoinTraining.address", Kind::kName, 1, 300},
+    {"LeftTraining.training", Kind::kNumber, 1, kLargestNumber},
+    {"LeftTraining.failure", Kind::kText, 0, kTextBytes},
+
     {"Hello.protocols", Kind::kNumber, 1, 65'535, 64},
     {"Hello.store", Kind::kName, 1, 64},
     {"Hello.incarnation", Kind::kAny},

@@ -17,8 +17,8 @@ std::optional<uint32_t> common_protocol(const wire::Hello& hello) {
 
 }  // namespace
 
-TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window)
-    : me_(std::move(me)), heartbeat_(heartbeat), window_(window) {}
+TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, std::string peer)
+    : me_(std::move(me)), heartbeat_(heartbeat), window_(window), peer_(std::move(peer)) {}
 
 TunerSessions::Actions TunerSessions::opened(Time now, LinkId link, const LinkOpened& who) {
   sessions_.insert_or_assign(link, Session{who, Liveness(heartbeat_, now)});
@@ -48,21 +48,21 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
   const std::string& name = hello.store();
   if (!is_store_name(name)) {
     return std::pair(Refusal::BAD_MESSAGE, "'" + name.substr(0, kStoreNameBytes) +
-                                               "' is no name for a store: letters, digits, '.', "
+                                               "' is no name for a " + peer_ + ": letters, digits, '.', "
                                                "'_' and '-', at most 64");
   }
   if (!session.who.certified.empty() && session.who.certified != name) {
     return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
-                                               "', the store calls itself '" + name + "'");
+                                               "', the " + peer_ + " calls itself '" + name + "'");
   }
   if (!common_protocol(hello)) {
     return std::pair(Refusal::PROTOCOL, "this Tuner speaks protocol " +
                                             std::to_string(kProtocols[0]) + "; ndtrain " +
-                                            hello.version() + " of the store does not");
+                                            hello.version() + " of the " + peer_ + " does not");
   }
   if (hello.tuner() == me_.id && hello.newest_term() > me_.term) {
     return std::pair(Refusal::OLD_TERM, "this Tuner's term is " + std::to_string(me_.term) +
-                                            ", the store has seen " +
+                                            ", the " + peer_ + " has seen " +
                                             std::to_string(hello.newest_term()));
   }
   if (is_twin({hello.tuner(), hello.newest_term(), hello.newest_start()}, me_)) {
@@ -71,7 +71,7 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
   if (const auto other = by_store_.find(name); other != by_store_.end()) {
     const Session& holder = sessions_.at(other->second);
     if (holder.incarnation != hello.incarnation() && !holder.liveness.silent(now)) {
-      return std::pair(Refusal::STORE_TAKEN, "a store named '" + name + "' has a session, from " +
+      return std::pair(Refusal::STORE_TAKEN, "a " + peer_ + " named '" + name + "' has a session, from " +
                                                  holder.who.peer + "; names are unique");
     }
   }
@@ -82,13 +82,13 @@ TunerSessions::Actions TunerSessions::greet(Time now, LinkId link, const wire::H
   Actions a;
   Session& session = sessions_.at(link);
   if (const auto no = objection(now, session, hello)) {
-    a.warnings.push_back("store '" + hello.store() + "' at " + session.who.peer +
+    a.warnings.push_back(peer_ + " '" + hello.store() + "' at " + session.who.peer +
                          " is refused: " + no->second);
     refuse(now, link, no->first, no->second, a);
     return a;
   }
   if (const auto other = by_store_.find(hello.store()); other != by_store_.end()) {
-    end(other->second, "the store has come back on another link", a);
+    end(other->second, "the " + peer_ + " has come back on another link", a);
   }
   session.store = hello.store();
   session.incarnation = hello.incarnation();
@@ -167,10 +167,10 @@ TunerSessions::Actions TunerSessions::refuse(Time now, LinkId link, const std::s
   return a;
 }
 
-std::string TunerSessions::name_of(const Session& session) {
+std::string TunerSessions::name_of(const Session& session) const {
   const std::string& peer = session.who.peer;
   return session.store.empty() ? "who dials from " + peer
-                               : "store " + session.store + " at " + peer;
+                               : peer_ + " " + session.store + " at " + peer;
 }
 
 std::optional<LinkId> TunerSessions::link_of(const std::string& store) const {

@@ -1,4 +1,4 @@
-// The Tuner's side of its sessions with PipeStores: who may have one, terms and heartbeats. A pure
+// The Tuner's side of its sessions with PipeStores, or with members: who may have one, terms and heartbeats. A pure
 // state machine, told what happened and when (on a monotonic clock). One thread.
 #pragma once
 
@@ -29,7 +29,8 @@ class TunerSessions {
     std::vector<std::string> warnings;   // for people: who was refused, and why
   };
 
-  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window);
+  // `peer`: what people call those who have them.
+  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, std::string peer = "store");
 
   Actions opened(Time now, LinkId link, const LinkOpened& who);
   Actions message(Time now, LinkId link, const wire::FromStore& message);
@@ -63,12 +64,13 @@ class TunerSessions {
       Time now, const Session& session, const wire::Hello& hello) const;
   void refuse(Time now, LinkId link, wire::Refusal::Reason reason, const std::string& text,
               Actions& actions);
-  static std::string name_of(const Session& session);  // for people
+  std::string name_of(const Session& session) const;  // for people
   void end(LinkId link, const std::string& reason, Actions& actions);
 
   TunerIdentity me_;
   Time heartbeat_;
   uint64_t window_;
+  std::string peer_;
   std::map<LinkId, Session> sessions_;
   std::map<std::string, LinkId> by_store_;
 };

@@ -254,15 +254,22 @@ TEST_F(ProgramTest, ARelabelKilledInTheMiddleGoesOnFromThere) {
     const auto page = (*db)->query({.collection = *collection, .task = *task, .limit = kPhotos});
     return page.ok() ? page->rows.size() : 0;
   };
-  const pid_t child = start(words);
-  while (labels() == 0 && waitpid(child, nullptr, WNOHANG) == 0) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  // On a busy machine it may have ended before it is looked at.
+  size_t done = kPhotos;
+  for (int attempt = 0; attempt < 20 && done == kPhotos; ++attempt) {
+    for (const char* file : {"labels.db", "labels.db-wal", "labels.db-shm"}) {
+      std::filesystem::remove(at(file));
+    }
+    const pid_t child = start(words);
+    while (labels() == 0 && waitpid(child, nullptr, WNOHANG) == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    done = labels();
   }
-  kill(child, SIGKILL);
-  waitpid(child, nullptr, 0);
-  const size_t done = labels();
   EXPECT_GT(done, 0U);
-  EXPECT_LT(done, size_t{kPhotos}) << "it was not in the middle";
+  ASSERT_LT(done, size_t{kPhotos}) << "it was never in the middle";
   const Outcome last = run(words);
   ASSERT_EQ(last.code, 0) << last.err;
   EXPECT_EQ(Json::parse(last.out).at("already_labelled"), done);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
+#include "tuner/group/tuner_members.h"
 #include "tuner/http/http_api.h"
 #include "tuner/http/http_dashboard.h"
 #include "tuner/http/http_deletions.h"
@@ -26,6 +28,15 @@ namespace {
 constexpr size_t kWatchLane = TunerService::kLanes;
 constexpr std::chrono::milliseconds kTelling{500};  // between looks at what followers hear of
 
+// A port that the system chooses has no neighbour.
+std::string ranks_listen(const TunerConfig& config) {
+  if (!config.ranks_listen.empty()) return config.ranks_listen;
+  const size_t colon = config.listen.rfind(':');
+  if (config.listen.starts_with("unix:") || colon == std::string::npos) return "127.0.0.1:0";
+  const int port = std::atoi(config.listen.c_str() + colon + 1);
+  return config.listen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + 1);
+}
+
 StateDirectory open_state(Fs& fs, const std::string& path) {
   return StateDirectory::open(fs, path, "tuner").or_throw();
 }
@@ -40,8 +51,15 @@ struct TunerDaemon::Parts {
         versions(fs, state.file("versions.json")),
         guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
-        works({fs, clock, devices, models}, versions, labels) {
-    server = LinkServer::listen(config.listen, config.security, events).or_throw();
+        me(state.next_term(random_bits()).or_throw()),
+        works({fs, clock, devices, models, &members}, versions, labels),
+        server(LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
+        members({.clock = clock,
+                 .links = *server,
+                 .net = real_net(),
+                 .listen = ranks_listen(config),
+                 .silence = config.rank_timeout},
+                TunerSessions(me, kHeartbeat, kWindow, "member")) {
     lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
     const TunerService::Setting setting{
         fs,
@@ -55,7 +73,7 @@ struct TunerDaemon::Parts {
         &uploads,
         &guard.audit(),
         [this](const std::string& store) { return tickets.key_of(store); }};
-    service = std::make_unique<TunerService>(setting, state.next_term(random_bits()).or_throw());
+    service = std::make_unique<TunerService>(setting, me);
     service->remove_done_rows();
     if (config.watch) {
       const Watcher::Setting sees{.fs = fs,
@@ -73,7 +91,7 @@ struct TunerDaemon::Parts {
     const WithService with = [this](const auto& g) { return call(g); };
     const TicketFor ticket = [this](const HttpRequest& r, const std::string& store,
                                     const std::string& path) { return ticket_for(r, store, path); };
-    auto routes = tuner_routes(with, models, versions, ticket);
+    auto routes = tuner_routes(with, models, versions, members, ticket);
     const auto add = [&routes](std::vector<HttpServer::Route> more) {
       std::ranges::move(more, std::back_inserter(routes));
     };
@@ -135,11 +153,15 @@ struct TunerDaemon::Parts {
 
   void turn() {
     const auto wait = std::clamp<std::chrono::nanoseconds>(
-        service->next() - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
+        std::min(service->next(), members.next()) - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) {
       service->handle(std::move(*event));
       while ((event = events.take(std::chrono::nanoseconds(0)))) service->handle(std::move(*event));
     }
+    while (auto event = member_events.take(std::chrono::nanoseconds(0))) {
+      members.handle(std::move(*event));
+    }
+    members.tick();
     for (const Continuation& after : lanes->take_finished()) after();
     std::vector<std::function<void()>> now;
     {
@@ -174,10 +196,12 @@ struct TunerDaemon::Parts {
   const Tickets tickets{system_clock()};
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
+  const TunerIdentity me;
   DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
-  LinkEvents<wire::FromStore> events;
+  LinkEvents<wire::FromStore> events, member_events;
   std::unique_ptr<LinkServer> server;
+  TunerMembers members;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<TunerService> service;
   std::unique_ptr<Watcher> watcher;

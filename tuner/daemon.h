@@ -1,6 +1,7 @@
 // The Tuner as a process: the service with real files, links, threads and HTTP around it.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -18,7 +19,10 @@ namespace ndtrain::tuner {
 using namespace ndp;
 
 struct TunerConfig {
-  std::string listen = "127.0.0.1:25258";  // for PipeStores
+  std::string listen = "127.0.0.1:25258";  // for PipeStores and members
+  // Where members meet this Tuner while they train with it; "": the same address, one port up.
+  std::string ranks_listen = {};
+  std::chrono::milliseconds rank_timeout{30'000};  // of a member that is silent in a training
   std::string http = "127.0.0.1:8420";     // for people; "": none
   std::string state;                       // directory
   std::string db;                          // labels; "": sqlite:STATE/labels.db

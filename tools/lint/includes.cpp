@@ -42,11 +42,12 @@ const std::map<std::string_view, Names>& table() {
       {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},
       {"tuner/models", {"ndp/deltas", "ndp/labels", "ndp/wire"}},
       {"tuner/jobs", {"tuner/ingest", "tuner/models"}},
-      {"tuner/work", {"tuner/jobs"}},
+      {"tuner/group", {"tuner/jobs"}},
+      {"tuner/work", {"tuner/group"}},
       {"tuner/plan", {"tuner/jobs"}},
       {"tuner/service", {"tuner/jobs", "ndp/http"}},
       {"tuner/watch", {"tuner/service"}},
-      {"tuner/http", {"tuner/service"}},
+      {"tuner/http", {"tuner/service", "tuner/group"}},
   };
   return t;
 }

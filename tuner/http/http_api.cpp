@@ -6,6 +6,7 @@
 #include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
 #include "tuner/http/http_answer.h"
+#include "tuner/http/http_members.h"
 #include "tuner/http/http_versions.h"
 
 namespace ndtrain::tuner {
@@ -86,7 +87,7 @@ HttpResponse asked(const std::function<HttpResponse()>& f) {
   }
 }
 
-HttpResponse metrics(const TunerService& service) {
+HttpResponse metrics(const TunerService& service, const TunerMembers& members) {
   MetricsText m;
   std::map<std::string_view, double> by_state;
   for (const JobState s : {JobState::kQueued, JobState::kRunning, JobState::kDone,
@@ -112,6 +113,7 @@ HttpResponse metrics(const TunerService& service) {
             static_cast<double>(all.row_bytes));
   m.counter("ndtrain_bytes_total", "Bytes received and sent, by kind", {{"kind", "models"}},
             static_cast<double>(all.model_bytes));
+  add_metrics(members, m);
   return {.body = m.text(), .type = kMetricsType};
 }
 
@@ -147,7 +149,7 @@ auto on(const WithService& with, F f) {
   };
 }
 
-Routes health_routes(const WithService& with) {
+Routes health_routes(const WithService& with, const TunerMembers& members) {
   return {
       {"GET", "/healthz", Role::kAnyone,
        [](Request) {
@@ -159,7 +161,7 @@ Routes health_routes(const WithService& with) {
             return answer({{"status", "ready"}, {"stores", s.stores().size()}, {"room", s.room()}});
           })},
       {"GET", "/metrics", Role::kViewer,
-       on(with, [](TunerService& s, Request) { return metrics(s); })}};
+       on(with, [&members](TunerService& s, Request) { return metrics(s, members); })}};
 }
 
 HttpResponse job_log(TunerService& s, Request r) {
@@ -263,9 +265,10 @@ Routes file_routes(const WithService& with, ModelStore& models, const TicketFor&
 }  // namespace
 
 std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
-                                            const Versions& versions, const TicketFor& ticket) {
-  Routes routes;
-  for (Routes part : {health_routes(with), job_routes(with), store_routes(with),
+                                            const Versions& versions, const TunerMembers& members,
+                                            const TicketFor& ticket) {
+  Routes routes = {members_route(members)};
+  for (Routes part : {health_routes(with, members), job_routes(with), store_routes(with),
                       file_routes(with, models, ticket), version_routes(with, models, versions)}) {
     std::ranges::move(part, std::back_inserter(routes));
   }

@@ -6,6 +6,7 @@
 
 #include "framework/core/json_fwd.h"
 #include "ndp/http/http_server.h"
+#include "tuner/group/tuner_members.h"
 #include "tuner/service/service.h"
 
 namespace ndtrain::tuner {
@@ -24,6 +25,7 @@ using TicketFor = std::function<std::string(const HttpRequest& request, const st
                                             const std::string& path)>;
 
 std::vector<HttpServer::Route> tuner_routes(WithService with_service, ModelStore& models,
-                                            const Versions& versions, const TicketFor& ticket);
+                                            const Versions& versions, const TunerMembers& members,
+                                            const TicketFor& ticket);
 
 }  // namespace ndtrain::tuner

@@ -68,22 +68,37 @@ SpoolDataset::SpoolDataset(Spool& spool, const Manifest& manifest,
   }
 }
 
+SpoolDataset::SpoolDataset(Spool& spool, std::vector<Digest> photos, std::vector<int64_t> labels,
+                           std::vector<TensorType> row_types)
+    : spool_(spool),
+      photos_(std::move(photos)),
+      labels_(std::move(labels)),
+      row_types_(std::move(row_types)) {
+  for (const TensorType& t : row_types_) row_bytes_ += bytes_of_row(t);
+  scratch_.resize(row_bytes_);
+}
+
+const std::byte* SpoolDataset::row(int64_t row) {
+  const auto at = static_cast<size_t>(row);
+  if (in_memory()) return memory_.data() + at * row_bytes_;
+  spool_.read(photos_[at], scratch_);
+  return scratch_.data();
+}
+
+void SpoolDataset::read(int64_t number, std::span<std::byte> to) {
+  std::memcpy(to.data(), row(number), row_bytes_);
+}
+
 void SpoolDataset::fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
                          std::span<int64_t> labels) {
   for (size_t i = 0; i < rows.size(); ++i) {
-    const auto row = static_cast<size_t>(rows[i]);
-    const std::byte* from = scratch_.data();
-    if (in_memory()) {
-      from = memory_.data() + row * row_bytes_;
-    } else {
-      spool_.read(photos_[row], scratch_);
-    }
+    const std::byte* from = row(rows[i]);
     for (size_t k = 0; k < inputs.size(); ++k) {
       const size_t bytes = bytes_of_row(row_types_[k]);
       std::memcpy(static_cast<std::byte*>(inputs[k].mutable_data()) + i * bytes, from, bytes);
       from += bytes;
     }
-    labels[i] = labels_[row];
+    labels[i] = labels_[static_cast<size_t>(rows[i])];
   }
 }
 

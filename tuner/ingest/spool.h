@@ -44,15 +44,23 @@ class SpoolDataset final : public Dataset {
   // made of. The spool must outlive this.
   SpoolDataset(Spool& spool, const Manifest& manifest, std::span<const uint64_t> numbers,
                std::vector<TensorType> row_types, int64_t memory);
+  // These photos, each with its label; rows that the spool does not have cannot be fetched.
+  SpoolDataset(Spool& spool, std::vector<Digest> photos, std::vector<int64_t> labels,
+               std::vector<TensorType> row_types);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
              std::span<int64_t> labels) override;
 
   bool in_memory() const { return !memory_.empty(); }
+  const std::vector<Digest>& photos() const { return photos_; }
   const std::vector<int64_t>& labels() const { return labels_; }
+  size_t row_bytes() const { return row_bytes_; }
+  void read(int64_t row, std::span<std::byte> to);  // as fetch() does
 
  private:
+  const std::byte* row(int64_t row);  // until the next one
+
   Spool& spool_;
   std::vector<Digest> photos_;
   std::vector<int64_t> labels_;

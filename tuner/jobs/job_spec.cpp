@@ -7,6 +7,8 @@
 #include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
+#include "framework/core/limits.h"
+#include "framework/parallel/plan_by_sizes.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain::tuner {
@@ -168,6 +170,14 @@ void demand_optimizer(const OptimizerConfig& o) {
   }
 }
 
+void demand_schedule(const std::string& name) {
+  try {
+    static_cast<void>(goes_by_sizes(name));
+  } catch (const Error& e) {
+    throw Error("job: sync ", name, ": ", e.what());
+  }
+}
+
 void validate(const JobSpec& s) {
   const TrainerConfig& t = s.trainer;
   demand(s.store_timeout >= 0 && s.store_timeout <= kLongest, "store_timeout", s.store_timeout,
@@ -179,6 +189,10 @@ void validate(const JobSpec& s) {
   demand(t.batch >= 1 && t.batch <= 1 << 20, "batch", t.batch, "from 1 to 1048576");
   demand(t.accumulate >= 1 && t.accumulate <= t.batch, "accumulate", t.accumulate,
          "from 1 to the photos of a batch");
+  demand(s.tuners >= 1 && s.tuners <= limits::kRanks, "tuners", s.tuners, "from 1 to 64");
+  demand(t.shards >= s.tuners && t.shards <= t.batch, "shards", t.shards,
+         "from the number of tuners to the photos of a batch");
+  demand_schedule(s.sync);
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
@@ -246,6 +260,8 @@ std::string JobSpec::text() const {
                promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
     add_variants(t.optimizer, j);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
+    if (t.shards != 1) j["shards"] = t.shards;
+    if (tuners != 1) j.update({{"tuners", tuners}, {"sync", sync}});
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},
@@ -283,6 +299,10 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("sched", kSchedules, t.schedule.kind);
   take_optimizer(r, t.optimizer);
   r.take("accumulate", t.accumulate);
+  r.take("tuners", s.tuners);
+  t.shards = s.tuners;
+  r.take("shards", t.shards);
+  r.take("sync", s.sync);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
   r.take("compute", kComputeTypes, t.compute);
@@ -318,11 +338,14 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   Json job = parse_json(spec.text());
   for (const auto& [key, value] : changes->items()) {
     const bool may = key == "stores" || key == "store_timeout" || key == "lost_after" ||
-                     key == "allow_missing" || (features && (key == "memory" || key == "disk"));
+                     key == "allow_missing" ||
+                     (features && (key == "memory" || key == "disk" || key == "tuners" ||
+                                   key == "sync"));
     if (!may) {
       throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
                   features
-                      ? " stores, store_timeout, lost_after, allow_missing, memory and disk can"
+                      ? " stores, store_timeout, lost_after, allow_missing, memory, disk, tuners and "
+                        "sync can"
                       : " stores, store_timeout, lost_after and allow_missing can",
                   "; for the rest submit another job");
     }

@@ -55,7 +55,9 @@ struct JobSpec {
   std::string photos;  // of kIdeal: a directory on the Tuner
   std::string labels;  // what they show: a CSV file,class; "": their directories
   uint32_t runs = 1;
-  TrainerConfig trainer = {};  // of each run; `seed` is the job's
+  TrainerConfig trainer = {};  // of each run; `seed` is the job's; `shards`: at least `tuners`
+  int tuners = 1;              // that train together, this one among them
+  std::string sync = "ddp";    // by several: the schedule, see make_comm_plan()
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
@@ -83,8 +85,8 @@ struct JobSpec {
 JobSpec parse_job_spec(std::string_view json);
 
 // The same job with what does not decide what is computed changed: of `json`'s keys stores,
-// store_timeout, lost_after and allow_missing, for a fine-tuning memory and disk too. Throws Error
-// naming any other.
+// store_timeout, lost_after and allow_missing, for a fine-tuning memory, disk, tuners and sync too.
+// Throws Error naming any other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
 }  // namespace ndtrain::tuner

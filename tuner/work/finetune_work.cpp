@@ -9,6 +9,7 @@
 #include "framework/core/limits.h"
 #include "framework/graph/precision.h"
 #include "framework/train/compute.h"
+#include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/report.h"
 #include "ndp/wire/digests.h"
@@ -171,12 +172,7 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
   const Digest before = transfer_.extractor_id;
   transfer_ = transfer(manifest.classes());
   if (transfer_.extractor_id != before) throw Error("the extractor depends on the classes");
-  const Device& device = context_.devices.get(spec_.deterministic);
-  const TrainingCompute compute = training_compute(spec_.trainer.compute, device);
-  if (!compute.why.empty()) progress_.say(compute.why);
-  TrainerConfig config = spec_.trainer;
-  config.compute = compute.dtype;
-  trainer_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device, config);
+  make_training();
   const std::string run = join(directory_, "run");
   const bool resume = context_.fs.exists(join(run, "args.toml"));
   run_directory_ = std::make_unique<RunDirectory>(context_.fs, context_.clock, run, resume);
@@ -188,7 +184,7 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
     run_directory_->write("job.json", spec_.text());
     run_directory_->write("args.toml", fmt::format("# job.json has all of it\njob = {}\n", job_));
   }
-  loop_ = std::make_unique<TrainingLoop>(context_.fs, *run_directory_, *trainer_, context_.clock,
+  loop_ = std::make_unique<TrainingLoop>(context_.fs, *run_directory_, *training_, context_.clock,
                                          progress_, fingerprint());
   (void)loop_->restore();
   const size_t val = manifest.run(0).size();
@@ -196,6 +192,54 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
                             manifest.size(), manifest.classes().size(), stores.size(),
                             stores.size() == 1 ? "" : "s", val,
                             val == 0 ? ": there will be no accuracy" : ""));
+}
+
+// What is trained in several shards follows the rule that is the same on all machines.
+const Device& FinetuneWork::device() const {
+  return context_.devices.get(spec_.deterministic || spec_.trainer.shards > 1);
+}
+
+void FinetuneWork::make_training() {
+  const TrainingCompute compute = training_compute(spec_.trainer.compute, device());
+  if (!compute.why.empty()) progress_.say(compute.why);
+  if (spec_.tuners > 1) {
+    if (!context_.members) throw Error("this Tuner takes no others to train with");
+    progress_.say(fmt::format("{} shards: so many Tuners can train together at most, and any number "
+                              "of them trains the same model",
+                              spec_.trainer.shards));
+    group_ = GroupLeader::meet({.fs = context_.fs,
+                                .clock = context_.clock,
+                                .device = device(),
+                                .members = *context_.members,
+                                .progress = progress_,
+                                .job = job_,
+                                .directory = directory_},
+                               group_rules(compute.dtype));
+  }
+  if (group_) {
+    training_ = &group_->training();
+    trainer_ = &group_->trainer();
+    return;
+  }
+  TrainerConfig config = spec_.trainer;
+  config.compute = compute.dtype;
+  alone_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device(), config);
+  training_ = trainer_ = alone_.get();
+}
+
+GroupRules FinetuneWork::group_rules(DType compute) const {
+  ModelFile head = model_;
+  head.model = transfer_.head;
+  head.model.metadata = {};
+  head.classes = manifest_->classes();
+  const std::string file = join(directory_, "group_head.onnx");
+  save_model(context_.fs, file, head);
+  return {.spec = spec_,
+          .head = context_.fs.read(file).or_throw(),
+          .trainable = transfer_.trainable,
+          .compute = compute,
+          .rows = transfer_.extractor_id,
+          .numerics = feature_numerics(device())};
 }
 
 std::string FinetuneWork::fingerprint() const {
@@ -214,6 +258,8 @@ std::string FinetuneWork::fingerprint() const {
   decisive.mode = plain.mode;
   decisive.photos = plain.photos;
   decisive.labels = plain.labels;
+  decisive.tuners = plain.tuners;
+  decisive.sync = plain.sync;
   Sha256 hash;
   hash.field(decisive.text()).field(to_hex(transfer_.extractor_id));
   for (const std::string& name : manifest_->classes()) hash.field(name);
@@ -232,10 +278,10 @@ std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> nu
 // A run that begins; not one that goes on after a restart.
 void FinetuneWork::begin_run(uint32_t run) {
   const auto n = static_cast<double>(spec_.runs);
-  trainer_->scale_lr(spec_.damp ? (n - static_cast<double>(run - 1) / 2) / n : 1);
+  training_->scale_lr(spec_.damp ? (n - static_cast<double>(run - 1) / 2) / n : 1);
   const bool begins =
-      trainer_->checkpoint().step == 0 && trainer_->epoch() == (run - 1) * spec_.trainer.epochs;
-  if (run > 1 && begins && spec_.reset_optimizer) trainer_->reset_optimizer();
+      training_->checkpoint().step == 0 && training_->epoch() == (run - 1) * spec_.trainer.epochs;
+  if (run > 1 && begins && spec_.reset_optimizer) training_->reset_optimizer();
 }
 
 bool FinetuneWork::run(uint32_t run) {
@@ -243,7 +289,7 @@ bool FinetuneWork::run(uint32_t run) {
   if (run == 0) {
     val_ = dataset(manifest_->run(0), spec_.memory / 4);
     // While the stores extract.
-    trainer_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
+    if (alone_) trainer_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
     return true;
   }
   std::vector<uint64_t> numbers = manifest_->run(run);
@@ -259,13 +305,16 @@ bool FinetuneWork::run(uint32_t run) {
     return true;
   }
   const double before = loop_->seconds();
-  begin_run(run);
   const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
-  while (trainer_->epoch() < until) {
+  const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, *train);
+  begin_run(run);
+  while (training_->epoch() < until) {
     // As often as one run over all photos would: after as many photos as there are in all.
-    const int64_t left = until - trainer_->epoch() - 1;
+    const int64_t left = until - training_->epoch() - 1;
     const bool validate = left % spec_.runs == 0;
-    if (!loop_->train_epoch(*train, validate ? val_.get() : nullptr, all)) return false;
+    const bool whole = loop_->train_epoch(*train, validate ? val_.get() : nullptr, all);
+    if (group_) group_->report(*run_directory_);
+    if (!whole) return false;
   }
   report({.run = run,
           .photos = train->size(),
@@ -308,14 +357,18 @@ Json FinetuneWork::runs_json() const {
 }
 
 JobOutcome FinetuneWork::finish() {
-  if (trainer_->epoch() == 0) throw Error("no run had a photo to train on");
-  const int64_t epochs = trainer_->epoch();
+  if (training_->epoch() == 0) throw Error("no run had a photo to train on");
+  const int64_t epochs = training_->epoch();
   loop_->restore_best();
+  if (group_) {
+    group_->end();
+    group_->report(*run_directory_);
+  }
   const ModelFile whole = write_models(context_.fs, *run_directory_, model_, transfer_,
-                                       trainer_->model(), manifest_->classes());
+                                       training_->model(), manifest_->classes());
   Evaluation e;
   if (val_->size() > 0) {
-    e = trainer_->evaluate(*val_);
+    e = training_->evaluate(*val_);
     if (!std::isfinite(e.loss)) {
       throw Error("the loss on the photos of validation is ", e.loss, ": nothing is published");
     }
@@ -339,6 +392,7 @@ JobOutcome FinetuneWork::finish() {
                  {"cut", transfer_.cut},
                  {"train_s", loop_->seconds()},
                  {"runs", runs_json()}};
+  if (group_) result.update(group_->json());
   if (!spec_.why.empty()) result["why"] = spec_.why;
   JobOutcome outcome;
   if (spec_.promote == Promote::kRule) {

@@ -7,6 +7,7 @@
 #include "framework/runtime/devices.h"
 #include "ndp/jobs/photo_set.h"
 #include "ndp/jobs/training_loop.h"
+#include "tuner/group/leader.h"
 #include "tuner/ingest/extracting_sink.h"
 #include "tuner/ingest/spool.h"
 #include "tuner/jobs/job_work.h"
@@ -57,6 +58,9 @@ class FinetuneWork final : public JobWork {
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
   void begin_run(uint32_t run);
+  const Device& device() const;
+  void make_training();
+  GroupRules group_rules(DType compute) const;
   void report(const RunReport& r);
   Json runs_json() const;
   void write_report(const Evaluation& e);
@@ -82,7 +86,10 @@ class FinetuneWork final : public JobWork {
   const Manifest* manifest_ = nullptr;
   size_t stores_ = 0;
   std::unique_ptr<RunDirectory> run_directory_;
-  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<GroupLeader> group_;  // where several Tuners train
+  std::unique_ptr<Trainer> alone_;      // or one
+  Training* training_ = nullptr;        // of either
+  Trainer* trainer_ = nullptr;          // in it
   std::unique_ptr<TrainingLoop> loop_;
   std::unique_ptr<SpoolDataset> val_;
   std::vector<RunReport> reports_;

@@ -3,6 +3,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
+#include "tuner/group/training_members.h"
 #include "tuner/models/model_store.h"
 
 namespace ndtrain::tuner {
@@ -13,6 +14,7 @@ struct JobContext {
   Clock& clock;
   Devices& devices;
   ModelStore& models;
+  TrainingMembers* members = nullptr;  // Tuners that may train with this one; null: there are none
 };
 
 }  // namespace ndtrain::tuner

@@ -1,0 +1,220 @@
+// A fine-tuning by several Tuners gives what one gives, whoever comes, stays away or is lost.
+#include <gmock/gmock.h>
+
+#include <mutex>
+
+#include "tests/roles/roles_fixture.h"
+#include "tuner/group/member_daemon.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RolesTest;
+using testing::RunningStore;
+
+class RunningMember {
+ public:
+  RunningMember(const MemberConfig& config, Devices& devices)
+      : daemon_(config, devices, real_fs(), system_clock()),
+        thread_([this] { daemon_.run([this] { return stop_.load(); }); }) {}
+  ~RunningMember() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  MemberDaemon daemon_;
+  std::thread thread_;
+};
+
+class TunerGroup : public RolesTest {
+ protected:
+  static constexpr int kShards = 6;
+
+  static JobSpec spec(int tuners) {
+    JobSpec s;
+    s.stores = 2u;
+    s.runs = 2;
+    s.store_timeout = 60;
+    s.trainer.epochs = 2;
+    s.trainer.batch = 12;
+    s.trainer.shards = kShards;
+    s.trainer.schedule.lr = 5e-3;
+    s.freeze = "layer1";
+    s.tuners = tuners;
+    return s;
+  }
+
+  MemberConfig member(const std::string& name) const {
+    return {.name = name, .tuner = address(), .state = at("member-" + name), .version = "test"};
+  }
+
+  void join(const std::string& name) {
+    members_[name] = std::make_unique<RunningMember>(member(name), devices_);
+  }
+
+  // The job over two stores, from nothing, with the members that are joined; `on_line` hears what it
+  // says.
+  nlohmann::json train(JobSpec s, const std::string& state,
+                       const std::function<void(const std::string& line)>& on_line = {}) {
+    TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    std::vector<std::unique_ptr<RunningStore>> stores;
+    for (uint32_t i = 0; i < 2; ++i) {
+      stores.push_back(
+          std::make_unique<RunningStore>(store(state + std::to_string(i), i, 2), devices_));
+    }
+    log_.clear();
+    const auto until = system_clock().monotonic() + std::chrono::minutes(3);
+    const TunerDaemon::Outcome o = daemon.run_job(
+        s, [&] { return system_clock().monotonic() > until; },
+        [&](const std::string& line) {
+          log_ += line + "\n";
+          if (on_line) on_line(line);
+        });
+    EXPECT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
+    return nlohmann::json::parse(o.result);
+  }
+
+  std::string by_one_tuner() { return train(spec(1), "one")["model_id"]; }
+
+  std::map<std::string, std::unique_ptr<RunningMember>> members_;
+};
+
+TEST_F(TunerGroup, TheWeightsAreTheSameBytesForOneTwoAndThreeTuners) {
+  const std::string expected = by_one_tuner();
+  join("a");
+  auto result = train(spec(2), "two");
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["tuners"], 2);
+  EXPECT_EQ(result["shards"], kShards);
+  EXPECT_GT(result["member_row_bytes"], 0);
+  EXPECT_THAT(log_, HasSubstr("2 of 2 Tuners train: this one, a"));
+  join("b");
+  result = train(spec(3), "three");
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["tuners"], 3);
+  EXPECT_FALSE(result.contains("lost_tuners"));
+}
+
+TEST_F(TunerGroup, RowsThatAMemberHasDoNotTravelAgain) {
+  join("a");
+  EXPECT_GT(train(spec(2), "first")["member_row_bytes"], 0);
+  EXPECT_EQ(train(spec(2), "again")["member_row_bytes"], 0);
+}
+
+// No run begins while this thread is held up.
+TEST_F(TunerGroup, WhereAMemberLeavesTheOthersTrainTheSameWeightsAndSayIt) {
+  const std::string expected = by_one_tuner();
+  join("a");
+  join("b");
+  const auto result = train(spec(3), "left", [&](const std::string& line) {
+    if (line.starts_with("3 of 3 Tuners")) members_.erase("a");
+  });
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"}));
+  EXPECT_THAT(log_, HasSubstr("a is lost; the others have taken over its shards"));
+}
+
+TEST_F(TunerGroup, WheneverAMemberLeavesTheWeightsAreTheSame) {
+  const std::string expected = by_one_tuner();
+  for (const char* when : {"run 1/2", "run 2/2"}) {
+    join("a");
+    join("b");
+    const auto result = train(spec(3), std::string("at") + when[4], [&](const std::string& line) {
+      if (line.starts_with(when)) members_.erase("a");
+    });
+    EXPECT_EQ(result["model_id"], expected) << log_;
+    members_.clear();
+  }
+}
+
+TEST_F(TunerGroup, WhereAllMembersLeaveTheTunerGoesOnAlone) {
+  const std::string expected = by_one_tuner();
+  join("a");
+  join("b");
+  const auto result = train(spec(3), "alone", [&](const std::string& line) {
+    if (line.starts_with("3 of 3 Tuners")) members_.clear();
+  });
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["lost_tuners"].size(), 2);
+}
+
+TEST_F(TunerGroup, WithFewerMembersThanAskedForTheWeightsAreTheSame) {
+  const std::string expected = by_one_tuner();
+  JobSpec s = spec(3);
+  s.store_timeout = 1;
+  EXPECT_EQ(train(s, "nobody")["model_id"], expected) << log_;
+  EXPECT_THAT(log_, HasSubstr("waits for 2 more of 3 Tuners"));
+  EXPECT_THAT(log_, HasSubstr("this one trains alone, to the same model"));
+  join("a");
+  s.store_timeout = 5;
+  EXPECT_EQ(train(s, "one-came")["model_id"], expected) << log_;
+  EXPECT_THAT(log_, HasSubstr("2 of 3 Tuners train"));
+}
+
+TEST_F(TunerGroup, AJobThatIsInterruptedGoesOnWithOtherMembersToTheSameWeights) {
+  const std::string expected = by_one_tuner();
+  join("a");
+  TunerDaemon::Outcome o;
+  std::vector<std::unique_ptr<RunningStore>> stores;
+  for (uint32_t i = 0; i < 2; ++i) {
+    stores.push_back(std::make_unique<RunningStore>(store("s" + std::to_string(i), i, 2), devices_));
+  }
+  for (int life = 0; life < 2; ++life) {
+    TunerDaemon daemon(tuner("state"), devices_, real_fs(), system_clock());
+    JobSpec s = spec(3);
+    s.store_timeout = 5;
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    bool stop = false;
+    o = daemon.run_job(s, [&] { return stop; },
+                       [&](const std::string& line) {
+                         log_ += line + "\n";
+                         stop = stop || (life == 0 && line.starts_with("run 1/2"));
+                       });
+    if (life > 0) break;
+    EXPECT_FALSE(o.ended) << log_;
+    join("b");
+    members_.erase("a");
+  }
+  EXPECT_TRUE(o.done) << o.message << log_;
+  EXPECT_EQ(nlohmann::json::parse(o.result)["model_id"], expected) << log_;
+}
+
+TEST_F(TunerGroup, AScheduleThatMeasuresGivesTheSameWeights) {
+  const std::string expected = by_one_tuner();
+  join("a");
+  for (const char* sync : {"auto", "dear"}) {
+    JobSpec s = spec(2);
+    s.sync = sync;
+    EXPECT_EQ(train(s, sync)["model_id"], expected) << log_;
+  }
+}
+
+TEST_F(TunerGroup, AMemberThatCannotKeepItsRowsLeavesAndSaysWhy) {
+  const std::string expected = by_one_tuner();
+  MemberConfig small = member("small");
+  small.disk = 1000;
+  members_["small"] = std::make_unique<RunningMember>(small, devices_);
+  const auto result = train(spec(2), "small");
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"small"}));
+}
+
+TEST_F(TunerGroup, TwoOfOneNameAreNotTaken) {
+  join("a");
+  JobSpec s = spec(3);
+  s.store_timeout = 3;
+  RunningMember twin(
+      {.name = "a", .tuner = address(), .state = at("member-twin"), .version = "test"}, devices_);
+  train(s, "twins");
+  EXPECT_THAT(log_, HasSubstr("2 of 3 Tuners train"));
+}
+
+}  // namespace
+}  // namespace ndtrain::tuner

@@ -1,0 +1,75 @@
+#include "tuner/group/group_rules.h"
+
+#include <utility>
+
+#include "framework/comm/stream_transport.h"
+#include "framework/core/json.h"
+#include "framework/parallel/between_ranks.h"
+#include "framework/parallel/plan_by_sizes.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+constexpr const char* kBeforeTimes = "ddp";  // the schedule while none are measured
+
+// Of one operation; a rank that is silent is lost much sooner, one that computes is waited for.
+constexpr auto kStall = std::chrono::hours(24 * 7);
+
+}  // namespace
+
+GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {
+  check_same(ranks, {{"program, processor and plugin", rules.numerics}});
+  const bool leads = ranks.rank() == 0;
+  Json j;
+  if (leads) {
+    j = {{"spec", rules.spec.text()},
+         {"trainable", rules.trainable},
+         {"compute", name_of(rules.compute)},
+         {"rows", to_hex(rules.rows)}};
+  }
+  const std::string text = broadcast(ranks, 0, leads ? json_text(j) : "");
+  std::string head = broadcast(ranks, 0, leads ? rules.head : "");
+  if (leads) return rules;
+  const Json said = try_parse_json(text);
+  if (!said.is_object()) throw Error("what the Tuner says of the training is no JSON");
+  GroupRules all{.spec = parse_job_spec(said.at("spec").get<std::string>()),
+                 .head = std::move(head),
+                 .rows = digest_from_hex(said.at("rows").get<std::string>()),
+                 .numerics = rules.numerics};
+  said.at("trainable").get_to(all.trainable);
+  all.compute = dtype_named(said.at("compute").get<std::string>());
+  return all;
+}
+
+std::unique_ptr<DataParallel> group_training(
+    const GroupRules& rules, Model head, const Device& device,
+    std::unique_ptr<Communicator> ranks, Clock& clock,
+    std::function<void(const std::string& line)> say,
+    std::function<void(const ExchangeReport& report)> timed) {
+  const std::string& sync = rules.spec.sync;
+  const int count = ranks->ranks();
+  const auto plan = [sync, count](const ParameterSpace& parameters) {
+    return plan_by_sizes(goes_by_sizes(sync) ? sync : kBeforeTimes, parameters, count);
+  };
+  TrainerConfig config = rules.spec.trainer;
+  config.compute = rules.compute;
+  return std::make_unique<DataParallel>(
+      std::move(head), rules.trainable, device, config, std::move(ranks),
+      DataParallel::Options{
+          .plan = plan,
+          .tuning = {.schedule = sync, .say = std::move(say), .timed = std::move(timed)},
+          .clock = &clock,
+          .regroup = true});
+}
+
+std::unique_ptr<Communicator> group_communicator(int rank,
+                                                 std::vector<std::unique_ptr<Stream>> streams,
+                                                 std::chrono::milliseconds silence) {
+  return std::make_unique<Communicator>(
+      stream_transport(rank, std::move(streams), {.silence = silence}),
+      Communicator::Options{.in_flight = 1, .stall = kStall, .regroups = true});
+}
+
+}  // namespace ndtrain::tuner

@@ -1,0 +1,48 @@
+// What several Tuners have to agree on before they train together, and the training that each of
+// them then has a part in.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/core/clock.h"
+#include "framework/core/net.h"
+#include "framework/parallel/data_parallel.h"
+#include "tuner/jobs/job_spec.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+struct GroupRules {
+  JobSpec spec;
+  std::string head;                    // the ONNX file of what is trained
+  std::vector<std::string> trainable;  // its parameters
+  DType compute = DType::kF32;
+  Digest rows{};         // names what rows are
+  std::string numerics;  // of the Tuner that leads; the others' must be the same
+};
+
+// Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on all
+// where these differ. RankLost.
+GroupRules share_rules(Communicator& ranks, const GroupRules& rules);
+
+// Of these rules, whose head is in the file `head`. `say` and `timed` are rank 0's, see
+// PlanTuner::Options.
+std::unique_ptr<DataParallel> group_training(
+    const GroupRules& rules, Model head, const Device& device,
+    std::unique_ptr<Communicator> ranks, Clock& clock,
+    std::function<void(const std::string& line)> say = {},
+    std::function<void(const ExchangeReport& report)> timed = {});
+
+// How long ranks wait for one another to meet.
+inline constexpr std::chrono::milliseconds kMeeting{20'000};
+
+// How they talk: heard of every so often, lost when silent for `silence`.
+std::unique_ptr<Communicator> group_communicator(int rank,
+                                                 std::vector<std::unique_ptr<Stream>> streams,
+                                                 std::chrono::milliseconds silence);
+
+}  // namespace ndtrain::tuner

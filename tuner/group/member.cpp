@@ -1,0 +1,58 @@
+#include "tuner/group/member.h"
+
+#include <fmt/format.h>
+
+#include "framework/comm/rendezvous.h"
+#include "framework/core/publish.h"
+#include "ndp/engine/numerics.h"
+#include "ndp/jobs/model_file.h"
+#include "tuner/group/group_rows.h"
+#include "tuner/group/group_rules.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+std::string group_numerics(Devices& devices) { return feature_numerics(devices.get(true)); }
+
+std::string with_host_of(const std::string& address, const std::string& other) {
+  for (const std::string any : {":", "0.0.0.0:", "[::]:"}) {
+    if (!address.starts_with(any) || address.starts_with("unix:")) continue;
+    const std::string host = other.starts_with("unix:") ? "127.0.0.1" : other.substr(0, other.rfind(':'));
+    return host + ":" + address.substr(any.size());
+  }
+  return address;
+}
+
+bool take_part(const MemberSetting& setting, const TrainingPlace& place,
+               const std::function<bool()>& stop,
+               const std::function<void(const std::string& line)>& say) {
+  auto streams = meet_ranks(setting.net,
+                            {.rank = place.rank,
+                             .ranks = place.ranks,
+                             .generation = static_cast<uint32_t>(place.training),
+                             .rendezvous = place.rendezvous,
+                             .listen = setting.listen,
+                             .patience = kMeeting},
+                            setting.clock)
+                     .or_throw();
+  auto ranks = group_communicator(place.rank, std::move(streams), setting.silence);
+  const GroupRules rules = share_rules(*ranks, {.numerics = group_numerics(setting.devices)});
+  const std::string file = join(setting.directory, "head.onnx");
+  publish(setting.fs, file, rules.head).or_throw();
+  Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows,
+              setting.disk);
+  const auto training =
+      group_training(rules, load_model(setting.fs, file).model, setting.devices.get(true),
+                     std::move(ranks), setting.clock);
+  const ShardRange own = training->own_shards();
+  say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
+                  place.ranks, own.size(), training->shards()));
+  MemberRows rows(spool, training->trainer().row_types());
+  const bool ended = follow(*training, rows, stop);
+  say(fmt::format("job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
+                  place.job, ended ? "trained to its end" : "stopped", training->epoch(),
+                  static_cast<double>(rows.bytes_received()) / 1e6, training->exposed_s()));
+  return ended;
+}
+
+}  // namespace ndtrain::tuner

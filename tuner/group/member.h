@@ -1,0 +1,46 @@
+// A member's part in one training: it meets the others, gets the head and its shards' rows, and does
+// what the Tuner that leads says.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "framework/core/clock.h"
+#include "framework/core/fs.h"
+#include "framework/core/net.h"
+#include "framework/runtime/devices.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+struct MemberSetting {
+  Fs& fs;
+  Clock& clock;
+  Devices& devices;
+  Net& net;               // between ranks
+  std::string directory;  // the head, and rows that it was given
+  std::string listen;     // where members above it find it
+  int64_t disk = 0;       // bytes of rows; 0: a tenth of the volume
+  std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
+};
+
+struct TrainingPlace {
+  uint64_t training = 0, job = 0;
+  int rank = 1, ranks = 2;
+  std::string rendezvous;  // where rank 0 listens
+};
+
+// Returns when rank 0 has ended the training (true), or `stop`, which is asked again and again, is
+// true (false). `say` tells people. Throws Error, RankLost where it cannot go on.
+bool take_part(const MemberSetting& setting, const TrainingPlace& place,
+               const std::function<bool()>& stop,
+               const std::function<void(const std::string& line)>& say);
+
+// What members' kernels are like, as they must all be: see feature_numerics().
+std::string group_numerics(Devices& devices);
+
+// `address` with the host of `other` where it has none of its own.
+std::string with_host_of(const std::string& address, const std::string& other);
+
+}  // namespace ndtrain::tuner

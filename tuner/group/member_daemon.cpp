@@ -1,0 +1,133 @@
+#include "tuner/group/member_daemon.h"
+
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "framework/core/log.h"
+#include "ndp/wire/grpc_link.h"
+#include "ndp/wire/message_limits.h"
+#include "ndp/wire/role_loop.h"
+#include "ndp/wire/state_directory.h"
+#include "ndp/wire/tuner_connection.h"
+#include "tuner/group/member.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+// Of this machine where the Tuner is on it.
+std::string default_listen(const std::string& tuner) {
+  return check_exposure(tuner, false, false).ok() ? "127.0.0.1:0" : ":0";
+}
+
+}  // namespace
+
+struct MemberDaemon::Parts final : TunerEvents {
+  Parts(const MemberConfig& c, Devices& devices, Fs& fs, Clock& k)
+      : config(c),
+        clock(k),
+        state(StateDirectory::open(fs, config.state, "member").or_throw()),
+        setting{.fs = fs,
+                .clock = clock,
+                .devices = devices,
+                .net = real_net(),
+                .directory = state.path(),
+                .listen = config.listen.empty() ? default_listen(config.tuner) : config.listen,
+                .disk = config.disk,
+                .silence = config.silence} {
+    const uint64_t drawn = random_bits();
+    wire::Hello hello;
+    hello.set_store(config.name);
+    hello.set_incarnation(drawn);
+    hello.set_version(config.version);
+    hello.set_numerics(group_numerics(devices));
+    const auto dial = [this](LinkId id) {
+      return LinkClient::dial(config.tuner, config.security, id, events, LinkKind::kMember);
+    };
+    connection = std::make_unique<TunerConnection>(
+        TunerConnection::Ports{.clock = clock, .state = state, .dial = dial}, std::move(hello),
+        drawn, *this);
+  }
+  ~Parts() {
+    stopping = true;
+    thread = {};
+    connection.reset();
+  }
+
+  void turn() {
+    const auto wait = std::clamp<std::chrono::nanoseconds>(
+        connection->next() - clock.monotonic(), std::chrono::milliseconds(1), kLongestWait);
+    if (auto event = events.take(wait)) connection->handle(std::move(*event));
+    if (training && over) {
+      thread = {};
+      tell(std::exchange(training, std::nullopt)->training, failure);
+    }
+    connection->tick();
+  }
+
+  // A training is between the ranks: it goes on while there is no session.
+  void session_over() override {}
+
+  void message(const wire::ToStore& m) override {
+    if (!m.has_join_training()) return connection->drop("a message that members are not sent");
+    const wire::JoinTraining& join = m.join_training();
+    if (training) return tell(join.training(), "it still trains for job " + std::to_string(training->job));
+    training = {.training = join.training(),
+                .job = join.job(),
+                .rank = static_cast<int>(join.rank()),
+                .ranks = static_cast<int>(join.ranks()),
+                .rendezvous = with_host_of(join.address(), config.tuner)};
+    over = false;
+    failure.clear();
+    thread = std::jthread([this, place = *training] { train(place); });
+  }
+
+  void train(const TrainingPlace& place) {
+    try {
+      const bool ended = take_part(
+          setting, place, [this] { return stopping.load(); },
+          [](const std::string& line) { log::info("{}", line); });
+      if (!ended) failure = "it was stopped";
+    } catch (const std::exception& e) {
+      failure = e.what();
+      log::warn("job {}: this member trains no longer: {}", place.job, failure);
+    }
+    over = true;
+    events.wake();
+  }
+
+  void tell(uint64_t number, const std::string& why) {
+    if (!connection->open()) return;  // a new session knows of no training
+    wire::FromStore m;
+    m.mutable_left_training()->set_training(number);
+    m.mutable_left_training()->set_failure(wire::as_text(why));
+    connection->send(std::move(m));
+  }
+
+  const MemberConfig config;
+  Clock& clock;
+  StateDirectory state;
+  const MemberSetting setting;
+  LinkEvents<wire::ToStore> events;
+  std::unique_ptr<TunerConnection> connection;
+  std::atomic<bool> stopping = false, over = false;
+  std::optional<TrainingPlace> training;
+  std::string failure;  // the thread's until `over`
+  std::jthread thread;
+};
+
+MemberDaemon::MemberDaemon(const MemberConfig& config, Devices& devices, Fs& fs, Clock& clock)
+    : parts_(std::make_unique<Parts>(config, devices, fs, clock)) {}
+MemberDaemon::~MemberDaemon() = default;
+
+void MemberDaemon::run(const std::function<bool()>& stop) {
+  while (!stop()) parts_->turn();
+  parts_->stopping = true;
+  parts_->connection->leave("it was told to");
+}
+
+}  // namespace ndtrain::tuner

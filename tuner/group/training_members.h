@@ -1,0 +1,50 @@
+// Where a job gets other Tuners from that train with this one.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "ndp/jobs/progress.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+// Ranks that have met, this one as rank 0.
+struct TrainingGroup {
+  std::unique_ptr<Communicator> ranks;  // null: nobody is here
+  std::vector<std::string> names;       // of all ranks; "" of rank 0
+};
+
+// What a training by several Tuners is like, for who watches this one.
+struct GroupFigures {
+  uint64_t job = 0;
+  int tuners = 0, lost = 0;
+  double exposed_s = 0;  // that this one waited for the others
+  double step_s = 0;     // median; 0: not measured yet
+  std::string slowest;   // "": not measured yet, or this one
+  int64_t row_bytes = 0; // sent to members
+};
+
+// From any thread.
+class TrainingMembers {
+ public:
+  struct Wanted {
+    uint64_t job = 0;
+    int tuners = 2;                        // this one among them
+    std::string numerics;                  // that they have to have
+    std::chrono::nanoseconds patience{0};  // for so many; then those that are here do
+    std::set<std::string> without = {};    // who did not do
+  };
+
+  virtual ~TrainingMembers() = default;
+  // Waits for members that have nothing else to do, and meets them. `progress` says who is waited
+  // for; nobody is where it is interrupted. Throws Error.
+  virtual TrainingGroup meet(const Wanted& wanted, Progress& progress) = 0;
+  virtual void report(const GroupFigures& figures) = 0;
+};
+
+}  // namespace ndtrain::tuner

@@ -303,6 +303,8 @@ void declare_job_resume(ArgsSpec& args) {
   args.flag("allow-missing", "go on without the photos that only lost stores have");
   args.flag("memory", "finetune: features beyond this are streamed from disk", "BYTES");
   args.flag("disk", "finetune: the Tuner's disk may hold this much", "BYTES");
+  args.flag("tuners", "finetune: so many Tuners train from now on, as many as its shards at most", "N");
+  args.flag("sync", "finetune: and exchange gradients so (see ndtrain job submit)", "NAME");
   declare_http(args);
 }
 int run_job_resume(Context& context, const Args& args) {
@@ -314,6 +316,8 @@ int run_job_resume(Context& context, const Args& args) {
   for (const char* bound : {"memory", "disk"}) {
     if (args.has(bound)) changes[bound] = static_cast<int64_t>(args.bytes(bound));
   }
+  if (args.has("tuners")) changes["tuners"] = args.integer("tuners");
+  if (args.has("sync")) changes["sync"] = args.text("sync");
   show(context, TunerClient(args).post(fmt::format("/jobs/{}/resume", job_number(args)),
                                        json_text(changes)));
   return kOk;

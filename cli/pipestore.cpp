@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <cstdlib>
 
@@ -7,18 +6,11 @@
 #include "cli/verb.h"
 #include "framework/core/log.h"
 #include "ndp/pipestore/daemon.h"
-#include "ndp/wire/protocol.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
 
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof(name) - 1) != 0 || !is_store_name(name)) return "store";
-  return name;
-}
 
 void declare_store(ArgsSpec& args) {
   args.flag("photos", "the photos, a directory (required)", "DIR");
@@ -88,11 +80,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.tuner = tuner;
   config.photos = args.required("photos");
   config.state = args.required("state");
-  config.name = args.has("name") ? args.text("name") : host_name();
-  if (!is_store_name(config.name)) {
-    throw UsageError("--name " + config.name +
-                     ": letters, digits, '.', '_' and '-', at most 64, not beginning with . or -");
-  }
+  config.name = name_of_role(args, "store");
   config.labels = args.text("labels");
   config.http = args.text("http");
   config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));

@@ -1,6 +1,7 @@
 // What the verbs of the two roles share.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -26,6 +27,12 @@ void declare_http_security(ArgsSpec& args);
 // where no other certificate is given. Throws Error.
 HttpSecurity http_security_of(Context& context, const Args& args, const std::string& address,
                               const LinkSecurity& own);
+
+// --name, or the host's, or `otherwise` where that is no name. Throws UsageError.
+std::string name_of_role(const Args& args, const std::string& otherwise);
+
+// --rank-timeout. Throws UsageError.
+std::chrono::milliseconds rank_timeout_of(const Args& args);
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);

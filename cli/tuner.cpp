@@ -13,8 +13,29 @@ namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
 
+namespace {
+
+void declare_ranks_listen(ArgsSpec& args) {
+  args.flag("ranks-listen",
+            "where members meet this Tuner while they train with it (default: the address of "
+            "--listen, one port up)",
+            "HOST:PORT");
+  args.flag("rank-timeout", "seconds without a word after which a training Tuner counts as lost",
+            "S", "30");
+}
+
+void read_ranks_listen(const Args& args, TunerConfig& config) {
+  config.ranks_listen = args.text("ranks-listen");
+  config.rank_timeout = rank_timeout_of(args);
+  if (config.ranks_listen.empty()) return;
+  check_exposure(config.ranks_listen, config.security.on(), args.on("insecure")).or_throw();
+}
+
+}  // namespace
+
 void declare_tuner_serve(ArgsSpec& args) {
-  args.flag("listen", "where PipeStores dial", "HOST:PORT", "127.0.0.1:25258");
+  args.flag("listen", "where PipeStores and members dial", "HOST:PORT", "127.0.0.1:25258");
+  declare_ranks_listen(args);
   args.flag("http", "where people and tools ask: jobs, health, metrics; \"none\" for none",
             "HOST:PORT", "127.0.0.1:8420");
   args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
@@ -36,6 +57,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.db = args.text("db");
   if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  read_ranks_listen(args, config);
   config.http_security = http_security_of(context, args, config.http, config.security);
   Devices devices(context.device_name(), context.device_options());
   (void)devices.get(false);  // says now what is wrong with the backend
@@ -56,6 +78,7 @@ void declare_finetune(ArgsSpec& args) {
   args.flag("n,num_of_client", "PipeStores that take part", "N", "1");
   args.flag("p,port", "where they dial", "PORT", "25258");
   args.flag("listen", "the address to that port", "HOST", "127.0.0.1");
+  declare_ranks_listen(args);
   args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
   declare_training(args, "r,num_of_run");
   declare_security(args);
@@ -66,6 +89,7 @@ int run_finetune(Context& context, const Args& args) {
   config.listen = args.required("listen") + ":" + args.required("port");
   config.state = args.required("out");
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
+  read_ranks_listen(args, config);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());

@@ -53,6 +53,8 @@ VERB(store_ls);
 VERB(token_ls);
 VERB(token_new);
 VERB(token_revoke);
+VERB(tuner_join);
+VERB(tuner_members);
 VERB(tuner_serve);
 VERB(up);
 VERB(down);
@@ -125,6 +127,13 @@ constexpr Verb kSiteVerbs[] = {
      "--key tuner.key\n"
      "  ndtrain tuner serve --state tuner --watch rule.toml\n",
      declare_tuner_serve, run_tuner_serve},
+    {"tuner join", "train together with a Tuner, when it asks", "--state DIR --tuner HOST:PORT",
+     "  ndtrain tuner join --tuner 10.0.0.1:25258 --state /var/lib/ndtrain/member --ca ca.crt --cert "
+     "m.crt --key m.key\n"
+     "  ndtrain job submit finetune -m resnet50.onnx --freeze layer2 --tuners 2 --sync auto\n",
+     declare_tuner_join, run_tuner_join},
+    {"tuner members", "who trains together with a Tuner", "[--http HOST:PORT]",
+     "  ndtrain tuner members\n", declare_tuner_members, run_tuner_members},
     {"pipestore serve", "features and labels next to the photos",
      "--photos DIR --tuner HOST:PORT --state DIR [options]",
      "  ndtrain pipestore serve --photos /srv/photos --tuner 10.0.0.1:25258 --state "

@@ -1,0 +1,68 @@
+#include <fmt/format.h>
+
+#include "cli/role_args.h"
+#include "cli/tuner_client.h"
+#include "cli/verb.h"
+#include "framework/core/json.h"
+#include "framework/core/log.h"
+#include "tuner/group/member_daemon.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+using namespace tuner;
+
+void declare_tuner_join(ArgsSpec& args) {
+  args.flag("tuner", "the Tuner to dial, at the port that PipeStores dial", "HOST:PORT",
+            "127.0.0.1:25258");
+  args.flag("state", "heads of models and rows of photos are kept here (required)", "DIR");
+  args.flag("name",
+            "unique among the members of a Tuner; where there are certificates, the name that its "
+            "own is for (default: the host's name)",
+            "NAME");
+  args.flag("listen",
+            "where other members meet this one (default: any port; of this machine alone where the "
+            "Tuner is on it)",
+            "HOST:PORT");
+  args.flag("disk", "rows may take this much (default: a tenth of the volume)", "BYTES");
+  args.flag("rank-timeout", "seconds without a word after which a training Tuner counts as lost",
+            "S", "30");
+  declare_security(args);
+}
+
+int run_tuner_join(Context& context, const Args& args) {
+  MemberConfig config;
+  config.tuner = args.required("tuner");
+  config.state = args.required("state");
+  config.name = name_of_role(args, "member");
+  config.listen = args.text("listen");
+  config.disk = static_cast<int64_t>(args.bytes("disk"));
+  config.silence = rank_timeout_of(args);
+  config.version = NDT_VERSION;
+  config.security = security_of(context, args, LinkRole::kStore, config.tuner);
+  if (!config.listen.empty()) {
+    check_exposure(config.listen, config.security.on(), args.on("insecure")).or_throw();
+  }
+  Devices devices(context.device_name(), context.device_options());
+  MemberDaemon member(config, devices, context.fs(), context.clock());
+  log::info("member {} dials {}", config.name, config.tuner);
+  member.run(told_to_stop);
+  log::info("stopped");
+  return kOk;
+}
+
+void declare_tuner_members(ArgsSpec& args) { declare_http(args); }
+
+int run_tuner_members(Context& context, const Args& args) {
+  const Json members = TunerClient(args).get("/members");
+  std::string text = fmt::format("{:<20} {:<10} {:<24} {}\n", "member", "job", "from", "last failure");
+  for (const Json& m : members) {
+    const auto job = m["job"].get<uint64_t>();
+    text += fmt::format("{:<20} {:<10} {:<24} {}\n", m["member"].get<std::string>(),
+                        job == 0 ? "-" : std::to_string(job), m["peer"].get<std::string>(),
+                        m["failure"].get<std::string>());
+  }
+  context.print(members, text);
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

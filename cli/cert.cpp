@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <set>
+
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
@@ -88,17 +90,23 @@ Credentials authority_of(CertificateDirectory& directory, Fs& fs) {
   return authority;
 }
 
-// What is before '=' and, each by itself, what is between '+' behind it.
-Subject store_named(const std::string& text) {
+// Of --store or --member: what is before '=' and, each by itself, what is between '+' behind it.
+Subject subject_named(const std::string& flag, LinkRole role, const std::string& text) {
   const size_t equals = std::min(text.find('='), text.size());
-  Subject s{.role = LinkRole::kStore, .name = text.substr(0, equals)};
+  Subject s{.role = role, .name = text.substr(0, equals)};
   for (size_t at = equals + 1; at <= text.size();) {
     const size_t end = std::min(text.find('+', at), text.size());
     s.hosts.push_back(text.substr(at, end - at));
     at = end + 1;
     if (is_host(s.hosts.back())) continue;
-    throw UsageError("--store '" + text + "': '" + s.hosts.back() +
+    throw UsageError(flag + " '" + text + "': '" + s.hosts.back() +
                      "' is no DNS name and no IP address");
+  }
+  if (!is_store_name(s.name) || s.name == "ca" || s.name == "tuner") {
+    throw UsageError(
+        fmt::format("{} '{}': a name has 1 to {} letters, digits, '.', '_' and '-', begins with "
+                    "none of '.' and '-', and is not ca or tuner",
+                    flag, s.name, kStoreNameBytes));
   }
   return s;
 }
@@ -123,6 +131,10 @@ void declare_cert_init(ArgsSpec& args) {
             "PipeStores to make a certificate for, each with the hosts that its --http is reached "
             "by, where these are not the address it dials from",
             "NAME[=HOST[+HOST...]][,...]");
+  args.flag("member",
+            "members of a training by several machines to make a certificate for, each with the "
+            "names and addresses by which the others dial it, besides loopback",
+            "NAME[=HOST[+HOST...]][,...]");
   args.flag(
       "web",
       "hosts to make a certificate for, web-HOST.crt, by which the HTTP of a PipeStore or of the "
@@ -130,14 +142,15 @@ void declare_cert_init(ArgsSpec& args) {
       "HOST[,HOST...]");
   args.flag("days", "how long the new certificates are valid", "N", "825");
   args.flag("force",
-            "replace what --host (the Tuner's), --store and --web ask for; never the authority's");
+            "replace what --host (the Tuner's), --store, --member and --web ask for; never the "
+            "authority's");
 }
 
 namespace {
 
 struct CertRequest {
   std::vector<std::string> hosts, web;  // of the Tuner; of HTTP certificates
-  std::vector<Subject> stores;
+  std::vector<Subject> named;           // stores and members, as their files are called
   int64_t days;
   bool force;
 };
@@ -154,30 +167,33 @@ CertRequest request_of(const Args& args) {
                 .web = split(args.list("web")),
                 .days = args.integer("days"),
                 .force = args.on("force")};
-  for (const std::string& store : split(args.list("store"))) r.stores.push_back(store_named(store));
+  for (const std::string& store : split(args.list("store"))) {
+    r.named.push_back(subject_named("--store", LinkRole::kStore, store));
+  }
+  for (const std::string& member : split(args.list("member"))) {
+    r.named.push_back(subject_named("--member", LinkRole::kMember, member));
+  }
   if (r.days < 1 || r.days > kAuthorityDays) {
     throw UsageError(fmt::format("--days {}: 1 to {}", r.days, kAuthorityDays));
   }
   check_hosts("--host", r.hosts);
   check_hosts("--web", r.web);
-  for (const Subject& subject : r.stores) {
-    const std::string& store = subject.name;
-    if (!is_store_name(store) || store == "ca" || store == "tuner") {
-      throw UsageError(
-          fmt::format("--store '{}': a name has 1 to {} letters, digits, '.', '_' and "
-                      "'-', begins with none of '.' and '-', and is not ca or tuner",
-                      store, kStoreNameBytes));
-    }
+  std::set<std::string> names;
+  for (const Subject& s : r.named) {
+    if (names.insert(s.name).second) continue;
+    throw UsageError("'" + s.name +
+                     "' is named twice: a certificate is of one --store or --member");
   }
-  if (r.force && r.hosts.empty() && r.stores.empty() && r.web.empty()) {
-    throw UsageError("--force replaces what --host, --store or --web asks for, and there is none");
+  if (r.force && r.hosts.empty() && r.named.empty() && r.web.empty()) {
+    throw UsageError(
+        "--force replaces what --host, --store, --member or --web asks for, and there is none");
   }
   return r;
 }
 
 void check_replaced(const CertificateDirectory& directory, const CertRequest& r) {
   std::vector<std::string> asked;
-  for (const Subject& store : r.stores) asked.push_back(store.name);
+  for (const Subject& s : r.named) asked.push_back(s.name);
   if (!r.hosts.empty()) asked.push_back("tuner");
   for (const std::string& host : r.web) asked.push_back(web_file(host));
   for (const std::string& name : asked) {
@@ -194,14 +210,19 @@ void make_certificates(Context& context, CertificateDirectory& directory, const 
     if (!made.ok()) throw Error(directory.certificate("ca"), ": ", made.status().message());
     directory.write(file, *made);
   };
+  // Who is dialled is so on its own machine, too.
+  const auto make_dialled = [&](Subject subject) {
+    subject.hosts.insert(subject.hosts.begin(), {"localhost", "127.0.0.1", "::1"});
+    make(subject.name, subject);
+  };
   if (r.hosts.empty() && directory.has("tuner")) {
     directory.keep("tuner");
   } else {
-    std::vector<std::string> hosts = {"localhost", "127.0.0.1", "::1"};
-    hosts.insert(hosts.end(), r.hosts.begin(), r.hosts.end());
-    make("tuner", {.role = LinkRole::kTuner, .name = "tuner", .hosts = hosts});
+    make_dialled({.role = LinkRole::kTuner, .name = "tuner", .hosts = r.hosts});
   }
-  for (const Subject& store : r.stores) make(store.name, store);
+  for (const Subject& s : r.named) {
+    s.role == LinkRole::kMember ? make_dialled(s) : make(s.name, s);
+  }
   for (const std::string& host : r.web) {
     make(web_file(host), {.role = LinkRole::kTuner, .name = "web", .hosts = {host}});
   }
@@ -214,11 +235,12 @@ Json commands_with(const CertificateDirectory& directory, const CertRequest& r) 
                      flags(directory, "tuner"));
   const std::string host = r.hosts.empty() ? "HOST" : r.hosts[0];
   const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
-  for (const Subject& store : r.stores) {
+  for (const Subject& s : r.named) {
+    if (s.role != LinkRole::kStore) continue;
     commands.push_back(
         fmt::format("ndtrain pipestore serve --name {} --photos PHOTOS --tuner {}:25258 --state "
                     "STATE {}",
-                    store.name, dialled, flags(directory, store.name)));
+                    s.name, dialled, flags(directory, s.name)));
   }
   return commands;
 }

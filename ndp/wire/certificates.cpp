@@ -84,6 +84,23 @@ Credentials make_authority(const std::string& name, Validity validity) {
                   {NID_key_usage, "critical,keyCertSign,cRLSign"}});
 }
 
+namespace {
+
+// What a certificate says of its owner's role (role_of).
+const char* usage_of(LinkRole role) {
+  switch (role) {
+    case LinkRole::kTuner:
+      return "serverAuth";
+    case LinkRole::kStore:
+      return "clientAuth";
+    case LinkRole::kMember:
+      return "serverAuth,clientAuth";
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<Credentials> issue(const Credentials& authority, const Subject& subject, Validity validity) {
   const std::vector<Certificate> issuers = pem::certificates_in(authority.certificate);
   if (issuers.empty()) return Status(Code::kCorrupt, "the authority's certificate is not in PEM");
@@ -105,11 +122,10 @@ Result<Credentials> issue(const Credentials& authority, const Subject& subject, 
     return Status(Code::kCorrupt,
                   "the authority's certificate expired on " + utc_text(validity.until));
   }
-  std::vector<Extension> extensions = {
-      {NID_authority_key_identifier, "keyid:always"},
-      {NID_basic_constraints, "critical,CA:FALSE"},
-      {NID_key_usage, "critical,digitalSignature"},
-      {NID_ext_key_usage, subject.role == LinkRole::kTuner ? "serverAuth" : "clientAuth"}};
+  std::vector<Extension> extensions = {{NID_authority_key_identifier, "keyid:always"},
+                                       {NID_basic_constraints, "critical,CA:FALSE"},
+                                       {NID_key_usage, "critical,digitalSignature"},
+                                       {NID_ext_key_usage, usage_of(subject.role)}};
   std::string names;
   for (const std::string& host : subject.hosts) {
     if (!is_host(host)) throw Error("'", host, "' is neither a DNS name nor an IP address");

@@ -1,5 +1,5 @@
-// Making certificates for the links between Tuner and PipeStores: one authority of ours, which
-// issues a certificate for each process. X.509, keys on P-256, all in PEM.
+// Making certificates for the links between Tuner, PipeStores and the members of a training: one
+// authority of ours, which issues a certificate for each process. X.509, keys on P-256, all in PEM.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Credentials {
 // What a certificate says of its owner.
 struct Subject {
   LinkRole role = LinkRole::kStore;
-  std::string name;                // of a PipeStore: its identity
+  std::string name;                // of a PipeStore or a member: its identity
   std::vector<std::string> hosts;  // DNS names and IP addresses by which others dial it
 };
 

@@ -72,11 +72,20 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
 
  private:
   void OnReadInitialMetadataDone(bool ok) override {
-    if (ok) {
-      events_.put({id_, LinkOpened{address_, wire::certified_name(*context_.auth_context())}});
+    const std::optional<LinkRole> role =
+        ok ? wire::certified_role(*context_.auth_context()) : std::nullopt;
+    const bool is_tuner = role != LinkRole::kMember;
+    if (ok && is_tuner) {
+      events_.put({id_, LinkOpened{.peer = address_,
+                                   .certified = wire::certified_name(*context_.auth_context()),
+                                   .role = role}});
     }
     const std::lock_guard lock(mutex_);
     if (!ok) return release();
+    if (!is_tuner) {
+      reason_ = address_ + ": shows the certificate of a member of a training, not of the Tuner";
+      return give_up();
+    }
     open_ = true;
     StartRead(&incoming_);
     advance();

@@ -73,6 +73,12 @@ std::string certified_name(const grpc::AuthContext& context) {
   return std::string(names.front().data(), names.front().size());
 }
 
+std::optional<LinkRole> certified_role(const grpc::AuthContext& context) {
+  const auto shown = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (shown.empty() || !context.IsPeerAuthenticated()) return std::nullopt;
+  return role_of(std::string(shown.front().data(), shown.front().size()));
+}
+
 std::vector<std::string> certified_hosts(const grpc::AuthContext& context) {
   std::vector<std::string> hosts;
   if (!context.IsPeerAuthenticated()) return hosts;

@@ -6,6 +6,7 @@
 #include <grpcpp/security/server_credentials.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -39,6 +40,8 @@ std::string readable_peer(const std::string& uri);
 std::vector<std::string> certified_hosts(const grpc::AuthContext& context);
 // The common name of the peer's verified certificate; "" without one.
 std::string certified_name(const grpc::AuthContext& context);
+// What the peer's verified certificate is for; none without one, or where it does not say.
+std::optional<LinkRole> certified_role(const grpc::AuthContext& context);
 // Why a message of `bytes` from `peer` ends its link.
 std::string too_large(const std::string& peer, size_t bytes);
 

@@ -29,11 +29,12 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
         peer_(wire::readable_peer(context.peer())),
         certified_(wire::certified_name(*context.auth_context())),
         hosts_(wire::certified_hosts(*context.auth_context())),
+        role_(wire::certified_role(*context.auth_context())),
         events_(events),
         gone_(std::move(gone)) {}
 
   void start() {
-    events_.put({id_, LinkOpened{peer_, certified_, hosts_}});
+    events_.put({id_, LinkOpened{peer_, certified_, hosts_, role_}});
     const std::lock_guard lock(mutex_);
     if (finished_) return;
     StartSendInitialMetadata();  // tells the client that it is connected
@@ -135,6 +136,7 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   const LinkId id_;
   const std::string peer_, certified_;
   const std::vector<std::string> hosts_;
+  const std::optional<LinkRole> role_;
   LinkEvents<FromStore>& events_;
   std::function<void()> gone_;
   FromStore incoming_;

@@ -14,16 +14,18 @@
 #include <vector>
 
 #include "framework/core/status.h"
+#include "ndp/wire/link_security.h"
 
 namespace ndtrain::ndp {
 
 using LinkId = uint64_t;  // never used twice by one process
 
-// A stream is open: who is at the other end, as people name it, and the name and the hosts that its
-// certificate gives it ("" and none without one).
+// A stream is open: who is at the other end, as people name it, and the name, the hosts and the
+// role that its certificate gives it ("" and none without one).
 struct LinkOpened {
   std::string peer, certified;
   std::vector<std::string> hosts = {};
+  std::optional<LinkRole> role = std::nullopt;
 };
 struct LinkClosed {
   std::string reason;

@@ -25,6 +25,34 @@ struct Paths {
   const std::string &authority, &certificate;
 };
 
+std::optional<LinkRole> role_of(X509& certificate) {
+  const uint32_t use = X509_get_extended_key_usage(&certificate);
+  if (use == UINT32_MAX) return std::nullopt;  // for anything
+  const bool serves = (use & XKU_SSL_SERVER) != 0, dials = (use & XKU_SSL_CLIENT) != 0;
+  if (serves) return dials ? LinkRole::kMember : LinkRole::kTuner;
+  return dials ? std::optional(LinkRole::kStore) : std::nullopt;
+}
+
+std::string owner(LinkRole role) {
+  switch (role) {
+    case LinkRole::kTuner:
+      return "Tuner";
+    case LinkRole::kStore:
+      return "PipeStore";
+    case LinkRole::kMember:
+      return "member of a training";
+  }
+  return "";
+}
+
+Status unfit_for(LinkRole role, X509& certificate, const std::string& path) {
+  const std::optional<LinkRole> shown = role_of(certificate);
+  const std::string article = shown == LinkRole::kTuner ? "the " : "a ";
+  return unfit(path, "is not for a " + owner(role) + "; " +
+                         (shown ? "is it the certificate of " + article + owner(*shown) + "?"
+                                : "it does not say that it is for clients and servers"));
+}
+
 // Why verification stopped, in terms of the files.
 Status refusal(X509_STORE_CTX* verified, const Paths& paths, LinkRole role, int64_t now) {
   const int error = X509_STORE_CTX_get_error(verified);
@@ -42,9 +70,7 @@ Status refusal(X509_STORE_CTX* verified, const Paths& paths, LinkRole role, int6
                              utc_text(pem::seconds_of(*X509_get0_notBefore(at))) + ", and it is " +
                              utc_text(now) + " now; is this machine's clock right?");
     case X509_V_ERR_INVALID_PURPOSE:
-      return unfit(path, role == LinkRole::kTuner
-                             ? "is not for a Tuner; is it the certificate of a PipeStore?"
-                             : "is not for a PipeStore; is it the certificate of the Tuner?");
+      return unfit_for(role, *at, path);
     default:
       return unfit(paths.certificate, "was not issued by " + paths.authority + ": " +
                                           X509_verify_cert_error_string(error));
@@ -69,7 +95,10 @@ Status verify(const std::vector<Certificate>& authorities, const std::vector<Cer
   const bool ok = X509_verify_cert(context.get()) == 1;
   const Status s = ok ? Status() : refusal(context.get(), paths, role, now);
   ERR_clear_error();
-  return s;
+  if (!s.ok()) return s;
+  const std::optional<LinkRole> shown = role_of(*chain[0]);
+  const bool fits = shown ? *shown == role : role != LinkRole::kMember;
+  return fits ? Status() : unfit_for(role, *chain[0], paths.certificate);
 }
 
 Result<std::string> read(Fs& fs, const std::string& path) {
@@ -87,6 +116,11 @@ bool is_loopback(const std::string& host) {
 }
 
 }  // namespace
+
+std::optional<LinkRole> role_of(const std::string& certificate) {
+  const std::vector<Certificate> found = pem::certificates_in(certificate);
+  return found.empty() ? std::nullopt : role_of(*found[0]);
+}
 
 Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
                                    const std::string& authority, const std::string& certificate,

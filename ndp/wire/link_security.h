@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -9,13 +10,17 @@
 
 namespace ndtrain::ndp {
 
-enum class LinkRole { kTuner, kStore };
+enum class LinkRole { kTuner, kStore, kMember };  // kMember: of a training group, a rank
 
 // Certificates in PEM; all empty: none, which only loopback and unix sockets should do.
 struct LinkSecurity {
   std::string authority, certificate, key;
   bool on() const { return !authority.empty(); }
 };
+
+// What the first certificate of a PEM text is for: servers, the Tuner's; clients, a PipeStore's;
+// both, a member's. None where it does not say, or is no certificate.
+std::optional<LinkRole> role_of(const std::string& certificate);
 
 // From the files of an authority, a certificate and its key; none for three empty paths. The Status
 // names the file that does not do, and what to do about it: absent, not in PEM, not for this role,

@@ -51,6 +51,10 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
                                                "' is no name for a " + peer_ + ": letters, digits, '.', "
                                                "'_' and '-', at most 64");
   }
+  if (session.who.role == LinkRole::kMember) {
+    return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
+                                               "', a member of a training, not of a PipeStore");
+  }
   if (!session.who.certified.empty() && session.who.certified != name) {
     return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
                                                "', the " + peer_ + " calls itself '" + name + "'");

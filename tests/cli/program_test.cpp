@@ -374,7 +374,7 @@ TEST_F(ProgramTest, QuarantinedPhotosGiveExitCodeThree) {
 
 TEST_F(ProgramTest, CertInitMakesWhatBothSidesLoad) {
   Outcome o = run({"cert", "init", "certs", "--host", "10.0.0.5,tuner.example", "--store", "a,b-1",
-                   "--days", "30", "--json"});
+                   "--member", "rank0=10.0.0.6+rank0.example,rank1", "--days", "30", "--json"});
   ASSERT_EQ(o.code, 0) << o.err;
   const auto load = [&](const std::string& name, LinkRole role) {
     const std::string path = at("certs/") + name;
@@ -386,8 +386,11 @@ TEST_F(ProgramTest, CertInitMakesWhatBothSidesLoad) {
   EXPECT_EQ(load("tuner", LinkRole::kTuner), "");
   EXPECT_EQ(load("a", LinkRole::kStore), "");
   EXPECT_EQ(load("b-1", LinkRole::kStore), "");
+  EXPECT_EQ(load("rank0", LinkRole::kMember), "");
+  EXPECT_EQ(load("rank1", LinkRole::kMember), "");
+  EXPECT_THAT(load("a", LinkRole::kMember), HasSubstr("is not for a member of a training"));
   const auto json = nlohmann::json::parse(o.out);
-  ASSERT_EQ(json.at("files").size(), 4u);
+  ASSERT_EQ(json.at("files").size(), 6u);
   for (const auto& file : json.at("files")) {
     struct stat s;
     ASSERT_EQ(::stat(at(file.at("key").get<std::string>()).c_str(), &s), 0);
@@ -445,9 +448,12 @@ TEST_F(ProgramTest, CertInitNamesWhatCannotBe) {
   EXPECT_THAT(refused({"--store", "a,.b"}), HasSubstr("--store '.b'"));
   EXPECT_THAT(refused({"--store", "ca"}), HasSubstr("--store 'ca'"));
   EXPECT_THAT(refused({"--store", "tuner"}), HasSubstr("--store 'tuner'"));
+  EXPECT_THAT(refused({"--member", "a=b:1"}), HasSubstr("--member 'a=b:1': 'b:1'"));
+  EXPECT_THAT(refused({"--member", "tuner"}), HasSubstr("--member 'tuner'"));
+  EXPECT_THAT(refused({"--member", "a", "--store", "a"}), HasSubstr("'a' is named twice"));
   EXPECT_THAT(refused({"--days", "0"}), HasSubstr("--days 0"));
   EXPECT_THAT(refused({"--days", "3651"}), HasSubstr("--days 3651"));
-  EXPECT_THAT(refused({"--force"}), HasSubstr("--host, --store or --web"));
+  EXPECT_THAT(refused({"--force"}), HasSubstr("--host, --store, --member or --web"));
   EXPECT_THAT(refused({"--web", "a,b:1"}), HasSubstr("--web 'b:1'"));
 }
 

@@ -30,6 +30,9 @@ struct Authority {
   LinkSecurity store(const std::string& name) const {
     return issue(name, LinkRole::kStore, around(now));
   }
+  LinkSecurity member(const std::string& name) const {
+    return issue(name, LinkRole::kMember, around(now));
+  }
 };
 
 }  // namespace ndtrain::support

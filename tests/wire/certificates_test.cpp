@@ -38,6 +38,14 @@ TEST_F(Certificates, EndWithTheirAuthority) {
             "the authority's certificate expired on 2020-09-13 13:26:40 UTC");
 }
 
+TEST_F(Certificates, TellTheRole) {
+  for (const LinkRole role : {LinkRole::kTuner, LinkRole::kStore, LinkRole::kMember}) {
+    EXPECT_EQ(role_of(ours_.credentials("a", role, support::around(kNow)).certificate), role);
+  }
+  EXPECT_EQ(role_of(ours_.own.certificate), std::nullopt);
+  EXPECT_EQ(role_of("no PEM"), std::nullopt);
+}
+
 TEST_F(Certificates, AreNeverTheSame) {
   const Credentials a = ours_.credentials("a", LinkRole::kStore, support::around(kNow));
   const Credentials b = ours_.credentials("a", LinkRole::kStore, support::around(kNow));

@@ -41,10 +41,13 @@ class GrpcSecurity : public ::testing::Test {
 
 TEST_F(GrpcSecurity, TellsEachEndTheNameOfTheOther) {
   auto client = dial(ours_.store("store-7"));
-  EXPECT_EQ(expect<LinkOpened>(at_client_).certified, "tuner");
+  const LinkOpened tuner = expect<LinkOpened>(at_client_);
+  EXPECT_EQ(tuner.certified, "tuner");
+  EXPECT_EQ(tuner.role, LinkRole::kTuner);
   LinkId link = 0;
   const LinkOpened store = expect<LinkOpened>(at_server_, &link);
   EXPECT_EQ(store.certified, "store-7");
+  EXPECT_EQ(store.role, LinkRole::kStore);
   EXPECT_THAT(store.hosts, ::testing::UnorderedElementsAre("127.0.0.1", "localhost", "::1"));
   client->send(message_of<FromStore>(1 << 20, 1));
   EXPECT_EQ(expect<FromStore>(at_server_).term(), 1u);
@@ -86,6 +89,21 @@ TEST_F(GrpcSecurity, RefusesAClientWhoseCertificateExpired) {
 TEST_F(GrpcSecurity, RefusesAStoreThatPlaysTheTuner) {
   serve(ours_.store("store-6"));
   expect_refusal(ours_.store("store-7"));
+}
+
+TEST_F(GrpcSecurity, TellsAMemberFromAStore) {
+  auto client = dial(ours_.member("rank-1"));
+  const LinkOpened member = expect<LinkOpened>(at_server_);
+  EXPECT_EQ(member.certified, "rank-1");
+  EXPECT_EQ(member.role, LinkRole::kMember);
+}
+
+TEST_F(GrpcSecurity, RefusesAMemberThatPlaysTheTuner) {
+  serve(ours_.member("rank-1"));
+  const auto client = dial(ours_.store("store-7"));
+  EXPECT_EQ(
+      expect<LinkClosed>(at_client_).reason,
+      server_->address() + ": shows the certificate of a member of a training, not of the Tuner");
 }
 
 TEST_F(GrpcSecurity, RefusesATunerThatPlaysAStore) { expect_refusal(ours_.tuner()); }

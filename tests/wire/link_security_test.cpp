@@ -151,6 +151,27 @@ TEST_F(LoadSecurity, RefusesTheCertificateOfTheOtherRole) {
   EXPECT_EQ(refusal(), "a.crt: is not for a PipeStore; is it the certificate of the Tuner?");
 }
 
+TEST_F(LoadSecurity, AMembersCertificateIsOfNoOtherRole) {
+  EXPECT_EQ(refusal(LinkRole::kMember),
+            "a.crt: is not for a member of a training; is it the certificate of a PipeStore?");
+  put(ours_.credentials("tuner", LinkRole::kTuner, around_));
+  EXPECT_EQ(refusal(LinkRole::kMember),
+            "a.crt: is not for a member of a training; is it the certificate of the Tuner?");
+  put(ours_.credentials("a", LinkRole::kMember, around_));
+  EXPECT_EQ(refusal(LinkRole::kMember), "");
+  EXPECT_EQ(refusal(LinkRole::kTuner),
+            "a.crt: is not for a Tuner; is it the certificate of a member of a training?");
+  EXPECT_EQ(refusal(LinkRole::kStore),
+            "a.crt: is not for a PipeStore; is it the certificate of a member of a training?");
+}
+
+TEST_F(LoadSecurity, AnAuthoritysOwnCertificateIsOfNoMember) {
+  put(ours_.own);  // it does not say what it is for
+  EXPECT_EQ(refusal(LinkRole::kMember),
+            "a.crt: is not for a member of a training; it does not say that it is for clients and "
+            "servers");
+}
+
 TEST(CheckExposure, LetsLoopbackAndUnixSocketsBe) {
   for (const std::string address : {"unix:/run/ndt", "127.0.0.1:25258", "127.0.0.0:1",
                                     "127.255.255.255:1", "localhost:0", "[::1]:25258"}) {

@@ -54,6 +54,16 @@ TEST(TunerSessions, WelcomesAStoreWithTheTerm) {
   EXPECT_THAT(t.stores(), ElementsAre("a"));
 }
 
+TEST(TunerSessions, RefusesTheCertificateOfAMember) {
+  TunerSessions t = tuner();
+  t.opened(seconds(0), 1, {.peer = "somewhere", .certified = "a", .role = LinkRole::kMember});
+  const auto a = t.message(seconds(0), 1, greeting(hello("a")));
+  EXPECT_EQ(a.send.at(0).second.refusal().reason(), wire::Refusal::NOT_ALLOWED);
+  EXPECT_THAT(a.send.at(0).second.refusal().text(),
+              HasSubstr("the certificate is of 'a', a member of a training, not of a PipeStore"));
+  EXPECT_THAT(t.stores(), ElementsAre());
+}
+
 TEST(TunerSessions, RefusesASecondStoreOfTheSameNameWhileTheFirstIsHeard) {
   TunerSessions t = tuner();
   answer(t, hello("a", 1), 1);

@@ -18,7 +18,7 @@ namespace {
 void declare_ranks_listen(ArgsSpec& args) {
   args.flag("ranks-listen",
             "where members meet this Tuner while they train with it (default: the address of "
-            "--listen, one port up)",
+            "--listen, one port up; on loopback any port)",
             "HOST:PORT");
   args.flag("rank-timeout", "seconds without a word after which a training Tuner counts as lost",
             "S", "30");

@@ -38,7 +38,7 @@ int run_tuner_join(Context& context, const Args& args) {
   config.disk = static_cast<int64_t>(args.bytes("disk"));
   config.silence = rank_timeout_of(args);
   config.version = NDT_VERSION;
-  config.security = security_of(context, args, LinkRole::kStore, config.tuner);
+  config.security = security_of(context, args, LinkRole::kMember, config.tuner);
   if (!config.listen.empty()) {
     check_exposure(config.listen, config.security.on(), args.on("insecure")).or_throw();
   }

@@ -28,11 +28,10 @@ namespace {
 constexpr size_t kWatchLane = TunerService::kLanes;
 constexpr std::chrono::milliseconds kTelling{500};  // between looks at what followers hear of
 
-// A port that the system chooses has no neighbour.
 std::string ranks_listen(const TunerConfig& config) {
   if (!config.ranks_listen.empty()) return config.ranks_listen;
+  if (check_exposure(config.listen, false, false).ok()) return "127.0.0.1:0";  // of this machine
   const size_t colon = config.listen.rfind(':');
-  if (config.listen.starts_with("unix:") || colon == std::string::npos) return "127.0.0.1:0";
   const int port = std::atoi(config.listen.c_str() + colon + 1);
   return config.listen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + 1);
 }
@@ -59,7 +58,7 @@ struct TunerDaemon::Parts {
                  .net = real_net(),
                  .listen = ranks_listen(config),
                  .silence = config.rank_timeout},
-                TunerSessions(me, kHeartbeat, kWindow, "member")) {
+                TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)) {
     lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
     const TunerService::Setting setting{
         fs,

@@ -17,8 +17,12 @@ std::optional<uint32_t> common_protocol(const wire::Hello& hello) {
 
 }  // namespace
 
-TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, std::string peer)
-    : me_(std::move(me)), heartbeat_(heartbeat), window_(window), peer_(std::move(peer)) {}
+TunerSessions::TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, LinkRole of)
+    : me_(std::move(me)),
+      heartbeat_(heartbeat),
+      window_(window),
+      of_(of),
+      peer_(of == LinkRole::kMember ? "member" : "store") {}
 
 TunerSessions::Actions TunerSessions::opened(Time now, LinkId link, const LinkOpened& who) {
   sessions_.insert_or_assign(link, Session{who, Liveness(heartbeat_, now)});
@@ -51,9 +55,11 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
                                                "' is no name for a " + peer_ + ": letters, digits, '.', "
                                                "'_' and '-', at most 64");
   }
-  if (session.who.role == LinkRole::kMember) {
-    return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
-                                               "', a member of a training, not of a PipeStore");
+  if (session.who.role && (*session.who.role == LinkRole::kMember) != (of_ == LinkRole::kMember)) {
+    return std::pair(Refusal::NOT_ALLOWED,
+                     "the certificate is of '" + session.who.certified +
+                         (of_ == LinkRole::kMember ? "', not of a member of a training"
+                                                   : "', a member of a training, not of a PipeStore"));
   }
   if (!session.who.certified.empty() && session.who.certified != name) {
     return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +

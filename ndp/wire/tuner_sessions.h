@@ -29,8 +29,9 @@ class TunerSessions {
     std::vector<std::string> warnings;   // for people: who was refused, and why
   };
 
-  // `peer`: what people call those who have them.
-  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, std::string peer = "store");
+  // `of`: who has them, stores or members.
+  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window,
+                LinkRole of = LinkRole::kStore);
 
   Actions opened(Time now, LinkId link, const LinkOpened& who);
   Actions message(Time now, LinkId link, const wire::FromStore& message);
@@ -70,7 +71,8 @@ class TunerSessions {
   TunerIdentity me_;
   Time heartbeat_;
   uint64_t window_;
-  std::string peer_;
+  LinkRole of_;
+  std::string peer_;  // what people call one
   std::map<LinkId, Session> sessions_;
   std::map<std::string, LinkId> by_store_;
 };

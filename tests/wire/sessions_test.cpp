@@ -64,6 +64,17 @@ TEST(TunerSessions, RefusesTheCertificateOfAMember) {
   EXPECT_THAT(t.stores(), ElementsAre());
 }
 
+TEST(TunerSessions, OfMembersRefuseTheCertificateOfAStore) {
+  TunerSessions t({.id = "tuner", .term = 7}, kHeartbeat, kWindow, LinkRole::kMember);
+  t.opened(seconds(0), 1, {.peer = "somewhere", .certified = "a", .role = LinkRole::kStore});
+  const auto a = t.message(seconds(0), 1, greeting(hello("a")));
+  EXPECT_EQ(a.send.at(0).second.refusal().reason(), wire::Refusal::NOT_ALLOWED);
+  EXPECT_THAT(a.send.at(0).second.refusal().text(),
+              HasSubstr("the certificate is of 'a', not of a member of a training"));
+  t.opened(seconds(0), 2, {.peer = "somewhere", .certified = "a", .role = LinkRole::kMember});
+  EXPECT_TRUE(t.message(seconds(0), 2, greeting(hello("a"))).send.at(0).second.has_welcome());
+}
+
 TEST(TunerSessions, RefusesASecondStoreOfTheSameNameWhileTheFirstIsHeard) {
   TunerSessions t = tuner();
   answer(t, hello("a", 1), 1);

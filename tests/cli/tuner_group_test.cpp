@@ -1,0 +1,137 @@
+// Several Tuners as real processes, some of which are killed.
+#include <signal.h>
+
+#include "ndp/http/http_client.h"
+#include "tests/cli/site_fixture.h"
+
+namespace ndtrain {
+using namespace ndp;
+
+namespace {
+
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class TunerGroupVerbs : public testing_cli::SiteTest {
+ protected:
+  void SetUp() override {
+    draw_photos(40);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+    site_ = up_json(2);
+  }
+  void TearDown() override {
+    for (const auto& [name, process] : members_) end(process, SIGTERM);
+    SiteTest::TearDown();
+  }
+
+  static void end(pid_t process, int signal) {
+    kill(process, signal);
+    waitpid(process, nullptr, 0);
+  }
+
+  void join(const std::string& name) {
+    members_[name] = start_as(name, {"tuner", "join", "--tuner", site_.at("listen"), "--state", name,
+                                     "--name", name, "--disk", "1G", "--rank-timeout", "20"});
+  }
+  void kill_one(const std::string& name) {
+    end(members_.at(name), SIGKILL);
+    members_.erase(name);
+  }
+  size_t members_here() const { return ask(site_, {"tuner", "members"}).size(); }
+
+  Json submit(const std::string& epochs, std::vector<std::string> more) const {
+    std::vector<std::string> words = {
+        "job", "submit",  "finetune", "-m",     "m.onnx",   "--freeze", "layer1", "--epochs",
+        epochs, "--batch", "12",      "--runs", "2",        "--shards", "6",      "--no-publish"};
+    words.insert(words.end(), more.begin(), more.end());
+    return ask(site_, words);
+  }
+  Json job(const Json& submitted) const {
+    return ask(site_, {"job", "show", std::to_string(submitted.at("job").get<int>())});
+  }
+  Json result(const Json& submitted) const {
+    EXPECT_TRUE(comes([&] { return job(submitted).at("state") != "running"; }));
+    const Json j = job(submitted);
+    EXPECT_EQ(j.at("state"), "done") << j;
+    return j.at("result");
+  }
+  std::string metrics() const {
+    return HttpClient(site_.at("http").get<std::string>()).get("/metrics").or_throw().body;
+  }
+
+  Json site_;
+  std::map<std::string, pid_t> members_;
+};
+
+TEST_F(TunerGroupVerbs, AMemberThatIsKilledLeavesTheWeightsThatOneTunerTrains) {
+  const Json alone = submit("40", {"--follow"});
+  join("m1");
+  join("m2");
+  ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
+  EXPECT_THAT(run({"tuner", "members", "--http", site_.at("http")}).out, HasSubstr("m2"));
+  const Json three = submit("40", {"--tuners", "3", "--sync", "auto"});
+  ASSERT_TRUE(comes([&] {
+    return metrics().find("\nndtrain_training_tuners 3") != std::string::npos;
+  })) << said_by("m1");
+  kill_one("m1");
+  const Json by_three = result(three);
+  EXPECT_EQ(by_three.at("model_id"), alone.at("result").at("model_id"));
+  EXPECT_EQ(by_three.at("tuners"), 3);
+  EXPECT_EQ(by_three.value("lost_tuners", Json()), Json({"m1"}));
+  EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_lost 1"));
+  EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_tuners 2"));
+  EXPECT_THAT(said_by("m2"), HasSubstr("trained to its end"));
+}
+
+TEST_F(TunerGroupVerbs, AJobThatIsPausedGoesOnWithMoreTuners) {
+  const Json alone = submit("60", {"--follow"});
+  const Json one = submit("60", {"--sync", "dear"});
+  ASSERT_TRUE(comes([&] { return job(one).at("state") == "running"; }));
+  ask(site_, {"job", "pause", "2"});
+  join("m1");
+  ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
+  const Json resumed = ask(site_, {"job", "resume", "2", "--tuners", "2", "--sync", "wfbp"});
+  EXPECT_EQ(resumed.at("spec").at("tuners"), 2);
+  EXPECT_EQ(resumed.at("spec").at("sync"), "wfbp");
+  EXPECT_EQ(result(one).at("model_id"), alone.at("result").at("model_id"));
+}
+
+TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--http", site_.at("http").get<std::string>()});
+    const Outcome o = run(words);
+    EXPECT_NE(o.code, 0);
+    return o.err;
+  };
+  const std::vector<std::string> job = {"job", "submit", "finetune", "-m", "m.onnx", "--freeze",
+                                        "layer1"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), job.begin(), job.end());
+    return refused(more);
+  };
+  EXPECT_THAT(with({"--tuners", "65"}), HasSubstr("tuners 65: from 1 to 64"));
+  EXPECT_THAT(with({"--tuners", "3", "--shards", "2"}),
+              HasSubstr("shards 2: from the number of tuners to the photos of a batch"));
+  EXPECT_THAT(with({"--tuners", "2", "--sync", "ring"}), HasSubstr("sync ring: there is no such"));
+  EXPECT_THAT(with({"--tuners", "2", "--sync", "topk"}), HasSubstr("compressors come with"));
+  Outcome o = run({"tuner", "join", "--state", "x", "--tuner", "10.0.0.1:25258"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("10.0.0.1:25258 can be reached by other machines"));
+  o = run({"tuner", "join", "--state", "x", "--listen", "0.0.0.0:1"});
+  EXPECT_THAT(o.err, HasSubstr("0.0.0.0:1 can be reached by other machines"));
+  o = run({"tuner", "join", "--state", "x", "--name", "a b"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--name a b: letters"));
+  o = run({"tuner", "join", "--state", "x", "--rank-timeout", "0"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--rank-timeout 0: 1 to 86400"));
+  o = run({"tuner", "serve", "--state", "y", "--ranks-listen", "0.0.0.0:7"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("0.0.0.0:7 can be reached by other machines"));
+  o = run({"tuner", "join", "--state", "site/tuner"});
+  EXPECT_EQ(o.code, 1) << "the state directory of another role";
+}
+
+}  // namespace
+}  // namespace ndtrain

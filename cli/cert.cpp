@@ -236,7 +236,8 @@ Json commands_with(const CertificateDirectory& directory, const CertRequest& r) 
   const std::string host = r.hosts.empty() ? "HOST" : r.hosts[0];
   const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
   for (const Subject& s : r.named) {
-    const char* verb = s.role == LinkRole::kMember ? "tuner join" : "pipestore serve --photos PHOTOS";
+    const char* verb =
+        s.role == LinkRole::kMember ? "tuner join" : "pipestore serve --photos PHOTOS";
     commands.push_back(fmt::format("ndtrain {} --name {} --tuner {}:25258 --state STATE {}", verb,
                                    s.name, dialled, flags(directory, s.name)));
   }

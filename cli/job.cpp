@@ -303,7 +303,8 @@ void declare_job_resume(ArgsSpec& args) {
   args.flag("allow-missing", "go on without the photos that only lost stores have");
   args.flag("memory", "finetune: features beyond this are streamed from disk", "BYTES");
   args.flag("disk", "finetune: the Tuner's disk may hold this much", "BYTES");
-  args.flag("tuners", "finetune: so many Tuners train from now on, as many as its shards at most", "N");
+  args.flag("tuners", "finetune: so many Tuners train from now on, as many as its shards at most",
+            "N");
   args.flag("sync", "finetune: and exchange gradients so (see ndtrain job submit)", "NAME");
   declare_http(args);
 }

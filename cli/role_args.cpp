@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cli/exchange_args.h"
+#include "cli/group_args.h"
 #include "cli/head_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/precision_args.h"
@@ -109,14 +109,6 @@ std::string name_of_role(const Args& args, const std::string& otherwise) {
   return gethostname(host, sizeof(host) - 1) == 0 && is_store_name(host) ? host : otherwise;
 }
 
-std::chrono::milliseconds rank_timeout_of(const Args& args) {
-  const int64_t seconds = args.integer("rank-timeout");
-  if (seconds < 1 || seconds > 86'400) {
-    throw UsageError("--rank-timeout " + args.text("rank-timeout") + ": 1 to 86400");
-  }
-  return std::chrono::seconds(seconds);
-}
-
 void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   args.flag(runs_flag,
             "training photos are dealt to N runs; stores extract one while the Tuner "
@@ -162,18 +154,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "BYTES");
   args.flag("disk", "the Tuner's disk may hold this much (default: a tenth of the volume)",
             "BYTES");
-  args.flag("tuners",
-            "so many Tuners train together, each its shards of every step: this one, and those that "
-            "ndtrain tuner join has made members; where fewer are here, these, to the same model",
-            "N", "1");
-  args.flag("shards",
-            "parts of a step that are computed each for itself: so many Tuners can take part at "
-            "most, and any number of them gives the same model (default: as many as --tuners)",
-            "V");
-  args.flag("sync",
-            "by several Tuners: which exchange of gradients (see ndtrain train); auto measures the "
-            "link and takes the best",
-            "NAME", "ddp");
+  declare_group(args);
   args.flag("store-timeout",
             "seconds that the job waits for a store that is away before it begins, and for Tuners "
             "before it trains; 0: not at all",
@@ -245,10 +226,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   text("sched", "sched");
   read_optimizer(args, j);
   j["accumulate"] = accumulate_of(args);
-  integer("tuners", "tuners");
-  if (args.has("shards")) integer("shards", "shards");
-  refuse_compressor("sync", args.text("sync"));
-  text("sync", "sync");
+  read_group(args, j);
   if (recipe == "ndpipe") use_recipe(args, j);
   j["head"] = head_of(args);
   j["compute"] = name_of(compute_of(args));

@@ -1,7 +1,6 @@
 // What the verbs of the two roles share.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <string>
 
@@ -30,9 +29,6 @@ HttpSecurity http_security_of(Context& context, const Args& args, const std::str
 
 // --name, or the host's, or `otherwise` where that is no name. Throws UsageError.
 std::string name_of_role(const Args& args, const std::string& otherwise);
-
-// --rank-timeout. Throws UsageError.
-std::chrono::milliseconds rank_timeout_of(const Args& args);
 
 // The flags of a fine-tuning that decide its result, and what they say.
 void declare_training(ArgsSpec& args, const std::string& runs_flag);

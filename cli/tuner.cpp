@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/group_args.h"
 #include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/verb.h"
@@ -13,29 +14,9 @@ namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
 
-namespace {
-
-void declare_ranks_listen(ArgsSpec& args) {
-  args.flag("ranks-listen",
-            "where members meet this Tuner while they train with it (default: the address of "
-            "--listen, one port up; on loopback any port)",
-            "HOST:PORT");
-  args.flag("rank-timeout", "seconds without a word after which a training Tuner counts as lost",
-            "S", "30");
-}
-
-void read_ranks_listen(const Args& args, TunerConfig& config) {
-  config.ranks_listen = args.text("ranks-listen");
-  config.rank_timeout = rank_timeout_of(args);
-  if (config.ranks_listen.empty()) return;
-  check_exposure(config.ranks_listen, config.security.on(), args.on("insecure")).or_throw();
-}
-
-}  // namespace
-
 void declare_tuner_serve(ArgsSpec& args) {
   args.flag("listen", "where PipeStores and members dial", "HOST:PORT", "127.0.0.1:25258");
-  declare_ranks_listen(args);
+  declare_leading(args);
   args.flag("http", "where people and tools ask: jobs, health, metrics; \"none\" for none",
             "HOST:PORT", "127.0.0.1:8420");
   args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
@@ -57,7 +38,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.db = args.text("db");
   if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
-  read_ranks_listen(args, config);
+  read_leading(args, config);
   config.http_security = http_security_of(context, args, config.http, config.security);
   Devices devices(context.device_name(), context.device_options());
   (void)devices.get(false);  // says now what is wrong with the backend
@@ -78,7 +59,7 @@ void declare_finetune(ArgsSpec& args) {
   args.flag("n,num_of_client", "PipeStores that take part", "N", "1");
   args.flag("p,port", "where they dial", "PORT", "25258");
   args.flag("listen", "the address to that port", "HOST", "127.0.0.1");
-  declare_ranks_listen(args);
+  declare_leading(args);
   args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
   declare_training(args, "r,num_of_run");
   declare_security(args);
@@ -89,7 +70,7 @@ int run_finetune(Context& context, const Args& args) {
   config.listen = args.required("listen") + ":" + args.required("port");
   config.state = args.required("out");
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
-  read_ranks_listen(args, config);
+  read_leading(args, config);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/group_args.h"
 #include "cli/role_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
@@ -24,8 +25,7 @@ void declare_tuner_join(ArgsSpec& args) {
             "Tuner is on it)",
             "HOST:PORT");
   args.flag("disk", "rows may take this much (default: a tenth of the volume)", "BYTES");
-  args.flag("rank-timeout", "seconds without a word after which a training Tuner counts as lost",
-            "S", "30");
+  declare_rank_timeout(args);
   declare_security(args);
 }
 
@@ -54,7 +54,8 @@ void declare_tuner_members(ArgsSpec& args) { declare_http(args); }
 
 int run_tuner_members(Context& context, const Args& args) {
   const Json members = TunerClient(args).get("/members");
-  std::string text = fmt::format("{:<20} {:<10} {:<24} {}\n", "member", "job", "from", "last failure");
+  std::string text =
+      fmt::format("{:<20} {:<10} {:<24} {}\n", "member", "job", "from", "last failure");
   for (const Json& m : members) {
     const auto job = m["job"].get<uint64_t>();
     text += fmt::format("{:<20} {:<10} {:<24} {}\n", m["member"].get<std::string>(),

@@ -128,7 +128,8 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain tuner serve --state tuner --watch rule.toml\n",
      declare_tuner_serve, run_tuner_serve},
     {"tuner join", "train together with a Tuner, when it asks", "--state DIR --tuner HOST:PORT",
-     "  ndtrain tuner join --tuner 10.0.0.1:25258 --state /var/lib/ndtrain/member --ca ca.crt --cert "
+     "  ndtrain tuner join --tuner 10.0.0.1:25258 --state /var/lib/ndtrain/member --ca ca.crt "
+     "--cert "
      "m.crt --key m.key\n"
      "  ndtrain job submit finetune -m resnet50.onnx --freeze layer2 --tuners 2 --sync auto\n",
      declare_tuner_join, run_tuner_join},

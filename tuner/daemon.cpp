@@ -52,7 +52,8 @@ struct TunerDaemon::Parts {
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         me(state.next_term(random_bits()).or_throw()),
         works({fs, clock, devices, models, &members}, versions, labels),
-        server(LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
+        server(
+            LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
         members({.clock = clock,
                  .links = *server,
                  .net = real_net(),
@@ -87,24 +88,8 @@ struct TunerDaemon::Parts {
       watcher = std::make_unique<Watcher>(sees, *config.watch);
     }
     if (config.http.empty()) return;
-    const WithService with = [this](const auto& g) { return call(g); };
-    const TicketFor ticket = [this](const HttpRequest& r, const std::string& store,
-                                    const std::string& path) { return ticket_for(r, store, path); };
-    auto routes = tuner_routes(with, models, versions, members, ticket);
-    const auto add = [&routes](std::vector<HttpServer::Route> more) {
-      std::ranges::move(more, std::back_inserter(routes));
-    };
-    add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
-    add(photo_routes(
-        with, [this](std::string t) { return guard.trust(std::move(t)); }, ticket));
-    add(http_labels.routes());
-    routes.push_back(photo_deletion(with, [this]() -> LabelDb& { return works.labels(); }));
-    routes.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
-                        return call([this](TunerService&) { return watched(); });
-                      }});
-    routes.push_back(guard.audit_route());
-    http = HttpServer::listen(config.http, std::move(routes), limits::kHttpBody, guard.protection())
-               .or_throw();
+    http =
+        HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection()).or_throw();
   }
 
   ~Parts() {
@@ -118,6 +103,26 @@ struct TunerDaemon::Parts {
     lanes.reset();  // its tasks use the service
     service.reset();
     server.reset();
+  }
+
+  std::vector<HttpServer::Route> routes() {
+    const WithService with = [this](const auto& g) { return call(g); };
+    const TicketFor ticket = [this](const HttpRequest& r, const std::string& store,
+                                    const std::string& path) { return ticket_for(r, store, path); };
+    auto all = tuner_routes(with, models, versions, members, ticket);
+    const auto add = [&all](std::vector<HttpServer::Route> more) {
+      std::ranges::move(more, std::back_inserter(all));
+    };
+    add(dashboard_routes(with, fs, state.file("jobs"), feed, versions));
+    add(photo_routes(
+        with, [this](std::string t) { return guard.trust(std::move(t)); }, ticket));
+    add(http_labels.routes());
+    all.push_back(photo_deletion(with, [this]() -> LabelDb& { return works.labels(); }));
+    all.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
+                     return call([this](TunerService&) { return watched(); });
+                   }});
+    all.push_back(guard.audit_route());
+    return all;
   }
 
   // From a thread of HTTP: `f` on the service's thread.
@@ -152,7 +157,8 @@ struct TunerDaemon::Parts {
 
   void turn() {
     const auto wait = std::clamp<std::chrono::nanoseconds>(
-        std::min(service->next(), members.next()) - system_clock().monotonic(), std::chrono::milliseconds(1), kLongestWait);
+        std::min(service->next(), members.next()) - system_clock().monotonic(),
+        std::chrono::milliseconds(1), kLongestWait);
     if (auto event = events.take(wait)) {
       service->handle(std::move(*event));
       while ((event = events.take(std::chrono::nanoseconds(0)))) service->handle(std::move(*event));

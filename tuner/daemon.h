@@ -20,13 +20,13 @@ using namespace ndp;
 
 struct TunerConfig {
   std::string listen = "127.0.0.1:25258";  // for PipeStores and members
-  // Where members meet this Tuner while they train with it; "": the same address, one port up, or any port
-  // where that is of this machine alone.
+  // Where members meet this Tuner while they train with it; "": the same address, one port up, or
+  // any port where that is of this machine alone.
   std::string ranks_listen = {};
   std::chrono::milliseconds rank_timeout{30'000};  // of a member that is silent in a training
-  std::string http = "127.0.0.1:8420";     // for people; "": none
-  std::string state;                       // directory
-  std::string db;                          // labels; "": sqlite:STATE/labels.db
+  std::string http = "127.0.0.1:8420";             // for people; "": none
+  std::string state;                               // directory
+  std::string db;                                  // labels; "": sqlite:STATE/labels.db
   LinkSecurity security = {};
   HttpSecurity http_security = {};
   std::optional<WatchRule> watch = {};  // fine-tunings and relabellings by themselves

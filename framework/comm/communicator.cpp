@@ -369,8 +369,8 @@ bool Communicator::wait(Op op, nanoseconds patience) {
   std::unique_lock lock(state_->mutex);
   state_->expect_known(op);
   const nanoseconds start = state_->clock.monotonic();
-  const bool over = state_->changed.wait_for(
-      lock, patience, [&] { return state_->failure || !state_->waits(op); });
+  const bool over = state_->changed.wait_for(lock, patience,
+                                             [&] { return state_->failure || !state_->waits(op); });
   state_->waited += state_->clock.monotonic() - start;
   if (!over) return false;
   if (state_->dropped.contains(op)) throw Error("Communicator: operation ", op, " was dropped");

@@ -21,8 +21,8 @@ std::string broadcast(Communicator& communicator, int root, const std::string& b
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
                       const RankGroup& among);
 
-// What rank `root` broadcasts to all, as another of them; nothing where `stop`, which is asked again
-// and again until it begins, is true first: this rank has left the others then.
+// What rank `root` broadcasts to all, as another of them; nothing where `stop`, which is asked
+// again and again until it begins, is true first: this rank has left the others then.
 std::optional<std::string> await_broadcast(Communicator& communicator, int root,
                                            const std::function<bool()>& stop);
 

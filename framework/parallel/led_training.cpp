@@ -27,8 +27,7 @@ void share_rows(DataParallel& training, SharedRows& rows, ShardRange own) {
 
 // All ranks that are left when one was lost: whoever has not heard the order in force does now.
 void catch_up(DataParallel& training, SharedRows& rows, TrainingOrder& current, ShardRange own) {
-  current =
-      TrainingOrder::parse(broadcast(training.communicator(), kLeader, current.text()));
+  current = TrainingOrder::parse(broadcast(training.communicator(), kLeader, current.text()));
   share_rows(training, rows, own);
 }
 
@@ -145,8 +144,7 @@ TrainingOrder TrainingOrder::parse(const std::string& text) {
 
 LeadingTraining::LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows)
     : training_(std::move(training)), rows_(rows) {
-  training_->on_regroup(
-      [this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
+  training_->on_regroup([this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
 }
 
 LeadingTraining::~LeadingTraining() = default;

@@ -21,7 +21,8 @@ class SharedRows {
   virtual void take(const std::string& /*description*/) {}
   // Collective: each rank gets what it lacks of its shards' rows. Throws RankLost.
   virtual void exchange(Communicator& ranks, ShardRange own, int shards) = 0;
-  // Of the others: those in use, of which rows of own shards can be fetched. Always the same object.
+  // Of the others: those in use, of which rows of own shards can be fetched. Always the same
+  // object.
   virtual Dataset& dataset() = 0;
 };
 
@@ -77,8 +78,8 @@ class LeadingTraining final : public Training {
 };
 
 // Another rank: does what rank 0 asks, until it says that the training is over (true), or `stop` is
-// true (false), which is asked while it waits and between steps. Throws RankLost where rank 0 is lost
-// or goes on without this one.
+// true (false), which is asked while it waits and between steps. Throws RankLost where rank 0 is
+// lost or goes on without this one.
 bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop = {});
 
 }  // namespace ndtrain

@@ -11,8 +11,8 @@
 #include "framework/core/lanes.h"
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_jobs.h"
-#include "ndp/wire/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
+#include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
 

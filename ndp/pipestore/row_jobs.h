@@ -16,8 +16,8 @@
 #include "ndp/pipestore/model_fetch.h"
 #include "ndp/pipestore/row_delivery.h"
 #include "ndp/pipestore/row_producer.h"
-#include "ndp/wire/tuner_connection.h"
 #include "ndp/wire/model_blobs.h"
+#include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
 

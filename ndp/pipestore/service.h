@@ -26,11 +26,11 @@
 #include "ndp/pipestore/row_jobs.h"
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_lanes.h"
-#include "ndp/wire/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_sender.h"
 #include "ndp/wire/model_blobs.h"
 #include "ndp/wire/state_directory.h"
+#include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "framework/core/clock.h"
-#include "ndp/wire/tuner_connection.h"
 #include "ndp/pipestore/upload_log.h"
+#include "ndp/wire/tuner_connection.h"
 
 namespace ndtrain::ndp {
 

@@ -1,6 +1,5 @@
-// Links over gRPC: the service of wire.proto, one bidirectional stream per PipeStore or member, which
-// dials.
-// gRPC stays inside grpc_*.cpp.
+// Links over gRPC: the service of wire.proto, one bidirectional stream per PipeStore or member,
+// which dials. gRPC stays inside grpc_*.cpp.
 //
 // Messages are handed off and never block the caller; they are written in order. A message to a
 // link that is closed is dropped: its LinkClosed is in the events, or will be. A stream that

@@ -76,7 +76,7 @@ std::string certified_name(const grpc::AuthContext& context) {
 std::optional<LinkRole> certified_role(const grpc::AuthContext& context) {
   const auto shown = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (shown.empty() || !context.IsPeerAuthenticated()) return std::nullopt;
-  return role_of(std::string(shown.front().data(), shown.front().size()));
+  return link_role_of(std::string(shown.front().data(), shown.front().size()));
 }
 
 std::vector<std::string> certified_hosts(const grpc::AuthContext& context) {

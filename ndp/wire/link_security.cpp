@@ -117,7 +117,7 @@ bool is_loopback(const std::string& host) {
 
 }  // namespace
 
-std::optional<LinkRole> role_of(const std::string& certificate) {
+std::optional<LinkRole> link_role_of(const std::string& certificate) {
   const std::vector<Certificate> found = pem::certificates_in(certificate);
   return found.empty() ? std::nullopt : role_of(*found[0]);
 }

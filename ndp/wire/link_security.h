@@ -20,7 +20,7 @@ struct LinkSecurity {
 
 // What the first certificate of a PEM text is for: servers, the Tuner's; clients, a PipeStore's;
 // both, a member's. None where it does not say, or is no certificate.
-std::optional<LinkRole> role_of(const std::string& certificate);
+std::optional<LinkRole> link_role_of(const std::string& certificate);
 
 // From the files of an authority, a certificate and its key; none for three empty paths. The Status
 // names the file that does not do, and what to do about it: absent, not in PEM, not for this role,

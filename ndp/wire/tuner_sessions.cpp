@@ -52,14 +52,16 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
   const std::string& name = hello.store();
   if (!is_store_name(name)) {
     return std::pair(Refusal::BAD_MESSAGE, "'" + name.substr(0, kStoreNameBytes) +
-                                               "' is no name for a " + peer_ + ": letters, digits, '.', "
+                                               "' is no name for a " + peer_ +
+                                               ": letters, digits, '.', "
                                                "'_' and '-', at most 64");
   }
   if (session.who.role && (*session.who.role == LinkRole::kMember) != (of_ == LinkRole::kMember)) {
-    return std::pair(Refusal::NOT_ALLOWED,
-                     "the certificate is of '" + session.who.certified +
-                         (of_ == LinkRole::kMember ? "', not of a member of a training"
-                                                   : "', a member of a training, not of a PipeStore"));
+    return std::pair(
+        Refusal::NOT_ALLOWED,
+        "the certificate is of '" + session.who.certified +
+            (of_ == LinkRole::kMember ? "', not of a member of a training"
+                                      : "', a member of a training, not of a PipeStore"));
   }
   if (!session.who.certified.empty() && session.who.certified != name) {
     return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
@@ -81,8 +83,9 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
   if (const auto other = by_store_.find(name); other != by_store_.end()) {
     const Session& holder = sessions_.at(other->second);
     if (holder.incarnation != hello.incarnation() && !holder.liveness.silent(now)) {
-      return std::pair(Refusal::STORE_TAKEN, "a " + peer_ + " named '" + name + "' has a session, from " +
-                                                 holder.who.peer + "; names are unique");
+      return std::pair(Refusal::STORE_TAKEN, "a " + peer_ + " named '" + name +
+                                                 "' has a session, from " + holder.who.peer +
+                                                 "; names are unique");
     }
   }
   return std::nullopt;

@@ -1,5 +1,5 @@
-// The Tuner's side of its sessions with PipeStores, or with members: who may have one, terms and heartbeats. A pure
-// state machine, told what happened and when (on a monotonic clock). One thread.
+// The Tuner's side of its sessions with PipeStores, or with members: who may have one, terms and
+// heartbeats. A pure state machine, told what happened and when (on a monotonic clock). One thread.
 #pragma once
 
 #include <map>
@@ -30,8 +30,7 @@ class TunerSessions {
   };
 
   // `of`: who has them, stores or members.
-  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window,
-                LinkRole of = LinkRole::kStore);
+  TunerSessions(TunerIdentity me, Time heartbeat, uint64_t window, LinkRole of = LinkRole::kStore);
 
   Actions opened(Time now, LinkId link, const LinkOpened& who);
   Actions message(Time now, LinkId link, const wire::FromStore& message);

@@ -31,8 +31,8 @@ class TunerGroupVerbs : public testing_cli::SiteTest {
   }
 
   void join(const std::string& name) {
-    members_[name] = start_as(name, {"tuner", "join", "--tuner", site_.at("listen"), "--state", name,
-                                     "--name", name, "--disk", "1G", "--rank-timeout", "20"});
+    members_[name] = start_as(name, {"tuner", "join", "--tuner", site_.at("listen"), "--state",
+                                     name, "--name", name, "--disk", "1G", "--rank-timeout", "20"});
   }
   void kill_one(const std::string& name) {
     end(members_.at(name), SIGKILL);
@@ -42,8 +42,8 @@ class TunerGroupVerbs : public testing_cli::SiteTest {
 
   Json submit(const std::string& epochs, std::vector<std::string> more) const {
     std::vector<std::string> words = {
-        "job", "submit",  "finetune", "-m",     "m.onnx",   "--freeze", "layer1", "--epochs",
-        epochs, "--batch", "12",      "--runs", "2",        "--shards", "6",      "--no-publish"};
+        "job",  "submit",  "finetune", "-m",     "m.onnx", "--freeze", "layer1", "--epochs",
+        epochs, "--batch", "12",       "--runs", "2",      "--shards", "6",      "--no-publish"};
     words.insert(words.end(), more.begin(), more.end());
     return ask(site_, words);
   }
@@ -104,8 +104,8 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
     EXPECT_NE(o.code, 0);
     return o.err;
   };
-  const std::vector<std::string> job = {"job", "submit", "finetune", "-m", "m.onnx", "--freeze",
-                                        "layer1"};
+  const std::vector<std::string> job = {"job",    "submit",   "finetune", "-m",
+                                        "m.onnx", "--freeze", "layer1"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), job.begin(), job.end());
     return refused(more);

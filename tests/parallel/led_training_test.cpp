@@ -114,9 +114,7 @@ Bytes drive(Training& training, LeaderRows& rows, const std::function<void()>& u
   return bytes;
 }
 
-TrainerConfig config() {
-  return config_of({.kind = OptimizerConfig::Kind::kAdam}, kShards);
-}
+TrainerConfig config() { return config_of({.kind = OptimizerConfig::Kind::kAdam}, kShards); }
 
 Bytes alone_driven() {
   const Model m = small_net(true, 0.3);
@@ -137,9 +135,8 @@ std::unique_ptr<DataParallel> training_of(std::unique_ptr<Transport> transport, 
   const Model m = small_net(true, 0.3);
   return std::make_unique<DataParallel>(
       m, weights_of(m), cpu(), config(),
-      std::make_unique<Communicator>(
-          std::make_unique<MortalTransport>(std::move(transport), life),
-          Communicator::Options{.in_flight = 1, .regroups = true}),
+      std::make_unique<Communicator>(std::make_unique<MortalTransport>(std::move(transport), life),
+                                     Communicator::Options{.in_flight = 1, .regroups = true}),
       DataParallel::Options{.plan = [](const auto& p) { return halves(p, 1); }, .regroup = true});
 }
 
@@ -249,8 +246,8 @@ TEST_F(LedTraining, WithoutRankZeroTheOthersEndAndSayWhomTheyLack) {
 TEST_F(LedTraining, ARankThatIsToldToStopLeavesTheOthersTheBytesOfOneProcess) {
   for (const int after : {0, 1, 3, 9}) {
     int asked = 0;
-    const auto results = by_ranks_led({kForever, kForever, kForever},
-                                      {{}, [&] { return asked++ >= after; }, {}});
+    const auto results =
+        by_ranks_led({kForever, kForever, kForever}, {{}, [&] { return asked++ >= after; }, {}});
     EXPECT_EQ(results[0].error, "");
     EXPECT_TRUE(results[0].bytes == expected);
     EXPECT_FALSE(results[1].ended);

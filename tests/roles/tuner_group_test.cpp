@@ -58,8 +58,8 @@ class TunerGroup : public RolesTest {
     members_[name] = std::make_unique<RunningMember>(member(name), devices_);
   }
 
-  // The job over two stores, from nothing, with the members that are joined; `on_line` hears what it
-  // says.
+  // The job over two stores, from nothing, with the members that are joined; `on_line` hears what
+  // it says.
   nlohmann::json train(JobSpec s, const std::string& state,
                        const std::function<void(const std::string& line)>& on_line = {}) {
     TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
@@ -164,7 +164,8 @@ TEST_F(TunerGroup, AJobThatIsInterruptedGoesOnWithOtherMembersToTheSameWeights) 
   TunerDaemon::Outcome o;
   std::vector<std::unique_ptr<RunningStore>> stores;
   for (uint32_t i = 0; i < 2; ++i) {
-    stores.push_back(std::make_unique<RunningStore>(store("s" + std::to_string(i), i, 2), devices_));
+    stores.push_back(
+        std::make_unique<RunningStore>(store("s" + std::to_string(i), i, 2), devices_));
   }
   for (int life = 0; life < 2; ++life) {
     TunerDaemon daemon(tuner("state"), devices_, real_fs(), system_clock());
@@ -172,11 +173,12 @@ TEST_F(TunerGroup, AJobThatIsInterruptedGoesOnWithOtherMembersToTheSameWeights) 
     s.store_timeout = 5;
     s.model = to_hex(daemon.add_model(at("base.onnx")));
     bool stop = false;
-    o = daemon.run_job(s, [&] { return stop; },
-                       [&](const std::string& line) {
-                         log_ += line + "\n";
-                         stop = stop || (life == 0 && line.starts_with("run 1/2"));
-                       });
+    o = daemon.run_job(
+        s, [&] { return stop; },
+        [&](const std::string& line) {
+          log_ += line + "\n";
+          stop = stop || (life == 0 && line.starts_with("run 1/2"));
+        });
     if (life > 0) break;
     EXPECT_FALSE(o.ended) << log_;
     join("b");

@@ -40,10 +40,10 @@ TEST_F(Certificates, EndWithTheirAuthority) {
 
 TEST_F(Certificates, TellTheRole) {
   for (const LinkRole role : {LinkRole::kTuner, LinkRole::kStore, LinkRole::kMember}) {
-    EXPECT_EQ(role_of(ours_.credentials("a", role, support::around(kNow)).certificate), role);
+    EXPECT_EQ(link_role_of(ours_.credentials("a", role, support::around(kNow)).certificate), role);
   }
-  EXPECT_EQ(role_of(ours_.own.certificate), std::nullopt);
-  EXPECT_EQ(role_of("no PEM"), std::nullopt);
+  EXPECT_EQ(link_role_of(ours_.own.certificate), std::nullopt);
+  EXPECT_EQ(link_role_of("no PEM"), std::nullopt);
 }
 
 TEST_F(Certificates, AreNeverTheSame) {

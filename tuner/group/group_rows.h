@@ -1,5 +1,5 @@
-// Rows of a training by several Tuners: the one that leads has them all in its spool; the others get
-// those of their shards, and keep them on their disks.
+// Rows of a training by several Tuners: the one that leads has them all in its spool; the others
+// get those of their shards, and keep them on their disks.
 #pragma once
 
 #include <memory>

@@ -44,9 +44,8 @@ GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {
 }
 
 std::unique_ptr<DataParallel> group_training(
-    const GroupRules& rules, Model head, const Device& device,
-    std::unique_ptr<Communicator> ranks, Clock& clock,
-    std::function<void(const std::string& line)> say,
+    const GroupRules& rules, Model head, const Device& device, std::unique_ptr<Communicator> ranks,
+    Clock& clock, std::function<void(const std::string& line)> say,
     std::function<void(const ExchangeReport& report)> timed) {
   const std::string& sync = rules.spec.sync;
   const int count = ranks->ranks();

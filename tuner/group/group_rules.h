@@ -25,16 +25,15 @@ struct GroupRules {
   std::string numerics;  // of the Tuner that leads; the others' must be the same
 };
 
-// Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on all
-// where these differ. RankLost.
+// Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on
+// all where these differ. RankLost.
 GroupRules share_rules(Communicator& ranks, const GroupRules& rules);
 
 // Of these rules, whose head is in the file `head`. `say` and `timed` are rank 0's, see
 // PlanTuner::Options.
 std::unique_ptr<DataParallel> group_training(
-    const GroupRules& rules, Model head, const Device& device,
-    std::unique_ptr<Communicator> ranks, Clock& clock,
-    std::function<void(const std::string& line)> say = {},
+    const GroupRules& rules, Model head, const Device& device, std::unique_ptr<Communicator> ranks,
+    Clock& clock, std::function<void(const std::string& line)> say = {},
     std::function<void(const ExchangeReport& report)> timed = {});
 
 // How long ranks wait for one another to meet.

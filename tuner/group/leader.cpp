@@ -70,8 +70,8 @@ void GroupLeader::report(RunDirectory& run) {
   const std::vector<std::string> gone = lost();
   for (const std::string& name : gone) {
     if (std::ranges::count(said_lost_, name) > 0) continue;
-    setting_.progress.say(fmt::format(
-        "{} is lost; the others have taken over its shards, to the same model", name));
+    setting_.progress.say(
+        fmt::format("{} is lost; the others have taken over its shards, to the same model", name));
   }
   said_lost_ = gone;
   if (exchange_ && !exchange_kept_) {

@@ -17,7 +17,8 @@ std::string group_numerics(Devices& devices) { return feature_numerics(devices.g
 std::string with_host_of(const std::string& address, const std::string& other) {
   for (const std::string any : {":", "0.0.0.0:", "[::]:"}) {
     if (!address.starts_with(any) || address.starts_with("unix:")) continue;
-    const std::string host = other.starts_with("unix:") ? "127.0.0.1" : other.substr(0, other.rfind(':'));
+    const std::string host =
+        other.starts_with("unix:") ? "127.0.0.1" : other.substr(0, other.rfind(':'));
     return host + ":" + address.substr(any.size());
   }
   return address;
@@ -39,19 +40,18 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
   const GroupRules rules = share_rules(*ranks, {.numerics = group_numerics(setting.devices)});
   const std::string file = join(setting.directory, "head.onnx");
   publish(setting.fs, file, rules.head).or_throw();
-  Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows,
-              setting.disk);
-  const auto training =
-      group_training(rules, load_model(setting.fs, file).model, setting.devices.get(true),
-                     std::move(ranks), setting.clock);
+  Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows, setting.disk);
+  const auto training = group_training(rules, load_model(setting.fs, file).model,
+                                       setting.devices.get(true), std::move(ranks), setting.clock);
   const ShardRange own = training->own_shards();
   say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
                   place.ranks, own.size(), training->shards()));
   MemberRows rows(spool, training->trainer().row_types());
   const bool ended = follow(*training, rows, stop);
-  say(fmt::format("job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
-                  place.job, ended ? "trained to its end" : "stopped", training->epoch(),
-                  static_cast<double>(rows.bytes_received()) / 1e6, training->exposed_s()));
+  say(fmt::format(
+      "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
+      place.job, ended ? "trained to its end" : "stopped", training->epoch(),
+      static_cast<double>(rows.bytes_received()) / 1e6, training->exposed_s()));
   return ended;
 }
 

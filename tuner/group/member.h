@@ -1,5 +1,5 @@
-// A member's part in one training: it meets the others, gets the head and its shards' rows, and does
-// what the Tuner that leads says.
+// A member's part in one training: it meets the others, gets the head and its shards' rows, and
+// does what the Tuner that leads says.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ struct MemberSetting {
   Fs& fs;
   Clock& clock;
   Devices& devices;
-  Net& net;               // between ranks
-  std::string directory;  // the head, and rows that it was given
-  std::string listen;     // where members above it find it
-  int64_t disk = 0;       // bytes of rows; 0: a tenth of the volume
+  Net& net;                                   // between ranks
+  std::string directory;                      // the head, and rows that it was given
+  std::string listen;                         // where members above it find it
+  int64_t disk = 0;                           // bytes of rows; 0: a tenth of the volume
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
 };
 

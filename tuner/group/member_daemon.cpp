@@ -75,7 +75,8 @@ struct MemberDaemon::Parts final : TunerEvents {
   void message(const wire::ToStore& m) override {
     if (!m.has_join_training()) return connection->drop("a message that members are not sent");
     const wire::JoinTraining& join = m.join_training();
-    if (training) return tell(join.training(), "it still trains for job " + std::to_string(training->job));
+    if (training)
+      return tell(join.training(), "it still trains for job " + std::to_string(training->job));
     training = {.training = join.training(),
                 .job = join.job(),
                 .rank = static_cast<int>(join.rank()),

@@ -23,10 +23,10 @@ struct TrainingGroup {
 struct GroupFigures {
   uint64_t job = 0;
   int tuners = 0, lost = 0;
-  double exposed_s = 0;  // that this one waited for the others
-  double step_s = 0;     // median; 0: not measured yet
-  std::string slowest;   // "": not measured yet, or this one
-  int64_t row_bytes = 0; // sent to members
+  double exposed_s = 0;   // that this one waited for the others
+  double step_s = 0;      // median; 0: not measured yet
+  std::string slowest;    // "": not measured yet, or this one
+  int64_t row_bytes = 0;  // sent to members
 };
 
 // From any thread.

@@ -116,11 +116,11 @@ std::string TunerMembers::others(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
   std::string all;
   for (const auto& [name, member] : members_) {
-    const char* why = wanted.without.contains(name)                  ? "could not be met"
-                      : member.record.numerics != wanted.numerics    ? "has another program, "
-                                                                       "processor or plugin"
-                      : member.training != 0                         ? "still trains for another job"
-                                                                     : nullptr;
+    const char* why = wanted.without.contains(name)               ? "could not be met"
+                      : member.record.numerics != wanted.numerics ? "has another program, "
+                                                                    "processor or plugin"
+                      : member.training != 0                      ? "still trains for another job"
+                                                                  : nullptr;
     if (why) all += fmt::format("; {} {}", name, why);
   }
   return all;

@@ -33,8 +33,8 @@ class TunerMembers final : public TrainingMembers {
   struct Setting {
     Clock& clock;
     LinkServer& links;
-    Net& net;            // between ranks
-    std::string listen;  // where members meet this Tuner as rank 0
+    Net& net;                                   // between ranks
+    std::string listen;                         // where members meet this Tuner as rank 0
     std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
   };
   TunerMembers(Setting setting, TunerSessions sessions);

@@ -337,17 +337,17 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
   const bool features = spec.kind == JobKind::kFinetune;
   Json job = parse_json(spec.text());
   for (const auto& [key, value] : changes->items()) {
-    const bool may = key == "stores" || key == "store_timeout" || key == "lost_after" ||
-                     key == "allow_missing" ||
-                     (features && (key == "memory" || key == "disk" || key == "tuners" ||
-                                   key == "sync"));
+    const bool may =
+        key == "stores" || key == "store_timeout" || key == "lost_after" ||
+        key == "allow_missing" ||
+        (features && (key == "memory" || key == "disk" || key == "tuners" || key == "sync"));
     if (!may) {
-      throw Error("job: ", key, " cannot change any more; of a ", name_of(spec.kind),
-                  features
-                      ? " stores, store_timeout, lost_after, allow_missing, memory, disk, tuners and "
-                        "sync can"
-                      : " stores, store_timeout, lost_after and allow_missing can",
-                  "; for the rest submit another job");
+      throw Error(
+          "job: ", key, " cannot change any more; of a ", name_of(spec.kind),
+          features ? " stores, store_timeout, lost_after, allow_missing, memory, disk, tuners and "
+                     "sync can"
+                   : " stores, store_timeout, lost_after and allow_missing can",
+          "; for the rest submit another job");
     }
     job[key] = value;
   }

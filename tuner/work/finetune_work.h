@@ -63,6 +63,7 @@ class FinetuneWork final : public JobWork {
   GroupRules group_rules(DType compute) const;
   void report(const RunReport& r);
   Json runs_json() const;
+  Json result_json(const Evaluation& e, int64_t epochs) const;
   void write_report(const Evaluation& e);
   TransferModel transfer(const std::vector<std::string>& classes) const;
   Promotion by_rule(const Evaluation& e);

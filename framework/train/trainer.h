@@ -8,10 +8,11 @@
 #include <vector>
 
 #include "framework/train/gradient_sync.h"
+#include "framework/train/prepared_step.h"
 #include "framework/train/running_statistics.h"
 #include "framework/train/schedule.h"
 #include "framework/train/shard_sums.h"
-#include "framework/train/step_graph.h"
+#include "framework/train/step_report.h"
 #include "framework/train/training.h"
 
 namespace ndtrain {
@@ -99,25 +100,18 @@ class Trainer final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  struct Step;  // the step graph prepared for one batch size
-  struct Part {
-    int shard = 0, number = 0, parts = 1;
-    bool is_last() const { return number + 1 == parts; }
-  };
   int64_t most_rows() const;         // of a part
   int parts_of(int64_t rows) const;  // of a shard
-  Step& step_for(int64_t rows);
+  PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);
   void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
-  void fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of);
-  void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const Part& part,
+  void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const ShardPart& part,
                 int64_t step, bool follow);
-  void compute(Step& s, const Part& part, int64_t step, const Hooks& hooks);
-  Hooks hooks(const Step& s, const Part& part);
-  void report(Step& s, const Part& part, int64_t rows);
+  void compute(PreparedStep& s, const ShardPart& part, int64_t step, const Hooks& hooks);
+  Hooks hooks(const PreparedStep& s, const ShardPart& part);
   void leave_empty(int shard);
   void conclude(int64_t rows);
-  bool accept(double loss);
+  bool accept(const StepReport& all);
   void make_own(const std::map<std::string, Tensor>& statistics);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
@@ -132,10 +126,10 @@ class Trainer final : public Training {
   std::unique_ptr<GradientSync> sync_;
   ShardRange own_;
   std::unique_ptr<ShardSums> gradients_;
-  std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none
-  std::vector<ShardReport> reports_;               // of the last step, of each shard
-  std::map<int64_t, std::unique_ptr<Step>> steps_;
-  const Step* last_ = nullptr;
+  std::unique_ptr<RunningStatistics> statistics_;           // null: the model has none
+  std::vector<ShardReport> reports_;                        // of the last step, of each shard
+  std::map<int64_t, std::unique_ptr<PreparedStep>> steps_;  // by batch size
+  const PreparedStep* last_ = nullptr;
   bool profiling_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;

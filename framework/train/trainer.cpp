@@ -25,16 +25,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
       trainable_(std::move(trainable)),
       device_(device),
       config_(std::move(config)) {
-  if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
-  if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
-  if (config_.shards < 1) throw Error("a batch has at least one shard, not ", config_.shards);
-  if (config_.accumulate < 1) {
-    throw Error("a step has at least one part, not ", config_.accumulate);
-  }
-  if (config_.batch / config_.shards < config_.accumulate && config_.accumulate > 1) {
-    throw Error("a batch of ", config_.batch, " is not enough for ", config_.accumulate,
-                " parts of ", config_.shards, " shards: each has a row of it at least");
-  }
+  config_.check();
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
@@ -89,21 +80,17 @@ void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_s
   rows_ = from.rows;
 }
 
-int64_t Trainer::most_rows() const {
-  const int64_t of_shard = (config_.batch + config_.shards - 1) / config_.shards;
-  return (of_shard + config_.accumulate - 1) / config_.accumulate;
-}
-
 // Of so many rows of a shard. A part with a single row would make poor batch statistics.
 int Trainer::parts_of(int64_t rows) const {
-  int64_t parts = (rows + most_rows() - 1) / most_rows();
-  if (statistics_ && most_rows() > 1) parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
+  int64_t parts = (rows + config_.most_rows() - 1) / config_.most_rows();
+  if (statistics_ && config_.most_rows() > 1)
+    parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
   return static_cast<int>(parts);
 }
 
 PreparedStep& Trainer::step_for(int64_t rows) {
   // A partial batch is padded and masked, except where padding would enter batch statistics.
-  const int64_t batch = statistics_ ? rows : most_rows();
+  const int64_t batch = statistics_ ? rows : config_.most_rows();
   std::unique_ptr<PreparedStep>& step = steps_[batch];
   if (!step) {
     StepGraph s =
@@ -240,7 +227,7 @@ void Trainer::compute(PreparedStep& s, const ShardPart& part, int64_t step, cons
 void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
   sync_->flush();  // it may need the gradients that are written over
   if (train_rows > 0) {
-    compute(step_for(std::min(train_rows, most_rows())), {.shard = own_.begin},
+    compute(step_for(std::min(train_rows, config_.most_rows())), {.shard = own_.begin},
             optimizer_->steps() + 1, {});
   }
   if (val_rows <= 0) return;

@@ -10,31 +10,12 @@
 #include "framework/train/gradient_sync.h"
 #include "framework/train/prepared_step.h"
 #include "framework/train/running_statistics.h"
-#include "framework/train/schedule.h"
 #include "framework/train/shard_sums.h"
 #include "framework/train/step_report.h"
+#include "framework/train/trainer_config.h"
 #include "framework/train/training.h"
 
 namespace ndtrain {
-
-struct TrainerConfig {
-  int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
-  OptimizerConfig optimizer = {};
-  Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
-  double warmup_epochs = 0;
-  double label_smoothing = 0;
-  // bf16 or f16: all but the last layers compute so, the weights stay f32.
-  DType compute = DType::kF32;
-  uint64_t seed = 0;
-  // A step is computed in so many parts, one after the other, whose gradients are added up: it
-  // takes the memory of a part. What sees a part as its batch is batch statistics alone. A step of
-  // few rows has fewer parts.
-  int64_t accumulate = 1;
-  // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
-  // the others come by its GradientSync. Without, all of them.
-  int shards = 1;
-  std::optional<ShardRange> own_shards = {};
-};
 
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
 // seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
@@ -100,7 +81,6 @@ class Trainer final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  int64_t most_rows() const;         // of a part
   int parts_of(int64_t rows) const;  // of a shard
   PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);

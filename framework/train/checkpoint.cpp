@@ -16,7 +16,7 @@ void add(TensorFile& file, std::string_view prefix, const std::map<std::string, 
 
 }  // namespace
 
-Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
+std::string checkpoint_bytes(const Checkpoint& c) {
   TensorFile file;
   add(file, kParameter, c.parameters);
   add(file, kState, c.states);
@@ -34,14 +34,12 @@ Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
                    {"best_top1", exact(c.best_top1)},
                    {"best_epoch", std::to_string(c.best_epoch)},
                    {"config", c.config}};
-  return publish(fs, path, to_safetensors(file));
+  return to_safetensors(file);
 }
 
-Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
-  const Result<std::string> bytes = fs.read(path);
-  if (!bytes.ok()) return bytes.status();
-  Result<TensorFile> file = from_safetensors(*bytes);
-  if (!file.ok()) return Status(file.status().code(), path + ": " + file.status().message());
+Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
+  Result<TensorFile> file = from_safetensors(bytes);
+  if (!file.ok()) return file.status();
   Checkpoint c;
   for (const auto& [name, t] : file->tensors) {
     for (const auto& [prefix, group] :
@@ -72,7 +70,19 @@ Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
   } catch (const std::exception&) {  // out_of_range, invalid_argument: not one of our checkpoints
     whole = false;
   }
-  if (!whole) return Status(Code::kCorrupt, path + ": not a checkpoint of ndtrain");
+  if (!whole) return Status(Code::kCorrupt, "not a checkpoint of ndtrain");
+  return c;
+}
+
+Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
+  return publish(fs, path, checkpoint_bytes(c));
+}
+
+Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
+  const Result<std::string> bytes = fs.read(path);
+  if (!bytes.ok()) return bytes.status();
+  Result<Checkpoint> c = parse_checkpoint(*bytes);
+  if (!c.ok()) return Status(c.status().code(), path + ": " + c.status().message());
   return c;
 }
 

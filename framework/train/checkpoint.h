@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "framework/core/publish.h"
 #include "framework/train/loss_scale.h"
@@ -24,7 +25,12 @@ struct Checkpoint {
   std::string config;  // what the training was asked for; resume demands the same
 };
 
-// One safetensors file, published atomically, of format 2, or 1 where it was read from such a one.
+// A safetensors file of format 2, or 1 where it was read from such a one. kCorrupt where it is
+// none.
+std::string checkpoint_bytes(const Checkpoint& c);
+Result<Checkpoint> parse_checkpoint(std::string_view bytes);
+
+// The same as a file, published atomically.
 Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c);
 Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path);
 

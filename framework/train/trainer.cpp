@@ -80,6 +80,24 @@ void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_s
   rows_ = from.rows;
 }
 
+void Trainer::go_on(const Checkpoint& from, ShardRange own, const MakeSync& make_sync) {
+  const ParameterRange all{0, parameters_->size()};
+  optimizer_->keep_only({&all, 1}, {});
+  optimizer_->set_steps(0);
+  go_on(position(), own, make_sync);
+  restore(from);
+}
+
+Checkpoint Trainer::beginning(const Model& model) const {
+  Checkpoint c;
+  for (const ParameterSlot& s : parameters_->slots()) {
+    c.parameters[s.name] = model.initialisers.at(s.name);
+  }
+  if (!statistics_) return c;
+  for (const auto& [name, now] : statistics_->copy()) c.states[name] = model.initialisers.at(name);
+  return c;
+}
+
 // Of so many rows of a shard. A part with a single row would make poor batch statistics.
 int Trainer::parts_of(int64_t rows) const {
   int64_t parts = (rows + config_.most_rows() - 1) / config_.most_rows();

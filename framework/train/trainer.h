@@ -65,6 +65,10 @@ class Trainer final : public Training {
   // `own` shards: whatever that one had under way is given up, also in the middle of a step that
   // threw.
   void go_on(const Position& from, ShardRange own, const MakeSync& make_sync);
+  // The same from a checkpoint: of the moments here, all or a part, nothing is needed.
+  void go_on(const Checkpoint& from, ShardRange own, const MakeSync& make_sync);
+  // Of a training like this one that has done no step, and begins with `model`.
+  Checkpoint beginning(const Model& model) const;
 
   int64_t epoch() const override { return epoch_; }
   int64_t batch() const override { return config_.batch; }

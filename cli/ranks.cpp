@@ -158,7 +158,8 @@ void declare_ranks(ArgsSpec& args) {
       "WHOSE", "ordered");
   args.flag("on-rank-loss",
             "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
-            "the step, to the same bytes; or end, resumable (default: regroup by tcp, end by mpi)",
+            "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
+            "or end, resumable (default: regroup by tcp, end by mpi)",
             "WHAT");
 }
 

@@ -1,7 +1,9 @@
 #include "framework/parallel/data_parallel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <optional>
+#include <iterator>
 #include <utility>
 
 #include "framework/core/log.h"
@@ -9,6 +11,24 @@
 #include "framework/parallel/plan_by_sizes.h"
 
 namespace ndtrain {
+namespace {
+
+std::string text_of(const RankGroup& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+void say_who_goes_on(const RankGroup& before, const RankGroup& now, const Trainer::Position& from,
+                     bool moments_are_lost) {
+  RankGroup lost;
+  std::ranges::set_difference(before, now, std::back_inserter(lost));
+  const std::string to = fmt::format("epoch {}, step {}", from.epoch + 1, from.step);
+  const std::string who = text_of(now) + (now.size() == 1 ? " goes on" : " go on");
+  if (!moments_are_lost) return log::warn("{} from {}", who, to);
+  log::warn("the moments of {} are gone: {} from the {}", text_of(lost), who,
+            from.optimizer_steps > 0 ? "checkpoint at " + to : "beginning");
+}
+
+}  // namespace
 
 DataParallel::DataParallel(Model model, std::vector<std::string> trainable, const Device& device,
                            TrainerConfig config, std::unique_ptr<Communicator> communicator,
@@ -81,10 +101,8 @@ bool DataParallel::train_epoch(Dataset& data, EpochResult& result, const OnStep&
       undo_->forget();
       return *whole;
     } catch (const RankLost& lost) {
-      if (!can_regroup(lost)) throw;
-      log::warn("{}", lost.what());
-      const int64_t ended = steps_before_ + sync_->ended();
-      regroup();
+      const int64_t ended = steps_ended();
+      if (const std::optional<Checkpoint> back = regroup(lost)) throw WentBack(*back);
       if (whole && steps_before_ == ended) return *whole;  // with all that are left
       whole.reset();
     }
@@ -115,30 +133,84 @@ std::string DataParallel::trace() {
   return trace_->collect(*communicator_, clock_);
 }
 
-// The moments of a sharded optimizer are lost with the rank that kept them.
 bool DataParallel::can_regroup(const RankLost& lost) const {
-  return options_.regroup && !lost.stalled && !sync_->plan().shard_optimizer;
+  return options_.regroup && !lost.stalled && (!shards_moments() || options_.saved);
 }
 
-// A rank has the updates of a step only when the others have those of the step before, so that it
-// is at most one step ahead of where all of them go on.
-void DataParallel::regroup() {
-  const Regrouping::Agreement agreed = communicator_->regroup(steps_before_ + sync_->completed());
-  const Trainer::Position from = positions_.at(agreed.step);
-  undo_->take_back(from.optimizer_steps);
+// What was gone back to, where moments are lost; else a rank has the updates of a step only when
+// the others have those of the step before, so that it is at most one step ahead of where all of
+// them go on.
+std::optional<Checkpoint> DataParallel::regroup(const RankLost& lost) {
+  const RankGroup before = communicator_->members();
+  Regrouping::Agreement agreed;
+  std::optional<Checkpoint> back;
+  for (std::optional<RankLost> why = lost; why;) {
+    if (!can_regroup(*why)) throw RankLost(*why);
+    log::warn("{}", why->what());
+    why.reset();
+    agreed = communicator_->regroup(steps_before_ + sync_->completed());
+    if (!shards_moments()) break;
+    try {
+      back = share_saved();
+    } catch (const RankLost& another) {
+      why = another;
+    }
+  }
   const ShardRange own = share_out();
-  trainer_->go_on(from, own, [&](const Trainer::Shared& shared) { return make_sync(shared); });
-  steps_before_ = agreed.step;
+  const auto make = [&](const Trainer::Shared& shared) { return make_sync(shared); };
+  if (back) {
+    trainer_->go_on(*back, own, make);
+  } else {
+    const Trainer::Position from = positions_.at(agreed.step);
+    undo_->take_back(from.optimizer_steps);
+    trainer_->go_on(from, own, make);
+  }
+  steps_before_ = regrouped_after_ = agreed.step;
+  const Trainer::Position from = trainer_->position();
   positions_ = {{agreed.step, from}};
   ++regrouped_;
-  std::string who;
-  for (const int r : agreed.members) who += (who.empty() ? "" : ", ") + std::to_string(r);
-  log::warn("ranks {} go on from epoch {}, step {}", who, from.epoch + 1, from.step);
+  say_who_goes_on(before, agreed.members, from, back.has_value());
+  return back;
+}
+
+// What rank 0 has saved, on all ranks.
+Checkpoint DataParallel::share_saved() {
+  const int first = communicator_->members().front();
+  const bool ours = communicator_->rank() == first;
+  return parse_checkpoint(
+             broadcast(*communicator_, first, ours ? checkpoint_bytes(options_.saved()) : ""))
+      .or_throw();
+}
+
+// A rank that returns from here knows that the lowest one has its moments, too, and that all have
+// kept what this gave them before: nobody goes back behind that.
+Checkpoint DataParallel::checkpoint() {
+  if (!options_.regroup || !shards_moments() || !options_.saved) return trainer_->checkpoint();
+  try {
+    ndtrain::barrier(*communicator_);
+    Checkpoint c = trainer_->checkpoint();
+    const int first = communicator_->members().front();
+    try {
+      (void)broadcast(*communicator_, first, "");
+    } catch (const RankLost&) {  // who leads has all of it, and hears of the loss again
+      if (communicator_->rank() != first) throw;
+    }
+    return c;
+  } catch (const RankLost& lost) {
+    throw WentBack(regroup(lost).value());
+  }
+}
+
+const ExchangeReport& DataParallel::exchange_report() {
+  // Others have asked for it before, and do not ask again.
+  if (regrouped_after_ == steps_ended())
+    throw RankLost("no step was done since ranks regrouped", {});
+  return tuner_->report();
 }
 
 // Where the training stands now.
 void DataParallel::remember() {
-  const int64_t steps = steps_before_ + sync_->ended();
+  const int64_t steps = steps_ended();
   positions_[steps] = trainer_->position();
   positions_.erase(positions_.begin(), positions_.lower_bound(steps - 1));
 }
@@ -148,9 +220,8 @@ void DataParallel::barrier() {
     try {
       return ndtrain::barrier(*communicator_);
     } catch (const RankLost& lost) {
-      if (!can_regroup(lost)) throw;
       remember();
-      regroup();
+      (void)regroup(lost);
     }
   }
 }

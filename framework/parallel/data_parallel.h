@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,10 @@ class DataParallel final : public Training {
     // regroups; the loss of its lowest rank is still a RankLost. Keeps what the last step's updates
     // replaced (step_undo.h).
     bool regroup = false;
+    // Moments of a sharded optimizer are lost with their rank. The others then go back to what this
+    // gives the lowest rank: the last checkpoint() that was kept, or beginning(); train_epoch() and
+    // checkpoint() are a WentBack on all of them. Where ranks have none, it is a RankLost.
+    std::function<Checkpoint()> saved = {};
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
@@ -52,7 +57,8 @@ class DataParallel final : public Training {
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override { return trainer_->evaluate(data); }
   const Model& model() override { return trainer_->model(); }
-  Checkpoint checkpoint() override { return trainer_->checkpoint(); }
+  // Of a sharded optimizer collective.
+  Checkpoint checkpoint() override;
   void restore(const Checkpoint& c) override { trainer_->restore(c); }
   int64_t epoch() const override { return trainer_->epoch(); }
   int64_t batch() const override { return trainer_->batch(); }
@@ -64,8 +70,9 @@ class DataParallel final : public Training {
   double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   int regrouped() const { return regrouped_; }                    // so many times
   const CommPlan& plan() const { return sync_->plan(); }
-  // These two are collective, between epochs, and flush. What steps took, on all ranks:
-  const ExchangeReport& exchange_report() { return tuner_->report(); }
+  // These two are collective, between epochs, and flush. What steps took, on all ranks; RankLost
+  // where they have regrouped and done none since.
+  const ExchangeReport& exchange_report();
   // At rank 0 what all ranks did in the first steps (rank_trace.h), else empty.
   std::string trace();
   // Returns when all ranks have come here: what a rank leaves others need not miss.
@@ -73,8 +80,11 @@ class DataParallel final : public Training {
 
  private:
   bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);
+  bool shards_moments() const { return sync_->plan().shard_optimizer; }
   bool can_regroup(const RankLost& lost) const;
-  void regroup();
+  std::optional<Checkpoint> regroup(const RankLost& lost);
+  Checkpoint share_saved();
+  int64_t steps_ended() const { return steps_before_ + sync_->ended(); }
   void remember();
   ShardRange share_out();
   std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared);
@@ -94,6 +104,7 @@ class DataParallel final : public Training {
   std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
   bool stop_asked_ = false;
   int regrouped_ = 0;
+  int64_t regrouped_after_ = -1;  // so many steps, the last time
 };
 
 }  // namespace ndtrain

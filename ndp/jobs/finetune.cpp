@@ -142,7 +142,10 @@ class Finetune {
     if (ranks_) {
       by_ranks_ = std::make_unique<RankTraining>(
           transfer_, device_, config_.trainer, config_.ranks, std::move(ranks_),
-          RankTraining::Place{.fs = fs_, .clock = clock_, .progress = progress_, .run = run_});
+          RankTraining::Place{
+              .fs = fs_, .clock = clock_, .progress = progress_, .run = run_, .saved = [this] {
+                return saved();
+              }});
       training_ = &by_ranks_->training();
       trainer_ = &by_ranks_->training().trainer();
       return;
@@ -150,6 +153,11 @@ class Finetune {
     alone_ =
         std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
     training_ = trainer_ = alone_.get();
+  }
+
+  Checkpoint saved() const {
+    std::optional<Checkpoint> last = loop_->saved();
+    return last ? *std::move(last) : trainer_->beginning(transfer_.head);
   }
 
   // All that decides the result: ranks that differ would not end up with the same bytes.

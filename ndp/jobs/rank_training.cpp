@@ -37,7 +37,8 @@ RankTraining::RankTraining(const TransferModel& model, const Device& device,
                                                            .tuning = tuned,
                                                            .trace = !config_.trace.empty(),
                                                            .clock = &place_.clock,
-                                                           .regroup = config_.regroup});
+                                                           .regroup = config_.regroup,
+                                                           .saved = place_.saved});
 }
 
 PlanTuner::Options RankTraining::tuning() {

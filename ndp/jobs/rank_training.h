@@ -1,6 +1,7 @@
 // A training by ranks in a job: what they have to agree on, and what is said and kept of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ class RankTraining {
     Clock& clock;
     Progress& progress;
     RunDirectory& run;
+    std::function<Checkpoint()> saved;  // of rank 0, see DataParallel
   };
   // Keeps the references. Throws Error as DataParallel does.
   RankTraining(const TransferModel& model, const Device& device, const TrainerConfig& trainer,

@@ -68,6 +68,7 @@ Trainer::Position Trainer::position() const {
 }
 
 void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_sync) {
+  clip_exposed_before_s_ += sync_->clip_exposed_s();
   own_ = own;
   make_own(from.statistics);
   sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
@@ -327,7 +328,7 @@ Evaluation Trainer::evaluate(Dataset& data) {
   return ndtrain::evaluate(plans, data, row_types_);
 }
 
-double Trainer::clip_exposed_s() const { return sync_->clip_exposed_s(); }
+double Trainer::clip_exposed_s() const { return clip_exposed_before_s_ + sync_->clip_exposed_s(); }
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 

@@ -118,6 +118,7 @@ class Trainer final : public Training {
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;
   LossScale loss_scale_;
+  double clip_exposed_before_s_ = 0;  // by the GradientSyncs that were
   double loss_sum_ = 0, correct_ = 0, rows_ = 0;
 };
 

@@ -61,9 +61,14 @@ ShardRange DataParallel::share_out() {
   }
   std::vector<double> shares;
   for (const int r : members) {
-    shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
+    if (shard_s_.empty()) {
+      shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
+    } else {
+      shares.push_back(shard_s_.at(r));
+    }
   }
-  first_shards_ = shards_of_ranks(shards_, shares);
+  first_shards_ =
+      shard_s_.empty() ? shards_of_ranks(shards_, shares) : fastest_shards(shards_, shares);
   const auto place = std::ranges::find(members, communicator_->rank()) - members.begin();
   const auto first = first_shards_.begin() + place;
   return {*first, *(first + 1)};
@@ -85,6 +90,11 @@ std::unique_ptr<GradientSync> DataParallel::make_sync(const Trainer::Shared& sha
   const auto ranks = static_cast<int>(communicator_->members().size());
   tuner_ = std::make_unique<PlanTuner>(*sync_, *timed_, *communicator_, first_shards_,
                                        sizes_of(shared.parameters, ranks), options_.tuning, clock_);
+  const bool measure = options_.measure_shares && shard_s_.empty();
+  share_tuner_ = measure
+                     ? std::make_unique<ShareTuner>(*timed_, *communicator_, first_shards_,
+                                                    ShareTuner::Options{.say = options_.tuning.say})
+                     : nullptr;
   return timed;
 }
 
@@ -110,21 +120,72 @@ bool DataParallel::train_epoch(Dataset& data, EpochResult& result, const OnStep&
 }
 
 bool DataParallel::train_on(Dataset& data, EpochResult& result, const OnStep& on_step) {
-  tuner_->go_on();
-  const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+  for (bool moves = true; moves;) {
+    moves = false;
+    tuner_->go_on();
+    const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+      if (options_.regroup) remember();
+      stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
+      if (stop_asked_) sync_->ask_to_stop();
+      if (trace_) trace_->add(timed_->take_spans(), communicator_->take_trace());
+      if (sync_->is_stopped()) return false;
+      const int64_t epochs = trainer_->config().epochs;
+      moves = tune({.step = epoch() * total + done,
+                    .left = (epochs - epoch() % epochs) * total - done,
+                    .steps_of_epoch = total});
+      return !moves;
+    });
     if (options_.regroup) remember();
-    stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
-    if (stop_asked_) sync_->ask_to_stop();
-    if (trace_) trace_->add(timed_->take_spans(), communicator_->take_trace());
-    if (sync_->is_stopped()) return false;
-    const int64_t epochs = trainer_->config().epochs;
-    tuner_->after_step({.step = epoch() * total + done,
-                        .left = (epochs - epoch() % epochs) * total - done,
-                        .steps_of_epoch = total});
-    return true;
-  });
-  if (options_.regroup) remember();
-  return whole;
+    if (moves) take_shares();
+    if (whole) return true;
+  }
+  return false;
+}
+
+// Whether shards are to be moved before the next step.
+bool DataParallel::tune(const PlanTuner::Place& at) {
+  if (!share_tuner_) {
+    tuner_->after_step(at);
+    return false;
+  }
+  share_tuner_->after_step(at);
+  if (!share_tuner_->done()) return false;
+  const RankGroup members = communicator_->members();
+  const std::vector<double> shard_s = share_tuner_->shard_s();
+  share_tuner_.reset();
+  for (size_t r = 0; r < shard_s.size(); ++r) shard_s_[members[r]] = shard_s[r];
+  measured_after_ = steps_ended();
+  return !shard_s.empty();
+}
+
+// All updates are done here, and on all ranks.
+void DataParallel::take_shares() {
+  const int64_t steps = steps_ended();
+  const Trainer::Position from = trainer_->position();
+  trainer_->go_on(from, share_out(),
+                  [&](const Trainer::Shared& shared) { return make_sync(shared); });
+  steps_before_ = steps;
+  positions_ = {{steps, from}};
+  say_shares();
+}
+
+void DataParallel::say_shares() const {
+  const std::vector<RankShare> shares = measured_shares();
+  if (communicator_->rank() == 0 && options_.tuning.say && !shares.empty()) {
+    options_.tuning.say(text_of(shares));
+  }
+}
+
+std::vector<RankShare> DataParallel::measured_shares() const {
+  std::vector<RankShare> shares;
+  if (shard_s_.empty()) return shares;
+  const RankGroup members = communicator_->members();
+  for (size_t r = 0; r < members.size(); ++r) {
+    shares.push_back({.rank = members[r],
+                      .shards = first_shards_[r + 1] - first_shards_[r],
+                      .shard_s = shard_s_.at(members[r])});
+  }
+  return shares;
 }
 
 std::string DataParallel::trace() {
@@ -156,6 +217,8 @@ std::optional<Checkpoint> DataParallel::regroup(const RankLost& lost) {
       why = another;
     }
   }
+  // Where some rank may not have heard of the others', all measure anew.
+  if (agreed.step <= measured_after_) shard_s_.clear();
   const ShardRange own = share_out();
   const auto make = [&](const Trainer::Shared& shared) { return make_sync(shared); };
   if (back) {
@@ -170,6 +233,7 @@ std::optional<Checkpoint> DataParallel::regroup(const RankLost& lost) {
   positions_ = {{agreed.step, from}};
   ++regrouped_;
   say_who_goes_on(before, agreed.members, from, back.has_value());
+  say_shares();
   return back;
 }
 

@@ -14,6 +14,7 @@
 #include "framework/parallel/exchange_sync.h"
 #include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/rank_trace.h"
+#include "framework/parallel/share_tuner.h"
 #include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
@@ -29,6 +30,9 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;                    // of the first steps
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    // Equal ones at first, and then as the ranks are fast (share_tuner.h); the tuning follows.
+    // After a loss those that are left are known to be so.
+    bool measure_shares = false;
     ExchangeOptions exchange = {};
     PlanTuner::Options tuning = {};
     bool trace = false;      // see trace(); the communicator keeps one, too
@@ -70,6 +74,7 @@ class DataParallel final : public Training {
   double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   int regrouped() const { return regrouped_; }                    // so many times
   const CommPlan& plan() const { return sync_->plan(); }
+  std::vector<RankShare> measured_shares() const;  // of the ranks that are left; none: not measured
   // These two are collective, between epochs, and flush. What steps took, on all ranks; RankLost
   // where they have regrouped and done none since.
   const ExchangeReport& exchange_report();
@@ -86,6 +91,9 @@ class DataParallel final : public Training {
   Checkpoint share_saved();
   int64_t steps_ended() const { return steps_before_ + sync_->ended(); }
   void remember();
+  bool tune(const PlanTuner::Place& at);
+  void take_shares();
+  void say_shares() const;
   ShardRange share_out();
   std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared);
 
@@ -98,9 +106,12 @@ class DataParallel final : public Training {
   ExchangeSync* sync_ = nullptr;                // in it
   Clock& clock_;
   std::unique_ptr<PlanTuner> tuner_;
-  std::unique_ptr<RankTrace> trace_;                // null: nobody wants one
-  std::vector<int> first_shards_;                   // of the ranks that are left
-  int64_t steps_before_ = 0;                        // that others than sync_ have ended
+  std::unique_ptr<ShareTuner> share_tuner_;  // until it is done
+  std::map<int, double> shard_s_;            // that a shard takes a rank; empty: not measured
+  int64_t measured_after_ = -1;              // so many steps
+  std::unique_ptr<RankTrace> trace_;         // null: nobody wants one
+  std::vector<int> first_shards_;            // of the ranks that are left
+  int64_t steps_before_ = 0;                 // that others than sync_ have ended
   std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
   bool stop_asked_ = false;
   int regrouped_ = 0;

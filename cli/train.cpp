@@ -208,6 +208,7 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.ranks.tune_buckets = ranks.bucket_size().tuned;
   config.ranks.trace = args.text("trace");
   config.ranks.shares = ranks.shares();
+  config.ranks.measure_shares = ranks.measures_shares();
   config.ranks.exchange.native = ranks.native_collectives();
   config.ranks.one_cache = ranks.on_one_machine();
   config.ranks.regroup = ranks.regroup();
@@ -254,6 +255,9 @@ int run_train(Context& context, const Args& args) {
   if (r.exchange) add_exchange(*r.exchange, json);
   if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
   if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
+  for (const RankShare& s : r.shares) {
+    json["shares"].push_back({{"rank", s.rank}, {"shards", s.shards}, {"shard_s", s.shard_s}});
+  }
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

@@ -315,6 +315,7 @@ class Finetune {
     if (by_ranks_) {
       result_.exposed_s = by_ranks_->training().exposed_s();
       result_.exchange = by_ranks_->describe_exchange();
+      result_.shares = by_ranks_->training().measured_shares();
     }
     result_.clip_exposed_s = trainer_->clip_exposed_s();
     if (loop_->first_step().count() > 0) {

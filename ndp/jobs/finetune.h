@@ -57,6 +57,7 @@ struct FinetuneResult {
   std::vector<int> lost_ranks = {};             // that the others have gone on without
   double exposed_s = 0;                         // of the training, waiting for other ranks
   std::optional<ExchangeReport> exchange = {};  // by ranks
+  std::vector<RankShare> shares = {};           // of ranks that were measured
   double clip_exposed_s = 0;                    // see GradientSync
   bool interrupted = false;                     // stopped on request; --resume goes on
 };

@@ -33,6 +33,7 @@ RankTraining::RankTraining(const TransferModel& model, const Device& device,
       std::make_unique<DataParallel>(model.head, model.trainable, device, trainer, std::move(ranks),
                                      DataParallel::Options{.plan = plan,
                                                            .shares = config_.shares,
+                                                           .measure_shares = config_.measure_shares,
                                                            .exchange = config_.exchange,
                                                            .tuning = tuned,
                                                            .trace = !config_.trace.empty(),
@@ -68,7 +69,9 @@ void RankTraining::say_what_is_exchanged() {
 void RankTraining::agree(const Fingerprint& decisive) {
   Fingerprint all = decisive;
   all.emplace_back("--sync", config_.sync);
-  all.emplace_back("--shares", fmt::format("{}", fmt::join(config_.shares, ":")));
+  all.emplace_back("--shares", config_.measure_shares
+                                   ? "measured"
+                                   : fmt::format("{}", fmt::join(config_.shares, ":")));
   all.emplace_back("--bucket-size",
                    config_.tune_buckets ? "auto" : fmt::format("{} bytes", config_.bucket_bytes));
   all.emplace_back("--trace", config_.trace.empty() ? "absent" : "given");

@@ -23,6 +23,7 @@ struct RankConfig {
   bool tune_buckets = false;        // look for the best one instead
   std::string trace = {};           // the file for a Chrome trace; "": none
   std::vector<double> shares = {};  // of the work, see DataParallel
+  bool measure_shares = false;      // instead
   ExchangeOptions exchange = {};    // of a breakdown no model is written
   bool regroup = false;             // where some are lost, see DataParallel
   bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it

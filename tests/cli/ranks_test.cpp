@@ -146,6 +146,31 @@ TEST_F(Ranks, MeasuredSchedulesGiveTheSameModelAndSayWhatWasPredicted) {
   EXPECT_THAT(brief.err, HasSubstr("too few to measure the times that auto goes by"));
 }
 
+TEST_F(Ranks, SharesThatAreMeasuredGiveTheSameModelAndAreSaid) {
+  ASSERT_EQ(run(train("one", {"-e", "5", "--shards", "8"})).code, 0);
+  const Outcome o = run(train(
+      "measured", {"-e", "5", "--shards", "8", "--ranks", "2", "--shares", "measured", "--json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(model("measured") == model("one"));
+  EXPECT_THAT(o.err, AllOf(HasSubstr("shares: rank 0 does"), HasSubstr("of 8 shards")));
+  int all = 0;
+  const Json result = result_of(o);
+  ASSERT_EQ(result.at("shares").size(), 2U);
+  for (const Json& share : result.at("shares")) {
+    all += share.at("shards").get<int>();
+    EXPECT_GT(share.at("shard_s"), 0);
+  }
+  EXPECT_EQ(all, 8);
+  EXPECT_EQ(result.at("shares")[1].at("rank"), 1);
+  const Outcome more = run(train("measured", {"-e", "10", "--ranks", "3", "--shares", "measured",
+                                              "--resume", "--shard-optimizer"}));
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_THAT(more.err, AllOf(HasSubstr("shares: rank 0 does"), HasSubstr("rank 2")));
+  const Outcome few = run(train("few", {"-e", "1", "--ranks", "2", "--shares", "measured"}));
+  ASSERT_EQ(few.code, 0) << few.err;
+  EXPECT_THAT(few.err, AllOf(HasSubstr("none can be moved"), HasSubstr("more --shards")));
+}
+
 TEST_F(Ranks, SizesOfBucketsAreGivenOrTriedWithTheSameModel) {
   const Words brief = {"-e", "10", "-b", "4", "--shards", "2"};
   ASSERT_EQ(run(train("one", brief)).code, 0);
@@ -426,7 +451,8 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--shards", "13"}), HasSubstr("--batch 12 but 13 shards"));
   EXPECT_THAT(refused({"--shards", "0"}), HasSubstr("--shards 0: 1 to 256"));
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:2:3"}), HasSubstr("each of 2 ranks"));
-  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}), HasSubstr("numbers above 0"));
+  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}),
+              HasSubstr("numbers above 0, as 2:1; or measured"));
   EXPECT_THAT(refused({"--ranks", "2", "--rank-timeout", "0"}), HasSubstr("--rank-timeout 0"));
   EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}),
               AllOf(HasSubstr("--sync no"), HasSubstr("blocking"), HasSubstr("auto")));

@@ -48,7 +48,7 @@ std::vector<double> shares_of(const std::string& text, int ranks) {
     double share = 0;
     const auto [stop, error] = std::from_chars(text.data() + at, text.data() + end, share);
     if (error != std::errc() || stop != text.data() + end || !(share > 0)) {
-      throw UsageError("--shares " + text + ": numbers above 0, as 2:1");
+      throw UsageError("--shares " + text + ": numbers above 0, as 2:1; or measured");
     }
     shares.push_back(share);
     at = end + 1;
@@ -148,7 +148,9 @@ void declare_ranks(ArgsSpec& args) {
             "of --sync ddp and dear, in MiB: 1 to 256, or auto, which tries sizes in the first "
             "steps (default: 25)",
             "MIB");
-  args.flag("shares", "by ranks: how the shards are shared out, 2:1 for two ranks (default: alike)",
+  args.flag("shares",
+            "by ranks: how the shards are shared out: 2:1 for two ranks; or measured, which times "
+            "the ranks in the first steps and gives a faster one more (default: alike)",
             "X:Y:…");
   args.flag("trace", "by ranks: what each did when in the first steps, as a Chrome trace", "FILE");
   args.flag(
@@ -158,7 +160,8 @@ void declare_ranks(ArgsSpec& args) {
       "WHOSE", "ordered");
   args.flag("on-rank-loss",
             "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
-            "the step, to the same bytes; or end, resumable (default: regroup by tcp, end by mpi)",
+            "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
+            "or end, resumable (default: regroup by tcp, end by mpi)",
             "WHAT");
 }
 
@@ -180,7 +183,8 @@ Ranks::Ranks(const Args& args) {
     on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
   }
   check_collectives(args);
-  shares_ = shares_of(args.text("shares"), count_);
+  measures_shares_ = args.text("shares") == "measured";
+  if (!measures_shares_) shares_ = shares_of(args.text("shares"), count_);
   bucket_size_ = bucket_size_of(args);
   check_trace(args, count_, is_first());
 }

@@ -56,6 +56,7 @@ class Ranks {
   // Where this rank keeps its run: `out` is rank 0's; others have a directory that goes with them.
   std::string directory(const std::string& out);
   std::vector<double> shares() const { return shares_; }
+  bool measures_shares() const { return measures_shares_; }
   BucketSize bucket_size() const { return bucket_size_; }
   bool native_collectives() const { return native_collectives_; }
   const std::string& library() const { return library_; }  // that ranks talk by; "": TCP
@@ -73,7 +74,7 @@ class Ranks {
   void share_cores(const Args& args, int ranks_here);
 
   int count_ = 1, rank_ = 0;
-  bool on_one_machine_ = false, regroup_ = false;
+  bool on_one_machine_ = false, regroup_ = false, measures_shares_ = false;
   std::chrono::seconds timeout_{0};
   std::vector<double> shares_;
   BucketSize bucket_size_;

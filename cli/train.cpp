@@ -203,14 +203,15 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
     share_run(*all, fs, config.out);
   const int shards = shards_of(args, ranks, config.out);
   config.trainer.shards = shards;
-  config.sync = args.text("sync");
-  config.bucket_bytes = ranks.bucket_size().bytes;
-  config.tune_buckets = ranks.bucket_size().tuned;
-  config.trace = args.text("trace");
-  config.shares = ranks.shares();
-  config.exchange.native = ranks.native_collectives();
-  config.one_cache = ranks.on_one_machine();
-  config.regroup = ranks.regroup();
+  config.ranks.sync = args.text("sync");
+  config.ranks.bucket_bytes = ranks.bucket_size().bytes;
+  config.ranks.tune_buckets = ranks.bucket_size().tuned;
+  config.ranks.trace = args.text("trace");
+  config.ranks.shares = ranks.shares();
+  config.ranks.measure_shares = ranks.measures_shares();
+  config.ranks.exchange.native = ranks.native_collectives();
+  config.ranks.one_cache = ranks.on_one_machine();
+  config.ranks.regroup = ranks.regroup();
   std::erase_if(config.given,
                 [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
   if (ranks.native_collectives()) config.given.emplace_back("collectives", "native");
@@ -229,7 +230,7 @@ int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   Ranks ranks(args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
-  config.exchange = exchange_of(args, ranks.count());
+  config.ranks.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
   ranks.meet(args);
   FinetuneResult r;
@@ -244,7 +245,7 @@ int run_train(Context& context, const Args& args) {
   }
   ranks.give_up(r.lost_ranks);
   if (r.interrupted) {
-    const bool whole = config.exchange.only == Breakdown::kWhole;
+    const bool whole = !config.ranks.is_breakdown();
     log::warn("stopped{}", whole ? "; the same command with --resume goes on" : "");
     return kInterrupted;
   }
@@ -254,6 +255,9 @@ int run_train(Context& context, const Args& args) {
   if (r.exchange) add_exchange(*r.exchange, json);
   if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
   if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
+  for (const RankShare& s : r.shares) {
+    json["shares"].push_back({{"rank", s.rank}, {"shards", s.shards}, {"shard_s", s.shard_s}});
+  }
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

@@ -40,4 +40,8 @@ bool all_finite(DType type, std::span<const std::byte> values) {
   }
 }
 
+bool all_finite(const Tensor& t) {
+  return all_finite(t.type().dtype, {static_cast<const std::byte*>(t.data()), t.bytes()});
+}
+
 }  // namespace ndtrain

@@ -1,7 +1,9 @@
 #include "framework/parallel/data_parallel.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <optional>
+#include <iterator>
 #include <utility>
 
 #include "framework/core/log.h"
@@ -9,6 +11,24 @@
 #include "framework/parallel/plan_by_sizes.h"
 
 namespace ndtrain {
+namespace {
+
+std::string text_of(const RankGroup& ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+void say_who_goes_on(const RankGroup& before, const RankGroup& now, const Trainer::Position& from,
+                     bool moments_are_lost) {
+  RankGroup lost;
+  std::ranges::set_difference(before, now, std::back_inserter(lost));
+  const std::string to = fmt::format("epoch {}, step {}", from.epoch + 1, from.step);
+  const std::string who = text_of(now) + (now.size() == 1 ? " goes on" : " go on");
+  if (!moments_are_lost) return log::warn("{} from {}", who, to);
+  log::warn("the moments of {} are gone: {} from the {}", text_of(lost), who,
+            from.optimizer_steps > 0 ? "checkpoint at " + to : "beginning");
+}
+
+}  // namespace
 
 DataParallel::DataParallel(Model model, std::vector<std::string> trainable, const Device& device,
                            TrainerConfig config, std::unique_ptr<Communicator> communicator,
@@ -41,9 +61,14 @@ ShardRange DataParallel::share_out() {
   }
   std::vector<double> shares;
   for (const int r : members) {
-    shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
+    if (shard_s_.empty()) {
+      shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
+    } else {
+      shares.push_back(shard_s_.at(r));
+    }
   }
-  first_shards_ = shards_of_ranks(shards_, shares);
+  first_shards_ =
+      shard_s_.empty() ? shards_of_ranks(shards_, shares) : fastest_shards(shards_, shares);
   return own_shards();
 }
 
@@ -70,6 +95,11 @@ std::unique_ptr<GradientSync> DataParallel::make_sync(const Trainer::Shared& sha
   const auto ranks = static_cast<int>(communicator_->members().size());
   tuner_ = std::make_unique<PlanTuner>(*sync_, *timed_, *communicator_, first_shards_,
                                        sizes_of(shared.parameters, ranks), options_.tuning, clock_);
+  const bool measure = options_.measure_shares && shard_s_.empty();
+  share_tuner_ = measure
+                     ? std::make_unique<ShareTuner>(*timed_, *communicator_, first_shards_,
+                                                    ShareTuner::Options{.say = options_.tuning.say})
+                     : nullptr;
   return timed;
 }
 
@@ -86,8 +116,8 @@ bool DataParallel::train_epoch(Dataset& data, EpochResult& result, const OnStep&
       undo_->forget();
       return *whole;
     } catch (const RankLost& lost) {
-      const int64_t ended = steps_before_ + sync_->ended();
-      regroup(lost);
+      const int64_t ended = steps_ended();
+      if (const std::optional<Checkpoint> back = regroup(lost)) throw WentBack(*back);
       if (whole && steps_before_ == ended) return *whole;  // with all that are left
       whole.reset();
     }
@@ -95,21 +125,73 @@ bool DataParallel::train_epoch(Dataset& data, EpochResult& result, const OnStep&
 }
 
 bool DataParallel::train_on(Dataset& data, EpochResult& result, const OnStep& on_step) {
-  tuner_->go_on();
-  const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+  for (bool moves = true; moves;) {
+    moves = false;
+    tuner_->go_on();
+    const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+      if (options_.regroup) remember();
+      stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
+      if (stop_asked_) sync_->ask_to_stop();
+      if (trace_) trace_->add(timed_->take_spans(), communicator_->take_trace());
+      if (sync_->is_stopped()) return false;
+      const int64_t epochs = trainer_->config().epochs;
+      moves = tune({.step = epoch() * total + done,
+                    .left = (epochs - epoch() % epochs) * total - done,
+                    .steps_of_epoch = total});
+      return !moves;
+    });
     if (options_.regroup) remember();
-    stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
-    if (stop_asked_) sync_->ask_to_stop();
-    if (trace_) trace_->add(timed_->take_spans(), communicator_->take_trace());
-    if (sync_->is_stopped()) return false;
-    const int64_t epochs = trainer_->config().epochs;
-    tuner_->after_step({.step = epoch() * total + done,
-                        .left = (epochs - epoch() % epochs) * total - done,
-                        .steps_of_epoch = total});
-    return true;
-  });
-  if (options_.regroup) remember();
-  return whole;
+    if (moves) take_shares();
+    if (whole) return true;
+  }
+  return false;
+}
+
+// Whether shards are to be moved before the next step.
+bool DataParallel::tune(const PlanTuner::Place& at) {
+  if (!share_tuner_) {
+    tuner_->after_step(at);
+    return false;
+  }
+  share_tuner_->after_step(at);
+  if (!share_tuner_->done()) return false;
+  const RankGroup members = communicator_->members();
+  const std::vector<double> shard_s = share_tuner_->shard_s();
+  share_tuner_.reset();
+  for (size_t r = 0; r < shard_s.size(); ++r) shard_s_[members[r]] = shard_s[r];
+  measured_after_ = steps_ended();
+  return !shard_s.empty();
+}
+
+// All updates are done here, and on all ranks.
+void DataParallel::take_shares() {
+  const int64_t steps = steps_ended();
+  const Trainer::Position from = trainer_->position();
+  trainer_->go_on(from, share_out(),
+                  [&](const Trainer::Shared& shared) { return make_sync(shared); });
+  steps_before_ = steps;
+  positions_ = {{steps, from}};
+  say_shares();
+  if (on_shards_) on_shards_(own_shards());
+}
+
+void DataParallel::say_shares() const {
+  const std::vector<RankShare> shares = measured_shares();
+  if (communicator_->rank() == 0 && options_.tuning.say && !shares.empty()) {
+    options_.tuning.say(text_of(shares));
+  }
+}
+
+std::vector<RankShare> DataParallel::measured_shares() const {
+  std::vector<RankShare> shares;
+  if (shard_s_.empty()) return shares;
+  const RankGroup members = communicator_->members();
+  for (size_t r = 0; r < members.size(); ++r) {
+    shares.push_back({.rank = members[r],
+                      .shards = first_shards_[r + 1] - first_shards_[r],
+                      .shard_s = shard_s_.at(members[r])});
+  }
+  return shares;
 }
 
 std::string DataParallel::trace() {
@@ -118,45 +200,102 @@ std::string DataParallel::trace() {
   return trace_->collect(*communicator_, clock_);
 }
 
-// The moments of a sharded optimizer are lost with the rank that kept them.
 bool DataParallel::can_regroup(const RankLost& lost) const {
-  return options_.regroup && !lost.stalled && !sync_->plan().shard_optimizer;
+  return options_.regroup && !lost.stalled && (!shards_moments() || options_.saved);
 }
 
-// One after the other, where more are lost meanwhile.
-void DataParallel::regroup(RankLost lost) {
+// One loss after the other, where more come meanwhile.
+std::optional<Checkpoint> DataParallel::regroup(RankLost lost) {
+  std::optional<Checkpoint> back;
   for (;;) {
-    if (!can_regroup(lost)) throw lost;
-    log::warn("{}", lost.what());
-    agree_and_go_on();
-    if (!on_regroup_) return;
+    if (std::optional<Checkpoint> c = agree_and_go_on(lost)) back = std::move(c);
+    if (!on_shards_) return back;
     try {
-      return on_regroup_(own_shards());
+      on_shards_(own_shards());
+      return back;
     } catch (const RankLost& another) {
       lost = another;
     }
   }
 }
 
-// A rank has the updates of a step only when the others have those of the step before, so that it
-// is at most one step ahead of where all of them go on.
-void DataParallel::agree_and_go_on() {
-  const Regrouping::Agreement agreed = communicator_->regroup(steps_before_ + sync_->completed());
-  const Trainer::Position from = positions_.at(agreed.step);
-  undo_->take_back(from.optimizer_steps);
+// What was gone back to, where moments are lost; else a rank has the updates of a step only when
+// the others have those of the step before, so that it is at most one step ahead of where all of
+// them go on.
+std::optional<Checkpoint> DataParallel::agree_and_go_on(const RankLost& lost) {
+  const RankGroup before = communicator_->members();
+  Regrouping::Agreement agreed;
+  std::optional<Checkpoint> back;
+  for (std::optional<RankLost> why = lost; why;) {
+    if (!can_regroup(*why)) throw RankLost(*why);
+    log::warn("{}", why->what());
+    why.reset();
+    agreed = communicator_->regroup(steps_before_ + sync_->completed());
+    if (!shards_moments()) break;
+    try {
+      back = share_saved();
+    } catch (const RankLost& another) {
+      why = another;
+    }
+  }
+  // Where some rank may not have heard of the others', all measure anew.
+  if (agreed.step <= measured_after_) shard_s_.clear();
   const ShardRange own = share_out();
-  trainer_->go_on(from, own, [&](const Trainer::Shared& shared) { return make_sync(shared); });
-  steps_before_ = agreed.step;
+  const auto make = [&](const Trainer::Shared& shared) { return make_sync(shared); };
+  if (back) {
+    trainer_->go_on(*back, own, make);
+  } else {
+    const Trainer::Position from = positions_.at(agreed.step);
+    undo_->take_back(from.optimizer_steps);
+    trainer_->go_on(from, own, make);
+  }
+  steps_before_ = regrouped_after_ = agreed.step;
+  const Trainer::Position from = trainer_->position();
   positions_ = {{agreed.step, from}};
   ++regrouped_;
-  std::string who;
-  for (const int r : agreed.members) who += (who.empty() ? "" : ", ") + std::to_string(r);
-  log::warn("ranks {} go on from epoch {}, step {}", who, from.epoch + 1, from.step);
+  say_who_goes_on(before, agreed.members, from, back.has_value());
+  say_shares();
+  return back;
+}
+
+// What rank 0 has saved, on all ranks.
+Checkpoint DataParallel::share_saved() {
+  const int first = communicator_->members().front();
+  const bool ours = communicator_->rank() == first;
+  return parse_checkpoint(
+             broadcast(*communicator_, first, ours ? checkpoint_bytes(options_.saved()) : ""))
+      .or_throw();
+}
+
+// A rank that returns from here knows that the lowest one has its moments, too, and that all have
+// kept what this gave them before: nobody goes back behind that.
+Checkpoint DataParallel::checkpoint() {
+  if (!options_.regroup || !shards_moments() || !options_.saved) return trainer_->checkpoint();
+  try {
+    ndtrain::barrier(*communicator_);
+    Checkpoint c = trainer_->checkpoint();
+    const int first = communicator_->members().front();
+    try {
+      (void)broadcast(*communicator_, first, "");
+    } catch (const RankLost&) {  // who leads has all of it, and hears of the loss again
+      if (communicator_->rank() != first) throw;
+    }
+    return c;
+  } catch (const RankLost& lost) {
+    throw WentBack(regroup(lost).value());
+  }
+}
+
+const ExchangeReport& DataParallel::exchange_report() {
+  // Others have asked for it before, and do not ask again.
+  if (regrouped_after_ == steps_ended())
+    throw RankLost("no step was done since ranks regrouped", {});
+  return tuner_->report();
 }
 
 // Where the training stands now.
 void DataParallel::remember() {
-  const int64_t steps = steps_before_ + sync_->ended();
+  const int64_t steps = steps_ended();
   positions_[steps] = trainer_->position();
   positions_.erase(positions_.begin(), positions_.lower_bound(steps - 1));
 }
@@ -166,14 +305,15 @@ void DataParallel::barrier() {
     try {
       return ndtrain::barrier(*communicator_);
     } catch (const RankLost& lost) {
-      regroup_after(lost);
+      remember();
+      (void)regroup(lost);
     }
   }
 }
 
 void DataParallel::regroup_after(const RankLost& lost) {
   remember();
-  regroup(lost);
+  if (const std::optional<Checkpoint> back = regroup(lost)) throw WentBack(*back);
 }
 
 }  // namespace ndtrain

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "framework/parallel/exchange_sync.h"
 #include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/rank_trace.h"
+#include "framework/parallel/share_tuner.h"
 #include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
@@ -28,6 +30,9 @@ class DataParallel final : public Training {
   struct Options {
     MakePlan plan;                    // of the first steps
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
+    // Equal ones at first, and then as the ranks are fast (share_tuner.h); the tuning follows.
+    // After a loss those that are left are known to be so.
+    bool measure_shares = false;
     ExchangeOptions exchange = {};
     PlanTuner::Options tuning = {};
     bool trace = false;      // see trace(); the communicator keeps one, too
@@ -38,6 +43,10 @@ class DataParallel final : public Training {
     // regroups; the loss of its lowest rank is still a RankLost. Keeps what the last step's updates
     // replaced (step_undo.h).
     bool regroup = false;
+    // Moments of a sharded optimizer are lost with their rank. The others then go back to what this
+    // gives the lowest rank: the last checkpoint() that was kept, or beginning(); train_epoch() and
+    // checkpoint() are a WentBack on all of them. Where ranks have none, it is a RankLost.
+    std::function<Checkpoint()> saved = {};
   };
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
@@ -52,7 +61,8 @@ class DataParallel final : public Training {
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override { return trainer_->evaluate(data); }
   const Model& model() override { return trainer_->model(); }
-  Checkpoint checkpoint() override { return trainer_->checkpoint(); }
+  // Of a sharded optimizer collective.
+  Checkpoint checkpoint() override;
   void restore(const Checkpoint& c) override { trainer_->restore(c); }
   int64_t epoch() const override { return trainer_->epoch(); }
   int64_t batch() const override { return trainer_->batch(); }
@@ -64,29 +74,38 @@ class DataParallel final : public Training {
   double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   int regrouped() const { return regrouped_; }                    // so many times
   const CommPlan& plan() const { return sync_->plan(); }
-  // These two are collective, between epochs, and flush. What steps took, on all ranks:
-  const ExchangeReport& exchange_report() { return tuner_->report(); }
+  std::vector<RankShare> measured_shares() const;  // of the ranks that are left; none: not measured
+  // These two are collective, between epochs, and flush. What steps took, on all ranks; RankLost
+  // where they have regrouped and done none since.
+  const ExchangeReport& exchange_report();
   // At rank 0 what all ranks did in the first steps (rank_trace.h), else empty.
   std::string trace();
   // Returns when all ranks have come here: what a rank leaves others need not miss.
   void barrier();
 
   // For what ranks do together besides: where it has thrown `lost`, the others have regrouped on
-  // return, as within train_epoch(). Throws `lost` where they cannot.
+  // return, as within train_epoch(). Throws likewise, and `lost` where they cannot.
   void regroup_after(const RankLost& lost);
-  // The ranks that are left call it, each with its shards from now on, before they go on. It may be
-  // collective; a rank that is lost meanwhile may be its RankLost, and it is called again.
-  using OnRegroup = std::function<void(ShardRange own)>;
-  void on_regroup(OnRegroup f) { on_regroup_ = std::move(f); }
+  // Where shards have moved, the ranks that are there call it, each with its own from now on,
+  // before they go on. It may be collective; a rank that is lost meanwhile may be its RankLost, and
+  // it is called again.
+  using OnShards = std::function<void(ShardRange own)>;
+  void on_shards(OnShards f) { on_shards_ = std::move(f); }
   ShardRange own_shards() const;
   int shards() const { return shards_; }  // of all ranks
 
  private:
   bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);
+  bool shards_moments() const { return sync_->plan().shard_optimizer; }
   bool can_regroup(const RankLost& lost) const;
-  void regroup(RankLost lost);
-  void agree_and_go_on();
+  std::optional<Checkpoint> regroup(RankLost lost);
+  std::optional<Checkpoint> agree_and_go_on(const RankLost& lost);
+  Checkpoint share_saved();
+  int64_t steps_ended() const { return steps_before_ + sync_->ended(); }
   void remember();
+  bool tune(const PlanTuner::Place& at);
+  void take_shares();
+  void say_shares() const;
   ShardRange share_out();
   std::unique_ptr<GradientSync> make_sync(const Trainer::Shared& shared);
 
@@ -99,13 +118,17 @@ class DataParallel final : public Training {
   ExchangeSync* sync_ = nullptr;                // in it
   Clock& clock_;
   std::unique_ptr<PlanTuner> tuner_;
-  std::unique_ptr<RankTrace> trace_;                // null: nobody wants one
-  std::vector<int> first_shards_;                   // of the ranks that are left
-  int64_t steps_before_ = 0;                        // that others than sync_ have ended
+  std::unique_ptr<ShareTuner> share_tuner_;  // until it is done
+  std::map<int, double> shard_s_;            // that a shard takes a rank; empty: not measured
+  int64_t measured_after_ = -1;              // so many steps
+  std::unique_ptr<RankTrace> trace_;         // null: nobody wants one
+  std::vector<int> first_shards_;            // of the ranks that are left
+  int64_t steps_before_ = 0;                 // that others than sync_ have ended
   std::map<int64_t, Trainer::Position> positions_;  // after so many steps: the last ones
   bool stop_asked_ = false;
   int regrouped_ = 0;
-  OnRegroup on_regroup_;
+  int64_t regrouped_after_ = -1;  // so many steps, the last time
+  OnShards on_shards_;
 };
 
 }  // namespace ndtrain

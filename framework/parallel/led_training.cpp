@@ -44,12 +44,12 @@ class Follower {
  public:
   Follower(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop)
       : training_(training), rows_(rows), stop_(stop) {
-    training_.on_regroup([this](ShardRange own) {
+    training_.on_shards([this](ShardRange own) {
       catch_up(training_, rows_, current_, own);
       if (current_.kind == Kind::kRows) done_ = current_.number;
     });
   }
-  ~Follower() { training_.on_regroup({}); }
+  ~Follower() { training_.on_shards({}); }
 
   bool run() {
     try {
@@ -90,7 +90,7 @@ class Follower {
       case Kind::kTrain:
         return train();
       case Kind::kRestore:
-        return training_.restore(checkpoint_of(current_.bytes, "rank 0's checkpoint").or_throw());
+        return training_.restore(parse_checkpoint(current_.bytes).or_throw());
       case Kind::kScaleRate:
         return training_.scale_lr(parse_json(current_.bytes).get<double>());
       case Kind::kResetOptimizer:
@@ -144,7 +144,7 @@ TrainingOrder TrainingOrder::parse(const std::string& text) {
 
 LeadingTraining::LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows)
     : training_(std::move(training)), rows_(rows) {
-  training_->on_regroup([this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
+  training_->on_shards([this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
 }
 
 LeadingTraining::~LeadingTraining() = default;
@@ -168,7 +168,7 @@ bool LeadingTraining::train_epoch(Dataset& data, EpochResult& result, const OnSt
 }
 
 void LeadingTraining::restore(const Checkpoint& c) {
-  order(Kind::kRestore, to_bytes(c));
+  order(Kind::kRestore, checkpoint_bytes(c));
   training_->restore(c);
 }
 

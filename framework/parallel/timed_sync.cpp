@@ -20,7 +20,8 @@ double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), o
 
 }  // namespace
 
-double StepTimes::computing_s() const { return sum(forward_s) + sum(backward_s) + optimizer_s; }
+double StepTimes::passes_s() const { return sum(forward_s) + sum(backward_s); }
+double StepTimes::computing_s() const { return passes_s() + optimizer_s; }
 
 TimedSync::TimedSync(std::unique_ptr<GradientSync> inner, std::vector<std::string> slots,
                      std::function<double()> waited_s, Clock& clock)

@@ -26,6 +26,7 @@ struct StepTimes {
   double step_s = 0;       // from begin to begin; 0: no two steps followed each other
   double exposed_s = 0;    // of it, waiting for other ranks
 
+  double passes_s() const;     // forward and backward, of all shards of the rank
   double computing_s() const;  // all but waiting
 };
 

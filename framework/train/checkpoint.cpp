@@ -16,7 +16,7 @@ void add(TensorFile& file, std::string_view prefix, const std::map<std::string, 
 
 }  // namespace
 
-std::string to_bytes(const Checkpoint& c) {
+std::string checkpoint_bytes(const Checkpoint& c) {
   TensorFile file;
   add(file, kParameter, c.parameters);
   add(file, kState, c.states);
@@ -37,18 +37,9 @@ std::string to_bytes(const Checkpoint& c) {
   return to_safetensors(file);
 }
 
-Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
-  return publish(fs, path, to_bytes(c));
-}
-
-Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
-  const Result<std::string> bytes = fs.read(path);
-  return bytes.ok() ? checkpoint_of(*bytes, path) : bytes.status();
-}
-
-Result<Checkpoint> checkpoint_of(std::string_view bytes, const std::string& from) {
+Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
   Result<TensorFile> file = from_safetensors(bytes);
-  if (!file.ok()) return Status(file.status().code(), from + ": " + file.status().message());
+  if (!file.ok()) return file.status();
   Checkpoint c;
   for (const auto& [name, t] : file->tensors) {
     for (const auto& [prefix, group] :
@@ -79,7 +70,19 @@ Result<Checkpoint> checkpoint_of(std::string_view bytes, const std::string& from
   } catch (const std::exception&) {  // out_of_range, invalid_argument: not one of our checkpoints
     whole = false;
   }
-  if (!whole) return Status(Code::kCorrupt, from + ": not a checkpoint of ndtrain");
+  if (!whole) return Status(Code::kCorrupt, "not a checkpoint of ndtrain");
+  return c;
+}
+
+Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c) {
+  return publish(fs, path, checkpoint_bytes(c));
+}
+
+Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path) {
+  const Result<std::string> bytes = fs.read(path);
+  if (!bytes.ok()) return bytes.status();
+  Result<Checkpoint> c = parse_checkpoint(*bytes);
+  if (!c.ok()) return Status(c.status().code(), path + ": " + c.status().message());
   return c;
 }
 

@@ -25,12 +25,12 @@ struct Checkpoint {
   std::string config;  // what the training was asked for; resume demands the same
 };
 
-// As a file has it.
-std::string to_bytes(const Checkpoint& c);
-// Untrusted; `from` is named where it is none.
-Result<Checkpoint> checkpoint_of(std::string_view bytes, const std::string& from);
+// A safetensors file of format 2, or 1 where it was read from such a one. kCorrupt where it is
+// none.
+std::string checkpoint_bytes(const Checkpoint& c);
+Result<Checkpoint> parse_checkpoint(std::string_view bytes);
 
-// One safetensors file, published atomically, of format 2, or 1 where it was read from such a one.
+// The same as a file, published atomically.
 Status save_checkpoint(Fs& fs, const std::string& path, const Checkpoint& c);
 Result<Checkpoint> load_checkpoint(Fs& fs, const std::string& path);
 

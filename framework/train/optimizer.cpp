@@ -241,6 +241,7 @@ std::map<std::string, Tensor> Optimizer::state() const {
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {
+  if (steps == 0 && state.empty()) return reset();
   make_moments();
   for (const ParameterSlot& s : parameters_.slots()) {
     for (size_t i = 0; i < moments_.size(); ++i) {

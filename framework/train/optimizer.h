@@ -81,7 +81,8 @@ class Optimizer {
   // Moments by parameter, "layer1.weight.m", in whatever ranges they were made; for checkpoints.
   // All of them, also where not all are kept here.
   std::map<std::string, Tensor> state() const;
-  void restore(const std::map<std::string, Tensor>& state, int64_t steps);  // throws Error
+  // Of no steps there need be none. Throws Error where the state does not fit.
+  void restore(const std::map<std::string, Tensor>& state, int64_t steps);
 
  private:
   struct RangeStep {

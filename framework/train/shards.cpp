@@ -10,16 +10,25 @@
 #include "framework/core/rng.h"
 
 namespace ndtrain {
+namespace {
 
-std::vector<int> shards_of_ranks(int shards, std::span<const double> shares) {
-  const auto ranks = static_cast<int>(shares.size());
+// `of_ranks`: what each rank's share goes by.
+void check_ranks(int shards, std::span<const double> of_ranks) {
+  const auto ranks = static_cast<int>(of_ranks.size());
   if (shards < ranks) {
     throw Error(ranks, " ranks but ", shards,
                 " shards: a rank has one at least; fix the number of ", "shards when a run begins");
   }
-  for (const double s : shares) {
+  for (const double s : of_ranks) {
     if (!(s > 0) || !std::isfinite(s)) throw Error("a share of ", s, " is not a positive number");
   }
+}
+
+}  // namespace
+
+std::vector<int> shards_of_ranks(int shards, std::span<const double> shares) {
+  check_ranks(shards, shares);
+  const auto ranks = static_cast<int>(shares.size());
   const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::vector<int> first{0};
   double before = 0;
@@ -28,6 +37,25 @@ std::vector<int> shards_of_ranks(int shards, std::span<const double> shares) {
     const int wanted = static_cast<int>(std::lround(shards * before / all));
     first.push_back(std::clamp(wanted, first.back() + 1, shards - (ranks - r)));
   }
+  return first;
+}
+
+// Each shard goes to the rank that is done with it first. When the one that is done last took its
+// last shard, the others would have been done with one more no sooner: in less time no more shards
+// are done than had been given away before.
+std::vector<int> fastest_shards(int shards, std::span<const double> shard_s) {
+  check_ranks(shards, shard_s);
+  std::vector<int> of_ranks(shard_s.size(), 1);
+  const auto done_s = [&](size_t r) { return (of_ranks[r] + 1) * shard_s[r]; };
+  for (auto left = shards - std::ssize(shard_s); left > 0; --left) {
+    size_t soonest = 0;
+    for (size_t r = 1; r < of_ranks.size(); ++r) {
+      if (done_s(r) < done_s(soonest)) soonest = r;
+    }
+    ++of_ranks[soonest];
+  }
+  std::vector<int> first{0};
+  for (const int n : of_ranks) first.push_back(first.back() + n);
   return first;
 }
 

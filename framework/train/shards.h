@@ -19,6 +19,9 @@ struct ShardRange {
 // rank, each rank at least one shard. Throws Error where there are fewer shards than ranks, or a
 // share is not positive.
 std::vector<int> shards_of_ranks(int shards, std::span<const double> shares);
+// The same so that the rank that is done last is done soonest, where a shard takes rank r
+// `shard_s[r]` seconds.
+std::vector<int> fastest_shards(int shards, std::span<const double> shard_s);
 
 // The seed of a shard's order and dropout; the first shard has the run's.
 uint64_t seed_of_shard(uint64_t seed, int shard);

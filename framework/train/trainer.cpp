@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "framework/comm/sum_tree.h"
 #include "framework/core/finite.h"
-#include "framework/core/rng.h"
 #include "framework/passes/inference.h"
 #include "framework/train/checkpoint_1.h"
 #include "framework/train/local_sync.h"
@@ -13,56 +11,13 @@
 namespace ndtrain {
 namespace {
 
-constexpr const char* kDiverged =
-    "; the training has diverged: begin it anew with a lower learning rate";
-
-bool is_finite(const Tensor& t) {
-  return all_finite(t.type().dtype, {static_cast<const std::byte*>(t.data()), t.bytes()});
-}
-
 // What leaves the Trainer, or comes back.
 Tensor finite(const std::string& name, Tensor t) {
-  if (is_finite(t)) return t;
+  if (all_finite(t)) return t;
   throw Error("'", name, "' has NaN or Inf", kDiverged);
 }
 
 }  // namespace
-
-struct Trainer::Step {
-  Step(StepGraph s, const Device& device, const ParameterSpace& parameters)
-      : graph(std::move(s)),
-        plan(graph.graph, device, {.bound_params = bound_params(graph)}),
-        executor(plan) {
-    const Graph& g = graph.graph;
-    for (ValueId v : graph.trainable) slots[v] = parameters.slot(g.value(v).name);
-    for (ValueId v : graph.features) inputs.emplace_back(device, g.type(v));
-    labels = StagedTensor(device, g.type(graph.labels));
-    weights = StagedTensor(device, g.type(graph.weights));
-    loss = StagedTensor(device, g.type(g.outputs()[0]));
-    logits = StagedTensor(device, g.type(g.outputs()[1]));
-    seed = StagedTensor(device, {DType::kI64, {2}});
-    loss_scale = StagedTensor(device, {DType::kF32, {}});
-    finite = StagedTensor(device, {DType::kF32, {}});
-  }
-
-  static std::vector<ValueId> bound_params(const StepGraph& s) {
-    std::vector<ValueId> bound = s.trainable;
-    for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
-    return bound;
-  }
-
-  void send() {
-    for (StagedTensor& t : inputs) t.send();
-    for (StagedTensor* t : {&labels, &weights, &seed, &loss_scale}) t->send();
-  }
-
-  StepGraph graph;
-  Plan plan;
-  Executor executor;
-  std::map<ValueId, size_t> slots;  // of the trainable parameters
-  std::vector<StagedTensor> inputs;
-  StagedTensor labels, weights, seed, loss_scale, loss, logits, finite;
-};
 
 Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& device,
                  TrainerConfig config, const MakeSync& make_sync)
@@ -70,16 +25,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
       trainable_(std::move(trainable)),
       device_(device),
       config_(std::move(config)) {
-  if (config_.batch < 1) throw Error("a batch has at least one item, not ", config_.batch);
-  if (config_.epochs < 1) throw Error("a run has at least one epoch, not ", config_.epochs);
-  if (config_.shards < 1) throw Error("a batch has at least one shard, not ", config_.shards);
-  if (config_.accumulate < 1) {
-    throw Error("a step has at least one part, not ", config_.accumulate);
-  }
-  if (config_.batch / config_.shards < config_.accumulate && config_.accumulate > 1) {
-    throw Error("a batch of ", config_.batch, " is not enough for ", config_.accumulate,
-                " parts of ", config_.shards, " shards: each has a row of it at least");
-  }
+  config_.check();
   const StepGraph s =
       make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
@@ -122,6 +68,7 @@ Trainer::Position Trainer::position() const {
 }
 
 void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_sync) {
+  clip_exposed_before_s_ += sync_->clip_exposed_s();
   own_ = own;
   make_own(from.statistics);
   sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
@@ -134,48 +81,43 @@ void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_s
   rows_ = from.rows;
 }
 
-int64_t Trainer::most_rows() const {
-  const int64_t of_shard = (config_.batch + config_.shards - 1) / config_.shards;
-  return (of_shard + config_.accumulate - 1) / config_.accumulate;
+void Trainer::go_on(const Checkpoint& from, ShardRange own, const MakeSync& make_sync) {
+  const ParameterRange all{0, parameters_->size()};
+  optimizer_->keep_only({&all, 1}, {});
+  optimizer_->set_steps(0);
+  go_on(position(), own, make_sync);
+  restore(from);
+}
+
+Checkpoint Trainer::beginning(const Model& model) const {
+  Checkpoint c;
+  for (const ParameterSlot& s : parameters_->slots()) {
+    c.parameters[s.name] = model.initialisers.at(s.name);
+  }
+  if (!statistics_) return c;
+  for (const auto& [name, now] : statistics_->copy()) c.states[name] = model.initialisers.at(name);
+  return c;
 }
 
 // Of so many rows of a shard. A part with a single row would make poor batch statistics.
 int Trainer::parts_of(int64_t rows) const {
-  int64_t parts = (rows + most_rows() - 1) / most_rows();
-  if (statistics_ && most_rows() > 1) parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
+  int64_t parts = (rows + config_.most_rows() - 1) / config_.most_rows();
+  if (statistics_ && config_.most_rows() > 1)
+    parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
   return static_cast<int>(parts);
 }
 
-Trainer::Step& Trainer::step_for(int64_t rows) {
+PreparedStep& Trainer::step_for(int64_t rows) {
   // A partial batch is padded and masked, except where padding would enter batch statistics.
-  const int64_t batch = statistics_ ? rows : most_rows();
-  std::unique_ptr<Step>& step = steps_[batch];
+  const int64_t batch = statistics_ ? rows : config_.most_rows();
+  std::unique_ptr<PreparedStep>& step = steps_[batch];
   if (!step) {
     StepGraph s =
         make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
-    step = std::make_unique<Step>(std::move(s), device_, *parameters_);
-    step->executor.set_profiling(profiling_);
+    step = std::make_unique<PreparedStep>(std::move(s), device_, *parameters_);
+    step->set_profiling(profiling_);
   }
   return *step;
-}
-
-// Rows and labels into the step; each row weighs 1 / `of`.
-void Trainer::fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of) {
-  const auto n = rows.size();
-  auto labels = s.labels.host().mutable_as<int64_t>();
-  auto weights = s.weights.host().mutable_as<float>();
-  std::ranges::fill(labels, 0);
-  std::ranges::fill(weights, 0.0F);
-  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(of));
-  std::vector<Tensor> inputs;
-  for (StagedTensor& t : s.inputs) inputs.push_back(t.host());
-  data.fetch(rows, inputs, labels.first(n));
-  const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
-  for (size_t i = 0; i < n; ++i) {
-    if (labels[i] < 0 || labels[i] >= static_cast<int64_t>(classes)) {
-      throw Error("label ", labels[i], " but the model has ", classes, " classes");
-    }
-  }
 }
 
 void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
@@ -222,33 +164,31 @@ void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64
 }
 
 // Of a step of `of` rows.
-void Trainer::run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const Part& part,
-                       int64_t step, bool follow) {
-  Step& s = step_for(std::ssize(rows));
-  fetch(s, data, rows, of);
+void Trainer::run_part(Dataset& data, std::span<const int64_t> rows, int64_t of,
+                       const ShardPart& part, int64_t step, bool follow) {
+  PreparedStep& s = step_for(std::ssize(rows));
+  s.fetch(data, rows, of);
   compute(s, part, step, follow ? hooks(s, part) : Hooks{});
-  report(s, part, std::ssize(rows));
+  s.report(part, std::ssize(rows), reports_[static_cast<size_t>(part.shard)]);
   last_ = &s;
   const bool followed = follow && part.is_last() && part.shard + 1 == own_.end;
   if (part.number > 0 && !followed) gradients_->add_part(part.shard, {0, parameters_->size()});
 }
 
 // Tell the sync what a run needs, and of the last shard what has been added up.
-Hooks Trainer::hooks(const Step& s, const Part& part) {
+Hooks Trainer::hooks(const PreparedStep& s, const ShardPart& part) {
   const auto before = [this, &s](int k, ndt_stream* stream) {
-    const auto it = s.slots.find(s.plan.bindings()[static_cast<size_t>(k)]);
-    if (it != s.slots.end()) sync_->before_read(it->second, stream);
+    if (const auto slot = s.slot_of_binding(k)) sync_->before_read(*slot, stream);
   };
   if (part.shard + 1 != own_.end || !part.is_last()) return {.before = before, .ready = {}};
   const auto ready = [this, &s, part](int k, ndt_stream* stream) {
     if (k == 0) sync_->forward_done();
-    const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
-    if (i >= s.graph.trainable.size()) return;
-    const size_t slot = s.slots.at(s.graph.trainable[i]);
-    const ParameterRange range = parameters_->slots()[slot].range;
+    const std::optional<size_t> slot = s.slot_of_output(k);
+    if (!slot) return;
+    const ParameterRange range = parameters_->slots()[*slot].range;
     if (part.number > 0) gradients_->add_part(part.shard, range);
     gradients_->add(part.shard, range);
-    sync_->gradient_ready(slot, stream);
+    sync_->gradient_ready(*slot, stream);
   };
   return {.before = before, .ready = ready};
 }
@@ -262,38 +202,10 @@ void Trainer::leave_empty(int shard) {
   reports_[static_cast<size_t>(shard)] = {};
 }
 
-void Trainer::report(Step& s, const Part& part, int64_t rows) {
-  s.loss.fetch();
-  s.logits.fetch();
-  const bool scaled = s.graph.loss_scale != kNone;
-  if (scaled) s.finite.fetch();
-  ShardReport& r = reports_[static_cast<size_t>(part.shard)];
-  if (part.number == 0) r = {};
-  const float loss = s.loss.host().as<float>()[0];
-  r.loss += loss;
-  if (scaled && s.finite.host().as<float>()[0] != 0) r.finite = 0;
-  if (!std::isfinite(loss)) {
-    const auto sound = [](StagedTensor& t) { return is_finite(t.host()); };
-    if (!std::ranges::all_of(s.inputs, sound)) r.sound = 0;
-    return;
-  }
-  const auto classes = static_cast<size_t>(s.logits.host().shape()[1]);
-  const auto labels = s.labels.host().as<int64_t>();
-  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
-    const auto row = s.logits.host().as<float>().subspan(i * classes, classes);
-    r.hits += std::ranges::max_element(row) - row.begin() == labels[i] ? 1.0F : 0.0F;
-  }
-}
-
 // What all shards have reported: whether the step that was run is applied, and its loss and hits.
 void Trainer::conclude(int64_t rows) {
-  std::vector<Addend> losses;
-  for (int v = 0; v < config_.shards; ++v) {
-    losses.push_back({{v, v + 1}, &reports_[static_cast<size_t>(v)].loss});
-  }
-  float loss = 0;
-  add_in_tree_order(losses, config_.shards, {&loss, 1});
-  if (accept(static_cast<double>(loss))) {
+  const StepReport all = sum_of(reports_);
+  if (accept(all)) {
     try {
       sync_->backward_done();
     } catch (...) {
@@ -302,75 +214,39 @@ void Trainer::conclude(int64_t rows) {
     }
     if (statistics_) statistics_->advance();
   }
-  if (!std::isfinite(loss)) return;
-  loss_sum_ += static_cast<double>(loss) * static_cast<double>(rows);
-  for (const ShardReport& r : reports_) correct_ += static_cast<double>(r.hits);
+  if (!std::isfinite(all.loss)) return;
+  loss_sum_ += static_cast<double>(all.loss) * static_cast<double>(rows);
+  correct_ += all.hits;
   rows_ += static_cast<double>(rows);
 }
 
 // In 16 bits a step is left out where a gradient is not finite; what the loss's scale cannot mend
 // is an Error.
-bool Trainer::accept(double loss) {
-  const auto all = [&](float ShardReport::*what) {
-    return std::ranges::all_of(reports_, [&](const ShardReport& r) { return r.*what != 0; });
-  };
-  const bool finite = all(&ShardReport::finite);
-  std::string why;
-  if (!finite && loss_scale_.value <= LossScale::kLowest) {
-    why = std::string("gradients are not finite") + kDiverged;
-  } else if (finite && !std::isfinite(loss)) {
-    why = "the loss is " + std::to_string(loss) +
-          (all(&ShardReport::sound) ? kDiverged : "; what is trained on has NaN or Inf");
-  }
-  if (why.empty() && config_.compute == DType::kF16) loss_scale_.update(finite);
-  if (why.empty() && finite) return true;
+bool Trainer::accept(const StepReport& all) {
+  const std::string why = why_lost(all, loss_scale_);
+  if (why.empty() && config_.compute == DType::kF16) loss_scale_.update(all.finite);
+  if (why.empty() && all.finite) return true;
   sync_->skip();
   optimizer_->leave_out();
   if (!why.empty()) throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": ", why);
   return false;
 }
 
-// Loss, logits, gradients and new running statistics of a part's rows in `s`, as the training's
-// step `step`, from 1.
-void Trainer::compute(Step& s, const Part& part, int64_t step, const Hooks& hooks) {
-  const Graph& g = s.graph.graph;
-  const int left = part.parts - 1 - part.number;
-  auto seed = s.seed.host().mutable_as<int64_t>();
-  seed[0] = static_cast<int64_t>(seed_of_part(config_.seed, part.shard, part.number));
-  seed[1] = step - 1;
-  s.loss_scale.host().mutable_as<float>()[0] = static_cast<float>(loss_scale_.value);
-  s.send();
-
-  const auto begin_of = [&](ValueId v) { return parameters_->slots()[s.slots.at(v)].range.begin; };
-  std::map<ValueId, const void*> given;
-  for (size_t k = 0; k < s.inputs.size(); ++k) given[s.graph.features[k]] = s.inputs[k].data();
-  given[s.graph.labels] = s.labels.data();
-  given[s.graph.weights] = s.weights.data();
-  if (s.graph.dropout_seed != kNone) given[s.graph.dropout_seed] = s.seed.data();
-  if (s.graph.loss_scale != kNone) given[s.graph.loss_scale] = s.loss_scale.data();
-  for (ValueId v : s.graph.trainable) given[v] = parameters_->values(begin_of(v));
-  for (const auto& state : s.graph.states) {
-    const std::string& name = g.value(state.param).name;
-    given[state.param] =
-        part.number == 0 ? statistics_->now(name) : statistics_->next(name, part.shard, left + 1);
-  }
-  std::vector<const void*> bindings;
-  for (ValueId v : s.plan.bindings()) bindings.push_back(given.at(v));
-
-  std::vector<void*> outputs = {s.loss.data(), s.logits.data()};
-  float* const gradients = part.number == 0 ? gradients_->shard(part.shard) : gradients_->part();
-  for (ValueId v : s.graph.trainable) outputs.push_back(gradients + begin_of(v));
-  for (const auto& state : s.graph.states) {
-    outputs.push_back(statistics_->next(g.value(state.param).name, part.shard, left));
-  }
-  if (s.graph.loss_scale != kNone) outputs.push_back(s.finite.data());
-  s.executor.run(bindings, outputs, hooks);
+// As the training's step `step`, from 1.
+void Trainer::compute(PreparedStep& s, const ShardPart& part, int64_t step, const Hooks& hooks) {
+  s.run({.part = part,
+         .seed = config_.seed,
+         .step = step,
+         .loss_scale = loss_scale_.value,
+         .gradients = part.number == 0 ? gradients_->shard(part.shard) : gradients_->part(),
+         .statistics = statistics_.get()},
+        hooks);
 }
 
 void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
   sync_->flush();  // it may need the gradients that are written over
   if (train_rows > 0) {
-    compute(step_for(std::min(train_rows, most_rows())), {.shard = own_.begin},
+    compute(step_for(std::min(train_rows, config_.most_rows())), {.shard = own_.begin},
             optimizer_->steps() + 1, {});
   }
   if (val_rows <= 0) return;
@@ -416,13 +292,13 @@ void Trainer::reset_optimizer() {
 
 void Trainer::set_profiling(bool on) {
   profiling_ = on;
-  for (auto& [batch, step] : steps_) step->executor.set_profiling(on);
+  for (auto& [batch, step] : steps_) step->set_profiling(on);
   optimizer_->set_profiling(on);
 }
 
 std::vector<Executor::NodeTime> Trainer::profile() const {
   if (!last_) return {};
-  std::vector<Executor::NodeTime> times = last_->executor.profile();
+  std::vector<Executor::NodeTime> times = last_->profile();
   std::ranges::copy(optimizer_->profile(), std::back_inserter(times));
   return times;
 }
@@ -452,7 +328,7 @@ Evaluation Trainer::evaluate(Dataset& data) {
   return ndtrain::evaluate(plans, data, row_types_);
 }
 
-double Trainer::clip_exposed_s() const { return sync_->clip_exposed_s(); }
+double Trainer::clip_exposed_s() const { return clip_exposed_before_s_ + sync_->clip_exposed_s(); }
 
 int64_t Trainer::parameter_count() const { return parameters_->count(); }
 

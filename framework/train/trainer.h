@@ -8,32 +8,14 @@
 #include <vector>
 
 #include "framework/train/gradient_sync.h"
+#include "framework/train/prepared_step.h"
 #include "framework/train/running_statistics.h"
-#include "framework/train/schedule.h"
 #include "framework/train/shard_sums.h"
-#include "framework/train/step_graph.h"
+#include "framework/train/step_report.h"
+#include "framework/train/trainer_config.h"
 #include "framework/train/training.h"
 
 namespace ndtrain {
-
-struct TrainerConfig {
-  int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
-  OptimizerConfig optimizer = {};
-  Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
-  double warmup_epochs = 0;
-  double label_smoothing = 0;
-  // bf16 or f16: all but the last layers compute so, the weights stay f32.
-  DType compute = DType::kF32;
-  uint64_t seed = 0;
-  // A step is computed in so many parts, one after the other, whose gradients are added up: it
-  // takes the memory of a part. What sees a part as its batch is batch statistics alone. A step of
-  // few rows has fewer parts.
-  int64_t accumulate = 1;
-  // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
-  // the others come by its GradientSync. Without, all of them.
-  int shards = 1;
-  std::optional<ShardRange> own_shards = {};
-};
 
 // Trains one model on rows of its inputs. The order of the rows in an epoch is a function of the
 // seed and the epoch; a training stopped at any step and resumed from a checkpoint gives the same
@@ -83,6 +65,10 @@ class Trainer final : public Training {
   // `own` shards: whatever that one had under way is given up, also in the middle of a step that
   // threw.
   void go_on(const Position& from, ShardRange own, const MakeSync& make_sync);
+  // The same from a checkpoint: of the moments here, all or a part, nothing is needed.
+  void go_on(const Checkpoint& from, ShardRange own, const MakeSync& make_sync);
+  // Of a training like this one that has done no step, and begins with `model`.
+  Checkpoint beginning(const Model& model) const;
 
   int64_t epoch() const override { return epoch_; }
   int64_t batch() const override { return config_.batch; }
@@ -99,25 +85,17 @@ class Trainer final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
-  struct Step;  // the step graph prepared for one batch size
-  struct Part {
-    int shard = 0, number = 0, parts = 1;
-    bool is_last() const { return number + 1 == parts; }
-  };
-  int64_t most_rows() const;         // of a part
   int parts_of(int64_t rows) const;  // of a shard
-  Step& step_for(int64_t rows);
+  PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);
   void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
-  void fetch(Step& s, Dataset& data, std::span<const int64_t> rows, int64_t of);
-  void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const Part& part,
+  void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const ShardPart& part,
                 int64_t step, bool follow);
-  void compute(Step& s, const Part& part, int64_t step, const Hooks& hooks);
-  Hooks hooks(const Step& s, const Part& part);
-  void report(Step& s, const Part& part, int64_t rows);
+  void compute(PreparedStep& s, const ShardPart& part, int64_t step, const Hooks& hooks);
+  Hooks hooks(const PreparedStep& s, const ShardPart& part);
   void leave_empty(int shard);
   void conclude(int64_t rows);
-  bool accept(double loss);
+  bool accept(const StepReport& all);
   void make_own(const std::map<std::string, Tensor>& statistics);
   BatchPlans inference();  // with the current parameters; lives no longer than they stay
   std::vector<std::pair<std::string, Shape>> trainable_shapes() const;  // in the order asked for
@@ -132,14 +110,15 @@ class Trainer final : public Training {
   std::unique_ptr<GradientSync> sync_;
   ShardRange own_;
   std::unique_ptr<ShardSums> gradients_;
-  std::unique_ptr<RunningStatistics> statistics_;  // null: the model has none
-  std::vector<ShardReport> reports_;               // of the last step, of each shard
-  std::map<int64_t, std::unique_ptr<Step>> steps_;
-  const Step* last_ = nullptr;
+  std::unique_ptr<RunningStatistics> statistics_;           // null: the model has none
+  std::vector<ShardReport> reports_;                        // of the last step, of each shard
+  std::map<int64_t, std::unique_ptr<PreparedStep>> steps_;  // by batch size
+  const PreparedStep* last_ = nullptr;
   bool profiling_ = false;
   int64_t epoch_ = 0, step_ = 0;
   double lr_factor_ = 1;
   LossScale loss_scale_;
+  double clip_exposed_before_s_ = 0;  // by the GradientSyncs that were
   double loss_sum_ = 0, correct_ = 0, rows_ = 0;
 };
 

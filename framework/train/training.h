@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "framework/core/error.h"
 #include "framework/graph/model.h"
 #include "framework/train/checkpoint.h"
 #include "framework/train/dataset.h"
@@ -18,7 +19,19 @@ struct EpochResult {
   double lr = 0;  // of the last step
 };
 
-// What may fail throws Error. One thread.
+// What a training has done since it was saved is lost, and it stands there again: go on with
+// epoch().
+struct WentBack : Error {
+  explicit WentBack(const Checkpoint& to)
+      : Error("gone back to epoch ", to.epoch + 1, ", step ", to.step),
+        best_top1(to.best_top1),
+        best_epoch(to.best_epoch) {}
+  double best_top1;  // as they were saved
+  int64_t best_epoch;
+};
+
+// What may fail throws Error. By ranks a training's epochs and checkpoint() may be a WentBack. One
+// thread.
 class Training {
  public:
   // Called after every step with (steps done, steps of the epoch); returning false stops there.

@@ -10,12 +10,9 @@
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/core/publish.h"
 #include "framework/parallel/between_ranks.h"
-#include "framework/parallel/plan_by_sizes.h"
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
-#include "ndp/jobs/exchange_files.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
@@ -29,10 +26,7 @@ std::string size(double bytes) {
                      : fmt::format("{:.1f} MB", bytes / 1e6);
 }
 
-constexpr const char* kArgs = "args.toml";
 constexpr const char* kEpochs = "epochs";
-
-constexpr const char* kBeforeTimes = "ddp";  // the schedule while there are none
 
 class Finetune {
  public:
@@ -53,14 +47,14 @@ class Finetune {
   FinetuneResult run() {
     try {
       compare_settings();
-      if (ranks_ && config_.one_cache && ranks_->rank() != 0) barrier(*ranks_);
+      if (ranks_ && config_.ranks.one_cache && ranks_->rank() != 0) barrier(*ranks_);
       open_data();
       prepare_model();
       describe_run();
-      if (parallel_ && !config_.one_cache) agree();
+      if (by_ranks_ && !config_.ranks.one_cache) by_ranks_->agree(rank_fingerprint());
       result_.setup_s = seconds();
       make_rows();
-      if (parallel_ && config_.one_cache) agree_on_one_cache();
+      if (by_ranks_ && config_.ranks.one_cache) by_ranks_->agree_on_one_cache(rank_fingerprint());
       split_rows();
     } catch (const std::exception&) {
       run_.abandon();
@@ -68,9 +62,9 @@ class Finetune {
     }
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
-    if (!result_.interrupted && !is_breakdown()) finish();
-    if (parallel_ && loop_) leave_together();
-    if (parallel_) result_.lost_ranks = lost_ranks();
+    if (!result_.interrupted && !config_.ranks.is_breakdown()) finish();
+    if (by_ranks_ && loop_) by_ranks_->leave_together();
+    if (by_ranks_) result_.lost_ranks = by_ranks_->lost_ranks();
     result_.total_s = seconds();
     return result_;
   }
@@ -78,15 +72,6 @@ class Finetune {
  private:
   double seconds() const {
     return std::chrono::duration<double>(clock_.monotonic() - start_).count();
-  }
-
-  // So that no rank misses one that was faster. Who has left already has come as far as this one.
-  void leave_together() {
-    try {
-      parallel_->barrier();
-    } catch (const RankLost& lost) {
-      log::debug("{}", lost.what());
-    }
   }
 
   // Before anything takes time.
@@ -154,72 +139,31 @@ class Finetune {
   }
 
   void make_training() {
-    if (!ranks_) {
-      auto alone =
-          std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
-      trainer_ = alone.get();
-      training_ = std::move(alone);
+    if (ranks_) {
+      by_ranks_ = std::make_unique<RankTraining>(
+          transfer_, device_, config_.trainer, config_.ranks, std::move(ranks_),
+          RankTraining::Place{
+              .fs = fs_, .clock = clock_, .progress = progress_, .run = run_, .saved = [this] {
+                return saved();
+              }});
+      training_ = &by_ranks_->training();
+      trainer_ = &by_ranks_->training().trainer();
       return;
     }
-    const int ranks = ranks_->ranks();
-    PlanTuner::Options tuning{.schedule = config_.sync,
-                              .say = [this](const std::string& line) { progress_.say(line); },
-                              .timed = [this](const ExchangeReport& r) { keep_exchange(r); }};
-    if (config_.bucket_bytes > 0) tuning.plan.bucket_bytes = config_.bucket_bytes;
-    if (config_.tune_buckets) tuning.buckets.emplace();
-    tuning.plan.shard_optimizer = config_.exchange.shard_optimizer;
-    say_what_is_exchanged();
-    const auto plan = [this, ranks, sizes = tuning.plan](const ParameterSpace& parameters) {
-      return plan_by_sizes(goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes, parameters,
-                           ranks, sizes);
-    };
-    auto parallel = std::make_unique<DataParallel>(
-        transfer_.head, transfer_.trainable, device_, config_.trainer, std::move(ranks_),
-        DataParallel::Options{.plan = plan,
-                              .shares = config_.shares,
-                              .exchange = config_.exchange,
-                              .tuning = tuning,
-                              .trace = !config_.trace.empty(),
-                              .clock = &clock_,
-                              .regroup = config_.regroup});
-    parallel_ = parallel.get();
-    trainer_ = &parallel->trainer();
-    training_ = std::move(parallel);
+    alone_ =
+        std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
+    training_ = trainer_ = alone_.get();
   }
 
-  void say_what_is_exchanged() {
-    if (config_.exchange.wire != DType::kF32) {
-      progress_.say(fmt::format(
-          "gradients travel as {}: the result is the same on all ranks, but another one than by "
-          "another number of ranks",
-          name_of(config_.exchange.wire)));
-    }
-    if (is_breakdown()) {
-      progress_.say(
-          "a part of each exchange is left out (--comm-only), to see what the rest costs: what is "
-          "trained so is nothing; it is not validated, and no model is written");
-    }
-  }
-
-  bool is_breakdown() const { return config_.exchange.only != Breakdown::kWhole; }
-
-  void agree() { check_same(parallel_->communicator(), rank_fingerprint()); }
-
-  void agree_on_one_cache() {
-    if (parallel_->communicator().rank() == 0) barrier(parallel_->communicator());
-    agree();
+  Checkpoint saved() const {
+    std::optional<Checkpoint> last = loop_->saved();
+    return last ? *std::move(last) : trainer_->beginning(transfer_.head);
   }
 
   // All that decides the result: ranks that differ would not end up with the same bytes.
   Fingerprint rank_fingerprint() const {
     Fingerprint all = {{"program", settings_.version}};
     for (const auto& [flag, value] : settings_.asked) all.emplace_back("--" + flag, value);
-    all.emplace_back("--sync", config_.sync);
-    all.emplace_back("--shares", fmt::format("{}", fmt::join(config_.shares, ":")));
-    all.emplace_back("--bucket-size",
-                     config_.tune_buckets ? "auto" : fmt::format("{} bytes", config_.bucket_bytes));
-    all.emplace_back("--trace", config_.trace.empty() ? "absent" : "given");
-    all.emplace_back("--shard-optimizer", config_.exchange.shard_optimizer ? "true" : "false");
     all.emplace_back("model", settings_.model);
     all.emplace_back("photos and labels", settings_.digest);
     if (device_.deterministic()) all.emplace_back("processor and plugin", settings_.numerics);
@@ -250,17 +194,6 @@ class Finetune {
     transfer_ = with_whole(std::move(transfer_), std::move(whole), model_.preprocess);
   }
 
-  // Which photos, what each is for, labelled as what.
-  std::string photos_digest() const {
-    Sha256 hash;
-    for (const std::string& name : photos_.set.classes) hash.field(name);
-    for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
-      hash.field(to_hex(photos_.set.photos[i].digest)).field(int64_t{photos_.for_validation[i]});
-      hash.field(int64_t{photos_.set.photos[i].label});
-    }
-    return to_hex(hash.finish());
-  }
-
   // Everything that decides an epoch of the result: a checkpoint of another one is refused.
   std::string fingerprint() const {
     Sha256 hash;
@@ -278,7 +211,7 @@ class Finetune {
     settings_.model = to_hex(model_.id());
     settings_.photos =
         fmt::format("{} to train on, {} to validate", std::ssize(photos_.set.photos) - val, val);
-    settings_.digest = photos_digest();
+    settings_.digest = digest_of(photos_);
     fingerprint_ = fingerprint();
     if (config_.resume) return go_on();
     if (config_.repeats) say_what_differs(*config_.repeats);
@@ -286,7 +219,7 @@ class Finetune {
     for (const std::string& name : photos_.set.classes) classes += name + "\n";
     run_.write("classes.txt", classes);
     run_.write("env.json", run_.env_json());
-    run_.write(kArgs, to_toml(settings_));  // last: it marks the directory as a run
+    run_.write(kRunArgs, to_toml(settings_));  // last: it marks the directory as a run
   }
 
   void go_on() {
@@ -302,7 +235,7 @@ class Finetune {
                                   ? ""
                                   : "; from here on the learning rate is that of the longer run"));
     before_.asked = settings_.asked;
-    run_.write(kArgs, to_toml(before_));
+    run_.write(kRunArgs, to_toml(before_));
   }
 
   void say_what_differs(const RunSettings& first) const {
@@ -369,58 +302,26 @@ class Finetune {
     loop_ = std::make_unique<TrainingLoop>(fs_, run_, *training_, clock_, progress_, fingerprint_);
     if (config_.resume) (void)loop_->restore();
     while (training_->epoch() < config_.trainer.epochs) {
-      if (config_.patience > 0 && !is_breakdown() &&
+      if (config_.patience > 0 && !config_.ranks.is_breakdown() &&
           training_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
         break;
-      Dataset* const val = is_breakdown() ? nullptr : val_.get();
+      Dataset* const val = config_.ranks.is_breakdown() ? nullptr : val_.get();
       if (!loop_->train_epoch(*train_, val, config_.trainer.epochs)) {
         result_.interrupted = true;
         break;
       }
     }
     result_.train_s = loop_->seconds();
-    if (parallel_) describe_exchange();
+    if (by_ranks_) {
+      result_.exposed_s = by_ranks_->training().exposed_s();
+      result_.exchange = by_ranks_->describe_exchange();
+      result_.shares = by_ranks_->training().measured_shares();
+    }
     result_.clip_exposed_s = trainer_->clip_exposed_s();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
     if (!result_.interrupted) result_.epochs = training_->epoch();
-  }
-
-  // At rank 0, when enough steps have been timed, or at the end.
-  void keep_exchange(const ExchangeReport& report) {
-    const bool as_asked = report.costs || goes_by_sizes(config_.sync);
-    progress_.say(exchange_line(as_asked ? config_.sync : kBeforeTimes, report));
-    write_exchange(run_, report);
-    exchange_kept_ = true;
-  }
-
-  void describe_exchange() {
-    result_.exposed_s = parallel_->exposed_s();
-    std::string trace;
-    try {
-      result_.exchange = parallel_->exchange_report();
-      if (!config_.trace.empty()) trace = parallel_->trace();
-    } catch (const RankLost& lost) {  // the others have the whole training
-      log::warn("what a step takes is not known: {}", lost.what());
-      return;
-    }
-    if (parallel_->communicator().rank() != 0) return;
-    if (!exchange_kept_) keep_exchange(*result_.exchange);
-    if (config_.trace.empty()) return;
-    // The training is worth more than its trace.
-    const Status written = publish(fs_, config_.trace, trace);
-    if (!written.ok()) log::warn("--trace {}: {}", config_.trace, written.message());
-  }
-
-  std::vector<int> lost_ranks() const {
-    const Communicator& ranks = parallel_->communicator();
-    const RankGroup left = ranks.members();
-    std::vector<int> lost;
-    for (int r = 0; r < ranks.ranks(); ++r) {
-      if (std::ranges::count(left, r) == 0) lost.push_back(r);
-    }
-    return lost;
   }
 
   // The best epoch's weights, evaluated once more and written out.
@@ -476,14 +377,14 @@ class Finetune {
   std::unique_ptr<PhotoRows> crops_;     // or without one
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
-  std::unique_ptr<Training> training_;
-  Trainer* trainer_ = nullptr;        // it, or its own
-  DataParallel* parallel_ = nullptr;  // it, when there are ranks
+  std::unique_ptr<Trainer> alone_;
+  std::unique_ptr<RankTraining> by_ranks_;  // or this
+  Training* training_ = nullptr;            // theirs
+  Trainer* trainer_ = nullptr;              // the same, or the one in it
   std::unique_ptr<TrainingLoop> loop_;
   RunSettings settings_, before_;  // of this run; of the one that is gone on with
   bool longer_ = false;            // this is for more epochs than it was begun with
   std::string fingerprint_;
-  bool exchange_kept_ = false;
   FinetuneResult result_;
 };
 
@@ -492,18 +393,6 @@ class Finetune {
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress, std::unique_ptr<Communicator> ranks) {
   return Finetune(config, device, fs, clock, progress, std::move(ranks)).run();
-}
-
-void share_run(Communicator& ranks, Fs& fs, const std::string& out) {
-  if (ranks.rank() != 0) fs.make_directories(out).or_throw();
-  for (const char* name : {kArgs, "metrics.jsonl", "best.safetensors", "last.safetensors"}) {
-    const std::string file = join(out, name);
-    const bool first = ranks.rank() == 0;
-    const bool there = first && fs.exists(file);
-    if (broadcast(ranks, 0, there ? "there" : "").empty()) continue;
-    const std::string bytes = broadcast(ranks, 0, first ? fs.read(file).or_throw() : "");
-    if (!first) publish(fs, file, bytes).or_throw();
-  }
 }
 
 }  // namespace ndtrain::ndp

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "framework/core/clock.h"
-#include "framework/parallel/data_parallel.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/low_precision.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
+#include "ndp/jobs/rank_training.h"
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
 
@@ -28,15 +28,8 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
-  std::string sync = "ddp";         // by ranks: the schedule, see make_comm_plan()
-  int64_t bucket_bytes = 0;         // by ranks: of ddp and dear; 0: their own
-  bool tune_buckets = false;        // by ranks: look for the best one instead
-  std::string trace = {};           // by ranks: the file for a Chrome trace; "": none
-  std::vector<double> shares = {};  // by ranks: of the work, see DataParallel
-  ExchangeOptions exchange = {};    // by ranks; of a breakdown no model is written
-  bool regroup = false;             // by ranks: where some are lost, see DataParallel
-  bool one_cache = false;           // of all ranks: rank 0 fills it, then the others read it
-  int64_t patience = 0;             // epochs without a better val top-1 before stopping; 0: never
+  RankConfig ranks = {};  // where there are some
+  int64_t patience = 0;   // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()
@@ -64,6 +57,7 @@ struct FinetuneResult {
   std::vector<int> lost_ranks = {};             // that the others have gone on without
   double exposed_s = 0;                         // of the training, waiting for other ranks
   std::optional<ExchangeReport> exchange = {};  // by ranks
+  std::vector<RankShare> shares = {};           // of ranks that were measured
   double clip_exposed_s = 0;                    // see GradientSync
   bool interrupted = false;                     // stopped on request; --resume goes on
 };
@@ -74,8 +68,5 @@ struct FinetuneResult {
 // they regroup: while they train, and another than rank 0 is lost.
 FinetuneResult finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
                         Progress& progress, std::unique_ptr<Communicator> ranks = nullptr);
-
-// What rank 0 has of a run that is resumed is laid into each other rank's directory. Collective.
-void share_run(Communicator& ranks, Fs& fs, const std::string& out);
 
 }  // namespace ndtrain::ndp

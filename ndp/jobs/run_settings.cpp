@@ -84,7 +84,7 @@ std::string to_toml(const RunSettings& run) {
 
 Result<RunSettings> read_run_settings(Fs& fs, const std::string& path) {
   const Result<FileInfo> info = fs.info(path);
-  const std::string name = info.ok() && info->is_directory ? join(path, "args.toml") : path;
+  const std::string name = info.ok() && info->is_directory ? join(path, kRunArgs) : path;
   const Result<std::string> text = fs.read(name, limits::kLabelsFile);
   if (!text.ok()) return text.status();
   return parse(*text, name);

@@ -10,6 +10,8 @@
 
 namespace ndtrain::ndp {
 
+inline constexpr const char* kRunArgs = "args.toml";
+
 using Settings = std::vector<std::pair<std::string, std::string>>;  // flags in order; plain text
 
 struct RunSettings {

@@ -5,6 +5,11 @@
 #include <algorithm>
 
 namespace ndtrain::ndp {
+namespace {
+
+constexpr const char *kLast = "last.safetensors", *kBest = "best.safetensors";
+
+}  // namespace
 
 TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock& clock,
                            Progress& progress, std::string fingerprint)
@@ -15,10 +20,15 @@ TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock&
       progress_(progress),
       fingerprint_(std::move(fingerprint)) {}
 
+std::optional<Checkpoint> TrainingLoop::saved() const {
+  Result<Checkpoint> last = load_checkpoint(fs_, run_.file(kLast));
+  if (last.status().code() == Code::kNotFound) return std::nullopt;
+  return std::move(last).or_throw();
+}
+
 bool TrainingLoop::restore() {
-  const Result<Checkpoint> last = load_checkpoint(fs_, run_.file("last.safetensors"));
-  if (last.status().code() == Code::kNotFound) return false;  // killed before the first epoch ended
-  last.status().or_throw();
+  const std::optional<Checkpoint> last = saved();
+  if (!last) return false;  // killed before the first epoch ended
   if (last->config != fingerprint_) {
     throw Error(run_.path(),
                 " was begun with other settings, another model, other photos or other labels, or "
@@ -33,6 +43,17 @@ bool TrainingLoop::restore() {
 }
 
 bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
+  try {
+    return train_rest(train, val, epochs);
+  } catch (const WentBack& back) {
+    progress_.end();
+    best_top1_ = back.best_top1;
+    best_epoch_ = back.best_epoch;
+    return true;
+  }
+}
+
+bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
   const std::chrono::nanoseconds begun = clock_.monotonic();
   auto seconds = [&] { return std::chrono::duration<double>(clock_.monotonic() - begun).count(); };
   const int64_t batch = training_.batch();
@@ -46,7 +67,7 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
   });
   if (!whole) {
     progress_.end();
-    save("last.safetensors");
+    save(kLast);
     return false;
   }
   EpochRow row{.epoch = epoch.epoch + 1,
@@ -67,15 +88,15 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
   if (val && (!row.val || row.val->top1 > best_top1_ || best_epoch_ < 0)) {
     best_top1_ = row.val ? row.val->top1 : 0;
     best_epoch_ = epoch.epoch;
-    save("best.safetensors");
+    save(kBest);
   }
   run_.add_epoch(row);
-  if (val) save("last.safetensors");
+  if (val) save(kLast);
   return true;
 }
 
 void TrainingLoop::restore_best() {
-  training_.restore(load_checkpoint(fs_, run_.file("best.safetensors")).or_throw());
+  training_.restore(load_checkpoint(fs_, run_.file(kBest)).or_throw());
 }
 
 void TrainingLoop::save(const std::string& name) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -27,8 +28,11 @@ class TrainingLoop {
   bool restore();
   // The next epoch, or the rest of it, of `epochs` in all; evaluates on `val` (nullptr: not after
   // this epoch, which is trained again after a crash) and keeps the best that was evaluated; with
-  // an empty `val`, the last. False: interrupted, and saved in the middle.
+  // an empty `val`, the last. False: interrupted, and saved in the middle. True also where the
+  // training went back (WentBack), to whatever epoch.
   bool train_epoch(Dataset& train, Dataset* val, int64_t epochs);
+  // What was saved last; none before the first time. Throws Error.
+  std::optional<Checkpoint> saved() const;
   // Back to the weights of the best epoch.
   void restore_best();
 
@@ -38,6 +42,7 @@ class TrainingLoop {
   std::chrono::nanoseconds first_step() const { return first_step_; }
 
  private:
+  bool train_rest(Dataset& train, Dataset* val, int64_t epochs);
   void save(const std::string& name);
 
   Fs& fs_;

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <optional>
 
+#include "framework/core/hash.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -106,6 +108,16 @@ TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config,
   if (result.set.photos.empty()) throw Error(config.data, ": none of the photos can be read");
   say_what_there_is(result, config.data, own_val, progress);
   return result;
+}
+
+std::string digest_of(const TrainingPhotos& photos) {
+  Sha256 hash;
+  for (const std::string& name : photos.set.classes) hash.field(name);
+  for (size_t i = 0; i < photos.set.photos.size(); ++i) {
+    hash.field(to_hex(photos.set.photos[i].digest)).field(int64_t{photos.for_validation[i]});
+    hash.field(int64_t{photos.set.photos[i].label});
+  }
+  return to_hex(hash.finish());
 }
 
 }  // namespace ndtrain::ndp

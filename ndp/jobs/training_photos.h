@@ -30,4 +30,7 @@ struct TrainingPhotosConfig {
 // Throws Error when nothing can be read, or the database labels none of the photos.
 TrainingPhotos load_training_photos(Fs& fs, const TrainingPhotosConfig& config, Progress& progress);
 
+// Hexadecimal: which photos, what each is for, labelled as what.
+std::string digest_of(const TrainingPhotos& photos);
+
 }  // namespace ndtrain::ndp

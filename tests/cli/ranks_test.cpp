@@ -11,6 +11,7 @@
 #include "framework/core/net.h"
 #include "framework/parallel/cost_profile_json.h"
 #include "framework/parallel/schedules/schedules.h"
+#include "ndp/jobs/run_directory.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -77,10 +78,26 @@ class Ranks : public testing_cli::ProgramTest {
     }
     return ranks;
   }
-  void wait_for_a_checkpoint() const {
-    for (int i = 0; i < 20'000 && !real_fs().exists(at("run/last.safetensors")); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  void wait_for(const std::string& file) const {
+    for (int i = 0; i < 100'000 && !real_fs().exists(at(file)); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+  }
+  // One of three is killed as soon as there is that file: what rank 0 says, which ends up with the
+  // model of an undisturbed run, as the third one does.
+  Outcome after_a_kill(size_t victim, const std::string& file, Words more) const {
+    more.insert(more.end(), {"--rank-timeout", "5"});
+    const std::vector<pid_t> ranks = start_three(more);
+    wait_for(file);
+    kill(ranks[victim], SIGKILL);
+    std::vector<Outcome> all;
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      all.push_back(end_of(ranks[r], "rank" + std::to_string(r)));
+      if (r == victim) continue;
+      EXPECT_EQ(all[r].code, 0) << all[r].err;
+    }
+    EXPECT_TRUE(model("run") == model("whole"));
+    return all[0];
   }
   static inline const Words kThirtyEpochs = {"-e", "30", "--shards", "8"};
 };
@@ -127,6 +144,31 @@ TEST_F(Ranks, MeasuredSchedulesGiveTheSameModelAndSayWhatWasPredicted) {
   const Outcome brief = run(train("brief", {"-e", "1", "--ranks", "2", "--sync", "auto"}));
   EXPECT_EQ(brief.code, 0) << brief.err;
   EXPECT_THAT(brief.err, HasSubstr("too few to measure the times that auto goes by"));
+}
+
+TEST_F(Ranks, SharesThatAreMeasuredGiveTheSameModelAndAreSaid) {
+  ASSERT_EQ(run(train("one", {"-e", "5", "--shards", "8"})).code, 0);
+  const Outcome o = run(train(
+      "measured", {"-e", "5", "--shards", "8", "--ranks", "2", "--shares", "measured", "--json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(model("measured") == model("one"));
+  EXPECT_THAT(o.err, AllOf(HasSubstr("shares: rank 0 does"), HasSubstr("of 8 shards")));
+  int all = 0;
+  const Json result = result_of(o);
+  ASSERT_EQ(result.at("shares").size(), 2U);
+  for (const Json& share : result.at("shares")) {
+    all += share.at("shards").get<int>();
+    EXPECT_GT(share.at("shard_s"), 0);
+  }
+  EXPECT_EQ(all, 8);
+  EXPECT_EQ(result.at("shares")[1].at("rank"), 1);
+  const Outcome more = run(train("measured", {"-e", "10", "--ranks", "3", "--shares", "measured",
+                                              "--resume", "--shard-optimizer"}));
+  ASSERT_EQ(more.code, 0) << more.err;
+  EXPECT_THAT(more.err, AllOf(HasSubstr("shares: rank 0 does"), HasSubstr("rank 2")));
+  const Outcome few = run(train("few", {"-e", "1", "--ranks", "2", "--shares", "measured"}));
+  ASSERT_EQ(few.code, 0) << few.err;
+  EXPECT_THAT(few.err, AllOf(HasSubstr("none can be moved"), HasSubstr("more --shards")));
 }
 
 TEST_F(Ranks, SizesOfBucketsAreGivenOrTriedWithTheSameModel) {
@@ -225,7 +267,7 @@ TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
   ASSERT_EQ(run(train("whole", {"-e", "30", "--shards", "3"})).code, 0);
   const Words begun = {"-e", "30", "--shards", "3", "--rank-timeout", "5", "--on-rank-loss", "end"};
   const Pair pair = start_apart(begun);
-  wait_for_a_checkpoint();
+  wait_for("run/last.safetensors");
   kill(pair.second, SIGKILL);
   end_of(pair.second, "rank1");
   const Outcome o = end_of(pair.first, "rank0");
@@ -241,22 +283,40 @@ TEST_F(Ranks, WhereOneIsKilledTheOthersEndAndAnyNumberGoesOnWithTheSameBytes) {
 
 TEST_F(Ranks, WhereOneIsKilledTheOthersRegroupToTheSameBytes) {
   ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
-  const std::vector<pid_t> ranks = start_three({"--rank-timeout", "5"});
-  wait_for_a_checkpoint();
-  kill(ranks[1], SIGKILL);
-  end_of(ranks[1], "rank1");
-  const Outcome first = end_of(ranks[0], "rank0"), last = end_of(ranks[2], "rank2");
-  EXPECT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(last.code, 0) << last.err;
+  const Outcome first = after_a_kill(1, "run/last.safetensors", {});
   EXPECT_THAT(first.err, HasSubstr("ranks 0, 2 go on from epoch"));
   EXPECT_THAT(first.out, HasSubstr("lost_ranks"));
-  EXPECT_TRUE(model("run") == model("whole"));
+}
+
+// Of metrics.jsonl.
+std::vector<int64_t> epochs_of(const std::string& run_directory) {
+  std::vector<int64_t> epochs;
+  const std::string rows = real_fs().read(join(run_directory, "metrics.jsonl")).or_throw();
+  for (const EpochRow& row : parse_metrics(rows)) epochs.push_back(row.epoch);
+  return epochs;
+}
+
+TEST_F(Ranks, WithAShardedOptimizerTheOthersGoBackToTheCheckpointAndOnToTheSameBytes) {
+  ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
+  const Outcome first = after_a_kill(1, "run/last.safetensors", {"--shard-optimizer"});
+  EXPECT_THAT(first.err, HasSubstr("the moments of rank 1 are gone: ranks 0, 2 go on from the "
+                                   "checkpoint at epoch"));
+  EXPECT_EQ(epochs_of(at("run")), epochs_of(at("whole")));
+}
+
+// As soon as rank 0 has its rows.
+TEST_F(Ranks, WithAShardedOptimizerAndNoCheckpointYetTheOthersBeginAgainToTheSameBytes) {
+  draw_photos(200);
+  ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
+  const Outcome first = after_a_kill(2, "run/quarantine.csv", {"--shard-optimizer"});
+  EXPECT_THAT(first.err, HasSubstr("the moments of rank 2 are gone: ranks 0, 1 go on from the "));
+  EXPECT_EQ(epochs_of(at("run")), epochs_of(at("whole")));
 }
 
 TEST_F(Ranks, OneThatWakesAfterItWasGivenUpEndsAndTheOthersHaveTheSameBytes) {
   ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
   const std::vector<pid_t> ranks = start_three({"--rank-timeout", "1"});
-  wait_for_a_checkpoint();
+  wait_for("run/last.safetensors");
   kill(ranks[2], SIGSTOP);
   const Outcome first = end_of(ranks[0], "rank0"), second = end_of(ranks[1], "rank1");
   kill(ranks[2], SIGCONT);
@@ -273,7 +333,7 @@ TEST_F(Ranks, OneThatWasStartedHereAndStaysStoppedIsNotWaitedFor) {
   Words words = train("run", kThirtyEpochs);
   for (const char* word : {"--ranks", "3", "--rank-timeout", "1"}) words.emplace_back(word);
   const pid_t first = start_as("rank0", words);
-  wait_for_a_checkpoint();
+  wait_for("run/last.safetensors");
   std::ifstream children("/proc/" + std::to_string(first) + "/task/" + std::to_string(first) +
                          "/children");
   pid_t child = 0;
@@ -288,7 +348,7 @@ TEST_F(Ranks, OneThatWasStartedHereAndStaysStoppedIsNotWaitedFor) {
 TEST_F(Ranks, WithoutRankZeroTheOthersEndAndAnyNumberGoesOnToTheSameBytes) {
   ASSERT_EQ(run(train("whole", kThirtyEpochs)).code, 0);
   const std::vector<pid_t> ranks = start_three({"--rank-timeout", "5"});
-  wait_for_a_checkpoint();
+  wait_for("run/last.safetensors");
   kill(ranks[0], SIGKILL);
   const auto killed = std::chrono::steady_clock::now();
   end_of(ranks[0], "rank0");
@@ -391,7 +451,8 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--shards", "13"}), HasSubstr("--batch 12 but 13 shards"));
   EXPECT_THAT(refused({"--shards", "0"}), HasSubstr("--shards 0: 1 to 256"));
   EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:2:3"}), HasSubstr("each of 2 ranks"));
-  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}), HasSubstr("numbers above 0"));
+  EXPECT_THAT(refused({"--ranks", "2", "--shares", "1:x"}),
+              HasSubstr("numbers above 0, as 2:1; or measured"));
   EXPECT_THAT(refused({"--ranks", "2", "--rank-timeout", "0"}), HasSubstr("--rank-timeout 0"));
   EXPECT_THAT(refused({"--ranks", "2", "--sync", "no"}),
               AllOf(HasSubstr("--sync no"), HasSubstr("blocking"), HasSubstr("auto")));

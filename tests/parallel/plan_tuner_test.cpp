@@ -34,22 +34,7 @@ TrainerConfig longer(int64_t epochs, int64_t batch = 24) {
   return config;
 }
 
-Bytes train_all(Training& training, int64_t epochs, const Training::OnStep& on_step = {}) {
-  TensorDataset data = stripes(kRows, 3);
-  Bytes bytes;
-  for (int64_t e = 0; e < epochs; ++e) {
-    EpochResult result;
-    EXPECT_TRUE(training.train_epoch(data, result, on_step));
-    bytes.push_back(bytes_of(training.checkpoint()) + " " + std::to_string(result.loss));
-  }
-  return bytes;
-}
-
-Bytes alone_for(int64_t epochs) {
-  const Model m = small_net(true, 0.3);
-  Trainer trainer(m, weights_of(m), cpu(), longer(epochs));
-  return train_all(trainer, epochs);
-}
+Bytes alone_for(int64_t epochs) { return alone(longer(epochs), epochs); }
 
 std::vector<Outcome> train_by_ranks(int ranks, int64_t epochs, const PlanTuner::Options& tuning,
                                     bool trace = false, int64_t batch = 24) {
@@ -67,7 +52,7 @@ std::vector<Outcome> train_by_ranks(int ranks, int64_t epochs, const PlanTuner::
           std::make_unique<Communicator>(std::move(transports[r]),
                                          Communicator::Options{.in_flight = 1, .trace = trace}),
           options);
-      o.bytes = train_all(training, epochs, [&](int64_t, int64_t) {
+      o.bytes = train(training, epochs, [&](int64_t, int64_t) {
         const std::string plan = to_json(training.plan());
         if (o.plans.empty() || o.plans.back() != plan) o.plans.push_back(plan);
         return true;

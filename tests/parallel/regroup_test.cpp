@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "framework/core/log.h"
 #include "framework/train/local_sync.h"
 #include "tests/parallel/mortal_transport.h"
@@ -13,7 +15,7 @@ namespace {
 using namespace testing;  // NOLINT: training_by_ranks.h
 
 struct End {
-  Bytes bytes;        // of a training that was whole
+  Bytes bytes;        // of a training that was whole; of an epoch that another rank has saved: none
   std::string error;  // or why it was not
   int regrouped = 0;
 };
@@ -26,9 +28,28 @@ void leave(DataParallel& training) {
   }
 }
 
-// Rank r lives for lives[r] messages.
+// As train(), but keeps a checkpoint after each epoch, and does again what was gone back behind.
+Bytes train_and_save(DataParallel& training, std::optional<Checkpoint>& saved) {
+  TensorDataset data = stripes(kRows, 3);
+  Bytes bytes(kEpochs);
+  while (training.epoch() < kEpochs) {
+    std::string& of_epoch = bytes[static_cast<size_t>(training.epoch())];
+    try {
+      EpochResult result;
+      EXPECT_TRUE(training.train_epoch(data, result, {}));
+      saved = training.checkpoint();
+      of_epoch =
+          bytes_of(*saved) + " " + std::to_string(result.loss) + " " + std::to_string(result.top1);
+    } catch (const WentBack& back) {
+      EXPECT_EQ(back.best_epoch, -1);
+    }
+  }
+  return bytes;
+}
+
+// Rank r lives for lives[r] messages. With `saves`, it trains as above.
 std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerConfig& config,
-                              DataParallel::Options options) {
+                              DataParallel::Options options, bool saves = false) {
   options.regroup = true;
   auto transports = memory_transports(static_cast<int>(lives.size()));
   std::vector<End> ends(lives.size());
@@ -37,13 +58,18 @@ std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerCo
     threads.emplace_back([&, r] {
       try {
         const Model m = small_net(true, 0.3);
+        std::optional<Checkpoint> saved;
+        const Trainer* trainer = nullptr;
+        DataParallel::Options own = options;
+        if (saves) own.saved = [&] { return saved ? *saved : trainer->beginning(m); };
         DataParallel training(
             m, weights_of(m), cpu(), config,
             std::make_unique<Communicator>(
                 std::make_unique<MortalTransport>(std::move(transports[r]), lives[r]),
                 Communicator::Options{.in_flight = 1, .regroups = true}),
-            options);
-        ends[r].bytes = train(training);
+            own);
+        trainer = &training.trainer();
+        ends[r].bytes = saves ? train_and_save(training, saved) : train(training);
         ends[r].regrouped = training.regrouped();
         leave(training);
       } catch (const std::exception& e) {
@@ -75,26 +101,42 @@ std::vector<Plan> plans() {
           {"by rank 0", by_rank_0}};
 }
 
+// Those that went on to what another rank had saved have no bytes of their own of that epoch.
+void expect_same(const std::vector<End>& ends, const std::set<size_t>& dead,
+                 const Bytes& expected) {
+  for (size_t r = 0; r < ends.size(); ++r) {
+    if (dead.contains(r)) continue;
+    ASSERT_EQ(ends[r].error, "") << "rank " << r;
+    ASSERT_EQ(ends[r].bytes.size(), expected.size());
+    for (size_t e = 0; e < expected.size(); ++e) {
+      if (r > 0 && ends[r].bytes[e].empty()) continue;
+      ASSERT_EQ(ends[r].bytes[e] == expected[e], true) << "rank " << r << ", epoch " << e;
+    }
+  }
+}
+
+// The second rank dies at every seventh message, until it lives for all of them.
+void die_at_any_message(const Plan& plan, int ranks, const TrainerConfig& config, bool sharded,
+                        const Bytes& expected) {
+  int disturbed = 0;
+  for (int64_t life = 0;; life += 7) {
+    SCOPED_TRACE(std::string(plan.name) + ", ranks: " + std::to_string(ranks) +
+                 ", rank 1 lives for " + std::to_string(life));
+    std::vector<int64_t> lives(static_cast<size_t>(ranks), kForever);
+    lives[1] = life;
+    const std::vector<End> ends =
+        mortal_ranks(lives, config, {.plan = plan.make, .exchange = {.shard_optimizer = sharded}},
+                     /*saves=*/sharded);
+    ASSERT_NO_FATAL_FAILURE(expect_same(ends, {1}, expected));
+    disturbed += ends[0].regrouped;
+    if (ends[1].error.empty()) break;
+  }
+  EXPECT_GT(disturbed, 10) << plan.name;
+}
+
 TEST_F(Regroup, ARankThatDiesAtAnyMessageLeavesUndisturbedBytes) {
   for (const Plan& plan : plans()) {
-    for (const int ranks : {3, 4}) {
-      int disturbed = 0;
-      for (int64_t life = 0;; life += 7) {
-        SCOPED_TRACE(std::string(plan.name) + ", ranks: " + std::to_string(ranks) +
-                     ", rank 1 lives for " + std::to_string(life));
-        std::vector<int64_t> lives(static_cast<size_t>(ranks), kForever);
-        lives[1] = life;
-        const std::vector<End> ends = mortal_ranks(lives, config, {.plan = plan.make});
-        for (size_t r = 0; r < ends.size(); ++r) {
-          if (r == 1) continue;
-          ASSERT_EQ(ends[r].error, "") << "rank " << r;
-          ASSERT_EQ(ends[r].bytes == expected, true) << "rank " << r << " has other bytes";
-        }
-        disturbed += ends[0].regrouped;
-        if (ends[1].error.empty()) break;
-      }
-      EXPECT_GT(disturbed, 10) << plan.name;
-    }
+    for (const int ranks : {3, 4}) die_at_any_message(plan, ranks, config, false, expected);
   }
 }
 
@@ -147,7 +189,27 @@ TEST_F(Regroup, WhereOneDiesWhileAScheduleMeasuresTheOthersBeginWithTheFirstPlan
   EXPECT_GT(disturbed, 5);
 }
 
-TEST_F(Regroup, WithAShardedOptimizerTheOthersEnd) {
+const Plan kHalves = {"halves", [](const auto& p) { return halves(p, 0); }};
+
+TEST_F(Regroup, WithAShardedOptimizerTheOthersGoBackToTheCheckpointAndHaveUndisturbedBytes) {
+  for (const int ranks : {2, 3, 4}) die_at_any_message(kHalves, ranks, config, true, expected);
+  die_at_any_message({"pieces", pieces_of_32}, 3, config, true, expected);
+}
+
+// The second one also while the checkpoint is shared out.
+TEST_F(Regroup, TwoThatDieOneAfterTheOtherTakeTheirMomentsWithThem) {
+  for (const int64_t first : {3, 40, 95, 131}) {
+    for (int64_t apart = 0; apart < 40; apart += 3) {
+      SCOPED_TRACE(std::to_string(first) + " and " + std::to_string(apart));
+      const std::vector<End> ends =
+          mortal_ranks({kForever, first, first + apart, kForever}, config,
+                       {.plan = kHalves.make, .exchange = {.shard_optimizer = true}}, true);
+      ASSERT_NO_FATAL_FAILURE(expect_same(ends, {1, 2}, expected));
+    }
+  }
+}
+
+TEST_F(Regroup, WithAShardedOptimizerAndNothingSavedTheOthersEnd) {
   const std::vector<End> ends = mortal_ranks(
       {kForever, 50, kForever}, config,
       {.plan = [](const auto& p) { return halves(p, 0); }, .exchange = {.shard_optimizer = true}});

@@ -96,6 +96,7 @@ TEST(TimedSync, TellsForwardBackwardUpdateAndWaitingApart) {
   EXPECT_THAT(t.optimizer_s, ms(4));
   EXPECT_THAT(t.exposed_s, ms(7 + 7 + 11));
   EXPECT_THAT(t.computing_s(), ms(212));
+  EXPECT_EQ(t.passes_s(), t.computing_s() - t.optimizer_s);
   EXPECT_THAT(t.step_s, ms(212 + 25));
 }
 

@@ -34,22 +34,28 @@ inline TrainerConfig config_of(const OptimizerConfig& optimizer, int shards) {
 // Everything after each epoch.
 using Bytes = std::vector<std::string>;
 
-inline Bytes train(Training& training) {
-  TensorDataset data = stripes(kRows, 3);
+inline Bytes train(Training& training, Dataset& data, int64_t epochs,
+                   const Training::OnStep& on_step = {}) {
   Bytes bytes;
-  for (int64_t e = 0; e < kEpochs; ++e) {
+  for (int64_t e = 0; e < epochs; ++e) {
     EpochResult result;
-    EXPECT_TRUE(training.train_epoch(data, result, {}));
+    EXPECT_TRUE(training.train_epoch(data, result, on_step));
     bytes.push_back(bytes_of(training.checkpoint()) + " " + std::to_string(result.loss) + " " +
                     std::to_string(result.top1));
   }
   return bytes;
 }
 
-inline Bytes alone(const TrainerConfig& config) {
+inline Bytes train(Training& training, int64_t epochs = kEpochs,
+                   const Training::OnStep& on_step = {}) {
+  TensorDataset data = stripes(kRows, 3);
+  return train(training, data, epochs, on_step);
+}
+
+inline Bytes alone(const TrainerConfig& config, int64_t epochs = kEpochs) {
   const Model m = small_net(true, 0.3);
   Trainer trainer(m, weights_of(m), cpu(), config);
-  return train(trainer);
+  return train(trainer, epochs);
 }
 
 inline std::unique_ptr<Communicator> talk(std::unique_ptr<Transport> transport) {

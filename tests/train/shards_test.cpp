@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/comm/sum_tree.h"
 #include "framework/core/rng.h"
@@ -31,6 +32,53 @@ TEST(ShardsOfRanks, AreNeighboursInProportionToTheShares) {
               HasSubstr("3 ranks but 2 shards"));
   EXPECT_THAT(error_of([] {
                 (void)shards_of_ranks(2, std::vector{1.0, 0.0});
+              }),
+              HasSubstr("a share of 0"));
+}
+
+// How long the rank that is done last takes, at best: all ways to share them out are tried.
+double least_s(int shards, std::span<const double> shard_s) {
+  if (shard_s.size() == 1) return shards * shard_s[0];
+  double least = INFINITY;
+  for (int n = 1; n <= shards - std::ssize(shard_s) + 1; ++n) {
+    least = std::min(least, std::max(n * shard_s[0], least_s(shards - n, shard_s.subspan(1))));
+  }
+  return least;
+}
+
+TEST(FastestShards, NoOtherWayIsFaster) {
+  const Rng rng(7, "speeds");
+  uint64_t draw = 0;
+  for (int ranks = 1; ranks <= 4; ++ranks) {
+    for (int shards = ranks; shards <= 14; ++shards) {
+      for (int i = 0; i < 20; ++i) {
+        std::vector<double> shard_s;
+        for (int r = 0; r < ranks; ++r) shard_s.push_back(0.05 + rng.uniform(draw++));
+        const std::vector<int> first = fastest_shards(shards, shard_s);
+        ASSERT_EQ(first.front(), 0);
+        ASSERT_EQ(first.back(), shards);
+        double slowest_s = 0;
+        for (size_t r = 0; r < shard_s.size(); ++r) {
+          ASSERT_LT(first[r], first[r + 1]);
+          slowest_s = std::max(slowest_s, (first[r + 1] - first[r]) * shard_s[r]);
+        }
+        ASSERT_EQ(slowest_s, least_s(shards, shard_s))
+            << ranks << " ranks, " << shards << " shards, draw " << i;
+      }
+    }
+  }
+}
+
+TEST(FastestShards, AreNotThoseOfAProportionThatIsRounded) {
+  EXPECT_THAT(shards_of_ranks(10, std::vector{2.9, 1.0}), ElementsAre(0, 7, 10));  // of 7.44
+  EXPECT_THAT(fastest_shards(10, std::vector{1.0, 2.9}), ElementsAre(0, 8, 10));   // 8 s, not 8.7
+  EXPECT_THAT(fastest_shards(4, std::vector{1.0, 1.0, 100.0}), ElementsAre(0, 2, 3, 4));
+  EXPECT_THAT(error_of([] {
+                (void)fastest_shards(1, std::vector{1.0, 1.0});
+              }),
+              HasSubstr("2 ranks but 1 shards"));
+  EXPECT_THAT(error_of([] {
+                (void)fastest_shards(2, std::vector{1.0, 0.0});
               }),
               HasSubstr("a share of 0"));
 }

@@ -177,6 +177,21 @@ TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
   }
 }
 
+TEST(Trainer, GoneBackToItsBeginningItGivesTheSameBytes) {
+  const Model m = small_net(true, 0.3);
+  TensorDataset data = stripes(70, 1);
+  Trainer t = trainer_for(m, {.epochs = 2, .batch = 16});
+  EpochResult result;
+  const std::string new_one = bytes_of(t.checkpoint());
+  ASSERT_TRUE(t.train_epoch(data, result));
+  const std::string expected = bytes_of(t.checkpoint());
+  EXPECT_FALSE(expected == new_one);
+  t.restore(t.beginning(m));
+  EXPECT_TRUE(bytes_of(t.checkpoint()) == new_one);
+  ASSERT_TRUE(t.train_epoch(data, result));
+  EXPECT_TRUE(bytes_of(t.checkpoint()) == expected);
+}
+
 TEST(Trainer, PreparedAheadItGivesTheSameBytes) {
   TensorDataset data = stripes(30, 1);
   for (const DType compute : {DType::kF32, DType::kF16}) {

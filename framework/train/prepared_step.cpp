@@ -1,0 +1,133 @@
+#include "framework/train/prepared_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "framework/core/finite.h"
+#include "framework/train/shards.h"
+
+namespace ndtrain {
+namespace {
+
+std::vector<ValueId> bound_params(const StepGraph& s) {
+  std::vector<ValueId> bound = s.trainable;
+  for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
+  return bound;
+}
+
+}  // namespace
+
+PreparedStep::PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters)
+    : graph_(std::move(graph)),
+      parameters_(parameters),
+      plan_(graph_.graph, device, {.bound_params = bound_params(graph_)}),
+      executor_(plan_) {
+  const Graph& g = graph_.graph;
+  for (ValueId v : graph_.trainable) slots_[v] = parameters.slot(g.value(v).name);
+  for (ValueId v : graph_.features) inputs_.emplace_back(device, g.type(v));
+  labels_ = StagedTensor(device, g.type(graph_.labels));
+  weights_ = StagedTensor(device, g.type(graph_.weights));
+  loss_ = StagedTensor(device, g.type(g.outputs()[0]));
+  logits_ = StagedTensor(device, g.type(g.outputs()[1]));
+  seed_ = StagedTensor(device, {DType::kI64, {2}});
+  loss_scale_ = StagedTensor(device, {DType::kF32, {}});
+  finite_ = StagedTensor(device, {DType::kF32, {}});
+}
+
+void PreparedStep::fetch(Dataset& data, std::span<const int64_t> rows, int64_t of) {
+  const auto n = rows.size();
+  auto labels = labels_.host().mutable_as<int64_t>();
+  auto weights = weights_.host().mutable_as<float>();
+  std::ranges::fill(labels, 0);
+  std::ranges::fill(weights, 0.0F);
+  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(of));
+  std::vector<Tensor> inputs;
+  for (StagedTensor& t : inputs_) inputs.push_back(t.host());
+  data.fetch(rows, inputs, labels.first(n));
+  const auto classes = static_cast<size_t>(logits_.host().shape()[1]);
+  for (size_t i = 0; i < n; ++i) {
+    if (labels[i] < 0 || labels[i] >= static_cast<int64_t>(classes)) {
+      throw Error("label ", labels[i], " but the model has ", classes, " classes");
+    }
+  }
+}
+
+int64_t PreparedStep::begin_of(ValueId trainable) const {
+  return parameters_.slots()[slots_.at(trainable)].range.begin;
+}
+
+std::vector<const void*> PreparedStep::bindings(const Run& run) {
+  std::map<ValueId, const void*> given;
+  for (size_t k = 0; k < inputs_.size(); ++k) given[graph_.features[k]] = inputs_[k].data();
+  given[graph_.labels] = labels_.data();
+  given[graph_.weights] = weights_.data();
+  if (graph_.dropout_seed != kNone) given[graph_.dropout_seed] = seed_.data();
+  if (graph_.loss_scale != kNone) given[graph_.loss_scale] = loss_scale_.data();
+  for (ValueId v : graph_.trainable) given[v] = parameters_.values(begin_of(v));
+  const int left = run.part.parts - 1 - run.part.number;
+  for (const TrainingGraph::State& state : graph_.states) {
+    const std::string& name = graph_.graph.value(state.param).name;
+    given[state.param] = run.part.number == 0
+                             ? run.statistics->now(name)
+                             : run.statistics->next(name, run.part.shard, left + 1);
+  }
+  std::vector<const void*> in_order;
+  for (ValueId v : plan_.bindings()) in_order.push_back(given.at(v));
+  return in_order;
+}
+
+void PreparedStep::run(const Run& run, const Hooks& hooks) {
+  auto seed = seed_.host().mutable_as<int64_t>();
+  seed[0] = static_cast<int64_t>(seed_of_part(run.seed, run.part.shard, run.part.number));
+  seed[1] = run.step - 1;
+  loss_scale_.host().mutable_as<float>()[0] = static_cast<float>(run.loss_scale);
+  for (StagedTensor& t : inputs_) t.send();
+  for (StagedTensor* t : {&labels_, &weights_, &seed_, &loss_scale_}) t->send();
+
+  std::vector<void*> outputs = {loss_.data(), logits_.data()};
+  for (ValueId v : graph_.trainable) outputs.push_back(run.gradients + begin_of(v));
+  const int left = run.part.parts - 1 - run.part.number;
+  for (const TrainingGraph::State& state : graph_.states) {
+    const std::string& name = graph_.graph.value(state.param).name;
+    outputs.push_back(run.statistics->next(name, run.part.shard, left));
+  }
+  if (graph_.loss_scale != kNone) outputs.push_back(finite_.data());
+  executor_.run(bindings(run), outputs, hooks);
+}
+
+void PreparedStep::report(const ShardPart& part, int64_t rows, ShardReport& to) {
+  loss_.fetch();
+  logits_.fetch();
+  const bool scaled = graph_.loss_scale != kNone;
+  if (scaled) finite_.fetch();
+  if (part.number == 0) to = {};
+  const float loss = loss_.host().as<float>()[0];
+  to.loss += loss;
+  if (scaled && finite_.host().as<float>()[0] != 0) to.finite = 0;
+  if (!std::isfinite(loss)) {
+    const auto sound = [](StagedTensor& t) { return all_finite(t.host()); };
+    if (!std::ranges::all_of(inputs_, sound)) to.sound = 0;
+    return;
+  }
+  const auto classes = static_cast<size_t>(logits_.host().shape()[1]);
+  const auto labels = labels_.host().as<int64_t>();
+  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
+    const auto row = logits_.host().as<float>().subspan(i * classes, classes);
+    to.hits += std::ranges::max_element(row) - row.begin() == labels[i] ? 1.0F : 0.0F;
+  }
+}
+
+std::optional<size_t> PreparedStep::slot_of_binding(int k) const {
+  const auto it = slots_.find(plan_.bindings()[static_cast<size_t>(k)]);
+  if (it == slots_.end()) return std::nullopt;
+  return it->second;
+}
+
+std::optional<size_t> PreparedStep::slot_of_output(int k) const {
+  const size_t i = static_cast<size_t>(k) - StepGraph::kGradients;
+  if (i >= graph_.trainable.size()) return std::nullopt;
+  return slots_.at(graph_.trainable[i]);
+}
+
+}  // namespace ndtrain

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "framework/core/dtype.h"
+#include "framework/train/optimizer.h"
+#include "framework/train/schedule.h"
+#include "framework/train/shards.h"
+
+namespace ndtrain {
+
+struct TrainerConfig {
+  int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
+  OptimizerConfig optimizer = {};
+  Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
+  double warmup_epochs = 0;
+  double label_smoothing = 0;
+  // bf16 or f16: all but the last layers compute so, the weights stay f32.
+  DType compute = DType::kF32;
+  uint64_t seed = 0;
+  // A step is computed in so many parts, one after the other, whose gradients are added up: it
+  // takes the memory of a part. What sees a part as its batch is batch statistics alone. A step of
+  // few rows has fewer parts.
+  int64_t accumulate = 1;
+  // A step's rows are those of so many shards (shards.h). This process does `own_shards`; those of
+  // the others come by its GradientSync. Without, all of them.
+  int shards = 1;
+  std::optional<ShardRange> own_shards = {};
+
+  int64_t most_rows() const;  // of a part
+  void check() const;         // throws Error
+};
+
+}  // namespace ndtrain

@@ -6,17 +6,7 @@
 #include "framework/comm/wire_type.h"
 
 namespace ndtrain {
-namespace {
-
 using Kind = CommOp::Kind;
-
-template <typename T>
-std::span<T> slice(std::span<T> of, const std::vector<int64_t>& begins, size_t place) {
-  return of.subspan(static_cast<size_t>(begins[place]),
-                    static_cast<size_t>(begins[place + 1] - begins[place]));
-}
-
-}  // namespace
 
 Exchange::Exchange(CommOp op, std::vector<uint64_t> tags, Transport& transport)
     : op_(std::move(op)),
@@ -26,14 +16,6 @@ Exchange::Exchange(CommOp op, std::vector<uint64_t> tags, Transport& transport)
           static_cast<size_t>(std::ranges::find(op_.group, transport.rank()) - op_.group.begin())),
       arrived_(ranks()),
       unpacked_(ranks()) {}
-
-std::span<float> Exchange::part(size_t place) const {
-  return slice(op_.data, op_.part_begin, place);
-}
-
-std::span<float> Exchange::received_part(size_t place) const {
-  return slice(op_.received, op_.received_begin, place);
-}
 
 std::vector<Subtree> Exchange::nodes_of(size_t place) const {
   return subtrees_of(op_.leaf_begin[place], op_.leaf_begin[place + 1], op_.leaf_begin.back());
@@ -76,7 +58,7 @@ void Exchange::ended(Transport::Request request) {
 void Exchange::phase_over() {
   if (phase_ == Phase::kScatter) add_up();
   if (phase_ == Phase::kGather || phase_ == Phase::kAllToAll) take_arrived();
-  if (phase_ == Phase::kNative) take_native();
+  if (phase_ == Phase::kNative) native_->take();
   packed_.clear();
   for (Bytes& b : arrived_) b.reset();
   const bool gather = phase_ == Phase::kScatter && op_.kind == Kind::kAllReduce;
@@ -164,73 +146,13 @@ void Exchange::begin_barrier() {
   }
 }
 
-// The library's parts are equally long: where these are not, they are laid out with room between.
 void Exchange::begin_native() {
-  size_t most = 0;
-  for (size_t p = 0; p < ranks(); ++p) most = std::max(most, part(p).size());
-  const bool equal = most * ranks() == op_.data.size();
-  const auto at = [&](size_t place) { return native_in_.data() + place * most; };
-  LibraryCollective what = LibraryCollective::kAllReduce;
-  std::span<float> in, out;
-  if (op_.kind == Kind::kAllGather) {
-    what = LibraryCollective::kAllGather;
-    if (!equal) {
-      native_in_.resize(most * ranks());
-      std::ranges::copy(part(place_), at(place_));
-    }
-    in = equal ? part(place_) : std::span(at(place_), most);
-    out = equal ? op_.data : std::span(native_in_);
-  } else if (op_.kind == Kind::kReduceScatter) {
-    what = LibraryCollective::kReduceScatter;
-    in = native_summands();
-    if (!equal) {
-      const std::vector<float> summands(in.begin(), in.end());
-      native_in_.assign(most * ranks(), 0.0F);
-      for (size_t p = 0; p < ranks(); ++p) {
-        std::ranges::copy(slice(std::span<const float>(summands), op_.part_begin, p), at(p));
-      }
-      in = native_in_;
-    }
-    native_out_.resize(most);
-    out = native_out_;
-  } else {
-    in = out = native_summands();
-  }
-  if (std::max(in.size(), out.size()) == 0) return;
+  native_.emplace(op_, place_);
+  const auto request = native_->begin(transport_);
+  if (!request) return;
   RankGroup others = op_.group;
   std::erase(others, op_.group[place_]);
-  under_way_[transport_.collect(what, in, out)] = std::move(others);
-}
-
-// What this rank adds: `data` where it may change, or a copy.
-std::span<float> Exchange::native_summands() {
-  const bool adds = !nodes_of(place_).empty();
-  const bool changes = !adds || !op_.more_subtrees.empty();
-  const bool all_change =
-      op_.kind == Kind::kAllReduce || (op_.kind == Kind::kReduce && op_.group[place_] == op_.root);
-  if (!all_change && (changes || op_.kind == Kind::kReduce)) {
-    native_in_.assign(op_.data.begin(), op_.data.end());
-  }
-  const std::span<float> sums = native_in_.empty() ? op_.data : std::span(native_in_);
-  if (!adds) std::ranges::fill(sums, 0.0F);
-  for (const float* more : op_.more_subtrees) {
-    for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
-  }
-  return sums;
-}
-
-void Exchange::take_native() {
-  if (op_.kind == Kind::kReduceScatter) {
-    std::copy_n(native_out_.begin(), part(place_).size(), part(place_).begin());
-  } else if (op_.kind == Kind::kAllGather && !native_in_.empty()) {
-    const size_t most = native_in_.size() / ranks();
-    for (size_t p = 0; p < ranks(); ++p) {
-      if (p == place_) continue;
-      std::copy_n(native_in_.data() + p * most, part(p).size(), part(p).begin());
-    }
-  }
-  native_in_ = {};
-  native_out_ = {};
+  under_way_[*request] = std::move(others);
 }
 
 void Exchange::take_arrived() {

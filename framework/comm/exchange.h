@@ -5,11 +5,13 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <vector>
 
 #include "framework/comm/comm_op.h"
+#include "framework/comm/native_collective.h"
 #include "framework/comm/sum_tree.h"
 #include "framework/comm/transport.h"
 
@@ -37,8 +39,8 @@ class Exchange {
   using Bytes = std::unique_ptr<std::byte[]>;
 
   size_t ranks() const { return op_.group.size(); }
-  std::span<float> part(size_t place) const;
-  std::span<float> received_part(size_t place) const;
+  std::span<float> part(size_t place) const { return part_of(op_, place); }
+  std::span<float> received_part(size_t place) const { return received_part_of(op_, place); }
   std::vector<Subtree> nodes_of(size_t place) const;
 
   void enter(Phase phase);
@@ -48,8 +50,6 @@ class Exchange {
   void begin_all_to_all();
   void begin_barrier();
   void begin_native();
-  std::span<float> native_summands();
-  void take_native();
   void add_up();
   void take_arrived();
 
@@ -66,9 +66,9 @@ class Exchange {
   Phase phase_ = Phase::kFinished;
   std::map<Transport::Request, RankGroup> under_way_;  // and the ranks at the other end
   std::vector<Bytes> packed_;                          // what is not sent from where it lies
-  std::vector<Bytes> arrived_;                 // of each place what is not received in place
-  std::vector<std::span<float>> unpacked_;     // of each place where that goes
-  std::vector<float> native_in_, native_out_;  // of the library, where it is not given `data`
+  std::vector<Bytes> arrived_;              // of each place what is not received in place
+  std::vector<std::span<float>> unpacked_;  // of each place where that goes
+  std::optional<NativeCollective> native_;
 };
 
 }  // namespace ndtrain

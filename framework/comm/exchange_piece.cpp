@@ -1,29 +1,31 @@
-#include "framework/comm/exchange.h"
+#include "framework/comm/exchange_piece.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "framework/comm/wire_type.h"
 
 namespace ndtrain {
+namespace {
+
 using Kind = CommOp::Kind;
 
-Exchange::Exchange(CommOp op, std::vector<uint64_t> tags, Transport& transport)
-    : op_(std::move(op)),
-      tags_(std::move(tags)),
-      transport_(transport),
-      place_(
-          static_cast<size_t>(std::ranges::find(op_.group, transport.rank()) - op_.group.begin())),
-      arrived_(ranks()),
-      unpacked_(ranks()) {}
+}  // namespace
 
-std::vector<Subtree> Exchange::nodes_of(size_t place) const {
-  return subtrees_of(op_.leaf_begin[place], op_.leaf_begin[place + 1], op_.leaf_begin.back());
+ExchangePiece::ExchangePiece(const Operation& of, size_t number, size_t values)
+    : of_(of), number_(number), values_(values), arrived_(ranks()), unpacked_(ranks()) {}
+
+std::span<float> ExchangePiece::piece_of(std::span<float> part) const {
+  const std::span<float> from = part.subspan(std::min(part.size(), number_ * values_));
+  return from.first(std::min(from.size(), values_));
 }
 
-void Exchange::begin() {
-  if (op_.native && ranks() > 1) return enter(Phase::kNative);
-  switch (op_.kind) {
+std::vector<Subtree> ExchangePiece::nodes_of(size_t place) const {
+  const std::vector<int>& begins = of_.op.leaf_begin;
+  return subtrees_of(begins[place], begins[place + 1], begins.back());
+}
+
+void ExchangePiece::begin() {
+  switch (of_.op.kind) {
     case Kind::kReduceScatter:
     case Kind::kAllReduce:
     case Kind::kReduce:
@@ -38,160 +40,145 @@ void Exchange::begin() {
   }
 }
 
-void Exchange::enter(Phase phase) {
+void ExchangePiece::enter(Phase phase) {
   phase_ = phase;
   if (phase == Phase::kScatter) begin_scatter();
   if (phase == Phase::kGather) begin_gather();
   if (phase == Phase::kAllToAll) begin_all_to_all();
   if (phase == Phase::kBarrier) begin_barrier();
-  if (phase == Phase::kNative) begin_native();
   // A group of one, or nothing to send.
   if (phase != Phase::kFinished && under_way_.empty()) phase_over();
 }
 
-void Exchange::ended(Transport::Request request) {
-  under_way_.erase(request);
+bool ExchangePiece::ended(Transport::Request request) {
+  if (under_way_.erase(request) == 0) return false;
   if (under_way_.empty()) phase_over();
+  return true;
 }
 
 // What was sent from `data` has been taken by now, so that the next phase may write there.
-void Exchange::phase_over() {
+void ExchangePiece::phase_over() {
   if (phase_ == Phase::kScatter) add_up();
   if (phase_ == Phase::kGather || phase_ == Phase::kAllToAll) take_arrived();
-  if (phase_ == Phase::kNative) native_->take();
   packed_.clear();
-  for (Bytes& b : arrived_) b.reset();
-  const bool gather = phase_ == Phase::kScatter && op_.kind == Kind::kAllReduce;
+  for (Buffer& b : arrived_) b.reset();
+  const bool gather = phase_ == Phase::kScatter && of_.op.kind == Kind::kAllReduce;
   enter(gather ? Phase::kGather : Phase::kFinished);
 }
 
-std::set<int> Exchange::peers_of(Transport::Request request) const {
-  const auto it = under_way_.find(request);
-  if (it == under_way_.end()) return {};
-  return {it->second.begin(), it->second.end()};
-}
-
-std::set<int> Exchange::lacking() const {
-  std::set<int> all;
-  for (const auto& [request, ranks] : under_way_) all.insert(ranks.begin(), ranks.end());
-  return all;
-}
-
-void Exchange::begin_scatter() {
-  const bool adds = !nodes_of(place_).empty();
+void ExchangePiece::begin_scatter() {
+  const bool adds = !nodes_of(of_.place).empty();
   for (size_t p = 0; p < ranks(); ++p) {
-    if (p == place_) continue;
-    const auto begin = static_cast<size_t>(op_.part_begin[p]);
-    const size_t length = part(p).size();
-    if (adds && length > 0) {
-      std::vector<std::span<const float>> pieces = {part(p)};
-      for (const float* more : op_.more_subtrees) pieces.push_back({more + begin, length});
-      send(p, on_the_wire(pieces));
+    if (p == of_.place) continue;
+    const std::span<const float> theirs = part(p);
+    if (adds && !theirs.empty()) {
+      std::vector<std::span<const float>> subtrees = {theirs};
+      for (const float* more : of_.op.more_subtrees) {
+        subtrees.emplace_back(more + (theirs.data() - of_.op.data.data()), theirs.size());
+      }
+      send(p, on_the_wire(subtrees));
     }
-    const size_t values = nodes_of(p).size() * part(place_).size();
+    const size_t values = nodes_of(p).size() * part(of_.place).size();
     if (values > 0) receive(p, room_for(p, values));
   }
 }
 
-void Exchange::add_up() {
-  const std::span<float> sum = part(place_);
+void ExchangePiece::add_up() {
+  const std::span<float> sum = part(of_.place);
   if (sum.empty()) return;
   std::vector<Addend> addends;
   for (size_t p = 0; p < ranks(); ++p) {
     const std::vector<Subtree> nodes = nodes_of(p);
     for (size_t i = 0; i < nodes.size(); ++i) {
       Addend a{.node = nodes[i], .values = sum.data()};
-      if (p != place_) {
-        a.type = op_.wire;
-        a.values = arrived_[p].get() + i * sum.size() * size_of(op_.wire);
+      if (p != of_.place) {
+        a.type = of_.op.wire;
+        a.values = arrived_[p].get() + i * sum.size() * size_of(of_.op.wire);
       } else if (i > 0) {
-        a.values = op_.more_subtrees[i - 1] + op_.part_begin[place_];
+        a.values = of_.op.more_subtrees[i - 1] + (sum.data() - of_.op.data.data());
       }
       addends.push_back(a);
     }
   }
-  add_in_tree_order(addends, op_.leaf_begin.back(), sum);
+  add_in_tree_order(addends, of_.op.leaf_begin.back(), sum);
 }
 
-void Exchange::begin_gather() {
-  const std::span<float> own = part(place_);
-  round_to_wire(own, op_.wire);
-  const std::span<const float> pieces[] = {own};
-  const std::span<const std::byte> bytes = on_the_wire(pieces);
+void ExchangePiece::begin_gather() {
+  const std::span<float> own = part(of_.place);
+  round_to_wire(own, of_.op.wire);
+  const std::span<const float> values[] = {own};
+  const std::span<const std::byte> bytes = on_the_wire(values);
   for (size_t p = 0; p < ranks(); ++p) {
-    if (p == place_) continue;
+    if (p == of_.place) continue;
     if (!own.empty()) send(p, bytes);
     receive_floats(p, part(p));
   }
 }
 
-void Exchange::begin_all_to_all() {
+void ExchangePiece::begin_all_to_all() {
   for (size_t p = 0; p < ranks(); ++p) {
-    if (p == place_) {
-      std::ranges::copy(part(p), received_part(p).begin());
-      round_to_wire(received_part(p), op_.wire);
+    const std::span<float> sent = part(p), received = piece_of(received_part_of(of_.op, p));
+    if (p == of_.place) {
+      std::ranges::copy(sent, received.begin());
+      round_to_wire(received, of_.op.wire);
       continue;
     }
-    const std::span<const float> pieces[] = {part(p)};
-    if (!part(p).empty()) send(p, on_the_wire(pieces));
-    receive_floats(p, received_part(p));
+    const std::span<const float> values[] = {sent};
+    if (!sent.empty()) send(p, on_the_wire(values));
+    receive_floats(p, received);
   }
 }
 
-void Exchange::begin_barrier() {
+void ExchangePiece::begin_barrier() {
   for (size_t p = 0; p < ranks(); ++p) {
-    if (p == place_) continue;
+    if (p == of_.place) continue;
     send(p, {});
     receive(p, {});
   }
 }
 
-void Exchange::begin_native() {
-  native_.emplace(op_, place_);
-  const auto request = native_->begin(transport_);
-  if (!request) return;
-  RankGroup others = op_.group;
-  std::erase(others, op_.group[place_]);
-  under_way_[*request] = std::move(others);
-}
-
-void Exchange::take_arrived() {
+void ExchangePiece::take_arrived() {
   for (size_t p = 0; p < ranks(); ++p) {
-    if (arrived_[p]) from_wire(arrived_[p].get(), op_.wire, 0, unpacked_[p]);
+    if (arrived_[p]) from_wire(arrived_[p].get(), of_.op.wire, 0, unpacked_[p]);
   }
 }
 
-void Exchange::send(size_t to, std::span<const std::byte> bytes) {
-  const uint64_t tag = tags_[to] + (phase_ == Phase::kGather);
-  under_way_[transport_.send(op_.group[to], tag, bytes)] = {op_.group[to]};
+uint64_t ExchangePiece::tag_with(size_t place) const {
+  return of_.tags[place] + (phase_ == Phase::kGather) + (uint64_t{number_} << kTagBits);
 }
 
-void Exchange::receive(size_t from, std::span<std::byte> into) {
-  const uint64_t tag = tags_[from] + (phase_ == Phase::kGather);
-  under_way_[transport_.receive(op_.group[from], tag, into)] = {op_.group[from]};
+void ExchangePiece::send(size_t to, std::span<const std::byte> bytes) {
+  const int rank = of_.op.group[to];
+  under_way_[of_.transport.send(rank, tag_with(to), bytes)] = rank;
 }
 
-void Exchange::receive_floats(size_t from, std::span<float> into) {
+void ExchangePiece::receive(size_t from, std::span<std::byte> into) {
+  const int rank = of_.op.group[from];
+  under_way_[of_.transport.receive(rank, tag_with(from), into)] = rank;
+}
+
+void ExchangePiece::receive_floats(size_t from, std::span<float> into) {
   if (into.empty()) return;
-  if (op_.wire == DType::kF32) return receive(from, std::as_writable_bytes(into));
+  if (of_.op.wire == DType::kF32) return receive(from, std::as_writable_bytes(into));
   unpacked_[from] = into;
   receive(from, room_for(from, into.size()));
 }
 
-// The pieces one behind the other, as they travel.
-std::span<const std::byte> Exchange::on_the_wire(std::span<const std::span<const float>> pieces) {
-  if (pieces.size() == 1 && op_.wire == DType::kF32) return std::as_bytes(pieces[0]);
-  const size_t piece_bytes = pieces[0].size() * size_of(op_.wire);
-  packed_.push_back(std::make_unique_for_overwrite<std::byte[]>(pieces.size() * piece_bytes));
-  for (size_t i = 0; i < pieces.size(); ++i) {
-    to_wire(pieces[i], op_.wire, packed_.back().get() + i * piece_bytes);
+// One behind the other, as they travel.
+std::span<const std::byte> ExchangePiece::on_the_wire(
+    std::span<const std::span<const float>> subtrees) {
+  if (subtrees.size() == 1 && of_.op.wire == DType::kF32) return std::as_bytes(subtrees[0]);
+  const size_t bytes = subtrees[0].size() * size_of(of_.op.wire);
+  packed_.push_back(of_.buffers.take(subtrees.size() * bytes));
+  for (size_t i = 0; i < subtrees.size(); ++i) {
+    to_wire(subtrees[i], of_.op.wire, packed_.back().get() + i * bytes);
   }
-  return {packed_.back().get(), pieces.size() * piece_bytes};
+  return {packed_.back().get(), subtrees.size() * bytes};
 }
 
-std::span<std::byte> Exchange::room_for(size_t from, size_t values) {
-  const size_t bytes = values * size_of(op_.wire);
-  arrived_[from] = std::make_unique_for_overwrite<std::byte[]>(bytes);
+std::span<std::byte> ExchangePiece::room_for(size_t from, size_t values) {
+  const size_t bytes = values * size_of(of_.op.wire);
+  arrived_[from] = of_.buffers.take(bytes);
   return {arrived_[from].get(), bytes};
 }
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 
 namespace ndtrain {
+namespace {
 
 using Kind = CommOp::Kind;
+
+}  // namespace
 
 // The library's parts are equally long: where these are not, they are laid out with room between.
 std::optional<Transport::Request> NativeCollective::begin(Transport& transport) {

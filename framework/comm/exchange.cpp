@@ -61,8 +61,7 @@ void Exchange::ended(Transport::Request request) {
 std::set<int> Exchange::peers_of(Transport::Request request) const {
   if (request == collecting_) return others();
   for (const ExchangePiece& p : pieces_) {
-    const auto it = p.under_way().find(request);
-    if (it != p.under_way().end()) return {it->second};
+    if (const std::optional<int> peer = p.peer_of(request)) return {*peer};
   }
   return {};
 }
@@ -70,9 +69,7 @@ std::set<int> Exchange::peers_of(Transport::Request request) const {
 std::set<int> Exchange::lacking() const {
   std::set<int> all;
   if (collecting_) all = others();
-  for (const ExchangePiece& p : pieces_) {
-    for (const auto& [request, rank] : p.under_way()) all.insert(rank);
-  }
+  for (const ExchangePiece& p : pieces_) p.add_lacking(all);
   return all;
 }
 

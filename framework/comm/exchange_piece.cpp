@@ -12,7 +12,12 @@ using Kind = CommOp::Kind;
 }  // namespace
 
 ExchangePiece::ExchangePiece(const Operation& of, size_t number, size_t values)
-    : of_(of), number_(number), values_(values), arrived_(ranks()), unpacked_(ranks()) {}
+    : of_(of),
+      number_(number),
+      values_(values),
+      collected_(ranks()),
+      gathered_(ranks()),
+      unpacked_(ranks()) {}
 
 std::span<float> ExchangePiece::piece_of(std::span<float> part) const {
   const std::span<float> from = part.subspan(std::min(part.size(), number_ * values_));
@@ -29,44 +34,19 @@ void ExchangePiece::begin() {
     case Kind::kReduceScatter:
     case Kind::kAllReduce:
     case Kind::kReduce:
-      return enter(Phase::kScatter);
+      return begin_sum();
     case Kind::kAllGather:
     case Kind::kBroadcast:
-      return enter(Phase::kGather);
+      spread();
+      return gather();
     case Kind::kAllToAll:
-      return enter(Phase::kAllToAll);
+      return swap();
     case Kind::kBarrier:
-      return enter(Phase::kBarrier);
+      return meet();
   }
 }
 
-void ExchangePiece::enter(Phase phase) {
-  phase_ = phase;
-  if (phase == Phase::kScatter) begin_scatter();
-  if (phase == Phase::kGather) begin_gather();
-  if (phase == Phase::kAllToAll) begin_all_to_all();
-  if (phase == Phase::kBarrier) begin_barrier();
-  // A group of one, or nothing to send.
-  if (phase != Phase::kFinished && under_way_.empty()) phase_over();
-}
-
-bool ExchangePiece::ended(Transport::Request request) {
-  if (under_way_.erase(request) == 0) return false;
-  if (under_way_.empty()) phase_over();
-  return true;
-}
-
-// What was sent from `data` has been taken by now, so that the next phase may write there.
-void ExchangePiece::phase_over() {
-  if (phase_ == Phase::kScatter) add_up();
-  if (phase_ == Phase::kGather || phase_ == Phase::kAllToAll) take_arrived();
-  packed_.clear();
-  for (Buffer& b : arrived_) b.reset();
-  const bool gather = phase_ == Phase::kScatter && of_.op.kind == Kind::kAllReduce;
-  enter(gather ? Phase::kGather : Phase::kFinished);
-}
-
-void ExchangePiece::begin_scatter() {
+void ExchangePiece::begin_sum() {
   const bool adds = !nodes_of(of_.place).empty();
   for (size_t p = 0; p < ranks(); ++p) {
     if (p == of_.place) continue;
@@ -76,10 +56,39 @@ void ExchangePiece::begin_scatter() {
       for (const float* more : of_.op.more_subtrees) {
         subtrees.emplace_back(more + (theirs.data() - of_.op.data.data()), theirs.size());
       }
-      send(p, on_the_wire(subtrees));
+      send(p, Role::kGives, on_the_wire(subtrees, given_));
     }
-    const size_t values = nodes_of(p).size() * part(of_.place).size();
-    if (values > 0) receive(p, room_for(p, values));
+    const size_t bytes = nodes_of(p).size() * part(of_.place).size() * size_of(of_.op.wire);
+    if (bytes == 0) continue;
+    collected_[p] = of_.buffers.take(bytes);
+    receive(p, Role::kCollects, {collected_[p].get(), bytes});
+  }
+  // A group of one, or nothing to send.
+  if (!waits_for(Role::kCollects)) over(Role::kCollects);
+  if (!waits_for(Role::kGives)) over(Role::kGives);
+}
+
+bool ExchangePiece::ended(Transport::Request request) {
+  const auto it = under_way_.find(request);
+  if (it == under_way_.end()) return false;
+  const Role role = it->second.role;
+  under_way_.erase(it);
+  if (!waits_for(role)) over(role);
+  return true;
+}
+
+// No message of the role is under way any more.
+void ExchangePiece::over(Role role) {
+  const bool all = of_.op.kind == Kind::kAllReduce;
+  if (role == Role::kCollects) {
+    add_up();
+    for (Buffer& b : collected_) b.reset();
+    if (all) spread();
+  } else if (role == Role::kGives) {
+    given_.clear();
+    if (all) gather();  // what was sent from there has been taken
+  } else if (role == Role::kGathers) {
+    take_gathered();
   }
 }
 
@@ -93,7 +102,7 @@ void ExchangePiece::add_up() {
       Addend a{.node = nodes[i], .values = sum.data()};
       if (p != of_.place) {
         a.type = of_.op.wire;
-        a.values = arrived_[p].get() + i * sum.size() * size_of(of_.op.wire);
+        a.values = collected_[p].get() + i * sum.size() * size_of(of_.op.wire);
       } else if (i > 0) {
         a.values = of_.op.more_subtrees[i - 1] + (sum.data() - of_.op.data.data());
       }
@@ -103,19 +112,24 @@ void ExchangePiece::add_up() {
   add_in_tree_order(addends, of_.op.leaf_begin.back(), sum);
 }
 
-void ExchangePiece::begin_gather() {
+void ExchangePiece::spread() {
   const std::span<float> own = part(of_.place);
+  if (own.empty()) return;
   round_to_wire(own, of_.op.wire);
   const std::span<const float> values[] = {own};
-  const std::span<const std::byte> bytes = on_the_wire(values);
+  const std::span<const std::byte> bytes = on_the_wire(values, spread_);
   for (size_t p = 0; p < ranks(); ++p) {
-    if (p == of_.place) continue;
-    if (!own.empty()) send(p, bytes);
-    receive_floats(p, part(p));
+    if (p != of_.place) send(p, Role::kSpreads, bytes);
   }
 }
 
-void ExchangePiece::begin_all_to_all() {
+void ExchangePiece::gather() {
+  for (size_t p = 0; p < ranks(); ++p) {
+    if (p != of_.place) gather_floats(p, part(p));
+  }
+}
+
+void ExchangePiece::swap() {
   for (size_t p = 0; p < ranks(); ++p) {
     const std::span<float> sent = part(p), received = piece_of(received_part_of(of_.op, p));
     if (p == of_.place) {
@@ -124,62 +138,74 @@ void ExchangePiece::begin_all_to_all() {
       continue;
     }
     const std::span<const float> values[] = {sent};
-    if (!sent.empty()) send(p, on_the_wire(values));
-    receive_floats(p, received);
+    if (!sent.empty()) send(p, Role::kSpreads, on_the_wire(values, spread_));
+    gather_floats(p, received);
   }
 }
 
-void ExchangePiece::begin_barrier() {
+void ExchangePiece::meet() {
   for (size_t p = 0; p < ranks(); ++p) {
     if (p == of_.place) continue;
-    send(p, {});
-    receive(p, {});
+    send(p, Role::kSpreads, {});
+    receive(p, Role::kGathers, {});
   }
 }
 
-void ExchangePiece::take_arrived() {
+void ExchangePiece::take_gathered() {
   for (size_t p = 0; p < ranks(); ++p) {
-    if (arrived_[p]) from_wire(arrived_[p].get(), of_.op.wire, 0, unpacked_[p]);
+    if (gathered_[p]) from_wire(gathered_[p].get(), of_.op.wire, 0, unpacked_[p]);
   }
 }
 
-uint64_t ExchangePiece::tag_with(size_t place) const {
-  return of_.tags[place] + (phase_ == Phase::kGather) + (uint64_t{number_} << kTagBits);
+bool ExchangePiece::waits_for(Role role) const {
+  return std::ranges::any_of(under_way_, [&](const auto& m) { return m.second.role == role; });
 }
 
-void ExchangePiece::send(size_t to, std::span<const std::byte> bytes) {
+std::optional<int> ExchangePiece::peer_of(Transport::Request request) const {
+  const auto it = under_way_.find(request);
+  return it == under_way_.end() ? std::nullopt : std::optional(it->second.rank);
+}
+
+void ExchangePiece::add_lacking(std::set<int>& ranks) const {
+  for (const auto& [request, message] : under_way_) ranks.insert(message.rank);
+}
+
+uint64_t ExchangePiece::tag_of(size_t place, Role role) const {
+  const bool second = role == Role::kSpreads || role == Role::kGathers;
+  return of_.tags[place] + (second ? 1 : 0) + (uint64_t{number_} << kTagBits);
+}
+
+void ExchangePiece::send(size_t to, Role role, std::span<const std::byte> bytes) {
   const int rank = of_.op.group[to];
-  under_way_[of_.transport.send(rank, tag_with(to), bytes)] = rank;
+  under_way_[of_.transport.send(rank, tag_of(to, role), bytes)] = {rank, role};
 }
 
-void ExchangePiece::receive(size_t from, std::span<std::byte> into) {
+void ExchangePiece::receive(size_t from, Role role, std::span<std::byte> into) {
   const int rank = of_.op.group[from];
-  under_way_[of_.transport.receive(rank, tag_with(from), into)] = rank;
+  under_way_[of_.transport.receive(rank, tag_of(from, role), into)] = {rank, role};
 }
 
-void ExchangePiece::receive_floats(size_t from, std::span<float> into) {
+void ExchangePiece::gather_floats(size_t from, std::span<float> into) {
   if (into.empty()) return;
-  if (of_.op.wire == DType::kF32) return receive(from, std::as_writable_bytes(into));
+  if (of_.op.wire == DType::kF32) {
+    return receive(from, Role::kGathers, std::as_writable_bytes(into));
+  }
+  const size_t bytes = into.size() * size_of(of_.op.wire);
   unpacked_[from] = into;
-  receive(from, room_for(from, into.size()));
+  gathered_[from] = of_.buffers.take(bytes);
+  receive(from, Role::kGathers, {gathered_[from].get(), bytes});
 }
 
 // One behind the other, as they travel.
 std::span<const std::byte> ExchangePiece::on_the_wire(
-    std::span<const std::span<const float>> subtrees) {
+    std::span<const std::span<const float>> subtrees, std::vector<Buffer>& packed) {
   if (subtrees.size() == 1 && of_.op.wire == DType::kF32) return std::as_bytes(subtrees[0]);
   const size_t bytes = subtrees[0].size() * size_of(of_.op.wire);
-  packed_.push_back(of_.buffers.take(subtrees.size() * bytes));
+  packed.push_back(of_.buffers.take(subtrees.size() * bytes));
   for (size_t i = 0; i < subtrees.size(); ++i) {
-    to_wire(subtrees[i], of_.op.wire, packed_.back().get() + i * bytes);
+    to_wire(subtrees[i], of_.op.wire, packed.back().get() + i * bytes);
   }
-  return {packed_.back().get(), subtrees.size() * bytes};
-}
-
-std::span<std::byte> ExchangePiece::room_for(size_t from, size_t values) {
-  const size_t bytes = values * size_of(of_.op.wire);
-  arrived_[from] = of_.buffers.take(bytes);
-  return {arrived_[from].get(), bytes};
+  return {packed.back().get(), subtrees.size() * bytes};
 }
 
 }  // namespace ndtrain

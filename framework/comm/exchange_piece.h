@@ -1,9 +1,12 @@
 // A piece of an operation under way: so many values of each part. Each rank sends straight to each.
 // For 2 to 16 ranks that moves the bytes of a ring in fewer latencies, and the owner of a part gets
-// all that is to be added at once, so that it can add in the order of the tree.
+// all that is to be added at once, so that it can add in the order of the tree. It adds up and
+// sends the sum as soon as it has them; the sums of others come when they have its summands.
 #pragma once
 
 #include <map>
+#include <optional>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -35,12 +38,18 @@ class ExchangePiece {
   void begin();
   // One of its requests has ended well. False: it has no such request.
   bool ended(Transport::Request request);
-  bool finished() const { return phase_ == Phase::kFinished; }
-  // With which rank each of its requests is that has not ended.
-  const std::map<Transport::Request, int>& under_way() const { return under_way_; }
+  bool finished() const { return under_way_.empty(); }
+  void add_lacking(std::set<int>& ranks) const;
+  // With which rank one of its requests is.
+  std::optional<int> peer_of(Transport::Request request) const;
 
  private:
-  enum class Phase : uint8_t { kScatter, kGather, kAllToAll, kBarrier, kFinished };
+  // Of messages: summands go out and come in; so do sums, and what is not added up.
+  enum class Role : uint8_t { kGives, kCollects, kSpreads, kGathers };
+  struct Message {
+    int rank;  // at the other end
+    Role role;
+  };
   using Buffer = BufferPool::Buffer;
 
   size_t ranks() const { return of_.op.group.size(); }
@@ -48,28 +57,29 @@ class ExchangePiece {
   std::span<float> part(size_t place) const { return piece_of(part_of(of_.op, place)); }
   std::vector<Subtree> nodes_of(size_t place) const;
 
-  void enter(Phase phase);
-  void phase_over();
-  void begin_scatter();
-  void begin_gather();
-  void begin_all_to_all();
-  void begin_barrier();
+  void begin_sum();
+  void over(Role role);
   void add_up();
-  void take_arrived();
+  void spread();
+  void gather();
+  void swap();
+  void meet();
+  void take_gathered();
 
-  void send(size_t to, std::span<const std::byte> bytes);
-  void receive(size_t from, std::span<std::byte> into);
-  void receive_floats(size_t from, std::span<float> into);
-  std::span<const std::byte> on_the_wire(std::span<const std::span<const float>> subtrees);
-  std::span<std::byte> room_for(size_t from, size_t values);
-  uint64_t tag_with(size_t place) const;
+  bool waits_for(Role role) const;
+  void send(size_t to, Role role, std::span<const std::byte> bytes);
+  void receive(size_t from, Role role, std::span<std::byte> into);
+  void gather_floats(size_t from, std::span<float> into);
+  std::span<const std::byte> on_the_wire(std::span<const std::span<const float>> subtrees,
+                                         std::vector<Buffer>& packed);
+  uint64_t tag_of(size_t place, Role role) const;
 
   const Operation of_;
   const size_t number_, values_;
-  Phase phase_ = Phase::kFinished;
-  std::map<Transport::Request, int> under_way_;
-  std::vector<Buffer> packed_;              // what is not sent from where it lies
-  std::vector<Buffer> arrived_;             // of each place what is not received in place
+  std::map<Transport::Request, Message> under_way_;
+  std::vector<Buffer> given_, spread_;      // what is not sent from where it lies
+  std::vector<Buffer> collected_;           // of each place its summands
+  std::vector<Buffer> gathered_;            // of each place what is not received in place
   std::vector<std::span<float>> unpacked_;  // of each place where that goes
 };
 

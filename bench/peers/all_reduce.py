@@ -38,7 +38,7 @@ def main():
 
     def ours():
         text = said([*start, args.ndtrain, "bench", "collectives", "--shards", args.shards, "--megabytes", args.megabytes,
-                     "--rounds", args.rounds, "--json"])
+                     "--rounds", args.rounds, "--ordered-only", "--json"])
         return {str(s["megabytes"]): s["ordered"]["median_ms"] for s in json.loads(text)["sizes"]}
 
     def theirs():

@@ -45,7 +45,20 @@ void check_leaves(CommOp& op, size_t place) {
   }
 }
 
+std::span<float> slice(std::span<float> of, const std::vector<int64_t>& begins, size_t place) {
+  return of.subspan(static_cast<size_t>(begins[place]),
+                    static_cast<size_t>(begins[place + 1] - begins[place]));
+}
+
 }  // namespace
+
+std::span<float> part_of(const CommOp& op, size_t place) {
+  return slice(op.data, op.part_begin, place);
+}
+
+std::span<float> received_part_of(const CommOp& op, size_t place) {
+  return slice(op.received, op.received_begin, place);
+}
 
 std::vector<int64_t> equal_parts(int64_t values, size_t ranks) {
   const auto n = static_cast<int64_t>(ranks);

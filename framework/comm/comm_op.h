@@ -56,4 +56,8 @@ std::vector<int64_t> equal_parts(int64_t values, size_t ranks);
 // where one of its fields cannot be, or `rank` is not in the group.
 CommOp checked(CommOp op, int rank);
 
+// Of the group's rank `place`, when the operation is checked().
+std::span<float> part_of(const CommOp& op, size_t place);
+std::span<float> received_part_of(const CommOp& op, size_t place);
+
 }  // namespace ndtrain

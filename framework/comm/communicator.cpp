@@ -23,6 +23,7 @@ namespace {
 using std::chrono::nanoseconds;
 
 constexpr nanoseconds kIdle = std::chrono::hours(1);  // until somebody wakes the thread
+constexpr size_t kMostKept = size_t{64} << 20;        // bytes of buffers between operations
 
 }  // namespace
 
@@ -87,6 +88,7 @@ struct Communicator::State {
   const Options options;
   Clock& clock;
   // The thread's alone.
+  BufferPool buffers{kMostKept};
   std::list<Running> running;
   std::set<int> gone;  // of this generation's members
   bool failed = false;
@@ -123,7 +125,8 @@ CommOp Communicator::State::expected(CommOp op) const {
 }
 
 // Both ranks of a pair count the operations that they share in the same order, so that the number
-// names the operation to them; the kind tells it from another where the plans differ.
+// names the operation to them; the kind tells it from another where the plans differ. What is above
+// ExchangePiece::kTagBits is left to the operation's pieces.
 Communicator::Op Communicator::State::add(CommOp op) {
   Planned p{.op = std::move(op), .call = calls};
   for (const int rank : p.op.group) {
@@ -188,8 +191,9 @@ void Communicator::State::begin(std::map<Op, Planned> ops) {
   for (auto& [id, p] : ops) {
     const nanoseconds now = clock.monotonic();
     Span span{p.op.name, p.released_at, now, now};
-    running.push_back({id, p.call, std::move(span), now,
-                       Exchange(std::move(p.op), std::move(p.tags), *transport)});
+    running.push_back(
+        {id, p.call, std::move(span), now,
+         Exchange(std::move(p.op), std::move(p.tags), options.piece, *transport, buffers)});
     running.back().exchange.begin();
   }
 }
@@ -306,9 +310,9 @@ void Communicator::State::drop_all(const RankGroup& new_members) {
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, const Options& options) {
-  if (options.in_flight < 1 || options.stall.count() < 1) {
+  if (options.in_flight < 1 || options.stall.count() < 1 || options.piece < 1) {
     throw Error("Communicator: ", options.in_flight, " calls in flight, ", options.stall.count(),
-                " ms; both are at least 1");
+                " ms, pieces of ", options.piece, " values; each is at least 1");
   }
   state_ = std::make_unique<State>(std::move(transport), options);
 }

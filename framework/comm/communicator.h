@@ -34,6 +34,7 @@ class Communicator {
   struct Options {
     int in_flight = 2;                        // calls that are under way at once
     std::chrono::milliseconds stall{30'000};  // without progress of an operation that has begun
+    size_t piece = size_t{1} << 18;           // values of a part that travel at once, on all ranks
     bool trace = false;
     // The ranks regroup() when some are lost: one that has begun to makes the others' waits throw
     // RankLost.

@@ -75,7 +75,7 @@ class PluginTransport final : public Transport {
   void meet(Peer& peer, Announced::Meeting meeting);
   void take_unwanted(Peer& peer);
 
-  void step();  // what there is to do without waiting
+  bool step();  // what there is to do without waiting; false: there was nothing
   void take(const PluginMessages::Ended& ended);
   Status take_frame(Peer& peer, std::span<const std::byte> frame);
   void watch();
@@ -180,10 +180,10 @@ Transport::Request PluginTransport::collect(LibraryCollective what, std::span<co
 
 void PluginTransport::poll(std::vector<Done>& done, nanoseconds patience) {
   const nanoseconds until = now() + std::min(patience, kLongestWait);
-  step();
+  bool stepped = step();
   while (!pause_.take_woken() && done_.empty() && now() < until) {
-    pause_.pause_unless_woken(until - now());
-    step();
+    if (!stepped) pause_.pause_unless_woken(until - now());
+    stepped = step();
   }
   std::ranges::move(done_, std::back_inserter(done));
   done_.clear();
@@ -278,11 +278,12 @@ void PluginTransport::take_unwanted(Peer& peer) {
   }
 }
 
-void PluginTransport::step() {
+bool PluginTransport::step() {
   std::vector<PluginMessages::Ended> ended;
   messages_.take_ended(ended);
   for (const PluginMessages::Ended& e : ended) take(e);
   watch();
+  return !ended.empty();
 }
 
 void PluginTransport::take(const PluginMessages::Ended& ended) {

@@ -217,21 +217,21 @@ void StreamTransport::read(Peer& peer) {
 }
 
 bool StreamTransport::take(Peer& peer, const FrameReader::Frame& frame) {
-  using Kind = FrameHeader::Kind;
-  if (frame.header.kind == Kind::kBye) {
+  using FrameKind = FrameHeader::Kind;
+  if (frame.header.kind == FrameKind::kBye) {
     end_orderly(peer, {Code::kIo, frame.header.generation > generation_
                                       ? "has left, or goes on without this rank"
                                       : "has left"});
     return false;
   }
-  if (!peer.ended.ok() || frame.header.kind == Kind::kAlive) return true;
-  if (frame.header.kind == Kind::kPart &&
+  if (!peer.ended.ok() || frame.header.kind == FrameKind::kAlive) return true;
+  if (frame.header.kind == FrameKind::kPart &&
       frame.header.generation > std::max(latest_, generation_)) {
     latest_ = frame.header.generation;
     woken_ = true;
     changed_.notify_all();
   }
-  const Status status = frame.header.kind == Kind::kPart
+  const Status status = frame.header.kind == FrameKind::kPart
                             ? peer.inbox.part(frame.header, frame.body, done_)
                             : Status(Code::kCorrupt, "a rendezvous in the middle of a run");
   if (!status.ok()) end(peer, status);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstring>
 #include <memory>
 
 #include "framework/comm/wire_type.h"
@@ -19,6 +18,18 @@ bool halves(const Subtree& left, const Subtree& right, int leaves) {
   const int width = left.end - left.begin;
   return (width & (width - 1)) == 0 && left.begin % (2 * width) == 0 &&
          right.end == std::min(left.begin + 2 * width, leaves);
+}
+
+// From number `at` on: where they lie, or in `room`.
+const float* values_of(const Addend& addend, size_t at, std::span<float> room) {
+  if (addend.type == DType::kF32) return static_cast<const float*>(addend.values) + at;
+  from_wire(addend.values, addend.type, at, room);
+  return room.data();
+}
+
+void add(const float* left, const float* right, float* to, size_t n) {
+#pragma GCC ivdep  // `to` is one of the others, or apart
+  for (size_t k = 0; k < n; ++k) to[k] = left[k] + right[k];
 }
 
 }  // namespace
@@ -70,19 +81,22 @@ void add_in_tree_order(std::span<const Addend> addends, int leaves, std::span<fl
   // The sums that wait are those of the binary digits of a number of leaves.
   const auto stack = std::make_unique_for_overwrite<Block[]>(
       static_cast<size_t>(std::bit_width(static_cast<unsigned>(leaves))) + 1);
+  std::vector<const float*> waiting;  // in the stack's blocks, or where addends lie
   for (size_t at = 0; at < sum.size(); at += kBlock) {
     const size_t n = std::min(kBlock, sum.size() - at);
-    Block* top = stack.get();
     for (size_t a = 0; a < addends.size(); ++a) {
-      from_wire(addends[a].values, addends[a].type, at, std::span(*top++).first(n));
+      waiting.push_back(values_of(addends[a], at, std::span(stack[waiting.size()]).first(n)));
       for (int i = 0; i < counts[a]; ++i) {
-        --top;
-        float* const left = top[-1].data();
-        const float* const right = top->data();
-        for (size_t k = 0; k < n; ++k) left[k] += right[k];
+        const float* const right = waiting.back();
+        waiting.pop_back();
+        const bool last = a + 1 == addends.size() && waiting.size() == 1;
+        float* const to = last ? sum.data() + at : stack[waiting.size() - 1].data();
+        add(waiting.back(), right, to, n);
+        waiting.back() = to;
       }
     }
-    std::memcpy(sum.data() + at, stack[0].data(), n * sizeof(float));
+    if (waiting.back() != sum.data() + at) std::copy_n(waiting.back(), n, sum.data() + at);
+    waiting.pop_back();
   }
 }
 

@@ -191,5 +191,14 @@ TEST_F(LaunchedRanks, BenchComparesOrderedSumsWithMpisOwn) {
   }
 }
 
+TEST_F(LaunchedRanks, BenchLeavesMpisOwnSumsOutWhereItIsAskedTo) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const LaunchOutcome o = launch(
+      "-n 2 " NDT_PROGRAM " bench collectives --megabytes 3 --rounds 1 --ordered-only --json -q");
+  ASSERT_EQ(o.code, 0) << o.said;
+  EXPECT_THAT(o.said, HasSubstr("\"ordered\""));
+  EXPECT_THAT(o.said, testing::Not(HasSubstr("\"native\"")));
+}
+
 }  // namespace
 }  // namespace ndtrain

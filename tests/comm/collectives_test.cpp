@@ -16,23 +16,6 @@ using RankValues = std::vector<Values>;  // what each rank has at the end
 
 size_t z(int i) { return static_cast<size_t>(i); }
 
-// Where each of the ranks has one leaf.
-RankValues after(Kind kind, const Leaves& leaves, const std::vector<int64_t>& parts = {},
-                 DType wire = DType::kF32, int root = 0) {
-  const int ranks = static_cast<int>(leaves.size());
-  RankValues values = leaves;
-  run_ranks(ranks, [&](Communicator& comm) {
-    carry_out(comm, {.kind = kind,
-                     .group = first_ranks(ranks),
-                     .name = "op",
-                     .data = values[z(comm.rank())],
-                     .part_begin = parts,
-                     .wire = wire,
-                     .root = root});
-  });
-  return values;
-}
-
 // The parts of all ranks, each taken from where its owner has it.
 Values owned(const RankValues& values, const std::vector<int64_t>& parts) {
   Values all;
@@ -42,9 +25,30 @@ Values owned(const RankValues& values, const std::vector<int64_t>& parts) {
   return all;
 }
 
-class GroupsOf : public testing::TestWithParam<int> {
+// So many ranks, in pieces of so many values.
+class GroupsOf : public testing::TestWithParam<std::tuple<int, size_t>> {
  protected:
-  const int ranks = GetParam();
+  void run(const std::function<void(Communicator&)>& body) const {
+    run_ranks(memory_transports(ranks), {.piece = std::get<1>(GetParam())}, body);
+  }
+
+  // Where each of the ranks has one leaf.
+  RankValues after(Kind kind, const Leaves& start, const std::vector<int64_t>& parts = {},
+                   DType wire = DType::kF32, int root = 0) const {
+    RankValues values = start;
+    run([&](Communicator& comm) {
+      carry_out(comm, {.kind = kind,
+                       .group = first_ranks(ranks),
+                       .name = "op",
+                       .data = values[z(comm.rank())],
+                       .part_begin = parts,
+                       .wire = wire,
+                       .root = root});
+    });
+    return values;
+  }
+
+  const int ranks = std::get<0>(GetParam());
   const Leaves leaves = random_leaves(ranks, 61, 1);
   const Values sum = tree_sum(leaves, 0, ranks);
 };
@@ -111,7 +115,7 @@ TEST_P(GroupsOf, WhatIsRoundedOnItsWayIsEqualOnAllRanks) {
 // Rank a sends rank b a + 2 b values, each 100 a + b.
 TEST_P(GroupsOf, EachRankSendsEachWhatIsForIt) {
   const auto length = [](int from, int to) { return from + 2 * to; };
-  run_ranks(ranks, [&](Communicator& comm) {
+  run([&](Communicator& comm) {
     const int me = comm.rank();
     Values data, received, expected;
     CommOp op{.kind = Kind::kAllToAll, .group = first_ranks(ranks), .name = "swap"};
@@ -130,7 +134,8 @@ TEST_P(GroupsOf, EachRankSendsEachWhatIsForIt) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, GroupsOf, testing::Range(1, 18));
+INSTANTIATE_TEST_SUITE_P(Ranks, GroupsOf,
+                         testing::Combine(testing::Range(1, 18), testing::Values(1, 3, 1 << 18)));
 
 // Shards of the work are added by whoever has them.
 TEST(Collectives, TheNumberOfRanksDecidesNothing) {
@@ -139,7 +144,7 @@ TEST(Collectives, TheNumberOfRanksDecidesNothing) {
     const Values sum = tree_sum(leaves, 0, shards);
     for (const int ranks : {1, 2, 3, 4, 8}) {
       RankValues values(z(ranks));
-      run_ranks(ranks, [&](Communicator& comm) {
+      run_ranks(memory_transports(ranks), {.piece = 300}, [&](Communicator& comm) {
         const size_t me = z(comm.rank());
         CommOp op{.kind = Kind::kAllReduce, .group = first_ranks(ranks), .name = "AR"};
         op.leaf_begin = share_out(shards, ranks);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "framework/comm/library_calls.h"
 #include "framework/comm/wire_type.h"
 
 namespace ndtrain {
@@ -40,7 +41,7 @@ std::vector<Subtree> Exchange::nodes_of(size_t place) const {
 }
 
 void Exchange::begin() {
-  if (op_.native && ranks() > 1) return enter(Phase::kNative);
+  if (op_.native && (ranks() > 1 || on_device())) return enter(Phase::kNative);
   switch (op_.kind) {
     case Kind::kReduceScatter:
     case Kind::kAllReduce:
@@ -166,6 +167,10 @@ void Exchange::begin_barrier() {
 
 // The library's parts are equally long: where these are not, they are laid out with room between.
 void Exchange::begin_native() {
+  if (on_device()) {
+    const std::vector<LibraryCall> calls = calls_on_device(op_, place_);
+    return calls.empty() ? void() : begin_calls(calls);
+  }
   size_t most = 0;
   for (size_t p = 0; p < ranks(); ++p) most = std::max(most, part(p).size());
   const bool equal = most * ranks() == op_.data.size();
@@ -197,9 +202,13 @@ void Exchange::begin_native() {
     in = out = native_summands();
   }
   if (std::max(in.size(), out.size()) == 0) return;
+  begin_calls(std::vector<LibraryCall>{{what, in, out}});
+}
+
+void Exchange::begin_calls(std::span<const LibraryCall> calls) {
   RankGroup others = op_.group;
-  std::erase(others, op_.group[place_]);
-  under_way_[transport_.collect(what, in, out)] = std::move(others);
+  if (others.size() > 1) std::erase(others, op_.group[place_]);
+  under_way_[transport_.collect(calls, op_.after)] = std::move(others);
 }
 
 // What this rank adds: `data` where it may change, or a copy.
@@ -220,6 +229,7 @@ std::span<float> Exchange::native_summands() {
 }
 
 void Exchange::take_native() {
+  if (on_device()) return;
   if (op_.kind == Kind::kReduceScatter) {
     std::copy_n(native_out_.begin(), part(place_).size(), part(place_).begin());
   } else if (op_.kind == Kind::kAllGather && !native_in_.empty()) {

@@ -37,6 +37,7 @@ class Exchange {
   using Bytes = std::unique_ptr<std::byte[]>;
 
   size_t ranks() const { return op_.group.size(); }
+  bool on_device() const { return op_.native && transport_.collects_on_device(); }
   std::span<float> part(size_t place) const;
   std::span<float> received_part(size_t place) const;
   std::vector<Subtree> nodes_of(size_t place) const;
@@ -48,6 +49,7 @@ class Exchange {
   void begin_all_to_all();
   void begin_barrier();
   void begin_native();
+  void begin_calls(std::span<const LibraryCall> calls);
   std::span<float> native_summands();
   void take_native();
   void add_up();

@@ -47,6 +47,7 @@ class Trainer final : public Training {
     Optimizer& optimizer;
     const ShardSums& gradients;           // of this process; the first where the parameters' are
     const RunningStatistics* statistics;  // null: the model has none
+    const Device& device;
   };
   using MakeSync = std::function<std::unique_ptr<GradientSync>(const Shared& shared)>;
 
@@ -104,6 +105,7 @@ class Trainer final : public Training {
     int shard = 0, number = 0, parts = 1;
     bool is_last() const { return number + 1 == parts; }
   };
+  Shared shared();
   int64_t most_rows() const;         // of a part
   int parts_of(int64_t rows) const;  // of a shard
   Step& step_for(int64_t rows);

@@ -151,7 +151,11 @@ void declare_bench_collectives(ArgsSpec& args) {
 int run_bench_collectives(Context& context, const Args& args) {
   const int rounds = number_in(args, "rounds", 1, kMostRounds);
   const std::vector<int> sizes = parse_counts("megabytes", args.text("megabytes"), kMostMegabytes);
-  Ranks ranks(args);
+  if (args.text("comm") == "nccl") {
+    throw UsageError(
+        "--comm nccl: what is compared here are sums in memory of the host; leave it away");
+  }
+  Ranks ranks(args, context);
   if (ranks.count() < 2) {
     throw UsageError("--ranks " + std::to_string(ranks.count()) +
                      ": a sum has 2 ranks at least; --ranks 2, or mpirun -n 2");
@@ -159,7 +163,7 @@ int run_bench_collectives(Context& context, const Args& args) {
   const int shards = args.has("shards") ? number_in(args, "shards", ranks.count(), limits::kShards)
                                         : ranks.count();
   const std::string over = ranks.library().empty() ? "TCP" : ranks.library();
-  ranks.meet(args);
+  ranks.meet(args, context);
   const auto communicator = ranks.take_communicator();
   check_same(*communicator, {{"shards", std::to_string(shards)},
                              {"megabytes", args.text("megabytes")},

@@ -25,6 +25,7 @@ class Context {
 
   const Device& device();  // opened when first asked for; throws Error
   void be_deterministic() { device_options_.deterministic = true; }  // before device()
+  void take_device(int index) { device_options_.index = index; }     // before device()
   std::string device_name() const { return device_name_.empty() ? "auto" : device_name_; }
   const DeviceOptions& device_options() const { return device_options_; }
   Fs& fs() { return real_fs(); }

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "cli/verb.h"
+#include "framework/comm/comm_plugin.h"
 #include "framework/runtime/copy_rate.h"
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
@@ -46,6 +47,26 @@ std::string examine(const std::string& name, const std::string& tuning, bool is_
   return text;
 }
 
+// Whether ranks can talk by the plugin: what a person reads of it, and `json`.
+std::string examine_talk(const std::string& name, Json& json) {
+  json = {{"name", name}};
+  std::string why;
+  try {
+    const ndt_comm_plugin& plugin = find_comm_plugin(name);
+    char device[256] = {};
+    if (plugin.use_device && plugin.use_device(0, device, sizeof device) != NDT_COMM_OK) {
+      why = plugin.last_error();
+    } else {
+      json["library"] = plugin.library;
+      return fmt::format("ranks can talk by {} (--comm {})\n", plugin.library, name);
+    }
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  json["why_not"] = why;
+  return fmt::format("ranks cannot talk by {}: {}\n", name, why);
+}
+
 }  // namespace
 
 void declare_doctor(ArgsSpec&) {}
@@ -75,6 +96,10 @@ int run_doctor(Context& context, const Args&) {
     json["unavailable_backends"].push_back({{"name", name}, {"why", why}});
     backends += fmt::format("backend {} is not used: {}\n", name, why);
   }
+  std::string talk;
+  for (const std::string name : {"mpi", "nccl"}) {
+    talk += examine_talk(name, json["communication"].emplace_back());
+  }
   std::string volume = cache;
   while (!volume.empty() && !context.fs().exists(volume)) volume = parent_of(volume);
   const Result<Space> space = context.fs().space(volume.empty() ? "/" : volume);
@@ -85,9 +110,9 @@ int run_doctor(Context& context, const Args&) {
     disk = fmt::format(", {:.1f} GiB free", static_cast<double>(space->free) / (1 << 30));
   }
   context.print(json,
-                fmt::format("ndtrain {}\n{} cores, {} threads, {:.1f} GiB memory\n{}cache {}{}\n",
+                fmt::format("ndtrain {}\n{} cores, {} threads, {:.1f} GiB memory\n{}{}cache {}{}\n",
                             NDT_VERSION, json["cores"].get<int>(), shared_threads().threads(),
-                            memory / (1 << 30), backends, cache, disk));
+                            memory / (1 << 30), backends, talk, cache, disk));
   return code;
 }
 

@@ -32,13 +32,8 @@ std::optional<Launcher> launcher() {
 bool talks_by_mpi(const Args& args, const std::optional<Launcher>& by) {
   const std::string comm = args.text("comm");
   const bool apart = args.has("rank"), several = by && by->ranks != 1;
-  if (comm == "nccl") {
-    throw UsageError(
-        "--comm nccl: there is no NCCL plugin yet; mpi and tcp move gradients through "
-        "memory of the host");
-  }
-  if (comm != "auto" && comm != "tcp" && comm != "mpi") {
-    throw UsageError("--comm " + comm + ": there are auto, tcp and mpi");
+  if (comm != "auto" && comm != "tcp" && comm != "mpi" && comm != "nccl") {
+    throw UsageError("--comm " + comm + ": there are auto, tcp, mpi and nccl");
   }
   if (comm == "mpi" && apart) {
     throw UsageError(
@@ -55,7 +50,7 @@ bool talks_by_mpi(const Args& args, const std::optional<Launcher>& by) {
                      " has started several processes, and each would train for itself; give each "
                      "--rank and --rendezvous, or leave --comm away");
   }
-  return comm == "mpi" || (comm == "auto" && several && !apart);
+  return comm == "mpi" || (comm != "tcp" && several && !apart);
 }
 
 }  // namespace ndtrain::cli

@@ -17,9 +17,10 @@ struct Launcher {
 // PMI_RANK. None where nobody did.
 std::optional<Launcher> launcher();
 
-// Whether ranks talk by MPI, from --comm, --rank and who started them. Throws UsageError for what
-// cannot be: a way that there is not, MPI without a launcher, or TCP between processes that a
-// launcher has started and nobody has told their ranks.
+// Whether ranks send messages by MPI, from --comm, --rank and who started them: also beside NCCL,
+// which adds up on GPUs alone. Throws UsageError for what cannot be: a way that there is not, MPI
+// without a launcher, or TCP between processes that a launcher has started and nobody has told
+// their ranks.
 bool talks_by_mpi(const Args& args, const std::optional<Launcher>& by);
 
 }  // namespace ndtrain::cli

@@ -11,6 +11,7 @@
 
 #include "cli/exchange_args.h"
 #include "framework/comm/comm_plugin.h"
+#include "framework/comm/library_transport.h"
 #include "framework/comm/plugin_transport.h"
 #include "framework/comm/rendezvous.h"
 #include "framework/comm/stream_transport.h"
@@ -92,18 +93,23 @@ void check_trace(const Args& args, int ranks, bool first) {
   }
 }
 
-// By MPI all processes end when one does.
-bool is_to_regroup(const Args& args, bool by_mpi) {
+// By MPI all processes end when one does, and a world of NCCL is one of all ranks.
+bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
   const std::string what = args.text("on-rank-loss");
   if (!what.empty() && what != "regroup" && what != "end") {
     throw UsageError("--on-rank-loss " + what + ": there are regroup and end");
+  }
+  if (what == "regroup" && by_nccl) {
+    throw UsageError(
+        "--on-rank-loss regroup: by NCCL all ranks end together, and go on with --resume; leave it "
+        "away");
   }
   if (what == "regroup" && by_mpi) {
     throw UsageError(
         "--on-rank-loss regroup: by MPI all ranks end together; leave it away, or "
         "start the ranks with --rank and --rendezvous, which talk by tcp");
   }
-  return what == "regroup" || (what.empty() && !by_mpi);
+  return what == "regroup" || (what.empty() && !by_mpi && !by_nccl);
 }
 
 std::string scratch_of(int rank, pid_t process) {
@@ -125,8 +131,9 @@ void declare_meeting(ArgsSpec& args) {
   args.flag("rendezvous", "with --rank: where rank 0 listens and the others find it; not encrypted",
             "HOST:PORT");
   args.flag("comm",
-            "how ranks talk: tcp; mpi, as processes of mpirun or srun do; auto, which is mpi where "
-            "these have started several",
+            "how ranks talk: tcp; mpi, as processes of mpirun or srun do; nccl, between GPUs, with "
+            "--collectives native; auto, which is mpi where these have started several, and nccl "
+            "where native sums are asked for and each rank has a GPU",
             "WAY", "auto");
   args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
 }
@@ -155,17 +162,17 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("trace", "by ranks: what each did when in the first steps, as a Chrome trace", "FILE");
   args.flag(
       "collectives",
-      "by ranks: ordered, the same bytes for any number of ranks; or native, MPI's own, whose "
-      "sums depend on it",
+      "by ranks: ordered, the same bytes for any number of ranks; or native, MPI's or NCCL's own, "
+      "whose sums depend on it",
       "WHOSE", "ordered");
   args.flag("on-rank-loss",
             "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
             "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
-            "or end, resumable (default: regroup by tcp, end by mpi)",
+            "or end, resumable (default: regroup by tcp, end by mpi and nccl)",
             "WHAT");
 }
 
-Ranks::Ranks(const Args& args) {
+Ranks::Ranks(const Args& args, Context& context) {
   if (args.has("ranks")) count_ = whole_number(args, "ranks", 1, limits::kRanks);
   const bool apart = args.has("rank");
   if (apart != args.has("rendezvous")) {
@@ -175,22 +182,27 @@ Ranks::Ranks(const Args& args) {
   timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
   const std::optional<Launcher> by = launcher();
   const bool by_mpi = talks_by_mpi(args, by);
-  regroup_ = is_to_regroup(args, by_mpi);
   if (by_mpi) {
     join_launched(args, by);
   } else {
     if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
     on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
   }
-  check_collectives(args);
+  const bool may_be_nccl = args.text("comm") == "nccl" ||
+                           (args.text("comm") == "auto" && args.text("collectives") == "native" &&
+                            !by_mpi && count_ > 1);
+  check_collectives(args, may_be_nccl ? nccl_offer(context) : LibraryOffer{.why_not = "tcp"});
+  regroup_ = is_to_regroup(args, by_mpi, by_nccl_);
   measures_shares_ = args.text("shares") == "measured";
   if (!measures_shares_) shares_ = shares_of(args.text("shares"), count_);
   bucket_size_ = bucket_size_of(args);
   check_trace(args, count_, is_first());
 }
 
-void Ranks::check_collectives(const Args& args) {
+void Ranks::check_collectives(const Args& args, const LibraryOffer& offer) {
   const std::string whose = args.text("collectives");
+  by_nccl_ = args.text("comm") == "nccl" || offer.why_not.empty();
+  if (by_nccl_) check_nccl(args, offer);
   if (whose.empty() || whose == "ordered") return;
   if (whose != "native") {
     throw UsageError("--collectives " + whose + ": there are ordered and native");
@@ -198,6 +210,10 @@ void Ranks::check_collectives(const Args& args) {
   if (args.text("wire-dtype") == "bf16") {
     throw UsageError(
         "--collectives native with --wire-dtype bf16: a library adds up f32; leave one away");
+  }
+  if (by_nccl_) {
+    native_collectives_ = true;
+    return;
   }
   if (!launched_) {
     throw UsageError(
@@ -211,6 +227,23 @@ void Ranks::check_collectives(const Args& args) {
   if (is_first() && !args.on("quiet")) {
     log::info("sums are {}'s own: another number of ranks gives other bytes", library_);
   }
+}
+
+// What the ranks here can know before they meet; where others have been started, they are told.
+void Ranks::check_nccl(const Args& args, const LibraryOffer& offer) const {
+  if (count_ == 1) throw UsageError("--comm nccl: it is between ranks; give --ranks 2 or more");
+  if (args.text("collectives") != "native") {
+    throw UsageError(
+        "--comm nccl: sums are NCCL's own there, whose bytes depend on the number of ranks; add "
+        "--collectives native");
+  }
+  if (!goes_by_sizes(args.text("sync"))) {
+    throw UsageError("--comm nccl with --sync " + args.text("sync") +
+                     ": it goes by the times of layers, which the host does not see on a GPU; take "
+                     "ddp, wfbp, dear, rb or blocking");
+  }
+  const bool starts_others = !args.has("rank") && !launched_;
+  if (starts_others && !offer.why_not.empty()) throw Error("--comm nccl: ", offer.why_not);
 }
 
 // Where the launcher and MPI do not know one another, each process is a world of its own.
@@ -244,14 +277,31 @@ void Ranks::join_launched(const Args& args, const std::optional<Launcher>& by) {
   }
 }
 
-void Ranks::meet(const Args& args) {
+std::unique_ptr<Transport> Ranks::add_nccl(std::unique_ptr<Transport> messages, const Args& args,
+                                           Context& context) {
+  const LibraryOffer offer = nccl_offer(context);
+  const LibraryPlace place = join_library(*messages, "NCCL", offer);
+  context.take_device(place.device);
+  library_ = offer.plugin->library;
+  if (is_first() && !args.on("quiet")) {
+    log::info(
+        "{} ranks add up by {}, each on a GPU of its own (--comm nccl): another number of ranks "
+        "gives other bytes",
+        count_, library_);
+  }
+  return with_library(std::move(messages), *offer.plugin, place.world);
+}
+
+void Ranks::meet(const Args& args, Context& context) {
   if (count_ == 1) return;
   // What it would warn of rank 0 warns of.
   if (!is_first() && (args.on("quiet") || launched_)) log::set_level(log::Level::kError);
   if (is_first() && !launched_ && !args.on("quiet")) log::info("{} ranks talk by TCP", count_);
   const bool by_mpi = launched_ != nullptr;
+  std::unique_ptr<Transport> transport = by_mpi ? std::move(launched_) : meet_by_tcp(args);
+  if (by_nccl_) transport = add_nccl(std::move(transport), args, context);
   communicator_ = std::make_unique<Communicator>(
-      by_mpi ? std::move(launched_) : meet_by_tcp(args),
+      std::move(transport),
       Communicator::Options{
           .in_flight = 1, .stall = kStall, .trace = args.has("trace"), .regroups = regroup_});
   if (by_mpi) check_same(*communicator_, {{"program", NDT_VERSION}});

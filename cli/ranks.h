@@ -8,6 +8,7 @@
 
 #include "cli/args.h"
 #include "cli/launcher.h"
+#include "cli/nccl_offer.h"
 #include "cli/process.h"
 #include "framework/comm/communicator.h"
 
@@ -41,12 +42,13 @@ class Ranks {
  public:
   // Throws UsageError for flags that make no sense. What mpirun or srun has started waits for the
   // others; Error when MPI has another number of them, or there is no plugin for it.
-  explicit Ranks(const Args& args);
+  Ranks(const Args& args, Context& context);
   ~Ranks();  // waits for those that it has started
 
-  // Starts the others where that is asked for, and meets them, when there are several. Throws Error
-  // when somebody does not come.
-  void meet(const Args& args);
+  // Starts the others where that is asked for, and meets them, when there are several. By NCCL the
+  // context's device is then one that no other rank has. Throws Error when somebody does not come,
+  // or cannot talk so.
+  void meet(const Args& args, Context& context);
 
   int count() const { return count_; }
   int rank() const { return rank_; }
@@ -69,7 +71,10 @@ class Ranks {
 
  private:
   void join_launched(const Args& args, const std::optional<Launcher>& by);
-  void check_collectives(const Args& args);
+  void check_collectives(const Args& args, const LibraryOffer& offer);
+  void check_nccl(const Args& args, const LibraryOffer& offer) const;
+  std::unique_ptr<Transport> add_nccl(std::unique_ptr<Transport> messages, const Args& args,
+                                      Context& context);
   std::unique_ptr<Transport> meet_by_tcp(const Args& args);
   void share_cores(const Args& args, int ranks_here);
 
@@ -81,7 +86,7 @@ class Ranks {
   std::vector<ProcessId> started_;
   std::vector<int> given_up_;
   std::string scratch_, library_;
-  bool native_collectives_ = false;
+  bool native_collectives_ = false, by_nccl_ = false;
   std::unique_ptr<Transport> launched_;  // by mpirun or srun
   std::unique_ptr<Communicator> communicator_;
 };

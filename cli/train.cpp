@@ -228,11 +228,11 @@ std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
 
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
-  Ranks ranks(args);
+  Ranks ranks(args, context);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   config.ranks.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
-  ranks.meet(args);
+  ranks.meet(args, context);
   FinetuneResult r;
   try {
     set_ranks(config, args, ranks, context.fs());

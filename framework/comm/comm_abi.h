@@ -1,14 +1,15 @@
-/* The contract between the framework and a communication plugin (MPI, and NCCL in time), which is a
- * shared library that exports ndt_comm_main(). C11; no framework type crosses it. Any change bumps
- * NDT_COMM_VERSION. One thread at a time makes calls, not always the same one. */
+/* The contract between the framework and a communication plugin (MPI, NCCL), which is a shared
+ * library that exports ndt_comm_main(). C11; no framework type crosses it. Any change bumps
+ * NDT_COMM_VERSION. One thread at a time makes calls of a group, not always the same one. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define NDT_COMM_VERSION 2
+#define NDT_COMM_VERSION 3
 
-/* Functions with a status leave the reason of what is not NDT_COMM_OK in last_error(). */
+/* Functions with a status leave the reason of what is not NDT_COMM_OK in last_error(), which is of
+ * the thread that called them. */
 typedef enum {
   NDT_COMM_OK,
   NDT_COMM_UNSUPPORTED, /* there is no such thing here, however often it is asked for */
@@ -30,14 +31,15 @@ typedef struct {
 
 /* Memory that is given to an operation is the plugin's until test_some() says that it has ended; an
  * operation cannot be taken back. Addresses are the host's, or where device_memory is set a
- * device's; then `stream` is its native stream, whose earlier work an operation waits for, and null
- * otherwise. */
+ * device's; then `stream` is a native stream of it, and the operation waits for the work that it
+ * has been given so far. Null, as always for memory of the host: there is nothing to wait for. */
 typedef struct {
   int32_t version;       /* NDT_COMM_VERSION */
   const char* name;      /* "mpi" */
   const char* library;   /* for people: "Open MPI 4.1.4" */
   int32_t device_memory; /* addresses are a device's */
-  /* A message's tag is one of 0 … tags - 1; 0: a pair's messages are matched by their order. */
+  /* A message's tag is one of 0 … tags - 1; 0: a pair's messages are matched by their order, and a
+   * receive is as long as what it gets. */
   int32_t tags;
   uint64_t most_bytes; /* of one message; 64 KiB or more */
 
@@ -54,12 +56,14 @@ typedef struct {
   /* Where nothing is under way and all ranks call it, the library is ended in good order. The
    * group is gone. */
   void (*close)(ndt_comm* comm);
-  /* Where that cannot be: the same without a call of the library, now or later, so that memory of
-   * what is under way is left alone. A launcher that sees such a process end ends the others. */
+  /* Where that cannot be: the same without waiting for anybody, so that memory of what is under way
+   * is left alone from now on (ncclCommAbort; of MPI nothing is called any more, and a launcher
+   * that sees such a process end ends the others). */
   void (*abandon)(ndt_comm* comm);
 
   /* Begin one message, under a number of the host's choice. Those of a pair with equal tags arrive
-   * in the order in which they began. Neither waits. */
+   * in the order in which they began. Neither waits. On a device those that a rank gives and gets
+   * at once are one group (group_begin), or each would wait for the one before it. */
   ndt_comm_status (*send)(ndt_comm* comm, int32_t to, int32_t tag, const void* from, uint64_t bytes,
                           void* stream, uint64_t request);
   ndt_comm_status (*receive)(ndt_comm* comm, int32_t from, int32_t tag, void* into, uint64_t bytes,
@@ -68,22 +72,32 @@ typedef struct {
    * `room` of it; the others come the next time. */
   ndt_comm_status (*test_some)(ndt_comm* comm, ndt_comm_done* done, int32_t room, int32_t* n);
 
-  /* Each from here on may be null. */
+  /* Each from here on may be null; with device_memory none is but split(). This one goes before
+   * world(), by the same thread: which device of this process addresses will be of. Writes the
+   * device's name, which no other anywhere has: two ranks of a world cannot be on one. */
+  ndt_comm_status (*use_device)(int32_t index, char* name, size_t room);
   ndt_comm_status (*unique_id)(void* id,
                                size_t* id_bytes); /* id_bytes: the room, then the length */
   /* Ranks of equal colour are a group, by rising key; all ranks of `of` call it. */
   ndt_comm_status (*split)(ndt_comm* of, int32_t color, int32_t key, ndt_comm** comm);
   /* The library's own collectives, whose order of sums is its affair; all ranks begin them in one
-   * order. `count` elements are of each rank's part of the whole, of all_reduce of the whole. In
-   * place where `in` is `out` (all_reduce) or the part's place in `out` (all_gather);
-   * reduce_scatter never is. What there cannot be (type, count) is NDT_COMM_INVALID. */
+   * order. `count` elements are of each rank's part of the whole, of all_reduce, reduce and
+   * broadcast of the whole. In place where `in` is `out` (these three) or the part's place in `out`
+   * (all_gather); reduce_scatter is where `out` is the part's place in `in`, with device_memory
+   * only. `out` of reduce is the root's alone, `in` of broadcast likewise. What there cannot be
+   * (type, count) is NDT_COMM_INVALID. */
   ndt_comm_status (*reduce_scatter)(ndt_comm* comm, const void* in, void* out, uint64_t count,
                                     ndt_comm_type type, void* stream, uint64_t request);
   ndt_comm_status (*all_gather)(ndt_comm* comm, const void* in, void* out, uint64_t count,
                                 ndt_comm_type type, void* stream, uint64_t request);
   ndt_comm_status (*all_reduce)(ndt_comm* comm, const void* in, void* out, uint64_t count,
                                 ndt_comm_type type, void* stream, uint64_t request);
-  /* What begins between these is one operation of the library (ncclGroupStart, ncclGroupEnd). */
+  ndt_comm_status (*reduce)(ndt_comm* comm, const void* in, void* out, uint64_t count,
+                            ndt_comm_type type, int32_t root, void* stream, uint64_t request);
+  ndt_comm_status (*broadcast)(ndt_comm* comm, const void* in, void* out, uint64_t count,
+                               ndt_comm_type type, int32_t root, void* stream, uint64_t request);
+  /* What begins between these, by one thread, is one operation of the library (ncclGroupStart,
+   * ncclGroupEnd). */
   ndt_comm_status (*group_begin)(ndt_comm* comm);
   ndt_comm_status (*group_end)(ndt_comm* comm);
 } ndt_comm_plugin;

@@ -73,8 +73,9 @@ CommOp checked(CommOp op, int rank) {
     throw Error("'", op.name, "': the ranks of a group rise");
   }
   check_wire_type(op.wire);
-  if (op.native && (op.wire != DType::kF32 || !(is_sum(op.kind) || op.kind == Kind::kAllGather))) {
-    throw Error("'", op.name, "': a library's collective is a sum or an all-gather, in f32");
+  const bool gathers = op.kind == Kind::kAllGather || op.kind == Kind::kBroadcast;
+  if (op.native && (op.wire != DType::kF32 || !(is_sum(op.kind) || gathers))) {
+    throw Error("'", op.name, "': a library's collective is a sum or a gather, in f32");
   }
   const auto values = static_cast<int64_t>(op.data.size());
   if (op.kind == Kind::kReduce || op.kind == Kind::kBroadcast) {

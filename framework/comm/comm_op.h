@@ -41,8 +41,10 @@ struct CommOp {
   DType wire = DType::kF32;  // or kBF16, kF16: rounded once when sent; all get what was rounded
   int root = 0;              // a rank of the run
   // Of sums and kAllGather, of all ranks in f32: by the library's collective below the transport,
-  // whose order of sums is its own; the same on all ranks.
+  // whose order of sums is its own; the same on all ranks. Where that collects on a device, `data`
+  // lies there, kBroadcast may be native, too, and a rank adds one subtree's sum.
   bool native = false;
+  void* after = nullptr;  // then: of which native stream it waits for the work so far
   // Of kAllToAll: what comes, as `part_begin` has it for what is sent.
   std::span<float> received = {};
   std::vector<int64_t> received_begin = {};

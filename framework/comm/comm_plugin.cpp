@@ -11,7 +11,10 @@ constexpr const char* kKind = "communication plugin";
 bool is_complete(const ndt_comm_plugin& p) {
   return p.name && p.library && p.tags >= 0 && p.most_bytes >= (64 << 10) && p.last_error &&
          p.world && p.rank && p.size && p.host && p.close && p.abandon && p.send && p.receive &&
-         p.test_some;
+         p.test_some &&
+         (!p.device_memory ||
+          (p.use_device && p.unique_id && p.reduce_scatter && p.all_gather && p.all_reduce &&
+           p.reduce && p.broadcast && p.group_begin && p.group_end));
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ struct Communicator::State {
 
   // Under the mutex.
   CommOp expected(CommOp op) const;  // as it may be enqueued
+  void check_native(const CommOp& op) const;
   Op add(CommOp op);
   void expect_known(Op op) const;
   bool waits(Op op) const { return planned.contains(op) || under_way.contains(op); }
@@ -121,7 +122,20 @@ CommOp Communicator::State::expected(CommOp op) const {
   if (op.native && std::ssize(op.group) != transport->ranks()) {
     throw Error("'", op.name, "': the library's collectives are of all ranks");
   }
+  if (op.native) check_native(op);
   return op;
+}
+
+void Communicator::State::check_native(const CommOp& op) const {
+  if (!transport->collects_on_device()) {
+    if (op.kind != CommOp::Kind::kBroadcast) return;
+    throw Error("'", op.name, "': the library below this transport does not broadcast");
+  }
+  const auto begins = std::span(op.leaf_begin);
+  const bool all_add = std::ranges::adjacent_find(begins, std::greater_equal<>()) == begins.end();
+  if (!all_add || !op.more_subtrees.empty()) {
+    throw Error("'", op.name, "': on a device each rank adds the sum of one subtree");
+  }
 }
 
 // Both ranks of a pair count the operations that they share in the same order, so that the number
@@ -322,6 +336,7 @@ Communicator::~Communicator() = default;
 int Communicator::rank() const { return state_->transport->rank(); }
 int Communicator::ranks() const { return state_->transport->ranks(); }
 bool Communicator::has_collectives() const { return state_->transport->has_collectives(); }
+bool Communicator::collects_on_device() const { return state_->transport->collects_on_device(); }
 
 RankGroup Communicator::members() const {
   const std::lock_guard lock(state_->mutex);

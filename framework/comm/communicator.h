@@ -52,6 +52,7 @@ class Communicator {
   int ranks() const;             // that the run began with
   RankGroup members() const;     // those of the present generation
   bool has_collectives() const;  // of a library, for CommOp::native
+  bool collects_on_device() const;
 
   // The operation's memory is this object's from release() until it is done. Throws Error where
   // the operation cannot be (comm_op.h), or somebody in its group is not here any more.

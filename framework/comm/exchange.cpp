@@ -21,7 +21,7 @@ Exchange::Exchange(CommOp op, std::vector<uint64_t> tags, size_t piece, Transpor
                                  op_.group.begin())) {}
 
 void Exchange::begin() {
-  if (op_.native && op_.group.size() > 1) {
+  if (op_.native && (op_.group.size() > 1 || transport_.collects_on_device())) {
     collecting_ = native_.emplace(op_, place_).begin(transport_);
     return;
   }
@@ -75,7 +75,7 @@ std::set<int> Exchange::lacking() const {
 
 std::set<int> Exchange::others() const {
   std::set<int> all(op_.group.begin(), op_.group.end());
-  all.erase(op_.group[place_]);
+  if (all.size() > 1) all.erase(op_.group[place_]);
   return all;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/comm/library_calls.h"
+
 namespace ndtrain {
 namespace {
 
@@ -11,6 +13,12 @@ using Kind = CommOp::Kind;
 
 // The library's parts are equally long: where these are not, they are laid out with room between.
 std::optional<Transport::Request> NativeCollective::begin(Transport& transport) {
+  on_device_ = transport.collects_on_device();
+  if (on_device_) {
+    const std::vector<LibraryCall> calls = calls_on_device(op_, place_);
+    if (calls.empty()) return std::nullopt;
+    return transport.collect(calls, op_.after);
+  }
   const size_t ranks = op_.group.size();
   size_t most = 0;
   for (size_t p = 0; p < ranks; ++p) most = std::max(most, part(p).size());
@@ -43,7 +51,8 @@ std::optional<Transport::Request> NativeCollective::begin(Transport& transport) 
     in = out = summands();
   }
   if (std::max(in.size(), out.size()) == 0) return std::nullopt;
-  return transport.collect(what, in, out);
+  const LibraryCall call{what, in, out};
+  return transport.collect(std::span(&call, 1), op_.after);
 }
 
 // What this rank adds: `data` where it may change, or a copy.
@@ -64,6 +73,7 @@ std::span<float> NativeCollective::summands() {
 }
 
 void NativeCollective::take() {
+  if (on_device_) return;
   if (op_.kind == Kind::kReduceScatter) {
     std::copy_n(out_.begin(), part(place_).size(), part(place_).begin());
   } else if (op_.kind == Kind::kAllGather && !in_.empty()) {

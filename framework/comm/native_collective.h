@@ -28,6 +28,7 @@ class NativeCollective {
 
   const CommOp& op_;
   const size_t place_;
+  bool on_device_ = false;
   std::vector<float> in_, out_;  // of the library, where it is not given `data`
 };
 

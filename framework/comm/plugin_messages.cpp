@@ -5,43 +5,33 @@
 #include <utility>
 
 namespace ndtrain {
-namespace {
-
-constexpr int32_t kLeastTags = 1024;  // of messages between two ranks at once
-
-}  // namespace
 
 PluginMessages::PluginMessages(const ndt_comm_plugin& plugin, ndt_comm* comm)
-    : plugin_(plugin), comm_(comm) {
-  std::string why;
-  if (plugin.device_memory) why = "its memory is a device's";
-  if (plugin.tags < kLeastTags) why = "it has only " + std::to_string(plugin.tags) + " tags";
-  if (why.empty()) return;
-  plugin.abandon(comm);
-  throw Error(plugin.name, ": this plugin moves no messages of the host: ", why);
-}
+    : plugin_(plugin), comm_(comm) {}
 
 PluginMessages::~PluginMessages() { abandon(); }
+
+PluginMessages::Id PluginMessages::refuse(Id id) {
+  refused_.push_back({id, failure_.ok() ? Status(Code::kIo, "abandoned") : failure_});
+  return id;
+}
 
 // Pieces of a pair arrive in order, so that they need no tags of their own.
 template <typename Begin>
 PluginMessages::Id PluginMessages::begin(uint64_t bytes, Begin&& piece) {
   const Id id = ++last_;
-  if (failure_.ok() && open_) {
-    Message& m = messages_[id];
-    uint64_t offset = 0;
-    do {
-      const uint64_t length = std::min(bytes - offset, plugin_.most_bytes);
-      ++m.pieces;
-      if (piece(offset, length, id) != NDT_COMM_OK) {
-        fail();
-        return id;
-      }
-      offset += length;
-    } while (offset < bytes);
-  } else {
-    refused_.push_back({id, failure_.ok() ? Status(Code::kIo, "abandoned") : failure_});
-  }
+  if (!usable()) return refuse(id);
+  Message& m = messages_[id];
+  uint64_t offset = 0;
+  do {
+    const uint64_t length = std::min(bytes - offset, plugin_.most_bytes);
+    ++m.pieces;
+    if (piece(offset, length, id) != NDT_COMM_OK) {
+      fail();
+      return id;
+    }
+    offset += length;
+  } while (offset < bytes);
   return id;
 }
 
@@ -57,15 +47,34 @@ PluginMessages::Id PluginMessages::receive(int from, int32_t tag, std::span<std:
   });
 }
 
-PluginMessages::Id PluginMessages::collect(LibraryCollective what, std::span<const float> in,
-                                           std::span<float> out) {
-  const auto function = what == LibraryCollective::kReduceScatter ? plugin_.reduce_scatter
-                        : what == LibraryCollective::kAllGather   ? plugin_.all_gather
-                                                                  : plugin_.all_reduce;
-  return begin(0, [&](uint64_t, uint64_t, Id id) {
-    return function(comm_, in.data(), out.data(), std::min(in.size(), out.size()), NDT_COMM_F32,
-                    nullptr, id);
-  });
+ndt_comm_status PluginMessages::begin_call(const LibraryCall& call, void* after, Id id) {
+  const float* const in = call.in.data();
+  float* const out = call.out.data();
+  const size_t count = std::min(call.in.size(), call.out.size());
+  switch (call.what) {
+    case LibraryCollective::kReduceScatter:
+      return plugin_.reduce_scatter(comm_, in, out, count, NDT_COMM_F32, after, id);
+    case LibraryCollective::kAllGather:
+      return plugin_.all_gather(comm_, in, out, count, NDT_COMM_F32, after, id);
+    case LibraryCollective::kReduce:
+      return plugin_.reduce(comm_, in, out, count, NDT_COMM_F32, call.root, after, id);
+    case LibraryCollective::kBroadcast:
+      return plugin_.broadcast(comm_, in, out, count, NDT_COMM_F32, call.root, after, id);
+    default:
+      return plugin_.all_reduce(comm_, in, out, count, NDT_COMM_F32, after, id);
+  }
+}
+
+PluginMessages::Id PluginMessages::collect(std::span<const LibraryCall> calls, void* after) {
+  const Id id = ++last_;
+  if (!usable()) return refuse(id);
+  messages_[id].pieces = calls.size();
+  const bool together = calls.size() > 1;
+  bool ok = !together || plugin_.group_begin(comm_) == NDT_COMM_OK;
+  for (const LibraryCall& call : calls) ok = ok && begin_call(call, after, id) == NDT_COMM_OK;
+  if (together) ok = ok && plugin_.group_end(comm_) == NDT_COMM_OK;
+  if (!ok) fail();
+  return id;
 }
 
 void PluginMessages::take_ended(std::vector<Ended>& ended) {

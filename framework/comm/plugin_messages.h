@@ -24,8 +24,7 @@ class PluginMessages {
     uint64_t bytes = 0;  // that came
   };
 
-  // Takes the group over. Throws Error for a plugin with too few tags, or whose memory is a
-  // device's.
+  // Takes the group over.
   PluginMessages(const ndt_comm_plugin& plugin, ndt_comm* comm);
   ~PluginMessages();  // abandon()s, unless close()d
   PluginMessages(const PluginMessages&) = delete;
@@ -43,7 +42,7 @@ class PluginMessages {
   bool has_collectives() const {
     return plugin_.reduce_scatter && plugin_.all_gather && plugin_.all_reduce;
   }
-  Id collect(LibraryCollective what, std::span<const float> in, std::span<float> out);
+  Id collect(std::span<const LibraryCall> calls, void* after);
   // Moves what can be moved, and adds what has ended since, each once. When the library fails, all
   // that is under way ends with kIo, and all that is begun afterwards.
   void take_ended(std::vector<Ended>& ended);
@@ -60,8 +59,11 @@ class PluginMessages {
     Status status;
   };
 
+  bool usable() const { return failure_.ok() && open_; }
+  Id refuse(Id id);
   template <typename Begin>
   Id begin(uint64_t bytes, Begin&& piece);
+  ndt_comm_status begin_call(const LibraryCall& call, void* after, Id id);
   void fail();
 
   const ndt_comm_plugin& plugin_;

@@ -18,7 +18,8 @@ using std::chrono::nanoseconds;
 using FrameKind = FrameHeader::Kind;
 
 constexpr nanoseconds kLongestWait = std::chrono::hours(1);  // no clock's end is near
-constexpr int32_t kFrames = 0;  // the tag of frames; payloads have those above
+constexpr int32_t kFrames = 0;        // the tag of frames; payloads have those above
+constexpr int32_t kLeastTags = 1024;  // of messages between two ranks at once
 
 nanoseconds now() { return PollPause::now(); }
 
@@ -33,7 +34,7 @@ class PluginTransport final : public Transport {
   Request send(int to, uint64_t tag, std::span<const std::byte> bytes) override;
   Request receive(int from, uint64_t tag, std::span<std::byte> into) override;
   bool has_collectives() const override { return messages_.has_collectives(); }
-  Request collect(LibraryCollective what, std::span<const float> in, std::span<float> out) override;
+  Request collect(std::span<const LibraryCall> calls, void* after) override;
   void poll(std::vector<Done>& done, nanoseconds patience) override;
   void wake() override { pause_.wake(); }
   void cancel() override;
@@ -168,12 +169,11 @@ Transport::Request PluginTransport::receive(int from, uint64_t tag, std::span<st
   return request;
 }
 
-Transport::Request PluginTransport::collect(LibraryCollective what, std::span<const float> in,
-                                            std::span<float> out) {
-  if (!has_collectives()) return Transport::collect(what, in, out);
+Transport::Request PluginTransport::collect(std::span<const LibraryCall> calls, void* after) {
+  if (!has_collectives()) return Transport::collect(calls, after);
   const Request request = ++requests_;
   pause_.stir();
-  const auto id = messages_.collect(what, in, out);
+  const auto id = messages_.collect(calls, after);
   uses_[id] = {.of = Use::Of::kCollective, .peer = rank_, .request = request};
   return request;
 }
@@ -379,6 +379,16 @@ void PluginTransport::end_all(const std::string& why) {
 
 std::unique_ptr<Transport> plugin_transport(const ndt_comm_plugin& plugin, ndt_comm* comm,
                                             const PluginOptions& options) {
+  std::string why;
+  if (plugin.device_memory) {
+    why = "its memory is a device's";
+  } else if (plugin.tags < kLeastTags) {
+    why = "it has only " + std::to_string(plugin.tags) + " tags";
+  }
+  if (!why.empty()) {
+    plugin.abandon(comm);
+    throw Error(plugin.name, ": this plugin moves no messages of the host: ", why);
+  }
   return std::make_unique<PluginTransport>(plugin, comm, options);
 }
 

@@ -18,13 +18,12 @@ class PollPause {
   void stir() { stirred_ = now(); }  // something has happened
   void pause(Time at_most);
   void pause_unless_woken(Time at_most);
+  Time length(Time at_most) const;  // of the next one
 
   void wake();        // ends the latter, now or the next time
   bool take_woken();  // whether somebody did since the last call
 
  private:
-  Time length(Time at_most) const;
-
   Time stirred_ = now();
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,6 @@
 // Messages between the ranks of a run: whole, and in order for each (peer, tag), by requests that
-// end later. Memory and TCP implement it, and a link model around another (link_model.h).
+// end later. Memory and TCP implement it, a link model around another (link_model.h), and a library
+// of collectives beside another (library_transport.h).
 #pragma once
 
 #include <chrono>
@@ -15,7 +16,23 @@
 namespace ndtrain {
 
 // Collectives of all ranks by a library below, which adds up in an order of its own.
-enum class LibraryCollective : uint8_t { kReduceScatter, kAllGather, kAllReduce };
+enum class LibraryCollective : uint8_t {
+  kReduceScatter,
+  kAllGather,
+  kAllReduce,
+  kReduce,
+  kBroadcast
+};
+
+// A rank's part is as long as the shorter of `in` and `out`, the other one has the parts of all;
+// from kAllReduce on both are the whole. In place kAllReduce, kReduce and kBroadcast may be, and
+// kAllGather: `in` is then this rank's part of `out`. kReduceScatter may be likewise on a device.
+struct LibraryCall {
+  LibraryCollective what;
+  std::span<const float> in;
+  std::span<float> out;
+  int root = 0;  // of kReduce and kBroadcast
+};
 
 // One thread makes all calls but wake(). Bytes move while a rank polls, if not before. A message
 // goes to the receive of its tag that has waited longest; one that comes before its receive waits
@@ -40,12 +57,13 @@ class Transport {
   virtual Request receive(int from, uint64_t tag, std::span<std::byte> into) = 0;
   // Whether there is such a library; memory and TCP have none.
   virtual bool has_collectives() const { return false; }
-  // All ranks begin them in one order, on as many values. A rank's part is as long as the shorter
-  // of `in` and `out`, the other one has the parts of all; kAllReduce is in place. kAllGather may
-  // be: `in` is then this rank's part of `out`. kReduceScatter is not. Throws Error where there is
-  // no library.
-  virtual Request collect(LibraryCollective /*what*/, std::span<const float> /*in*/,
-                          std::span<float> /*out*/) {
+  // Its memory is a device's, all five kinds are there, and any number of calls is one operation;
+  // else the first three, one by one.
+  virtual bool collects_on_device() const { return false; }
+  // All ranks begin them in one order, on as many values. On a device they wait for what `after`, a
+  // native stream of it, has been given so far; null: for nothing. Throws Error where there is no
+  // library.
+  virtual Request collect(std::span<const LibraryCall> /*calls*/, void* /*after*/) {
     throw Error("Transport: there is no library of collectives below this one");
   }
   // Adds what is done, each request once; without any waits for one, at most `patience`, or until

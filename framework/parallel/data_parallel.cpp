@@ -38,8 +38,8 @@ DataParallel::DataParallel(Model model, std::vector<std::string> trainable, cons
       communicator_(std::move(communicator)),
       clock_(options.clock ? *options.clock : system_clock()),
       trace_(options.trace ? std::make_unique<RankTrace>() : nullptr) {
-  if (!device.shares_host_memory()) {
-    throw Error("ranks exchange gradients in memory of the host, which is not that of this device");
+  if (options.regroup && !device.shares_host_memory()) {
+    throw Error("ranks that compute on devices do not regroup");
   }
   config.own_shards = share_out();
   trainer_ = std::make_unique<Trainer>(

@@ -51,7 +51,7 @@ class DataParallel final : public Training {
 
   // As Trainer, of `config.shards` shards, at least one for each rank; by a communicator that has
   // one call in flight, because what completes a bucket needs the call before. Throws Error
-  // likewise, and where the device's memory is not the host's.
+  // likewise, and as ExchangeSync does; no ranks regroup whose memory is a device's.
   DataParallel(Model model, std::vector<std::string> trainable, const Device& device,
                TrainerConfig config, std::unique_ptr<Communicator> communicator,
                const Options& options);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "framework/comm/sum_tree.h"
 #include "framework/core/clock.h"
 #include "framework/parallel/gather_slices.h"
 #include "framework/parallel/slices.h"
@@ -55,8 +56,29 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
   if (options_.native && !communicator_.has_collectives()) {
     throw Error("ranks talk by something that has no collectives of its own");
   }
+  check_memory();
   reports_.resize(static_cast<size_t>(report_begin(group_.size())));
   follow(as_followed(std::move(plan)));
+}
+
+void ExchangeSync::check_memory() const {
+  const bool library_there = options_.native && communicator_.collects_on_device();
+  if (on_device() && !library_there) {
+    throw Error(
+        "ranks exchange gradients in memory of the host, which is not that of this device; between "
+        "GPUs NCCL does (--comm nccl --collectives native)");
+  }
+  if (!on_device() && library_there) {
+    throw Error("the library that ranks talk by adds up in memory of a device, but backend ",
+                shared_.device.backend().name(), " computes in memory of the host");
+  }
+  for (size_t r = 0; on_device() && r < group_.size(); ++r) {
+    const int begin = first_shards_[r], end = first_shards_[r + 1];
+    if (subtrees_of(begin, end, first_shards_.back()).size() == 1) continue;
+    throw Error("rank ", r, " has shards ", begin, " to ", end - 1, " of ", first_shards_.back(),
+                ", which are several sums: on a device it has one; give as many --shards as there "
+                "are ranks, or each rank the same power of two");
+  }
 }
 
 void ExchangeSync::change_plan(CommPlan plan) {
@@ -88,6 +110,9 @@ void ExchangeSync::follow(CommPlan plan) {
                            static_cast<size_t>(end - plan_.buckets.begin())});
   }
   if (clips()) norm_.emplace(communicator_, group_, plan_, shared_.parameters.size());
+  while (on_device() && marks_.size() < plan_.buckets.size()) {
+    marks_.push_back(std::make_unique<StreamMark>(shared_.device));
+  }
   keep_moments();
 }
 
@@ -141,7 +166,9 @@ CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
     op.part_begin = slice_begins(range, ranks());
   }
   op.wire = parameters ? DType::kF32 : options_.wire;
-  op.native = options_.native && (takes_gradients(kind) || op.kind == CommOp::Kind::kAllGather);
+  const bool sums = takes_gradients(kind);
+  op.native = options_.native && (sums || op.kind == CommOp::Kind::kAllGather || on_device());
+  if (sums && on_device()) op.after = marks_[static_cast<size_t>(bucket)]->native();
   return op;
 }
 
@@ -208,9 +235,10 @@ void ExchangeSync::enqueue(const std::vector<PlannedOp>& call, bool gathers_foll
 
 void ExchangeSync::enqueue_reports() {
   if (shared_.statistics) {
-    statistics_ =
-        communicator_.enqueue(sum_of("statistics", CommOp::Kind::kAllReduce,
-                                     shared_.statistics->sums(), {0, shared_.statistics->size()}));
+    CommOp sum = sum_of("statistics", CommOp::Kind::kAllReduce, shared_.statistics->sums(),
+                        {0, shared_.statistics->size()});
+    sum.native = on_device();
+    statistics_ = communicator_.enqueue(std::move(sum));
   }
   CommOp op{.kind = CommOp::Kind::kAllGather, .group = group_, .name = "reports"};
   op.data = reports_;
@@ -251,9 +279,11 @@ void ExchangeSync::update(size_t bucket) {
                           values);
 }
 
-void ExchangeSync::gradient_ready(size_t slot, ndt_stream* /*stream*/) {
+void ExchangeSync::gradient_ready(size_t slot, ndt_stream* stream) {
   for (size_t b = buckets_of_[slot].begin; b < buckets_of_[slot].end; ++b) {
-    if (--now_.buckets[b].missing == 0) gradients_are_there(now_.buckets[b]);
+    if (--now_.buckets[b].missing > 0) continue;
+    if (on_device()) marks_[b]->set(stream);
+    gradients_are_there(now_.buckets[b]);
   }
 }
 
@@ -305,7 +335,7 @@ double ExchangeSync::norm_of_sums() {
     wait_for(e.sum);
     if (e.released) wait_for(e.last);
   }
-  const double norm = norm_->norm(shared_.parameters.gradients());
+  const double norm = norm_->norm(shared_.parameters.gradients_on_host(gradients_on_host_));
   clip_exposed_s_ += std::chrono::duration<double>(system_clock().monotonic() - begun).count();
   return norm;
 }

@@ -2,6 +2,7 @@
 // a sharded optimizer, its slice of each bucket, and the ranks then exchange parameters.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "framework/parallel/comm_plan.h"
 #include "framework/parallel/norm_exchange.h"
 #include "framework/parallel/step_undo.h"
+#include "framework/runtime/stream_mark.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -20,14 +22,16 @@ struct ExchangeOptions {
   // on all ranks they are the same. Parameters, statistics and moments travel as f32.
   DType wire = DType::kF32;
   // Sums and gathers of buckets are those of the transport's library (CommOp::native): as for
-  // kBF16, with which it does not go together.
+  // kBF16, with which it does not go together. On a device whose memory is not the host's nothing
+  // else is possible, and running statistics are the library's sums, too.
   bool native = false;
   Breakdown only = Breakdown::kWhole;  // else every rank ends up with parameters of its own
 };
 
 // The sums are those of a tree over all shards, so that the bytes depend neither on the plan nor on
 // the number of ranks. Ranks call it alike; a rank that is lost is a RankLost of whatever waits for
-// it first. In memory of the host.
+// it first. In memory of the host, or, by a library that collects there, of the device: a sum then
+// waits on the device for the bucket's gradients, and for nothing that is computed behind them.
 //
 // Where gradients are clipped (OptimizerConfig::clip_norm) nothing is updated before the norm of
 // all sums is known. With a sharded optimizer a rank keeps the moments of its slices alone, and
@@ -37,8 +41,9 @@ class ExchangeSync final : public GradientSync {
  public:
   // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
   // 1]). Keeps references. Throws Error where validate() does, these do not fit `shared`, gradients
-  // are clipped and a bucket does not begin and end at multiples of ParameterSpace::kAlign, or plan
-  // and options do not go together.
+  // are clipped and a bucket does not begin and end at multiples of ParameterSpace::kAlign, plan
+  // and options do not go together, the memory of the device is not where the ranks exchange, or
+  // it is a device's and some rank's shards do not add up to one sum.
   ExchangeSync(const Trainer::Shared& shared, Communicator& communicator, CommPlan plan,
                std::vector<int> first_shards, const ExchangeOptions& options = {});
 
@@ -90,6 +95,8 @@ class ExchangeSync final : public GradientSync {
   };
 
   int ranks() const { return static_cast<int>(group_.size()); }
+  bool on_device() const { return !shared_.device.shares_host_memory(); }
+  void check_memory() const;
   bool clips() const { return shared_.optimizer.config().clip_norm > 0; }
   CommPlan as_followed(CommPlan plan) const;
   void follow(CommPlan plan);
@@ -118,9 +125,11 @@ class ExchangeSync final : public GradientSync {
   const size_t place_;                // of this rank in it
   std::optional<NormExchange> norm_;  // where gradients are clipped
   double clip_exposed_s_ = 0;
-  std::vector<ParameterRange> kept_;  // whose moments are here
-  std::vector<Span> buckets_of_;      // of each slot
-  std::vector<float> reports_;        // of each rank its shards', and whether it asks to stop
+  std::vector<ParameterRange> kept_;                // whose moments are here
+  std::vector<Span> buckets_of_;                    // of each slot
+  std::vector<std::unique_ptr<StreamMark>> marks_;  // of buckets, on a device: their gradients
+  Tensor gradients_on_host_;                        // there, for the norm
+  std::vector<float> reports_;  // of each rank its shards', and whether it asks to stop
   bool stop_ = false, stopped_ = false;
   Op statistics_ = 0, report_ = 0;
   StepUndo* undo_ = nullptr;

@@ -70,7 +70,8 @@ struct Replay::Training {
             of.first_shards_[static_cast<size_t>(of.communicator_.rank()) + 1]},
         sums(parameters.size(), own, of.first_shards_.back(), of.device_, parameters.gradients()),
         reports(static_cast<size_t>(of.first_shards_.back())),
-        sync({parameters, optimizer, sums, nullptr}, of.communicator_, plan, of.first_shards_) {}
+        sync({parameters, optimizer, sums, nullptr, of.device_}, of.communicator_, plan,
+             of.first_shards_) {}
 
   Graph graph;
   ParameterSpace parameters;

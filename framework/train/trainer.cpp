@@ -40,7 +40,7 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
   }
   make_own(statistics);
   if (make_sync) {
-    sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
+    sync_ = make_sync(shared());
   } else {
     sync_ = std::make_unique<LocalSync>(*parameters_, *optimizer_);
   }
@@ -67,11 +67,15 @@ Trainer::Position Trainer::position() const {
           .statistics = statistics_ ? statistics_->copy() : std::map<std::string, Tensor>()};
 }
 
+Trainer::Shared Trainer::shared() {
+  return {*parameters_, *optimizer_, *gradients_, statistics_.get(), device_};
+}
+
 void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_sync) {
   clip_exposed_before_s_ += sync_->clip_exposed_s();
   own_ = own;
   make_own(from.statistics);
-  sync_ = make_sync({*parameters_, *optimizer_, *gradients_, statistics_.get()});
+  sync_ = make_sync(shared());
   epoch_ = from.epoch;
   step_ = from.step;
   optimizer_->set_steps(from.optimizer_steps);

@@ -29,6 +29,7 @@ class Trainer final : public Training {
     Optimizer& optimizer;
     const ShardSums& gradients;           // of this process; the first where the parameters' are
     const RunningStatistics* statistics;  // null: the model has none
+    const Device& device;
   };
   using MakeSync = std::function<std::unique_ptr<GradientSync>(const Shared& shared)>;
 
@@ -85,6 +86,7 @@ class Trainer final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
 
  private:
+  Shared shared();
   int parts_of(int64_t rows) const;  // of a shard
   PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);

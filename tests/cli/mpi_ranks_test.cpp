@@ -153,9 +153,10 @@ TEST_F(LaunchedRanks, WaysToTalkThatThereAreNotAreUsageErrors) {
     EXPECT_FALSE(real_fs().exists(at("run")));
     return o.err;
   };
-  EXPECT_THAT(refused("--comm nccl"), HasSubstr("no NCCL plugin yet; mpi and tcp"));
-  EXPECT_THAT(refused("--comm gloo"), HasSubstr("there are auto, tcp and mpi"));
-  EXPECT_THAT(refused("--collectives native"), HasSubstr("TCP has none; mpirun -n 2 ndtrain"));
+  EXPECT_THAT(refused("--comm nccl"), HasSubstr("add --collectives native"));
+  EXPECT_THAT(refused("--comm gloo"), HasSubstr("there are auto, tcp, mpi and nccl"));
+  EXPECT_THAT(refused("--collectives native --device cpu"),
+              HasSubstr("TCP has none; mpirun -n 2 ndtrain"));
   EXPECT_THAT(refused("--collectives native --wire-dtype bf16"), HasSubstr("adds up f32"));
   EXPECT_THAT(refused("--collectives mine"), HasSubstr("there are ordered and native"));
   EXPECT_THAT(refused("--comm mpi"), HasSubstr("mpirun -n 2 ndtrain train"));

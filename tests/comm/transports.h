@@ -64,21 +64,7 @@ inline Ranks plugin_transports(const FakeWorld& world, int ranks,
   return all;
 }
 
-inline std::vector<TransportKind> transport_kinds() {
-  return {{"Memory", memory_transports},
-          {"Linked", linked_transports},
-          {"Streams",
-           [](int ranks) {
-             MemoryNet net;  // streams outlive it
-             return stream_transports(net, "rank", ranks);
-           }},
-          {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }},
-          {"Plugin", [](int ranks) { return plugin_transports(FakeWorld(ranks), ranks); }},
-          {"LatePlugin", [](int ranks) {
-             const FakeWorld world(ranks);
-             world.set({.late = 5});
-             return plugin_transports(world, ranks);
-           }}};
-}
+// Each test program that tests them has its own.
+std::vector<TransportKind> transport_kinds();
 
 }  // namespace ndtrain::comm_tests

@@ -37,6 +37,17 @@ size_t free_now(const State& s, int device) {
 
 }  // namespace
 
+std::vector<DeviceKind> devices_of_environment() {
+  const char* const text = std::getenv("NDT_FAKE_GPUS");
+  return std::vector<DeviceKind>(text ? std::strtoul(text, nullptr, 10) : 1);
+}
+
+std::optional<std::mt19937_64> lateness_of_environment() {
+  const char* const text = std::getenv("NDT_FAKE_LATE");
+  if (!text) return {};
+  return std::mt19937_64(std::strtoull(text, nullptr, 10));
+}
+
 State& state() {
   static State s;
   return s;
@@ -58,6 +69,7 @@ void reset() {
   s.orders.clear();
   s.calls.clear();
   s.limited = false;
+  s.late.reset();
   last = cudaSuccess;
   device_of_thread = 0;
 }
@@ -65,6 +77,11 @@ void reset() {
 void set_devices(std::vector<DeviceKind> kinds) {
   const std::lock_guard lock(state().mutex);
   state().devices = std::move(kinds);
+}
+
+void set_late(uint64_t seed) {
+  const std::lock_guard lock(state().mutex);
+  state().late.emplace(seed);
 }
 
 void set_driver_error(cudaError_t error) {
@@ -168,6 +185,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* prop, int device) {
   const DeviceKind& kind = state().devices[static_cast<size_t>(device)];
   std::memset(prop, 0, sizeof *prop);
   std::strncpy(prop->name, kind.name.c_str(), sizeof prop->name - 1);
+  std::memset(prop->uuid.bytes, device + 1, sizeof prop->uuid.bytes);
+  prop->pciBusID = device + 1;
   prop->major = kind.major;
   prop->minor = kind.minor;
   prop->totalGlobalMem = kind.bytes;

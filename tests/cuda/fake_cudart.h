@@ -22,10 +22,14 @@ struct DeviceKind {
   size_t bytes = size_t{16} << 30;
 };
 
-// One device of the default kind, nothing ordered, an empty record. What is allocated stays.
+// One device of the default kind, nothing ordered, an empty record. What is allocated stays. A
+// process begins with as many devices as NDT_FAKE_GPUS says, and late by the seed NDT_FAKE_LATE.
 void reset();
 
 void set_devices(std::vector<DeviceKind> kinds);
+// From now on streams do their work at random moments, though not all of it, also when somebody
+// asks whether it is done: one piece of one stream, now and then. Before, one of each.
+void set_late(uint64_t seed);
 void set_driver_error(cudaError_t error);  // what asking for devices answers
 void set_free_bytes(size_t bytes);         // on every device, from now on
 
@@ -51,6 +55,10 @@ bool is_device(const void* begin, size_t bytes = 1);
 // Work of a library or kernel on a stream, in the order of the stream; `name` goes on record.
 // Answers what was ordered for this call.
 cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<void()> work);
+
+// Likewise work that others decide on: it is done when `done` answers so, which is asked again and
+// again once the work before it is.
+cudaError_t enqueue_until(cudaStream_t stream, const std::string& name, std::function<bool()> done);
 
 // Puts a call on record, answers what was ordered.
 cudaError_t note(const Call& call);

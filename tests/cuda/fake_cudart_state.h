@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <random>
 
 #include "tests/cuda/fake_cudart.h"
 
@@ -30,6 +32,7 @@ struct Mark {
 struct Work {
   std::function<void()> body;
   Mark after = {};
+  std::function<bool()> ready = {};  // asked again and again; none: it is
 };
 
 }  // namespace ndtrain::fake
@@ -61,9 +64,12 @@ struct Order {
   cudaError_t error;
 };
 
+std::vector<DeviceKind> devices_of_environment();
+std::optional<std::mt19937_64> lateness_of_environment();
+
 struct State {
   std::mutex mutex;
-  std::vector<DeviceKind> devices = {DeviceKind{}};
+  std::vector<DeviceKind> devices = devices_of_environment();
   cudaError_t driver_error = cudaSuccess;
   cudaError_t lost = cudaSuccess;
   std::vector<Order> orders;
@@ -74,6 +80,7 @@ struct State {
   bool limited = false;
   size_t free_bytes = 0;  // when limited
   int64_t tick = 0;
+  std::optional<std::mt19937_64> late = lateness_of_environment();
 };
 
 State& state();
@@ -83,11 +90,14 @@ cudaError_t keep_last(cudaError_t error);  // for cudaGetLastError()
 
 // Puts work on a stream, or into what it captures.
 void perform(cudaStream_t stream, std::function<void()> body);
+void perform_until(cudaStream_t stream, std::function<bool()> done);
 void wait_on(cudaStream_t stream, const Mark& mark);
 Mark mark_of(cudaStream_t stream);  // the end of what it has been given
 // Does the work that streams are ready for, one piece of each in turn, until the mark is reached.
 // Ends the process when streams wait for each other.
 void work_until(const Mark& mark);
 void work_until_idle();
+// As late as set_late() says.
+void work_a_little();
 
 }  // namespace ndtrain::fake

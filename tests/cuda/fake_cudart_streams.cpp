@@ -50,6 +50,13 @@ cudaError_t enqueue(cudaStream_t stream, const std::string& name, std::function<
   return cudaSuccess;
 }
 
+cudaError_t enqueue_until(cudaStream_t stream, const std::string& name,
+                          std::function<bool()> done) {
+  if (const cudaError_t error = note({name, 0, stream})) return error;
+  perform_until(stream, std::move(done));
+  return cudaSuccess;
+}
+
 }  // namespace ndtrain::fake
 
 using namespace ndtrain::fake;  // NOLINT(google-build-using-namespace): the C functions below
@@ -149,6 +156,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (const cudaError_t error = note({"cudaStreamWaitEvent", 0, stream})) return error;
   wait_on(stream, event->mark);
   return cudaSuccess;
+}
+
+// Not on record: it is asked without end.
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  {
+    const std::lock_guard lock(state().mutex);
+    if (state().lost) return keep_last(state().lost);
+  }
+  if (!event->mark.reached()) work_a_little();
+  return event->mark.reached() ? cudaSuccess : keep_last(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

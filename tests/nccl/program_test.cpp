@@ -1,0 +1,143 @@
+// `train --comm nccl` by processes that have GPUs and NCCL, as the fakes have them, and what is
+// refused.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+
+#include "framework/core/json.h"
+#include "framework/core/net.h"
+#include "tests/cli/program_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing_cli::Outcome;
+using Words = std::vector<std::string>;
+
+class NcclProgram : public testing_cli::ProgramTest {
+ protected:
+  NcclProgram() : path_(std::getenv("NDTRAIN_BACKEND_PATH")) {}
+  ~NcclProgram() override {
+    setenv("NDTRAIN_BACKEND_PATH", path_.c_str(), 1);
+    unsetenv("NDT_FAKE_GPUS");
+    unsetenv("NDT_FAKE_LATE");
+  }
+  void SetUp() override {
+    setenv("NDT_FAKE_GPUS", "2", 1);
+    draw_photos(24);
+    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  }
+
+  Outcome train(const std::string& run_directory, const Words& more) const {
+    Words words = {"train", "photos", "-m",       "m.onnx", "-o",       run_directory,
+                   "-b",    "8",      "-e",       "1",      "--cache",  "cache",
+                   "-j",    "1",      "--device", "cuda",   "--freeze", "none"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  }
+  std::string model(const std::string& run_directory) const {
+    return real_fs().read(at(run_directory + "/model.onnx")).or_throw();
+  }
+
+ private:
+  const std::string path_;
+};
+
+const Words kByNccl = {"--ranks", "2", "--comm", "nccl", "--collectives", "native"};
+
+Words by_nccl(const Words& more) {
+  Words all = kByNccl;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+TEST_F(NcclProgram, TwoRanksHaveTheBytesOfOneGpuWithTwoShards) {
+  const Outcome one = train("one", {"--shards", "2"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  setenv("NDT_FAKE_LATE", "7", 1);
+  const Outcome two = train("two", kByNccl);
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_THAT(two.err, AllOf(HasSubstr("2 ranks add up by NCCL 2.28.9"),
+                             HasSubstr("another number of ranks gives other bytes")));
+  EXPECT_EQ(model("one"), model("two"));
+  const Outcome resumed = train("two", by_nccl({"--resume", "-e", "2", "--sync", "dear"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+}
+
+TEST_F(NcclProgram, AutoIsNcclWhereNativeSumsAreAskedForOnGpus) {
+  const Outcome o = train("run", {"--ranks", "2", "--collectives", "native"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("2 ranks add up by NCCL"));
+}
+
+TEST_F(NcclProgram, TwoRanksOnOneGpuAreRefusedByName) {
+  setenv("NDT_FAKE_GPUS", "1", 1);
+  const Outcome o = train("run", kByNccl);
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("ranks 0 and 1 have one device, GPU-01010101-"),
+                           HasSubstr("NCCL needs one for each rank")));
+  EXPECT_FALSE(real_fs().exists(at("run")));
+}
+
+TEST_F(NcclProgram, WithoutTheLibraryOrThePluginIsToldWhatLacks) {
+  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_NCCL, 1);
+  const Outcome library = train("run", kByNccl);
+  EXPECT_EQ(library.code, 1);
+  EXPECT_THAT(library.err,
+              AllOf(HasSubstr("--comm nccl: no communication plugin 'nccl' was found"),
+                    HasSubstr("libndt_fake_nccl.so: cannot open"), HasSubstr("LD_LIBRARY_PATH")));
+  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_PLUGIN, 1);
+  const Outcome plugin = train("run", kByNccl);
+  EXPECT_EQ(plugin.code, 1);
+  EXPECT_THAT(plugin.err, AllOf(HasSubstr("libndt_nccl.so"), HasSubstr("looked in")));
+  EXPECT_FALSE(real_fs().exists(at("run")));
+}
+
+TEST_F(NcclProgram, OnADeviceThatIsNoGpuIsRefused) {
+  Words words = by_nccl({"--device", "cpu"});
+  const Outcome o = train("run", words);
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("its device is cpu, and NCCL is between GPUs: --device cuda"));
+  const Outcome automatic =
+      train("run", {"--device", "cpu", "--ranks", "2", "--collectives", "native"});
+  EXPECT_EQ(automatic.code, 2);
+  EXPECT_THAT(automatic.err, AllOf(HasSubstr("TCP has none"), Not(HasSubstr("NCCL"))));
+}
+
+TEST_F(NcclProgram, WhatDoesNotGoTogetherIsAUsageError) {
+  const auto refused = [&](const Words& words) {
+    const Outcome o = train("run", words);
+    EXPECT_EQ(o.code, 2) << o.err;
+    return o.err;
+  };
+  EXPECT_THAT(refused({"--ranks", "2", "--comm", "nccl"}), HasSubstr("add --collectives native"));
+  EXPECT_THAT(refused({"--comm", "nccl", "--collectives", "native"}),
+              HasSubstr("--ranks 2 or more"));
+  EXPECT_THAT(refused(by_nccl({"--sync", "pipedap"})), HasSubstr("--sync pipedap: it goes by"));
+  EXPECT_THAT(refused(by_nccl({"--on-rank-loss", "regroup"})),
+              HasSubstr("by NCCL all ranks end together"));
+  EXPECT_THAT(refused(by_nccl({"--wire-dtype", "bf16"})), HasSubstr("a library adds up f32"));
+  EXPECT_FALSE(real_fs().exists(at("run")));
+}
+
+TEST_F(NcclProgram, OrderedSumsOnGpusNameNccl) {
+  const Outcome o = train("run", {"--ranks", "2"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--comm nccl --collectives native"));
+}
+
+TEST_F(NcclProgram, DoctorSaysWhetherRanksCanTalkByIt) {
+  EXPECT_THAT(run({"doctor"}).out, HasSubstr("ranks can talk by NCCL 2.28.9 (--comm nccl)"));
+  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_PLUGIN, 1);
+  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  ASSERT_EQ(j.at("communication").size(), 2) << j;
+  EXPECT_EQ(j.at("communication")[1].at("name"), "nccl");
+  EXPECT_THAT(j.at("communication")[1].at("why_not").get<std::string>(),
+              HasSubstr("libndt_nccl.so"));
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -64,6 +64,9 @@ inline Ranks plugin_transports(const FakeWorld& world, int ranks,
   return all;
 }
 
+// Over TLS, in loopback.
+Ranks tls_transports(int ranks);
+
 inline std::vector<TransportKind> transport_kinds() {
   return {{"Memory", memory_transports},
           {"Linked", linked_transports},
@@ -73,6 +76,7 @@ inline std::vector<TransportKind> transport_kinds() {
              return stream_transports(net, "rank", ranks);
            }},
           {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }},
+          {"Tls", tls_transports},
           {"Plugin", [](int ranks) { return plugin_transports(FakeWorld(ranks), ranks); }},
           {"LatePlugin", [](int ranks) {
              const FakeWorld world(ranks);

@@ -151,7 +151,7 @@ void declare_bench_collectives(ArgsSpec& args) {
 int run_bench_collectives(Context& context, const Args& args) {
   const int rounds = number_in(args, "rounds", 1, kMostRounds);
   const std::vector<int> sizes = parse_counts("megabytes", args.text("megabytes"), kMostMegabytes);
-  Ranks ranks(args);
+  Ranks ranks(context, args);
   if (ranks.count() < 2) {
     throw UsageError("--ranks " + std::to_string(ranks.count()) +
                      ": a sum has 2 ranks at least; --ranks 2, or mpirun -n 2");

@@ -228,7 +228,7 @@ void make_certificates(Context& context, CertificateDirectory& directory, const 
   }
 }
 
-// How the Tuner and the PipeStores are started with them.
+// How those are started that they are for.
 Json commands_with(const CertificateDirectory& directory, const CertRequest& r) {
   Json commands = Json::array();
   commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +
@@ -236,7 +236,12 @@ Json commands_with(const CertificateDirectory& directory, const CertRequest& r) 
   const std::string host = r.hosts.empty() ? "HOST" : r.hosts[0];
   const std::string dialled = host.find(':') == host.npos ? host : "[" + host + "]";
   for (const Subject& s : r.named) {
-    if (s.role != LinkRole::kStore) continue;
+    if (s.role == LinkRole::kMember) {
+      commands.push_back(
+          "ndtrain train PHOTOS -m MODEL -o RUN --ranks N --rank R --rendezvous HOST:25300 " +
+          flags(directory, s.name));
+      continue;
+    }
     commands.push_back(
         fmt::format("ndtrain pipestore serve --name {} --photos PHOTOS --tuner {}:25258 --state "
                     "STATE {}",
@@ -253,7 +258,7 @@ int run_cert_init(Context& context, const Args& args) {
   check_replaced(directory, request);
   make_certificates(context, directory, request);
   const Json commands = commands_with(directory, request);
-  std::string text = directory.text + "\nThe Tuner, and each PipeStore with its own files:\n";
+  std::string text = directory.text + "\nThe Tuner, and each of the others with its own files:\n";
   for (const Json& command : commands) text += "  " + command.get<std::string>() + "\n";
   text += fmt::format("\n{} makes certificates: copy it to no server.\n", directory.key("ca"));
   context.print({{"files", directory.files}, {"commands", commands}}, text);

@@ -227,7 +227,7 @@ std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
 
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
-  Ranks ranks(args);
+  Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   config.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);

@@ -6,7 +6,6 @@
 
 #include "framework/comm/rendezvous.h"
 #include "framework/tls/tls_net.h"
-#include "tests/comm/rank_threads.h"
 #include "tests/support/files.h"
 #include "tests/wire/authority.h"
 
@@ -112,20 +111,6 @@ TEST_F(TlsRanks, WhoGoesInTheClearIsToldAndTheOtherWayRound) {
   const Met met = meet_ranks(*net_, one);
   EXPECT_EQ(met.status().code(), Code::kCorrupt);
   EXPECT_EQ(met.status().message(), plain->address() + ": speaks no TLS");
-}
-
-TEST_F(TlsRanks, CarryOutARun) {
-  constexpr size_t kLength = 300'000;
-  run_ranks(tls_transports(3), {}, [](Communicator& comm) {
-    const RankGroup all = {0, 1, 2};
-    std::vector<float> x(kLength);
-    for (int step = 1; step <= 5; ++step) {
-      std::ranges::fill(x, static_cast<float>(step * (comm.rank() + 1)));
-      carry_out(comm, {.kind = CommOp::Kind::kAllReduce, .group = all, .name = "AR", .data = x});
-      EXPECT_EQ(std::ranges::count(x, static_cast<float>(6 * step)), std::ssize(x));
-    }
-    carry_out(comm, {.kind = CommOp::Kind::kBarrier, .group = all, .name = "end"});
-  });
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ int run_bench_collectives(Context& context, const Args& args) {
     throw UsageError(
         "--comm nccl: what is compared here are sums in memory of the host; leave it away");
   }
-  Ranks ranks(args, context);
+  Ranks ranks(context, args);
   if (ranks.count() < 2) {
     throw UsageError("--ranks " + std::to_string(ranks.count()) +
                      ": a sum has 2 ranks at least; --ranks 2, or mpirun -n 2");

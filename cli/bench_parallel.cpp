@@ -114,6 +114,12 @@ void check(const Args& args) {
   if (args.has("rank") != args.has("rendezvous")) {
     throw UsageError("--rank and --rendezvous HOST:PORT belong together");
   }
+  for (const std::string flag : kSecurityFlags) {
+    if (!args.given(flag) || args.has("rank")) continue;
+    throw UsageError("--" + flag +
+                     ": the ranks that are started here talk by loopback; give --rank and "
+                     "--rendezvous, or leave it away");
+  }
   if (args.on("matrix") != args.has("out")) {
     throw UsageError("--matrix and -o DIR, where its results are kept, belong together");
   }
@@ -222,13 +228,15 @@ void check_same_parameters(const Cell& cell) {
   }
 }
 
-ReplayPlace place_of(const Args& args, int ranks) {
+ReplayPlace place_of(Context& context, const Args& args, int ranks) {
   if (!args.has("rank")) return {};
   const int64_t rank = args.integer("rank");
   if (rank < 0 || rank >= ranks) {
     throw UsageError("--rank " + args.text("rank") + ": 0 to " + std::to_string(ranks - 1));
   }
-  return {static_cast<int>(rank), args.text("rendezvous")};
+  const std::string rendezvous = args.text("rendezvous");
+  return {static_cast<int>(rank), rendezvous,
+          rank_net(context, args, rendezvous, static_cast<int>(rank))};
 }
 
 // False: interrupted. What `finished` has is not replayed again.
@@ -286,14 +294,15 @@ void declare_bench_parallel(ArgsSpec& args) {
             "again");
   args.flag("o,out", "with --matrix: where the results are kept", "DIR");
   args.flag("rank", "this process is rank R; rank 0 is started elsewhere", "R");
-  args.flag("rendezvous", "with --rank: where rank 0 listens", "HOST:PORT");
+  args.flag("rendezvous", "with --rank: where rank 0 listens (see ndtrain train)", "HOST:PORT");
+  declare_security(args);
 }
 
 int run_bench_parallel(Context& context, const Args& args) {
   if (args.integer("threads") == 0) set_threads(1);  // a rank that sleeps needs no more
   std::vector<Cell> cells = cells_of(context, args);
   const std::vector<std::string> schedules = schedules_of(args);
-  const ReplayPlace place = place_of(args, cells[0].settings.ranks);
+  const ReplayPlace place = place_of(context, args, cells[0].settings.ranks);
   if (place.rank > 0) {
     log::set_level(log::Level::kError);  // what it would warn of rank 0 warns of
     ReplayGroup(cells[0].settings, place, context).follow();

@@ -228,7 +228,7 @@ void make_certificates(Context& context, CertificateDirectory& directory, const 
   }
 }
 
-// How the Tuner and the PipeStores are started with them.
+// How those are started that they are for.
 Json commands_with(const CertificateDirectory& directory, const CertRequest& r) {
   Json commands = Json::array();
   commands.push_back("ndtrain tuner serve --listen 0.0.0.0:25258 --state STATE " +
@@ -252,7 +252,7 @@ int run_cert_init(Context& context, const Args& args) {
   check_replaced(directory, request);
   make_certificates(context, directory, request);
   const Json commands = commands_with(directory, request);
-  std::string text = directory.text + "\nThe Tuner, and each PipeStore with its own files:\n";
+  std::string text = directory.text + "\nThe Tuner, and each of the others with its own files:\n";
   for (const Json& command : commands) text += "  " + command.get<std::string>() + "\n";
   text += fmt::format("\n{} makes certificates: copy it to no server.\n", directory.key("ca"));
   context.print({{"files", directory.files}, {"commands", commands}}, text);

@@ -112,6 +112,15 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
   return what == "regroup" || (what.empty() && !by_mpi && !by_nccl);
 }
 
+void refuse_security(const Args& args) {
+  for (const std::string flag : kSecurityFlags) {
+    if (!args.given(flag)) continue;
+    throw UsageError("--" + flag +
+                     ": by MPI ranks talk as it has them talk; leave it away, or start the ranks "
+                     "with --rank and --rendezvous, which talk by tcp");
+  }
+}
+
 std::string scratch_of(int rank, pid_t process) {
   return std::filesystem::temp_directory_path() /
          ("ndtrain-rank" + std::to_string(rank) + "-" + std::to_string(process));
@@ -128,13 +137,16 @@ void declare_meeting(ArgsSpec& args) {
             "this process is rank R of them, and somebody else starts the others (default: rank 0, "
             "which starts them here)",
             "R");
-  args.flag("rendezvous", "with --rank: where rank 0 listens and the others find it; not encrypted",
+  args.flag("rendezvous",
+            "with --rank: where rank 0 listens and the others find it; other machines are let in "
+            "with certificates only (ndtrain cert init --member), or --insecure",
             "HOST:PORT");
   args.flag("comm",
             "how ranks talk: tcp; mpi, as processes of mpirun or srun do; nccl, between GPUs, with "
             "--collectives native; auto, which is mpi where these have started several, and nccl "
             "where native sums are asked for and each rank has a GPU",
             "WAY", "auto");
+  declare_security(args);
   args.flag("rank-timeout", "seconds without a word after which a rank counts as lost", "S", "30");
 }
 
@@ -172,7 +184,7 @@ void declare_ranks(ArgsSpec& args) {
             "WHAT");
 }
 
-Ranks::Ranks(const Args& args, Context& context) {
+Ranks::Ranks(Context& context, const Args& args) {
   if (args.has("ranks")) count_ = whole_number(args, "ranks", 1, limits::kRanks);
   const bool apart = args.has("rank");
   if (apart != args.has("rendezvous")) {
@@ -183,10 +195,10 @@ Ranks::Ranks(const Args& args, Context& context) {
   const std::optional<Launcher> by = launcher();
   const bool by_mpi = talks_by_mpi(args, by);
   if (by_mpi) {
+    refuse_security(args);
     join_launched(args, by);
   } else {
-    if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
-    on_one_machine_ = !apart || args.text("rendezvous").starts_with(kLoopback);
+    be_told(context, args);
   }
   const bool may_be_nccl = args.text("comm") == "nccl" ||
                            (args.text("comm") == "auto" && args.text("collectives") == "native" &&
@@ -197,6 +209,14 @@ Ranks::Ranks(const Args& args, Context& context) {
   if (!measures_shares_) shares_ = shares_of(args.text("shares"), count_);
   bucket_size_ = bucket_size_of(args);
   check_trace(args, count_, is_first());
+}
+
+void Ranks::be_told(Context& context, const Args& args) {
+  const bool apart = args.has("rank");
+  const std::string rendezvous = apart ? args.text("rendezvous") : std::string(kLoopback) + "0";
+  if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
+  on_one_machine_ = is_local(rendezvous);
+  if (count_ > 1) net_ = rank_net(context, args, rendezvous, rank_);
 }
 
 void Ranks::check_collectives(const Args& args, const LibraryOffer& offer) {
@@ -296,7 +316,9 @@ void Ranks::meet(const Args& args, Context& context) {
   if (count_ == 1) return;
   // What it would warn of rank 0 warns of.
   if (!is_first() && (args.on("quiet") || launched_)) log::set_level(log::Level::kError);
-  if (is_first() && !launched_ && !args.on("quiet")) log::info("{} ranks talk by TCP", count_);
+  if (is_first() && !launched_ && !args.on("quiet")) {
+    log::info("{} ranks talk by TCP{}", count_, net_.secured ? ", encrypted" : "");
+  }
   const bool by_mpi = launched_ != nullptr;
   std::unique_ptr<Transport> transport = by_mpi ? std::move(launched_) : meet_by_tcp(args);
   if (by_nccl_) transport = add_nccl(std::move(transport), args, context);
@@ -308,13 +330,16 @@ void Ranks::meet(const Args& args, Context& context) {
 }
 
 std::unique_ptr<Transport> Ranks::meet_by_tcp(const Args& args) {
-  RankPlace place{.rank = rank_, .ranks = count_, .fingerprint = {{"program", NDT_VERSION}}};
+  RankPlace place{.rank = rank_,
+                  .ranks = count_,
+                  .fingerprint = {{"program", NDT_VERSION}},
+                  .listen = net_.listen};
   Result<std::vector<std::unique_ptr<Stream>>> streams = [&] {
     if (args.has("rank")) {
       place.rendezvous = args.text("rendezvous");
-      return meet_ranks(real_net(), place);
+      return meet_ranks(net_.net(), place);
     }
-    const auto listener = real_net().listen(std::string(kLoopback) + "0").or_throw();
+    const auto listener = net_.net().listen(std::string(kLoopback) + "0").or_throw();
     share_cores(args, count_);
     const int64_t threads =
         args.integer("threads") > 0 ? args.integer("threads") : shared_threads().threads();

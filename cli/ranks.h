@@ -10,11 +10,12 @@
 #include "cli/launcher.h"
 #include "cli/nccl_offer.h"
 #include "cli/process.h"
+#include "cli/security_args.h"
 #include "framework/comm/communicator.h"
 
 namespace ndtrain::cli {
 
-// --ranks, --rank, --rendezvous, --comm, --rank-timeout: how ranks meet.
+// --ranks, --rank, --rendezvous, --comm, --rank-timeout, and those of security: how ranks meet.
 void declare_meeting(ArgsSpec& args);
 // These, and --shards, --sync, --bucket-size, --shares, --trace, --collectives,
 // --on-rank-loss of a training.
@@ -22,8 +23,9 @@ void declare_ranks(ArgsSpec& args);
 
 // Flags of ranks that change nothing about what a training gives.
 inline constexpr std::string_view kUndecisiveRankFlags[] = {
-    "ranks",           "rank",  "rendezvous",   "comm",        "sync", "bucket-size", "shares",
-    "shard-optimizer", "trace", "rank-timeout", "on-rank-loss"};
+    "ranks",           "rank",  "rendezvous",   "comm",         "sync", "bucket-size", "shares",
+    "shard-optimizer", "trace", "rank-timeout", "on-rank-loss", "ca",   "cert",        "key",
+    "insecure"};
 
 // Of --bucket-size: 0 where the schedule has its own, or where it is auto.
 struct BucketSize {
@@ -41,8 +43,9 @@ void start_ranks(const std::vector<std::string>& words, int ranks, const std::st
 class Ranks {
  public:
   // Throws UsageError for flags that make no sense. What mpirun or srun has started waits for the
-  // others; Error when MPI has another number of them, or there is no plugin for it.
-  Ranks(const Args& args, Context& context);
+  // others; Error when MPI has another number of them, there is no plugin for it, or a rendezvous
+  // that other machines reach is not protected.
+  Ranks(Context& context, const Args& args);
   ~Ranks();  // waits for those that it has started
 
   // Starts the others where that is asked for, and meets them, when there are several. By NCCL the
@@ -70,6 +73,7 @@ class Ranks {
   Communicator* communicator() const { return communicator_.get(); }
 
  private:
+  void be_told(Context& context, const Args& args);
   void join_launched(const Args& args, const std::optional<Launcher>& by);
   void check_collectives(const Args& args, const LibraryOffer& offer);
   void check_nccl(const Args& args, const LibraryOffer& offer) const;
@@ -81,6 +85,7 @@ class Ranks {
   int count_ = 1, rank_ = 0;
   bool on_one_machine_ = false, regroup_ = false, measures_shares_ = false;
   std::chrono::seconds timeout_{0};
+  RankNet net_;  // by TCP
   std::vector<double> shares_;
   BucketSize bucket_size_;
   std::vector<ProcessId> started_;

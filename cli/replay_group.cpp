@@ -112,10 +112,13 @@ ReplayGroup::~ReplayGroup() {
 }
 
 std::unique_ptr<Communicator> ReplayGroup::meet(const ReplayPlace& place) {
-  RankPlace here{.rank = place.rank, .ranks = settings_.ranks, .rendezvous = place.rendezvous};
+  RankPlace here{.rank = place.rank,
+                 .ranks = settings_.ranks,
+                 .rendezvous = place.rendezvous,
+                 .listen = place.net.listen};
   here.fingerprint = {{"program", NDT_VERSION}, {"replay", json_text(settings_.to_json())}};
   auto streams = [&] {
-    if (!place.rendezvous.empty()) return meet_ranks(real_net(), here);
+    if (!place.rendezvous.empty()) return meet_ranks(place.net.net(), here);
     const auto listener = real_net().listen("127.0.0.1:0").or_throw();
     start_ranks(settings_.words(), settings_.ranks, listener->address(), 1, started_);
     return receive_ranks(*listener, here);

@@ -34,7 +34,8 @@ struct ReplaySettings {
 // others.
 struct ReplayPlace {
   int rank = 0;
-  std::string rendezvous;
+  std::string rendezvous = {};
+  RankNet net = {};  // in which it is
 };
 
 // Of one schedule, in the seconds of the replay, and steps that begin with the backward pass.

@@ -29,23 +29,6 @@ int exit_code_of_result(const Json& result) {
   return whole ? kOk : kQuarantined;
 }
 
-void declare_security(ArgsSpec& args) {
-  args.flag("ca", "the authority that the other side's certificate is from (ndtrain cert init)",
-            "FILE");
-  args.flag("cert", "this side's certificate", "FILE");
-  args.flag("key", "its key", "FILE");
-  args.flag("insecure", "in the clear, on an address that other machines reach");
-}
-
-LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
-                         const std::string& address) {
-  LinkSecurity s = load_security(context.fs(), context.clock(), role, args.text("ca"),
-                                 args.text("cert"), args.text("key"))
-                       .or_throw();
-  check_exposure(address, s.on(), args.on("insecure")).or_throw();
-  return s;
-}
-
 void declare_http_security(ArgsSpec& args) {
   args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
             "FILE");

@@ -6,19 +6,13 @@
 
 #include "cli/args.h"
 #include "cli/context.h"
+#include "cli/security_args.h"
 #include "ndp/http/guard.h"
-#include "ndp/wire/link_security.h"
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
-
-// The flags --ca, --cert, --key and --insecure.
-void declare_security(ArgsSpec& args);
-// The certificates they name; `address` is where this process listens or dials. Throws Error.
-LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
-                         const std::string& address);
 
 // The flags --http-cert and --http-key.
 void declare_http_security(ArgsSpec& args);

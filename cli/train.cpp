@@ -228,7 +228,7 @@ std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
 
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
-  Ranks ranks(args, context);
+  Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   config.ranks.exchange = exchange_of(args, ranks.count());
   if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);

@@ -209,7 +209,8 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain cert init certs --host tuner.example.org,10.0.0.5 --store store-1,store-2\n"
      "  ndtrain cert init certs --store store-3          # another PipeStore, later\n"
      "  ndtrain cert init certs --store store-1 --force  # before its certificate expires\n"
-     "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n",
+     "  ndtrain cert init certs --web attic.example.org  # for a PipeStore's HTTP\n"
+     "  ndtrain cert init certs --member rank0=10.0.0.1,rank1=10.0.0.2  # for ndtrain train\n",
      declare_cert_init, run_cert_init},
     {"token new", "let somebody in over HTTP; prints the token, once",
      "NAME --state DIR [--role ROLE]",

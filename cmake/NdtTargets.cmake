@@ -83,9 +83,7 @@ function(ndt_tests area)
     target_compile_options(${area}_test PRIVATE -O0)
     target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
   endif()
-  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS})
-  target_compile_definitions(${area}_test PRIVATE
-    NDT_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared" NDT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} ndt_test_paths)
   set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
                  ENVIRONMENT "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
   if(ARG_SHARDS)

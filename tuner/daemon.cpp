@@ -11,6 +11,7 @@
 #include "ndp/http/tickets.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/role_loop.h"
+#include "tuner/group/group_net.h"
 #include "tuner/group/tuner_members.h"
 #include "tuner/http/http_api.h"
 #include "tuner/http/http_dashboard.h"
@@ -30,7 +31,7 @@ constexpr std::chrono::milliseconds kTelling{500};  // between looks at what fol
 
 std::string ranks_listen(const TunerConfig& config) {
   if (!config.ranks_listen.empty()) return config.ranks_listen;
-  if (check_exposure(config.listen, false, false).ok()) return "127.0.0.1:0";  // of this machine
+  if (is_local(config.listen)) return "127.0.0.1:0";
   const size_t colon = config.listen.rfind(':');
   const int port = std::atoi(config.listen.c_str() + colon + 1);
   return config.listen.substr(0, colon + 1) + std::to_string(port == 0 ? 0 : port + 1);
@@ -52,11 +53,12 @@ struct TunerDaemon::Parts {
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         me(state.next_term(random_bits()).or_throw()),
         works({fs, clock, devices, models, &members}, versions, labels),
+        net(config.security),
         server(
             LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
         members({.clock = clock,
                  .links = *server,
-                 .net = real_net(),
+                 .net = net.net(),
                  .listen = ranks_listen(config),
                  .silence = config.rank_timeout},
                 TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)) {
@@ -204,6 +206,7 @@ struct TunerDaemon::Parts {
   const TunerIdentity me;
   DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
+  const GroupNet net;
   LinkEvents<wire::FromStore> events, member_events;
   std::unique_ptr<LinkServer> server;
   TunerMembers members;

@@ -3,11 +3,6 @@
 namespace ndtrain {
 namespace {
 
-std::span<float> part_of(const CommOp& op, size_t place) {
-  const auto begin = static_cast<size_t>(op.part_begin[place]);
-  return op.data.subspan(begin, static_cast<size_t>(op.part_begin[place + 1]) - begin);
-}
-
 bool has_equal_parts(const CommOp& op) {
   const int64_t length = op.part_begin[1];
   for (size_t p = 0; p < op.group.size(); ++p) {

@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "framework/comm/arrivals.h"
 #include "framework/comm/rank_hello.h"
 #include "framework/core/error.h"
+#include "framework/core/log.h"
 #include "framework/core/text.h"
 
 namespace ndtrain {
@@ -14,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 using Streams = std::vector<std::unique_ptr<Stream>>;
 
-constexpr milliseconds kGreeting{5'000};    // that who has come is given to say who it is
 constexpr milliseconds kBetweenDials{100};  // while nobody listens yet
+constexpr size_t kMostRefused = 8;          // that are named; the log has all
 
 // How much time is left.
 class Countdown {
@@ -64,20 +66,30 @@ std::string refusal(const RankPlace& here, const RankHello& they, const Streams&
   return first_difference(here.fingerprint, they.fingerprint);
 }
 
+// Without the name of the peer, which streams begin with.
+std::string bare(const Stream& stream, const std::string& message) {
+  const std::string who = stream.peer() + ": ";
+  return message.starts_with(who) ? message.substr(who.size()) : message;
+}
+
 // Takes one of those who come, or tells in `refused` why not.
-std::optional<RankHello> take_one(const RankPlace& here, Listener& listener,
-                                  const Countdown& countdown, Streams& met, std::string& refused) {
-  Result<std::unique_ptr<Stream>> stream = listener.accept(countdown.left());
-  if (!stream.ok()) return std::nullopt;
-  Result<RankHello> hello = read_hello(**stream, countdown.at_most(kGreeting));
+std::optional<RankHello> take_one(const RankPlace& here, Arrivals& arrivals,
+                                  const Countdown& countdown, Streams& met,
+                                  std::vector<std::string>& refused) {
+  std::optional<Arrivals::Arrival> arrival = arrivals.next(countdown.left());
+  if (!arrival) return std::nullopt;
+  Result<RankHello>& hello = arrival->hello;
+  Stream& stream = *arrival->stream;
   const std::string why = hello.ok() ? refusal(here, *hello, met) : hello.status().message();
   if (!why.empty()) {
-    refused = (*stream)->peer() + " was refused: " + why;
+    const std::string line = stream.peer() + " was refused: " + printable(bare(stream, why));
+    log::warn("{}", line);
+    if (refused.size() < kMostRefused) refused.push_back(line);
     // It may be gone.
-    static_cast<void>(write_answer(**stream, {.refusal = why}).ok());
+    if (hello.ok()) static_cast<void>(write_answer(stream, {.refusal = why}).ok());
     return std::nullopt;
   }
-  met[static_cast<size_t>(hello->rank)] = std::move(*stream);
+  met[static_cast<size_t>(hello->rank)] = std::move(arrival->stream);
   return std::move(*hello);
 }
 
@@ -85,19 +97,20 @@ std::optional<RankHello> take_one(const RankPlace& here, Listener& listener,
 Result<std::vector<RankHello>> take_all(const RankPlace& here, Listener& listener,
                                         const Countdown& countdown, Streams& met) {
   std::vector<RankHello> hellos(static_cast<size_t>(here.ranks));
-  std::string refused;
+  std::vector<std::string> refused;
+  Arrivals arrivals(listener);
   for (int missing = here.ranks - 1 - here.rank; missing > 0;) {
-    if (auto hello = take_one(here, listener, countdown, met, refused)) {
+    if (auto hello = take_one(here, arrivals, countdown, met, refused)) {
       hellos[static_cast<size_t>(hello->rank)] = std::move(*hello);
       --missing;
     } else if (countdown.left() == milliseconds(0)) {
-      std::string who;
+      std::string who, others;
       for (int r = here.rank + 1; r < here.ranks; ++r) {
         if (!met[static_cast<size_t>(r)]) who += (who.empty() ? "" : ", ") + std::to_string(r);
       }
+      for (const std::string& line : refused) others += "; " + line;
       return Status(Code::kCancelled, "rendezvous: rank " + who + " has not come to " +
-                                          listener.address() + " in time" +
-                                          (refused.empty() ? "" : "; " + refused));
+                                          listener.address() + " in time" + others);
     }
   }
   return hellos;
@@ -112,11 +125,14 @@ std::string reachable(const std::string& listens, const std::string& peer) {
   return listens;
 }
 
+// No such address; or somebody is there who is no rank, as its certificate has it.
+bool is_final(Code code) { return code == Code::kUnsupported || code == Code::kCorrupt; }
+
 Result<std::unique_ptr<Stream>> dial(Net& net, const std::string& address,
                                      const Countdown& countdown, Clock& clock) {
   for (;;) {
     Result<std::unique_ptr<Stream>> stream = net.dial(address);
-    if (stream.ok() || stream.status().code() == Code::kUnsupported) return stream;
+    if (stream.ok() || is_final(stream.status().code())) return stream;
     if (countdown.left() == milliseconds(0)) {
       return Status(Code::kCancelled, "rendezvous: nobody is there: " + stream.status().message());
     }
@@ -130,7 +146,7 @@ Result<RankAnswer> greet(Stream& stream, const RankHello& hello, const Countdown
   Result<RankAnswer> answer = read_answer(stream, countdown.left());
   if (!answer.ok()) {
     return Status(answer.status().code(),
-                  "rendezvous: " + stream.peer() + ": " + answer.status().message());
+                  "rendezvous: " + stream.peer() + ": " + bare(stream, answer.status().message()));
   }
   if (!answer->refusal.empty()) {
     return Status(Code::kUnsupported, "rendezvous: " + stream.peer() + " refuses rank " +

@@ -26,7 +26,8 @@ struct RankPlace {
 // A stream to each other rank, in its place; none for this one. Who is no rank of this run (another
 // count of ranks, generation or fingerprint, or a rank that is there already) is told why and gets
 // kUnsupported; rank 0 goes on waiting, and says whom it refused when its patience ends
-// (kCancelled). kCancelled, too, where rank 0 does not listen in time. Throws Error where `place`
+// (kCancelled). Nobody is held up by who comes and says nothing. kCancelled, too, where rank 0 does
+// not listen in time; kCorrupt where somebody is there who is no rank. Throws Error where `place`
 // cannot be.
 Result<std::vector<std::unique_ptr<Stream>>> meet_ranks(Net& net, const RankPlace& place,
                                                         Clock& clock = system_clock());

@@ -41,4 +41,7 @@ class Net {
 
 Net& real_net();
 
+// "host" of "host:port" and of "[host]:port"; "localhost" of a unix socket.
+std::string host_of(const std::string& address);
+
 }  // namespace ndtrain

@@ -304,6 +304,12 @@ class SocketNet final : public Net {
 
 }  // namespace
 
+std::string host_of(const std::string& address) {
+  if (address.starts_with(kUnix)) return "localhost";
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
+}
+
 Net& real_net() {
   static SocketNet net;
   return net;

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "framework/core/net.h"
-#include "ndp/http/tls.h"
+#include "framework/tls/tls.h"
 
 namespace ndtrain::ndp {
 

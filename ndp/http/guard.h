@@ -4,10 +4,10 @@
 
 #include <string>
 
+#include "framework/tls/tls.h"
 #include "ndp/http/access.h"
 #include "ndp/http/audit.h"
 #include "ndp/http/http_client.h"
-#include "ndp/http/tls.h"
 
 namespace ndtrain::ndp {
 

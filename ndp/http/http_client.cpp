@@ -17,12 +17,6 @@ std::string without_scheme(const std::string& address) {
   return address.starts_with(kHttps) ? address.substr(kHttps.size()) : address;
 }
 
-// Without port and brackets.
-std::string host_of(const std::string& address) {
-  const std::string host = address.substr(0, address.rfind(':'));
-  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
-}
-
 // What cannot stand in a request's first line is encoded; what is encoded stays.
 std::string encoded(const std::string& path) {
   std::string text;

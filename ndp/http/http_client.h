@@ -6,8 +6,8 @@
 #include <string>
 
 #include "framework/core/net.h"
+#include "framework/tls/tls.h"
 #include "ndp/http/http_server.h"
-#include "ndp/http/tls.h"
 
 namespace ndtrain::ndp {
 

@@ -6,11 +6,11 @@
 #include <mutex>
 
 #include "framework/core/log.h"
+#include "framework/tls/tls.h"
 #include "ndp/http/event_loop.h"
 #include "ndp/http/handler_threads.h"
 #include "ndp/http/http_connection.h"
 #include "ndp/http/http_origin.h"
-#include "ndp/http/tls.h"
 
 namespace ndtrain::ndp {
 namespace {

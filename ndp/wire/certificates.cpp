@@ -6,7 +6,7 @@
 #include <array>
 
 #include "framework/core/utc_text.h"
-#include "ndp/wire/openssl_pem.h"
+#include "framework/tls/pem.h"
 
 namespace ndtrain::ndp {
 namespace {

@@ -7,8 +7,9 @@
 #include <array>
 
 #include "framework/core/limits.h"
+#include "framework/core/net.h"
 #include "framework/core/utc_text.h"
-#include "ndp/wire/openssl_pem.h"
+#include "framework/tls/pem.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -26,11 +27,10 @@ struct Paths {
 };
 
 std::optional<LinkRole> role_of(X509& certificate) {
-  const uint32_t use = X509_get_extended_key_usage(&certificate);
-  if (use == UINT32_MAX) return std::nullopt;  // for anything
-  const bool serves = (use & XKU_SSL_SERVER) != 0, dials = (use & XKU_SSL_CLIENT) != 0;
-  if (serves) return dials ? LinkRole::kMember : LinkRole::kTuner;
-  return dials ? std::optional(LinkRole::kStore) : std::nullopt;
+  const std::optional<pem::Use> use = pem::use_of(certificate);
+  if (!use) return std::nullopt;
+  if (use->serves) return use->dials ? LinkRole::kMember : LinkRole::kTuner;
+  return use->dials ? std::optional(LinkRole::kStore) : std::nullopt;
 }
 
 std::string owner(LinkRole role) {
@@ -157,16 +157,17 @@ Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
   return LinkSecurity{.authority = *a, .certificate = *c, .key = *k};
 }
 
-Status check_exposure(const std::string& address, bool secured, bool insecure) {
-  if (secured || insecure || address.starts_with("unix:")) return {};
-  std::string host = address.substr(0, address.rfind(':'));
-  if (host.size() >= 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
-  if (is_loopback(host)) return {};
+bool is_local(const std::string& address) {
+  return address.starts_with("unix:") || is_loopback(host_of(address));
+}
+
+Status check_exposure(const std::string& address, bool secured, bool insecure, LinkRole role) {
+  if (secured || insecure || is_local(address)) return {};
+  const std::string made = role == LinkRole::kMember ? "DIR --member NAME=HOST" : "DIR";
   return {Code::kUnsupported,
           address + " can be reached by other machines: give certificates with --ca, --cert and " +
-              "--key (`ndtrain cert init DIR` makes them), or let anybody in with --insecure"};
+              "--key (`ndtrain cert init " + made +
+              "` makes them), or let anybody in with --insecure"};
 }
 
 }  // namespace ndtrain::ndp

@@ -29,8 +29,11 @@ Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
                                    const std::string& authority, const std::string& certificate,
                                    const std::string& key);
 
-// An address that other machines reach must be `secured`, or `insecure` on request; unix sockets
-// and loopback ("unix:/path", "localhost:1", "127.x.x.x:1", "[::1]:1") need neither.
-Status check_exposure(const std::string& address, bool secured, bool insecure);
+// An address that other machines do not reach: a unix socket or loopback ("unix:/path",
+// "localhost:1", "127.x.x.x:1", "[::1]:1").
+bool is_local(const std::string& address);
+// Another one must be `secured`, or `insecure` on request. The Status says how, for this role.
+Status check_exposure(const std::string& address, bool secured, bool insecure,
+                      LinkRole role = LinkRole::kTuner);
 
 }  // namespace ndtrain::ndp

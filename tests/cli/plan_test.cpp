@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/cli/program_fixture.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -34,7 +35,7 @@ class PlanProgram : public testing_cli::ProgramTest {
     EXPECT_EQ(o.code, 0) << o.err;
     return Json::parse(o.out);
   }
-  const std::string published_ = NDT_SOURCE_DIR "/examples/plan_published.json";
+  const std::string published_ = support::source_path("/examples/plan_published.json");
 };
 
 TEST_F(PlanProgram, MeasuresAModelAndPhotosAndSavesWhatItMeasured) {

@@ -18,6 +18,7 @@
 #include "ndp/labels/label_db.h"
 #include "ndp/wire/link_security.h"
 #include "tests/cli/program_fixture.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -98,7 +99,7 @@ bool is_run(const std::vector<std::string>& verb, const std::vector<std::string>
 
 TEST_F(ProgramTest, EveryVerbIsRunByATest) {
   std::vector<std::string> tests;
-  for (const auto& file : std::filesystem::directory_iterator(NDT_SOURCE_DIR "/tests/cli")) {
+  for (const auto& file : std::filesystem::directory_iterator(support::source_path("/tests/cli"))) {
     if (!file.path().native().ends_with("_test.cpp")) continue;
     std::string& text = tests.emplace_back(real_fs().read(file.path()).or_throw());
     std::erase_if(text, [](unsigned char c) { return std::isspace(c); });

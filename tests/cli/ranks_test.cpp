@@ -8,11 +8,10 @@
 #include <thread>
 
 #include "framework/core/json.h"
-#include "framework/core/net.h"
 #include "framework/parallel/cost_profile_json.h"
 #include "framework/parallel/schedules/schedules.h"
 #include "ndp/jobs/run_directory.h"
-#include "tests/cli/program_fixture.h"
+#include "tests/cli/ranks_fixture.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -24,83 +23,7 @@ using testing::HasSubstr;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
-class Ranks : public testing_cli::ProgramTest {
- protected:
-  void SetUp() override {
-    draw_photos(40);
-    ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
-  }
-
-  static Words train(const std::string& run_directory, const Words& more) {
-    Words words = {"train", "photos",   "-m",   "m.onnx",  "-o",    run_directory, "-b",
-                   "12",    "--freeze", "none", "--cache", "cache", "-j",          "1"};
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
-  std::string model(const std::string& run_directory) const {
-    return real_fs().read(at(run_directory + "/model.onnx")).or_throw();
-  }
-  static std::string free_address() {
-    return real_net().listen("127.0.0.1:0").or_throw()->address();
-  }
-  // Two ranks that the test starts itself.
-  struct Pair {
-    pid_t first, second;
-  };
-  Pair start_apart(const Words& more, const Words& more_of_second = {}) const {
-    const std::string rendezvous = free_address();
-    const auto words = [&](const std::string& rank) {
-      Words all = train("run" + (rank == "0" ? "" : rank), more);
-      for (const std::string& word :
-           {std::string("--ranks"), std::string("2"), std::string("--rank"), rank,
-            std::string("--rendezvous"), rendezvous}) {
-        all.push_back(word);
-      }
-      return all;
-    };
-    Words second = words("1");
-    second.insert(second.end(), more_of_second.begin(), more_of_second.end());
-    return {start_as("rank0", words("0")), start_as("rank1", second)};
-  }
-  // Three of them, with eight shards.
-  std::vector<pid_t> start_three(const Words& more) const {
-    const std::string rendezvous = free_address();
-    std::vector<pid_t> ranks;
-    for (const std::string rank : {"0", "1", "2"}) {
-      Words words = train("run" + (rank == "0" ? "" : rank), kThirtyEpochs);
-      for (const std::string& word :
-           {std::string("--ranks"), std::string("3"), std::string("--rank"), rank,
-            std::string("--rendezvous"), rendezvous}) {
-        words.push_back(word);
-      }
-      words.insert(words.end(), more.begin(), more.end());
-      ranks.push_back(start_as("rank" + rank, words));
-    }
-    return ranks;
-  }
-  void wait_for(const std::string& file) const {
-    for (int i = 0; i < 100'000 && !real_fs().exists(at(file)); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-  // One of three is killed as soon as there is that file: what rank 0 says, which ends up with the
-  // model of an undisturbed run, as the third one does.
-  Outcome after_a_kill(size_t victim, const std::string& file, Words more) const {
-    more.insert(more.end(), {"--rank-timeout", "5"});
-    const std::vector<pid_t> ranks = start_three(more);
-    wait_for(file);
-    kill(ranks[victim], SIGKILL);
-    std::vector<Outcome> all;
-    for (size_t r = 0; r < ranks.size(); ++r) {
-      all.push_back(end_of(ranks[r], "rank" + std::to_string(r)));
-      if (r == victim) continue;
-      EXPECT_EQ(all[r].code, 0) << all[r].err;
-    }
-    EXPECT_TRUE(model("run") == model("whole"));
-    return all[0];
-  }
-  static inline const Words kThirtyEpochs = {"-e", "30", "--shards", "8"};
-};
+using Ranks = testing_cli::RanksTest;
 
 TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
   ASSERT_EQ(run(train("one", {"-e", "2", "--shards", "4"})).code, 0);
@@ -379,35 +302,6 @@ TEST_F(Ranks, WhereNothingWasSavedNobodyIsToldToResume) {
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
-TEST_F(Ranks, ThoseThatDifferAreRefusedByTheFirstDifference) {
-  const Pair pair = start_apart({"-e", "2"}, {"--lr", "0.5"});
-  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
-  for (const Outcome& o : {first, second}) {
-    EXPECT_EQ(o.code, 1) << o.err;
-    EXPECT_THAT(o.err, AllOf(HasSubstr("rank 1 is not of the same run as rank 0"),
-                             HasSubstr("--lr is 0.5, not 0.001")));
-  }
-  EXPECT_FALSE(real_fs().exists(at("run")));
-}
-
-TEST_F(Ranks, ThoseThatExchangeOtherwiseAreRefusedByTheFirstDifference) {
-  const Pair pair = start_apart({"-e", "2"}, {"--sync", "dear"});
-  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
-  for (const Outcome& o : {first, second}) {
-    EXPECT_EQ(o.code, 1) << o.err;
-    EXPECT_THAT(o.err, HasSubstr("--sync is dear, not ddp"));
-  }
-}
-
-TEST_F(Ranks, AShardedOptimizerIsOneOfAllOrOfNone) {
-  const Pair pair = start_apart({"-e", "2"}, {"--shard-optimizer"});
-  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
-  for (const Outcome& o : {first, second}) {
-    EXPECT_EQ(o.code, 1) << o.err;
-    EXPECT_THAT(o.err, HasSubstr("--shard-optimizer is true, not false"));
-  }
-}
-
 TEST_F(Ranks, OptionsOfAStepThatMakeNoSenseAreUsageErrors) {
   const auto refused = [&](const Words& more) {
     const Outcome o = run(train("run", more));
@@ -447,6 +341,8 @@ TEST_F(Ranks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--ranks", "2", "--rank", "1"}), HasSubstr("belong together"));
   EXPECT_THAT(refused({"--ranks", "2", "--rank", "2", "--rendezvous", "localhost:1"}),
               HasSubstr("--rank 2: 0 to 1"));
+  EXPECT_THAT(refused({"--ranks", "3", "--shards", "2"}),
+              HasSubstr("--ranks 3 but 2 shards: more ranks than that cannot take part"));
   EXPECT_THAT(refused({"--ranks", "65"}), HasSubstr("--ranks 65: 1 to 64"));
   EXPECT_THAT(refused({"--shards", "13"}), HasSubstr("--batch 12 but 13 shards"));
   EXPECT_THAT(refused({"--shards", "0"}), HasSubstr("--shards 0: 1 to 256"));

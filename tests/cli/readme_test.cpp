@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "framework/core/fs.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_directory.h"
 #include "tests/support/terminal.h"
 
@@ -35,7 +36,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 std::vector<Example> examples() {
   std::vector<Example> found;
   bool fenced = false, example = false;
-  for (const std::string& line : lines_of(real_fs().read(NDT_SOURCE_DIR "/README.md").or_throw())) {
+  for (const std::string& line :
+       lines_of(real_fs().read(support::source_path("/README.md")).or_throw())) {
     if (line.starts_with("```")) {
       fenced = !fenced;
       example = false;

@@ -7,8 +7,8 @@
 #include <set>
 #include <thread>
 
+#include "framework/tls/tls.h"
 #include "ndp/http/http_client.h"
-#include "ndp/http/tls.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {

@@ -210,9 +210,9 @@ TEST(StreamTransport, WhatAPeerHasTakenBeforeItLeavesIsNotLost) {
 }
 
 // Collectives over sockets, with what a run does at its end.
-TEST(StreamTransport, CarriesARunOverLoopback) {
+void carry_out_a_run(Ranks ranks) {
   constexpr size_t kLength = 300'000;
-  run_ranks(stream_transports(real_net(), "127.0.0.1", 3), {}, [](Communicator& comm) {
+  run_ranks(std::move(ranks), {}, [](Communicator& comm) {
     const RankGroup all = {0, 1, 2};
     std::vector<float> x(kLength);
     for (int step = 1; step <= 5; ++step) {
@@ -223,6 +223,12 @@ TEST(StreamTransport, CarriesARunOverLoopback) {
     carry_out(comm, {.kind = CommOp::Kind::kBarrier, .group = all, .name = "end"});
   });
 }
+
+TEST(StreamTransport, CarriesARunOverLoopback) {
+  carry_out_a_run(stream_transports(real_net(), "127.0.0.1", 3));
+}
+
+TEST(StreamTransport, CarriesARunOverTls) { carry_out_a_run(tls_transports(3)); }
 
 TEST(StreamTransport, ARankThatDiesIsNamedByAllOthers) {
   run_ranks(stream_transports(real_net(), "127.0.0.1", 3), {}, [](Communicator& comm) {

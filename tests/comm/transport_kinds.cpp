@@ -11,6 +11,7 @@ std::vector<TransportKind> transport_kinds() {
              return stream_transports(net, "rank", ranks);
            }},
           {"Tcp", [](int ranks) { return stream_transports(real_net(), "127.0.0.1", ranks); }},
+          {"Tls", tls_transports},
           {"Plugin", [](int ranks) { return plugin_transports(FakeWorld(ranks), ranks); }},
           {"LatePlugin", [](int ranks) {
              const FakeWorld world(ranks);

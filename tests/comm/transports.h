@@ -67,4 +67,7 @@ inline Ranks plugin_transports(const FakeWorld& world, int ranks,
 // Each test program that tests them has its own.
 std::vector<TransportKind> transport_kinds();
 
+// Over TLS, in loopback.
+Ranks tls_transports(int ranks);
+
 }  // namespace ndtrain::comm_tests

@@ -1,5 +1,5 @@
 // HTTP over TLS.
-#include "ndp/http/tls.h"
+#include "framework/tls/tls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,14 +10,15 @@
 #include "framework/runtime/executor.h"
 #include "ndp/jobs/evaluate_photos.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/paths.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::ndp {
 namespace {
 
-const std::string kModel = NDT_SHARED_DIR "/models/squeezenet1_1.onnx";
-const std::string kGolden = NDT_SHARED_DIR "/models/squeezenet1_1_golden";
-const std::string kSample = NDT_SHARED_DIR "/data/imagenet-sample";
+const std::string kModel = support::shared_path("/models/squeezenet1_1.onnx");
+const std::string kGolden = support::shared_path("/models/squeezenet1_1_golden");
+const std::string kSample = support::shared_path("/data/imagenet-sample");
 
 class SqueezeNet : public ::testing::Test {
  protected:

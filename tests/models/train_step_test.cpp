@@ -11,6 +11,7 @@
 #include "framework/train/head.h"
 #include "framework/train/step_graph.h"
 #include "models/zoo.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -66,7 +67,7 @@ struct Golden {
 };
 
 Golden read_golden(const std::string& name) {
-  const std::string path = std::string(NDT_SOURCE_DIR) + "/tests/models/golden/" + name + ".txt";
+  const std::string path = support::source_path("/tests/models/golden/") + name + ".txt";
   std::ifstream in(path);
   EXPECT_TRUE(in) << path;
   Golden golden;

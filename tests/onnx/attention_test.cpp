@@ -13,6 +13,7 @@
 #include "framework/passes/rewrites.h"
 #include "framework/runtime/interpreter.h"
 #include "tests/onnx/model_proto.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -76,7 +77,7 @@ GoldenCase begin_case(std::istringstream& line) {
 
 std::vector<GoldenCase> golden_cases() {
   std::vector<GoldenCase> cases;
-  std::ifstream file(NDT_SOURCE_DIR "/tests/onnx/golden/attention.txt");
+  std::ifstream file(support::source_path("/tests/onnx/golden/attention.txt"));
   for (std::string text; std::getline(file, text);) {
     std::istringstream line(text);
     std::string what, key, kind;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr const char* kListed[] = {
 #include "tests/onnx/node_cases.inc"
+#include "tests/support/paths.h"
 };
 
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
@@ -34,7 +35,7 @@ std::vector<Tensor> outputs_on(const Device& device, const Graph& g,
 
 std::span<const char* const> listed_cases() { return kListed; }
 
-std::string directory_of(const char* listed) { return join(NDT_SHARED_DIR, listed); }
+std::string directory_of(const char* listed) { return join(support::shared_path(), listed); }
 
 void NodeCaseTest::SetUp() {
   if (!real_fs().exists(directory())) GTEST_SKIP() << directory() << " is absent";

@@ -7,6 +7,7 @@
 #include "framework/onnx/export.h"
 #include "tests/onnx/node_case.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -37,11 +38,11 @@ INSTANTIATE_TEST_SUITE_P(Onnx, NodeCase, each_listed_case(), case_name);
 TEST(NodeCases, AreAllListed) {
   std::vector<std::string> there;
   for (const char* group : {"onnx-new-format", "onnx-node-tests"}) {
-    for (const std::string& directory : case_directories(join(NDT_SHARED_DIR, group))) {
+    for (const std::string& directory : case_directories(join(support::shared_path(), group))) {
       there.push_back(join(group, std::string(name_of_path(directory))));
     }
   }
-  if (there.empty()) GTEST_SKIP() << NDT_SHARED_DIR << " is absent";
+  if (there.empty()) GTEST_SKIP() << support::shared_path() << " is absent";
   EXPECT_EQ(there, std::vector<std::string>(listed_cases().begin(), listed_cases().end()));
 }
 

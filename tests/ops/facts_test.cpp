@@ -10,6 +10,7 @@
 
 #include "framework/ops/common.h"
 #include "tests/ops/example_graph.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -298,7 +299,7 @@ INSTANTIATE_TEST_SUITE_P(Ops, Facts, testing::ValuesIn(with_reference()),
 
 // golden/onnx_ops.txt is what onnx's own table of operators says, up to opset 17.
 TEST(OnnxOps, AreThoseOfItsTable) {
-  std::ifstream in(NDT_SOURCE_DIR "/tests/ops/golden/onnx_ops.txt");
+  std::ifstream in(support::source_path("/tests/ops/golden/onnx_ops.txt"));
   std::map<std::string, int> first;
   std::string name;
   for (int since = 0; in >> name >> since;) first[name] = since;

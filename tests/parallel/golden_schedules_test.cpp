@@ -11,6 +11,7 @@
 #include "framework/parallel/buckets.h"
 #include "framework/parallel/schedules/schedules.h"
 #include "framework/parallel/simulate.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -101,11 +102,11 @@ void check_networks(const std::string& path, size_t networks) {
 }
 
 TEST(GoldenSchedules, OneNetworkHasThePublishedOrdersAndTimes) {
-  check_networks(NDT_SOURCE_DIR "/tests/parallel/golden_vgg16.json", 1);
+  check_networks(support::source_path("/tests/parallel/golden_vgg16.json"), 1);
 }
 
 TEST(GoldenSchedules, FiveNetworksHaveThePublishedOrdersAndTimes) {
-  const std::string path = NDT_SHARED_DIR "/golden/schedules.json";
+  const std::string path = support::shared_path("/golden/schedules.json");
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent";
   check_networks(path, 5);
 }

@@ -7,6 +7,7 @@
 #include "framework/testing/memory_fs.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/support/files.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -226,7 +227,7 @@ TEST(Dataset, ValidationDependsOnThePhotoAlone) {
 }
 
 TEST(Dataset, TheFlowersAreRead) {
-  const std::string root = std::string(NDT_SHARED_DIR) + "/data";
+  const std::string root = support::shared_path("/data");
   if (!real_fs().exists(root)) GTEST_SKIP() << root << " is not there";
   const DataLayout layout = find_layout(real_fs(), root + "/flowers").or_throw();
   const LabelledPhotos train = read_image_folder(real_fs(), layout.train).or_throw();

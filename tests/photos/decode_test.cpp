@@ -30,6 +30,7 @@ struct GoldenPhoto {
 
 constexpr GoldenPhoto kGoldenPhotos[] = {
 #include "tests/photos/golden_photos.inc"
+#include "tests/support/paths.h"
 };
 
 std::string digest_of(const Image& image) {
@@ -252,7 +253,7 @@ TEST(Decode, FastDecodeHalvesWhileTheShorterSideStaysLongEnough) {
 }
 
 TEST(Decode, EveryPhotoOfTheImagenetSampleDecodes) {
-  const std::string root = std::string(NDT_SHARED_DIR) + "/data/imagenet-sample";
+  const std::string root = support::shared_path("/data/imagenet-sample");
   if (!real_fs().exists(root)) GTEST_SKIP() << root << " is not there";
   const Result<std::vector<std::string>> names = real_fs().list(root);
   ASSERT_TRUE(names.ok());

@@ -28,6 +28,7 @@ struct GoldenCrop {
 
 constexpr GoldenCrop kGoldenCrops[] = {
 #include "tests/photos/golden_crops.inc"
+#include "tests/support/paths.h"
 };
 
 std::string digest_of(const Image& image) {
@@ -35,7 +36,7 @@ std::string digest_of(const Image& image) {
 }
 
 TEST(Preprocess, RealPhotosEqualPilBitForBit) {
-  const std::string root = std::string(NDT_SHARED_DIR) + "/data";
+  const std::string root = support::shared_path("/data");
   if (!real_fs().exists(root)) GTEST_SKIP() << root << " is not there";
   for (const GoldenCrop& g : kGoldenCrops) {
     SCOPED_TRACE(g.file);

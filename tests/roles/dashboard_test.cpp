@@ -8,6 +8,7 @@
 #include "tests/http/raw_http.h"
 #include "tests/roles/roles_fixture.h"
 #include "tests/support/browser.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -105,7 +106,8 @@ TEST_F(RoleDashboard, IsAllServedByTheTunerAndMayLoadNothingElse) {
   for (auto it = files.begin(); it != files.end(); it = files.upper_bound(*it)) {
     const HttpResponse file = client_->get("/dashboard/" + *it).or_throw();
     EXPECT_EQ(file.status, 200) << *it;
-    EXPECT_EQ(file.body, real_fs().read(NDT_SOURCE_DIR "/tuner/http/dashboard/" + *it).or_throw());
+    EXPECT_EQ(file.body,
+              real_fs().read(support::source_path("/tuner/http/dashboard/") + *it).or_throw());
     EXPECT_THAT(file.body,
                 ::testing::Not(::testing::ContainsRegex("innerHTML|insertAdjacentHTML")));
     look(file.body, "from \"./([^\"]+)\"");

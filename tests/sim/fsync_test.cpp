@@ -12,6 +12,7 @@
 #include "tests/sim/redistribution.h"
 #include "tests/sim/simulation.h"
 #include "tests/sim/watched_labels.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -34,7 +35,7 @@ const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::
 TEST(FsyncThatFails, IsTriedInEveryTaskOfALane) {
   size_t places = 0;
   for (const char* folder : {"ndp", "tuner"}) {
-    const std::string root = join(NDT_SOURCE_DIR, folder);
+    const std::string root = join(support::source_path(), folder);
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
       if (entry.path().extension() != ".cpp") continue;
       const std::string text = real_fs().read(entry.path().string()).or_throw();

@@ -10,6 +10,7 @@
 #include "framework/train/trainer.h"
 #include "tests/graph/model_builder.h"
 #include "tests/runtime/cpu_device.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
@@ -22,7 +23,7 @@ using testing::random_tensor;
 
 // Two layers, and a training of them by Adam that was stopped in its second epoch, behind step 5 of
 // 6, by the last version that wrote format 1.
-constexpr const char* kOld = NDT_SOURCE_DIR "/tests/train/golden/checkpoint_1.safetensors";
+const std::string kOld = support::source_path("/tests/train/golden/checkpoint_1.safetensors");
 const std::vector<std::string> kTrained = {"fc2.w", "fc1.w", "fc2.b", "fc1.b"};
 
 Trainer begun() {

@@ -7,6 +7,7 @@
 #include "framework/core/limits.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
+#include "tests/support/paths.h"
 #include "tuner/plan/planner.h"
 
 namespace ndtrain::tuner {
@@ -138,7 +139,7 @@ TEST(PlanProfile, FilesAreReadThroughTheFileSystem) {
 }
 
 TEST(PlanProfile, ThePublishedHardwareIsReadAndEveryInputHasASource) {
-  Profile p = load_profile(real_fs(), NDT_SOURCE_DIR "/examples/plan_published.json");
+  Profile p = load_profile(real_fs(), support::source_path("/examples/plan_published.json"));
   for (const NamedInput& input : named_inputs(p)) {
     EXPECT_TRUE(!input.required || p.sources.contains(input.path)) << input.path;
   }

@@ -12,6 +12,7 @@
 #include "ndp/wire/role_loop.h"
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_connection.h"
+#include "tuner/group/group_net.h"
 #include "tuner/group/member.h"
 
 namespace ndtrain::tuner {
@@ -21,7 +22,7 @@ namespace {
 
 // Of this machine where the Tuner is on it.
 std::string default_listen(const std::string& tuner) {
-  return check_exposure(tuner, false, false).ok() ? "127.0.0.1:0" : ":0";
+  return is_local(tuner) ? "127.0.0.1:0" : ":0";
 }
 
 }  // namespace
@@ -30,11 +31,12 @@ struct MemberDaemon::Parts final : TunerEvents {
   Parts(const MemberConfig& c, Devices& devices, Fs& fs, Clock& k)
       : config(c),
         clock(k),
+        net(config.security),
         state(StateDirectory::open(fs, config.state, "member").or_throw()),
         setting{.fs = fs,
                 .clock = clock,
                 .devices = devices,
-                .net = real_net(),
+                .net = net.net(),
                 .directory = state.path(),
                 .listen = config.listen.empty() ? default_listen(config.tuner) : config.listen,
                 .disk = config.disk,
@@ -111,6 +113,7 @@ struct MemberDaemon::Parts final : TunerEvents {
 
   const MemberConfig config;
   Clock& clock;
+  const GroupNet net;
   StateDirectory state;
   const MemberSetting setting;
   LinkEvents<wire::ToStore> events;

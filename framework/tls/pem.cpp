@@ -1,12 +1,13 @@
-#include "ndp/wire/openssl_pem.h"
+#include "framework/tls/pem.h"
 
 #include <openssl/err.h>
 
+#include <array>
 #include <ctime>
 
 #include "framework/core/error.h"
 
-namespace ndtrain::ndp::pem {
+namespace ndtrain::pem {
 namespace {
 
 using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
@@ -58,10 +59,23 @@ std::string text_of(EVP_PKEY& key) {
   });
 }
 
+std::optional<Use> use_of(X509& certificate) {
+  const uint32_t use = X509_get_extended_key_usage(&certificate);
+  if (use == UINT32_MAX) return std::nullopt;  // for anything
+  return Use{.serves = (use & XKU_SSL_SERVER) != 0, .dials = (use & XKU_SSL_CLIENT) != 0};
+}
+
+std::string name_in(X509& certificate) {
+  std::array<char, 256> text = {};
+  X509_NAME_get_text_by_NID(X509_get_subject_name(&certificate), NID_commonName, text.data(),
+                            text.size());
+  return text.data();
+}
+
 int64_t seconds_of(const ASN1_TIME& time) {
   std::tm parts = {};
   if (ASN1_TIME_to_tm(&time, &parts) != 1) throw Error("OpenSSL: cannot read a time");
   return ::timegm(&parts);
 }
 
-}  // namespace ndtrain::ndp::pem
+}  // namespace ndtrain::pem

@@ -7,11 +7,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace ndtrain::ndp::pem {
+namespace ndtrain::pem {
 
 template <auto free>
 struct Freed {
@@ -31,6 +32,13 @@ Key key_in(const std::string& text, bool* has_passphrase);
 std::string text_of(X509& certificate);
 std::string text_of(EVP_PKEY& key);
 
+// What a certificate is for; none where it does not say.
+struct Use {
+  bool serves = false, dials = false;
+};
+std::optional<Use> use_of(X509& certificate);
+std::string name_in(X509& certificate);  // its subject's common name; "" without one
+
 int64_t seconds_of(const ASN1_TIME& time);  // Unix
 
-}  // namespace ndtrain::ndp::pem
+}  // namespace ndtrain::pem

@@ -1,4 +1,5 @@
-// TLS over a Stream: for HTTP that other machines reach. TLS 1.2 or newer.
+// TLS for what is asked over HTTP: what a server shows, and whom a client believes. TLS 1.2 or
+// newer.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 struct ssl_ctx_st;
 
-namespace ndtrain::ndp {
+namespace ndtrain {
 
 // What a server shows of itself. Thread-safe.
 class TlsServer {
@@ -44,4 +45,4 @@ class TlsClient {
   std::shared_ptr<ssl_ctx_st> context_;
 };
 
-}  // namespace ndtrain::ndp
+}  // namespace ndtrain

@@ -1,0 +1,44 @@
+#include "cli/security_args.h"
+
+#include "framework/tls/tls_net.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+
+void declare_security(ArgsSpec& args) {
+  args.flag("ca", "the authority that the other side's certificate is from (ndtrain cert init)",
+            "FILE");
+  args.flag("cert", "this side's certificate", "FILE");
+  args.flag("key", "its key", "FILE");
+  args.flag("insecure", "in the clear, on an address that other machines reach");
+}
+
+LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
+                         const std::string& address) {
+  LinkSecurity s = load_security(context.fs(), context.clock(), role, args.text("ca"),
+                                 args.text("cert"), args.text("key"))
+                       .or_throw();
+  check_exposure(address, s.on(), args.on("insecure"), role).or_throw();
+  return s;
+}
+
+namespace {
+
+std::string listens_beside(const std::string& rendezvous, int rank) {
+  if (rendezvous.starts_with("unix:")) return rendezvous + "." + std::to_string(rank);
+  const size_t colon = rendezvous.rfind(':');
+  return (is_local(rendezvous) ? rendezvous.substr(0, colon) : "") + ":0";
+}
+
+}  // namespace
+
+RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank) {
+  const LinkSecurity s = security_of(context, args, LinkRole::kMember, rendezvous);
+  RankNet net{.secured = nullptr, .listen = listens_beside(rendezvous, rank)};
+  if (s.on()) {
+    net.secured = TlsNet::make(real_net(), s.authority, s.certificate, s.key).or_throw();
+  }
+  return net;
+}
+
+}  // namespace ndtrain::cli

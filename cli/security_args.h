@@ -1,0 +1,34 @@
+// What protects the links between processes: roles, and ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/args.h"
+#include "cli/context.h"
+#include "framework/core/net.h"
+#include "ndp/wire/link_security.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+
+// The flags --ca, --cert, --key and --insecure.
+void declare_security(ArgsSpec& args);
+inline constexpr const char* kSecurityFlags[] = {"ca", "cert", "key", "insecure"};
+// The certificates they name; `address` is where this process listens or dials. Throws Error.
+LinkSecurity security_of(Context& context, const Args& args, LinkRole role,
+                         const std::string& address);
+
+// How a rank reaches the others that meet at a rendezvous: with TLS where it has certificates.
+struct RankNet {
+  std::unique_ptr<Net> secured;  // null: in the clear
+  std::string listen;            // where a rank other than 0 does
+
+  Net& net() const { return secured ? *secured : real_net(); }
+};
+
+// By the flags; at a rendezvous that this machine alone reaches its ranks listen there, too. Throws
+// Error for an address that has to be protected and is not.
+RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank);
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,8 @@
+#include "tests/support/paths.h"
+
+namespace ndtrain::support {
+
+std::string source_path(const std::string& below) { return NDT_SOURCE_DIR + below; }
+std::string shared_path(const std::string& below) { return NDT_SHARED_DIR + below; }
+
+}  // namespace ndtrain::support

@@ -8,6 +8,7 @@
 
 #include "cli/context.h"
 #include "cli/process.h"
+#include "cli/security_args.h"
 #include "framework/comm/communicator.h"
 #include "framework/parallel/replay.h"
 #include "framework/parallel/replay_network.h"

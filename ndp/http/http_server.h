@@ -18,6 +18,10 @@
 #include "ndp/http/http_limits.h"
 #include "ndp/http/role.h"
 
+namespace ndtrain {
+class TlsServer;
+}
+
 namespace ndtrain::ndp {
 
 struct HttpRequest {
@@ -43,7 +47,6 @@ struct HttpResponse {
 
 class Access;
 class AuditLog;
-class TlsServer;
 
 HttpResponse http_error(int status, const std::string& what);
 

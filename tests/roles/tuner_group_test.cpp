@@ -1,9 +1,8 @@
 // A fine-tuning by several Tuners gives what one gives, whoever comes, stays away or is lost.
 #include <gmock/gmock.h>
 
-#include <mutex>
-
 #include "tests/roles/roles_fixture.h"
+#include "tests/wire/authority.h"
 #include "tuner/group/member_daemon.h"
 
 namespace ndtrain::tuner {
@@ -60,14 +59,18 @@ class TunerGroup : public RolesTest {
 
   // The job over two stores, from nothing, with the members that are joined; `on_line` hears what
   // it says.
-  nlohmann::json train(JobSpec s, const std::string& state,
+  nlohmann::json train(const JobSpec& s, const std::string& state,
                        const std::function<void(const std::string& line)>& on_line = {}) {
     TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
+    return train_by(daemon, s, {store(state + "0", 0, 2), store(state + "1", 1, 2)}, on_line);
+  }
+  nlohmann::json train_by(TunerDaemon& daemon, JobSpec s,
+                          const std::vector<PipeStoreConfig>& configs,
+                          const std::function<void(const std::string& line)>& on_line = {}) {
     s.model = to_hex(daemon.add_model(at("base.onnx")));
     std::vector<std::unique_ptr<RunningStore>> stores;
-    for (uint32_t i = 0; i < 2; ++i) {
-      stores.push_back(
-          std::make_unique<RunningStore>(store(state + std::to_string(i), i, 2), devices_));
+    for (const PipeStoreConfig& c : configs) {
+      stores.push_back(std::make_unique<RunningStore>(c, devices_));
     }
     log_.clear();
     const auto until = system_clock().monotonic() + std::chrono::minutes(3);
@@ -206,6 +209,37 @@ TEST_F(TunerGroup, AMemberThatCannotKeepItsRowsLeavesAndSaysWhy) {
   const auto result = train(spec(2), "small");
   EXPECT_EQ(result["model_id"], expected) << log_;
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"small"}));
+}
+
+// One of another authority, and one that is a store's.
+TEST_F(TunerGroup, ByMtlsTheWeightsAreTheSameAndOtherCertificatesAreRefused) {
+  const std::string expected = by_one_tuner();
+  const support::Authority ours, theirs;
+  TunerConfig config = tuner("secured");
+  config.listen = "127.0.0.1:0";
+  config.security = ours.tuner();
+  TunerDaemon daemon(config, devices_, real_fs(), system_clock());
+  std::vector<PipeStoreConfig> stores = {store("s0", 0, 2), store("s1", 1, 2)};
+  for (PipeStoreConfig& s : stores) {
+    s.tuner = daemon.address();
+    s.security = ours.store(s.name);
+  }
+  const auto join_with = [&](const std::string& name, const LinkSecurity& security) {
+    MemberConfig c = member(name);
+    c.tuner = daemon.address();
+    c.security = security;
+    members_[name] = std::make_unique<RunningMember>(c, devices_);
+  };
+  join_with("a", ours.member("a"));
+  join_with("b", ours.member("b"));
+  join_with("stranger", theirs.member("stranger"));
+  join_with("shop", ours.store("shop"));
+  JobSpec s = spec(5);
+  s.store_timeout = 8;
+  const auto result = train_by(daemon, s, stores);
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_THAT(log_, HasSubstr("3 of 5 Tuners train: this one, a, b"));
+  EXPECT_FALSE(result.contains("lost_tuners"));
 }
 
 TEST_F(TunerGroup, TwoOfOneNameAreNotTaken) {

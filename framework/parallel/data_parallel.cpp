@@ -38,7 +38,7 @@ DataParallel::DataParallel(Model model, std::vector<std::string> trainable, cons
       communicator_(std::move(communicator)),
       clock_(options.clock ? *options.clock : system_clock()),
       trace_(options.trace ? std::make_unique<RankTrace>() : nullptr) {
-  if (options.regroup && !device.shares_host_memory()) {
+  if (options.regroup && options.exchange.native && !device.shares_host_memory()) {
     throw Error("ranks that compute on devices do not regroup");
   }
   config.own_shards = share_out();

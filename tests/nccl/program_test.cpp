@@ -129,15 +129,5 @@ TEST_F(NcclProgram, OrderedSumsOnGpusNameNccl) {
   EXPECT_THAT(o.err, HasSubstr("--comm nccl --collectives native"));
 }
 
-TEST_F(NcclProgram, DoctorSaysWhetherRanksCanTalkByIt) {
-  EXPECT_THAT(run({"doctor"}).out, HasSubstr("ranks can talk by NCCL 2.28.9 (--comm nccl)"));
-  setenv("NDTRAIN_BACKEND_PATH", NDT_WITHOUT_PLUGIN, 1);
-  const Json j = Json::parse(run({"doctor", "--json"}).out);
-  ASSERT_EQ(j.at("communication").size(), 2) << j;
-  EXPECT_EQ(j.at("communication")[1].at("name"), "nccl");
-  EXPECT_THAT(j.at("communication")[1].at("why_not").get<std::string>(),
-              HasSubstr("libndt_nccl.so"));
-}
-
 }  // namespace
 }  // namespace ndtrain

@@ -8,13 +8,13 @@
 #include "framework/passes/passes.h"
 #include "framework/runtime/executor.h"
 #include "framework/runtime/interpreter.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr const char* kListed[] = {
 #include "tests/onnx/node_cases.inc"
-#include "tests/support/paths.h"
 };
 
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;

@@ -10,6 +10,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/limits.h"
 #include "tests/photos/photo_factory.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -30,7 +31,6 @@ struct GoldenPhoto {
 
 constexpr GoldenPhoto kGoldenPhotos[] = {
 #include "tests/photos/golden_photos.inc"
-#include "tests/support/paths.h"
 };
 
 std::string digest_of(const Image& image) {

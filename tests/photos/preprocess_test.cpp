@@ -11,6 +11,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
 #include "tests/photos/photo_factory.h"
+#include "tests/support/paths.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -28,7 +29,6 @@ struct GoldenCrop {
 
 constexpr GoldenCrop kGoldenCrops[] = {
 #include "tests/photos/golden_crops.inc"
-#include "tests/support/paths.h"
 };
 
 std::string digest_of(const Image& image) {

@@ -66,7 +66,7 @@ TEST_F(RoleAccess, EveryRouteOfTheTunerNeedsARole) {
           "GET /jobs: viewer", "POST /jobs: operator, recorded as job", "GET " + job + ": viewer",
           "GET " + job + "/log: viewer",
           "POST " + job + "/(cancel|pause|resume|start-now): operator, recorded as job",
-          "GET /stores: viewer",
+          "GET /members: viewer", "GET /stores: viewer",
           "POST /stores/([^/]+)/(drain|undrain): operator, recorded as store",
           "DELETE /stores/([^/]+): operator, recorded as store",
           "POST /photos: uploader, of photos",

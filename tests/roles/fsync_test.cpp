@@ -161,6 +161,7 @@ class FsyncDeathTest : public testing::RolesTest {
         {job, "/jobs/1"},
         {job + "/log", "/jobs/1/log"},
         {job + "/trace", "/jobs/1/trace"},
+        {"/members", "/members"},
         {"/stores", "/stores"},
         {"/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",
          "/stores/attic/photos/" + to_hex(sha256("photo 1"))},

@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 
-#include "framework/core/json.h"
 #include "framework/core/net.h"
 #include "tests/cli/program_fixture.h"
 

@@ -8,7 +8,6 @@
 #include "framework/parallel/plan_by_sizes.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
 
 namespace {
 

@@ -14,7 +14,6 @@
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
 
 struct GroupRules {
   JobSpec spec;

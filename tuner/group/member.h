@@ -12,7 +12,6 @@
 #include "framework/runtime/devices.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
 
 struct MemberSetting {
   Fs& fs;

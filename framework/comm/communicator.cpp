@@ -343,6 +343,15 @@ RankGroup Communicator::members() const {
   return state_->members;
 }
 
+RankGroup Communicator::lost() const {
+  const RankGroup left = members();
+  RankGroup lost;
+  for (int r = 0; r < ranks(); ++r) {
+    if (std::ranges::count(left, r) == 0) lost.push_back(r);
+  }
+  return lost;
+}
+
 Communicator::Op Communicator::enqueue(CommOp op) {
   std::vector<CommOp> one;
   one.push_back(std::move(op));

@@ -24,6 +24,10 @@ struct RankLost : Error {
   bool stalled;  // their connections stand, but an operation made no progress
 };
 
+// Communicator::Options::stall of trainings: a rank that is silent is lost much sooner
+// (transport.h), and one that computes is waited for.
+inline constexpr std::chrono::hours kTrainingStall{24 * 7};
+
 // Operations begin in the order in which they were enqueued, which has to be the same on all ranks:
 // one whose data is not there yet holds up those behind it, and the order of arrival decides
 // nothing. (Libraries of collectives ask for such an order, too.) Thread-safe; the transport's
@@ -51,6 +55,7 @@ class Communicator {
   int rank() const;
   int ranks() const;             // that the run began with
   RankGroup members() const;     // those of the present generation
+  RankGroup lost() const;        // the others
   bool has_collectives() const;  // of a library, for CommOp::native
   bool collects_on_device() const;
 

@@ -31,7 +31,7 @@ void catch_up(DataParallel& training, SharedRows& rows, TrainingOrder& current, 
   share_rows(training, rows, own);
 }
 
-void part(DataParallel& training) {
+void leave_together(DataParallel& training) {
   try {
     barrier(training.communicator());
   } catch (const RankLost&) {  // who has left already has heard it
@@ -56,7 +56,7 @@ class Follower {
       while (next()) {
         const uint64_t number = current_.number;  // the next one may come while ranks regroup
         if (current_.kind == Kind::kEnd) {
-          part(training_);
+          leave_together(training_);
           return true;
         }
         carry_out();
@@ -184,7 +184,7 @@ void LeadingTraining::reset_optimizer() {
 
 void LeadingTraining::end() {
   order(Kind::kEnd);
-  part(*training_);
+  leave_together(*training_);
 }
 
 bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop) {

@@ -38,4 +38,13 @@ CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& paramete
   return make_comm_plan(schedule, sizes_of(parameters, ranks), options);
 }
 
+CommPlan first_plan(std::string_view schedule, const ParameterSpace& parameters, int ranks,
+                    const ScheduleOptions& options) {
+  return plan_by_sizes(followed(schedule, false), parameters, ranks, options);
+}
+
+std::string_view followed(std::string_view schedule, bool costs) {
+  return costs || goes_by_sizes(schedule) ? schedule : "ddp";
+}
+
 }  // namespace ndtrain

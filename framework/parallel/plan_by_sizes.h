@@ -21,4 +21,10 @@ bool goes_by_sizes(std::string_view schedule);
 CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks,
                        const ScheduleOptions& options = {});
 
+// Before times are measured: this schedule's plan, or ddp's where it goes by times. The name is of
+// the schedule that is followed until there are `costs`.
+CommPlan first_plan(std::string_view schedule, const ParameterSpace& parameters, int ranks,
+                    const ScheduleOptions& options = {});
+std::string_view followed(std::string_view schedule, bool costs);
+
 }  // namespace ndtrain

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include "framework/parallel/cost_profile_json.h"
+#include "framework/parallel/plan_by_sizes.h"
 
 namespace ndtrain::ndp {
 
-std::string exchange_line(const std::string& schedule, const ExchangeReport& report) {
+std::string exchange_line(const std::string& asked, const ExchangeReport& report) {
+  const std::string schedule(followed(asked, report.costs.has_value()));
   if (report.steps == 0) return schedule + ": too few steps to say what one takes";
   std::string line = fmt::format("{}: a step takes {:.4f} s", schedule, report.step_s);
   if (report.costs) line += fmt::format(" (predicted {:.4f})", report.predicted.step_s);

@@ -8,9 +8,9 @@
 
 namespace ndtrain::ndp {
 
-// On one line, what steps took, and beside it what was predicted where something was. `schedule` is
-// the one asked for.
-std::string exchange_line(const std::string& schedule, const ExchangeReport& report);
+// On one line, by which schedule steps went where `asked` was asked for, what they took, and beside
+// it what was predicted where something was.
+std::string exchange_line(const std::string& asked, const ExchangeReport& report);
 
 // The last plan as parallel_plan.txt; where it was made from measured costs, these as
 // parallel_profile.json, which `ndtrain bench parallel --replay` reads. Throws Error.

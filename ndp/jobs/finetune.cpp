@@ -64,7 +64,7 @@ class Finetune {
     if (!progress_.interrupted()) train();
     if (!result_.interrupted && !config_.ranks.is_breakdown()) finish();
     if (by_ranks_ && loop_) by_ranks_->leave_together();
-    if (by_ranks_) result_.lost_ranks = by_ranks_->lost_ranks();
+    if (by_ranks_) result_.lost_ranks = by_ranks_->training().communicator().lost();
     result_.total_s = seconds();
     return result_;
   }

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "framework/core/log.h"
@@ -13,11 +12,6 @@
 #include "ndp/jobs/run_settings.h"
 
 namespace ndtrain::ndp {
-namespace {
-
-constexpr const char* kBeforeTimes = "ddp";  // the schedule while there are none
-
-}  // namespace
 
 RankTraining::RankTraining(const TransferModel& model, const Device& device,
                            const TrainerConfig& trainer, RankConfig config,
@@ -25,9 +19,9 @@ RankTraining::RankTraining(const TransferModel& model, const Device& device,
     : config_(std::move(config)), place_(place) {
   say_what_is_exchanged();
   const PlanTuner::Options tuned = tuning();
-  const auto plan = [sync = goes_by_sizes(config_.sync) ? config_.sync : kBeforeTimes,
-                     all = ranks->ranks(), sizes = tuned.plan](const ParameterSpace& parameters) {
-    return plan_by_sizes(sync, parameters, all, sizes);
+  const auto plan = [sync = config_.sync, all = ranks->ranks(),
+                     sizes = tuned.plan](const ParameterSpace& parameters) {
+    return first_plan(sync, parameters, all, sizes);
   };
   training_ =
       std::make_unique<DataParallel>(model.head, model.trainable, device, trainer, std::move(ranks),
@@ -86,8 +80,7 @@ void RankTraining::agree_on_one_cache(const Fingerprint& decisive) {
 
 // At rank 0, when enough steps have been timed, or at the end.
 void RankTraining::keep_exchange(const ExchangeReport& report) {
-  const bool as_asked = report.costs || goes_by_sizes(config_.sync);
-  place_.progress.say(exchange_line(as_asked ? config_.sync : kBeforeTimes, report));
+  place_.progress.say(exchange_line(config_.sync, report));
   write_exchange(place_.run, report);
   exchange_kept_ = true;
 }
@@ -117,16 +110,6 @@ void RankTraining::leave_together() {
   } catch (const RankLost& lost) {
     log::debug("{}", lost.what());
   }
-}
-
-std::vector<int> RankTraining::lost_ranks() const {
-  const Communicator& ranks = training_->communicator();
-  const RankGroup left = ranks.members();
-  std::vector<int> lost;
-  for (int r = 0; r < ranks.ranks(); ++r) {
-    if (std::ranges::count(left, r) == 0) lost.push_back(r);
-  }
-  return lost;
 }
 
 void share_run(Communicator& ranks, Fs& fs, const std::string& out) {

@@ -57,7 +57,6 @@ class RankTraining {
   std::optional<ExchangeReport> describe_exchange();
   // So that no rank misses one that was faster. Who has left already has come as far as this one.
   void leave_together();
-  std::vector<int> lost_ranks() const;  // that the others have gone on without
 
  private:
   PlanTuner::Options tuning();

@@ -18,6 +18,7 @@ struct End {
   Bytes bytes;        // of a training that was whole; of an epoch that another rank has saved: none
   std::string error;  // or why it was not
   int regrouped = 0;
+  std::optional<ExchangeReport> report;  // where it was asked for, and is known
 };
 
 // Who has left already has its bytes, too.
@@ -47,9 +48,18 @@ Bytes train_and_save(DataParallel& training, std::optional<Checkpoint>& saved) {
   return bytes;
 }
 
+std::optional<ExchangeReport> report_of(DataParallel& training) {
+  try {
+    return training.exchange_report();
+  } catch (const RankLost&) {
+    return std::nullopt;
+  }
+}
+
 // Rank r lives for lives[r] messages. With `saves`, it trains as above.
 std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerConfig& config,
-                              DataParallel::Options options, bool saves = false) {
+                              DataParallel::Options options, bool saves = false,
+                              bool reports = false) {
   options.regroup = true;
   auto transports = memory_transports(static_cast<int>(lives.size()));
   std::vector<End> ends(lives.size());
@@ -71,6 +81,7 @@ std::vector<End> mortal_ranks(const std::vector<int64_t>& lives, const TrainerCo
         trainer = &training.trainer();
         ends[r].bytes = saves ? train_and_save(training, saved) : train(training);
         ends[r].regrouped = training.regrouped();
+        if (reports) ends[r].report = report_of(training);
         leave(training);
       } catch (const std::exception& e) {
         ends[r].error = e.what();
@@ -187,6 +198,29 @@ TEST_F(Regroup, WhereOneDiesWhileAScheduleMeasuresTheOthersBeginWithTheFirstPlan
     if (ends[1].error.empty()) break;
   }
   EXPECT_GT(disturbed, 5);
+}
+
+// Of those that are left, which measure anew. A loss in or after the last step leaves nothing to.
+TEST_F(Regroup, WhatAStepTakesIsKnownOfThoseThatAreLeft) {
+  int known = 0, unknown = 0;
+  for (int64_t life = 3;; life += 11) {
+    SCOPED_TRACE("rank 1 lives for " + std::to_string(life));
+    const std::vector<End> ends = mortal_ranks({kForever, life, kForever}, config,
+                                               {.plan = plans()[1].make}, false, /*reports=*/true);
+    ASSERT_EQ(ends[0].error + ends[2].error, "");
+    ASSERT_EQ(ends[0].bytes == expected && ends[2].bytes == expected, true);
+    if (ends[0].regrouped == 0) break;
+    const bool both = ends[0].report && ends[2].report;
+    (both ? known : unknown) += 1;
+    if (!both) continue;
+    for (const size_t r : {0, 2}) {
+      if (ends[r].report->steps == 0) continue;
+      EXPECT_NE(ends[r].report->slowest_rank, 1);
+      EXPECT_GT(ends[r].report->step_s, 0);
+    }
+  }
+  EXPECT_GT(known, 5);
+  EXPECT_GT(unknown, 0);
 }
 
 const Plan kHalves = {"halves", [](const auto& p) { return halves(p, 0); }};

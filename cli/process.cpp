@@ -10,6 +10,7 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 
 #include "framework/core/error.h"
 
@@ -53,17 +54,31 @@ struct Spawn {
   posix_spawnattr_t attributes;
 };
 
+// This process's, but for TMPDIR.
+std::vector<std::string> environment_with(const std::string& temporary) {
+  constexpr std::string_view kTemporary = "TMPDIR=";
+  std::vector<std::string> all = {std::string(kTemporary) + temporary};
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    if (!std::string_view(*variable).starts_with(kTemporary)) all.emplace_back(*variable);
+  }
+  return all;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (std::string& word : words) all.push_back(word.data());
+  all.push_back(nullptr);
+  return all;
+}
+
 // This program with `words`; what an Error says besides them.
-ProcessId start(const Spawn& spawn, const std::vector<std::string>& words,
-                const std::string& where) {
+ProcessId start(const Spawn& spawn, const std::vector<std::string>& words, const std::string& where,
+                char* const* environment = environ) {
   std::vector<std::string> owned = {"ndtrain"};
   owned.insert(owned.end(), words.begin(), words.end());
-  std::vector<char*> argv;
-  for (std::string& word : owned) argv.push_back(word.data());
-  argv.push_back(nullptr);
   ProcessId process;
   const int error = posix_spawn(&process.pid, "/proc/self/exe", &spawn.actions, &spawn.attributes,
-                                argv.data(), environ);
+                                pointers_to(owned).data(), environment);
   if (error != 0) throw Error("cannot start ndtrain ", words[0], where, ": ", std::strerror(error));
   if (const auto seen = look(process.pid)) process.began = seen->began;
   return process;
@@ -81,11 +96,12 @@ ProcessId start_in_background(const std::vector<std::string>& words, const std::
   return start(spawn, words, " with its output in " + log);
 }
 
-ProcessId start_beside(const std::vector<std::string>& words) {
+ProcessId start_beside(const std::vector<std::string>& words, const std::string& temporary) {
   Spawn spawn;
   posix_spawn_file_actions_addopen(&spawn.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&spawn.actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  return start(spawn, words, "");
+  std::vector<std::string> environment = environment_with(temporary);
+  return start(spawn, words, "", pointers_to(environment).data());
 }
 
 std::vector<std::string> own_words() {

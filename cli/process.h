@@ -18,8 +18,9 @@ struct ProcessId {
 // This program with `words`, in a session of its own, its output appended to `log`. Throws Error.
 ProcessId start_in_background(const std::vector<std::string>& words, const std::string& log);
 
-// The same in this session, with nothing to read, and errors where this process has them.
-ProcessId start_beside(const std::vector<std::string>& words);
+// The same in this session, with nothing to read, and errors where this process has them; what it
+// keeps for a while goes into `temporary`, a directory (TMPDIR).
+ProcessId start_beside(const std::vector<std::string>& words, const std::string& temporary);
 
 // Words of this process's command line, without the program.
 std::vector<std::string> own_words();

@@ -1,12 +1,10 @@
 #include "cli/ranks.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "cli/exchange_args.h"
@@ -25,9 +23,6 @@ namespace ndtrain::cli {
 namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1:";
-
-// Of one operation. A rank that is silent is lost much sooner; one that computes is waited for.
-constexpr auto kStall = std::chrono::hours(24 * 7);
 
 // Of ranks by MPI, which end together: rank 0 may have much to write.
 constexpr auto kFarewell = std::chrono::hours(1);
@@ -119,11 +114,6 @@ void refuse_security(const Args& args) {
                      ": by MPI ranks talk as it has them talk; leave it away, or start the ranks "
                      "with --rank and --rendezvous, which talk by tcp");
   }
-}
-
-std::string scratch_of(int rank, pid_t process) {
-  return std::filesystem::temp_directory_path() /
-         ("ndtrain-rank" + std::to_string(rank) + "-" + std::to_string(process));
 }
 
 }  // namespace
@@ -322,10 +312,11 @@ void Ranks::meet(const Args& args, Context& context) {
   const bool by_mpi = launched_ != nullptr;
   std::unique_ptr<Transport> transport = by_mpi ? std::move(launched_) : meet_by_tcp(args);
   if (by_nccl_) transport = add_nccl(std::move(transport), args, context);
-  communicator_ = std::make_unique<Communicator>(
-      std::move(transport),
-      Communicator::Options{
-          .in_flight = 1, .stall = kStall, .trace = args.has("trace"), .regroups = regroup_});
+  communicator_ = std::make_unique<Communicator>(std::move(transport),
+                                                 Communicator::Options{.in_flight = 1,
+                                                                       .stall = kTrainingStall,
+                                                                       .trace = args.has("trace"),
+                                                                       .regroups = regroup_});
   if (by_mpi) check_same(*communicator_, {{"program", NDT_VERSION}});
 }
 
@@ -343,7 +334,7 @@ std::unique_ptr<Transport> Ranks::meet_by_tcp(const Args& args) {
     share_cores(args, count_);
     const int64_t threads =
         args.integer("threads") > 0 ? args.integer("threads") : shared_threads().threads();
-    start_ranks(own_words(), count_, listener->address(), threads, started_);
+    started_.start(own_words(), count_, listener->address(), threads);
     return receive_ranks(*listener, place);
   }();
   return stream_transport(rank_, std::move(streams).or_throw(), {.silence = timeout_});
@@ -358,33 +349,10 @@ void Ranks::share_cores(const Args& args, int ranks_here) {
   set_threads(std::max(1, cores));
 }
 
-Ranks::~Ranks() {
-  communicator_.reset();
-  std::error_code ignored;
-  for (size_t i = 0; i < started_.size(); ++i) {
-    // Who was given up may be stopped, and would be waited for as long.
-    if (std::ranges::count(given_up_, static_cast<int>(i) + 1) > 0) end_now(started_[i]);
-    wait_for(started_[i]);
-    std::filesystem::remove_all(scratch_of(static_cast<int>(i) + 1, started_[i].pid), ignored);
-  }
-  if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
-}
-
-void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
-                 int64_t threads, std::vector<ProcessId>& started) {
-  for (int r = 1; r < ranks; ++r) {
-    std::vector<std::string> all = words;
-    const std::string more[] = {"--rank",  std::to_string(r), "--rendezvous",         rendezvous,
-                                "--quiet", "--threads",       std::to_string(threads)};
-    all.insert(all.end(), std::begin(more), std::end(more));
-    started.push_back(start_beside(all));
-  }
-}
-
 std::string Ranks::directory(const std::string& out) {
   if (is_first()) return out;
-  scratch_ = scratch_of(rank_, getpid());
-  return scratch_;
+  scratch_.emplace("ndtrain-rank" + std::to_string(rank_));
+  return scratch_->path();
 }
 
 }  // namespace ndtrain::cli

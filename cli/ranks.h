@@ -3,14 +3,15 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/args.h"
 #include "cli/launcher.h"
 #include "cli/nccl_offer.h"
-#include "cli/process.h"
 #include "cli/security_args.h"
+#include "cli/started_ranks.h"
 #include "framework/comm/communicator.h"
 
 namespace ndtrain::cli {
@@ -33,11 +34,6 @@ struct BucketSize {
   bool tuned = false;
 };
 
-// Ranks 1 to `ranks` - 1 of a run whose rank 0 listens at `rendezvous`: this program with `words`
-// and these flags. Throws Error; those that it has started are among `started`.
-void start_ranks(const std::vector<std::string>& words, int ranks, const std::string& rendezvous,
-                 int64_t threads, std::vector<ProcessId>& started);
-
 // The ranks of a run as this process has them: what mpirun or srun has started, which talk by MPI;
 // those that meet at a rendezvous; or processes that rank 0 starts with its own command line.
 class Ranks {
@@ -46,7 +42,6 @@ class Ranks {
   // others; Error when MPI has another number of them, there is no plugin for it, or a rendezvous
   // that other machines reach is not protected.
   Ranks(Context& context, const Args& args);
-  ~Ranks();  // waits for those that it has started
 
   // Starts the others where that is asked for, and meets them, when there are several. By NCCL the
   // context's device is then one that no other rank has. Throws Error when somebody does not come,
@@ -66,8 +61,8 @@ class Ranks {
   bool native_collectives() const { return native_collectives_; }
   const std::string& library() const { return library_; }  // that ranks talk by; "": TCP
   bool regroup() const { return regroup_; }                // where one is lost
-  // These were lost. Where this process has started them, they are ended with it.
-  void give_up(const std::vector<int>& ranks) { given_up_ = ranks; }
+  // These were lost. Where this process has started them, they are ended.
+  void give_up(const std::vector<int>& ranks) { started_.end(ranks); }
   // Null when there is one rank.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   Communicator* communicator() const { return communicator_.get(); }
@@ -88,12 +83,12 @@ class Ranks {
   RankNet net_;  // by TCP
   std::vector<double> shares_;
   BucketSize bucket_size_;
-  std::vector<ProcessId> started_;
-  std::vector<int> given_up_;
-  std::string scratch_, library_;
+  StartedRanks started_;  // waited for at the end
+  std::optional<ScratchDirectory> scratch_;
+  std::string library_;
   bool native_collectives_ = false, by_nccl_ = false;
-  std::unique_ptr<Transport> launched_;  // by mpirun or srun
-  std::unique_ptr<Communicator> communicator_;
+  std::unique_ptr<Transport> launched_;         // by mpirun or srun
+  std::unique_ptr<Communicator> communicator_;  // ends first
 };
 
 }  // namespace ndtrain::cli

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "cli/ranks.h"
 #include "framework/comm/link_model.h"
 #include "framework/comm/rendezvous.h"
 #include "framework/comm/stream_transport.h"
@@ -90,25 +89,16 @@ Json ScheduleReplay::to_json() const {
 ReplayGroup::ReplayGroup(const ReplaySettings& settings, const ReplayPlace& place, Context& context)
     : settings_(settings) {
   make_timers_exact();  // before there are threads that wait
-  try {
-    communicator_ = meet(place);
-    measure(context);
-  } catch (...) {
-    communicator_.reset();  // which the others then miss
-    for (const ProcessId& p : started_) wait_for(p);
-    throw;
-  }
+  communicator_ = meet(place);
+  measure(context);
 }
 
 ReplayGroup::~ReplayGroup() {
-  if (is_first()) {
-    try {
-      broadcast(*communicator_, 0, "");  // there is no more
-    } catch (const Error&) {             // they have gone already
-    }
+  if (!is_first()) return;
+  try {
+    broadcast(*communicator_, 0, "");  // there is no more
+  } catch (const Error&) {             // they have gone already
   }
-  communicator_.reset();
-  for (const ProcessId& p : started_) wait_for(p);
 }
 
 std::unique_ptr<Communicator> ReplayGroup::meet(const ReplayPlace& place) {
@@ -120,7 +110,7 @@ std::unique_ptr<Communicator> ReplayGroup::meet(const ReplayPlace& place) {
   auto streams = [&] {
     if (!place.rendezvous.empty()) return meet_ranks(place.net.net(), here);
     const auto listener = real_net().listen("127.0.0.1:0").or_throw();
-    start_ranks(settings_.words(), settings_.ranks, listener->address(), 1, started_);
+    started_.start(settings_.words(), settings_.ranks, listener->address(), 1);
     return receive_ranks(*listener, here);
   }();
   streams.status().or_throw();

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "cli/context.h"
-#include "cli/process.h"
 #include "cli/security_args.h"
+#include "cli/started_ranks.h"
 #include "framework/comm/communicator.h"
 #include "framework/parallel/replay.h"
 #include "framework/parallel/replay_network.h"
@@ -55,7 +55,7 @@ class ReplayGroup {
  public:
   // Meets the other ranks, and measures what collectives and updates cost. Throws Error.
   ReplayGroup(const ReplaySettings& settings, const ReplayPlace& place, Context& context);
-  ~ReplayGroup();  // waits for the ranks that it has started
+  ~ReplayGroup();
 
   // As measured here: layers, collectives and updates of the replay.
   const CostProfile& costs() const { return costs_; }
@@ -71,8 +71,8 @@ class ReplayGroup {
   ScheduleReplay run(const std::string& schedule);
 
   const ReplaySettings settings_;
-  std::vector<ProcessId> started_;
-  std::unique_ptr<Communicator> communicator_;
+  StartedRanks started_;                        // waited for at the end
+  std::unique_ptr<Communicator> communicator_;  // ends first
   CostProfile costs_;
   std::unique_ptr<Replay> replay_;
 };

@@ -111,6 +111,18 @@ TEST_F(Ranks, SizesOfBucketsAreGivenOrTriedWithTheSameModel) {
   EXPECT_THAT(by("given", {"--bucket-size", "1"}), HasSubstr("ddp: a step takes"));
 }
 
+TEST_F(Ranks, WhatTheOthersKeepMeanwhileGoesWithThem) {
+  const std::string temporary = at("temporary");
+  real_fs().make_directories(temporary).or_throw();
+  setenv("TMPDIR", temporary.c_str(), 1);
+  const Outcome done = run(train("run", {"-e", "1", "--ranks", "3"}));
+  const Outcome refused = run(train("run", {"-e", "1", "--ranks", "3"}));
+  unsetenv("TMPDIR");
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(refused.code, 1) << refused.err;
+  EXPECT_EQ(real_fs().list(temporary).or_throw(), std::vector<std::string>());
+}
+
 TEST_F(Ranks, ATraceHasWhatAllOfThemDid) {
   const Outcome o = run(train("run", {"-e", "2", "--ranks", "2", "--trace", "trace.json"}));
   ASSERT_EQ(o.code, 0) << o.err;

@@ -122,6 +122,12 @@ TEST_F(NcclProgram, WhatDoesNotGoTogetherIsAUsageError) {
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
+TEST_F(NcclProgram, AMemberOnAGpuIsToldWhichDevicesDo) {
+  const Outcome o = run({"tuner", "join", "--state", "member", "--device", "cuda"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("device is cuda: start it with --device cpu or onednn"));
+}
+
 TEST_F(NcclProgram, OrderedSumsOnGpusNameNccl) {
   const Outcome o = train("run", {"--ranks", "2"});
   EXPECT_EQ(o.code, 1);

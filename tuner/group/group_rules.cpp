@@ -6,17 +6,17 @@
 #include "framework/core/json.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
+#include "ndp/engine/numerics.h"
 
 namespace ndtrain::tuner {
+using namespace ndp;
 
-namespace {
-
-constexpr const char* kBeforeTimes = "ddp";  // the schedule while none are measured
-
-// Of one operation; a rank that is silent is lost much sooner, one that computes is waited for.
-constexpr auto kStall = std::chrono::hours(24 * 7);
-
-}  // namespace
+std::string group_numerics(Devices& devices) {
+  const Device& device = devices.get(true);
+  if (device.shares_host_memory()) return feature_numerics(device);
+  throw Error("several Tuners train on processors alone, and this program's device is ",
+              device.backend().name(), ": start it with --device cpu or onednn");
+}
 
 GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {
   check_same(ranks, {{"program, processor and plugin", rules.numerics}});
@@ -49,7 +49,7 @@ std::unique_ptr<DataParallel> group_training(
   const std::string& sync = rules.spec.sync;
   const int count = ranks->ranks();
   const auto plan = [sync, count](const ParameterSpace& parameters) {
-    return plan_by_sizes(goes_by_sizes(sync) ? sync : kBeforeTimes, parameters, count);
+    return first_plan(sync, parameters, count);
   };
   TrainerConfig config = rules.spec.trainer;
   config.compute = rules.compute;
@@ -67,7 +67,7 @@ std::unique_ptr<Communicator> group_communicator(int rank,
                                                  std::chrono::milliseconds silence) {
   return std::make_unique<Communicator>(
       stream_transport(rank, std::move(streams), {.silence = silence}),
-      Communicator::Options{.in_flight = 1, .stall = kStall, .regroups = true});
+      Communicator::Options{.in_flight = 1, .stall = kTrainingStall, .regroups = true});
 }
 
 }  // namespace ndtrain::tuner

@@ -11,6 +11,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/net.h"
 #include "framework/parallel/data_parallel.h"
+#include "framework/runtime/devices.h"
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::tuner {
@@ -23,6 +24,10 @@ struct GroupRules {
   Digest rows{};         // names what rows are
   std::string numerics;  // of the Tuner that leads; the others' must be the same
 };
+
+// What kernels of all that train together are like: see feature_numerics(). Throws Error where this
+// program's device keeps its memory to itself.
+std::string group_numerics(Devices& devices);
 
 // Collective. What rank 0 gives, to all, of which the others give their numerics alone; Error on
 // all where these differ. RankLost.

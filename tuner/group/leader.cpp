@@ -58,10 +58,9 @@ void GroupLeader::use(SpoolDataset* data) {
 }
 
 std::vector<std::string> GroupLeader::lost() const {
-  const RankGroup left = training_->ranks().communicator().members();
   std::vector<std::string> names;
-  for (size_t r = 0; r < names_.size(); ++r) {
-    if (std::ranges::count(left, static_cast<int>(r)) == 0) names.push_back(names_[r]);
+  for (const int r : training_->ranks().communicator().lost()) {
+    names.push_back(names_[static_cast<size_t>(r)]);
   }
   return names;
 }

@@ -4,15 +4,12 @@
 
 #include "framework/comm/rendezvous.h"
 #include "framework/core/publish.h"
-#include "ndp/engine/numerics.h"
 #include "ndp/jobs/model_file.h"
 #include "tuner/group/group_rows.h"
 #include "tuner/group/group_rules.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
-
-std::string group_numerics(Devices& devices) { return feature_numerics(devices.get(true)); }
 
 std::string with_host_of(const std::string& address, const std::string& other) {
   for (const std::string any : {":", "0.0.0.0:", "[::]:"}) {

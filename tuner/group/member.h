@@ -36,9 +36,6 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
                const std::function<bool()>& stop,
                const std::function<void(const std::string& line)>& say);
 
-// What members' kernels are like, as they must all be: see feature_numerics().
-std::string group_numerics(Devices& devices);
-
 // `address` with the host of `other` where it has none of its own.
 std::string with_host_of(const std::string& address, const std::string& other);
 

@@ -13,6 +13,7 @@
 #include "ndp/wire/state_directory.h"
 #include "ndp/wire/tuner_connection.h"
 #include "tuner/group/group_net.h"
+#include "tuner/group/group_rules.h"
 #include "tuner/group/member.h"
 
 namespace ndtrain::tuner {

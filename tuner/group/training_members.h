@@ -16,7 +16,7 @@ using namespace ndp;
 // Ranks that have met, this one as rank 0.
 struct TrainingGroup {
   std::unique_ptr<Communicator> ranks;  // null: nobody is here
-  std::vector<std::string> names;       // of all ranks; "" of rank 0
+  std::vector<std::string> names;       // of all ranks
 };
 
 // What a training by several Tuners is like, for who watches this one.

@@ -99,13 +99,20 @@ void TunerMembers::report(const GroupFigures& figures) {
   figures_ = figures;
 }
 
+std::string TunerMembers::why_not(const Member& member, const Wanted& wanted) {
+  if (wanted.without.contains(member.record.name)) return "could not be met";
+  if (member.record.numerics != wanted.numerics) {
+    return "has another program, processor or plugin";
+  }
+  return member.training != 0 ? "still trains for another job" : "";
+}
+
 // In order of their names, so that a member is the same rank when a job goes on.
 std::vector<std::string> TunerMembers::idle(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> names;
   for (const auto& [name, member] : members_) {
-    if (member.training == 0 && member.record.numerics == wanted.numerics &&
-        !wanted.without.contains(name) && std::ssize(names) < wanted.tuners - 1) {
+    if (why_not(member, wanted).empty() && std::ssize(names) < wanted.tuners - 1) {
       names.push_back(name);
     }
   }
@@ -116,12 +123,8 @@ std::string TunerMembers::others(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
   std::string all;
   for (const auto& [name, member] : members_) {
-    const char* why = wanted.without.contains(name)               ? "could not be met"
-                      : member.record.numerics != wanted.numerics ? "has another program, "
-                                                                    "processor or plugin"
-                      : member.training != 0                      ? "still trains for another job"
-                                                                  : nullptr;
-    if (why) all += fmt::format("; {} {}", name, why);
+    const std::string why = why_not(member, wanted);
+    if (!why.empty()) all += fmt::format("; {} {}", name, why);
   }
   return all;
 }
@@ -146,24 +149,22 @@ TrainingGroup TunerMembers::meet(const Wanted& asked, Progress& progress) {
                    others(wanted));
       return {};
     }
-    std::string why;
-    TrainingGroup group = meet_these(here, wanted, why);
-    if (group.ranks) {
-      progress.say(fmt::format("{} of {} Tuners train: this one, {}{}", group.names.size(),
+    Meeting meeting = meet_these(here, wanted);
+    if (meeting.group.ranks) {
+      progress.say(fmt::format("{} of {} Tuners train: this one, {}{}", meeting.group.names.size(),
                                wanted.tuners, fmt::join(here, ", "),
                                missing > 0 ? "; the model is the same" + others(wanted) : ""));
-      return group;
+      return std::move(meeting.group);
     }
-    progress.say("members could not be met: " + why);
+    progress.say("members could not be met: " + meeting.why);
     setting_.clock.sleep(kBeforeAnotherTry);
-    if (now() >= until) wanted.without.insert(group.names.begin(), group.names.end());
+    if (now() >= until) wanted.without.insert(meeting.absent.begin(), meeting.absent.end());
   }
   return {};
 }
 
-// Ranks, or in `names` who did not come.
-TrainingGroup TunerMembers::meet_these(const std::vector<std::string>& names, const Wanted& wanted,
-                                       std::string& why) {
+TunerMembers::Meeting TunerMembers::meet_these(const std::vector<std::string>& names,
+                                               const Wanted& wanted) {
   const auto listener = setting_.net.listen(setting_.listen);
   if (!listener.ok()) {
     throw Error("members cannot meet this Tuner at ", setting_.listen, ": ",
@@ -177,17 +178,17 @@ TrainingGroup TunerMembers::meet_these(const std::vector<std::string>& names, co
                                 .generation = static_cast<uint32_t>(trainings_),
                                 .patience = kMeeting},
                                setting_.clock, &absent);
-  TrainingGroup group;
+  Meeting meeting;
   if (!streams.ok()) {
-    why = streams.status().message();
-    for (const int r : absent) group.names.push_back(names[static_cast<size_t>(r) - 1]);
-    if (absent.empty()) group.names = names;
-    return group;
+    meeting.why = streams.status().message();
+    for (const int r : absent) meeting.absent.push_back(names[static_cast<size_t>(r) - 1]);
+    if (absent.empty()) meeting.absent = names;
+    return meeting;
   }
-  group.names = {"this Tuner"};
-  group.names.insert(group.names.end(), names.begin(), names.end());
-  group.ranks = group_communicator(0, std::move(*streams), setting_.silence);
-  return group;
+  meeting.group.names = {"this Tuner"};
+  meeting.group.names.insert(meeting.group.names.end(), names.begin(), names.end());
+  meeting.group.ranks = group_communicator(0, std::move(*streams), setting_.silence);
+  return meeting;
 }
 
 void TunerMembers::ask(const std::vector<std::string>& names, uint64_t job,

@@ -54,14 +54,19 @@ class TunerMembers final : public TrainingMembers {
     MemberRecord record;
     uint64_t training = 0;  // that it was asked to join; 0: none
   };
+  struct Meeting {
+    TrainingGroup group;              // nobody where somebody did not come
+    std::vector<std::string> absent;  // who did not
+    std::string why;
+  };
 
   Time now() const { return setting_.clock.monotonic(); }
   void apply(TunerSessions::Actions actions);
   void left_training(const std::string& name, const wire::LeftTraining& left);
   std::vector<std::string> idle(const Wanted& wanted) const;
-  std::string others(const Wanted& wanted) const;  // and why they do not do
-  TrainingGroup meet_these(const std::vector<std::string>& names, const Wanted& wanted,
-                           std::string& why);
+  static std::string why_not(const Member& member, const Wanted& wanted);  // "": it does
+  std::string others(const Wanted& wanted) const;  // that do not do, and why
+  Meeting meet_these(const std::vector<std::string>& names, const Wanted& wanted);
   void ask(const std::vector<std::string>& names, uint64_t job, const std::string& address);
 
   const Setting setting_;

@@ -107,7 +107,7 @@ Promotion FinetuneWork::by_rule(const Evaluation& e) {
                           .extractor = extractor_,
                           .fs = context_.fs,
                           .models = context_.models,
-                          .device = context_.devices.get(spec_.deterministic),
+                          .device = device(),
                           .batch = spec_.trainer.batch};
   std::vector<bool> right;
   for (size_t i = 0; i < e.predicted.size(); ++i) {

@@ -9,7 +9,6 @@
 #include "framework/core/limits.h"
 #include "framework/graph/precision.h"
 #include "framework/train/compute.h"
-#include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
 #include "ndp/wire/digests.h"
 #include "tuner/work/precision_survey.h"
@@ -71,6 +70,8 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
 }
 
 RowRequest FinetuneWork::prepare() {
+  if (spec_.tuners > 1)
+    static_cast<void>(group_numerics(context_.devices));  // before anybody works
   model_ = load_model(context_.fs, context_.models.checked_path(digest_from_hex(spec_.model)));
   progress_.say(preprocess_note(model_));
   if (!spec_.precision.empty()) {
@@ -239,7 +240,7 @@ GroupRules FinetuneWork::group_rules(DType compute) const {
           .trainable = transfer_.trainable,
           .compute = compute,
           .rows = transfer_.extractor_id,
-          .numerics = feature_numerics(device())};
+          .numerics = group_numerics(context_.devices)};
 }
 
 std::string FinetuneWork::fingerprint() const {

@@ -137,6 +137,17 @@ TEST_F(LaunchedRanks, ThatDisagreeAreRefused) {
   EXPECT_FALSE(real_fs().exists(at("run")));
 }
 
+TEST_F(LaunchedRanks, BySrunNeedNoFlagsEither) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = support::why_no_srun(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_EQ(train_alone("-o one -e 2").code, 0);
+  const LaunchOutcome o = support::srun(
+      std::string("-n 2 --mpi=pmix " NDT_PROGRAM) + kTrain + "-o two -e 2", root_.path());
+  ASSERT_EQ(o.code, 0) << o.said;
+  EXPECT_THAT(o.said, HasSubstr("2 ranks, which srun has started, talk by Open MPI"));
+  EXPECT_TRUE(model("one") == model("two"));
+}
+
 // As srun does that MPI knows nothing of.
 TEST_F(LaunchedRanks, WhomMpiDoesNotKnowAreTold) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;

@@ -1,10 +1,12 @@
 #include "tests/support/mpirun.h"
 
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
+#include "tests/support/paths.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::support {
@@ -22,6 +24,26 @@ LaunchOutcome shell(const std::string& command) {
 }
 
 }  // namespace
+
+std::string why_no_srun() {
+  if (std::string why = why_no_mpirun(); !why.empty()) return why;
+  if (geteuid() != 0) return "a Slurm of one's own is started by root alone";
+  const std::string sbin = "PATH=$PATH:/usr/sbin; ";
+  for (const std::string name : {"srun", "slurmctld", "slurmd", "munged"}) {
+    if (shell(sbin + "command -v " + name).code != 0) {
+      return "there is no " + name + " on this machine: install slurmctld, slurmd, slurm-client " +
+             "and munge";
+    }
+  }
+  return "";
+}
+
+LaunchOutcome srun(const std::string& words, const std::string& directory) {
+  const TemporaryDirectory own;
+  return shell("cd '" + directory + "' && timeout -k 5 120 '" +
+               source_path("/tests/support/slurm") + "' '" + own.path() + "/slurm' " + words +
+               " 2>&1 < /dev/null");
+}
 
 std::string why_no_mpirun() {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

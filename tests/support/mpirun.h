@@ -1,4 +1,4 @@
-// Programs started by mpirun, where there is one.
+// Programs started by mpirun, or by srun, where there is one.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 namespace ndtrain::support {
 
 struct LaunchOutcome {
-  int code = -1;     // of mpirun
-  std::string said;  // by all ranks and mpirun, on stdout and stderr
+  int code = -1;     // of mpirun, or srun
+  std::string said;  // by all ranks and that, on stdout and stderr
 };
 
 // Why nothing can be started by mpirun here; empty where it can.
@@ -15,5 +15,9 @@ std::string why_no_mpirun();
 
 // Runs `mpirun` with these words for a shell, in the directory; at most two minutes.
 LaunchOutcome mpirun(const std::string& words, const std::string& directory = ".");
+
+// The same of srun, in a Slurm of one node that is started for it.
+std::string why_no_srun();
+LaunchOutcome srun(const std::string& words, const std::string& directory = ".");
 
 }  // namespace ndtrain::support

@@ -11,10 +11,12 @@ void declare_group(ArgsSpec& args) {
       "so many Tuners train together, each its shards of every step: this one, and those that "
       "ndtrain tuner join has made members; where fewer are here, these, to the same model",
       "N", "1");
-  args.flag("shards",
-            "parts of a step that are computed each for itself: so many Tuners can take part at "
-            "most, and any number of them gives the same model (default: as many as --tuners)",
-            "V");
+  args.flag(
+      "shards",
+      "parts of a step that are computed each for itself: so many Tuners can take part at "
+      "most, and any number of them gives the same model; more than one imply --deterministic "
+      "(default: as many as --tuners)",
+      "V");
   args.flag("sync",
             "by several Tuners: which exchange of gradients (see ndtrain train); auto measures the "
             "link and takes the best",

@@ -130,6 +130,17 @@ TEST_F(ProgramTest, DoctorListsEveryBackendAsLoadedOrSaysWhyNot) {
   EXPECT_EQ(all, (std::set<std::string>{"cpu", "onednn", "cuda"})) << j;
 }
 
+TEST_F(ProgramTest, DoctorSaysByWhatRanksCanTalkOrWhyNot) {
+  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  std::set<std::string> all;
+  for (const Json& c : j.at("communication")) {
+    all.insert(c.at("name").get<std::string>());
+    EXPECT_NE(c.value("library", ""), c.value("why_not", "")) << c << " has one of them";
+    EXPECT_TRUE(c.contains("library") != c.contains("why_not")) << c;
+  }
+  EXPECT_EQ(all, (std::set<std::string>{"mpi", "nccl"})) << j;
+}
+
 TEST_F(ProgramTest, MissingFilesAreNamed) {
   const Outcome o = run({"model", "inspect", "nowhere.onnx"});
   EXPECT_EQ(o.code, 1);

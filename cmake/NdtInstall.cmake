@@ -24,10 +24,10 @@ install(SCRIPT cmake/install_headers.cmake)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 # The services: systemd looks for both below /usr and /usr/local.
-install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-pipestore@.service
+install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-member.service packaging/ndtrain-pipestore@.service
         DESTINATION lib/systemd/system)
 install(FILES packaging/ndtrain.sysusers DESTINATION lib/sysusers.d RENAME ndtrain.conf)
-install(FILES examples/plan_published.json packaging/tuner.env packaging/pipestore.env
+install(FILES examples/plan_published.json packaging/tuner.env packaging/member.env packaging/pipestore.env
         DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 
 configure_package_config_file(cmake/ndtrainConfig.cmake.in

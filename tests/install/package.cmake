@@ -24,8 +24,8 @@ set(contents "${run_output}")
 set(wanted bin/ndtrain ${LIBDIR}/libndtrain.a ${LIBDIR}/cmake/ndtrain/ndtrainConfig.cmake
   include/ndtrain/framework/graph/graph.h include/ndtrain/framework/runtime/backend_abi.h
   include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/operations.md
-  share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/pipestore.env
-  lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-pipestore@.service
+  share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/member.env share/doc/ndtrain/examples/pipestore.env
+  lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-member.service lib/systemd/system/ndtrain-pipestore@.service
   lib/sysusers.d/ndtrain.conf)
 foreach(level IN LISTS LEVELS)
   if(level MATCHES "^x86-64-")
@@ -64,7 +64,7 @@ if(NOT found_systemd_analyze)
 endif()
 set(units ${WORK}/unpacked/usr/lib/systemd/system)
 file(RENAME ${units}/ndtrain-pipestore@.service ${units}/ndtrain-pipestore@a.service)
-foreach(unit ndtrain-tuner ndtrain-pipestore@a)
+foreach(unit ndtrain-tuner ndtrain-member ndtrain-pipestore@a)
   file(READ ${units}/${unit}.service text)
   string(REPLACE "ExecStart=ndtrain " "ExecStart=${WORK}/unpacked/usr/bin/ndtrain " text "${text}")
   file(WRITE ${units}/${unit}.service "${text}")

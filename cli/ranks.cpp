@@ -184,6 +184,7 @@ Ranks::Ranks(Context& context, const Args& args) {
   timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
   const std::optional<Launcher> by = launcher();
   const bool by_mpi = talks_by_mpi(args, by);
+  regroup_ = is_to_regroup(args, by_mpi, false);
   if (by_mpi) {
     refuse_security(args);
     join_launched(args, by);
@@ -194,7 +195,7 @@ Ranks::Ranks(Context& context, const Args& args) {
                            (args.text("comm") == "auto" && args.text("collectives") == "native" &&
                             !by_mpi && count_ > 1);
   check_collectives(args, may_be_nccl ? nccl_offer(context) : LibraryOffer{.why_not = "tcp"});
-  regroup_ = is_to_regroup(args, by_mpi, by_nccl_);
+  if (by_nccl_) regroup_ = is_to_regroup(args, false, true);
   measures_shares_ = args.text("shares") == "measured";
   if (!measures_shares_) shares_ = shares_of(args.text("shares"), count_);
   bucket_size_ = bucket_size_of(args);

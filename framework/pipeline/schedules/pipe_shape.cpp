@@ -1,6 +1,7 @@
 #include "framework/pipeline/schedules/pipe_shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "framework/core/error.h"
 
@@ -26,21 +27,14 @@ void validate_counts(const PipeShape& shape) {
   }
 }
 
-void validate_edges(const PipeShape& shape) {
-  const std::vector<StageEdge> edges = edges_of(shape);
-  for (auto e = edges.begin(); e != edges.end(); ++e) {
-    if (e->from < 0 || e->from >= e->to || e->to >= shape.stages) {
-      throw Error("pipeline: an edge from stage ", e->from, " to stage ", e->to, " of ",
-                  shape.stages, "; edges go to later stages");
-    }
-    const auto same = [&](const StageEdge& o) { return o.from == e->from && o.to == e->to; };
-    if (std::any_of(edges.begin(), e, same)) {
-      throw Error("pipeline: two edges from stage ", e->from, " to stage ", e->to);
-    }
-    if (returns_gradient(shape, *e) && !shape.trains(e->to)) {
-      throw Error("pipeline: stage ", e->from, " is trained, and waits for a gradient from stage ",
-                  e->to, ", which only runs forward");
-    }
+void validate_edge(const PipeShape& shape, const StageEdge& e) {
+  if (e.from < 0 || e.from >= e.to || e.to >= shape.stages) {
+    throw Error("pipeline: an edge from stage ", e.from, " to stage ", e.to, " of ", shape.stages,
+                "; edges go to later stages");
+  }
+  if (returns_gradient(shape, e) && !shape.trains(e.to)) {
+    throw Error("pipeline: stage ", e.from, " is trained, and waits for a gradient from stage ",
+                e.to, ", which only runs forward");
   }
 }
 
@@ -59,13 +53,19 @@ bool returns_gradient(const PipeShape& shape, const StageEdge& edge) {
 
 void validate(const PipeShape& shape) {
   validate_counts(shape);
-  validate_edges(shape);
-  const std::vector<StageEdge> edges = edges_of(shape);
+  std::vector<StageEdge> edges = edges_of(shape);
+  std::vector<bool> gets_gradient(static_cast<size_t>(shape.stages));
+  for (const StageEdge& e : edges) {
+    validate_edge(shape, e);
+    if (returns_gradient(shape, e)) gets_gradient[static_cast<size_t>(e.from)] = true;
+  }
+  const auto ends = [](const StageEdge& e) { return std::pair(e.from, e.to); };
+  std::ranges::sort(edges, {}, ends);
+  if (const auto e = std::ranges::adjacent_find(edges, {}, ends); e != edges.end()) {
+    throw Error("pipeline: two edges from stage ", e->from, " to stage ", e->to);
+  }
   for (int s = 0; s + 1 < shape.stages; ++s) {
-    const auto returns = [&](const StageEdge& e) {
-      return e.from == s && returns_gradient(shape, e);
-    };
-    if (shape.trains(s) && std::ranges::none_of(edges, returns)) {
+    if (shape.trains(s) && !gets_gradient[static_cast<size_t>(s)]) {
       throw Error("pipeline: stage ", s,
                   " is trained, and no later stage returns a gradient to it");
     }

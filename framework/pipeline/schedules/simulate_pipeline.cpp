@@ -52,7 +52,6 @@ class PipelinePlay {
       : lists_(lists),
         shape_(shape),
         costs_(costs),
-        edges_(edges_of(shape)),
         first_row_(first_rows()),
         messages_(shape, costs, buffers, first_row_) {
     for (int rank = 0; rank < shape.ranks(); ++rank) {
@@ -65,6 +64,9 @@ class PipelinePlay {
     now_s_.resize(rows_.size());
     waits_for_.resize(rows_.size());
     for (int s = 0; s < shape.stages; ++s) accounts_.emplace_back(shape.trains(s));
+    for (const StageEdge& e : edges_of(shape)) {
+      if (shape.rank_of(e.from) == shape.rank_of(e.to)) edges_of_one_rank_.push_back(e);
+    }
   }
 
   PipelinePrediction play() {
@@ -146,12 +148,13 @@ class PipelinePlay {
 
   // What the stage has at hand, and what stages of the same rank have handed it.
   void account(const Instruction& i) {
-    for (int s = 0; s < shape_.stages; ++s) {
-      const bool own = s == i.stage || (i.op == PipeOp::kFlush && same_rank(s, i.stage));
-      if (own) accounts_[static_cast<size_t>(s)].take(i);
+    accounts_[static_cast<size_t>(i.stage)].take(i);
+    if (i.op == PipeOp::kFlush) {
+      for (int s = shape_.rank_of(i.stage); s < shape_.stages; s += shape_.ranks()) {
+        if (s != i.stage) accounts_[static_cast<size_t>(s)].take(i);
+      }
     }
-    for (const StageEdge& e : edges_) {
-      if (!same_rank(e.from, e.to)) continue;
+    for (const StageEdge& e : edges_of_one_rank_) {
       const StageAccount& from = accounts_[static_cast<size_t>(e.from)];
       const StageAccount& to = accounts_[static_cast<size_t>(e.to)];
       const bool early =
@@ -164,7 +167,6 @@ class PipelinePlay {
       }
     }
   }
-  bool same_rank(int a, int b) const { return shape_.rank_of(a) == shape_.rank_of(b); }
 
   // All replicas come to the same place of their list.
   PipelineMessages::Outcome exchange(size_t row, const Instruction& i, double now_s) {
@@ -239,10 +241,10 @@ class PipelinePlay {
   const Lists lists_;
   const PipeShape& shape_;
   const PipelineCosts& costs_;
-  const std::vector<StageEdge> edges_;
   const std::vector<int> first_row_;
   PipelineMessages messages_;
   std::vector<StageAccount> accounts_;  // of stages: replicas have the same
+  std::vector<StageEdge> edges_of_one_rank_;
   std::vector<Row> rows_;
   std::vector<double> part_, now_s_;  // of rows
   std::vector<int> waits_for_;

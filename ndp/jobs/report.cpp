@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "framework/core/csv.h"
+#include "framework/core/markup.h"
 #include "ndp/jobs/thumbnail.h"
 
 namespace ndtrain::ndp {
@@ -28,29 +29,6 @@ th { color: var(--soft) } td:first-child, th:first-child { text-align: left }
 figure { margin: 0 } figure img { width: 100%; border-radius: 4px; background: var(--line); aspect-ratio: 1; object-fit: cover }
 figcaption { font-size: .8rem; color: var(--soft); overflow-wrap: anywhere } .wrong { color: var(--b) }
 )";
-
-std::string escape(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 struct Curve {
   std::string name, colour;
@@ -75,8 +53,9 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
   auto y_of = [&](double y) { return kTop + (kH - kTop - kBottom) * (high - y) / (high - low); };
   std::string svg = fmt::format(
       R"(<svg viewBox="0 0 {} {}" width="{}" role="img" aria-label="{}" font-size="11" fill="currentColor">)",
-      kW, kH, kW, escape(title));
-  svg += fmt::format(R"(<text x="{}" y="14" font-weight="600">{}</text>)", kLeft, escape(title));
+      kW, kH, kW, escaped_markup(title));
+  svg += fmt::format(R"(<text x="{}" y="14" font-weight="600">{}</text>)", kLeft,
+                     escaped_markup(title));
   for (int tick = 0; tick <= 4; ++tick) {
     const double y = low + (high - low) * tick / 4;
     svg += fmt::format(
@@ -101,7 +80,7 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
                          y_of(c.y[i]), c.colour);
     }
     svg += fmt::format(R"(<text x="{:.1f}" y="14" text-anchor="end" fill="{}">{}</text>)", legend,
-                       c.colour, escape(c.name));
+                       c.colour, escaped_markup(c.name));
     legend -= 14 + 6.5 * static_cast<double>(c.name.size());
   }
   return svg + "</svg>\n";
@@ -130,13 +109,13 @@ std::string charts(const std::vector<EpochRow>& epochs) {
 std::string matrix(const ReportInput& r) {
   const size_t n = r.classes.size();
   std::string out = "<table>\n<tr><th>truth \\ predicted</th>";
-  for (const std::string& name : r.classes) out += "<th>" + escape(name) + "</th>";
+  for (const std::string& name : r.classes) out += "<th>" + escaped_markup(name) + "</th>";
   out += "<th>recall</th></tr>\n";
   for (size_t i = 0; i < n; ++i) {
     const int64_t row =
         std::accumulate(r.confusion.begin() + static_cast<std::ptrdiff_t>(i * n),
                         r.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * n), int64_t{0});
-    out += "<tr><td>" + escape(r.classes[i]) + "</td>";
+    out += "<tr><td>" + escaped_markup(r.classes[i]) + "</td>";
     for (size_t j = 0; j < n; ++j) {
       const double share =
           row > 0 ? static_cast<double>(r.confusion[i * n + j]) / static_cast<double>(row) : 0;
@@ -162,9 +141,9 @@ std::string confused_pairs(const ReportInput& r) {
                            [&](size_t a, size_t b) { return r.confusion[a] > r.confusion[b]; });
   std::string out = "<table>\n<tr><th>truth</th><th>predicted</th><th>photos</th></tr>\n";
   for (size_t k = 0; k < std::min<size_t>(cells.size(), 30); ++k) {
-    out +=
-        fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", escape(r.classes[cells[k] / n]),
-                    escape(r.classes[cells[k] % n]), r.confusion[cells[k]]);
+    out += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                       escaped_markup(r.classes[cells[k] / n]),
+                       escaped_markup(r.classes[cells[k] % n]), r.confusion[cells[k]]);
   }
   return out + "</table>\n";
 }
@@ -175,8 +154,9 @@ std::string worst_photos(Fs& fs, const ReportInput& r) {
   std::ranges::stable_sort(photos, {}, [](const ReportPhoto* p) { return p->true_probability; });
   photos.resize(std::min(photos.size(), kWorstPhotos));
   auto name = [&](int64_t i) {
-    return static_cast<size_t>(i) < r.classes.size() ? escape(r.classes[static_cast<size_t>(i)])
-                                                     : std::to_string(i);
+    return static_cast<size_t>(i) < r.classes.size()
+               ? escaped_markup(r.classes[static_cast<size_t>(i)])
+               : std::to_string(i);
   };
   std::string out = "<div class=\"photos\">\n";
   for (const ReportPhoto* p : photos) {
@@ -187,7 +167,7 @@ std::string worst_photos(Fs& fs, const ReportInput& r) {
     out += fmt::format(
         "<figcaption>{}, <span{}>taken for {}</span><br>p = {:.3f}<br>{}</figcaption></figure>\n",
         name(p->label), p->label == p->predicted ? "" : " class=\"wrong\"", name(p->predicted),
-        p->true_probability, escape(name_of_path(p->path)));
+        p->true_probability, escaped_markup(name_of_path(p->path)));
   }
   return out + "</div>\n";
 }
@@ -198,11 +178,11 @@ std::string report_html(Fs& fs, const ReportInput& r) {
   std::string out =
       "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width\">\n<title>" +
-      escape(r.title) + "</title>\n<style>" + kStyle + "</style>\n<h1>" + escape(r.title) +
-      "</h1>\n";
+      escaped_markup(r.title) + "</title>\n<style>" + kStyle + "</style>\n<h1>" +
+      escaped_markup(r.title) + "</h1>\n";
   out += "<table class=\"facts\">\n";
   for (const auto& [key, value] : r.facts) {
-    out += "<tr><td>" + escape(key) + "</td><td>" + escape(value) + "</td></tr>\n";
+    out += "<tr><td>" + escaped_markup(key) + "</td><td>" + escaped_markup(value) + "</td></tr>\n";
   }
   out += "</table>\n<h2>Training</h2>\n" + charts(r.epochs);
   out += fmt::format("<p>The weights are those of epoch {}.</p>\n", r.best_epoch);

@@ -36,6 +36,7 @@ VERB(model_rm);
 VERB(model_rollback);
 VERB(photos_rm);
 VERB(plan);
+VERB(plan_train);
 VERB(relabel);
 VERB(finetune);
 VERB(job_cancel);
@@ -201,6 +202,13 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
      "  ndtrain plan --profile examples/plan_published.json --sweep\n",
      declare_plan, run_plan},
+    {"plan train", "cut a model into stages of a training by several devices",
+     "--profile FILE -n N [N...] --network FILE [-o FILE] [options]",
+     "  ndtrain plan train --profile profile.json -n 2 --network network.json -o plan.json\n"
+     "  ndtrain plan train --profile graph.txt -n 4 2 --network network.json --cost ashpipe\n"
+     "  ndtrain plan train --profile profile.json -n 4 2 --network network.json --memory 16G "
+     "--preset pipeline\n",
+     declare_plan_train, run_plan_train},
     {"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
      declare_cache_ls, run_cache_ls},
     {"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",

@@ -5,7 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/json.h"
-#include "framework/core/json_input.h"
+#include "framework/core/json_entries.h"
 #include "framework/core/limits.h"
 
 namespace ndtrain {
@@ -25,93 +25,55 @@ constexpr NamedCollective kCollectives[] = {
 
 class CostReader {
  public:
-  explicit CostReader(std::string file) : file_(std::move(file)) {}
+  explicit CostReader(const std::string& file) : entries_("cost profile", file) {}
 
   CostProfile read(std::string_view text) const {
-    const Result<Json> json = read_json(text, limits::kProfileFile);
-    if (!json.ok()) fail("is ", json.status().message());
-    const Json& top = *json;
-    // First, since another format may have other entries.
-    if (top.is_object() && top.contains("format") && top["format"] != kCostFormat) {
-      fail("has format ", json_text(top["format"]), "; this program reads format ", kCostFormat);
-    }
-    check_keys("", top,
-               {"format", "source", "ranks", "optimizer_s_per_element", "collectives", "layers"});
+    const Json top = entries_.whole(text, limits::kProfileFile, kCostFormat);
+    entries_.check_keys(
+        "", top, {"format", "source", "ranks", "optimizer_s_per_element", "collectives", "layers"});
     CostProfile costs;
-    if (!top["source"].is_string()) fail("has a source that is not a text");
+    if (!top["source"].is_string()) entries_.fail("has a source that is not a text");
     costs.source = top["source"].get<std::string>();
-    costs.ranks =
-        static_cast<int>(integer("ranks", top["ranks"], 1, std::numeric_limits<int>::max()));
+    costs.ranks = static_cast<int>(
+        entries_.integer("ranks", top["ranks"], 1, std::numeric_limits<int>::max()));
     costs.optimizer_s_per_element =
-        number("optimizer_s_per_element", top["optimizer_s_per_element"]);
+        entries_.number("optimizer_s_per_element", top["optimizer_s_per_element"]);
     collectives(top["collectives"], costs);
     layers(top["layers"], costs);
     try {
       validate(costs);
     } catch (const Error& e) {
-      fail("is refused: ", e.what());
+      entries_.fail("is refused: ", e.what());
     }
     return costs;
   }
 
  private:
-  template <typename... Parts>
-  [[noreturn]] void fail(const Parts&... parts) const {
-    throw Error("cost profile ", file_, " ", parts...);
-  }
-
-  // `path` ends in '/', or is empty for the whole.
-  void check_keys(const std::string& path, const Json& object,
-                  const std::set<std::string>& names) const {
-    if (!object.is_object()) fail("has ", path.empty() ? "no JSON object" : path + " no object");
-    for (const auto& [key, value] : object.items()) {
-      if (!names.contains(key)) fail("has ", path, key, ", which is no entry");
-    }
-    for (const std::string& name : names) {
-      if (!object.contains(name)) fail("lacks ", path, name);
-    }
-  }
-
-  double number(const std::string& path, const Json& value) const {
-    if (!value.is_number()) fail("has ", path, " = ", json_text(value), ", which is no number");
-    return value.get<double>();
-  }
-
-  int64_t integer(const std::string& path, const Json& value, int64_t least, int64_t most) const {
-    if (!value.is_number_integer() || value.get<double>() < static_cast<double>(least) ||
-        value.get<double>() > static_cast<double>(most)) {
-      fail("has ", path, " = ", json_text(value), ", which is no integer from ", least, " to ",
-           most);
-    }
-    return value.get<int64_t>();
-  }
-
   void collectives(const Json& json, CostProfile& costs) const {
     std::set<std::string> names;
     for (const NamedCollective& c : kCollectives) names.insert(c.name);
-    check_keys("collectives/", json, names);
+    entries_.check_keys("collectives/", json, names);
     for (const NamedCollective& c : kCollectives) {
       const std::string path = "collectives/" + std::string(c.name) + "/";
       const Json& of = json[c.name];
-      check_keys(path, of, {"alpha_s", "beta_s_per_byte"});
-      costs.*c.member = {number(path + "alpha_s", of["alpha_s"]),
-                         number(path + "beta_s_per_byte", of["beta_s_per_byte"])};
+      entries_.check_keys(path, of, {"alpha_s", "beta_s_per_byte"});
+      costs.*c.member = {entries_.number(path + "alpha_s", of["alpha_s"]),
+                         entries_.number(path + "beta_s_per_byte", of["beta_s_per_byte"])};
     }
   }
 
   void layers(const Json& json, CostProfile& costs) const {
-    if (!json.is_array()) fail("has layers that are not a list");
-    for (const Json& layer : json) {
+    for (const Json& layer : entries_.list("layers", json)) {
       const std::string path = "layers/" + std::to_string(costs.layers.size()) + "/";
-      check_keys(path, layer, {"elements", "forward_s", "backward_s"});
+      entries_.check_keys(path, layer, {"elements", "forward_s", "backward_s"});
       costs.layers.push_back(
-          {.elements = integer(path + "elements", layer["elements"], 0, limits::kElements),
-           .forward_s = number(path + "forward_s", layer["forward_s"]),
-           .backward_s = number(path + "backward_s", layer["backward_s"])});
+          {.elements = entries_.integer(path + "elements", layer["elements"], 0, limits::kElements),
+           .forward_s = entries_.number(path + "forward_s", layer["forward_s"]),
+           .backward_s = entries_.number(path + "backward_s", layer["backward_s"])});
     }
   }
 
-  const std::string file_;
+  const JsonEntries entries_;
 };
 
 }  // namespace

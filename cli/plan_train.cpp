@@ -1,0 +1,144 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cli/number_args.h"
+#include "cli/verb.h"
+#include "framework/core/limits.h"
+#include "framework/core/publish.h"
+#include "framework/pipeline/planner/graph_text.h"
+#include "framework/pipeline/planner/model_profile_json.h"
+#include "framework/pipeline/planner/pipeline_rules.h"
+#include "framework/pipeline/planner/planner.h"
+#include "framework/pipeline/planner/profile_tables.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr int kMostStates = 1'000'000;
+
+// "-n 4 2", whose second number has no flag in front of it; "-n 4,2".
+std::vector<int> units_of(const Args& args) {
+  std::vector<int> units;
+  std::vector<std::string> texts = args.list("devices");
+  if (texts.empty()) throw UsageError("-n is missing: devices of a machine, machines, as -n 4 2");
+  const std::vector<std::string> more = args.list("UNITS");
+  texts.insert(texts.end(), more.begin(), more.end());
+  for (const std::string& text : texts) {
+    for (const std::string& part : parts_of(text)) {
+      const std::vector<int> count = parse_counts("devices", part, limits::kRanks);
+      if (count.size() != 1) throw UsageError("-n " + part + ": a level has one number of units");
+      units.push_back(count[0]);
+    }
+  }
+  return units;
+}
+
+PipelinePlanOptions options_of(const Args& args) {
+  PipelinePlanOptions options;
+  const std::string cost = args.text("cost");
+  if (cost != "measured" && cost != "ashpipe") {
+    throw UsageError("--cost " + cost + ": there are measured and ashpipe");
+  }
+  options.published_costs = cost == "ashpipe";
+  if (options.published_costs && args.text("schedule") != "auto") {
+    throw UsageError("--schedule " + args.text("schedule") + ": --cost ashpipe knows async alone");
+  }
+  try {
+    options.preset = plan_preset_named(args.text("preset"));
+    pipeline_rules(args.text("schedule"), 1);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
+  options.schedule = args.text("schedule");
+  options.recompute = !args.on("no-recompute");
+  options.fewer = args.on("use-fewer");
+  options.compress_branches = args.on("compress-branches");
+  options.minibatch_ratio = parse_positive("minibatch-ratio", args.text("minibatch-ratio"));
+  options.activation_compression =
+      parse_positive("activation-compression", args.text("activation-compression"));
+  const int64_t states = args.integer("states");
+  if (states < 1 || states > kMostStates) {
+    throw UsageError("--states " + args.text("states") + ": 1 to " + std::to_string(kMostStates));
+  }
+  options.most_states = static_cast<int>(states);
+  return options;
+}
+
+void save_graph(Fs& fs, const std::string& file, ModelProfile profile, const PipelinePlan& plan) {
+  for (NodeProfile& n : profile.nodes) {
+    if (n.is_input()) n.stage = 0;
+    for (size_t s = 0; s < plan.stages.size(); ++s) {
+      if (std::ranges::count(plan.stages[s].nodes, n.id) > 0) n.stage = static_cast<int>(s);
+    }
+  }
+  const std::string kind = extension_of(file);
+  publish(fs, file,
+          kind == ".dot"   ? dot_text(profile)
+          : kind == ".csv" ? csv_text(profile)
+                           : graph_text(profile))
+      .or_throw();
+}
+
+std::string stage_table(const PipelinePlan& plan) {
+  std::string text = fmt::format("{:<7}{:>9}{:>10}{:>11}{:>12}{:>12}  {}\n", "stage", "replicas",
+                                 "versions", "recompute", "ms", "memory", "nodes");
+  for (size_t i = 0; i < plan.stages.size(); ++i) {
+    const PlannedStage& s = plan.stages[i];
+    text += fmt::format("{:<7}{:>9}{:>10}{:>11}{:>12.3f}{:>9.3f} GB  {} to {} ({})\n", i,
+                        s.replicas, s.versions, s.recompute ? "yes" : "no", s.seconds * 1e3,
+                        s.memory_bytes / 1e9, s.nodes.front(), s.nodes.back(), s.nodes.size());
+  }
+  return text + fmt::format(
+                    "\n{}, {} micro-batch{}: {:.3f} ms a mini-batch, by {} costs; one device "
+                    "{:.3f} ms, data parallel {:.3f} ms; {} states\n",
+                    plan.schedule, plan.micro_batches, plan.micro_batches == 1 ? "" : "es",
+                    plan.seconds * 1e3, plan.costs, plan.one_device_s * 1e3,
+                    plan.data_parallel_s * 1e3, plan.states);
+}
+
+}  // namespace
+
+void declare_plan_train(ArgsSpec& args) {
+  args.positionals("UNITS", "of the levels above the first, behind -n: 2 in -n 4 2");
+  args.flag("profile", "what nodes cost: profile.json, or AshPipe's graph.txt", "FILE");
+  args.flag("n,devices",
+            "devices of a machine, then machines, and so on outwards, as -n 4 2 or -n 4,2", "N");
+  args.flag("network", "bandwidths of each level, inner first: AshPipe's network.json", "FILE");
+  args.flag("o,out", "write the plan, as JSON", "FILE");
+  args.flag("save-graph",
+            "write the profile with the stages of its nodes: .dot, .csv, else graph.txt", "FILE");
+  args.flag("cost", "measured, or ashpipe: its published cost model, to the letter", "MODEL",
+            "measured");
+  args.flag("preset", "dp: one stage on all devices; pipeline: a stage on each; hybrid: any plan",
+            "NAME", "hybrid");
+  args.flag("schedule", "auto, async, 2bw, 1f1b or gpipe", "NAME", "auto");
+  args.flag("memory", "of a device, as 16G (default: no limit)", "BYTES");
+  args.flag("no-recompute", "no forward pass is repeated to save memory");
+  args.flag("use-fewer", "devices may be left over");
+  args.flag("compress-branches", "nodes that stand alone in a branch are one: fewer states");
+  args.flag("minibatch-ratio", "the mini-batch, to that of the profile", "X", "1");
+  args.flag("activation-compression", "so many times less is sent between stages", "X", "1");
+  args.flag("states",
+            "sets of nodes that are searched at most; time and memory grow with their square", "N",
+            "3000");
+}
+
+int run_plan_train(Context& context, const Args& args) {
+  const std::string file = args.required("profile"), network = args.required("network");
+  const std::vector<int> units = units_of(args);
+  const PipelinePlanOptions options = options_of(args);
+  Topology topology = load_network(context.fs(), network, units);
+  if (args.has("memory")) topology.memory_bytes = static_cast<double>(args.bytes("memory"));
+  ModelProfile profile = load_model_profile(context.fs(), file);
+  if (profile.model.empty()) profile.model = file;
+  const PipelinePlan plan = plan_pipeline(profile, topology, options);
+  if (args.has("out")) publish(context.fs(), args.text("out"), plan.text()).or_throw();
+  if (args.has("save-graph")) {
+    save_graph(context.fs(), args.text("save-graph"), std::move(profile), plan);
+  }
+  context.print(parse_json(plan.text()), stage_table(plan));
+  return kOk;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,33 @@
+// What the planner asks of a schedule of instructions: its steady state, in formulas. A schedule
+// that times its own list of instructions can stand in their place, since the search asks nothing
+// else.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ndtrain {
+
+// A stage has `behind` stages behind it; one alone has none. Micro-batches are parts of a
+// mini-batch.
+struct PipelineRule {
+  std::string schedule;
+  int64_t micro_batches = 1;
+
+  // Of a stage's parameters, at once: async keeps those of every mini-batch in flight, 2bw two.
+  int versions(int behind) const;
+  // Mini-batches whose saved values a stage holds at once; a part of one where micro-batches are.
+  double in_flight(int behind) const;
+  // Of a mini-batch, where the slowest stage takes `slowest_s` for it: with a flush the first
+  // stages and the last ones wait for a micro-batch to come through.
+  double seconds(double slowest_s, int stages) const;
+};
+
+// Of the schedule, with 1, 2, 4 … up to `most` micro-batches where it has any; of "auto", those of
+// all but gpipe, which 1f1b does not fall behind and takes no more memory than. Throws Error where
+// there is no such schedule, which lists those there are: async, 2bw, 1f1b, gpipe.
+std::vector<PipelineRule> pipeline_rules(std::string_view schedule, int64_t most);
+
+}  // namespace ndtrain

@@ -1,0 +1,170 @@
+// ndtrain plan train as a user meets it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "framework/pipeline/planner/graph_text.h"
+#include "framework/pipeline/planner/model_profile_json.h"
+#include "framework/pipeline/planner/pipeline_plan.h"
+#include "tests/cli/program_fixture.h"
+#include "tests/support/paths.h"
+
+namespace ndtrain {
+using namespace ndp;
+
+namespace {
+
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Json = nlohmann::json;
+
+class PlanTrainProgram : public testing_cli::ProgramTest {
+ protected:
+  void SetUp() override {
+    write("network.json", R"({"allreduce_bandwidths": [12000000000, 1250000000],
+                              "p2p_bandwidths": [12000000000, 1250000000],
+                              "fully_connect": [true, false]})");
+    write("slow.json", R"({"allreduce_bandwidths": [25000000], "p2p_bandwidths": [25000000],
+                           "fully_connect": [false]})");
+  }
+
+  void write(const std::string& name, const std::string& text) const {
+    publish(real_fs(), at(name), text).or_throw();
+  }
+
+  Outcome plan(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"plan", "train"});
+    return run(words);
+  }
+  Json planned(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"--json", "--profile", graph_});
+    const Outcome o = plan(words);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return Json::parse(o.out);
+  }
+  Json on_slow(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"-n", "2", "--network", "slow.json"});
+    return planned(words);
+  }
+
+  const std::string graph_ =
+      support::source_path("/tests/pipeline/planner/golden/branched_graph.txt");
+};
+
+TEST_F(PlanTrainProgram, ByAshPipesCostsItIsThePublishedPlanHoweverLevelsAreWritten) {
+  const std::vector<std::string> cost = {"--network", "network.json", "--cost", "ashpipe"};
+  std::vector<Json> plans;
+  for (const auto& levels : std::vector<std::vector<std::string>>{
+           {"-n", "2", "2"}, {"-n", "2,2"}, {"-n", "2", "-n", "2"}, {"--devices=2,2"}}) {
+    std::vector<std::string> words = levels;
+    words.insert(words.end(), cost.begin(), cost.end());
+    plans.push_back(planned(words));
+    EXPECT_EQ(plans.back(), plans.front());
+  }
+  const Json& plan = plans.front();
+  EXPECT_EQ(plan.at("costs"), "ashpipe");
+  EXPECT_EQ(plan.at("states"), 10);
+  ASSERT_EQ(plan.at("stages").size(), 3u);
+  EXPECT_EQ(plan.at("stages")[0].at("nodes"), (Json{"node2", "node3", "node4"}));
+  EXPECT_EQ(plan.at("stages")[0].at("replicas"), 2);
+  EXPECT_NEAR(plan.at("data_parallel_s").get<double>(), 0.06302, 1e-9);
+}
+
+TEST_F(PlanTrainProgram, ThePlanIsPrintedAndWrittenAndSoAreTheStagesOfItsNodes) {
+  const Outcome o = plan({"--profile", graph_, "-n", "2", "--network", "slow.json", "-o",
+                          "plan.json", "--save-graph", "stages.txt"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const PipelinePlan plan = load_pipeline_plan(real_fs(), at("plan.json"));
+  EXPECT_EQ(plan.model, graph_);
+  EXPECT_EQ(plan.devices(), 2);
+  ASSERT_EQ(plan.stages.size(), 2u);
+  EXPECT_THAT(o.out, HasSubstr("async, 1 micro-batch: "));
+  EXPECT_THAT(o.out, HasSubstr("by measured costs"));
+  EXPECT_THAT(o.out, HasSubstr("node2 to "));
+  const ModelProfile staged = load_model_profile(real_fs(), at("stages.txt"));
+  EXPECT_EQ(staged.nodes.front().stage, 0);  // the input
+  EXPECT_EQ(staged.nodes[1].stage, 0);
+  EXPECT_EQ(staged.nodes.back().stage, 1);
+  for (const auto& [name, text] :
+       {std::pair("stages.dot", "digraph {"), std::pair("stages.csv", "node,description,")}) {
+    ASSERT_EQ(
+        this->plan({"--profile", graph_, "-n", "2", "--network", "slow.json", "--save-graph", name})
+            .code,
+        0);
+    EXPECT_THAT(real_fs().read(at(name)).or_throw(), testing::StartsWith(text));
+  }
+}
+
+TEST_F(PlanTrainProgram, OurOwnProfileGivesTheSamePlanAsTheGraph) {
+  ModelProfile profile = load_model_profile(real_fs(), graph_);
+  profile.model = "branched.onnx";
+  write("profile.json", to_json(profile));
+  const Outcome o =
+      plan({"--json", "--profile", "profile.json", "-n", "2", "--network", "slow.json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  Json own = Json::parse(o.out), graph = on_slow({});
+  EXPECT_EQ(own.at("model"), "branched.onnx");
+  graph["model"] = own["model"];
+  EXPECT_EQ(own, graph);
+}
+
+TEST_F(PlanTrainProgram, PresetsRestrictWhatIsLookedFor) {
+  EXPECT_EQ(on_slow({"--preset", "dp"}).at("stages").size(), 1u);
+  const Json pipeline = on_slow({"--preset", "pipeline"});
+  EXPECT_EQ(pipeline.at("stages").size(), 2u);
+  EXPECT_EQ(on_slow({"--preset", "hybrid"}), on_slow({}));
+  EXPECT_LE(on_slow({}).at("seconds"), pipeline.at("seconds"));
+}
+
+TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
+  const Json plain = on_slow({"--preset", "pipeline"});
+  EXPECT_EQ(on_slow({"--schedule", "1f1b"}).at("schedule"), "1f1b");
+  EXPECT_NEAR(on_slow({"--preset", "pipeline", "--minibatch-ratio", "2"}).at("seconds"),
+              2 * plain.at("seconds").get<double>(), 1e-9);
+  EXPECT_LT(on_slow({"--preset", "pipeline", "--activation-compression", "100"}).at("seconds"),
+            plain.at("seconds"));
+  EXPECT_LT(on_slow({"--compress-branches"}).at("states"), 10);
+  EXPECT_EQ(on_slow({"--use-fewer", "--activation-compression", "0.0001"}).at("stages").size(), 1u);
+  const Json tight = on_slow({"--memory", "135M", "--preset", "dp"});
+  EXPECT_TRUE(tight.at("stages")[0].at("recompute") == true || tight.at("micro_batches") > 1);
+  const Json kept = on_slow({"--memory", "135M", "--preset", "dp", "--no-recompute"});
+  EXPECT_EQ(kept.at("stages")[0].at("recompute"), false);
+  EXPECT_GT(kept.at("micro_batches"), 1);
+  EXPECT_LE(kept.at("stages")[0].at("memory_bytes").get<double>(), 135 * 1048576.0);
+}
+
+TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
+  const auto refused = [&](std::vector<std::string> words, int code, const std::string& what) {
+    const Outcome o = plan(words);
+    EXPECT_EQ(o.code, code) << o.err;
+    EXPECT_THAT(o.err, HasSubstr(what));
+  };
+  const auto wrong = [&](std::vector<std::string> words, int code, const std::string& what) {
+    words.insert(words.begin(), {"--profile", graph_, "--network", "slow.json"});
+    refused(words, code, what);
+  };
+  refused({}, 2, "--profile is missing");
+  refused({"--profile", graph_}, 2, "--network is missing");
+  wrong({}, 2, "-n is missing: devices of a machine, machines, as -n 4 2");
+  wrong({"-n", "2", "2"}, 1, "has 1 allreduce_bandwidths for 2 levels");
+  wrong({"-n", "0"}, 2, "--devices 0");
+  wrong({"-n", "1-4"}, 2, "a level has one number of units");
+  wrong({"-n", "2", "--cost", "mine"}, 2, "--cost mine: there are measured and ashpipe");
+  wrong({"-n", "2", "--cost", "ashpipe", "--schedule", "1f1b"}, 2, "knows async alone");
+  wrong({"-n", "2", "--schedule", "fast"}, 2, "there are auto, async, 2bw, 1f1b, gpipe");
+  wrong({"-n", "2", "--preset", "data"}, 2, "there are hybrid, dp, pipeline");
+  wrong({"-n", "2", "--minibatch-ratio", "0"}, 2, "--minibatch-ratio 0");
+  wrong({"-n", "2", "--activation-compression", "x"}, 2, "--activation-compression x");
+  wrong({"-n", "2", "--states", "0"}, 2, "--states 0");
+  wrong({"-n", "2", "--states", "9"}, 1, "more than 9 states");
+  wrong({"-n", "2", "--memory", "1M"}, 1, "no plan fits into ");
+  refused({"--profile", "none.txt", "-n", "2", "--network", "slow.json"}, 1, "none.txt");
+  const std::string graph = real_fs().read(graph_).or_throw();
+  write("torn.txt", graph.substr(0, graph.size() - 4));
+  refused({"--profile", "torn.txt", "-n", "2", "--network", "slow.json"}, 1,
+          "graph torn.txt line 16: ");
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -26,6 +26,7 @@ const std::map<std::string_view, Names>& table() {
       {"framework/train", {"framework/runtime", "framework/comm"}},
       {"framework/numeric", {"framework/core"}},
       {"framework/parallel", {"framework/train", "framework/comm", "framework/numeric"}},
+      {"framework/pipeline/stages", {"framework/train"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},
       {"ndp/deltas", {"framework/onnx"}},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include "framework/graph/op.h"
 
@@ -60,12 +61,17 @@ class Backward {
 }  // namespace
 
 std::vector<ValueId> differentiate(Graph& g, std::span<const ValueId> outputs,
-                                   std::span<const ValueId> seeds, std::span<const ValueId> wrt) {
+                                   std::span<const ValueId> seeds, std::span<const ValueId> wrt,
+                                   std::vector<size_t>* made_for) {
   if (outputs.size() != seeds.size()) {
     throw Error("differentiate: ", outputs.size(), " outputs but ", seeds.size(), " seeds");
   }
   const size_t forward_nodes = g.nodes().size();
   Backward backward(g, wrt);
+  if (made_for) {
+    made_for->resize(forward_nodes);
+    std::iota(made_for->begin(), made_for->end(), size_t{0});
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (g.type(outputs[i]) != g.type(seeds[i])) {
       throw Error("differentiate: output '", g.value(outputs[i]).name, "' is ", g.type(outputs[i]),
@@ -76,6 +82,7 @@ std::vector<ValueId> differentiate(Graph& g, std::span<const ValueId> outputs,
   for (size_t i = forward_nodes; i-- > 0;) {
     const Node node = g.nodes()[i];  // by value: the sweep appends nodes and may move them
     backward.sweep(node);
+    if (made_for) made_for->resize(g.nodes().size(), i);
   }
   std::vector<ValueId> result;
   for (ValueId v : wrt) {

@@ -114,7 +114,7 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   ValueId seed = g.add_constant("", Tensor::from_doubles({DType::kF32, {}}, {&one, 1}));
   if (compute == DType::kF16) seed = s.loss_scale = g.add_input("loss_scale", {DType::kF32, {}});
   std::vector<ValueId> gradients =
-      differentiate(g, std::vector{loss}, std::vector{seed}, s.trainable);
+      differentiate(g, std::vector{loss}, std::vector{seed}, s.trainable, &s.made_for);
   const ValueId finite = s.loss_scale == kNone ? kNone : unscale(g, s.loss_scale, gradients);
 
   std::vector<ValueId> outputs = {loss, logits};

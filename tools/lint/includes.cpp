@@ -28,6 +28,7 @@ const std::map<std::string_view, Names>& table() {
       {"framework/parallel", {"framework/train", "framework/comm", "framework/numeric"}},
       {"framework/pipeline/planner", {"framework/parallel"}},
       {"framework/pipeline/schedules", {"framework/core"}},
+      {"framework/pipeline/stages", {"framework/train"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},
       {"ndp/deltas", {"framework/onnx"}},

@@ -22,10 +22,12 @@ struct Found {
 class RuleSearch {
  public:
   RuleSearch(const StageCosts& costs, const ClosedSets& sets, const Topology& topology,
-             const PipelinePlanOptions& options, const PipelineRule& rule, By by, double most_bytes)
+             const PipelinePlanOptions& options, const PipelineRule& rule, By by, double most_bytes,
+             int64_t batch)
       : costs_(costs),
         sets_(sets),
         devices_(topology.devices()),
+        most_replicas_(replicas_of(batch, rule)),
         options_(options),
         rule_(rule),
         by_(by),
@@ -62,6 +64,12 @@ class RuleSearch {
     int set = 0, devices = 0;
   };
 
+  // Each has a row of a micro-batch.
+  int replicas_of(int64_t batch, const PipelineRule& rule) const {
+    if (batch == 0) return devices_;
+    return static_cast<int>(std::min<int64_t>(devices_, batch / rule.micro_batches));
+  }
+
   size_t place_of(int set, int first) const {
     return static_cast<size_t>(set) * static_cast<size_t>(devices_ + 1) +
            static_cast<size_t>(first);
@@ -92,7 +100,8 @@ class RuleSearch {
   void choose(StagePlace place, const StageCosts::Sums& sums) {
     const int left = devices_ - place.devices.first;
     const bool last = place.behind == 0;
-    const int most = options_.preset == PlanPreset::kPipeline ? 1 : left - (last ? 0 : 1);
+    const int free = left - (last ? 0 : 1),
+              most = options_.preset == PlanPreset::kPipeline ? 1 : std::min(free, most_replicas_);
     Choice& best = best_.back()[place_of(place.before, place.devices.first)];
     for (int count = last && !options_.fewer ? left : 1; count <= most; ++count) {
       place.devices.count = count;
@@ -110,7 +119,7 @@ class RuleSearch {
 
   const StageCosts& costs_;
   const ClosedSets& sets_;
-  const int devices_;
+  const int devices_, most_replicas_;
   const PipelinePlanOptions& options_;
   const PipelineRule& rule_;
   const By by_;
@@ -121,17 +130,18 @@ class RuleSearch {
 class MeasuredSearch {
  public:
   MeasuredSearch(const ComputedNodes& nodes, const ClosedSets& sets, const Topology& topology,
-                 const OptimizerCosts& optimizer, const PipelinePlanOptions& options)
+                 const OptimizerCosts& optimizer, int64_t batch, const PipelinePlanOptions& options)
       : nodes_(nodes),
         sets_(sets),
         topology_(topology),
+        batch_(batch),
         options_(options),
         costs_(nodes, sets, topology, optimizer, options.activation_compression) {}
 
   // The best of one rule, its exchanges simulated.
   Found find(const PipelineRule& rule, By by, double most_bytes) {
     for (;;) {
-      Found found = RuleSearch(costs_, sets_, topology_, options_, rule, by, most_bytes)
+      Found found = RuleSearch(costs_, sets_, topology_, options_, rule, by, most_bytes, batch_)
                         .find(static_cast<int>(nodes_.nodes.size()));
       if (by == By::kMemory) return found;
       bool simulated = false;
@@ -178,6 +188,7 @@ class MeasuredSearch {
   const ComputedNodes& nodes_;
   const ClosedSets& sets_;
   const Topology& topology_;
+  const int64_t batch_;
   const PipelinePlanOptions& options_;
   StageCosts costs_;
 };
@@ -188,15 +199,13 @@ PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,
                            const Topology& topology, const OptimizerCosts& optimizer, int64_t batch,
                            const PipelinePlanOptions& options) {
   const double most_bytes = topology.memory_bytes > 0 ? topology.memory_bytes : kNoPlan;
-  // A micro-batch has a row for each replica at least.
-  const int64_t rows = batch > 0 ? batch / topology.devices() : kMostMicroBatches;
-  const auto rules =
-      pipeline_rules(options.schedule, std::clamp<int64_t>(rows, 1, kMostMicroBatches));
-  MeasuredSearch search(nodes, sets, topology, optimizer, options);
+  const auto rules = pipeline_rules(
+      options.schedule, batch > 0 ? std::min(batch, kMostMicroBatches) : kMostMicroBatches);
+  MeasuredSearch search(nodes, sets, topology, optimizer, batch, options);
   // No rule is faster, since flushes and parts only add to it.
   const double least_s =
       search.find(pipeline_rules("async", 1).front(), By::kSeconds, kNoPlan).value;
-  if (!std::isfinite(least_s)) throw too_few_nodes(nodes, topology);
+  if (!std::isfinite(least_s)) throw idle_devices(nodes, topology, batch);
   Found best;
   for (const PipelineRule& rule : rules) {
     Found found = search.find(rule, By::kSeconds, most_bytes);

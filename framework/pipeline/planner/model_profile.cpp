@@ -136,7 +136,10 @@ ModelProfile with_minibatch_ratio(ModelProfile profile, double ratio) {
       *bytes *= ratio;
     }
   }
-  profile.batch = std::llround(static_cast<double>(profile.batch) * ratio);
+  if (profile.batch > 0) {
+    const double rows = static_cast<double>(profile.batch) * ratio;
+    profile.batch = std::max<int64_t>(1, std::llround(rows));
+  }
   profile.peak_bytes = 0;
   return profile;
 }

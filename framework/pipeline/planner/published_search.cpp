@@ -239,7 +239,7 @@ PipelinePlan published_plan(const ComputedNodes& nodes, const ClosedSets& sets,
   plan.seconds = search.value();
   if (!std::isfinite(plan.seconds)) {
     const PublishedSearch least(nodes, sets, topology, options, PublishedSearch::By::kMemory);
-    if (!std::isfinite(least.value())) throw too_few_nodes(nodes, topology);
+    if (!std::isfinite(least.value())) throw idle_devices(nodes, topology, 0);
     throw short_memory(least.stages(nodes), topology, options);
   }
   plan.stages = search.stages(nodes);

@@ -26,9 +26,13 @@ Error short_memory(const std::vector<PlannedStage>& least, const Topology& topol
       largest->replicas, largest->versions, gigabytes(largest->memory_bytes), helps));
 }
 
-Error too_few_nodes(const ComputedNodes& nodes, const Topology& topology) {
-  return Error("plan: ", topology.devices(), " devices with a stage each, but ", nodes.nodes.size(),
-               " nodes: fewer devices, --use-fewer, or --preset hybrid");
+Error idle_devices(const ComputedNodes& nodes, const Topology& topology, int64_t batch) {
+  const std::string rows =
+      batch > 0 ? " and " + std::to_string(batch) + " rows for replicas, each of which has one"
+                : "";
+  return Error("plan: some of ", topology.devices(), " devices would have no work: there are ",
+               nodes.nodes.size(), " nodes for stages", rows,
+               ". Fewer devices, --use-fewer, or --preset hybrid");
 }
 
 }  // namespace ndtrain

@@ -18,7 +18,7 @@ inline constexpr double kNoPlan = std::numeric_limits<double>::infinity();
 Error short_memory(const std::vector<PlannedStage>& least, const Topology& topology,
                    const PipelinePlanOptions& options);
 
-// A stage on each device asks for as many nodes.
-Error too_few_nodes(const ComputedNodes& nodes, const Topology& topology);
+// There are more devices than nodes to be stages and rows (0: unknown) for replicas make use of.
+Error idle_devices(const ComputedNodes& nodes, const Topology& topology, int64_t batch);
 
 }  // namespace ndtrain

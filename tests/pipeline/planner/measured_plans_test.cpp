@@ -96,11 +96,25 @@ TEST(MeasuredPlans, DevicesAreLeftOverOnlyWhereThatIsAllowed) {
   const PipelinePlan plan = plan_pipeline(profile, topology, {.fewer = true});
   EXPECT_EQ(plan.devices(), 1);
   EXPECT_DOUBLE_EQ(plan.seconds, 0.3);
-  EXPECT_THAT(refusal(profile, topology, {.preset = PlanPreset::kPipeline}),
-              HasSubstr("2 devices with a stage each, but 1 nodes"));
+  EXPECT_THAT(
+      refusal(profile, topology, {.preset = PlanPreset::kPipeline}),
+      HasSubstr("some of 2 devices would have no work: there are 1 nodes for stages. Fewer"));
 }
 
-// As I's simulator has it, under the last backward pass and the next forward pass.
+TEST(MeasuredPlans, AReplicaHasARowOfAMicroBatchAtLeast) {
+  ModelProfile profile = wide_end();
+  profile.batch = 2;
+  EXPECT_THAT(refusal(profile, flat(3, 1e9), {.preset = PlanPreset::kDataParallel}),
+              HasSubstr("3 nodes for stages and 2 rows for replicas"));
+  for (const PlannedStage& s : plan_pipeline(profile, flat(4, 1e11)).stages) {
+    EXPECT_LE(s.replicas, 2);
+  }
+  profile.batch = 8;
+  const PipelinePlan plan = plan_pipeline(profile, flat(4, 1e11), {.schedule = "2bw"});
+  for (const PlannedStage& s : plan.stages) EXPECT_LE(s.replicas * plan.micro_batches, 8);
+}
+
+// As the simulator of schedules has it, under the last backward pass and the next forward pass.
 TEST(MeasuredPlans, AnExchangeIsOverlappedAsTheSimulatorHasIt) {
   const PipelinePlan plan =
       plan_pipeline(wide_end(), flat(2, 300 * kMega), {.preset = PlanPreset::kDataParallel});

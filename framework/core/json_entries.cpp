@@ -64,9 +64,8 @@ bool JsonEntries::truth(const std::string& path, const Json& value) const {
   return value.get<bool>();
 }
 
-const Json& JsonEntries::list(const std::string& path, const Json& value) const {
+void JsonEntries::check_list(const std::string& path, const Json& value) const {
   if (!value.is_array()) fail("has ", path, " that are not a list");
-  return value;
 }
 
 }  // namespace ndtrain

@@ -36,7 +36,7 @@ class JsonEntries {
   int64_t integer(const std::string& path, const Json& value, int64_t least, int64_t most) const;
   std::string text(const std::string& path, const Json& value) const;
   bool truth(const std::string& path, const Json& value) const;
-  const Json& list(const std::string& path, const Json& value) const;
+  void check_list(const std::string& path, const Json& value) const;
 
  private:
   const std::string name_;

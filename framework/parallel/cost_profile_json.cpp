@@ -63,7 +63,8 @@ class CostReader {
   }
 
   void layers(const Json& json, CostProfile& costs) const {
-    for (const Json& layer : entries_.list("layers", json)) {
+    entries_.check_list("layers", json);
+    for (const Json& layer : json) {
       const std::string path = "layers/" + std::to_string(costs.layers.size()) + "/";
       entries_.check_keys(path, layer, {"elements", "forward_s", "backward_s"});
       costs.layers.push_back(

@@ -21,7 +21,7 @@ std::vector<std::string_view> split(std::string_view text, std::string_view by) 
   for (size_t at = 0;;) {
     const size_t next = text.find(by, at);
     parts.push_back(text.substr(at, next - at));
-    if (next == text.npos) return parts;
+    if (next == std::string_view::npos) return parts;
     at = next + by.size();
   }
 }
@@ -89,9 +89,9 @@ class GraphReader {
 
   double value(std::string_view text) const {
     double number = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || rest != end || !(number >= 0) || !std::isfinite(number)) {
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = error == std::errc() && rest == text.data() + text.size();
+    if (!whole || !(number >= 0) || !std::isfinite(number)) {
       fail(text, "is no number from 0 up");
     }
     return number;
@@ -161,7 +161,7 @@ std::string python_float(double x) {
       std::to_chars(text, text + sizeof text, x,
                     fixed ? std::chars_format::fixed : std::chars_format::scientific);
   std::string number(text, end);
-  if (fixed && number.find('.') == number.npos) number += ".0";
+  if (fixed && number.find('.') == std::string::npos) number += ".0";
   return number;
 }
 

@@ -59,7 +59,8 @@ class ModelProfileReader {
     for (const NamedNumber& n : kProfileNumbers) {
       profile_.*n.member = entries_.not_negative(n.name, top[n.name]);
     }
-    for (const Json& node : entries_.list("nodes", top["nodes"])) add(node);
+    entries_.check_list("nodes", top["nodes"]);
+    for (const Json& node : top["nodes"]) add(node);
     validate(profile_, "profile " + file_);
     return std::move(profile_);
   }
@@ -100,7 +101,8 @@ class ModelProfileReader {
     for (const NamedBytes& b : kNodeBytes) {
       n.*b.member = entries_.not_negative(path + b.name, json[b.name]);
     }
-    for (const Json& input : entries_.list(path + "inputs", json["inputs"])) {
+    entries_.check_list(path + "inputs", json["inputs"]);
+    for (const Json& input : json["inputs"]) {
       const std::string id = entries_.text(path + "inputs", input);
       const auto it = numbers_.find(id);
       if (it == numbers_.end()) {
@@ -137,8 +139,8 @@ ModelProfile load_model_profile(Fs& fs, const std::string& file) {
   const Result<std::string> text = fs.read(file, limits::kProfileFile);
   if (!text.ok()) throw Error("profile ", file, ": ", text.status().message());
   const size_t first = text->find_first_not_of(" \t\r\n");
-  return first != text->npos && (*text)[first] == '{' ? parse_model_profile(*text, file)
-                                                      : parse_graph_text(*text, file);
+  return first != std::string::npos && (*text)[first] == '{' ? parse_model_profile(*text, file)
+                                                             : parse_graph_text(*text, file);
 }
 
 std::string to_json(const ModelProfile& profile) {

@@ -31,7 +31,8 @@ class PlanReader {
     plan_.one_device_s = entries_.not_negative("one_device_s", top["one_device_s"]);
     plan_.data_parallel_s = entries_.not_negative("data_parallel_s", top["data_parallel_s"]);
     plan_.states = count("states", top["states"], limits::kModelNodes);
-    for (const Json& stage : entries_.list("stages", top["stages"])) add(stage);
+    entries_.check_list("stages", top["stages"]);
+    for (const Json& stage : top["stages"]) add(stage);
     if (plan_.stages.empty()) entries_.fail("has no stages");
     return std::move(plan_);
   }
@@ -46,7 +47,8 @@ class PlanReader {
     entries_.check_keys(path, json,
                         {"nodes", "replicas", "versions", "recompute", "seconds", "memory_bytes"});
     PlannedStage stage;
-    for (const Json& node : entries_.list(path + "nodes", json["nodes"])) {
+    entries_.check_list(path + "nodes", json["nodes"]);
+    for (const Json& node : json["nodes"]) {
       stage.nodes.push_back(entries_.text(path + "nodes", node));
       if (!nodes_.insert(stage.nodes.back()).second) {
         entries_.fail("has node '", stage.nodes.back(), "' twice, the second time in ", path,

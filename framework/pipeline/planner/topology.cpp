@@ -38,7 +38,8 @@ class NetworkReader {
   }
 
   const Json& of_levels(const Json& top, const std::string& name) const {
-    const Json& values = entries_.list(name, top[name]);
+    const Json& values = top[name];
+    entries_.check_list(name, values);
     if (values.size() != units_.size()) {
       entries_.fail("has ", values.size(), " ", name, " for ", units_.size(),
                     " levels of devices: one for each number of units, the inner level first");

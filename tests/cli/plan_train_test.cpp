@@ -135,7 +135,8 @@ TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
 }
 
 TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
-  const auto refused = [&](std::vector<std::string> words, int code, const std::string& what) {
+  const auto refused = [&](const std::vector<std::string>& words, int code,
+                           const std::string& what) {
     const Outcome o = plan(words);
     EXPECT_EQ(o.code, code) << o.err;
     EXPECT_THAT(o.err, HasSubstr(what));

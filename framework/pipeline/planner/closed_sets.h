@@ -1,6 +1,7 @@
 // The states of the planner's search: sets of nodes that have, with each node, all that it reads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

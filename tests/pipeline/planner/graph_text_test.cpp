@@ -53,7 +53,7 @@ TEST(GraphText, IsWrittenAsItWasRead) {
 TEST(GraphText, StagesAreWrittenAsTheyWereRead) {
   std::string text = kText;
   int stage = 0;
-  for (size_t at = text.find("\n"); text[at + 1] != '\t'; at = text.find("\n", at + 1)) {
+  for (size_t at = text.find('\n'); text[at + 1] != '\t'; at = text.find('\n', at + 1)) {
     const std::string id = " -- stage_id=" + std::to_string(stage++);
     text.insert(at, id);
     at += id.size();

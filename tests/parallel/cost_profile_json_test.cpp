@@ -9,6 +9,7 @@
 #include "framework/core/limits.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/parallel/random_network.h"
+#include "tests/support/replaced.h"
 
 namespace ndtrain {
 namespace {
@@ -29,10 +30,7 @@ std::string refusal(const std::string& text) {
 }
 
 std::string with(const std::string& what, const std::string& by) {
-  std::string text = good_text();
-  const size_t at = text.find(what);
-  if (at == std::string::npos) throw Error("test: no ", what);
-  return text.replace(at, what.size(), by);
+  return support::replaced(good_text(), what, by);
 }
 
 void expect_equal(const CostProfile::Collective& a, const CostProfile::Collective& b) {

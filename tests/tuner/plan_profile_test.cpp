@@ -8,11 +8,13 @@
 #include "framework/testing/memory_fs.h"
 #include "tests/support/files.h"
 #include "tests/support/paths.h"
+#include "tests/support/replaced.h"
 #include "tuner/plan/planner.h"
 
 namespace ndtrain::tuner {
 namespace {
 
+using support::replaced;
 using testing::HasSubstr;
 
 std::string number(const std::string& name, const std::string& value) {
@@ -38,12 +40,6 @@ std::string refusal(const std::string& text) {
     return e.what();
   }
   return "accepted";
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  const size_t at = text.find(what);
-  if (at == std::string::npos) throw Error("test: no ", what);
-  return text.replace(at, what.size(), by);
 }
 
 TEST(PlanProfile, EveryInputComesBackAsItWasWritten) {

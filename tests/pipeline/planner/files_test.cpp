@@ -12,10 +12,12 @@
 #include "framework/testing/memory_fs.h"
 #include "tests/pipeline/planner/profiles.h"
 #include "tests/support/paths.h"
+#include "tests/support/replaced.h"
 
 namespace ndtrain {
 namespace {
 
+using support::replaced;
 using ::testing::HasSubstr;
 
 template <typename Read>
@@ -26,12 +28,6 @@ std::string refusal(const Read& read) {
     return e.what();
   }
   return "accepted";
-}
-
-std::string replaced(std::string text, const std::string& what, const std::string& by) {
-  const size_t at = text.find(what);
-  if (at == std::string::npos) throw Error("test: no ", what);
-  return text.replace(at, what.size(), by);
 }
 
 ModelProfile measured_profile(uint64_t seed) {

@@ -10,6 +10,7 @@
 #include "framework/pipeline/planner/profile_tables.h"
 #include "tests/pipeline/planner/profiles.h"
 #include "tests/support/paths.h"
+#include "tests/support/replaced.h"
 
 namespace ndtrain {
 namespace {
@@ -40,10 +41,7 @@ std::string refusal(const std::string& text) {
 }
 
 std::string with(const std::string& what, const std::string& by) {
-  std::string text = kText;
-  const size_t at = text.find(what);
-  if (at == std::string::npos) throw Error("test: no ", what);
-  return text.replace(at, what.size(), by);
+  return support::replaced(kText, what, by);
 }
 
 TEST(GraphText, IsWrittenAsItWasRead) {

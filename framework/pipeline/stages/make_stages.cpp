@@ -53,8 +53,8 @@ class Cut {
                   step.forward_nodes);
     }
     for (size_t i = 0; i < g_.nodes().size(); ++i) stage_of_.push_back(stage_of[step.made_for[i]]);
-    stages_.resize(static_cast<size_t>(stage_of.back()) + 1);
     check_stages(stage_of);
+    stages_.resize(static_cast<size_t>(stage_of.back()) + 1);
   }
 
   std::vector<Stage> make() {
@@ -68,17 +68,18 @@ class Cut {
   bool is_forward(size_t node) const { return node < step_.forward_nodes; }
 
   void check_stages(std::span<const int> stage_of) const {
-    const auto count = static_cast<int>(stages_.size());
-    std::vector<bool> filled(stages_.size());
+    const int last = stage_of.back();
+    std::set<int> filled;
     for (size_t i = 0; i < stage_of.size(); ++i) {
-      if (stage_of[i] < 0 || stage_of[i] >= count) {
-        throw Error(name_of(i), " is in stage ", stage_of[i], "; the loss is in stage ", count - 1,
+      if (stage_of[i] < 0 || stage_of[i] > last) {
+        throw Error(name_of(i), " is in stage ", stage_of[i], "; the loss is in stage ", last,
                     ", which has to be the last one");
       }
-      filled[static_cast<size_t>(stage_of[i])] = true;
+      filled.insert(stage_of[i]);
     }
-    for (size_t s = 0; s < filled.size(); ++s) {
-      if (!filled[s]) throw Error("stage ", s, " of ", filled.size(), " has no node");
+    int next = 0;
+    for (const int s : filled) {
+      if (s != next++) throw Error("stage ", next - 1, " has no node; stage ", s, " has");
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -132,11 +133,14 @@ TEST_P(Stages, OfAnyCutTogetherGiveTheBytesOfTheStep) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, Stages,
-                         ::testing::Values(Network{"tinynet", 48}, Network{"resnet18", 32},
-                                           Network{"squeezenet1_1", 64},
-                                           Network{"mobilenet_v2", 32},
-                                           Network{"resnet18", 32, "layer2"}));
+INSTANTIATE_TEST_SUITE_P(
+    Networks, Stages,
+    ::testing::Values(Network{"tinynet", 48}, Network{"resnet18", 32}, Network{"squeezenet1_1", 64},
+                      Network{"mobilenet_v2", 32}, Network{"resnet18", 32, "layer2"}),
+    [](const auto& network) {
+      const std::string freeze = network.param.freeze;
+      return std::string(network.param.name) + (freeze == "none" ? "" : "_behind_" + freeze);
+    });
 
 TEST(MakeStages, AValueGoesStraightToWhoeverReadsItAndItsGradientComesBackThroughThem) {
   const StepGraph step = step_of({"resnet18", 32});
@@ -195,7 +199,9 @@ TEST(MakeStages, WhatCannotBeIsRefusedByName) {
                                      HasSubstr("an edge may not go back")));
   std::vector<int> gap = stage_of;
   for (int& s : gap) s *= 2;
-  EXPECT_THAT(why(step, gap), HasSubstr("stage 1 of 3 has no node"));
+  EXPECT_THAT(why(step, gap), HasSubstr("stage 1 has no node; stage 2 has"));
+  for (int& s : gap) s = std::numeric_limits<int>::max();
+  EXPECT_THAT(why(step, gap), HasSubstr("stage 0 has no node; stage 2147483647 has"));
   std::vector<int> early = stage_of;
   early.back() = 0;
   EXPECT_THAT(why(step, early), HasSubstr("has to be the last one"));

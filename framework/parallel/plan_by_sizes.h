@@ -21,10 +21,11 @@ bool goes_by_sizes(std::string_view schedule);
 CommPlan plan_by_sizes(std::string_view schedule, const ParameterSpace& parameters, int ranks,
                        const ScheduleOptions& options = {});
 
-// Before times are measured: this schedule's plan, or ddp's where it goes by times. The name is of
-// the schedule that is followed until there are `costs`.
+// Before times are measured: this schedule's plan, or ddp's where it goes by times.
 CommPlan first_plan(std::string_view schedule, const ParameterSpace& parameters, int ranks,
                     const ScheduleOptions& options = {});
+// The name of the schedule that ranks follow: its own, or "ddp" where it goes by times and there
+// are none yet (`costs`).
 std::string_view followed(std::string_view schedule, bool costs);
 
 }  // namespace ndtrain

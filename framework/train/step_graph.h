@@ -14,7 +14,8 @@ struct StepGraph {
 
   Graph graph;
   size_t forward_nodes = 0;        // nodes up to and including the loss
-  std::vector<size_t> made_for;    // of each node, see differentiate()
+  // Of each node, see differentiate(); none for what a loss scale adds behind the gradients.
+  std::vector<size_t> made_for;
   std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order
   ValueId labels = kNone;          // i64 [batch]
   ValueId weights = kNone;         // f32 [batch]: 1/n for the n rows that count, 0 for padding

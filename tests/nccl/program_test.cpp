@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "framework/core/net.h"
 #include "tests/cli/program_fixture.h"
@@ -126,6 +127,19 @@ TEST_F(NcclProgram, AMemberOnAGpuIsToldWhichDevicesDo) {
   const Outcome o = run({"tuner", "join", "--state", "member", "--device", "cuda"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("device is cuda: start it with --device cpu or onednn"));
+}
+
+TEST_F(NcclProgram, ATunerOnAGpuRefusesAJobOfSeveralTunersBeforeAnybodyWorks) {
+  const Outcome site =
+      run({"up", "site", "--stores", "1", "--port", "0", "--http", "127.0.0.1:0", "--photos",
+           "photos", "--labels", "folder", "--device", "cuda", "--json"});
+  ASSERT_EQ(site.code, 0) << site.err;
+  const auto http = nlohmann::json::parse(site.out).at("http").get<std::string>();
+  const Outcome job = run({"job", "submit", "finetune", "-m", "m.onnx", "--freeze", "layer1",
+                           "--tuners", "2", "--follow", "--http", http});
+  run({"down", "site"});
+  EXPECT_EQ(job.code, 1);
+  EXPECT_THAT(job.out + job.err, HasSubstr("device is cuda: start it with --device cpu or onednn"));
 }
 
 TEST_F(NcclProgram, OrderedSumsOnGpusNameNccl) {

@@ -21,7 +21,7 @@ void say_who_goes_on(const RankGroup& before, const RankGroup& now, const Traine
                      bool moments_are_lost) {
   RankGroup lost;
   std::ranges::set_difference(before, now, std::back_inserter(lost));
-  const std::string to = fmt::format("epoch {}, step {}", from.epoch + 1, from.step);
+  const std::string to = fmt::format("epoch {}, step {}", from.counts.epoch + 1, from.counts.step);
   const std::string who = text_of(now) + (now.size() == 1 ? " goes on" : " go on");
   if (!moments_are_lost) return log::warn("{} from {}", who, to);
   log::warn("the moments of {} are gone: {} from the {}", text_of(lost), who,

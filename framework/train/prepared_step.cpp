@@ -1,11 +1,9 @@
 #include "framework/train/prepared_step.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "framework/core/finite.h"
 #include "framework/train/shards.h"
+#include "framework/train/step_rows.h"
 
 namespace ndtrain {
 namespace {
@@ -36,21 +34,14 @@ PreparedStep::PreparedStep(StepGraph graph, const Device& device, const Paramete
 }
 
 void PreparedStep::fetch(Dataset& data, std::span<const int64_t> rows, int64_t of) {
-  const auto n = rows.size();
-  auto labels = labels_.host().mutable_as<int64_t>();
-  auto weights = weights_.host().mutable_as<float>();
-  std::ranges::fill(labels, 0);
-  std::ranges::fill(weights, 0.0F);
-  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(of));
-  std::vector<Tensor> inputs;
-  for (StagedTensor& t : inputs_) inputs.push_back(t.host());
-  data.fetch(rows, inputs, labels.first(n));
-  const auto classes = static_cast<size_t>(logits_.host().shape()[1]);
-  for (size_t i = 0; i < n; ++i) {
-    if (labels[i] < 0 || labels[i] >= static_cast<int64_t>(classes)) {
-      throw Error("label ", labels[i], " but the model has ", classes, " classes");
-    }
-  }
+  std::vector<Tensor> inputs = features();
+  fetch_rows(data, rows, of, logits_.host().shape()[1], {inputs, labels_.host(), weights_.host()});
+}
+
+std::vector<Tensor> PreparedStep::features() {
+  std::vector<Tensor> features;
+  for (StagedTensor& t : inputs_) features.push_back(t.host());
+  return features;
 }
 
 int64_t PreparedStep::begin_of(ValueId trainable) const {
@@ -102,20 +93,10 @@ void PreparedStep::report(const ShardPart& part, int64_t rows, ShardReport& to) 
   const bool scaled = graph_.loss_scale != kNone;
   if (scaled) finite_.fetch();
   if (part.number == 0) to = {};
-  const float loss = loss_.host().as<float>()[0];
-  to.loss += loss;
   if (scaled && finite_.host().as<float>()[0] != 0) to.finite = 0;
-  if (!std::isfinite(loss)) {
-    const auto sound = [](StagedTensor& t) { return all_finite(t.host()); };
-    if (!std::ranges::all_of(inputs_, sound)) to.sound = 0;
-    return;
-  }
-  const auto classes = static_cast<size_t>(logits_.host().shape()[1]);
-  const auto labels = labels_.host().as<int64_t>();
-  for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
-    const auto row = logits_.host().as<float>().subspan(i * classes, classes);
-    to.hits += std::ranges::max_element(row) - row.begin() == labels[i] ? 1.0F : 0.0F;
-  }
+  std::vector<Tensor> inputs = features();
+  add_rows(to, loss_.host().as<float>()[0], logits_.host(),
+           {inputs, labels_.host(), weights_.host()}, rows);
 }
 
 std::optional<size_t> PreparedStep::slot_of_binding(int k) const {

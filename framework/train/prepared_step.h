@@ -53,6 +53,7 @@ class PreparedStep {
   std::vector<Executor::NodeTime> profile() const { return executor_.profile(); }
 
  private:
+  std::vector<Tensor> features();  // where they go
   int64_t begin_of(ValueId trainable) const;
   std::vector<const void*> bindings(const Run& run);
 

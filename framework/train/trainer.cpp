@@ -1,7 +1,6 @@
 #include "framework/train/trainer.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
@@ -57,13 +56,9 @@ void Trainer::make_own(const std::map<std::string, Tensor>& statistics) {
 }
 
 Trainer::Position Trainer::position() const {
-  return {.epoch = epoch_,
-          .step = step_,
+  return {.counts = counts_,
           .optimizer_steps = optimizer_->steps(),
           .loss_scale = loss_scale_,
-          .loss_sum = loss_sum_,
-          .correct = correct_,
-          .rows = rows_,
           .statistics = statistics_ ? statistics_->copy() : std::map<std::string, Tensor>()};
 }
 
@@ -76,13 +71,9 @@ void Trainer::go_on(const Position& from, ShardRange own, const MakeSync& make_s
   own_ = own;
   make_own(from.statistics);
   sync_ = make_sync(shared());
-  epoch_ = from.epoch;
-  step_ = from.step;
+  counts_ = from.counts;
   optimizer_->set_steps(from.optimizer_steps);
   loss_scale_ = from.loss_scale;
-  loss_sum_ = from.loss_sum;
-  correct_ = from.correct;
-  rows_ = from.rows;
 }
 
 void Trainer::go_on(const Checkpoint& from, ShardRange own, const MakeSync& make_sync) {
@@ -101,14 +92,6 @@ Checkpoint Trainer::beginning(const Model& model) const {
   if (!statistics_) return c;
   for (const auto& [name, now] : statistics_->copy()) c.states[name] = model.initialisers.at(name);
   return c;
-}
-
-// Of so many rows of a shard. A part with a single row would make poor batch statistics.
-int Trainer::parts_of(int64_t rows) const {
-  int64_t parts = (rows + config_.most_rows() - 1) / config_.most_rows();
-  if (statistics_ && config_.most_rows() > 1)
-    parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
-  return static_cast<int>(parts);
 }
 
 PreparedStep& Trainer::step_for(int64_t rows) {
@@ -141,22 +124,20 @@ void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
     optimizer_->leave_out();
     throw;
   }
-  conclude(order.row_count(step_));
+  conclude(order.row_count(counts_.step));
 }
 
 // `follow`: the sync follows the run of a shard that has rows.
 void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step,
                         bool follow) {
-  const std::span<const int64_t> rows = order.rows(shard, step_);
+  const std::span<const int64_t> rows = order.rows(shard, counts_.step);
   const bool last = shard + 1 == own_.end;
   if (rows.empty()) {
     leave_empty(shard);
   } else {
-    const int parts = parts_of(std::ssize(rows));
+    const int parts = config_.parts_of(std::ssize(rows), statistics_ != nullptr);
     for (int k = 0; k < parts; ++k) {
-      const auto begin = rows.size() * static_cast<size_t>(k) / static_cast<size_t>(parts);
-      const auto end = rows.size() * static_cast<size_t>(k + 1) / static_cast<size_t>(parts);
-      run_part(data, rows.subspan(begin, end - begin), order.row_count(step_), {shard, k, parts},
+      run_part(data, rows_of_part(rows, k, parts), order.row_count(counts_.step), {shard, k, parts},
                step, follow);
     }
     if (statistics_) statistics_->add(shard);
@@ -218,10 +199,7 @@ void Trainer::conclude(int64_t rows) {
     }
     if (statistics_) statistics_->advance();
   }
-  if (!std::isfinite(all.loss)) return;
-  loss_sum_ += static_cast<double>(all.loss) * static_cast<double>(rows);
-  correct_ += all.hits;
-  rows_ += static_cast<double>(rows);
+  counts_.add(all, rows);
 }
 
 // In 16 bits a step is left out where a gradient is not finite; what the loss's scale cannot mend
@@ -232,7 +210,8 @@ bool Trainer::accept(const StepReport& all) {
   if (why.empty() && all.finite) return true;
   sync_->skip();
   optimizer_->leave_out();
-  if (!why.empty()) throw Error("epoch ", epoch_ + 1, ", step ", step_ + 1, ": ", why);
+  if (!why.empty())
+    throw Error("epoch ", counts_.epoch + 1, ", step ", counts_.step + 1, ": ", why);
   return false;
 }
 
@@ -262,31 +241,9 @@ void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
 }
 
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
-  if (data.size() == 0) throw Error("there is nothing to train on");
-  const EpochOrder order({.rows = data.size(),
-                          .batch = config_.batch,
-                          .shards = config_.shards,
-                          .no_single_rows = statistics_ != nullptr},
-                         own_, config_.seed, epoch_);
-  const int64_t total = order.steps();
-  Schedule schedule = config_.schedule;
-  schedule.total_steps = total * config_.epochs;
-  schedule.warmup_steps = static_cast<int64_t>(config_.warmup_epochs * static_cast<double>(total));
-  double lr = 0;
-  while (step_ < total) {
-    lr = lr_factor_ * learning_rate(schedule, epoch_ % config_.epochs * total + step_);
-    if (order.row_count(step_) > 0) run_step(data, order, lr);
-    ++step_;
-    if (on_step && !on_step(step_, total) && step_ < total) return false;
-  }
-  result = {.epoch = epoch_,
-            .loss = loss_sum_ / std::max(rows_, 1.0),
-            .top1 = correct_ / std::max(rows_, 1.0),
-            .lr = lr};
-  ++epoch_;
-  step_ = 0;
-  loss_sum_ = correct_ = rows_ = 0;
-  return true;
+  return run_epoch(
+      {config_, own_, statistics_ != nullptr, lr_factor_}, data.size(), counts_, result,
+      [&](const EpochOrder& order, double lr) { run_step(data, order, lr); }, on_step);
 }
 
 void Trainer::reset_optimizer() {
@@ -348,11 +305,7 @@ Checkpoint Trainer::checkpoint() {
   c.optimizer = optimizer_->state();
   c.optimizer_steps = optimizer_->steps();
   c.loss_scale = loss_scale_;
-  c.epoch = epoch_;
-  c.step = step_;
-  c.loss_sum = loss_sum_;
-  c.correct = correct_;
-  c.rows = rows_;
+  counts_.save(c);
   return c;
 }
 
@@ -380,18 +333,12 @@ void Trainer::restore(const Checkpoint& c) {
       statistics_->set(name, it->second);
     }
   }
-  if (c.epoch < 0 || c.step < 0) {
-    throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
-  }
+  const EpochCounts counts = EpochCounts::of(c);
   optimizer_->restore(
       c.in_buckets ? moments_by_parameter(c.optimizer, trainable_shapes()) : c.optimizer,
       c.optimizer_steps);
   loss_scale_ = c.loss_scale;
-  epoch_ = c.epoch;
-  step_ = c.step;
-  loss_sum_ = c.loss_sum;
-  correct_ = c.correct;
-  rows_ = c.rows;
+  counts_ = counts;
 }
 
 }  // namespace ndtrain

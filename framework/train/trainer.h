@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/train/epochs.h"
 #include "framework/train/gradient_sync.h"
 #include "framework/train/prepared_step.h"
 #include "framework/train/running_statistics.h"
@@ -54,10 +55,9 @@ class Trainer final : public Training {
 
   // Where a training stands, but for parameters and moments.
   struct Position {
-    int64_t epoch = 0, step = 0;
+    EpochCounts counts;
     int64_t optimizer_steps = 0;
     LossScale loss_scale;
-    double loss_sum = 0, correct = 0, rows = 0;
     std::map<std::string, Tensor> statistics;
   };
   // Between two steps, whatever updates are under way.
@@ -71,7 +71,7 @@ class Trainer final : public Training {
   // Of a training like this one that has done no step, and begins with `model`.
   Checkpoint beginning(const Model& model) const;
 
-  int64_t epoch() const override { return epoch_; }
+  int64_t epoch() const override { return counts_.epoch; }
   int64_t batch() const override { return config_.batch; }
   void scale_lr(double factor) override { lr_factor_ = factor; }
   const TrainerConfig& config() const { return config_; }
@@ -87,7 +87,6 @@ class Trainer final : public Training {
 
  private:
   Shared shared();
-  int parts_of(int64_t rows) const;  // of a shard
   PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const EpochOrder& order, double lr);
   void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
@@ -117,11 +116,10 @@ class Trainer final : public Training {
   std::map<int64_t, std::unique_ptr<PreparedStep>> steps_;  // by batch size
   const PreparedStep* last_ = nullptr;
   bool profiling_ = false;
-  int64_t epoch_ = 0, step_ = 0;
+  EpochCounts counts_;
   double lr_factor_ = 1;
   LossScale loss_scale_;
   double clip_exposed_before_s_ = 0;  // by the GradientSyncs that were
-  double loss_sum_ = 0, correct_ = 0, rows_ = 0;
 };
 
 }  // namespace ndtrain

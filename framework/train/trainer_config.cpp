@@ -1,5 +1,7 @@
 #include "framework/train/trainer_config.h"
 
+#include <algorithm>
+
 #include "framework/core/error.h"
 
 namespace ndtrain {
@@ -7,6 +9,18 @@ namespace ndtrain {
 int64_t TrainerConfig::most_rows() const {
   const int64_t of_shard = (batch + shards - 1) / shards;
   return (of_shard + accumulate - 1) / accumulate;
+}
+
+int TrainerConfig::parts_of(int64_t rows, bool batch_statistics) const {
+  int64_t parts = (rows + most_rows() - 1) / most_rows();
+  if (batch_statistics && most_rows() > 1) parts = std::min(parts, std::max<int64_t>(rows / 2, 1));
+  return static_cast<int>(parts);
+}
+
+std::span<const int64_t> rows_of_part(std::span<const int64_t> rows, int number, int parts) {
+  const auto begin = rows.size() * static_cast<size_t>(number) / static_cast<size_t>(parts);
+  const auto end = rows.size() * static_cast<size_t>(number + 1) / static_cast<size_t>(parts);
+  return rows.subspan(begin, end - begin);
 }
 
 void TrainerConfig::check() const {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "framework/core/dtype.h"
 #include "framework/train/optimizer.h"
@@ -29,7 +30,12 @@ struct TrainerConfig {
   std::optional<ShardRange> own_shards = {};
 
   int64_t most_rows() const;  // of a part
-  void check() const;         // throws Error
+  // Of so many rows of a shard. A part with a single row would make poor batch statistics.
+  int parts_of(int64_t rows, bool batch_statistics) const;
+  void check() const;  // throws Error
 };
+
+// One of the parts of a shard's rows in a step.
+std::span<const int64_t> rows_of_part(std::span<const int64_t> rows, int number, int parts);
 
 }  // namespace ndtrain

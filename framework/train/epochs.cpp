@@ -1,0 +1,64 @@
+#include "framework/train/epochs.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ndtrain {
+
+void EpochCounts::add(const StepReport& report, int64_t step_rows) {
+  if (!std::isfinite(report.loss)) return;
+  loss_sum += static_cast<double>(report.loss) * static_cast<double>(step_rows);
+  correct += report.hits;
+  rows += static_cast<double>(step_rows);
+}
+
+void EpochCounts::save(Checkpoint& to) const {
+  to.epoch = epoch;
+  to.step = step;
+  to.loss_sum = loss_sum;
+  to.correct = correct;
+  to.rows = rows;
+}
+
+EpochCounts EpochCounts::of(const Checkpoint& c) {
+  if (c.epoch < 0 || c.step < 0) {
+    throw Error("checkpoint: epoch ", c.epoch, ", step ", c.step, " is no place to go on from");
+  }
+  return {.epoch = c.epoch,
+          .step = c.step,
+          .loss_sum = c.loss_sum,
+          .correct = c.correct,
+          .rows = c.rows};
+}
+
+bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
+               const std::function<void(const EpochOrder& order, double lr)>& run_step,
+               const Training::OnStep& on_step) {
+  if (data_rows == 0) throw Error("there is nothing to train on");
+  const TrainerConfig& config = plan.config;
+  const EpochOrder order({.rows = data_rows,
+                          .batch = config.batch,
+                          .shards = config.shards,
+                          .no_single_rows = plan.batch_statistics},
+                         plan.own, config.seed, counts.epoch);
+  const int64_t total = order.steps();
+  Schedule schedule = config.schedule;
+  schedule.total_steps = total * config.epochs;
+  schedule.warmup_steps = static_cast<int64_t>(config.warmup_epochs * static_cast<double>(total));
+  double lr = 0;
+  while (counts.step < total) {
+    lr = plan.lr_factor *
+         learning_rate(schedule, counts.epoch % config.epochs * total + counts.step);
+    if (order.row_count(counts.step) > 0) run_step(order, lr);
+    ++counts.step;
+    if (on_step && !on_step(counts.step, total) && counts.step < total) return false;
+  }
+  result = {.epoch = counts.epoch,
+            .loss = counts.loss_sum / std::max(counts.rows, 1.0),
+            .top1 = counts.correct / std::max(counts.rows, 1.0),
+            .lr = lr};
+  counts = {.epoch = counts.epoch + 1};
+  return true;
+}
+
+}  // namespace ndtrain

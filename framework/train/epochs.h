@@ -1,0 +1,39 @@
+// The epochs of a training, step by step: which rows, at which learning rate.
+#pragma once
+
+#include <functional>
+
+#include "framework/train/step_report.h"
+#include "framework/train/trainer_config.h"
+#include "framework/train/training.h"
+
+namespace ndtrain {
+
+// Where a training stands, and sums over the steps of the unfinished epoch.
+struct EpochCounts {
+  int64_t epoch = 0, step = 0;
+  double loss_sum = 0, correct = 0, rows = 0;
+
+  // A step of so many rows.
+  void add(const StepReport& report, int64_t step_rows);
+
+  // In a checkpoint. Throws Error where there is no such place.
+  void save(Checkpoint& to) const;
+  static EpochCounts of(const Checkpoint& c);
+};
+
+// What all epochs of a training have in common.
+struct EpochPlan {
+  const TrainerConfig& config;
+  ShardRange own;
+  bool batch_statistics = false;
+  double lr_factor = 1;
+};
+
+// Runs the rest of the current epoch of `data_rows` rows: run_step() for each of its steps that has
+// rows. False when `on_step` stopped it.
+bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
+               const std::function<void(const EpochOrder& order, double lr)>& run_step,
+               const Training::OnStep& on_step);
+
+}  // namespace ndtrain

@@ -78,7 +78,13 @@ CommOp checked(CommOp op, int rank) {
     throw Error("'", op.name, "': a library's collective is a sum or a gather, in f32");
   }
   const auto values = static_cast<int64_t>(op.data.size());
-  if (op.kind == Kind::kReduce || op.kind == Kind::kBroadcast) {
+  if (op.kind == Kind::kMessage && op.group.size() != 2) {
+    throw Error("'", op.name, "': a message is between two ranks, not ", op.group.size());
+  }
+  if (op.lane < 0 || op.lane >= (op.kind == Kind::kMessage ? CommOp::kLanes : 1)) {
+    throw Error("'", op.name, "': lane ", op.lane, "; messages have ", CommOp::kLanes);
+  }
+  if (op.kind == Kind::kReduce || op.kind == Kind::kBroadcast || op.kind == Kind::kMessage) {
     const size_t root = place_of(op, op.root);
     op.part_begin.assign(op.group.size() + 1, 0);
     std::fill(op.part_begin.begin() + static_cast<std::ptrdiff_t>(root) + 1, op.part_begin.end(),

@@ -16,6 +16,7 @@ using RankGroup = std::vector<int>;  // ranks of the run, rising; a place in it 
 // kAllToAll, `data` of the same length and the same parts. Sums are added in f32 in the order of a
 // tree (sum_tree.h): the same bits on any number of ranks, unless it is rounded what travels.
 struct CommOp {
+  static constexpr int kLanes = 1 << 10;
   enum class Kind : uint8_t {
     kReduceScatter,  // a rank's part becomes the sum; its other parts keep this rank's summand
     kAllGather,      // the parts of the others become what these have there
@@ -23,14 +24,16 @@ struct CommOp {
     kReduce,         // as kReduceScatter where all parts are the root's
     kBroadcast,      // as kAllGather where all parts are the root's
     kAllToAll,       // part p of `data` becomes the sender's part of p's `received`
-    kBarrier         // done when all have begun it
+    kBarrier,        // done when all have begun it
+    kMessage         // from the root to the other one of a pair
   };
   Kind kind = Kind::kBarrier;
   RankGroup group;
   std::string name;            // "RS 3", for traces and for people
   std::span<float> data = {};  // where it lies, until the operation is done
   // Of the group's rank p is part [part_begin[p], part_begin[p + 1]) of `data`, which may be empty:
-  // one number more than ranks. Without any (and for kReduce, kBroadcast) parts are equal_parts().
+  // one number more than ranks. Without any parts are equal_parts(); of kReduce, kBroadcast and
+  // kMessage all are the root's.
   std::vector<int64_t> part_begin = {};
   // Of sums: the group's rank p adds up leaves [leaf_begin[p], leaf_begin[p + 1]) of the tree, none
   // where it has nothing to add. Without any each rank is one leaf.
@@ -39,7 +42,8 @@ struct CommOp {
   // which has those for the first.
   std::vector<const float*> more_subtrees = {};
   DType wire = DType::kF32;  // or kBF16, kF16: rounded once when sent; all get what was rounded
-  int root = 0;              // a rank of the run
+  int root = 0;              // a rank of the run: of kMessage, who sends it
+  int lane = 0;              // of kMessage, below kLanes: those of a lane keep their order
   // Of sums and kAllGather, of all ranks in f32: by the library's collective below the transport,
   // whose order of sums is its own; the same on all ranks. Where that collects on a device, `data`
   // lies there, kBroadcast may be native, too, and a rank adds one subtree's sum.

@@ -25,6 +25,12 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds kIdle = std::chrono::hours(1);  // until somebody wakes the thread
 constexpr size_t kMostKept = size_t{64} << 20;        // bytes of buffers between operations
 
+// Of a lane, until their numbers begin anew: more than there ever are under way.
+constexpr uint64_t kMessages =
+    (uint64_t{1} << (ExchangePiece::kTagBits - 4)) / static_cast<uint64_t>(CommOp::kLanes);
+
+bool is_message(const CommOp& op) { return op.kind == CommOp::Kind::kMessage; }
+
 }  // namespace
 
 struct Communicator::State {
@@ -38,9 +44,14 @@ struct Communicator::State {
   struct Running {
     Op id;
     uint64_t call;
+    bool message;
     Span span;
     nanoseconds progress;  // when something was last heard
     Exchange exchange;
+  };
+  struct Shared {  // with another rank, so far: operations of both; messages of each lane
+    uint64_t operations = 0;
+    std::map<int, uint64_t> sent, received;
   };
   struct Turn {  // what the thread has to do next, beside the transport's work
     std::map<Op, Planned> begin;
@@ -98,7 +109,7 @@ struct Communicator::State {
   mutable std::mutex mutex;
   std::condition_variable changed;
   RankGroup members;
-  std::vector<uint64_t> shared;  // operations so far that each other rank takes part in, too
+  std::vector<Shared> shared;  // of each rank
   Op last = 0;
   uint64_t calls = 0;
   std::map<Op, Planned> planned;
@@ -138,14 +149,22 @@ void Communicator::State::check_native(const CommOp& op) const {
   }
 }
 
-// Both ranks of a pair count the operations that they share in the same order, so that the number
-// names the operation to them; the kind tells it from another where the plans differ. What is above
-// ExchangePiece::kTagBits is left to the operation's pieces.
+// Both ranks of a pair count the operations that they share in the same order, and the messages of
+// each direction, so that the number names the operation to them; the kind tells it from another
+// where the plans differ. What is above ExchangePiece::kTagBits is left to the operation's pieces.
 Communicator::Op Communicator::State::add(CommOp op) {
   Planned p{.op = std::move(op), .call = calls};
   for (const int rank : p.op.group) {
-    const uint64_t number = shared[static_cast<size_t>(rank)]++;
-    p.tags.push_back(number << 4 | static_cast<uint64_t>(p.op.kind) << 1);
+    Shared& with = shared[static_cast<size_t>(rank)];
+    const auto kind = static_cast<uint64_t>(p.op.kind) << 1;
+    if (is_message(p.op)) {
+      const uint64_t number =
+          (p.op.root == transport->rank() ? with.sent : with.received)[p.op.lane]++;
+      p.tags.push_back(
+          (number % kMessages * CommOp::kLanes + static_cast<uint64_t>(p.op.lane)) << 4 | kind);
+    } else {
+      p.tags.push_back(with.operations++ << 4 | kind);
+    }
   }
   planned.emplace(++last, std::move(p));
   return last;
@@ -184,19 +203,28 @@ void Communicator::State::work(const std::stop_token& stop) {
 Communicator::State::Turn Communicator::State::next_turn() {
   const std::lock_guard lock(mutex);
   Turn turn{.action = std::exchange(action, nullptr)};
-  std::set<uint64_t> under_way_calls;
-  for (const Running& r : running) under_way_calls.insert(r.call);
-  while (!turn.action && !failure && !planned.empty() &&
-         under_way_calls.size() < static_cast<size_t>(options.in_flight)) {
-    const uint64_t call = planned.begin()->second.call;
-    const auto end = std::ranges::find_if(planned, [&](auto& p) { return p.second.call != call; });
-    const auto ready = [](const auto& p) { return p.second.released; };
-    if (!std::all_of(planned.begin(), end, ready)) break;
-    while (planned.begin() != end) {
-      under_way.insert(planned.begin()->first);
-      turn.begin.insert(planned.extract(planned.begin()));
+  if (turn.action || failure) return turn;
+  std::set<uint64_t> calls_under_way;
+  for (const Running& r : running) {
+    if (!r.message) calls_under_way.insert(r.call);
+  }
+  bool held_up = false;
+  for (auto p = planned.begin(); p != planned.end();) {
+    const bool message = is_message(p->second.op);
+    const uint64_t call = p->second.call;
+    const auto end = std::find_if(p, planned.end(), [&](auto& q) { return q.second.call != call; });
+    const bool ready = std::all_of(p, end, [](const auto& q) { return q.second.released; });
+    const bool room = calls_under_way.size() < static_cast<size_t>(options.in_flight);
+    held_up = held_up || (!message && !(ready && room));
+    if (message ? !ready : held_up) {
+      p = end;
+      continue;
     }
-    under_way_calls.insert(call);
+    if (!message) calls_under_way.insert(call);
+    while (p != end) {
+      under_way.insert(p->first);
+      turn.begin.insert(planned.extract(p++));
+    }
   }
   return turn;
 }
@@ -206,7 +234,7 @@ void Communicator::State::begin(std::map<Op, Planned> ops) {
     const nanoseconds now = clock.monotonic();
     Span span{p.op.name, p.released_at, now, now};
     running.push_back(
-        {id, p.call, std::move(span), now,
+        {id, p.call, is_message(p.op), std::move(span), now,
          Exchange(std::move(p.op), std::move(p.tags), options.piece, *transport, buffers)});
     running.back().exchange.begin();
   }
@@ -319,7 +347,7 @@ void Communicator::State::drop_all(const RankGroup& new_members) {
   failure = nullptr;
   members = new_members;
   std::ranges::sort(members);
-  std::ranges::fill(shared, 0);
+  std::ranges::fill(shared, Shared());
   changed.notify_all();
 }
 

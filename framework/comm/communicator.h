@@ -30,13 +30,15 @@ inline constexpr std::chrono::hours kTrainingStall{24 * 7};
 
 // Operations begin in the order in which they were enqueued, which has to be the same on all ranks:
 // one whose data is not there yet holds up those behind it, and the order of arrival decides
-// nothing. (Libraries of collectives ask for such an order, too.) Thread-safe; the transport's
-// calls are made by a thread of its own, which also adds up.
+// nothing. (Libraries of collectives ask for such an order, too.) Messages alone stand in no line:
+// each begins when it is released, and the n-th of a lane that a rank enqueues to another is the
+// n-th that this one enqueues from there. Thread-safe; the transport's calls are made by a thread
+// of its own, which also adds up.
 class Communicator {
  public:
   using Op = uint64_t;
   struct Options {
-    int in_flight = 2;                        // calls that are under way at once
+    int in_flight = 2;                        // calls that are under way at once, besides messages
     std::chrono::milliseconds stall{30'000};  // without progress of an operation that has begun
     size_t piece = size_t{1} << 18;           // values of a part that travel at once, on all ranks
     bool trace = false;

@@ -37,6 +37,7 @@ void ExchangePiece::begin() {
       return begin_sum();
     case Kind::kAllGather:
     case Kind::kBroadcast:
+    case Kind::kMessage:
       spread();
       return gather();
     case Kind::kAllToAll:

@@ -10,6 +10,7 @@
 #include "framework/core/rng.h"
 #include "tests/comm/rank_threads.h"
 #include "tests/comm/tree_oracle.h"
+#include "tests/graph/model_builder.h"
 
 namespace ndtrain::comm_tests {
 namespace {
@@ -17,8 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 using Kind = CommOp::Kind;
 using Values = std::vector<float>;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 size_t z(int i) { return static_cast<size_t>(i); }
 
@@ -73,6 +74,75 @@ TEST(Communicator, AnyOrderOfReleasesGivesWhatThePlanGives) {
     });
     EXPECT_EQ(values, expected) << in_flight << " in flight";
   }
+}
+
+CommOp message(int from, int to, std::span<float> values) {
+  return {.kind = Kind::kMessage,
+          .group = {std::min(from, to), std::max(from, to)},
+          .name = "message",
+          .data = values,
+          .root = from};
+}
+
+Communicator::Op begin(Communicator& comm, CommOp op) {
+  const Communicator::Op id = comm.enqueue(std::move(op));
+  comm.release(id);
+  return id;
+}
+
+TEST(Communicator, MessagesWaitForNoLineAndComeInTheOrderOfTheirDirection) {
+  constexpr int kMessages = 20;
+  run_ranks(memory_transports(2), {.in_flight = 1, .piece = 3}, [](Communicator& comm) {
+    const int me = comm.rank(), other = 1 - me;
+    const Communicator::Op last = comm.enqueue(barrier({0, 1}));  // holds up whatever has a line
+    std::vector<Values> sent, received(kMessages);
+    std::vector<Communicator::Op> sends;
+    // Each says all before it hears anything.
+    for (int i = 0; i < kMessages; ++i)
+      sent.emplace_back(1 + i % 7, static_cast<float>(100 * me + i));
+    for (Values& values : sent) sends.push_back(begin(comm, message(me, other, values)));
+    for (int i = 0; i < kMessages; ++i) {
+      received[z(i)].resize(z(1 + i % 7));
+      comm.wait(begin(comm, message(other, me, received[z(i)])));
+      EXPECT_EQ(received[z(i)], Values(z(1 + i % 7), static_cast<float>(100 * other + i)));
+    }
+    for (const Communicator::Op op : sends) comm.wait(op);
+    EXPECT_FALSE(comm.done(last));
+    comm.release(last);
+    comm.wait(last);
+  });
+}
+
+TEST(Communicator, LanesOfMessagesKeepTheirOrderEachForItself) {
+  run_ranks(memory_transports(2), {}, [](Communicator& comm) {
+    const bool sends = comm.rank() == 0;
+    std::vector<Values> values(4, Values(1));
+    std::vector<Communicator::Op> ops;
+    for (const int i : {0, 1, 2, 3}) {
+      const int at = sends ? i : 3 - i;  // lanes 0 1 0 1, and from there 1 0 1 0
+      if (sends) values[z(at)][0] = static_cast<float>(at);
+      CommOp op = message(0, 1, values[z(at)]);
+      op.lane = at % 2;
+      ops.push_back(begin(comm, op));
+    }
+    for (const Communicator::Op op : ops) comm.wait(op);
+    if (!sends) {
+      EXPECT_EQ(values, (std::vector<Values>{{2}, {3}, {0}, {1}}));
+    }
+  });
+}
+
+TEST(Communicator, AMessageIsBetweenTwoRanks) {
+  run_ranks(memory_transports(2), {}, [](Communicator& comm) {
+    Values values(3);
+    CommOp op = message(0, 1, values);
+    op.group = {0, 1, 2};
+    EXPECT_THAT(testing::error_of([&] { comm.enqueue(op); }),
+                HasSubstr("between two ranks, not 3"));
+    op = message(0, 1, values);
+    op.lane = CommOp::kLanes;
+    EXPECT_THAT(testing::error_of([&] { comm.enqueue(op); }), HasSubstr("lane 1024"));
+  });
 }
 
 std::vector<std::string> names(const std::vector<Communicator::Span>& trace) {

@@ -22,12 +22,12 @@ InstructionList::InstructionList(const PipeShape& shape, int rank) : shape_(shap
 void InstructionList::forward(int stage, int64_t micro_batch, int64_t version) {
   if (!shape_.trains(stage)) version = 0;
   for (const StageEdge& e : edges_) {
-    if (e.to != stage) continue;
+    if (e.to != stage || !e.activation) continue;
     list_.push_back({PipeOp::kReceiveActivation, stage, micro_batch, version, e.from});
   }
   list_.push_back({PipeOp::kForward, stage, micro_batch, version});
   for (const StageEdge& e : edges_) {
-    if (e.from != stage) continue;
+    if (e.from != stage || !e.activation) continue;
     list_.push_back({PipeOp::kSendActivation, stage, micro_batch, version, e.to});
   }
 }

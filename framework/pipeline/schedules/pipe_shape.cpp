@@ -32,6 +32,9 @@ void validate_edge(const PipeShape& shape, const StageEdge& e) {
     throw Error("pipeline: an edge from stage ", e.from, " to stage ", e.to, " of ", shape.stages,
                 "; edges go to later stages");
   }
+  if (!e.activation && !e.gradient) {
+    throw Error("pipeline: nothing goes from stage ", e.from, " to stage ", e.to, ", or back");
+  }
   if (returns_gradient(shape, e) && !shape.trains(e.to)) {
     throw Error("pipeline: stage ", e.from, " is trained, and waits for a gradient from stage ",
                 e.to, ", which only runs forward");

@@ -20,7 +20,7 @@ PipelineMessages::PipelineMessages(const PipeShape& shape, const PipelineCosts& 
   };
   const std::vector<StageEdge> edges = edges_of(shape);
   for (size_t e = 0; e < edges.size(); ++e) {
-    const auto [from, to, gradient] = edges[e];
+    const int from = edges[e].from, to = edges[e].to;
     const PipelineCosts::Edge cost = costs.edges.empty() ? PipelineCosts::Edge{} : costs.edges[e];
     Lane there{.buffer = static_cast<size_t>(buffers[static_cast<size_t>(from)])};
     Lane back = there;
@@ -31,7 +31,7 @@ PipelineMessages::PipelineMessages(const PipeShape& shape, const PipelineCosts& 
       there.channels.push_back({a, b, cost.activation_bytes * s_per_byte, cost.latency_s});
       back.channels.push_back({b, a, cost.gradient_bytes * s_per_byte, cost.latency_s});
     }
-    lanes_[{from, to}] = std::move(there);
+    if (edges[e].activation) lanes_[{from, to}] = std::move(there);
     if (returns_gradient(shape, edges[e])) lanes_[{to, from}] = std::move(back);
   }
 }

@@ -157,8 +157,8 @@ class PipelinePlay {
     for (const StageEdge& e : edges_of_one_rank_) {
       const StageAccount& from = accounts_[static_cast<size_t>(e.from)];
       const StageAccount& to = accounts_[static_cast<size_t>(e.to)];
-      const bool early =
-          i.op == PipeOp::kForward && i.stage == e.to && from.forwarded() <= i.micro_batch;
+      const bool early = e.activation && i.op == PipeOp::kForward && i.stage == e.to &&
+                         from.forwarded() <= i.micro_batch;
       const bool early_back =
           returns_gradient(shape_, e) && i.stage == e.from && from.taken_back() > to.taken_back();
       if (early || early_back) {

@@ -42,7 +42,8 @@ void add_edges(PipeShape& shape, Dice& dice) {
   for (int64_t n = dice.from_to(0, shape.stages); n > 0 && shape.stages > 2; --n) {
     const auto from = static_cast<int>(dice.from_to(0, shape.stages - 3));
     const auto to = static_cast<int>(dice.from_to(from + 2, shape.stages - 1));
-    const StageEdge edge{from, to, !dice.one_in(3)};
+    const bool gradient = !dice.one_in(3);
+    const StageEdge edge{from, to, gradient, !gradient || !dice.one_in(3)};
     const auto same = [&](const StageEdge& e) { return e.from == from && e.to == to; };
     if (std::ranges::none_of(shape.edges, same)) {
       shape.edges.insert(shape.edges.begin() + dice.from_to(0, std::ssize(shape.edges)), edge);

@@ -157,6 +157,25 @@ TEST(Schedules, AValueGoesStraightToEachStageThatReadsIt) {
   EXPECT_EQ(peers(3), " from 0 from 1 from 2 to 2 to 1");
 }
 
+TEST(Schedules, AGradientAloneGoesFromOneReaderOfAValueToTheOther) {
+  // Stages 1 and 2 read what stage 0 makes, and nothing of each other.
+  const PipeShape shape{.stages = 4,
+                        .edges = {{0, 1}, {0, 2, false}, {1, 2, true, false}, {1, 3}, {2, 3}}};
+  const auto said = [&](int rank) {
+    std::string text;
+    for (const Instruction& i : pipeline_schedule("1f1b")->instructions(shape, rank)) {
+      if (!is_send(i.op) && !is_receive(i.op)) continue;
+      const bool gradient = i.op == PipeOp::kSendGradient || i.op == PipeOp::kReceiveGradient;
+      text += (is_send(i.op) ? " >" : " <") + std::to_string(i.peer) + (gradient ? "g" : "");
+    }
+    return text;
+  };
+  EXPECT_EQ(said(0), " >1 >2 <1g");
+  EXPECT_EQ(said(1), " <0 >3 <2g <3g >0g");
+  EXPECT_EQ(said(2), " <0 >3 <3g >1g");
+  EXPECT_EQ(said(3), " <1 <2 >2g >1g");
+}
+
 TEST(Schedules, AFrozenStageOnlyRunsForward) {
   const PipeShape shape{.stages = 3, .mini_batches = 3, .forward_only = {true, false, false}};
   EXPECT_EQ(computed("async", shape, 0), "F0@0 F1@0 F2@0");
@@ -218,6 +237,8 @@ TEST(Schedules, ShapesThatMakeNoSenseAreRefused) {
   EXPECT_THAT(of({.stages = 3, .edges = {{2, 1}}}), refuses("from stage 2 to stage 1"));
   EXPECT_THAT(of({.stages = 3, .edges = {{1, 3}}}), refuses("from stage 1 to stage 3 of 3"));
   EXPECT_THAT(of({.stages = 3, .edges = {{0, 1}, {0, 1}}}), refuses("two edges"));
+  EXPECT_THAT(of({.stages = 3, .edges = {{0, 1}, {1, 2}, {0, 2, false, false}}}),
+              refuses("nothing goes from stage 0 to stage 2, or back"));
   EXPECT_THAT(of({.stages = 2, .forward_only = {false, true}}),
               refuses("waits for a gradient from stage 1, which only runs forward"));
   EXPECT_THAT(of({.stages = 2, .edges = {{0, 1, false}}}),

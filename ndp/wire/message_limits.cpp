@@ -14,8 +14,6 @@
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain::wire {
-using namespace ndp;
-
 namespace {
 
 using google::protobuf::FieldDescriptor;

@@ -1,0 +1,162 @@
+#include "framework/pipeline/run/stage_part.h"
+
+#include <algorithm>
+#include <set>
+
+namespace ndtrain {
+namespace {
+
+// Of the stage's graph.
+std::vector<ValueId> bound_params(const StepGraph& step, const Graph& part) {
+  std::set<std::string> bound;
+  for (ValueId v : step.trainable) bound.insert(step.graph.value(v).name);
+  for (const TrainingGraph::State& s : step.states) bound.insert(step.graph.value(s.param).name);
+  std::vector<ValueId> params;
+  for (ValueId v : part.params()) {
+    if (bound.contains(part.value(v).name)) params.push_back(v);
+  }
+  return params;
+}
+
+bool goes_on(const Stage& stage, ValueId v) {
+  const auto is_it = [v](const StagePort& port) { return port.value == v; };
+  return std::ranges::any_of(stage.gradients_out, is_it) ||
+         std::ranges::count(stage.backward_weight.inputs, v) > 0;
+}
+
+}  // namespace
+
+bool StageValues::has(ValueId v) const {
+  const auto it = entries_.find(v);
+  return it != entries_.end() && it->second.there;
+}
+
+const void* StageValues::read(ValueId v) const {
+  if (!has(v)) throw Error("pipeline: '", step_.value(v).name, "' is not there yet");
+  return entries_.at(v).tensor.data();
+}
+
+void* StageValues::write(ValueId v) {
+  Entry& e = entries_[v];
+  if (!e.tensor.data()) e.tensor = DeviceTensor(device_, step_.type(v));
+  e.there = true;
+  return e.tensor.data();
+}
+
+void StageValues::forget() {
+  for (auto& [_, e] : entries_) e.there = false;
+}
+
+void copy_on(const Device& device, void* to, const void* from, size_t bytes) {
+  if (device.shares_host_memory()) return device.upload(to, from, bytes);
+  std::vector<std::byte> between(bytes);
+  device.download(between.data(), from, bytes);
+  device.upload(to, between.data(), bytes);
+}
+
+StagePart::StagePart(const StepGraph& step, const Stage& stage, const StageGraph& part,
+                     const RankState& state)
+    : state_(state),
+      plan_(part.graph, state.device, {.bound_params = bound_params(step, part.graph)}),
+      executor_(plan_) {
+  bind_inputs(step, part);
+  bind_outputs(step, stage, part);
+  const auto of_state = [](const Binding& b) { return !b.state.empty(); };
+  if (std::ranges::any_of(in_, of_state) && std::ranges::none_of(out_, of_state)) {
+    throw Error("pipeline: a backward pass reads a running statistic, which later ones replace");
+  }
+}
+
+void StagePart::bind_inputs(const StepGraph& step, const StageGraph& part) {
+  std::set<std::string> states;
+  for (const TrainingGraph::State& s : step.states) states.insert(step.graph.value(s.param).name);
+  for (ValueId v : part.inputs) in_.push_back({.value = v});
+  for (ValueId v : plan_.bindings().subspan(part.inputs.size())) {
+    const std::string& name = part.graph.value(v).name;
+    if (states.contains(name)) {
+      in_.push_back({.state = name});
+    } else {
+      in_.push_back({.slot = static_cast<int>(state_.parameters.slot(name))});
+    }
+  }
+}
+
+void StagePart::bind_outputs(const StepGraph& step, const Stage& stage, const StageGraph& part) {
+  std::map<ValueId, std::string> states;
+  for (const size_t k : stage.states) {
+    states[step.states[k].output] = step.graph.value(step.states[k].param).name;
+  }
+  std::multimap<ValueId, size_t> gradients;  // slots
+  for (size_t k = 0; k < stage.gradients.size(); ++k) {
+    const std::string& name = step.graph.value(stage.parameters[k]).name;
+    gradients.emplace(stage.gradients[k], state_.parameters.slot(name));
+  }
+  for (ValueId v : part.outputs) {
+    auto [slot, end] = gradients.equal_range(v);
+    if (states.contains(v)) {
+      out_.push_back({.state = states.at(v)});
+    } else if (slot == end || goes_on(stage, v)) {
+      out_.push_back({.value = v});
+    } else {
+      out_.push_back({.slot = static_cast<int>((slot++)->second)});
+    }
+    for (; slot != end; ++slot) copies_.emplace_back(out_.back(), slot->second);
+  }
+}
+
+float* StagePart::gradient(size_t slot, const ShardPart& micro_batch) const {
+  float* const all =
+      micro_batch.number == 0 ? state_.gradients.shard(micro_batch.shard) : state_.gradients.part();
+  return all + range(slot).begin;
+}
+
+std::vector<const void*> StagePart::bindings(const ShardPart& micro_batch,
+                                             std::span<const StageValues* const> there) const {
+  const int left = micro_batch.parts - micro_batch.number;
+  std::vector<const void*> bindings;
+  for (const Binding& b : in_) {
+    if (b.slot >= 0) {
+      bindings.push_back(state_.parameters.values(range(static_cast<size_t>(b.slot)).begin));
+    } else if (!b.state.empty()) {
+      bindings.push_back(micro_batch.number == 0
+                             ? state_.statistics->now(b.state)
+                             : state_.statistics->next(b.state, micro_batch.shard, left));
+    } else {
+      const auto has = [&](const StageValues* values) { return values->has(b.value); };
+      const auto in = std::ranges::find_if(there, has);
+      bindings.push_back((in == there.end() ? there.front() : *in)->read(b.value));
+    }
+  }
+  return bindings;
+}
+
+void StagePart::run(const ShardPart& micro_batch, std::span<const StageValues* const> there,
+                    StageValues& to) {
+  const int left = micro_batch.parts - 1 - micro_batch.number;
+  const std::vector<const void*> in = bindings(micro_batch, there);
+  std::vector<void*> out;
+  std::vector<size_t> made;  // gradients
+  for (const Binding& b : out_) {
+    if (b.slot >= 0) {
+      made.push_back(static_cast<size_t>(b.slot));
+      out.push_back(gradient(made.back(), micro_batch));
+    } else if (!b.state.empty()) {
+      out.push_back(state_.statistics->next(b.state, micro_batch.shard, left));
+    } else {
+      out.push_back(to.write(b.value));
+    }
+  }
+  executor_.run(in, out);
+  for (const auto& [from, slot] : copies_) {
+    const void* const source = from.slot >= 0
+                                   ? gradient(static_cast<size_t>(from.slot), micro_batch)
+                                   : to.read(from.value);
+    copy_on(state_.device, gradient(slot, micro_batch), source,
+            static_cast<size_t>(range(slot).size()) * sizeof(float));
+    made.push_back(slot);
+  }
+  if (micro_batch.number == 0) return;
+  for (const size_t slot : made) state_.gradients.add_part(micro_batch.shard, range(slot));
+}
+
+}  // namespace ndtrain

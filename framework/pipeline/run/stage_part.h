@@ -1,0 +1,84 @@
+// A part of what a stage does with a micro-batch, forward or backward, made ready to run.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/pipeline/stages/stage.h"
+#include "framework/runtime/device_tensor.h"
+#include "framework/runtime/executor.h"
+#include "framework/train/prepared_step.h"
+#include "framework/train/running_statistics.h"
+#include "framework/train/shard_sums.h"
+
+namespace ndtrain {
+
+// What a stage has of a micro-batch, by what it is in the graph of the step. Not thread-safe.
+class StageValues {
+ public:
+  // Keeps references.
+  StageValues(const Graph& step, const Device& device) : step_(step), device_(device) {}
+
+  bool has(ValueId v) const;
+  const void* read(ValueId v) const;  // device addresses; of what is not there Error
+  void* write(ValueId v);             // from now on it is there
+  const TensorType& type(ValueId v) const { return step_.type(v); }
+  void forget();  // for the next micro-batch: nothing is there, the memory stays
+
+ private:
+  struct Entry {
+    DeviceTensor tensor;
+    bool there = false;
+  };
+  const Graph& step_;
+  const Device& device_;
+  std::map<ValueId, Entry> entries_;
+};
+
+// What a rank keeps of the model, beside values: of all its stages.
+struct RankState {
+  const Device& device;
+  const ParameterSpace& parameters;
+  ShardSums& gradients;           // of one shard, in parts: the micro-batches
+  RunningStatistics* statistics;  // null: its stages have none
+};
+
+// From one place on the device to another.
+void copy_on(const Device& device, void* to, const void* from, size_t bytes);
+
+// One thread.
+class StagePart {
+ public:
+  // Keeps references.
+  StagePart(const StepGraph& step, const Stage& stage, const StageGraph& part,
+            const RankState& state);
+
+  // Of a micro-batch, one of a step's. `there`: what comes in, a value in the first that has it.
+  // What goes out is written to `to`; gradients of parameters are added up in the order in which
+  // the micro-batches come, running statistics follow one another.
+  void run(const ShardPart& micro_batch, std::span<const StageValues* const> there,
+           StageValues& to);
+
+ private:
+  struct Binding {
+    ValueId value = kNone;  // or
+    int slot = -1;          // of a parameter, or
+    std::string state;      // a running statistic
+  };
+  void bind_inputs(const StepGraph& step, const StageGraph& part);
+  void bind_outputs(const StepGraph& step, const Stage& stage, const StageGraph& part);
+  std::vector<const void*> bindings(const ShardPart& micro_batch,
+                                    std::span<const StageValues* const> there) const;
+  float* gradient(size_t slot, const ShardPart& micro_batch) const;
+  ParameterRange range(size_t slot) const { return state_.parameters.slots()[slot].range; }
+
+  const RankState& state_;
+  Plan plan_;
+  Executor executor_;
+  std::vector<Binding> in_, out_;
+  // Gradients of parameters that are also something else of the same part, by where that goes.
+  std::vector<std::pair<Binding, size_t>> copies_;
+};
+
+}  // namespace ndtrain

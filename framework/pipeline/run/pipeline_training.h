@@ -1,0 +1,102 @@
+// A training by stages: each rank has some of the layers, and hands values to the others. What it
+// gives is what one process gives that computes each step in as many parts.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "framework/pipeline/run/pipeline_step.h"
+#include "framework/pipeline/run/step_talk.h"
+#include "framework/train/epochs.h"
+#include "framework/train/optimizer.h"
+#include "framework/train/training.h"
+
+namespace ndtrain {
+
+// All ranks make the same calls in the same order, on datasets of the same rows: the first stage
+// and the last one fetch them. All calls but the short ones are collective. A rank that is lost is
+// a RankLost of the others. After an Error that the others have no part in, as of a label that is
+// no class, they have lost this one. One thread.
+class PipelineTraining final : public Training {
+ public:
+  struct Options {
+    std::string schedule = "1f1b";
+    int chunks = 1;  // stages of a rank
+    // The stage of each forward node of a step; there are ranks x chunks of them. Empty:
+    // cut_by_operations().
+    std::function<std::vector<int>(const StepGraph& step, int stages)> cut = {};
+  };
+
+  // Of micro-batches that are TrainerConfig::accumulate parts of a step: those a Trainer would
+  // compute one after the other, to the same bytes. A step of few rows has fewer. Throws Error as
+  // Trainer and make_stages() do, of a schedule that is not synchronous, of shards, of gradients
+  // that are clipped, of f16.
+  PipelineTraining(Model model, std::vector<std::string> trainable, const Device& device,
+                   TrainerConfig config, std::unique_ptr<Communicator> communicator,
+                   const Options& options);
+  ~PipelineTraining() override;
+
+  // False when `on_step` stopped it on some rank: all ranks do one more step, and stop there.
+  bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
+  // Each rank does all of it, with all parameters.
+  Evaluation evaluate(Dataset& data) override;
+  const Model& model() override;
+  Checkpoint checkpoint() override;
+  void restore(const Checkpoint& c) override;
+  int64_t epoch() const override { return counts_.epoch; }
+  int64_t batch() const override { return config_.batch; }
+  void scale_lr(double factor) override { lr_factor_ = factor; }
+  void reset_optimizer() override;
+
+  // What there is of a stage, of any of them.
+  struct StageSize {
+    int rank = 0;
+    size_t nodes = 0;  // forward
+    std::string first, last;
+    int64_t parameters = 0;  // trained
+    int64_t sent_bytes = 0;  // to later stages, for a row
+  };
+  const std::vector<StageSize>& stages() const { return sizes_; }
+  int64_t parameter_count() const;  // of all stages
+  const std::vector<TensorType>& row_types() const { return row_types_; }
+  const TrainerConfig& config() const { return config_; }
+  Communicator& communicator() { return *communicator_; }
+  double waited_s() const { return communicator_->waited_s(); }  // in all, for other ranks
+
+ private:
+  StepGraph step_of(int64_t rows) const;
+  void make_state(const StepGraph& step, std::span<const Stage> stages);
+  void measure(const StepGraph& step, std::span<const Stage> stages);
+  void run_step(Dataset& data, const EpochOrder& order, double lr);
+  StepReport report();
+  Checkpoint own_part() const;
+  const Checkpoint& whole();
+
+  Model model_;
+  const std::vector<std::string> trainable_;
+  const Device& device_;
+  const TrainerConfig config_;
+  const std::unique_ptr<PipelineSchedule> schedule_;
+  std::vector<TensorType> row_types_;
+  std::vector<StageSize> sizes_;
+  bool batch_statistics_ = false;
+  std::unique_ptr<ParameterSpace> parameters_;  // of this rank's stages, as the next three
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<ShardSums> gradients_;
+  std::unique_ptr<RunningStatistics> statistics_;  // null: they have none
+  std::map<int, ParameterRange> ranges_;           // of its stages
+  std::optional<RankState> state_;
+  std::unique_ptr<PipelineStep> step_;
+  EpochCounts counts_;
+  LossScale loss_scale_;
+  double lr_factor_ = 1;
+  std::unique_ptr<StepTalk> talk_;
+  bool stop_asked_ = false, stopped_ = false;
+  std::optional<Checkpoint> whole_;             // of all ranks, until something changes
+  std::unique_ptr<Communicator> communicator_;  // ends first: it uses the others' memory
+};
+
+}  // namespace ndtrain

@@ -1,0 +1,159 @@
+// Trainings by stages, against one process that computes the same parts one after the other: the
+// same bytes.
+#include "framework/pipeline/run/pipeline_training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "framework/pipeline/run/pipeline_cut.h"
+#include "framework/pipeline/run/stage_cuts.h"
+#include "tests/pipeline/run/training_by_stages.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing;  // NOLINT: training_by_stages.h
+
+using Kind = OptimizerConfig::Kind;
+
+struct Way {
+  const char* schedule;
+  int chunks = 1;
+};
+
+class PipelineBytes : public ::testing::TestWithParam<Way> {};
+
+// 70 rows in batches of 24: the last step of an epoch has 22, in parts of 2 or 3 where there are 8.
+TEST_P(PipelineBytes, AreThoseOfOneProcessThatAddsUpTheSameParts) {
+  const Network n = network(skipping_net(true, 0.3));
+  for (const int64_t parts : {1, 2, 4, 8}) {
+    const TrainerConfig config = config_by_parts(parts);
+    const Bytes expected = alone(n, config);
+    for (const int ranks : {1, 2, 3, 4}) {
+      const auto cut = [&](const StepGraph& step, int stages) {
+        return random_cut(step, stages, static_cast<uint64_t>(100 * ranks + parts));
+      };
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, micro-batches: " + std::to_string(parts));
+      for (const Bytes& b :
+           by_stages(ranks, n, config,
+                     {.schedule = GetParam().schedule, .chunks = GetParam().chunks, .cut = cut})) {
+        ASSERT_EQ(b == expected, true) << "other bytes";
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, PipelineBytes,
+                         ::testing::Values(Way{"gpipe"}, Way{"1f1b"}, Way{"interleaved"},
+                                           Way{"interleaved", 2}, Way{"interleaved", 3}, Way{"zb"},
+                                           Way{"sync"}));
+
+void expect_bytes_of_one_process(const Network& n, const TrainerConfig& config, int ranks,
+                                 const PipelineTraining::Options& options) {
+  const Bytes expected = alone(n, config);
+  for (const Bytes& b : by_stages(ranks, n, config, options)) {
+    ASSERT_EQ(b == expected, true) << "other bytes";
+  }
+}
+
+TEST(PipelineTraining, OfAnyOptimizerAndWithoutStatisticsHasTheBytesOfOneProcess) {
+  const Network n = network(skipping_net(false, 0));
+  for (const OptimizerConfig& optimizer :
+       {OptimizerConfig{.kind = Kind::kSgd, .nesterov = true, .weight_decay = 1e-3},
+        OptimizerConfig{.kind = Kind::kAdamW, .amsgrad = true, .weight_decay = 1e-2},
+        OptimizerConfig{.kind = Kind::kRmsProp, .centered = true}}) {
+    for (const int64_t parts : {3, 5}) {
+      for (const char* schedule : {"1f1b", "zb"}) {
+        SCOPED_TRACE(std::string(schedule) + ", micro-batches: " + std::to_string(parts));
+        expect_bytes_of_one_process(n, config_by_parts(parts, optimizer), 3,
+                                    {.schedule = schedule});
+      }
+    }
+  }
+}
+
+TEST(PipelineTraining, WithFrozenStagesInFrontHasTheBytesOfOneProcess) {
+  const Network n = network(skipping_net(true, 0.3), {"stem", "a1", "a2"});
+  for (const char* schedule : {"gpipe", "1f1b", "zb", "sync"}) {
+    SCOPED_TRACE(schedule);
+    expect_bytes_of_one_process(n, config_by_parts(3), 4, {.schedule = schedule});
+  }
+}
+
+TEST(PipelineTraining, InSixteenBitsHasTheBytesOfOneProcess) {
+  TrainerConfig config = config_by_parts(3);
+  config.compute = DType::kBF16;
+  expect_bytes_of_one_process(network(skipping_net(true, 0.3)), config, 3, {.schedule = "zb"});
+}
+
+// The gradient of what the first stage makes goes from the fourth one, which adds it up last, to
+// the second one, of which the fourth one needs nothing.
+TEST(PipelineTraining, AGradientGoesBetweenStagesThatReadTheSame) {
+  const Network n = network(skipping_net(false, 0));
+  const std::vector<std::vector<std::string>> names = {
+      {"stem", "r0"}, {"a1"}, {"r1", "a2"}, {"s1", "r2", "b1", "logits"}};
+  const auto cut = [&](const StepGraph& step, int) { return cut_by_names(step, names); };
+  const StepGraph step = make_step_graph(bind(n.model, 4), n.trained, 0);
+  const PipeShape shape = shape_of(make_stages(step, cut(step, 4)), 1, 2);
+  EXPECT_EQ(std::ranges::count(shape.edges, StageEdge{1, 3, true, false}), 1);
+  EXPECT_EQ(std::ranges::count(shape.edges, StageEdge{0, 3, false, true}), 1);
+  for (const char* schedule : {"gpipe", "1f1b", "zb", "sync"}) {
+    SCOPED_TRACE(schedule);
+    expect_bytes_of_one_process(n, config_by_parts(4), 4, {.schedule = schedule, .cut = cut});
+    expect_bytes_of_one_process(n, config_by_parts(4), 2,
+                                {.schedule = "interleaved", .chunks = 2, .cut = cut});
+  }
+}
+
+TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
+  const Network n = network(skipping_net(true, 0.3));
+  const TrainerConfig config = config_by_parts(2);
+  TensorDataset data = stripes(kRows, 3), other = stripes(20, 9);
+  Trainer one(n.model, n.trained, cpu(), config);
+  EpochResult expected;
+  ASSERT_TRUE(one.train_epoch(data, expected));
+  const Evaluation of_one = one.evaluate(other);
+  by_stages(3, n, config, {}, [&](PipelineTraining& training) {
+    TensorDataset own = stripes(kRows, 3), own_other = stripes(20, 9);
+    EpochResult result;
+    EXPECT_TRUE(training.train_epoch(own, result));
+    EXPECT_EQ(result.loss, expected.loss);
+    EXPECT_EQ(result.top1, expected.top1);
+    EXPECT_EQ(result.lr, expected.lr);
+    const Evaluation e = training.evaluate(own_other);
+    EXPECT_EQ(e.loss, of_one.loss);
+    EXPECT_EQ(e.true_probability, of_one.true_probability);
+    for (const auto& [name, value] : training.model().initialisers) {
+      const Tensor& there = one.model().initialisers.at(name);
+      EXPECT_EQ(std::memcmp(value.data(), there.data(), value.bytes()), 0) << name;
+    }
+  });
+}
+
+TEST(PipelineTraining, SaysWhatEachStageHas) {
+  const Network n = network(skipping_net(true, 0));
+  by_stages(2, n, config_by_parts(2), {.schedule = "interleaved", .chunks = 2},
+            [&](PipelineTraining& training) {
+              const auto& stages = training.stages();
+              ASSERT_EQ(stages.size(), 4U);
+              int64_t parameters = 0;
+              for (size_t s = 0; s < stages.size(); ++s) {
+                EXPECT_EQ(stages[s].rank, static_cast<int>(s % 2));
+                EXPECT_GT(stages[s].nodes, 0U);
+                EXPECT_EQ(stages[s].sent_bytes > 0, s + 1 < stages.size());
+                parameters += stages[s].parameters;
+              }
+              EXPECT_EQ(stages.front().first, "stem");
+              int64_t all = 0;
+              for (const std::string& name : n.trained) {
+                all += n.model.initialisers.at(name).shape().count();
+              }
+              EXPECT_EQ(parameters, all);
+              EXPECT_EQ(training.parameter_count(), all);
+            });
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -1,0 +1,123 @@
+// Checkpoints of trainings by stages are those of one process: whoever goes on gives its bytes.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include "tests/pipeline/run/training_by_stages.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing;  // NOLINT: training_by_stages.h
+
+Network net() { return network(skipping_net(true, 0.3)); }
+
+// The rest of what is to be trained, from a checkpoint in the middle of the first epoch.
+Bytes go_on(Training& training, const Checkpoint& from) {
+  training.restore(from);
+  return train(training);
+}
+
+// Stopped by one of its ranks after `steps`: they do one more.
+Checkpoint stopped_by_stages(int64_t steps, const TrainerConfig& config) {
+  std::optional<Checkpoint> all;
+  std::mutex mutex;
+  by_stages(3, net(), config, {.schedule = "1f1b"}, [&](PipelineTraining& training) {
+    TensorDataset data = stripes(kRows, 3);
+    EpochResult result;
+    const bool stops = training.communicator().rank() == 1;
+    EXPECT_FALSE(training.train_epoch(
+        data, result, [&](int64_t done, int64_t) { return !stops || done < steps; }));
+    const Checkpoint c = training.checkpoint();
+    EXPECT_EQ(c.step, steps + 1);
+    const std::lock_guard lock(mutex);
+    if (all) {
+      EXPECT_EQ(bytes_of(*all), bytes_of(c)) << "ranks differ";
+    }
+    all = c;
+  });
+  return *all;
+}
+
+Checkpoint stopped_alone(int64_t steps, const TrainerConfig& config) {
+  Trainer trainer(net().model, net().trained, cpu(), config);
+  TensorDataset data = stripes(kRows, 3);
+  EpochResult result;
+  EXPECT_FALSE(
+      trainer.train_epoch(data, result, [&](int64_t done, int64_t) { return done < steps; }));
+  return trainer.checkpoint();
+}
+
+TEST(ResumedPipeline, GoesOnByOneProcessOrByOtherStagesToTheSameBytes) {
+  const TrainerConfig config = config_by_parts(4);
+  const Bytes whole = alone(net(), config);
+  const Checkpoint middle = stopped_by_stages(1, config);
+  EXPECT_EQ(bytes_of(middle), bytes_of(stopped_alone(2, config)));
+  Trainer one(net().model, net().trained, cpu(), config);
+  EXPECT_EQ(go_on(one, middle) == whole, true) << "other bytes";
+  for (const char* schedule : {"zb", "gpipe"}) {
+    for (const int ranks : {2, 4}) {
+      SCOPED_TRACE(std::string(schedule) + ", ranks: " + std::to_string(ranks));
+      by_stages(ranks, net(), config, {.schedule = schedule}, [&](PipelineTraining& training) {
+        EXPECT_EQ(go_on(training, middle) == whole, true) << "other bytes";
+      });
+    }
+  }
+}
+
+TEST(ResumedPipeline, GoesOnByRanksThatShareRowsAsOneProcessWould) {
+  TrainerConfig config = config_by_parts(2);
+  const Checkpoint middle = stopped_by_stages(1, config);
+  config.shards = 2;
+  Trainer one(net().model, net().trained, cpu(), config);
+  const Bytes expected = go_on(one, middle);
+  auto transports = memory_transports(2);
+  std::vector<std::jthread> threads;
+  for (auto& transport : transports) {
+    threads.emplace_back([&] {
+      DataParallel training(net().model, net().trained, cpu(), config, talk(std::move(transport)),
+                            {.plan = all_reduce_at_once});
+      EXPECT_EQ(go_on(training, middle) == expected, true) << "other bytes";
+      training.barrier();
+    });
+  }
+}
+
+TEST(ResumedPipeline, WithoutItsPastIsOneProcessWithoutIt) {
+  const TrainerConfig config = config_by_parts(2);
+  const auto drive = [](Training& training) {
+    TensorDataset data = stripes(kRows, 3);
+    Bytes bytes = train(training, data, 1);
+    training.reset_optimizer();
+    training.scale_lr(0.5);
+    bytes.push_back(train(training, data, 1)[0]);
+    return bytes;
+  };
+  Trainer one(net().model, net().trained, cpu(), config);
+  const Bytes expected = drive(one);
+  by_stages(2, net(), config, {}, [&](PipelineTraining& training) {
+    EXPECT_EQ(drive(training) == expected, true) << "other bytes";
+  });
+}
+
+TEST(ResumedPipeline, ACheckpointThatDoesNotFitIsRefusedByAllRanks) {
+  const TrainerConfig config = config_by_parts(2);
+  const Checkpoint whole = stopped_alone(1, config);
+  by_stages(3, net(), config, {}, [&](PipelineTraining& training) {
+    for (const char* name : {"stem.w", "fc.w"}) {
+      Checkpoint c = whole;
+      c.parameters.erase(name);
+      EXPECT_EQ(error_of([&] { training.restore(c); }),
+                "checkpoint: parameter '" + std::string(name) + "' is missing");
+    }
+    Checkpoint c = whole;
+    c.step = -1;
+    EXPECT_EQ(error_of([&] { training.restore(c); }),
+              "checkpoint: epoch 0, step -1 is no place to go on from");
+  });
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -51,10 +51,10 @@ class Finetune {
       open_data();
       prepare_model();
       describe_run();
-      if (by_ranks_ && !config_.ranks.one_cache) by_ranks_->agree(rank_fingerprint());
+      agree(/*have_cache=*/false);
       result_.setup_s = seconds();
       make_rows();
-      if (by_ranks_ && config_.ranks.one_cache) by_ranks_->agree_on_one_cache(rank_fingerprint());
+      agree(/*have_cache=*/true);
       split_rows();
     } catch (const std::exception&) {
       run_.abandon();
@@ -64,6 +64,7 @@ class Finetune {
     if (!progress_.interrupted()) train();
     if (!result_.interrupted && !config_.ranks.is_breakdown()) finish();
     if (by_ranks_ && loop_) by_ranks_->leave_together();
+    if (by_stages_ && loop_) by_stages_->leave_together();
     if (by_ranks_) result_.lost_ranks = by_ranks_->training().communicator().lost();
     result_.total_s = seconds();
     return result_;
@@ -120,9 +121,7 @@ class Finetune {
     if (!compute.why.empty()) progress_.say(compute.why);
     config_.trainer.compute = compute.dtype;
     make_training();
-    result_.parameters = trainer_->parameter_count();
-    for (const TensorType& t : trainer_->row_types())
-      result_.feature_bytes += static_cast<int64_t>(t.bytes());
+    for (const TensorType& t : row_types_) result_.feature_bytes += static_cast<int64_t>(t.bytes());
     result_.mean_photo_bytes = photos_.set.mean_bytes();
     const double total =
         static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.set.photos.size());
@@ -139,6 +138,20 @@ class Finetune {
   }
 
   void make_training() {
+    if (config_.stages) {
+      by_stages_ = std::make_unique<StageTraining>(transfer_, device_, config_.trainer,
+                                                   *config_.stages, std::move(ranks_), progress_);
+      training_ = &by_stages_->training();
+      row_types_ = by_stages_->training().row_types();
+      result_.parameters = by_stages_->training().parameter_count();
+      return;
+    }
+    make_trainer();
+    row_types_ = trainer_->row_types();
+    result_.parameters = trainer_->parameter_count();
+  }
+
+  void make_trainer() {
     if (ranks_) {
       by_ranks_ = std::make_unique<RankTraining>(
           transfer_, device_, config_.trainer, config_.ranks, std::move(ranks_),
@@ -168,6 +181,16 @@ class Finetune {
     all.emplace_back("photos and labels", settings_.digest);
     if (device_.deterministic()) all.emplace_back("processor and plugin", settings_.numerics);
     return all;
+  }
+
+  // Ranks that have one cache agree once it is filled.
+  void agree(bool have_cache) {
+    if (config_.ranks.one_cache != have_cache) return;
+    const auto by = [&](auto& ranks) {
+      have_cache ? ranks.agree_on_one_cache(rank_fingerprint()) : ranks.agree(rank_fingerprint());
+    };
+    if (by_ranks_) by(*by_ranks_);
+    if (by_stages_) by(*by_stages_);
   }
 
   // In the precision asked for, once the model as it came has been compared with f32.
@@ -259,7 +282,7 @@ class Finetune {
     BatchPlans plans([this](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
                      config_.extract_batch);
     Engine engine(plans, model_.preprocess, {.batch = config_.extract_batch});
-    table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, trainer_->row_types(),
+    table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, row_types_,
                                             config_.memory_limit);
     result_.extraction = table_->fill(
         photos_.set.photos, engine, [this](size_t i) { return open(i); },
@@ -317,7 +340,11 @@ class Finetune {
       result_.exchange = by_ranks_->describe_exchange();
       result_.shares = by_ranks_->training().measured_shares();
     }
-    result_.clip_exposed_s = trainer_->clip_exposed_s();
+    if (by_stages_) {
+      by_stages_->say_who_waited();
+      result_.exposed_s = by_stages_->training().waited_s();
+    }
+    if (trainer_) result_.clip_exposed_s = trainer_->clip_exposed_s();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
@@ -378,9 +405,11 @@ class Finetune {
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
   std::unique_ptr<Trainer> alone_;
-  std::unique_ptr<RankTraining> by_ranks_;  // or this
-  Training* training_ = nullptr;            // theirs
-  Trainer* trainer_ = nullptr;              // the same, or the one in it
+  std::unique_ptr<RankTraining> by_ranks_;    // or this
+  std::unique_ptr<StageTraining> by_stages_;  // or this
+  Training* training_ = nullptr;              // theirs
+  Trainer* trainer_ = nullptr;                // the same, or the one in it; null: by stages
+  std::vector<TensorType> row_types_;
   std::unique_ptr<TrainingLoop> loop_;
   RunSettings settings_, before_;  // of this run; of the one that is gone on with
   bool longer_ = false;            // this is for more epochs than it was begun with

@@ -17,6 +17,7 @@
 #include "ndp/jobs/rank_training.h"
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
+#include "ndp/jobs/stage_training.h"
 
 namespace ndtrain::ndp {
 
@@ -28,8 +29,9 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
-  RankConfig ranks = {};  // where there are some
-  int64_t patience = 0;   // epochs without a better val top-1 before stopping; 0: never
+  RankConfig ranks = {};                   // where there are some
+  std::optional<StageConfig> stages = {};  // ranks are stages, instead of sharing rows
+  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()

@@ -1,0 +1,79 @@
+#include "ndp/jobs/stage_training.h"
+
+#include <fmt/format.h>
+
+#include "framework/core/log.h"
+#include "framework/parallel/between_ranks.h"
+#include "framework/pipeline/run/stage_cuts.h"
+
+namespace ndtrain::ndp {
+
+StageTraining::StageTraining(const TransferModel& model, const Device& device,
+                             const TrainerConfig& trainer, const StageConfig& config,
+                             std::unique_ptr<Communicator> ranks, Progress& progress)
+    : config_(config), progress_(progress) {
+  PipelineTraining::Options options{.schedule = config.schedule, .chunks = config.chunks};
+  if (!config.plan.empty()) {
+    options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
+  }
+  training_ = std::make_unique<PipelineTraining>(model.head, model.trainable, device, trainer,
+                                                 std::move(ranks), options);
+  if (training_->communicator().rank() == 0) say_stages();
+}
+
+void StageTraining::say_stages() const {
+  progress_.say(fmt::format("{} stages on {} ranks: {}, {} micro-batches of {} photos at most",
+                            training_->stages().size(), training_->communicator().ranks(),
+                            config_.schedule, training_->config().accumulate,
+                            training_->config().most_rows()));
+  for (size_t s = 0; s < training_->stages().size(); ++s) {
+    const PipelineTraining::StageSize& stage = training_->stages()[s];
+    progress_.say(fmt::format(
+        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on", s,
+        stage.rank, stage.nodes, stage.first, stage.last, stage.parameters,
+        static_cast<double>(stage.sent_bytes) / 1e3));
+  }
+}
+
+void StageTraining::agree(const Fingerprint& decisive) {
+  Fingerprint all = decisive;
+  all.emplace_back("--pipeline-schedule", config_.schedule);
+  all.emplace_back("--stages-per-rank", std::to_string(config_.chunks));
+  for (size_t s = 0; s < config_.plan.size(); ++s) {
+    all.emplace_back(fmt::format("--plan, stage {}", s),
+                     fmt::format("{}", fmt::join(config_.plan[s], " ")));
+  }
+  all.emplace_back("micro-batches", std::to_string(training_->config().accumulate));
+  check_same(training_->communicator(), all);
+}
+
+void StageTraining::agree_on_one_cache(const Fingerprint& decisive) {
+  if (training_->communicator().rank() == 0) barrier(training_->communicator());
+  agree(decisive);
+}
+
+void StageTraining::say_who_waited() {
+  std::vector<std::string> waited;
+  try {
+    waited = gather(training_->communicator(), fmt::format("{:.2f} s", training_->waited_s()));
+  } catch (const RankLost& lost) {  // the others have the whole training
+    log::warn("how long ranks have waited is not known: {}", lost.what());
+    return;
+  }
+  if (training_->communicator().rank() != 0) return;
+  std::string all;
+  for (size_t r = 0; r < waited.size(); ++r) {
+    all += fmt::format("{}rank {} {}", r == 0 ? "" : ", ", r, waited[r]);
+  }
+  progress_.say("waited for other ranks: " + all);
+}
+
+void StageTraining::leave_together() {
+  try {
+    barrier(training_->communicator());
+  } catch (const RankLost& lost) {
+    log::debug("{}", lost.what());
+  }
+}
+
+}  // namespace ndtrain::ndp

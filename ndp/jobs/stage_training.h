@@ -1,0 +1,49 @@
+// A training by stages in a job: what its ranks have to agree on, and what is said of it.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "framework/comm/fingerprint.h"
+#include "framework/pipeline/run/pipeline_training.h"
+#include "ndp/jobs/progress.h"
+#include "ndp/jobs/transfer.h"
+
+namespace ndtrain::ndp {
+
+// What stages are asked for; TrainerConfig::accumulate are their micro-batches.
+struct StageConfig {
+  std::string schedule = "1f1b";
+  int chunks = 1;  // stages of a rank
+  // The nodes of each stage, as cut_by_names() has them; none: cut_by_operations().
+  std::vector<std::vector<std::string>> plan = {};
+};
+
+// All ranks make the same calls. One thread.
+class StageTraining {
+ public:
+  // Keeps the reference. Throws Error as PipelineTraining does. At rank 0 it says who has what.
+  StageTraining(const TransferModel& model, const Device& device, const TrainerConfig& trainer,
+                const StageConfig& config, std::unique_ptr<Communicator> ranks, Progress& progress);
+
+  PipelineTraining& training() { return *training_; }
+
+  // Throws the same Error on all ranks where one differs in these or in its stages.
+  void agree(const Fingerprint& decisive);
+  // The same where ranks other than 0 have waited until there is a cache to read.
+  void agree_on_one_cache(const Fingerprint& decisive);
+  // After the training rank 0 says how long each rank has waited.
+  void say_who_waited();
+  // So that no rank misses one that was faster.
+  void leave_together();
+
+ private:
+  void say_stages() const;
+
+  const StageConfig config_;
+  Progress& progress_;
+  std::unique_ptr<PipelineTraining> training_;
+};
+
+}  // namespace ndtrain::ndp

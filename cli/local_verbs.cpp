@@ -38,6 +38,7 @@ std::span<const Verb> local_verbs() {
            "  ndtrain train flowers -m squeezenet.onnx -o runs/linear --head linear --ranks 2\n"
            "  ndtrain train flowers -m squeezenet.onnx -o runs/flowers --resume -e 30\n"
            "  ndtrain train --config runs/flowers -o runs/again\n"
+           "  ndtrain train pets -m vgg.onnx -o two --freeze none --ranks 2 --parallel pipeline\n"
            "  ndtrain train photos -m runs/flowers -o runs/better --db sqlite:labels.db\n",
            declare_train, run_train},
       Verb{"eval", "accuracy of a model on labelled photos", "MODEL --data DIR [options]",

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/exchange_args.h"
+#include "cli/stage_args.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/library_transport.h"
 #include "framework/comm/plugin_transport.h"
@@ -94,6 +95,12 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
   if (!what.empty() && what != "regroup" && what != "end") {
     throw UsageError("--on-rank-loss " + what + ": there are regroup and end");
   }
+  const bool by_layers = by_stages(args);
+  if (what == "regroup" && by_layers) {
+    throw UsageError(
+        "--on-rank-loss regroup with --parallel pipeline: no other rank has what a lost stage had; "
+        "all ranks end, and go on with --resume; leave it away");
+  }
   if (what == "regroup" && by_nccl) {
     throw UsageError(
         "--on-rank-loss regroup: by NCCL all ranks end together, and go on with --resume; leave it "
@@ -104,7 +111,7 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
         "--on-rank-loss regroup: by MPI all ranks end together; leave it away, or "
         "start the ranks with --rank and --rendezvous, which talk by tcp");
   }
-  return what == "regroup" || (what.empty() && !by_mpi && !by_nccl);
+  return what == "regroup" || (what.empty() && !by_mpi && !by_nccl && !by_layers);
 }
 
 void refuse_security(const Args& args) {
@@ -170,7 +177,7 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("on-rank-loss",
             "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
             "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
-            "or end, resumable (default: regroup by tcp, end by mpi and nccl)",
+            "or end, resumable (default: regroup by tcp, end by mpi and nccl, and by stages)",
             "WHAT");
 }
 

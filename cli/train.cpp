@@ -9,6 +9,7 @@
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/ranks.h"
+#include "cli/stage_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
@@ -30,7 +31,8 @@ DType cache_dtype(const std::string& name) {
 }
 
 bool is_decisive(const std::string& flag) {
-  return std::ranges::count(kUndecisive, flag) + std::ranges::count(kUndecisiveRankFlags, flag) ==
+  return std::ranges::count(kUndecisive, flag) + std::ranges::count(kUndecisiveRankFlags, flag) +
+             std::ranges::count(kStageFlags, flag) ==
          0;
 }
 
@@ -194,6 +196,7 @@ void declare_train(ArgsSpec& args) {
   declare_deterministic(args, /*features=*/true);
   declare_ranks(args);
   declare_exchange(args);
+  declare_stages(args);
 }
 
 // What each rank needs besides its flags.
@@ -201,6 +204,10 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.out = ranks.directory(config.out);
   if (Communicator* all = ranks.communicator(); all && config.resume)
     share_run(*all, fs, config.out);
+  config.ranks.one_cache = ranks.on_one_machine();
+  std::erase_if(config.given,
+                [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
+  if (config.stages) return;
   const int shards = shards_of(args, ranks, config.out);
   config.trainer.shards = shards;
   config.ranks.sync = args.text("sync");
@@ -210,12 +217,22 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.ranks.shares = ranks.shares();
   config.ranks.measure_shares = ranks.measures_shares();
   config.ranks.exchange.native = ranks.native_collectives();
-  config.ranks.one_cache = ranks.on_one_machine();
   config.ranks.regroup = ranks.regroup();
-  std::erase_if(config.given,
-                [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
   if (ranks.native_collectives()) config.given.emplace_back("collectives", "native");
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
+}
+
+// What it gives is what one process gives that is asked for these.
+void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
+  config.stages = asked.config;
+  config.trainer.accumulate = asked.micro_batches;
+  std::erase_if(config.given, [](const auto& kv) {
+    return kv.first == "accumulate" || kv.first == "deterministic";
+  });
+  config.given.emplace_back("deterministic", "true");
+  if (asked.micro_batches > 1) {
+    config.given.emplace_back("accumulate", std::to_string(asked.micro_batches));
+  }
 }
 
 // Whether --resume has anything to go on from, as rank 0 has it.
@@ -231,12 +248,16 @@ int run_train(Context& context, const Args& args) {
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
   config.ranks.exchange = exchange_of(args, ranks.count());
-  if (!config.resume || ranks.is_first()) (void)shards_of(args, ranks, config.out);
+  if (const auto asked = stages_of(args, context.fs(), ranks.count())) {
+    set_stages(config, *asked);
+  } else if (!config.resume || ranks.is_first()) {
+    (void)shards_of(args, ranks, config.out);
+  }
   ranks.meet(args, context);
   FinetuneResult r;
   try {
     set_ranks(config, args, ranks, context.fs());
-    if (config.trainer.shards > 1) context.be_deterministic();
+    if (config.trainer.shards > 1 || config.stages) context.be_deterministic();
     r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
                  ranks.take_communicator());
   } catch (const RankLost& lost) {

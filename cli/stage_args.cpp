@@ -1,0 +1,202 @@
+#include "cli/stage_args.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cli/optimizer_args.h"
+#include "framework/pipeline/planner/pipeline_plan.h"
+#include "framework/pipeline/schedules/pipeline_schedule.h"
+
+namespace ndtrain::cli {
+namespace {
+
+// What belongs to ranks that share the rows, and why stages have none of it.
+constexpr std::pair<const char*, const char*> kOfRows[] = {
+    {"sync", "stages exchange no gradients"},
+    {"bucket-size", "stages exchange no gradients"},
+    {"wire-dtype", "stages exchange no gradients"},
+    {"comm-only", "stages exchange no gradients"},
+    {"shares", "what a rank has is given by its stage; --plan says which"},
+    {"shards", "stages share a step by layers, and not its rows"},
+    {"shard-optimizer", "each rank keeps the moments of its own stage anyway"},
+    {"trace", "there is none of stages yet"}};
+
+void refuse_what_is_of_rows(const Args& args) {
+  for (const auto& [flag, why] : kOfRows) {
+    if (!args.given(flag) || (std::string_view(flag) == "shards" && args.text(flag) == "1")) {
+      continue;
+    }
+    throw UsageError(std::string("--") + flag + " with --parallel pipeline: " + why +
+                     "; leave it away");
+  }
+  if (args.text("collectives") == "native" || args.text("comm") == "nccl") {
+    throw UsageError(
+        "--parallel pipeline sends values by tcp or mpi, and sums nothing; leave --collectives "
+        "native and --comm nccl away");
+  }
+  if (args.has("clip-norm") && args.number("clip-norm") > 0) {
+    throw UsageError("--clip-norm " + args.text("clip-norm") +
+                     " with --parallel pipeline: the norm is over all stages, which is not there "
+                     "yet; leave it away");
+  }
+  if (args.text("compute") == "f16") {
+    throw UsageError("--compute f16 with --parallel pipeline: take f32 or bf16");
+  }
+}
+
+void refuse_without_stages(const Args& args) {
+  for (const std::string_view flag : kStageFlags) {
+    const std::string name(flag);
+    if (name == "parallel" || !args.given(name)) continue;
+    throw UsageError("--" + name + " is of --parallel pipeline; give that too");
+  }
+}
+
+int stages_per_rank(const Args& args, const PipelinePlan* plan, int ranks) {
+  constexpr int64_t kMost = 32;
+  if (args.has("stages-per-rank")) {
+    const int64_t n = args.integer("stages-per-rank");
+    if (n < 1 || n > kMost) {
+      throw UsageError("--stages-per-rank " + args.text("stages-per-rank") + ": 1 to " +
+                       std::to_string(kMost));
+    }
+    return static_cast<int>(n);
+  }
+  if (!plan || std::ssize(plan->stages) % ranks != 0) return 1;
+  return static_cast<int>(std::ssize(plan->stages) / ranks);
+}
+
+std::string schedule_of(const Args& args, const PipelinePlan* plan, int chunks) {
+  std::string name = args.text("pipeline-schedule");
+  if (args.on("no-input-pipelining")) {
+    if (!name.empty() && name != "sync") {
+      throw UsageError("--no-input-pipelining is the schedule sync, and not --pipeline-schedule " +
+                       name + "; leave one away");
+    }
+    name = "sync";
+  }
+  const bool planned = name.empty() && plan;
+  if (planned) name = plan->schedule;
+  if (name.empty()) name = chunks > 1 ? "interleaved" : "1f1b";
+  const std::string said =
+      planned ? "--plan " + args.text("plan") + " has the schedule " : "--pipeline-schedule ";
+  try {
+    if (!pipeline_schedule(name)->synchronous()) {
+      throw UsageError(said + name +
+                       ": several versions of parameters are not trained yet; there are gpipe, "
+                       "1f1b, interleaved, zb and sync" +
+                       (planned ? ", which --pipeline-schedule names" : ""));
+    }
+  } catch (const Error& e) {
+    throw UsageError(said + name + ": " + e.what());
+  }
+  if (chunks > 1 && name != "interleaved") {
+    throw UsageError(said + name + " has one stage a rank, not " + std::to_string(chunks) +
+                     "; interleaved has any number");
+  }
+  return name;
+}
+
+// As it can be carried out today; versions are of its own schedule.
+void check_plan(const PipelinePlan& plan, const std::string& file, int ranks,
+                const StageConfig& asked) {
+  for (size_t s = 0; s < plan.stages.size(); ++s) {
+    const PlannedStage& stage = plan.stages[s];
+    const std::string of = "--plan " + file + ": stage " + std::to_string(s);
+    if (stage.replicas > 1) {
+      throw UsageError(of + " is on " + std::to_string(stage.replicas) +
+                       " ranks; a stage is trained on one only, until replicas are there: make a "
+                       "plan without");
+    }
+    if (stage.versions > 1 && plan.schedule == asked.schedule) {
+      throw UsageError(of + " has " + std::to_string(stage.versions) +
+                       " versions of its parameters; they are not trained yet: take a plan of a "
+                       "schedule with a flush");
+    }
+    if (stage.recompute) {
+      throw UsageError(of + " computes its forward pass twice, which is not there yet");
+    }
+  }
+  if (std::ssize(plan.stages) != int64_t{ranks} * asked.chunks) {
+    throw UsageError("--plan " + file + " has " + std::to_string(plan.stages.size()) + " stages; " +
+                     std::to_string(ranks) + " ranks of " + std::to_string(asked.chunks) +
+                     " have " + std::to_string(ranks * asked.chunks));
+  }
+}
+
+int64_t micro_batches_of(const Args& args, const PipelinePlan* plan, int stages) {
+  const int64_t parts = accumulate_of(args);
+  int64_t n = parts > 1 ? parts : plan ? plan->micro_batches : stages;
+  const bool asked = args.has("micro-batches");
+  if (asked) n = args.integer("micro-batches");
+  if (n < 1) throw UsageError("--micro-batches " + args.text("micro-batches") + ": at least 1");
+  if (asked && parts > 1 && parts != n) {
+    throw UsageError("--micro-batches " + args.text("micro-batches") +
+                     " are --accumulate's parts, "
+                     "which are " +
+                     args.text("accumulate") + "; leave one away");
+  }
+  if (args.integer("batch") < n) {
+    throw UsageError("--batch " + args.text("batch") + " but " + std::to_string(n) +
+                     " micro-batches: each has a photo of a step at least");
+  }
+  return n;
+}
+
+}  // namespace
+
+void declare_stages(ArgsSpec& args) {
+  args.flag(
+      "parallel",
+      "by ranks: dp, each has all layers and some rows of a step; or pipeline, each has some "
+      "layers and all rows: --ranks 2 --parallel pipeline --micro-batches 4; with --device cpu "
+      "its model is that of one process with --accumulate 4 --deterministic",
+      "HOW", "dp");
+  args.flag("plan",
+            "by stages: which nodes each has, from ndtrain plan train (default: as equal as what "
+            "they compute can be)",
+            "FILE");
+  args.flag("pipeline-schedule",
+            "by stages: gpipe, 1f1b, interleaved, zb or sync (default: the plan's, else 1f1b)",
+            "NAME");
+  args.flag("no-input-pipelining",
+            "by stages: one micro-batch at a time, the schedule sync: model parallelism alone");
+  args.flag("stages-per-rank", "by stages: so many, 1 to 32, with the schedule interleaved", "N");
+  args.flag("micro-batches",
+            "by stages: parts of a step that follow each other through them, as --accumulate has "
+            "them (default: the plan's, else as many as stages)",
+            "N");
+}
+
+bool by_stages(const Args& args) {
+  const std::string how = args.text("parallel");
+  if (how.empty() || how == "dp") return false;
+  if (how == "pipeline") return true;
+  throw UsageError("--parallel " + how + ": there are dp and pipeline");
+}
+
+std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
+  if (!by_stages(args)) {
+    refuse_without_stages(args);
+    return std::nullopt;
+  }
+  refuse_what_is_of_rows(args);
+  if (ranks == 1) {
+    throw UsageError("--parallel pipeline: each stage is on a rank; give --ranks 2 or more");
+  }
+  std::optional<PipelinePlan> plan;
+  if (args.has("plan")) plan = load_pipeline_plan(fs, args.text("plan"));
+  const PipelinePlan* const given = plan ? &*plan : nullptr;
+  StagesAsked asked;
+  asked.config.chunks = stages_per_rank(args, given, ranks);
+  asked.config.schedule = schedule_of(args, given, asked.config.chunks);
+  if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config);
+  asked.micro_batches = micro_batches_of(args, given, ranks * asked.config.chunks);
+  if (plan) {
+    for (PlannedStage& s : plan->stages) asked.config.plan.push_back(std::move(s.nodes));
+  }
+  return asked;
+}
+
+}  // namespace ndtrain::cli

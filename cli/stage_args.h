@@ -1,0 +1,34 @@
+// How ranks share a training: by rows, or by layers, with the flags of the latter.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string_view>
+
+#include "cli/args.h"
+#include "framework/core/fs.h"
+#include "ndp/jobs/stage_training.h"
+
+namespace ndtrain::cli {
+using namespace ndp;
+
+// --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank,
+// --micro-batches. None changes anything about what a training gives, but for the micro-batches,
+// which are --accumulate's parts.
+inline constexpr std::array<std::string_view, 6> kStageFlags = {
+    "parallel",        "plan",         "pipeline-schedule", "no-input-pipelining",
+    "stages-per-rank", "micro-batches"};
+void declare_stages(ArgsSpec& args);
+
+bool by_stages(const Args& args);
+
+// Of a run of so many ranks; without --parallel pipeline, nothing.
+struct StagesAsked {
+  StageConfig config;
+  int64_t micro_batches = 1;
+};
+// Throws UsageError where flags do not go together, and for what is not there yet; Error for a plan
+// that cannot be read.
+std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks);
+
+}  // namespace ndtrain::cli

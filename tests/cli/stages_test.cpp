@@ -1,0 +1,219 @@
+// `train --parallel pipeline`: the model of one process, and what is refused.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <filesystem>
+#include <functional>
+#include <regex>
+
+#include "framework/core/json.h"
+#include "framework/core/publish.h"
+#include "tests/cli/ranks_fixture.h"
+
+namespace ndtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing_cli::Outcome;
+using Words = std::vector<std::string>;
+
+// On the cpu backend, whose kernels do not depend on what else is in a plan.
+class StagedRanks : public testing_cli::RanksTest {
+ protected:
+  static Words train(const std::string& run_directory, const Words& more) {
+    return RanksTest::train(run_directory, joined({"--device", "cpu"}, more));
+  }
+  static Words joined(Words words, const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  Outcome by_stages(const std::string& run_directory, const Words& more) {
+    return run(train(run_directory, joined({"--ranks", "2", "--parallel", "pipeline"}, more)));
+  }
+  static inline const Words kOne = {"-e", "2", "--accumulate", "4", "--deterministic"};
+  static inline const Words kFour = {"-e", "2", "--micro-batches", "4"};
+};
+
+TEST_F(StagedRanks, GiveTheModelOfOneProcessThatAccumulates) {
+  ASSERT_EQ(run(train("one", kOne)).code, 0);
+  const Outcome o = by_stages("two", joined(kFour, {"--json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(model("two") == model("one"));
+  EXPECT_THAT(o.err, AllOf(HasSubstr("2 stages on 2 ranks: 1f1b, 4 micro-batches of 3 photos"),
+                           HasSubstr("stage 1, rank 1: "), HasSubstr("KB of a photo go on"),
+                           HasSubstr("waited for other ranks: rank 0 ")));
+  const Json one = parse_json(run(train("again", joined(kOne, {"--json"}))).out);
+  for (const char* what : {"top1", "val_loss", "best_epoch", "trained_parameters"}) {
+    EXPECT_EQ(parse_json(o.out).at(what), one.at(what)) << what;
+  }
+  for (const Words& how : {Words{"--pipeline-schedule", "zb"}, Words{"--no-input-pipelining"},
+                           Words{"--pipeline-schedule", "interleaved", "--stages-per-rank", "2"}}) {
+    const Outcome other = by_stages(how.back(), joined(kFour, how));
+    ASSERT_EQ(other.code, 0) << other.err;
+    EXPECT_TRUE(model(how.back()) == model("one")) << how.back();
+  }
+}
+
+TEST_F(StagedRanks, MeetAtARendezvous) {
+  ASSERT_EQ(run(train("one", kOne)).code, 0);
+  const Pair pair = start_apart(joined(kFour, {"--parallel", "pipeline", "--device", "cpu"}));
+  for (const auto& [rank, name] :
+       {std::pair(pair.second, "rank1"), std::pair(pair.first, "rank0")}) {
+    const Outcome o = end_of(rank, name);
+    EXPECT_EQ(o.code, 0) << o.err;
+  }
+  EXPECT_TRUE(model("run") == model("one"));
+}
+
+TEST_F(StagedRanks, GoOnWhereOneProcessStopsAndTheOtherWayRound) {
+  ASSERT_EQ(run(train("one", kOne)).code, 0);
+  const Words brief = {"-e", "1"}, one = {"--accumulate", "4", "--deterministic"},
+              four = {"--micro-batches", "4"}, rest = {"-e", "2", "--resume"};
+  ASSERT_EQ(run(train("first", joined(brief, one))).code, 0);
+  const Outcome by_two = by_stages("first", joined(rest, four));
+  ASSERT_EQ(by_two.code, 0) << by_two.err;
+  EXPECT_TRUE(model("first") == model("one"));
+  ASSERT_EQ(by_stages("second", joined(brief, four)).code, 0);
+  const Outcome by_one = run(train("second", joined(rest, one)));
+  ASSERT_EQ(by_one.code, 0) << by_one.err;
+  EXPECT_TRUE(model("second") == model("one"));
+  const Outcome other = by_stages("second", {"-e", "3", "--resume", "--micro-batches", "2"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--accumulate is 2 and was 4"));
+}
+
+// A plan of two stages, by the names of the nodes that a run says they begin and end with.
+class PlannedStages : public StagedRanks {
+ protected:
+  void SetUp() override {
+    StagedRanks::SetUp();
+    const Outcome o = by_stages("unplanned", {"-e", "1"});
+    ASSERT_EQ(o.code, 0) << o.err;
+    const std::regex line("stage \\d, rank \\d: \\d+ nodes, (\\S+) to (\\S+); ");
+    for (std::sregex_iterator m(o.err.begin(), o.err.end(), line), end; m != end; ++m) {
+      plan_["stages"].push_back({{"nodes", {(*m)[1].str(), (*m)[2].str()}},
+                                 {"replicas", 1},
+                                 {"versions", 1},
+                                 {"recompute", false},
+                                 {"seconds", 0.1},
+                                 {"memory_bytes", 1e6}});
+    }
+    ASSERT_EQ(plan_["stages"].size(), 2U) << o.err;
+  }
+  Outcome planned(const Json& plan, const Words& more = {}) {
+    publish(real_fs(), at("plan.json"), plan.dump()).or_throw();
+    return by_stages("planned", joined({"-e", "1", "--plan", "plan.json"}, more));
+  }
+  Json plan_ = {{"format", 1},         {"model", "m.onnx"}, {"costs", "measured"},
+                {"schedule", "gpipe"}, {"sync", "auto"},    {"micro_batches", 3},
+                {"seconds", 0.1},      {"one_device_s", 1}, {"data_parallel_s", 1},
+                {"states", 2}};
+};
+
+TEST_F(PlannedStages, AreTrainedAsThePlanSays) {
+  const Outcome o = planned(plan_);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, HasSubstr("2 stages on 2 ranks: gpipe, 3 micro-batches"));
+  ASSERT_EQ(run(train("one", {"-e", "1", "--accumulate", "3", "--deterministic"})).code, 0);
+  EXPECT_TRUE(model("planned") == model("one"));
+  std::filesystem::remove_all(at("planned"));
+  Json late = plan_;
+  late["schedule"] = "async";
+  late["stages"][0]["versions"] = 2;
+  const Outcome other = planned(late, {"--pipeline-schedule", "1f1b"});
+  ASSERT_EQ(other.code, 0) << other.err;
+  EXPECT_TRUE(model("planned") == model("one")) << "its stages by another schedule";
+}
+
+TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrainedYet) {
+  const auto refused = [&](const std::function<void(Json&)>& change, const Words& more = {}) {
+    Json plan = plan_;
+    change(plan);
+    const Outcome o = planned(plan, more);
+    EXPECT_NE(o.code, 0);
+    EXPECT_FALSE(real_fs().exists(at("planned/args.toml")));
+    return o.err;
+  };
+  EXPECT_THAT(refused([](Json& p) { p["stages"][0]["replicas"] = 2; }),
+              HasSubstr("--plan plan.json: stage 0 is on 2 ranks"));
+  EXPECT_THAT(refused([](Json& p) { p["stages"][1]["versions"] = 2; }),
+              HasSubstr("stage 1 has 2 versions of its parameters; they are not trained yet"));
+  EXPECT_THAT(refused([](Json& p) { p["stages"][0]["recompute"] = true; }),
+              HasSubstr("stage 0 computes its forward pass twice, which is not there yet"));
+  EXPECT_THAT(refused([](Json& p) { p["schedule"] = "async"; }),
+              HasSubstr("--plan plan.json has the schedule async: several versions"));
+  EXPECT_THAT(refused([](Json& p) { p["stages"][1]["nodes"] = {"layer9"}; }),
+              HasSubstr("'layer9' in stage 1"));
+  EXPECT_THAT(refused([](Json& p) { p["micro_batches"] = 13; }),
+              HasSubstr("--batch 12 but 13 micro-batches"));
+  EXPECT_THAT(refused([](Json&) {}, {"--ranks", "3"}), HasSubstr("has 2 stages; 3 ranks of 1"));
+  EXPECT_THAT(refused([](Json& p) { p.erase("states"); }), HasSubstr("plan.json"));
+}
+
+TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
+  for (const auto& [more, what] : std::vector<std::pair<Words, std::string>>{
+           {{"--sync", "dear"}, "--sync with --parallel pipeline"},
+           {{"--bucket-size", "1"}, "--bucket-size with"},
+           {{"--shares", "2:1"}, "--shares with"},
+           {{"--shards", "2"}, "--shards with"},
+           {{"--shard-optimizer"}, "--shard-optimizer with"},
+           {{"--wire-dtype", "bf16"}, "--wire-dtype with"},
+           {{"--comm-only", "rs"}, "--comm-only with"},
+           {{"--trace", "t.json"}, "--trace with"},
+           {{"--clip-norm", "1"}, "--clip-norm 1 with"},
+           {{"--compute", "f16"}, "--compute f16 with"},
+           {{"--on-rank-loss", "regroup"}, "no other rank has what a lost stage had"},
+           {{"--pipeline-schedule", "async"}, "several versions of parameters are not trained yet"},
+           {{"--pipeline-schedule", "soon"}, "--pipeline-schedule soon"},
+           {{"--pipeline-schedule", "zb", "--no-input-pipelining"}, "leave one away"},
+           {{"--stages-per-rank", "2", "--pipeline-schedule", "zb"}, "zb has one stage a rank"},
+           {{"--stages-per-rank", "33"}, "--stages-per-rank 33: 1 to 32"},
+           {{"--micro-batches", "0"}, "at least 1"},
+           {{"--micro-batches", "13"}, "--batch 12 but 13 micro-batches"},
+           {{"--micro-batches", "4", "--accumulate", "2"}, "which are 2; leave one away"},
+           {{"--parallel", "zeppelin"}, "there are dp and pipeline"}}) {
+    const Outcome o = by_stages("run", more);
+    EXPECT_EQ(o.code, 2) << what;
+    EXPECT_THAT(o.err, HasSubstr(what));
+    EXPECT_FALSE(real_fs().exists(at("run")));
+  }
+  const Outcome alone = run(train("run", {"--parallel", "pipeline"}));
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("give --ranks 2 or more"));
+  for (const Words& flag :
+       {Words{"--micro-batches", "2"}, Words{"--plan", "p.json"}, Words{"--no-input-pipelining"}}) {
+    const Outcome o = run(train("run", flag));
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err, HasSubstr(flag[0] + " is of --parallel pipeline"));
+  }
+}
+
+TEST_F(StagedRanks, ThatDifferInTheirScheduleAreRefused) {
+  const Pair pair =
+      start_apart({"-e", "2", "--parallel", "pipeline"}, {"--pipeline-schedule", "gpipe"});
+  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
+  for (const Outcome& o : {first, second}) {
+    EXPECT_EQ(o.code, 1) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("--pipeline-schedule is gpipe, not 1f1b"));
+  }
+}
+
+TEST_F(StagedRanks, OneThatIsLostEndsTheRunWhichGoesOnWithResume) {
+  const Words many = {"-e", "60", "--accumulate", "4"};
+  ASSERT_EQ(run(train("one", joined(many, {"--deterministic"}))).code, 0);
+  const Pair pair = start_apart(
+      joined(many, {"--parallel", "pipeline", "--rank-timeout", "5", "--device", "cpu"}));
+  wait_for("run/last.safetensors");
+  kill(pair.second, SIGKILL);
+  end_of(pair.second, "rank1");
+  const Outcome first = end_of(pair.first, "rank0");
+  ASSERT_EQ(first.code, 4) << first.err;
+  EXPECT_THAT(first.err, AllOf(HasSubstr("lacks rank 1"), HasSubstr("--resume goes on")));
+  const Outcome resumed = by_stages("run", joined(many, {"--resume"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_TRUE(model("run") == model("one"));
+}
+
+}  // namespace
+}  // namespace ndtrain

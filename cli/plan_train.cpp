@@ -15,8 +15,6 @@
 namespace ndtrain::cli {
 namespace {
 
-constexpr int kMostStates = 1'000'000;
-
 // "-n 4 2", whose second number has no flag in front of it; "-n 4,2".
 std::vector<int> units_of(const Args& args) {
   std::vector<int> units;
@@ -58,8 +56,9 @@ PipelinePlanOptions options_of(const Args& args) {
   options.activation_compression =
       parse_positive("activation-compression", args.text("activation-compression"));
   const int64_t states = args.integer("states");
-  if (states < 1 || states > kMostStates) {
-    throw UsageError("--states " + args.text("states") + ": 1 to " + std::to_string(kMostStates));
+  if (states < 1 || states > limits::kPlannedStates) {
+    throw UsageError("--states " + args.text("states") + ": 1 to " +
+                     std::to_string(limits::kPlannedStates));
   }
   options.most_states = static_cast<int>(states);
   return options;

@@ -24,6 +24,11 @@ inline constexpr int64_t kClasses = 1 << 20;              // classes of a data s
 inline constexpr int kRanks = 64;    // of one training
 inline constexpr int kShards = 256;  // of one batch
 
+inline constexpr int64_t kFlushMicroBatches = int64_t{1} << 22;  // of a pipeline, until a flush
+inline constexpr int64_t kPlannedMicroBatches = 32;              // of a mini-batch, by the planner
+inline constexpr int kPlannedStates = 1'000'000;                 // that it searches
+inline constexpr int kPlannedVersions = 1 << 20;                 // of a stage's parameters
+
 inline constexpr int64_t kProfileFile = int64_t{4} << 20;  // bytes of a planner's profile
 inline constexpr int64_t kMessage = int64_t{4} << 20;      // bytes of one message between roles
 inline constexpr int64_t kHttpHead = int64_t{64} << 10;    // bytes of a request before its body

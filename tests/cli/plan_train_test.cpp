@@ -125,6 +125,7 @@ TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
   EXPECT_LT(on_slow({"--preset", "pipeline", "--activation-compression", "100"}).at("seconds"),
             plain.at("seconds"));
   EXPECT_LT(on_slow({"--compress-branches"}).at("states"), 10);
+  EXPECT_EQ(on_slow({"--states", "1000000"}), on_slow({}));
   EXPECT_EQ(on_slow({"--use-fewer", "--activation-compression", "0.0001"}).at("stages").size(), 1u);
   const Json tight = on_slow({"--memory", "135M", "--preset", "dp"});
   EXPECT_TRUE(tight.at("stages")[0].at("recompute") == true || tight.at("micro_batches") > 1);
@@ -158,6 +159,7 @@ TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   wrong({"-n", "2", "--minibatch-ratio", "0"}, 2, "--minibatch-ratio 0");
   wrong({"-n", "2", "--activation-compression", "x"}, 2, "--activation-compression x");
   wrong({"-n", "2", "--states", "0"}, 2, "--states 0");
+  wrong({"-n", "2", "--states", "1000001"}, 2, "--states 1000001: 1 to 1000000");
   wrong({"-n", "2", "--states", "9"}, 1, "more than 9 states");
   wrong({"-n", "2", "--memory", "1M"}, 1, "no plan fits into ");
   refused({"--profile", "none.txt", "-n", "2", "--network", "slow.json"}, 1, "none.txt");

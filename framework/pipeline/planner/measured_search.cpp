@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "framework/core/limits.h"
 #include "framework/pipeline/planner/short_memory.h"
 
 namespace ndtrain {
 namespace {
-
-constexpr int64_t kMostMicroBatches = 32;
 
 enum class By { kSeconds, kMemory };
 
@@ -199,8 +198,8 @@ PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,
                            const Topology& topology, const OptimizerCosts& optimizer, int64_t batch,
                            const PipelinePlanOptions& options) {
   const double most_bytes = topology.memory_bytes > 0 ? topology.memory_bytes : kNoPlan;
-  const auto rules = pipeline_rules(
-      options.schedule, batch > 0 ? std::min(batch, kMostMicroBatches) : kMostMicroBatches);
+  constexpr int64_t kMost = limits::kPlannedMicroBatches;
+  const auto rules = pipeline_rules(options.schedule, batch > 0 ? std::min(batch, kMost) : kMost);
   MeasuredSearch search(nodes, sets, topology, optimizer, batch, options);
   // No rule is faster, since flushes and parts only add to it.
   const double least_s =

@@ -10,7 +10,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int kPlanFormat = 1, kMostVersions = 1 << 20;
+constexpr int kPlanFormat = 1;
 
 class PlanReader {
  public:
@@ -57,7 +57,7 @@ class PlanReader {
     }
     if (stage.nodes.empty()) entries_.fail("has ", path, " without nodes: a stage without work");
     stage.replicas = count(path + "replicas", json["replicas"], limits::kRanks);
-    stage.versions = count(path + "versions", json["versions"], kMostVersions);
+    stage.versions = count(path + "versions", json["versions"], limits::kPlannedVersions);
     stage.recompute = entries_.truth(path + "recompute", json["recompute"]);
     stage.seconds = entries_.not_negative(path + "seconds", json["seconds"]);
     stage.memory_bytes = entries_.not_negative(path + "memory_bytes", json["memory_bytes"]);

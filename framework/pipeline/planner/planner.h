@@ -20,7 +20,7 @@ struct PipelinePlanOptions {
   std::string schedule = "auto";      // else one of pipeline_rules(): measured costs alone
   bool recompute = true;              // where memory is short
   bool fewer = false;                 // devices may be left over
-  bool compress_branches = false;     // branches.h
+  bool compress_branches = false;     // computed_nodes.h
   double minibatch_ratio = 1;         // of the mini-batch to that of the profile
   double activation_compression = 1;  // what is sent between stages is so many times smaller
   int most_states = 3'000;

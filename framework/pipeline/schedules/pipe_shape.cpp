@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "framework/core/limits.h"
 
 namespace ndtrain {
 namespace {
@@ -15,10 +16,10 @@ void validate_counts(const PipeShape& shape) {
                 " to a rank");
   }
   if (shape.micro_batches < 1 || shape.mini_batches < 1 ||
-      shape.micro_batches > kMostMicroBatches ||
-      shape.mini_batches > kMostMicroBatches / shape.micro_batches) {
+      shape.micro_batches > limits::kFlushMicroBatches ||
+      shape.mini_batches > limits::kFlushMicroBatches / shape.micro_batches) {
     throw Error("pipeline: ", shape.mini_batches, " mini-batches of ", shape.micro_batches,
-                " micro-batches until the flush; 1 to ", kMostMicroBatches, " in all can be");
+                " micro-batches until the flush; 1 to ", limits::kFlushMicroBatches, " in all can be");
   }
   for (const size_t n : {shape.recompute.size(), shape.forward_only.size()}) {
     if (n != 0 && n != static_cast<size_t>(shape.stages)) {

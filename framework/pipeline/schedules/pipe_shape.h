@@ -8,9 +8,6 @@
 
 namespace ndtrain {
 
-// Until a flush, since lists of instructions are in memory.
-constexpr int64_t kMostMicroBatches = int64_t{1} << 22;
-
 // Stage `from` hands values to stage `to`, all in one message for a micro-batch. Two stages that
 // read a value of a third one have an edge without it: its gradient goes from one to the other.
 struct StageEdge {

@@ -189,6 +189,15 @@ TEST(PlanJson, APlanComesBackAsItWasWritten) {
   EXPECT_EQ(parse_pipeline_plan(was.text(), "plan.json"), was);
 }
 
+TEST(PlanJson, TheVersionsOfAStageHaveALimit) {
+  PipelinePlan plan = some_plan();
+  plan.stages[0].versions = limits::kPlannedVersions;
+  EXPECT_EQ(parse_pipeline_plan(plan.text(), "plan.json"), plan);
+  ++plan.stages[0].versions;
+  EXPECT_THAT(refusal([&] { parse_pipeline_plan(plan.text(), "plan.json"); }),
+              HasSubstr("versions = 1048577, which is no integer from 1 to 1048576"));
+}
+
 TEST(PlanJson, WhatIsWrongIsNamedWithItsEntry) {
   const std::string good = some_plan().text();
   const auto why = [](const std::string& text) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/core/error.h"
+#include "framework/core/limits.h"
 #include "framework/parallel/schedules/schedules.h"
 #include "framework/parallel/simulate.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
@@ -265,6 +266,20 @@ TEST(MeasuredPlans, CompressedBranchesHaveFewerStatesAndAllNodes) {
   EXPECT_EQ(merged.nodes[1].activation_bytes, 5);
   EXPECT_EQ(merged.nodes[1].saved_bytes, 15);
   EXPECT_EQ(merged.nodes[3].inputs, (std::vector<int>{1, 2}));
+}
+
+TEST(MeasuredPlans, AMiniBatchIsCutIntoSoManyMicroBatchesAtMost) {
+  constexpr double kSaved = 64'000, kParameters = 100;
+  ModelProfile profile = testing::chain({{0.1, 0.2, kSaved, kParameters}});
+  profile.batch = 1024;
+  const PipelinePlanOptions options{.schedule = "1f1b", .recompute = false};
+  const auto bytes = [&](int64_t parts) {
+    return 2 * kParameters + kSaved / static_cast<double>(parts);
+  };
+  const int64_t most = limits::kPlannedMicroBatches;
+  EXPECT_EQ(plan_pipeline(profile, flat(1, 1e9, bytes(most)), options).micro_batches, most);
+  EXPECT_THAT(refusal(profile, flat(1, 1e9, bytes(most + 1)), options),
+              HasSubstr("no plan fits into "));
 }
 
 TEST(MeasuredPlans, RatiosScaleWhatDependsOnThem) {

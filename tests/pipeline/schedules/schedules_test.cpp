@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "framework/core/error.h"
+#include "framework/core/limits.h"
 
 namespace ndtrain {
 namespace {
@@ -249,10 +250,10 @@ TEST(Schedules, MicroBatchesUntilAFlushHaveALimit) {
   const auto of = [](int64_t micro_batches, int64_t mini_batches) {
     return [=] { validate({.micro_batches = micro_batches, .mini_batches = mini_batches}); };
   };
-  EXPECT_NO_THROW(of(kMostMicroBatches, 1)());
-  EXPECT_NO_THROW(of(kMostMicroBatches / 2, 2)());
-  EXPECT_THROW(of(kMostMicroBatches + 1, 1)(), Error);
-  EXPECT_THROW(of(kMostMicroBatches / 2 + 1, 2)(), Error);
+  EXPECT_NO_THROW(of(limits::kFlushMicroBatches, 1)());
+  EXPECT_NO_THROW(of(limits::kFlushMicroBatches / 2, 2)());
+  EXPECT_THROW(of(limits::kFlushMicroBatches + 1, 1)(), Error);
+  EXPECT_THROW(of(limits::kFlushMicroBatches / 2 + 1, 2)(), Error);
   EXPECT_THROW(of(2, INT64_MAX)(), Error);
 }
 

@@ -377,7 +377,8 @@ std::vector<Executor::NodeTime> Executor::profile() const {
   std::vector<NodeTime> times;
   for (size_t i = 0; i < state_->p.steps.size(); ++i) {
     const Step& s = state_->p.steps[i];
-    times.push_back({s.op, s.name, s.dtype, s.operations, state_->seconds[i]});
+    times.push_back(
+        {s.op, s.name, s.dtype, s.operations, state_->seconds[i], s.makes, s.workspace});
   }
   return times;
 }

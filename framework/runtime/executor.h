@@ -52,6 +52,10 @@ class Executor {
     DType dtype;        // of its first input
     double operations;  // in its sums of products; 0: it is none
     double seconds;
+    // Of the graph that was planned, the last value that the kernel makes, since it may stand for
+    // several nodes; of a Reorder the one that it moves. kNone: a part of what takes several.
+    ValueId makes = kNone;
+    size_t workspace = 0;  // bytes
   };
   void set_profiling(bool on);
   std::vector<NodeTime> profile() const;

@@ -94,8 +94,30 @@ BatchTiling tiling_for(const LayoutAssignment& laid, const Device& device,
   return choose_tiling(laid.graph, laid.types, shared_threads().threads(), options.tiling);
 }
 
-Step step_of(const Graph& g, const Node& n, PreparedKernel kernel, const MemoryPlan& memory) {
+Rewritten as_it_is(const Graph& g) {
+  Rewritten same{.graph = g};
+  for (size_t v = 0; v < g.value_count(); ++v) same.now.push_back(static_cast<ValueId>(v));
+  return same;
+}
+
+// By value of what is run: which one it was of the graph that was given; kNone: it is new.
+std::vector<ValueId> given_values(const Rewritten& fused, const LayoutAssignment& laid) {
+  std::vector<ValueId> given(laid.graph.value_count(), kNone);
+  for (size_t v = 0; v < fused.now.size(); ++v) {
+    if (fused.now[v] == kNone) continue;
+    const ValueId now = laid.now[index(fused.now[v])];
+    if (now != kNone) given[index(now)] = static_cast<ValueId>(v);
+  }
+  return given;
+}
+
+Step step_of(const Graph& g, const Node& n, PreparedKernel kernel, const MemoryPlan& memory,
+             const std::vector<ValueId>& given) {
   Step s{.kernel = std::move(kernel)};
+  for (const ValueId v : n.outputs) {
+    if (given[index(v)] != kNone) s.makes = given[index(v)];
+  }
+  if (n.op == "Reorder") s.makes = given[index(n.inputs[0])];
   s.op = n.op;
   s.name = g.value(n.outputs[0]).name;
   s.dtype = g.type(n.inputs.empty() ? n.outputs[0] : n.inputs[0]).dtype;
@@ -107,7 +129,7 @@ Step step_of(const Graph& g, const Node& n, PreparedKernel kernel, const MemoryP
 
 // Gives for each value the step that makes it; -1: none.
 std::vector<int> add_steps(Plan::Program& p, const Graph& g, KernelSelection& selected,
-                           const MemoryPlan& memory) {
+                           const MemoryPlan& memory, const std::vector<ValueId>& given) {
   std::vector<int> step_of_value(g.value_count(), -1);
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
@@ -119,15 +141,17 @@ std::vector<int> add_steps(Plan::Program& p, const Graph& g, KernelSelection& se
       continue;
     }
     for (const ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());
-    p.steps.push_back(step_of(g, n, std::move(selected.kernels[i]), memory));
+    p.steps.push_back(step_of(g, n, std::move(selected.kernels[i]), memory, given));
+    p.steps.back().workspace = selected.workspaces[i];
     if (i < selected.tiling.nodes) p.tiled_steps = p.steps.size();
   }
   return step_of_value;
 }
 
 // What an Executor needs of all that was decided.
-void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, MemoryPlan memory) {
-  const std::vector<int> step_of_value = add_steps(p, g, selected, memory);
+void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, MemoryPlan memory,
+              const std::vector<ValueId>& given) {
+  const std::vector<int> step_of_value = add_steps(p, g, selected, memory, given);
   p.tiling = selected.tiling;
   p.workspace_bytes =
       std::max(selected.workspace, selected.tile_workspace * static_cast<size_t>(p.tiling.threads));
@@ -149,7 +173,8 @@ void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, Memory
 Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
     : program_(std::make_unique<Program>(device)) {
   declare(*program_, given, options);
-  const Rewritten fused = fuse_for(device, given, program_->bindings);
+  const Rewritten fused =
+      options.fuse ? fuse_for(device, given, program_->bindings) : as_it_is(given);
   std::vector<ValueId> bindings = translated(program_->bindings, fused.now);
   const LayoutAssignment laid =
       assign_layouts(fused.graph, device, {bindings.begin(), bindings.end()});
@@ -160,7 +185,8 @@ Plan::Plan(const Graph& given, const Device& device, PlanOptions options)
   if (!selected.refusals.empty()) throw Error(text_of(selected.refusals, laid.graph, device));
   MemoryPlan memory = plan_memory(laid.graph, laid.types, selected.nodes, bindings,
                                   options.reuse_memory, selected.tiling);
-  assemble(*program_, laid.graph, std::move(selected), std::move(memory));
+  assemble(*program_, laid.graph, std::move(selected), std::move(memory),
+           given_values(fused, laid));
 }
 
 Plan::~Plan() = default;

@@ -17,6 +17,7 @@ struct PlanOptions {
   // Params given at every run (the trainable ones). All other params are constants of the plan.
   std::vector<ValueId> bound_params = {};
   bool reuse_memory = true;  // false: every value has a buffer of its own (for tests)
+  bool fuse = true;          // false: a kernel for each node of the graph (to tell their times)
   TilingRule tiling = {};
 };
 

@@ -40,6 +40,8 @@ struct Step {
   std::string op, name;
   DType dtype;                 // of its first input
   double operations = 0;       // framework/graph/arithmetic.h
+  ValueId makes = kNone;       // of the graph that was planned, the last that it computes
+  size_t workspace = 0;        // bytes
   std::vector<int> needs;      // bindings of the plan that it is the first to read
   std::vector<int> completes;  // outputs of the plan that are ready after it
 };

@@ -16,10 +16,11 @@ std::vector<ValueId> bound_params(const StepGraph& s) {
 
 }  // namespace
 
-PreparedStep::PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters)
+PreparedStep::PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters,
+                           bool fuse)
     : graph_(std::move(graph)),
       parameters_(parameters),
-      plan_(graph_.graph, device, {.bound_params = bound_params(graph_)}),
+      plan_(graph_.graph, device, {.bound_params = bound_params(graph_), .fuse = fuse}),
       executor_(plan_) {
   const Graph& g = graph_.graph;
   for (ValueId v : graph_.trainable) slots_[v] = parameters.slot(g.value(v).name);

@@ -26,7 +26,9 @@ struct ShardPart {
 class PreparedStep {
  public:
   // Keeps a reference to the parameters; the device must outlive it.
-  PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters);
+  // `fuse` as PlanOptions has it.
+  PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters,
+               bool fuse = true);
 
   // Rows, at most those it was made for, and labels; each row weighs 1 / `of`. Throws Error for a
   // label that is no class.
@@ -49,6 +51,7 @@ class PreparedStep {
   std::optional<size_t> slot_of_binding(int k) const;
   std::optional<size_t> slot_of_output(int k) const;
 
+  const Plan& plan() const { return plan_; }
   void set_profiling(bool on) { executor_.set_profiling(on); }
   std::vector<Executor::NodeTime> profile() const { return executor_.profile(); }
 

@@ -28,6 +28,7 @@ inline constexpr int64_t kFlushMicroBatches = int64_t{1} << 22;  // of a pipelin
 inline constexpr int64_t kPlannedMicroBatches = 32;              // of a mini-batch, by the planner
 inline constexpr int kPlannedStates = 1'000'000;                 // that it searches
 inline constexpr int kPlannedVersions = 1 << 20;                 // of a stage's parameters
+inline constexpr int kProfiledSteps = 100'000;
 
 inline constexpr int64_t kProfileFile = int64_t{4} << 20;  // bytes of a planner's profile
 inline constexpr int64_t kMessage = int64_t{4} << 20;      // bytes of one message between roles

@@ -1,8 +1,8 @@
 #include "cli/bench.h"
 #include "cli/head_args.h"
 #include "cli/profile_table.h"
+#include "cli/random_rows.h"
 #include "cli/verb.h"
-#include "framework/core/rng.h"
 #include "framework/onnx/import.h"
 #include "framework/train/compute.h"
 #include "framework/train/head.h"
@@ -10,28 +10,6 @@
 
 namespace ndtrain::cli {
 using namespace ndp;
-
-namespace {
-
-// Random rows with random labels.
-TensorDataset random_rows(const Model& model, int64_t batch, uint64_t seed) {
-  const Graph g = bind(model, batch);
-  const Rng rng(seed, "bench");
-  std::vector<Tensor> inputs;
-  for (ValueId v : g.inputs()) {
-    std::vector<double> values(static_cast<size_t>(g.shape(v).count()));
-    for (size_t i = 0; i < values.size(); ++i) values[i] = rng.normal(i);
-    inputs.push_back(Tensor::from_doubles(g.type(v), values));
-  }
-  const auto classes = static_cast<uint64_t>(g.shape(g.outputs()[0])[1]);
-  Rng draw(seed, "bench labels");
-  std::vector<int64_t> labels;
-  for (int64_t i = 0; i < batch; ++i)
-    labels.push_back(static_cast<int64_t>(draw.next_below(classes)));
-  return {std::move(inputs), std::move(labels)};
-}
-
-}  // namespace
 
 void declare_bench_train(ArgsSpec& args) {
   args.flag("m,model", "the ONNX file (required)", "FILE");

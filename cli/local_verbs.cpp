@@ -24,6 +24,7 @@ VERB(model_split);
 VERB(model_quantize);
 VERB(model_verify);
 VERB(predict);
+VERB(profile);
 VERB(train);
 VERB(tune);
 VERB(version);
@@ -59,6 +60,17 @@ std::span<const Verb> local_verbs() {
            "  ndtrain tune -m resnet18.onnx --freeze none -b 64\n"
            "  ndtrain predict resnet50.onnx photos --tuning tuning.txt\n",
            declare_tune, run_tune},
+      Verb{"profile", "measure what each node of a model costs, for ndtrain plan train",
+           "[DATA] -m MODEL -o FILE [-b N] [--steps N] [options]",
+           "  ndtrain profile -m alexnet.onnx -b 64 -o profile.json\n"
+           "  ndtrain profile photos -m runs/flowers -b 32 --steps 20 -o profile.json\n"
+           "  ndtrain profile -m resnet18.onnx -o graph.txt\n",
+           declare_profile, run_profile}};
+  return kVerbs;
+}
+
+std::span<const Verb> local_model_verbs() {
+  static const std::array kVerbs = {
       Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
            "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
            run_model_build},

@@ -3,14 +3,13 @@
 #include <algorithm>
 
 #include "cli/number_args.h"
+#include "cli/profile_file.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/publish.h"
-#include "framework/pipeline/planner/graph_text.h"
 #include "framework/pipeline/planner/model_profile_json.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
 #include "framework/pipeline/planner/planner.h"
-#include "framework/pipeline/planner/profile_tables.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -71,12 +70,7 @@ void save_graph(Fs& fs, const std::string& file, ModelProfile profile, const Pip
       if (std::ranges::count(plan.stages[s].nodes, n.id) > 0) n.stage = static_cast<int>(s);
     }
   }
-  const std::string kind = extension_of(file);
-  publish(fs, file,
-          kind == ".dot"   ? dot_text(profile)
-          : kind == ".csv" ? csv_text(profile)
-                           : graph_text(profile))
-      .or_throw();
+  write_profile(fs, file, profile);
 }
 
 std::string stage_table(const PipelinePlan& plan) {
@@ -106,7 +100,8 @@ void declare_plan_train(ArgsSpec& args) {
   args.flag("network", "bandwidths of each level, inner first: AshPipe's network.json", "FILE");
   args.flag("o,out", "write the plan, as JSON", "FILE");
   args.flag("save-graph",
-            "write the profile with the stages of its nodes: .dot, .csv, else graph.txt", "FILE");
+            "write the profile with the stages of its nodes: .dot, .csv, .json, else graph.txt",
+            "FILE");
   args.flag("cost", "measured, or ashpipe: its published cost model, to the letter", "MODEL",
             "measured");
   args.flag("preset", "dp: one stage on all devices; pipeline: a stage on each; hybrid: any plan",

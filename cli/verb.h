@@ -25,6 +25,7 @@ struct Verb {
 std::span<const Verb> verbs();  // of the program, in the order of its help
 // Those of them that one machine can run alone.
 std::span<const Verb> local_verbs();
+std::span<const Verb> local_model_verbs();
 std::span<const Verb> local_bench_verbs();
 
 }  // namespace ndtrain::cli

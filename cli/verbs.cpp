@@ -261,8 +261,8 @@ constexpr Verb kSiteVerbs[] = {
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all = [] {
     std::vector<Verb> list;
-    for (const auto& part :
-         {local_verbs(), std::span<const Verb>(kSiteVerbs), local_bench_verbs()}) {
+    for (const auto& part : {local_verbs(), local_model_verbs(), std::span<const Verb>(kSiteVerbs),
+                             local_bench_verbs()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

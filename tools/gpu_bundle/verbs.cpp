@@ -8,7 +8,7 @@ namespace ndtrain::cli {
 std::span<const Verb> verbs() {
   static const std::vector<Verb> all = [] {
     std::vector<Verb> list;
-    for (const auto& part : {local_verbs(), local_bench_verbs()}) {
+    for (const auto& part : {local_verbs(), local_model_verbs(), local_bench_verbs()}) {
       list.insert(list.end(), part.begin(), part.end());
     }
     return list;

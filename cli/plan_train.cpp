@@ -10,6 +10,8 @@
 #include "framework/pipeline/planner/model_profile_json.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
 #include "framework/pipeline/planner/planner.h"
+#include "framework/pipeline/planner/play_plan.h"
+#include "framework/pipeline/schedules/pipeline_svg.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -90,6 +92,18 @@ std::string stage_table(const PipelinePlan& plan) {
                     plan.data_parallel_s * 1e3, plan.states);
 }
 
+// Mini-batches until a steady state shows, and is left.
+int64_t drawn_mini_batches(const PipelinePlan& plan) {
+  return 2 * static_cast<int64_t>(plan.stages.size()) + 2;
+}
+
+std::string drawing(const PipelinePlan& plan, const PlayedPlan& played) {
+  return pipeline_svg(
+      played.shape, played.prediction,
+      fmt::format("{}: {}, {} stages on {} devices, {} micro-batches", plan.model, plan.schedule,
+                  plan.stages.size(), plan.devices(), plan.micro_batches));
+}
+
 }  // namespace
 
 void declare_plan_train(ArgsSpec& args) {
@@ -101,6 +115,8 @@ void declare_plan_train(ArgsSpec& args) {
   args.flag("o,out", "write the plan, as JSON", "FILE");
   args.flag("save-graph",
             "write the profile with the stages of its nodes: .dot, .csv, .json, else graph.txt",
+            "FILE");
+  args.flag("draw", "draw its instructions in virtual time, as SVG, and say what they take",
             "FILE");
   args.flag("cost", "measured, or ashpipe: its published cost model, to the letter", "MODEL",
             "measured");
@@ -128,10 +144,20 @@ int run_plan_train(Context& context, const Args& args) {
   if (profile.model.empty()) profile.model = file;
   const PipelinePlan plan = plan_pipeline(profile, topology, options);
   if (args.has("out")) publish(context.fs(), args.text("out"), plan.text()).or_throw();
+  Json json = parse_json(plan.text());
+  std::string text = stage_table(plan);
+  if (args.has("draw")) {
+    const PlayedPlan played = play_plan(plan, profile, topology, options, drawn_mini_batches(plan));
+    publish(context.fs(), args.text("draw"), drawing(plan, played)).or_throw();
+    const double seconds = played.prediction.mini_batch_s;
+    json["played_s"] = seconds;
+    text +=
+        fmt::format("by its instructions in virtual time {:.3f} ms a mini-batch\n", seconds * 1e3);
+  }
   if (args.has("save-graph")) {
     save_graph(context.fs(), args.text("save-graph"), std::move(profile), plan);
   }
-  context.print(parse_json(plan.text()), stage_table(plan));
+  context.print(json, text);
   return kOk;
 }
 

@@ -207,7 +207,8 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain plan train --profile profile.json -n 2 --network network.json -o plan.json\n"
      "  ndtrain plan train --profile graph.txt -n 4 2 --network network.json --cost ashpipe\n"
      "  ndtrain plan train --profile profile.json -n 4 2 --network network.json --memory 16G "
-     "--preset pipeline\n",
+     "--preset pipeline\n"
+     "  ndtrain plan train --profile profile.json -n 2 --network network.json --draw plan.svg\n",
      declare_plan_train, run_plan_train},
     {"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
      declare_cache_ls, run_cache_ls},

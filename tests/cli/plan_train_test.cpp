@@ -135,6 +135,24 @@ TEST_F(PlanTrainProgram, FlagsChangeThePlanAsTheySay) {
   EXPECT_LE(kept.at("stages")[0].at("memory_bytes").get<double>(), 135 * 1048576.0);
 }
 
+TEST_F(PlanTrainProgram, DrawsTheInstructionsAndSaysWhatTheyTake) {
+  const Outcome o = plan({"--profile", graph_, "-n", "2", "--network", "slow.json", "--preset",
+                          "pipeline", "--draw", "plan.svg"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("by its instructions in virtual time "));
+  const std::string svg = real_fs().read(at("plan.svg")).or_throw();
+  EXPECT_THAT(svg, testing::StartsWith("<svg"));
+  EXPECT_THAT(svg, HasSubstr(">stage 0<"));
+  EXPECT_THAT(svg, HasSubstr(">stage 1<"));
+  EXPECT_THAT(svg, testing::Not(HasSubstr(">stage 2<")));
+  const Json json = on_slow({"--preset", "pipeline", "--draw", "plan.svg"});
+  EXPECT_NEAR(json.at("played_s"), json.at("seconds"), 0.5 * json.at("seconds").get<double>());
+  EXPECT_FALSE(on_slow({}).contains("played_s"));
+  for (const char* cost : {"measured", "ashpipe"}) {
+    EXPECT_GT(on_slow({"--cost", cost, "--preset", "dp", "--draw", "plan.svg"}).at("played_s"), 0);
+  }
+}
+
 TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   const auto refused = [&](const std::vector<std::string>& words, int code,
                            const std::string& what) {

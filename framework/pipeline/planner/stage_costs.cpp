@@ -2,18 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "framework/core/limits.h"
-#include "framework/parallel/schedules/schedules.h"
-#include "framework/parallel/simulate.h"
+#include "framework/pipeline/planner/stage_exchange.h"
 
 namespace ndtrain {
 namespace {
 
-// More find little, and there are many stages.
-constexpr int kEvaluations = 400;
-constexpr const char* kSync = "auto";
 // The simulator's sums may round below the bound.
 constexpr double kBelow = 1 - 1e-9;
 
@@ -73,19 +68,11 @@ StageCosts::Sums StageCosts::sums_between(int before, int set) const {
 
 CostProfile StageCosts::exchange_of(const StagePlace& place, const PipelineRule& rule) const {
   const double share = 1.0 / static_cast<double>(place.devices.count * rule.micro_batches);
-  CostProfile costs{.source = "measured"};
-  set_collectives(topology_, place.devices, costs);
-  costs.optimizer_s_per_element = optimizer_.seconds_per_byte * CostProfile::kElementBytes;
+  std::vector<const NodeProfile*> nodes;
   for (const int number : sets_.between(place.before, place.set)) {
-    const NodeProfile& n = nodes_.nodes[static_cast<size_t>(number)];
-    const auto elements =
-        static_cast<int64_t>(std::ceil(n.parameter_bytes / CostProfile::kElementBytes));
-    // What has none counts with the layer in front.
-    if (elements > 0 || costs.layers.empty()) costs.layers.push_back({.elements = elements});
-    costs.layers.back().forward_s += n.forward.median_s * share;
-    costs.layers.back().backward_s += n.backward_s() * share;
+    nodes.push_back(&nodes_.nodes[static_cast<size_t>(number)]);
   }
-  return costs;
+  return exchange_costs(nodes, topology_, place.devices, optimizer_.seconds_per_byte, share);
 }
 
 uint64_t StageCosts::key(const StagePlace& place, const PipelineRule& rule) const {
@@ -102,8 +89,7 @@ bool StageCosts::simulate_exchange(const StagePlace& place, const PipelineRule& 
   if (!exchanges(place, sums(place.before, place.set))) return false;
   const auto [it, fresh] = simulated_s_.emplace(key(place, rule), 0);
   if (!fresh) return false;
-  const CostProfile costs = exchange_of(place, rule);
-  it->second = predicted_step_s(make_comm_plan(kSync, costs, {.evaluations = kEvaluations}), costs);
+  it->second = exchanged_step_s(exchange_of(place, rule));
   return true;
 }
 

@@ -82,9 +82,11 @@ std::span<const Verb> local_model_verbs() {
            declare_model_import, run_model_import},
       Verb{"model inspect", "ops, parameters, FLOPs and every legal cut", "FILE",
            "  ndtrain model inspect squeezenet.onnx\n", declare_model_inspect, run_model_inspect},
-      Verb{"model split", "write extractor and trainable part", "FILE --freeze WHAT -o DIR",
-           "  ndtrain model split squeezenet.onnx --freeze auto -o parts\n", declare_model_split,
-           run_model_split},
+      Verb{"model split", "write extractor and trainable part, or the stages of a plan",
+           "FILE --freeze WHAT | --stages PLAN -o DIR",
+           "  ndtrain model split squeezenet.onnx --freeze auto -o parts\n"
+           "  ndtrain model split alexnet.onnx --stages plan.json -o stages\n",
+           declare_model_split, run_model_split},
       Verb{"model quantize", "write the int8 form of a model, with scales measured on photos",
            "FILE --data DIR -o FILE [options]",
            "  ndtrain model quantize resnet50.onnx --data photos -o resnet50-int8.onnx\n"

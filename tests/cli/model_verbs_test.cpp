@@ -62,6 +62,40 @@ TEST_F(ModelVerbs, SplitWritesTwoPartsThatAreTheWhole) {
   EXPECT_EQ(run({"model", "split", "m.onnx", "-o", "p", "--feature-dtype", "f64"}).code, 2);
 }
 
+TEST_F(ModelVerbs, SplitWritesTheStagesOfAPlan) {
+  publish(real_fs(), at("network.json"),
+          R"({"allreduce_bandwidths": [1000000], "p2p_bandwidths": [1000000000],
+              "fully_connect": [false]})")
+      .or_throw();
+  ASSERT_EQ(run({"profile", "-m", "m.onnx", "-b", "2", "--steps", "1", "-o", "p.json"}).code, 0);
+  ASSERT_EQ(run({"plan", "train", "--profile", "p.json", "-n", "2", "--network", "network.json",
+                 "--preset", "pipeline", "-o", "plan.json"})
+                .code,
+            0);
+  Outcome o = run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "stages", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json stages = Json::parse(o.out).at("stages");
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[0].at("file"), "stages/stage0.onnx");
+  EXPECT_EQ(stages[1].at("inputs"), stages[0].at("outputs"));
+  const Tensor x = random_photo();
+  const Tensor between = output_of("stages/stage0.onnx", x);
+  EXPECT_EQ(output_of("stages/stage1.onnx", between).to_doubles(),
+            output_of("m.onnx", x).to_doubles());
+
+  o = run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "s", "--freeze", "layer2"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("is not in this model"));
+  EXPECT_EQ(run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "s", "--feature-dtype",
+                 "f16"})
+                .code,
+            2);
+  ASSERT_EQ(run({"model", "build", "alexnet", "--classes", "3", "-o", "a.onnx"}).code, 0);
+  o = run({"model", "split", "a.onnx", "--stages", "plan.json", "-o", "s"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("is not in this model"));
+}
+
 TEST_F(ModelVerbs, VerifyComparesWithRecordedOutputs) {
   std::filesystem::create_directories(at("data"));
   const Tensor x = random_photo();

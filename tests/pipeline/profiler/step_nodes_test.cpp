@@ -32,9 +32,10 @@ std::vector<std::set<size_t>> parts_read(const StepGraph& step, const StepNodes&
 
 TEST(StepNodes, OfEveryArchitectureEachNodeIsWithOneAndReadsEarlierOnes) {
   for (const ZooEntry& entry : zoo()) {
+    const Model m = build_model(entry.name, {.classes = 3});
     for (const char* freeze : {"none", "auto"}) {
       SCOPED_TRACE(std::string(entry.name) + ", freeze " + freeze);
-      const StepGraph step = step_of(build_model(entry.name, {.classes = 3}), 2, freeze);
+      const StepGraph step = step_of(m, 2, freeze);
       const StepNodes nodes = step_nodes(step);
       ASSERT_EQ(nodes.part_of.size(), step.forward_nodes);
       EXPECT_EQ(nodes.nodes.back(), step.forward_nodes - 1);  // the loss

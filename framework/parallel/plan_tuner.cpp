@@ -13,8 +13,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kShareOfRun = 10;  // one of so many steps is for measuring
-
 double mib(int64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace

@@ -48,6 +48,7 @@ class PlanTuner {
     std::function<void(const ExchangeReport& report)> timed = {};
   };
   static constexpr int kLeastSteps = 3;
+  static constexpr int64_t kShareOfRun = 10;  // one of so many steps is for measuring
 
   // Where a training is, the same on all ranks.
   struct Place {

@@ -8,12 +8,6 @@
 #include "framework/parallel/measured_costs.h"
 
 namespace ndtrain {
-namespace {
-
-constexpr int64_t kShareOfRun = 10;  // one of so many steps is for measuring
-
-}  // namespace
-
 std::string text_of(std::span<const RankShare> shares) {
   int all = 0;
   for (const RankShare& s : shares) all += s.shards;
@@ -52,7 +46,7 @@ void ShareTuner::begin(const PlanTuner::Place& at) {
         ranks, ranks));
   }
   const int64_t least = std::min<int64_t>(PlanTuner::kLeastSteps, options_.steps);
-  const int64_t all = std::clamp<int64_t>(at.left / kShareOfRun, least, options_.steps);
+  const int64_t all = std::clamp<int64_t>(at.left / PlanTuner::kShareOfRun, least, options_.steps);
   if (all >= at.left) {
     return leave(fmt::format("{} steps are too few to measure what a shard takes: they stay equal",
                              at.left));

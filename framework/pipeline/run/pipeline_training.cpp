@@ -65,9 +65,8 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   }
   const StepGraph step = step_of(1);
   const int count = communicator_->ranks() * options.chunks;
-  std::vector<int> stage_of =
+  const std::vector<int> stage_of =
       options.cut ? options.cut(step, count) : cut_by_operations(step, count);
-  if (stage_of.size() == step.forward_nodes) keep_statistics_together(step, stage_of);
   const std::vector<Stage> stages = make_stages(step, stage_of);
   if (std::ssize(stages) != count) {
     throw Error(stages.size(), " stages for ", communicator_->ranks(), " ranks of ",

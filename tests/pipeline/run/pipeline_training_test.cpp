@@ -92,9 +92,7 @@ TEST(PipelineTraining, InSixteenBitsHasTheBytesOfOneProcess) {
 // the second one, of which the fourth one needs nothing.
 TEST(PipelineTraining, AGradientGoesBetweenStagesThatReadTheSame) {
   const Network n = network(skipping_net(false, 0));
-  const std::vector<std::vector<std::string>> names = {
-      {"stem", "r0"}, {"a1"}, {"r1", "a2"}, {"s1", "r2", "b1", "logits"}};
-  const auto cut = [&](const StepGraph& step, int) { return cut_by_names(step, names); };
+  const auto cut = [](const StepGraph& step, int) { return cut_at(step, {"a1", "r1", "s1"}); };
   const StepGraph step = make_step_graph(bind(n.model, 4), n.trained, 0);
   const PipeShape shape = shape_of(make_stages(step, cut(step, 4)), 1, 2);
   EXPECT_EQ(std::ranges::count(shape.edges, StageEdge{1, 3, true, false}), 1);

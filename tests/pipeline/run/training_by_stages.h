@@ -11,6 +11,7 @@
 #include "framework/parallel/between_ranks.h"
 #include "framework/pipeline/run/pipeline_training.h"
 #include "framework/pipeline/run/stage_cuts.h"
+#include "framework/train/step_nodes.h"
 #include "tests/parallel/training_by_ranks.h"
 
 namespace ndtrain::testing {
@@ -91,21 +92,25 @@ inline TrainerConfig config_by_parts(int64_t parts, const OptimizerConfig& optim
   return config;
 }
 
-// Cuts behind nodes that are drawn, until no stage lacks one of its own.
-inline std::vector<int> random_cut(const StepGraph& step, int stages, uint64_t seed) {
-  Rng rng(seed, "cut");
-  for (;;) {
-    std::set<size_t> begins;
-    while (std::ssize(begins) < stages - 1) {
-      begins.insert(1 + rng.next_below(step.forward_nodes - 1));
-    }
-    std::vector<int> stage_of(step.forward_nodes);
-    for (size_t i = 0; i < stage_of.size(); ++i) {
-      stage_of[i] = static_cast<int>(std::distance(begins.begin(), begins.upper_bound(i)));
-    }
-    keep_statistics_together(step, stage_of);
-    if (std::ssize(std::set(stage_of.begin(), stage_of.end())) == stages) return stage_of;
+// Each stage begins at the node of one of these names, but for the first.
+inline std::vector<int> cut_at(const StepGraph& step, const std::set<std::string>& begins) {
+  const StepNodes nodes = step_nodes(step);
+  std::vector<int> stages, stage_of;
+  for (int s = 0; const std::string& name : nodes.names) {
+    s += begins.contains(name) ? 1 : 0;
+    stages.push_back(s);
   }
+  for (const size_t part : nodes.part_of) stage_of.push_back(stages[part]);
+  return stage_of;
+}
+
+inline std::vector<int> random_cut(const StepGraph& step, int stages, uint64_t seed) {
+  const std::vector<std::string> names = step_nodes(step).names;
+  Rng rng(seed, "cut");
+  std::set<std::string> begins;
+  while (std::ssize(begins) < stages - 1)
+    begins.insert(names[1 + rng.next_below(names.size() - 1)]);
+  return cut_at(step, begins);
 }
 
 inline Bytes alone(const Network& n, const TrainerConfig& config, int64_t epochs = kEpochs) {

@@ -144,7 +144,7 @@ TEST(MeasureProfile, FrozenNodesOnlyRunForward) {
 
 TEST(MeasureProfile, IsReadBackAndPlannedFrom) {
   const ModelProfile profile =
-      measured(build_model("resnet18", {.classes = 3, .img_size = 32}), {.batch = 2, .steps = 1});
+      measured(testing::small_model("mobilenet_v2"), {.batch = 2, .steps = 1});
   EXPECT_EQ(parse_model_profile(to_json(profile), "p.json"), profile);
   const ModelProfile graph = parse_graph_text(graph_text(profile), "g.txt");
   EXPECT_EQ(graph.nodes.size(), profile.nodes.size());

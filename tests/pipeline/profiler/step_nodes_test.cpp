@@ -30,11 +30,11 @@ std::vector<std::set<size_t>> parts_read(const StepGraph& step, const StepNodes&
   return reads;
 }
 
-TEST(StepNodes, OfEveryArchitectureEachNodeIsWithOneAndReadsEarlierOnes) {
-  for (const ZooEntry& entry : zoo()) {
-    const Model m = build_model(entry.name, {.classes = 3});
+TEST(StepNodes, OfAnyArchitectureEachNodeIsWithOneAndReadsEarlierOnes) {
+  for (const char* name : {"tinynet", "squeezenet1_1", "mobilenet_v2", "resnet18", "vit"}) {
+    const Model m = testing::small_model(name);
     for (const char* freeze : {"none", "auto"}) {
-      SCOPED_TRACE(std::string(entry.name) + ", freeze " + freeze);
+      SCOPED_TRACE(std::string(name) + ", freeze " + freeze);
       const StepGraph step = step_of(m, 2, freeze);
       const StepNodes nodes = step_nodes(step);
       ASSERT_EQ(nodes.part_of.size(), step.forward_nodes);
@@ -67,7 +67,7 @@ TEST(StepNodes, RunningStatisticsAreWithTheirNormalisation) {
 }
 
 TEST(StepNodes, ADropoutMaskIsWithWhoReadsIt) {
-  const StepGraph step = step_of(build_model("alexnet", {.classes = 3}), 2);
+  const StepGraph step = step_of(testing::small_model("squeezenet1_1"), 2);
   const StepNodes nodes = step_nodes(step);
   int masks = 0;
   for (size_t i = 0; i < step.forward_nodes; ++i) {
@@ -75,7 +75,7 @@ TEST(StepNodes, ADropoutMaskIsWithWhoReadsIt) {
     ++masks;
     EXPECT_EQ(step.graph.nodes()[nodes.nodes[nodes.part_of[i]]].op, "Mul");
   }
-  EXPECT_EQ(masks, 2);
+  EXPECT_EQ(masks, 1);
 }
 
 TEST(StepNodes, ANameThatIsThereAlreadyGetsItsNumber) {

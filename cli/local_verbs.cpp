@@ -70,7 +70,7 @@ std::span<const Verb> local_verbs() {
 }
 
 std::span<const Verb> local_model_verbs() {
-  static const std::array kVerbs = {
+  static const std::array verbs = {
       Verb{"model build", "write an architecture with fresh weights", "NAME -o FILE",
            "  ndtrain model build resnet18 -o resnet18.onnx --classes 10\n", declare_model_build,
            run_model_build},
@@ -102,11 +102,11 @@ std::span<const Verb> local_model_verbs() {
            "  ndtrain model verify model-int8.onnx --precision int8 --against model.onnx --data "
            "photos \\\n    --labels labels.csv --max-drop 1\n",
            declare_model_verify, run_model_verify}};
-  return kVerbs;
+  return verbs;
 }
 
 std::span<const Verb> local_bench_verbs() {
-  static const std::array kVerbs = {
+  static const std::array verbs = {
       Verb{"bench forward", "time a model's forward pass", "-m FILE [-b N] [-j T] [--seconds S]",
            "  ndtrain bench forward -m resnet50.onnx -b 16 -j 1\n", declare_bench_forward,
            run_bench_forward},
@@ -139,7 +139,7 @@ std::span<const Verb> local_bench_verbs() {
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,
            run_version}};
-  return kVerbs;
+  return verbs;
 }
 
 }  // namespace ndtrain::cli

@@ -50,13 +50,13 @@ const Tensor& of_checkpoint(const std::map<std::string, Tensor>& tensors, const 
 }  // namespace
 
 PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainable,
-                                   const Device& device, TrainerConfig config,
+                                   const Device& device, const TrainerConfig& config,
                                    std::unique_ptr<Communicator> communicator,
                                    const Options& options)
     : model_(std::move(model)),
       trainable_(std::move(trainable)),
       device_(device),
-      config_(std::move(config)),
+      config_(config),
       schedule_(pipeline_schedule(options.schedule)),
       communicator_(std::move(communicator)) {
   check(config_, *schedule_);

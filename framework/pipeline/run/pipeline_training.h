@@ -35,7 +35,7 @@ class PipelineTraining final : public Training {
   // Trainer and make_stages() do, of a schedule that is not synchronous, of shards, of gradients
   // that are clipped, of f16.
   PipelineTraining(Model model, std::vector<std::string> trainable, const Device& device,
-                   TrainerConfig config, std::unique_ptr<Communicator> communicator,
+                   const TrainerConfig& config, std::unique_ptr<Communicator> communicator,
                    const Options& options);
   ~PipelineTraining() override;
 

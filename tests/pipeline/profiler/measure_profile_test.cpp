@@ -53,7 +53,8 @@ class SlowRows final : public Dataset {
   int64_t most_row_ = 0;
 };
 
-ModelProfile measured(const Model& m, ProfileOptions options, const std::string& freeze = "none") {
+ModelProfile measured(const Model& m, const ProfileOptions& options,
+                      const std::string& freeze = "none") {
   ManualClock clock;
   SlowRows rows(m, clock);
   ModelProfile profile =

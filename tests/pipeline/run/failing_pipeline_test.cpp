@@ -63,7 +63,8 @@ TEST(FailingPipeline, APlanForAnotherModelIsRefusedByTheNode) {
   EXPECT_EQ(cut({}), "no error");
   EXPECT_THAT(cut({"layer9"}), AllOf(HasSubstr("'layer9' in stage 1"), HasSubstr("another model")));
   EXPECT_THAT(cut({"stem"}), HasSubstr("'stem' twice"));
-  EXPECT_THAT(error_of([&] { cut_by_names(step, std::vector{std::vector<std::string>{"stem"}}); }),
+  const std::vector<std::vector<std::string>> few = {{"stem"}};
+  EXPECT_THAT(error_of([&] { cut_by_names(step, few); }),
               HasSubstr("no stage for the node '" + all[1]));
 }
 

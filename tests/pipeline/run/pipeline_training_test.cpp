@@ -33,7 +33,7 @@ TEST_P(PipelineBytes, AreThoseOfOneProcessThatAddsUpTheSameParts) {
     const Bytes expected = alone(n, config);
     for (const int ranks : {1, 2, 3, 4}) {
       const auto cut = [&](const StepGraph& step, int stages) {
-        return random_cut(step, stages, static_cast<uint64_t>(100 * ranks + parts));
+        return random_cut(step, stages, static_cast<uint64_t>(100 * int64_t{ranks} + parts));
       };
       SCOPED_TRACE(std::to_string(ranks) + " ranks, micro-batches: " + std::to_string(parts));
       for (const Bytes& b :

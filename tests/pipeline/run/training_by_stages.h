@@ -74,16 +74,16 @@ struct Network {
 };
 
 inline Network network(Model m, const std::vector<std::string>& frozen = {}) {
-  Network n;
+  Network network;
   for (const auto& [name, t] : m.initialisers) {
-    const auto begins = [&name](const std::string& with) { return name.starts_with(with); };
+    const auto begins = [&n = name](const std::string& with) { return n.starts_with(with); };
     if (!name.ends_with(".mean") && !name.ends_with(".var") && name != "ratio" &&
         std::ranges::none_of(frozen, begins)) {
-      n.trained.push_back(name);
+      network.trained.push_back(name);
     }
   }
-  n.model = std::move(m);
-  return n;
+  network.model = std::move(m);
+  return network;
 }
 
 inline TrainerConfig config_by_parts(int64_t parts, const OptimizerConfig& optimizer = {}) {

@@ -138,7 +138,7 @@ std::vector<Problem> check_includes(const File& file) {
 }
 
 std::string include_table() {
-  constexpr size_t kColumns = 110;
+  constexpr size_t kColumns = 132;
   std::string text, line;
   const auto add = [&](const std::string& entry) {
     if (!line.empty() && line.size() + 1 + entry.size() > kColumns) {

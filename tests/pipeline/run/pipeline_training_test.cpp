@@ -48,7 +48,10 @@ TEST_P(PipelineBytes, AreThoseOfOneProcessThatAddsUpTheSameParts) {
 INSTANTIATE_TEST_SUITE_P(Schedules, PipelineBytes,
                          ::testing::Values(Way{"gpipe"}, Way{"1f1b"}, Way{"interleaved"},
                                            Way{"interleaved", 2}, Way{"interleaved", 3}, Way{"zb"},
-                                           Way{"sync"}));
+                                           Way{"sync"}),
+                         [](const auto& way) {
+                           return way.param.schedule + std::to_string(way.param.chunks);
+                         });
 
 void expect_bytes_of_one_process(const Network& n, const TrainerConfig& config, int ranks,
                                  const PipelineTraining::Options& options) {

@@ -80,8 +80,10 @@ TEST_F(ModelVerbs, SplitWritesTheStagesOfAPlan) {
   EXPECT_EQ(stages[1].at("inputs"), stages[0].at("outputs"));
   const Tensor x = random_photo();
   const Tensor between = output_of("stages/stage0.onnx", x);
-  EXPECT_EQ(output_of("stages/stage1.onnx", between).to_doubles(),
-            output_of("m.onnx", x).to_doubles());
+  // Where the plan cuts depends on what was fast; a normalisation apart from its convolution rounds
+  // in its own way.
+  EXPECT_THAT(output_of("stages/stage1.onnx", between).to_doubles(),
+              testing::Pointwise(testing::DoubleNear(1e-5), output_of("m.onnx", x).to_doubles()));
 
   o = run({"model", "split", "m.onnx", "--stages", "plan.json", "-o", "s", "--freeze", "layer2"});
   EXPECT_EQ(o.code, 1);

@@ -13,7 +13,7 @@ struct StepGraph {
   static constexpr size_t kGradients = 2;  // the output of `graph` that is the first gradient
 
   Graph graph;
-  size_t forward_nodes = 0;        // nodes up to and including the loss
+  size_t forward_nodes = 0;  // nodes up to and including the loss
   // Of each node, see differentiate(); none for what a loss scale adds behind the gradients.
   std::vector<size_t> made_for;
   std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order

@@ -19,7 +19,8 @@ void validate_counts(const PipeShape& shape) {
       shape.micro_batches > limits::kFlushMicroBatches ||
       shape.mini_batches > limits::kFlushMicroBatches / shape.micro_batches) {
     throw Error("pipeline: ", shape.mini_batches, " mini-batches of ", shape.micro_batches,
-                " micro-batches until the flush; 1 to ", limits::kFlushMicroBatches, " in all can be");
+                " micro-batches until the flush; 1 to ", limits::kFlushMicroBatches,
+                " in all can be");
   }
   for (const size_t n : {shape.recompute.size(), shape.forward_only.size()}) {
     if (n != 0 && n != static_cast<size_t>(shape.stages)) {

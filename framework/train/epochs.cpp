@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace ndtrain {
 
@@ -31,9 +32,10 @@ EpochCounts EpochCounts::of(const Checkpoint& c) {
           .rows = c.rows};
 }
 
-bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
-               const std::function<void(const EpochOrder& order, double lr)>& run_step,
-               const Training::OnStep& on_step) {
+bool run_epoch(
+    const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
+    const std::function<void(const EpochOrder& order, std::span<const EpochStep> steps)>& run_steps,
+    const Training::OnStep& on_steps) {
   if (data_rows == 0) throw Error("there is nothing to train on");
   const TrainerConfig& config = plan.config;
   const EpochOrder order({.rows = data_rows,
@@ -45,18 +47,23 @@ bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, Ep
   Schedule schedule = config.schedule;
   schedule.total_steps = total * config.epochs;
   schedule.warmup_steps = static_cast<int64_t>(config.warmup_epochs * static_cast<double>(total));
-  double lr = 0;
+  const auto lr_of = [&](int64_t step) {
+    return plan.lr_factor * learning_rate(schedule, counts.epoch % config.epochs * total + step);
+  };
   while (counts.step < total) {
-    lr = plan.lr_factor *
-         learning_rate(schedule, counts.epoch % config.epochs * total + counts.step);
-    if (order.row_count(counts.step) > 0) run_step(order, lr);
-    ++counts.step;
-    if (on_step && !on_step(counts.step, total) && counts.step < total) return false;
+    const int64_t end = std::min(total, (counts.step / plan.together + 1) * plan.together);
+    std::vector<EpochStep> steps;
+    for (int64_t step = counts.step; step < end; ++step) {
+      if (order.row_count(step) > 0) steps.push_back({step, lr_of(step)});
+    }
+    if (!steps.empty()) run_steps(order, steps);
+    counts.step = end;
+    if (on_steps && !on_steps(end, total) && end < total) return false;
   }
   result = {.epoch = counts.epoch,
             .loss = counts.loss_sum / std::max(counts.rows, 1.0),
             .top1 = counts.correct / std::max(counts.rows, 1.0),
-            .lr = lr};
+            .lr = lr_of(total - 1)};
   counts = {.epoch = counts.epoch + 1};
   return true;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "framework/train/step_report.h"
 #include "framework/train/trainer_config.h"
@@ -28,12 +29,21 @@ struct EpochPlan {
   ShardRange own;
   bool batch_statistics = false;
   double lr_factor = 1;
+  // So many steps are run together; where an epoch is gone on with decides nothing of which.
+  int64_t together = 1;
 };
 
-// Runs the rest of the current epoch of `data_rows` rows: run_step() for each of its steps that has
-// rows. False when `on_step` stopped it.
-bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
-               const std::function<void(const EpochOrder& order, double lr)>& run_step,
-               const Training::OnStep& on_step);
+// A step that has rows.
+struct EpochStep {
+  int64_t step = 0;  // of the epoch, from 0
+  double lr = 0;
+};
+
+// Runs the rest of the current epoch of `data_rows` rows, steps that go together at a time, at
+// least one of which has rows. False when `on_steps` stopped it, which is called behind them.
+bool run_epoch(
+    const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
+    const std::function<void(const EpochOrder& order, std::span<const EpochStep> steps)>& run_steps,
+    const Training::OnStep& on_steps);
 
 }  // namespace ndtrain

@@ -243,7 +243,10 @@ void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   return run_epoch(
       {config_, own_, statistics_ != nullptr, lr_factor_}, data.size(), counts_, result,
-      [&](const EpochOrder& order, double lr) { run_step(data, order, lr); }, on_step);
+      [&](const EpochOrder& order, std::span<const EpochStep> step) {
+        run_step(data, order, step.front().lr);
+      },
+      on_step);
 }
 
 void Trainer::reset_optimizer() {

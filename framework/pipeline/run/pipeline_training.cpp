@@ -17,13 +17,8 @@ constexpr ShardRange kOneShard{0, 1};
 constexpr int kMostChunks = 32;
 static_assert(kMostChunks * kMostChunks <= CommOp::kLanes, "a lane for any two of them");
 
-void check(const TrainerConfig& config, const PipelineSchedule& schedule) {
+void check(const TrainerConfig& config) {
   config.check();
-  if (!schedule.synchronous()) {
-    throw Error("schedule '", schedule.name(),
-                "' has several versions of the parameters, which is not trained yet; gpipe, 1f1b, "
-                "interleaved, zb and sync are");
-  }
   if (config.shards != 1) {
     throw Error(config.shards, " shards: stages share a step by layers, and not its rows");
   }
@@ -58,11 +53,13 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
       device_(device),
       config_(config),
       schedule_(pipeline_schedule(options.schedule)),
+      drain_every_(options.drain_every),
       communicator_(std::move(communicator)) {
-  check(config_, *schedule_);
+  check(config_);
   if (options.chunks < 1 || options.chunks > kMostChunks) {
     throw Error(options.chunks, " stages of a rank; 1 to ", kMostChunks, " can be");
   }
+  if (drain_every_ < 1) throw Error("drained behind ", drain_every_, " steps; 1 is the least");
   const StepGraph step = step_of(1);
   const int count = communicator_->ranks() * options.chunks;
   const std::vector<int> stage_of =
@@ -77,13 +74,16 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   const PipeShape shape = shape_of(stages, options.chunks, config_.accumulate);
   (void)schedule_->instructions(shape, communicator_->rank());  // which it may refuse
   make_state(step, stages);
+  if (parameters_->size() > 0) {
+    versions_at_once_ = 1 + schedule_->delay(shape, communicator_->rank());
+  }
   talk_ = std::make_unique<StepTalk>(*communicator_);
-  step_ = std::make_unique<PipelineStep>(
-      PipelineStep::Settings{.schedule = *schedule_,
-                             .shape = shape,
-                             .stage_of = stage_of,
-                             .step = [this](int64_t rows) { return step_of(rows); },
-                             .padded_to = batch_statistics_ ? 0 : config_.most_rows()},
+  interpreter_ = std::make_unique<PipelineInterpreter>(
+      PipelineInterpreter::Settings{.schedule = *schedule_,
+                                    .shape = shape,
+                                    .stage_of = stage_of,
+                                    .step = [this](int64_t rows) { return step_of(rows); },
+                                    .padded_to = batch_statistics_ ? 0 : config_.most_rows()},
       *communicator_, *state_);
   for (size_t s = 0; s < stages.size(); ++s) sizes_.push_back({shape.rank_of(static_cast<int>(s))});
   measure(step, stages);
@@ -145,56 +145,110 @@ void PipelineTraining::measure(const StepGraph& step, std::span<const Stage> sta
 }
 
 bool PipelineTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
-  stopped_ = false;
+  if (std::exchange(stopped_, false)) stop_asked_ = false;
   return run_epoch(
-      {config_, kOneShard, batch_statistics_, lr_factor_}, data.size(), counts_, result,
-      [&](const EpochOrder& order, double lr) { run_step(data, order, lr); },
-      [&](int64_t done, int64_t total) {
-        stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
-        return !stopped_;
-      });
+      {.config = config_,
+       .own = kOneShard,
+       .batch_statistics = batch_statistics_,
+       .lr_factor = lr_factor_,
+       .together = schedule_->synchronous() ? 1 : drain_every_},
+      data.size(), counts_, result,
+      [&](const EpochOrder& order, std::span<const EpochStep> steps) {
+        run_steps(data, order, steps, on_step);
+      },
+      [&](int64_t, int64_t) { return !stopped_; });
 }
 
-void PipelineTraining::run_step(Dataset& data, const EpochOrder& order, double lr) {
+// Steps of as many parts are drained together: an epoch's last one may have fewer.
+void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
+                                 std::span<const EpochStep> steps, const OnStep& on_step) {
   whole_.reset();
-  const std::span<const int64_t> rows = order.rows(0, counts_.step);
-  const HyperParameters hyper = optimizer_->next(lr);
+  const auto parts = [&](const EpochStep& s) {
+    return config_.parts_of(order.row_count(s.step), batch_statistics_);
+  };
+  while (!steps.empty()) {
+    size_t n = 1;
+    while (n < steps.size() && parts(steps[n]) == parts(steps[0])) ++n;
+    run_drained(data, order, steps.first(n), on_step);
+    steps = steps.subspan(n);
+  }
+}
+
+void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
+                                   std::span<const EpochStep> steps, const OnStep& on_step) {
+  const int64_t before = optimizer_->steps();
+  std::vector<HyperParameters> hyper;
+  for (const EpochStep& s : steps) hyper.push_back(optimizer_->next(s.lr));
+  if (versions_at_once_ > 1 && !versions_) {
+    versions_ = std::make_unique<VersionedParameters>(*parameters_, versions_at_once_, device_);
+  }
   try {
-    talk_->begin();
-    step_->run({.rows = {.data = data,
-                         .rows = rows,
-                         .of = std::ssize(rows),
-                         .seed = config_.seed,
-                         .step = hyper.step},
-                .parts = config_.parts_of(std::ssize(rows), batch_statistics_),
-                .forward_done = [&](const ShardReport& told) { talk_->tell(told); },
-                .update =
-                    [&](int stage) {
-                      if (!why_lost(report(), loss_scale_).empty()) return;
-                      const ParameterRange range = ranges_.at(stage);
-                      optimizer_->apply(range, hyper, parameters_->gradients(range.begin),
-                                        parameters_->values(range.begin),
-                                        parameters_->values(range.begin));
-                    }});
+    talk_->begin(std::ssize(steps));
+    interpret(data, order, steps, hyper, on_step);
+    if (versions_) versions_->restart();
     stopped_ = talk_->end(stop_asked_);
-    const std::string why = why_lost(report(), loss_scale_);
-    if (!why.empty()) {
-      throw Error("epoch ", counts_.epoch + 1, ", step ", counts_.step + 1, ": ", why);
+    for (size_t k = 0; k < steps.size(); ++k) {
+      const StepReport said = report(static_cast<int64_t>(k));
+      const std::string why = why_lost(said, loss_scale_);
+      if (!why.empty()) {
+        throw Error("epoch ", counts_.epoch + 1, ", step ", steps[k].step + 1, ": ", why);
+      }
+      counts_.add(said, order.row_count(steps[k].step));
     }
   } catch (...) {
-    optimizer_->leave_out();
+    optimizer_->set_steps(before);
+    versions_.reset();
     throw;
   }
-  if (statistics_) {
-    statistics_->add(0);
-    statistics_->advance();
-  }
-  counts_.add(report(), std::ssize(rows));
 }
 
-// Of the step, as the last stage has it; waits for it.
-StepReport PipelineTraining::report() {
-  const ShardReport& of_step = talk_->report();
+void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
+                                 std::span<const EpochStep> steps,
+                                 std::span<const HyperParameters> hyper, const OnStep& on_step) {
+  std::vector<PipelineInterpreter::MiniBatch> mini_batches;
+  for (size_t k = 0; k < steps.size(); ++k) {
+    mini_batches.push_back({order.rows(0, steps[k].step), hyper[k].step});
+  }
+  interpreter_->run(
+      {.data = data,
+       .seed = config_.seed,
+       .mini_batches = mini_batches,
+       .parts = config_.parts_of(std::ssize(mini_batches[0].rows), batch_statistics_),
+       .versions = versions_.get(),
+       .forward_done =
+           [&](int64_t, const ShardReport* told) {
+             if (told) talk_->tell(*told);
+             if (!statistics_) return;
+             statistics_->add(0);
+             statistics_->advance();
+           },
+       .update = [&](int stage, int64_t k) { update(stage, k, hyper[static_cast<size_t>(k)]); },
+       .done =
+           [&](int64_t k) {
+             const int64_t done = steps[static_cast<size_t>(k)].step + 1;
+             if (on_step && !on_step(done, order.steps())) stop_asked_ = true;
+           }});
+}
+
+// A step that cannot be applied ends the training where it is drained, so that all ranks say why.
+// Until then there is a next version, though not one of use.
+void PipelineTraining::update(int stage, int64_t step, const HyperParameters& hyper) {
+  const ParameterRange range = ranges_.at(stage);
+  const bool lost = !why_lost(report(step), loss_scale_).empty();
+  float* const gradients = parameters_->gradients(range.begin);
+  if (versions_) {
+    const float* const newest = versions_->values(versions_->newest());
+    optimizer_->apply(range, hyper, gradients, newest, versions_->next());
+    versions_->publish(range);
+  } else if (!lost) {
+    float* const values = parameters_->values(range.begin);
+    optimizer_->apply(range, hyper, gradients, values, values);
+  }
+}
+
+// As the last stage has it; waits for it.
+StepReport PipelineTraining::report(int64_t step) {
+  const ShardReport of_step = talk_->report(step);
   return sum_of({&of_step, 1});
 }
 

@@ -1,5 +1,9 @@
-// A training by stages: each rank has some of the layers, and hands values to the others. What it
-// gives is what one process gives that computes each step in as many parts.
+// A training by stages: each rank has some of the layers, and hands values to the others. By a
+// schedule that is synchronous it gives what one process gives that computes each step in as many
+// parts. By another one a stage computes on parameters that are PipelineSchedule::delay() updates
+// old, and takes a mini-batch back on those it was forwarded with (Narayanan et al., "PipeDream",
+// SOSP'19; AshPipe); each update is of the newest. Everything is drained behind `drain_every` steps
+// and at the end of an epoch, whoever goes on from where, so that this decides nothing else.
 #pragma once
 
 #include <functional>
@@ -8,7 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/pipeline/run/pipeline_step.h"
+#include "framework/parallel/versioned_parameters.h"
+#include "framework/pipeline/run/pipeline_interpreter.h"
 #include "framework/pipeline/run/step_talk.h"
 #include "framework/train/epochs.h"
 #include "framework/train/optimizer.h"
@@ -24,22 +29,24 @@ class PipelineTraining final : public Training {
  public:
   struct Options {
     std::string schedule = "1f1b";
-    int chunks = 1;  // stages of a rank
+    int chunks = 1;             // stages of a rank
+    int64_t drain_every = 100;  // steps, where there are several versions of parameters
     // The stage of each forward node of a step; there are ranks x chunks of them. Empty:
     // cut_by_operations().
     std::function<std::vector<int>(const StepGraph& step, int stages)> cut = {};
   };
 
   // Of micro-batches that are TrainerConfig::accumulate parts of a step: those a Trainer would
-  // compute one after the other, to the same bytes. A step of few rows has fewer. Throws Error as
-  // Trainer and make_stages() do, of a schedule that is not synchronous, of shards, of gradients
-  // that are clipped, of f16.
+  // compute one after the other. A step of few rows has fewer. Throws Error as Trainer and
+  // make_stages() do, of shards, of gradients that are clipped, of f16.
   PipelineTraining(Model model, std::vector<std::string> trainable, const Device& device,
                    const TrainerConfig& config, std::unique_ptr<Communicator> communicator,
                    const Options& options);
   ~PipelineTraining() override;
 
-  // False when `on_step` stopped it on some rank: all ranks do one more step, and stop there.
+  // False when `on_step` stopped it on some rank: all ranks stop where they are drained next, which
+  // they are behind each step of a schedule that is synchronous. Called behind each step of this
+  // rank. After an Error the parameters are of no step: restore() some.
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   // Each rank does all of it, with all parameters.
   Evaluation evaluate(Dataset& data) override;
@@ -70,8 +77,15 @@ class PipelineTraining final : public Training {
   StepGraph step_of(int64_t rows) const;
   void make_state(const StepGraph& step, std::span<const Stage> stages);
   void measure(const StepGraph& step, std::span<const Stage> stages);
-  void run_step(Dataset& data, const EpochOrder& order, double lr);
-  StepReport report();
+  // Steps, and a flush behind them.
+  void run_steps(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+                 const OnStep& on_step);
+  void run_drained(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+                   const OnStep& on_step);
+  void interpret(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+                 std::span<const HyperParameters> hyper, const OnStep& on_step);
+  void update(int stage, int64_t step, const HyperParameters& hyper);
+  StepReport report(int64_t step);
   Checkpoint own_part() const;
   const Checkpoint& whole();
 
@@ -80,6 +94,7 @@ class PipelineTraining final : public Training {
   const Device& device_;
   const TrainerConfig config_;
   const std::unique_ptr<PipelineSchedule> schedule_;
+  const int64_t drain_every_;
   std::vector<TensorType> row_types_;
   std::vector<StageSize> sizes_;
   bool batch_statistics_ = false;
@@ -89,7 +104,9 @@ class PipelineTraining final : public Training {
   std::unique_ptr<RunningStatistics> statistics_;  // null: they have none
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
-  std::unique_ptr<PipelineStep> step_;
+  int versions_at_once_ = 1;
+  std::unique_ptr<VersionedParameters> versions_;  // null: one
+  std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;
   LossScale loss_scale_;
   double lr_factor_ = 1;

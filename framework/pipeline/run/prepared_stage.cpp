@@ -47,7 +47,7 @@ const StageGraph& PreparedStage::graph_of(PipeOp op) const {
   }
 }
 
-void PreparedStage::run(PipeOp op, const ShardPart& micro_batch) {
+void PreparedStage::run(PipeOp op, const MicroBatch& micro_batch) {
   const StageGraph& graph = graph_of(op);
   if (graph.outputs.empty()) return;  // all of its backward pass is in the other part
   StagePart& part = parts_.try_emplace(op, step_, stage_, graph, state_).first->second;

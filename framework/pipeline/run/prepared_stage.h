@@ -27,7 +27,7 @@ class PreparedStage {
   void forget(int64_t micro_batch);
 
   // kForward, kBackward, kBackwardInput or kBackwardWeight, whose plan is made the first time.
-  void run(PipeOp op, const ShardPart& micro_batch);
+  void run(PipeOp op, const MicroBatch& micro_batch);
 
  private:
   struct Values {

@@ -31,11 +31,12 @@ void PreparedStages::upload(PreparedStage& to, int64_t micro_batch, ValueId v,
   state_.device.upload(to.activations(micro_batch).write(v), value.data(), value.bytes());
 }
 
-void PreparedStages::give(int stage, const ShardPart& micro_batch, const Rows& rows) {
+void PreparedStages::give(int stage, const MicroBatch& micro_batch, const Rows& rows) {
   PreparedStage& to = *stages_.at(stage);
+  const ShardPart& part = micro_batch.part;
   if (step_.dropout_seed != kNone) {
     auto seed = seed_.mutable_as<int64_t>();
-    seed[0] = static_cast<int64_t>(seed_of_part(rows.seed, micro_batch.shard, micro_batch.number));
+    seed[0] = static_cast<int64_t>(seed_of_part(rows.seed, part.shard, part.number));
     seed[1] = rows.step - 1;
     upload(to, micro_batch.number, step_.dropout_seed, seed_);
   }
@@ -52,7 +53,7 @@ void PreparedStages::give(int stage, const ShardPart& micro_batch, const Rows& r
   upload(to, micro_batch.number, step_.weights, weights_);
 }
 
-void PreparedStages::report(const ShardPart& micro_batch, const Rows& rows, ShardReport& to) {
+void PreparedStages::report(const MicroBatch& micro_batch, const Rows& rows, ShardReport& to) {
   const StageValues& made = stages_.rbegin()->second->activations(micro_batch.number);
   const std::span<const ValueId> outputs = step_.graph.outputs();
   state_.device.download(loss_.mutable_data(), made.read(outputs[0]), loss_.bytes());

@@ -32,9 +32,9 @@ class PreparedStages {
     int64_t step = 0;               // of the training, from 1
   };
   // What of the data set the stage needs of a micro-batch, and the seed of its dropout.
-  void give(int stage, const ShardPart& micro_batch, const Rows& rows);
+  void give(int stage, const MicroBatch& micro_batch, const Rows& rows);
   // Of the last stage, which was given the rows and has run forward: adds to the step's report.
-  void report(const ShardPart& micro_batch, const Rows& rows, ShardReport& to);
+  void report(const MicroBatch& micro_batch, const Rows& rows, ShardReport& to);
 
  private:
   void upload(PreparedStage& to, int64_t micro_batch, ValueId v, const Tensor& value) const;

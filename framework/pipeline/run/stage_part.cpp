@@ -104,23 +104,23 @@ void StagePart::bind_outputs(const StepGraph& step, const Stage& stage, const St
   }
 }
 
-float* StagePart::gradient(size_t slot, const ShardPart& micro_batch) const {
+float* StagePart::gradient(size_t slot, const ShardPart& part) const {
   float* const all =
-      micro_batch.number == 0 ? state_.gradients.shard(micro_batch.shard) : state_.gradients.part();
+      part.number == 0 ? state_.gradients.shard(part.shard) : state_.gradients.part();
   return all + range(slot).begin;
 }
 
-std::vector<const void*> StagePart::bindings(const ShardPart& micro_batch,
+std::vector<const void*> StagePart::bindings(const MicroBatch& micro_batch,
                                              std::span<const StageValues* const> there) const {
-  const int left = micro_batch.parts - micro_batch.number;
+  const ShardPart& part = micro_batch.part;
+  const int left = part.parts - part.number;
   std::vector<const void*> bindings;
   for (const Binding& b : in_) {
     if (b.slot >= 0) {
-      bindings.push_back(state_.parameters.values(range(static_cast<size_t>(b.slot)).begin));
+      bindings.push_back(micro_batch.parameters + range(static_cast<size_t>(b.slot)).begin);
     } else if (!b.state.empty()) {
-      bindings.push_back(micro_batch.number == 0
-                             ? state_.statistics->now(b.state)
-                             : state_.statistics->next(b.state, micro_batch.shard, left));
+      bindings.push_back(part.number == 0 ? state_.statistics->now(b.state)
+                                          : state_.statistics->next(b.state, part.shard, left));
     } else {
       const auto has = [&](const StageValues* values) { return values->has(b.value); };
       const auto in = std::ranges::find_if(there, has);
@@ -130,33 +130,33 @@ std::vector<const void*> StagePart::bindings(const ShardPart& micro_batch,
   return bindings;
 }
 
-void StagePart::run(const ShardPart& micro_batch, std::span<const StageValues* const> there,
+void StagePart::run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
                     StageValues& to) {
-  const int left = micro_batch.parts - 1 - micro_batch.number;
+  const ShardPart& part = micro_batch.part;
+  const int left = part.parts - 1 - part.number;
   const std::vector<const void*> in = bindings(micro_batch, there);
   std::vector<void*> out;
   std::vector<size_t> made;  // gradients
   for (const Binding& b : out_) {
     if (b.slot >= 0) {
       made.push_back(static_cast<size_t>(b.slot));
-      out.push_back(gradient(made.back(), micro_batch));
+      out.push_back(gradient(made.back(), part));
     } else if (!b.state.empty()) {
-      out.push_back(state_.statistics->next(b.state, micro_batch.shard, left));
+      out.push_back(state_.statistics->next(b.state, part.shard, left));
     } else {
       out.push_back(to.write(b.value));
     }
   }
   executor_.run(in, out);
   for (const auto& [from, slot] : copies_) {
-    const void* const source = from.slot >= 0
-                                   ? gradient(static_cast<size_t>(from.slot), micro_batch)
-                                   : to.read(from.value);
-    copy_on(state_.device, gradient(slot, micro_batch), source,
+    const void* const source =
+        from.slot >= 0 ? gradient(static_cast<size_t>(from.slot), part) : to.read(from.value);
+    copy_on(state_.device, gradient(slot, part), source,
             static_cast<size_t>(range(slot).size()) * sizeof(float));
     made.push_back(slot);
   }
-  if (micro_batch.number == 0) return;
-  for (const size_t slot : made) state_.gradients.add_part(micro_batch.shard, range(slot));
+  if (part.number == 0) return;
+  for (const size_t slot : made) state_.gradients.add_part(part.shard, range(slot));
 }
 
 }  // namespace ndtrain

@@ -1,6 +1,7 @@
 // A part of what a stage does with a micro-batch, forward or backward, made ready to run.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -47,6 +48,14 @@ struct RankState {
 // From one place on the device to another.
 void copy_on(const Device& device, void* to, const void* from, size_t bytes);
 
+// What is computed at a time: a part of a step.
+struct MicroBatch {
+  int64_t number = 0;  // since the last flush
+  ShardPart part;
+  // Device address of the first of the stage's parameters, in the version it is computed on.
+  const float* parameters = nullptr;
+};
+
 // One thread.
 class StagePart {
  public:
@@ -54,10 +63,10 @@ class StagePart {
   StagePart(const StepGraph& step, const Stage& stage, const StageGraph& part,
             const RankState& state);
 
-  // Of a micro-batch, one of a step's. `there`: what comes in, a value in the first that has it.
-  // What goes out is written to `to`; gradients of parameters are added up in the order in which
-  // the micro-batches come, running statistics follow one another.
-  void run(const ShardPart& micro_batch, std::span<const StageValues* const> there,
+  // `there`: what comes in, a value in the first that has it. What goes out is written to `to`;
+  // gradients of parameters are added up over the parts of a step, which come in their order,
+  // running statistics follow one another.
+  void run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
            StageValues& to);
 
  private:
@@ -68,9 +77,9 @@ class StagePart {
   };
   void bind_inputs(const StepGraph& step, const StageGraph& part);
   void bind_outputs(const StepGraph& step, const Stage& stage, const StageGraph& part);
-  std::vector<const void*> bindings(const ShardPart& micro_batch,
+  std::vector<const void*> bindings(const MicroBatch& micro_batch,
                                     std::span<const StageValues* const> there) const;
-  float* gradient(size_t slot, const ShardPart& micro_batch) const;
+  float* gradient(size_t slot, const ShardPart& part) const;
   ParameterRange range(size_t slot) const { return state_.parameters.slots()[slot].range; }
 
   const RankState& state_;

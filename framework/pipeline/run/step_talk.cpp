@@ -20,7 +20,7 @@ StepTalk::StepTalk(Communicator& communicator) : communicator_(communicator) {
 Communicator::Op StepTalk::begin(int from, int to, int lane, std::span<float> words) {
   CommOp op{.kind = CommOp::Kind::kMessage,
             .group = {std::min(from, to), std::max(from, to)},
-            .name = lane == kEndLane ? "the end of a step" : "the loss"};
+            .name = lane == kEndLane ? "the end of a step" : "a loss"};
   op.data = words;
   op.root = from;
   op.lane = lane;
@@ -29,26 +29,33 @@ Communicator::Op StepTalk::begin(int from, int to, int lane, std::span<float> wo
   return id;
 }
 
-void StepTalk::begin() {
+void StepTalk::begin(int64_t steps) {
   const int me = communicator_.rank();
-  report_.reset();
+  steps_ = steps;
+  reports_.clear();
   for (Peer& p : peers_) p.end = begin(p.rank, me, kEndLane, {&p.stops, 1});
-  if (!is_last()) coming_ = begin(communicator_.ranks() - 1, me, kReportLane, words_);
+  if (!is_last()) await_report();
+}
+
+void StepTalk::await_report() {
+  coming_ = begin(communicator_.ranks() - 1, communicator_.rank(), kReportLane, words_);
 }
 
 void StepTalk::tell(const ShardReport& report) {
-  report_ = report;
-  words_ = {report.loss, report.hits, report.sound};
+  reports_.push_back(report);
+  Words& words = told_.emplace_back(Words{report.loss, report.hits, report.sound});
   for (const Peer& p : peers_) {
-    sent_.push_back(begin(communicator_.rank(), p.rank, kReportLane, words_));
+    sent_.push_back(begin(communicator_.rank(), p.rank, kReportLane, words));
   }
 }
 
-const ShardReport& StepTalk::report() {
-  if (report_) return *report_;
-  communicator_.wait(coming_);
-  report_ = {.loss = words_[0], .hits = words_[1], .sound = words_[2]};
-  return *report_;
+ShardReport StepTalk::report(int64_t step) {
+  while (std::ssize(reports_) <= step) {
+    communicator_.wait(coming_);
+    reports_.push_back({.loss = words_[0], .hits = words_[1], .sound = words_[2]});
+    if (std::ssize(reports_) < steps_) await_report();
+  }
+  return reports_[static_cast<size_t>(step)];
 }
 
 bool StepTalk::end(bool stop) {
@@ -61,6 +68,7 @@ bool StepTalk::end(bool stop) {
     stop = stop || p.stops > 0;
   }
   for (const Communicator::Op op : std::exchange(sent_, {})) communicator_.wait(op);
+  told_.clear();
   return stop;
 }
 

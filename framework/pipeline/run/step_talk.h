@@ -1,8 +1,8 @@
-// What ranks tell one another of a step besides values: its loss, and that they are done with it.
+// What ranks tell one another of steps besides values: their losses, and that they are done.
 #pragma once
 
 #include <array>
-#include <optional>
+#include <deque>
 #include <vector>
 
 #include "framework/comm/communicator.h"
@@ -17,11 +17,11 @@ class StepTalk {
  public:
   explicit StepTalk(Communicator& communicator);
 
-  void begin();  // of a step
-  // By the last rank, which knows it.
+  void begin(int64_t steps);  // which are run together
+  // By the last rank, which knows it: of one step after the other.
   void tell(const ShardReport& report);
-  // On all ranks what the last one has told; waits for it.
-  const ShardReport& report();
+  // On all ranks what the last one has told of a step, from 0; waits for it.
+  ShardReport report(int64_t step);
   // When all ranks are done. Whether one of them wants to stop.
   bool end(bool stop);
 
@@ -34,14 +34,17 @@ class StepTalk {
   };
   bool is_last() const { return communicator_.rank() + 1 == communicator_.ranks(); }
   Communicator::Op begin(int from, int to, int lane, std::span<float> words);
+  void await_report();
 
   Communicator& communicator_;
   std::vector<Peer> peers_;
   std::vector<Communicator::Op> sent_;
   float stop_ = 0;
-  Words words_{};
+  int64_t steps_ = 0;
+  std::vector<ShardReport> reports_;  // of the steps so far
+  std::deque<Words> told_;            // memory of messages
+  Words words_{};                     // of the one that comes next
   Communicator::Op coming_ = 0;
-  std::optional<ShardReport> report_;
 };
 
 }  // namespace ndtrain

@@ -1,4 +1,4 @@
-#include "framework/pipeline/run/pipeline_step.h"
+#include "framework/pipeline/run/pipeline_interpreter.h"
 
 #include <algorithm>
 #include <set>
@@ -9,35 +9,42 @@
 
 namespace ndtrain {
 
-PipelineStep::PipelineStep(Settings settings, Communicator& communicator, const RankState& state)
+PipelineInterpreter::PipelineInterpreter(Settings settings, Communicator& communicator,
+                                         const RankState& state)
     : settings_(std::move(settings)),
       rank_(communicator.rank()),
       state_(state),
       messages_(communicator, state.device) {}
 
-std::vector<int> PipelineStep::own_stages() const {
+std::vector<int> PipelineInterpreter::own_stages() const {
   std::vector<int> own;
   for (int s = rank_; s < settings_.shape.stages; s += settings_.shape.ranks()) own.push_back(s);
   return own;
 }
 
-const PipelineStep::Listed& PipelineStep::list_of(int parts) {
-  Listed& l = lists_[parts];
+const PipelineInterpreter::Listed& PipelineInterpreter::list_of(int parts, int64_t mini_batches) {
+  Listed& l = lists_[{parts, mini_batches}];
   if (!l.list.empty()) return l;
   l.shape = settings_.shape;
   l.shape.micro_batches = parts;
+  l.shape.mini_batches = mini_batches;
   l.list = settings_.schedule.instructions(l.shape, rank_);
-  l.ends.resize(l.list.size());
+  for (std::vector<bool>* v : {&l.ends, &l.forwarded, &l.done}) v->resize(l.list.size());
   std::set<std::pair<int, int64_t>> later;
+  std::set<int64_t> later_forward, later_any;  // mini-batches
   for (size_t k = l.list.size(); k-- > 0;) {
     const Instruction& i = l.list[k];
-    if (i.op == PipeOp::kUpdate || i.op == PipeOp::kGradSync || i.op == PipeOp::kFlush) continue;
+    if (i.op == PipeOp::kFlush) continue;
+    const int64_t mini_batch = i.micro_batch / parts;
+    l.done[k] = later_any.insert(mini_batch).second;
+    if (i.op == PipeOp::kUpdate || i.op == PipeOp::kGradSync) continue;
     l.ends[k] = later.insert({i.stage, i.micro_batch}).second;
+    l.forwarded[k] = i.op == PipeOp::kForward && later_forward.insert(mini_batch).second;
   }
   return l;
 }
 
-PreparedStages& PipelineStep::prepared(std::span<const int64_t> rows) {
+PreparedStages& PipelineInterpreter::prepared(std::span<const int64_t> rows) {
   const int64_t batch = settings_.padded_to > 0 ? settings_.padded_to : std::ssize(rows);
   std::unique_ptr<PreparedStages>& stages = ready_[batch];
   if (!stages) {
@@ -47,31 +54,50 @@ PreparedStages& PipelineStep::prepared(std::span<const int64_t> rows) {
   return *stages;
 }
 
-void PipelineStep::run(const Run& run) {
-  const Listed& of = list_of(run.parts);
-  report_ = {};
+PreparedStages::Rows PipelineInterpreter::rows_of(const Instruction& i, const Run& run) const {
+  const MiniBatch& of = run.mini_batches[static_cast<size_t>(i.micro_batch / run.parts)];
+  return {.data = run.data,
+          .rows = rows_of_part(of.rows, static_cast<int>(i.micro_batch % run.parts), run.parts),
+          .of = std::ssize(of.rows),
+          .seed = run.seed,
+          .step = of.step};
+}
+
+MicroBatch PipelineInterpreter::micro_batch_of(const Instruction& i, const Run& run) const {
+  return {
+      .number = i.micro_batch,
+      .part = {.number = static_cast<int>(i.micro_batch % run.parts), .parts = run.parts},
+      .parameters = run.versions ? run.versions->values(i.version) : state_.parameters.values()};
+}
+
+void PipelineInterpreter::run(const Run& run) {
+  const Listed& of = list_of(run.parts, std::ssize(run.mini_batches));
   for (size_t k = 0; k < of.list.size(); ++k) {
     const Instruction& i = of.list[k];
     carry_out(i, of, run);
-    if (!of.ends[k]) continue;
-    prepared(rows_of_part(run.rows.rows, static_cast<int>(i.micro_batch), run.parts))
-        .stage(i.stage)
-        .forget(i.micro_batch);
+    if (of.forwarded[k]) {
+      run.forward_done(i.micro_batch / run.parts, has_last_stage() ? &report_ : nullptr);
+    }
+    if (of.ends[k]) forget(i, run);
+    if (of.done[k]) run.done(i.micro_batch / run.parts);
   }
 }
 
-StageMessages::Lane PipelineStep::lane(const Instruction& i, const PipeShape& shape) const {
+void PipelineInterpreter::forget(const Instruction& i, const Run& run) {
+  prepared(rows_of(i, run).rows).stage(i.stage).forget(i.micro_batch);
+  if (run.versions) run.versions->give_back(i.version);
+}
+
+StageMessages::Lane PipelineInterpreter::lane(const Instruction& i, const PipeShape& shape) const {
   const int from = is_send(i.op) ? i.stage : i.peer, to = is_send(i.op) ? i.peer : i.stage;
   return {from, to, settings_.schedule.most_in_flight(shape, std::min(from, to))};
 }
 
-void PipelineStep::carry_out(const Instruction& i, const Listed& of, const Run& run) {
+void PipelineInterpreter::carry_out(const Instruction& i, const Listed& of, const Run& run) {
   if (i.op == PipeOp::kFlush) return messages_.finish();
-  if (i.op == PipeOp::kUpdate) return run.update(i.stage);
+  if (i.op == PipeOp::kUpdate) return run.update(i.stage, i.micro_batch / run.parts);
   if (i.op == PipeOp::kGradSync) return;  // a stage is on one rank
-  PreparedStages::Rows rows = run.rows;
-  rows.rows = rows_of_part(run.rows.rows, static_cast<int>(i.micro_batch), run.parts);
-  PreparedStages& stages = prepared(rows.rows);
+  PreparedStages& stages = prepared(rows_of(i, run).rows);
   PreparedStage& stage = stages.stage(i.stage);
   const Stage& ports = stage.stage();
   const int64_t m = i.micro_batch;
@@ -89,11 +115,11 @@ void PipelineStep::carry_out(const Instruction& i, const Listed& of, const Run& 
       return messages_.send(of.shape, lane(i, of.shape), values_with(ports.gradients_out, i.peer),
                             stage.gradients(m));
     case PipeOp::kForward:
-      return forward(i, rows, stages, run);
+      return forward(i, run);
     case PipeOp::kBackward:
     case PipeOp::kBackwardInput:
     case PipeOp::kBackwardWeight:
-      stage.run(i.op, {.number = static_cast<int>(m), .parts = run.parts});
+      stage.run(i.op, micro_batch_of(i, run));
       if (i.op == PipeOp::kBackwardWeight) return;
       return hand_over(ports.gradients_out, stages, m, stage.gradients(m),
                        &PreparedStage::gradients);
@@ -102,22 +128,24 @@ void PipelineStep::carry_out(const Instruction& i, const Listed& of, const Run& 
   }
 }
 
-void PipelineStep::forward(const Instruction& i, const PreparedStages::Rows& rows,
-                           PreparedStages& stages, const Run& run) {
-  const ShardPart part{.number = static_cast<int>(i.micro_batch), .parts = run.parts};
+void PipelineInterpreter::forward(const Instruction& i, const Run& run) {
+  const PreparedStages::Rows rows = rows_of(i, run);
+  const MicroBatch micro_batch = micro_batch_of(i, run);
+  PreparedStages& stages = prepared(rows.rows);
   PreparedStage& stage = stages.stage(i.stage);
-  stages.give(i.stage, part, rows);
-  stage.run(PipeOp::kForward, part);
+  if (run.versions) run.versions->hold(i.version);
+  stages.give(i.stage, micro_batch, rows);
+  stage.run(PipeOp::kForward, micro_batch);
   hand_over(stage.stage().activations_out, stages, i.micro_batch, stage.activations(i.micro_batch),
             &PreparedStage::activations);
   if (i.stage + 1 != settings_.shape.stages) return;
-  stages.report(part, rows, report_);
-  if (part.is_last()) run.forward_done(report_);
+  if (micro_batch.part.number == 0) report_ = {};
+  stages.report(micro_batch, rows, report_);
 }
 
-void PipelineStep::hand_over(const std::vector<StagePort>& ports, PreparedStages& stages,
-                             int64_t micro_batch, StageValues& from,
-                             StageValues& (PreparedStage::*to)(int64_t)) {
+void PipelineInterpreter::hand_over(const std::vector<StagePort>& ports, PreparedStages& stages,
+                                    int64_t micro_batch, StageValues& from,
+                                    StageValues& (PreparedStage::*to)(int64_t)) {
   for (const StagePort& port : ports) {
     if (settings_.shape.rank_of(port.peer) != rank_) continue;
     StageValues& there = (stages.stage(port.peer).*to)(micro_batch);

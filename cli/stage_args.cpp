@@ -82,12 +82,7 @@ std::string schedule_of(const Args& args, const PipelinePlan* plan, int chunks) 
   const std::string said =
       planned ? "--plan " + args.text("plan") + " has the schedule " : "--pipeline-schedule ";
   try {
-    if (!pipeline_schedule(name)->synchronous()) {
-      throw UsageError(said + name +
-                       ": several versions of parameters are not trained yet; there are gpipe, "
-                       "1f1b, interleaved, zb and sync" +
-                       (planned ? ", which --pipeline-schedule names" : ""));
-    }
+    (void)pipeline_schedule(name);
   } catch (const Error& e) {
     throw UsageError(said + name + ": " + e.what());
   }
@@ -98,7 +93,7 @@ std::string schedule_of(const Args& args, const PipelinePlan* plan, int chunks) 
   return name;
 }
 
-// As it can be carried out today; versions are of its own schedule.
+// As it can be carried out today.
 void check_plan(const PipelinePlan& plan, const std::string& file, int ranks,
                 const StageConfig& asked) {
   for (size_t s = 0; s < plan.stages.size(); ++s) {
@@ -108,11 +103,6 @@ void check_plan(const PipelinePlan& plan, const std::string& file, int ranks,
       throw UsageError(of + " is on " + std::to_string(stage.replicas) +
                        " ranks; a stage is trained on one only, until replicas are there: make a "
                        "plan without");
-    }
-    if (stage.versions > 1 && plan.schedule == asked.schedule) {
-      throw UsageError(of + " has " + std::to_string(stage.versions) +
-                       " versions of its parameters; they are not trained yet: take a plan of a "
-                       "schedule with a flush");
     }
     if (stage.recompute) {
       throw UsageError(of + " computes its forward pass twice, which is not there yet");
@@ -144,6 +134,17 @@ int64_t micro_batches_of(const Args& args, const PipelinePlan* plan, int stages)
   return n;
 }
 
+int64_t drain_every_of(const Args& args, const std::string& schedule) {
+  if (!args.given("drain-every")) return StageConfig{}.drain_every;
+  const int64_t n = args.integer("drain-every");
+  if (n < 1) throw UsageError("--drain-every " + args.text("drain-every") + ": at least 1");
+  if (pipeline_schedule(schedule)->synchronous()) {
+    throw UsageError("--drain-every with the schedule " + schedule +
+                     ", which is drained behind each step; async and 2bw are not");
+  }
+  return n;
+}
+
 }  // namespace
 
 void declare_stages(ArgsSpec& args) {
@@ -158,7 +159,8 @@ void declare_stages(ArgsSpec& args) {
             "they compute can be)",
             "FILE");
   args.flag("pipeline-schedule",
-            "by stages: gpipe, 1f1b, interleaved, zb or sync (default: the plan's, else 1f1b)",
+            "by stages: gpipe, 1f1b, interleaved, zb or sync; or, on parameters that are some "
+            "updates old, async or 2bw (default: the plan's, else 1f1b)",
             "NAME");
   args.flag("no-input-pipelining",
             "by stages: one micro-batch at a time, the schedule sync: model parallelism alone");
@@ -167,6 +169,10 @@ void declare_stages(ArgsSpec& args) {
             "by stages: parts of a step that follow each other through them, as --accumulate has "
             "them (default: the plan's, else as many as stages)",
             "N");
+  args.flag("drain-every",
+            "by stages, with async or 2bw: all that is under way is applied behind so many steps, "
+            "where a run can be stopped, and behind each epoch",
+            "N", std::to_string(StageConfig{}.drain_every));
 }
 
 bool by_stages(const Args& args) {
@@ -191,6 +197,7 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   StagesAsked asked;
   asked.config.chunks = stages_per_rank(args, given, ranks);
   asked.config.schedule = schedule_of(args, given, asked.config.chunks);
+  asked.config.drain_every = drain_every_of(args, asked.config.schedule);
   if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config);
   asked.micro_batches = micro_batches_of(args, given, ranks * asked.config.chunks);
   if (plan) {

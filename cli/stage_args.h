@@ -13,11 +13,11 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 // --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank,
-// --micro-batches. None changes anything about what a training gives, but for the micro-batches,
-// which are --accumulate's parts.
-inline constexpr std::array<std::string_view, 6> kStageFlags = {
-    "parallel",        "plan",         "pipeline-schedule", "no-input-pipelining",
-    "stages-per-rank", "micro-batches"};
+// --micro-batches, --drain-every. None decides what a run may be gone on with: --micro-batches are
+// --accumulate's parts, and a checkpoint fits any stages.
+inline constexpr std::array<std::string_view, 7> kStageFlags = {
+    "parallel",        "plan",          "pipeline-schedule", "no-input-pipelining",
+    "stages-per-rank", "micro-batches", "drain-every"};
 void declare_stages(ArgsSpec& args);
 
 bool by_stages(const Args& args);

@@ -12,7 +12,8 @@ StageTraining::StageTraining(const TransferModel& model, const Device& device,
                              const TrainerConfig& trainer, const StageConfig& config,
                              std::unique_ptr<Communicator> ranks, Progress& progress)
     : config_(config), progress_(progress) {
-  PipelineTraining::Options options{.schedule = config.schedule, .chunks = config.chunks};
+  PipelineTraining::Options options{
+      .schedule = config.schedule, .chunks = config.chunks, .drain_every = config.drain_every};
   if (!config.plan.empty()) {
     options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
   }
@@ -26,6 +27,12 @@ void StageTraining::say_stages() const {
                             training_->stages().size(), training_->communicator().ranks(),
                             config_.schedule, training_->config().accumulate,
                             training_->config().most_rows()));
+  if (training_->most_updates_late() > 0) {
+    progress_.say(
+        fmt::format("stages compute on parameters that are up to {} updates old; all is applied "
+                    "behind {} steps and behind each epoch",
+                    training_->most_updates_late(), config_.drain_every));
+  }
   for (size_t s = 0; s < training_->stages().size(); ++s) {
     const PipelineTraining::StageSize& stage = training_->stages()[s];
     progress_.say(fmt::format(
@@ -39,6 +46,7 @@ void StageTraining::agree(const Fingerprint& decisive) {
   Fingerprint all = decisive;
   all.emplace_back("--pipeline-schedule", config_.schedule);
   all.emplace_back("--stages-per-rank", std::to_string(config_.chunks));
+  all.emplace_back("--drain-every", std::to_string(config_.drain_every));
   for (size_t s = 0; s < config_.plan.size(); ++s) {
     all.emplace_back(fmt::format("--plan, stage {}", s),
                      fmt::format("{}", fmt::join(config_.plan[s], " ")));

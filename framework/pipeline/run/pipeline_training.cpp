@@ -85,7 +85,10 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
                                     .step = [this](int64_t rows) { return step_of(rows); },
                                     .padded_to = batch_statistics_ ? 0 : config_.most_rows()},
       *communicator_, *state_);
-  for (size_t s = 0; s < stages.size(); ++s) sizes_.push_back({shape.rank_of(static_cast<int>(s))});
+  for (int s = 0; s < count; ++s) {
+    sizes_.push_back({shape.rank_of(s)});
+    most_updates_late_ = std::max(most_updates_late_, schedule_->delay(shape, s));
+  }
   measure(step, stages);
 }
 

@@ -67,7 +67,8 @@ class PipelineTraining final : public Training {
     int64_t sent_bytes = 0;  // to later stages, for a row
   };
   const std::vector<StageSize>& stages() const { return sizes_; }
-  int64_t parameter_count() const;  // of all stages
+  int64_t parameter_count() const;                              // of all stages
+  int most_updates_late() const { return most_updates_late_; }  // the parameters of any stage
   const std::vector<TensorType>& row_types() const { return row_types_; }
   const TrainerConfig& config() const { return config_; }
   Communicator& communicator() { return *communicator_; }
@@ -104,7 +105,8 @@ class PipelineTraining final : public Training {
   std::unique_ptr<RunningStatistics> statistics_;  // null: they have none
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
-  int versions_at_once_ = 1;
+  int versions_at_once_ = 1;  // of this rank
+  int most_updates_late_ = 0;
   std::unique_ptr<VersionedParameters> versions_;  // null: one
   std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;

@@ -116,6 +116,7 @@ TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
   EpochResult expected;
   ASSERT_TRUE(one.train_epoch(data, expected));
   const Evaluation of_one = one.evaluate(other);
+  const Model& model_of_one = one.model();
   by_stages(3, n, config, {}, [&](PipelineTraining& training) {
     TensorDataset own = stripes(kRows, 3), own_other = stripes(20, 9);
     EpochResult result;
@@ -127,7 +128,7 @@ TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
     EXPECT_EQ(e.loss, of_one.loss);
     EXPECT_EQ(e.true_probability, of_one.true_probability);
     for (const auto& [name, value] : training.model().initialisers) {
-      const Tensor& there = one.model().initialisers.at(name);
+      const Tensor& there = model_of_one.initialisers.at(name);
       EXPECT_EQ(std::memcmp(value.data(), there.data(), value.bytes()), 0) << name;
     }
   });

@@ -104,9 +104,6 @@ void check_plan(const PipelinePlan& plan, const std::string& file, int ranks,
                        " ranks; a stage is trained on one only, until replicas are there: make a "
                        "plan without");
     }
-    if (stage.recompute) {
-      throw UsageError(of + " computes its forward pass twice, which is not there yet");
-    }
   }
   if (std::ssize(plan.stages) != int64_t{ranks} * asked.chunks) {
     throw UsageError("--plan " + file + " has " + std::to_string(plan.stages.size()) + " stages; " +
@@ -169,6 +166,10 @@ void declare_stages(ArgsSpec& args) {
             "by stages: parts of a step that follow each other through them, as --accumulate has "
             "them (default: the plan's, else as many as stages)",
             "N");
+  args.flag("recompute",
+            "by stages: keep what comes into a stage alone, and compute its forward pass again "
+            "before it is taken back: less memory, the same bytes (default: the plan's stages that "
+            "have it)");
   args.flag("drain-every",
             "by stages, with async or 2bw: all that is under way is applied behind so many steps, "
             "where a run can be stopped, and behind each epoch",
@@ -200,8 +201,14 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   asked.config.drain_every = drain_every_of(args, asked.config.schedule);
   if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config);
   asked.micro_batches = micro_batches_of(args, given, ranks * asked.config.chunks);
+  if (args.on("recompute")) {
+    asked.config.recompute.assign(static_cast<size_t>(ranks * asked.config.chunks), true);
+  }
   if (plan) {
-    for (PlannedStage& s : plan->stages) asked.config.plan.push_back(std::move(s.nodes));
+    for (PlannedStage& s : plan->stages) {
+      asked.config.plan.push_back(std::move(s.nodes));
+      if (!args.on("recompute")) asked.config.recompute.push_back(s.recompute);
+    }
   }
   return asked;
 }

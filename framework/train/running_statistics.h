@@ -28,6 +28,7 @@ class RunningStatistics {
 
   // Addresses of one statistic: what steps read, and where the step of a shard writes.
   const float* now(const std::string& name) const { return now_at(places_.at(name).begin); }
+  const TensorType& type(const std::string& name) const { return places_.at(name).type; }
   // Of a shard that is computed in parts one after the other: each reads what the part before it
   // wrote, `left` says how many follow it.
   float* next(const std::string& name, int shard, int left = 0);

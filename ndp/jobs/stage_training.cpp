@@ -12,8 +12,10 @@ StageTraining::StageTraining(const TransferModel& model, const Device& device,
                              const TrainerConfig& trainer, const StageConfig& config,
                              std::unique_ptr<Communicator> ranks, Progress& progress)
     : config_(config), progress_(progress) {
-  PipelineTraining::Options options{
-      .schedule = config.schedule, .chunks = config.chunks, .drain_every = config.drain_every};
+  PipelineTraining::Options options{.schedule = config.schedule,
+                                    .chunks = config.chunks,
+                                    .recompute = config.recompute,
+                                    .drain_every = config.drain_every};
   if (!config.plan.empty()) {
     options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
   }
@@ -36,9 +38,10 @@ void StageTraining::say_stages() const {
   for (size_t s = 0; s < training_->stages().size(); ++s) {
     const PipelineTraining::StageSize& stage = training_->stages()[s];
     progress_.say(fmt::format(
-        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on", s,
+        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}", s,
         stage.rank, stage.nodes, stage.first, stage.last, stage.parameters,
-        static_cast<double>(stage.sent_bytes) / 1e3));
+        static_cast<double>(stage.sent_bytes) / 1e3,
+        !config_.recompute.empty() && config_.recompute[s] ? "; forward computed twice" : ""));
   }
 }
 

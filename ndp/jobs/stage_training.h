@@ -15,7 +15,8 @@ namespace ndtrain::ndp {
 // What stages are asked for; TrainerConfig::accumulate are their micro-batches.
 struct StageConfig {
   std::string schedule = "1f1b";
-  int chunks = 1;  // stages of a rank
+  int chunks = 1;                    // stages of a rank
+  std::vector<bool> recompute = {};  // by stage, as PipelineTraining has it
   int64_t drain_every = PipelineTraining::Options{}.drain_every;
   // The nodes of each stage, as cut_by_names() has them; none: cut_by_operations().
   std::vector<std::vector<std::string>> plan = {};

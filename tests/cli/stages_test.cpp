@@ -13,7 +13,9 @@ namespace ndtrain {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
+using testing::Not;
 using testing_cli::Outcome;
 using Words = std::vector<std::string>;
 
@@ -46,8 +48,9 @@ TEST_F(StagedRanks, GiveTheModelOfOneProcessThatAccumulates) {
   for (const char* what : {"top1", "val_loss", "best_epoch", "trained_parameters"}) {
     EXPECT_EQ(parse_json(o.out).at(what), one.at(what)) << what;
   }
-  for (const Words& how : {Words{"--pipeline-schedule", "zb"}, Words{"--no-input-pipelining"},
-                           Words{"--pipeline-schedule", "interleaved", "--stages-per-rank", "2"}}) {
+  for (const Words& how :
+       {Words{"--pipeline-schedule", "zb"}, Words{"--no-input-pipelining"}, Words{"--recompute"},
+        Words{"--pipeline-schedule", "interleaved", "--stages-per-rank", "2"}}) {
     const Outcome other = by_stages(how.back(), joined(kFour, how));
     ASSERT_EQ(other.code, 0) << other.err;
     EXPECT_TRUE(model(how.back()) == model("one")) << how.back();
@@ -137,6 +140,14 @@ TEST_F(PlannedStages, AreTrainedAsThePlanSays) {
   ASSERT_EQ(run(train("one", {"-e", "1", "--accumulate", "3", "--deterministic"})).code, 0);
   EXPECT_TRUE(model("planned") == model("one"));
   std::filesystem::remove_all(at("planned"));
+  Json twice = plan_;
+  twice["stages"][0]["recompute"] = true;
+  const Outcome again = planned(twice);
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err, AllOf(ContainsRegex("stage 0, .*; forward computed twice"),
+                               Not(ContainsRegex("stage 1, .*; forward computed twice"))));
+  EXPECT_TRUE(model("planned") == model("one"));
+  std::filesystem::remove_all(at("planned"));
   Json late = plan_;
   late["schedule"] = "async";
   late["stages"][0]["versions"] = 2;
@@ -160,8 +171,6 @@ TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrainedYet) {
   };
   EXPECT_THAT(refused([](Json& p) { p["stages"][0]["replicas"] = 2; }),
               HasSubstr("--plan plan.json: stage 0 is on 2 ranks"));
-  EXPECT_THAT(refused([](Json& p) { p["stages"][0]["recompute"] = true; }),
-              HasSubstr("stage 0 computes its forward pass twice, which is not there yet"));
   EXPECT_THAT(refused([](Json& p) { p["stages"][1]["nodes"].push_back("layer9"); }),
               HasSubstr("'layer9' in stage 1"));
   EXPECT_THAT(refused([](Json& p) { p["stages"][0]["nodes"].erase(0); }),
@@ -204,7 +213,8 @@ TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
   EXPECT_EQ(alone.code, 2);
   EXPECT_THAT(alone.err, HasSubstr("give --ranks 2 or more"));
   for (const Words& flag :
-       {Words{"--micro-batches", "2"}, Words{"--plan", "p.json"}, Words{"--no-input-pipelining"}}) {
+       {Words{"--micro-batches", "2"}, Words{"--plan", "p.json"}, Words{"--no-input-pipelining"},
+        Words{"--recompute"}, Words{"--drain-every", "5"}}) {
     const Outcome o = run(train("run", flag));
     EXPECT_EQ(o.code, 2);
     EXPECT_THAT(o.err, HasSubstr(flag[0] + " is of --parallel pipeline"));

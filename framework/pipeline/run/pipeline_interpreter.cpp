@@ -22,6 +22,12 @@ std::vector<int> PipelineInterpreter::own_stages() const {
   return own;
 }
 
+int64_t PipelineInterpreter::value_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, stages] : ready_) bytes += stages->bytes();
+  return bytes;
+}
+
 const PipelineInterpreter::Listed& PipelineInterpreter::list_of(int parts, int64_t mini_batches) {
   Listed& l = lists_[{parts, mini_batches}];
   if (!l.list.empty()) return l;
@@ -29,9 +35,9 @@ const PipelineInterpreter::Listed& PipelineInterpreter::list_of(int parts, int64
   l.shape.micro_batches = parts;
   l.shape.mini_batches = mini_batches;
   l.list = settings_.schedule.instructions(l.shape, rank_);
-  for (std::vector<bool>* v : {&l.ends, &l.forwarded, &l.done}) v->resize(l.list.size());
-  std::set<std::pair<int, int64_t>> later;
-  std::set<int64_t> later_forward, later_any;  // mini-batches
+  for (std::vector<bool>* v : {&l.ends, &l.sent, &l.forwarded, &l.done}) v->resize(l.list.size());
+  std::set<std::pair<int, int64_t>> later, later_sent;  // stages and micro-batches
+  std::set<int64_t> later_forward, later_any;           // mini-batches
   for (size_t k = l.list.size(); k-- > 0;) {
     const Instruction& i = l.list[k];
     if (i.op == PipeOp::kFlush) continue;
@@ -39,6 +45,9 @@ const PipelineInterpreter::Listed& PipelineInterpreter::list_of(int parts, int64
     l.done[k] = later_any.insert(mini_batch).second;
     if (i.op == PipeOp::kUpdate || i.op == PipeOp::kGradSync) continue;
     l.ends[k] = later.insert({i.stage, i.micro_batch}).second;
+    const bool forward = i.op == PipeOp::kForward || i.op == PipeOp::kSendActivation;
+    l.sent[k] = forward && l.shape.trains(i.stage) && l.shape.recomputes(i.stage) &&
+                later_sent.insert({i.stage, i.micro_batch}).second;
     l.forwarded[k] = i.op == PipeOp::kForward && later_forward.insert(mini_batch).second;
   }
   return l;
@@ -78,6 +87,9 @@ void PipelineInterpreter::run(const Run& run) {
     if (of.forwarded[k]) {
       run.forward_done(i.micro_batch / run.parts, has_last_stage() ? &report_ : nullptr);
     }
+    if (of.sent[k]) {
+      prepared(rows_of(i, run).rows).stage(i.stage).forget_activations(i.micro_batch);
+    }
     if (of.ends[k]) forget(i, run);
     if (of.done[k]) run.done(i.micro_batch / run.parts);
   }
@@ -104,7 +116,7 @@ void PipelineInterpreter::carry_out(const Instruction& i, const Listed& of, cons
   switch (i.op) {
     case PipeOp::kReceiveActivation:
       return messages_.receive(of.shape, lane(i, of.shape),
-                               values_with(ports.activations_in, i.peer), stage.activations(m));
+                               values_with(ports.activations_in, i.peer), stage.inputs(m));
     case PipeOp::kSendActivation:
       return messages_.send(of.shape, lane(i, of.shape), values_with(ports.activations_out, i.peer),
                             stage.activations(m));
@@ -116,6 +128,8 @@ void PipelineInterpreter::carry_out(const Instruction& i, const Listed& of, cons
                             stage.gradients(m));
     case PipeOp::kForward:
       return forward(i, run);
+    case PipeOp::kRecompute:
+      return stage.run(i.op, micro_batch_of(i, run));
     case PipeOp::kBackward:
     case PipeOp::kBackwardInput:
     case PipeOp::kBackwardWeight:
@@ -124,7 +138,7 @@ void PipelineInterpreter::carry_out(const Instruction& i, const Listed& of, cons
       return hand_over(ports.gradients_out, stages, m, stage.gradients(m),
                        &PreparedStage::gradients);
     default:
-      throw Error("pipeline: ", describe(i), " is not carried out");
+      throw Error("pipeline: ", describe(i), " is none of a micro-batch");
   }
 }
 
@@ -137,7 +151,7 @@ void PipelineInterpreter::forward(const Instruction& i, const Run& run) {
   stages.give(i.stage, micro_batch, rows);
   stage.run(PipeOp::kForward, micro_batch);
   hand_over(stage.stage().activations_out, stages, i.micro_batch, stage.activations(i.micro_batch),
-            &PreparedStage::activations);
+            &PreparedStage::inputs);
   if (i.stage + 1 != settings_.shape.stages) return;
   if (micro_batch.part.number == 0) report_ = {};
   stages.report(micro_batch, rows, report_);

@@ -50,12 +50,14 @@ class PipelineInterpreter {
   void run(const Run& run);
 
   std::vector<int> own_stages() const;
+  int64_t value_bytes() const;  // memory of values of the steps that were run
 
  private:
   struct Listed {
     PipeShape shape;
     std::vector<Instruction> list;
     std::vector<bool> ends;       // of each: the last of its stage and micro-batch
+    std::vector<bool> sent;       // the last of a forward pass that is computed again
     std::vector<bool> forwarded;  // the last forward pass of its mini-batch
     std::vector<bool> done;       // the last of its mini-batch
   };

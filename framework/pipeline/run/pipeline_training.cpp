@@ -71,7 +71,8 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   }
   for (ValueId v : step.features) row_types_.push_back(step.graph.type(v));
   batch_statistics_ = !step.states.empty();
-  const PipeShape shape = shape_of(stages, options.chunks, config_.accumulate);
+  PipeShape shape = shape_of(stages, options.chunks, config_.accumulate);
+  shape.recompute = options.recompute;
   (void)schedule_->instructions(shape, communicator_->rank());  // which it may refuse
   make_state(step, stages);
   if (parameters_->size() > 0) {

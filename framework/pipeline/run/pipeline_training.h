@@ -29,7 +29,10 @@ class PipelineTraining final : public Training {
  public:
   struct Options {
     std::string schedule = "1f1b";
-    int chunks = 1;             // stages of a rank
+    int chunks = 1;  // stages of a rank
+    // Stages that keep what came in alone, and compute the forward pass again before they take it
+    // back. By stage; none: no stage does.
+    std::vector<bool> recompute = {};
     int64_t drain_every = 100;  // steps, where there are several versions of parameters
     // The stage of each forward node of a step; there are ranks x chunks of them. Empty:
     // cut_by_operations().
@@ -67,7 +70,8 @@ class PipelineTraining final : public Training {
     int64_t sent_bytes = 0;  // to later stages, for a row
   };
   const std::vector<StageSize>& stages() const { return sizes_; }
-  int64_t parameter_count() const;                              // of all stages
+  int64_t parameter_count() const;                                     // of all stages
+  int64_t value_bytes() const { return interpreter_->value_bytes(); }  // of this rank, see there
   int most_updates_late() const { return most_updates_late_; }  // the parameters of any stage
   const std::vector<TensorType>& row_types() const { return row_types_; }
   const TrainerConfig& config() const { return config_; }

@@ -23,18 +23,30 @@ StageValues& PreparedStage::values_of(Values& values, int64_t micro_batch) {
   return *of;
 }
 
+void PreparedStage::forget(Values& values, int64_t micro_batch) {
+  auto over = values.of.extract(micro_batch);
+  if (over.empty()) return;
+  over.mapped()->forget();
+  values.free.push_back(std::move(over.mapped()));
+}
+
 void PreparedStage::forget(int64_t micro_batch) {
-  for (Values* values : {&activations_, &gradients_}) {
-    auto over = values->of.extract(micro_batch);
-    if (over.empty()) continue;
-    over.mapped()->forget();
-    values->free.push_back(std::move(over.mapped()));
+  for (Values* values : {&inputs_, &activations_, &gradients_}) forget(*values, micro_batch);
+}
+
+int64_t PreparedStage::bytes() const {
+  int64_t bytes = 0;
+  for (const Values* values : {&inputs_, &activations_, &gradients_}) {
+    for (const auto& [_, of] : values->of) bytes += of->bytes();
+    for (const auto& of : values->free) bytes += of->bytes();
   }
+  return bytes;
 }
 
 const StageGraph& PreparedStage::graph_of(PipeOp op) const {
   switch (op) {
     case PipeOp::kForward:
+    case PipeOp::kRecompute:
       return stage_.forward;
     case PipeOp::kBackward:
       return stage_.backward;
@@ -50,16 +62,16 @@ const StageGraph& PreparedStage::graph_of(PipeOp op) const {
 void PreparedStage::run(PipeOp op, const MicroBatch& micro_batch) {
   const StageGraph& graph = graph_of(op);
   if (graph.outputs.empty()) return;  // all of its backward pass is in the other part
-  StagePart& part = parts_.try_emplace(op, step_, stage_, graph, state_).first->second;
-  StageValues& forward = activations(micro_batch.number);
-  if (op == PipeOp::kForward) {
-    const StageValues* const there[] = {&forward};
-    part.run(micro_batch, there, forward);
+  const PipeOp of = op == PipeOp::kRecompute ? PipeOp::kForward : op;
+  StagePart& part = parts_.try_emplace(of, step_, stage_, graph, state_).first->second;
+  const int64_t m = micro_batch.number;
+  if (of == PipeOp::kForward) {
+    const StageValues* const there[] = {&inputs(m)};
+    part.run(micro_batch, there, activations(m), op == PipeOp::kRecompute);
     return;
   }
-  StageValues& backward = gradients(micro_batch.number);
-  const StageValues* const there[] = {&forward, &backward};
-  part.run(micro_batch, there, backward);
+  const StageValues* const there[] = {&inputs(m), &activations(m), &gradients(m)};
+  part.run(micro_batch, there, gradients(m));
 }
 
 }  // namespace ndtrain

@@ -25,10 +25,16 @@ PreparedStages::PreparedStages(StepGraph step, std::span<const int> stage_of,
   if (step_.dropout_seed != kNone) seed_ = room_for(step_.dropout_seed);
 }
 
+int64_t PreparedStages::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, stage] : stages_) bytes += stage->bytes();
+  return bytes;
+}
+
 void PreparedStages::upload(PreparedStage& to, int64_t micro_batch, ValueId v,
                             const Tensor& value) const {
   if (!to.reads(v)) return;
-  state_.device.upload(to.activations(micro_batch).write(v), value.data(), value.bytes());
+  state_.device.upload(to.inputs(micro_batch).write(v), value.data(), value.bytes());
 }
 
 void PreparedStages::give(int stage, const MicroBatch& micro_batch, const Rows& rows) {
@@ -54,10 +60,12 @@ void PreparedStages::give(int stage, const MicroBatch& micro_batch, const Rows& 
 }
 
 void PreparedStages::report(const MicroBatch& micro_batch, const Rows& rows, ShardReport& to) {
-  const StageValues& made = stages_.rbegin()->second->activations(micro_batch.number);
-  const std::span<const ValueId> outputs = step_.graph.outputs();
-  state_.device.download(loss_.mutable_data(), made.read(outputs[0]), loss_.bytes());
-  state_.device.download(logits_.mutable_data(), made.read(outputs[1]), logits_.bytes());
+  PreparedStage& last = *stages_.rbegin()->second;
+  const StageValues& made = last.activations(micro_batch.number);
+  const ValueId loss = step_.graph.outputs()[0], logits = step_.graph.outputs()[1];
+  const StageValues& with_logits = made.has(logits) ? made : last.inputs(micro_batch.number);
+  state_.device.download(loss_.mutable_data(), made.read(loss), loss_.bytes());
+  state_.device.download(logits_.mutable_data(), with_logits.read(logits), logits_.bytes());
   add_rows(to, loss_.as<float>()[0], logits_, {features_, labels_, weights_},
            std::ssize(rows.rows));
 }

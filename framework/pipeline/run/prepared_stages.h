@@ -31,6 +31,8 @@ class PreparedStages {
     uint64_t seed = 0;              // of the training
     int64_t step = 0;               // of the training, from 1
   };
+  int64_t bytes() const;  // of the values of all micro-batches
+
   // What of the data set the stage needs of a micro-batch, and the seed of its dropout.
   void give(int stage, const MicroBatch& micro_batch, const Rows& rows);
   // Of the last stage, which was given the rows and has run forward: adds to the step's report.

@@ -43,6 +43,12 @@ void* StageValues::write(ValueId v) {
   return e.tensor.data();
 }
 
+int64_t StageValues::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, e] : entries_) bytes += static_cast<int64_t>(e.tensor.type().bytes());
+  return bytes;
+}
+
 void StageValues::forget() {
   for (auto& [_, e] : entries_) e.there = false;
 }
@@ -104,6 +110,16 @@ void StagePart::bind_outputs(const StepGraph& step, const Stage& stage, const St
   }
 }
 
+// Where the next one goes.
+float* StagePart::statistic(const std::string& name, const ShardPart& part, bool once_more) {
+  if (!once_more) {
+    return state_.statistics->next(name, part.shard, part.parts - 1 - part.number);
+  }
+  DeviceTensor& room = made_in_vain_[name];
+  if (!room.data()) room = DeviceTensor(state_.device, state_.statistics->type(name));
+  return static_cast<float*>(room.data());
+}
+
 float* StagePart::gradient(size_t slot, const ShardPart& part) const {
   float* const all =
       part.number == 0 ? state_.gradients.shard(part.shard) : state_.gradients.part();
@@ -131,9 +147,8 @@ std::vector<const void*> StagePart::bindings(const MicroBatch& micro_batch,
 }
 
 void StagePart::run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
-                    StageValues& to) {
+                    StageValues& to, bool once_more) {
   const ShardPart& part = micro_batch.part;
-  const int left = part.parts - 1 - part.number;
   const std::vector<const void*> in = bindings(micro_batch, there);
   std::vector<void*> out;
   std::vector<size_t> made;  // gradients
@@ -142,7 +157,7 @@ void StagePart::run(const MicroBatch& micro_batch, std::span<const StageValues* 
       made.push_back(static_cast<size_t>(b.slot));
       out.push_back(gradient(made.back(), part));
     } else if (!b.state.empty()) {
-      out.push_back(state_.statistics->next(b.state, part.shard, left));
+      out.push_back(statistic(b.state, part, once_more));
     } else {
       out.push_back(to.write(b.value));
     }

@@ -25,7 +25,8 @@ class StageValues {
   const void* read(ValueId v) const;  // device addresses; of what is not there Error
   void* write(ValueId v);             // from now on it is there
   const TensorType& type(ValueId v) const { return step_.type(v); }
-  void forget();  // for the next micro-batch: nothing is there, the memory stays
+  void forget();          // for the next micro-batch: nothing is there, the memory stays
+  int64_t bytes() const;  // of that memory
 
  private:
   struct Entry {
@@ -66,8 +67,9 @@ class StagePart {
   // `there`: what comes in, a value in the first that has it. What goes out is written to `to`;
   // gradients of parameters are added up over the parts of a step, which come in their order,
   // running statistics follow one another.
+  // Once more: statistics that are there already are made in vain.
   void run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
-           StageValues& to);
+           StageValues& to, bool once_more = false);
 
  private:
   struct Binding {
@@ -79,6 +81,7 @@ class StagePart {
   void bind_outputs(const StepGraph& step, const Stage& stage, const StageGraph& part);
   std::vector<const void*> bindings(const MicroBatch& micro_batch,
                                     std::span<const StageValues* const> there) const;
+  float* statistic(const std::string& name, const ShardPart& part, bool once_more);
   float* gradient(size_t slot, const ShardPart& part) const;
   ParameterRange range(size_t slot) const { return state_.parameters.slots()[slot].range; }
 
@@ -86,6 +89,7 @@ class StagePart {
   Plan plan_;
   Executor executor_;
   std::vector<Binding> in_, out_;
+  std::map<std::string, DeviceTensor> made_in_vain_;  // statistics
   // Gradients of parameters that are also something else of the same part, by where that goes.
   std::vector<std::pair<Binding, size_t>> copies_;
 };

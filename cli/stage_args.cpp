@@ -142,6 +142,21 @@ int64_t drain_every_of(const Args& args, const std::string& schedule) {
   return n;
 }
 
+Staleness staleness_of(const Args& args, const std::string& schedule) {
+  if (!args.has("staleness")) return {};
+  if (pipeline_schedule(schedule)->synchronous()) {
+    throw UsageError("--staleness with the schedule " + schedule +
+                     ", which computes on the newest parameters; async and 2bw do not");
+  }
+  try {
+    const Staleness s = parse_staleness(args.text("staleness"));
+    s.check(optimizer_of(args));
+    return s;
+  } catch (const Error& e) {
+    throw UsageError("--staleness " + args.text("staleness") + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 void declare_stages(ArgsSpec& args) {
@@ -170,6 +185,12 @@ void declare_stages(ArgsSpec& args) {
             "by stages: keep what comes into a stage alone, and compute its forward pass again "
             "before it is taken back: less memory, the same bytes (default: the plan's stages that "
             "have it)");
+  args.flag(
+      "staleness",
+      "by stages, with async or 2bw: what makes up for old parameters, of lr-scale:STEPS "
+      "(PipeMare: a lower rate in the first so many steps), predict (SpecTrain: compute on "
+      "what momentum makes of them) and delay-compensation:LAMBDA (DC-ASGD); default: nothing",
+      "NAMES");
   args.flag("drain-every",
             "by stages, with async or 2bw: all that is under way is applied behind so many steps, "
             "where a run can be stopped, and behind each epoch",
@@ -199,6 +220,7 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   asked.config.chunks = stages_per_rank(args, given, ranks);
   asked.config.schedule = schedule_of(args, given, asked.config.chunks);
   asked.config.drain_every = drain_every_of(args, asked.config.schedule);
+  asked.config.staleness = staleness_of(args, asked.config.schedule);
   if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config);
   asked.micro_batches = micro_batches_of(args, given, ranks * asked.config.chunks);
   if (args.on("recompute")) {

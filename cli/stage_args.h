@@ -13,12 +13,14 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 // --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank,
-// --micro-batches, --drain-every, --recompute. None decides what a run may be gone on with:
+// --micro-batches, --drain-every, --recompute, --staleness. None decides what a run may be gone on
+// with:
 // --micro-batches are
 // --accumulate's parts, and a checkpoint fits any stages.
-inline constexpr std::array<std::string_view, 8> kStageFlags = {
+inline constexpr std::array<std::string_view, 9> kStageFlags = {
     "parallel",        "plan",          "pipeline-schedule", "no-input-pipelining",
-    "stages-per-rank", "micro-batches", "drain-every",       "recompute"};
+    "stages-per-rank", "micro-batches", "drain-every",       "recompute",
+    "staleness"};
 void declare_stages(ArgsSpec& args);
 
 bool by_stages(const Args& args);

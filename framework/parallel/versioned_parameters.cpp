@@ -4,12 +4,12 @@
 
 namespace ndtrain {
 
-VersionedParameters::VersionedParameters(ParameterSpace& parameters, int versions,
+VersionedParameters::VersionedParameters(float* first, int64_t size, int versions,
                                          const Device& device)
-    : parameters_(parameters), device_(device), ring_{parameters.values()} {
+    : size_(size), device_(device), ring_{first} {
   if (versions < 2) throw Error("parameters have at least 2 versions, not ", versions);
   for (int i = 1; i < versions; ++i) {
-    own_.emplace_back(device, TensorType{DType::kF32, {parameters.size()}});
+    own_.emplace_back(device, TensorType{DType::kF32, {size}});
     ring_.push_back(static_cast<float*>(own_.back().data()));
   }
   holders_.resize(ring_.size());
@@ -59,7 +59,7 @@ void VersionedParameters::publish(ParameterRange range) {
   const auto after = std::ranges::lower_bound(published_, range.begin, {}, &ParameterRange::begin);
   const bool twice = (after != published_.end() && after->begin < range.end) ||
                      (after != published_.begin() && (after - 1)->end > range.begin);
-  if (twice || range.begin < 0 || range.end > parameters_.size()) {
+  if (twice || range.begin < 0 || range.end > size_) {
     throw Error("elements ", range.begin, " to ", range.end, " of version ", newest_ + 1,
                 twice ? " are published twice" : " are not there");
   }
@@ -73,7 +73,7 @@ void VersionedParameters::publish(ParameterRange range) {
     }
   }
   published_ = std::move(joined);
-  if (published_.front() != ParameterRange{0, parameters_.size()}) return;
+  if (published_.front() != ParameterRange{0, size_}) return;
   published_.clear();
   begun_ = false;
   ++newest_;
@@ -91,9 +91,8 @@ void VersionedParameters::restart() {
     throw Error("versions of the parameters are begun or held: they cannot begin anew");
   }
   float* const newest = ring_[place(newest_)];
-  if (newest != parameters_.values()) {
-    device_.download(parameters_.values(), newest,
-                     static_cast<size_t>(parameters_.size()) * sizeof(float));
+  if (newest != ring_[0]) {
+    device_.download(ring_[0], newest, static_cast<size_t>(size_) * sizeof(float));
   }
   newest_ = 0;
 }

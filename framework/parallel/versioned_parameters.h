@@ -1,11 +1,12 @@
-// Several versions of the values of a ParameterSpace, for steps that compute with an earlier one
+// Several versions of the values of parameters, for steps that compute with an earlier one
 // than the newest. Nothing is copied: plans are given addresses, and the optimizer writes the next
 // version over the oldest.
 #pragma once
 
 #include <vector>
 
-#include "framework/train/parameter_space.h"
+#include "framework/runtime/device_tensor.h"
+#include "framework/train/parameter_range.h"
 
 namespace ndtrain {
 
@@ -13,9 +14,9 @@ namespace ndtrain {
 // 0, the values as they are when this is made. Not thread-safe.
 class VersionedParameters {
  public:
-  // At least two versions. The space's own values are one of the buffers, so it must outlive this,
-  // and its values are any version until restart(). Throws Error.
-  VersionedParameters(ParameterSpace& parameters, int versions, const Device& device);
+  // At least two versions of so many elements. `first`, device memory that outlives this, is one of
+  // the buffers, that of any version until restart(). Throws Error.
+  VersionedParameters(float* first, int64_t size, int versions, const Device& device);
 
   int64_t newest() const { return newest_; }
   // Device address of a version's first element: of the newest and those before it that are still
@@ -34,16 +35,16 @@ class VersionedParameters {
   // Whether all of the range can be read in that version.
   bool published(ParameterRange range, int64_t version) const;
 
-  // With nothing held or begun: the newest version is version 0, and the space's own values.
+  // With nothing held or begun: the newest version is version 0, and in the first buffer.
   void restart();
 
  private:
   size_t place(int64_t version) const;
   bool is_there(int64_t version) const;
 
-  ParameterSpace& parameters_;
+  const int64_t size_;
   const Device& device_;
-  std::vector<DeviceTensor> own_;  // the buffers besides the space's
+  std::vector<DeviceTensor> own_;  // the buffers besides the first
   std::vector<float*> ring_;
   std::vector<int> holders_;  // by place in the ring
   int64_t newest_ = 0;

@@ -15,7 +15,8 @@ StageTraining::StageTraining(const TransferModel& model, const Device& device,
   PipelineTraining::Options options{.schedule = config.schedule,
                                     .chunks = config.chunks,
                                     .recompute = config.recompute,
-                                    .drain_every = config.drain_every};
+                                    .drain_every = config.drain_every,
+                                    .staleness = config.staleness};
   if (!config.plan.empty()) {
     options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
   }
@@ -49,6 +50,10 @@ void StageTraining::agree(const Fingerprint& decisive) {
   Fingerprint all = decisive;
   all.emplace_back("--pipeline-schedule", config_.schedule);
   all.emplace_back("--stages-per-rank", std::to_string(config_.chunks));
+  all.emplace_back("--staleness, lr-scale", std::to_string(config_.staleness.lr_scale_steps));
+  all.emplace_back("--staleness, predict", config_.staleness.predict ? "on" : "off");
+  all.emplace_back("--staleness, delay-compensation",
+                   fmt::format("{}", config_.staleness.compensation));
   all.emplace_back("--drain-every", std::to_string(config_.drain_every));
   for (size_t s = 0; s < config_.plan.size(); ++s) {
     all.emplace_back(fmt::format("--plan, stage {}", s),

@@ -17,6 +17,7 @@ struct StageConfig {
   std::string schedule = "1f1b";
   int chunks = 1;                    // stages of a rank
   std::vector<bool> recompute = {};  // by stage, as PipelineTraining has it
+  Staleness staleness = {};
   int64_t drain_every = PipelineTraining::Options{}.drain_every;
   // The nodes of each stage, as cut_by_names() has them; none: cut_by_operations().
   std::vector<std::vector<std::string>> plan = {};

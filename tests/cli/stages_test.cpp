@@ -102,6 +102,10 @@ TEST_F(StagedRanks, AsynchronousOnesAreDrainedAsTheyAreAsked) {
   ASSERT_EQ(
       by_stages("halves", {"-e", "1", "--pipeline-schedule", "async", "--micro-batches", "4"}).code,
       0);
+  const Outcome made_up =
+      by_stages("made-up", joined(async, {"--staleness", "delay-compensation:50,lr-scale:9"}));
+  ASSERT_EQ(made_up.code, 0) << made_up.err;
+  EXPECT_FALSE(model("made-up") == model("late"));
   ASSERT_EQ(by_stages("halves", joined(async, {"--resume"})).code, 0);
   EXPECT_TRUE(model("halves") == model("late"));
 }
@@ -194,6 +198,10 @@ TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
            {{"--clip-norm", "1"}, "--clip-norm 1 with"},
            {{"--compute", "f16"}, "--compute f16 with"},
            {{"--on-rank-loss", "regroup"}, "no other rank has what a lost stage had"},
+           {{"--staleness", "predict"}, "--staleness with the schedule 1f1b, which computes on"},
+           {{"--pipeline-schedule", "async", "--staleness", "luck"}, "--staleness luck: "},
+           {{"--pipeline-schedule", "async", "--opt", "adam", "--staleness", "predict"},
+            "--staleness predict: "},
            {{"--drain-every", "5"}, "--drain-every with the schedule 1f1b, which is drained"},
            {{"--pipeline-schedule", "async", "--drain-every", "0"}, "--drain-every 0: at least 1"},
            {{"--pipeline-schedule", "soon"}, "--pipeline-schedule soon"},
@@ -214,7 +222,7 @@ TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
   EXPECT_THAT(alone.err, HasSubstr("give --ranks 2 or more"));
   for (const Words& flag :
        {Words{"--micro-batches", "2"}, Words{"--plan", "p.json"}, Words{"--no-input-pipelining"},
-        Words{"--recompute"}, Words{"--drain-every", "5"}}) {
+        Words{"--recompute"}, Words{"--drain-every", "5"}, Words{"--staleness", "predict"}}) {
     const Outcome o = run(train("run", flag));
     EXPECT_EQ(o.code, 2);
     EXPECT_THAT(o.err, HasSubstr(flag[0] + " is of --parallel pipeline"));

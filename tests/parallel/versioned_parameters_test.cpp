@@ -31,7 +31,7 @@ void publish_all(VersionedParameters& v, const ParameterSpace& s) { v.publish({0
 
 TEST(VersionedParameters, TheNextVersionLiesOverTheOldest) {
   ParameterSpace s = space();
-  VersionedParameters v(s, 3, cpu());
+  VersionedParameters v(s.values(), s.size(), 3, cpu());
   const float* const first = v.values(0);
   EXPECT_EQ(first, s.values());
   for (int64_t version = 1; version < 7; ++version) {
@@ -51,7 +51,7 @@ TEST(VersionedParameters, TheNextVersionLiesOverTheOldest) {
 
 TEST(VersionedParameters, AVersionThatIsHeldIsNotWrittenOver) {
   ParameterSpace s = space();
-  VersionedParameters v(s, 2, cpu());
+  VersionedParameters v(s.values(), s.size(), 2, cpu());
   v.hold(0);
   v.hold(0);
   (void)v.next();
@@ -66,7 +66,7 @@ TEST(VersionedParameters, AVersionThatIsHeldIsNotWrittenOver) {
 
 TEST(VersionedParameters, ArePublishedRangeByRange) {
   ParameterSpace s = space();
-  VersionedParameters v(s, 2, cpu());
+  VersionedParameters v(s.values(), s.size(), 2, cpu());
   EXPECT_TRUE(v.published({0, s.size()}, 0));
   EXPECT_THAT(error_of([&] { v.publish({0, 1}); }), HasSubstr("begun"));
   (void)v.next();
@@ -90,7 +90,7 @@ TEST(VersionedParameters, ArePublishedRangeByRange) {
 TEST(VersionedParameters, BeginAnewFromTheNewest) {
   for (int steps = 0; steps < 4; ++steps) {
     ParameterSpace s = space();
-    VersionedParameters v(s, 3, cpu());
+    VersionedParameters v(s.values(), s.size(), 3, cpu());
     for (int step = 0; step < steps; ++step) {
       std::fill_n(v.next(), s.size(), static_cast<float>(step + 1));
       EXPECT_THAT(error_of([&] { v.restart(); }), HasSubstr("begun"));
@@ -118,7 +118,7 @@ TEST(VersionedParameters, StepsOnEarlierVersionsEqualASerialProgram) {
     ParameterSpace s = space(), serial = space();
     Optimizer optimizer({.kind = OptimizerConfig::Kind::kAdam}, s, cpu());
     Optimizer of_serial({.kind = OptimizerConfig::Kind::kAdam}, serial, cpu());
-    VersionedParameters v(s, static_cast<int>(delay) + 2, cpu());
+    VersionedParameters v(s.values(), s.size(), static_cast<int>(delay) + 2, cpu());
     std::deque<std::vector<float>> copies;
     const ParameterRange all{0, s.size()};
     for (int64_t step = 0; step < 9; ++step) {

@@ -59,6 +59,10 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   if (options.chunks < 1 || options.chunks > kMostChunks) {
     throw Error(options.chunks, " stages of a rank; 1 to ", kMostChunks, " can be");
   }
+  if (options.staleness.any() && schedule_->synchronous()) {
+    throw Error("schedule '", schedule_->name(), "' computes on the newest parameters: nothing is ",
+                "stale");
+  }
   if (drain_every_ < 1) throw Error("drained behind ", drain_every_, " steps; 1 is the least");
   const StepGraph step = step_of(1);
   const int count = communicator_->ranks() * options.chunks;
@@ -75,9 +79,9 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   shape.recompute = options.recompute;
   (void)schedule_->instructions(shape, communicator_->rank());  // which it may refuse
   make_state(step, stages);
-  if (parameters_->size() > 0) {
-    versions_at_once_ = 1 + schedule_->delay(shape, communicator_->rank());
-  }
+  weights_ = std::make_unique<StageWeights>(*parameters_, *optimizer_, device_,
+                                            schedule_->delay(shape, communicator_->rank()),
+                                            options.staleness);
   talk_ = std::make_unique<StepTalk>(*communicator_);
   interpreter_ = std::make_unique<PipelineInterpreter>(
       PipelineInterpreter::Settings{.schedule = *schedule_,
@@ -181,15 +185,13 @@ void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
 void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
                                    std::span<const EpochStep> steps, const OnStep& on_step) {
   const int64_t before = optimizer_->steps();
-  std::vector<HyperParameters> hyper;
-  for (const EpochStep& s : steps) hyper.push_back(optimizer_->next(s.lr));
-  if (versions_at_once_ > 1 && !versions_) {
-    versions_ = std::make_unique<VersionedParameters>(*parameters_, versions_at_once_, device_);
-  }
+  std::vector<StageWeights::Step> hyper;
+  for (const EpochStep& s : steps) hyper.push_back(weights_->next(s.lr));
   try {
+    weights_->begin(hyper.front());
     talk_->begin(std::ssize(steps));
     interpret(data, order, steps, hyper, on_step);
-    if (versions_) versions_->restart();
+    weights_->drained();
     stopped_ = talk_->end(stop_asked_);
     for (size_t k = 0; k < steps.size(); ++k) {
       const StepReport said = report(static_cast<int64_t>(k));
@@ -201,24 +203,24 @@ void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
     }
   } catch (...) {
     optimizer_->set_steps(before);
-    versions_.reset();
+    weights_->give_up();
     throw;
   }
 }
 
 void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
                                  std::span<const EpochStep> steps,
-                                 std::span<const HyperParameters> hyper, const OnStep& on_step) {
+                                 std::span<const StageWeights::Step> hyper, const OnStep& on_step) {
   std::vector<PipelineInterpreter::MiniBatch> mini_batches;
   for (size_t k = 0; k < steps.size(); ++k) {
-    mini_batches.push_back({order.rows(0, steps[k].step), hyper[k].step});
+    mini_batches.push_back({order.rows(0, steps[k].step), hyper[k].hyper.step});
   }
   interpreter_->run(
       {.data = data,
        .seed = config_.seed,
        .mini_batches = mini_batches,
        .parts = config_.parts_of(std::ssize(mini_batches[0].rows), batch_statistics_),
-       .versions = versions_.get(),
+       .versions = weights_->versions(),
        .forward_done =
            [&](int64_t, const ShardReport* told) {
              if (told) talk_->tell(*told);
@@ -226,7 +228,7 @@ void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
              statistics_->add(0);
              statistics_->advance();
            },
-       .update = [&](int stage, int64_t k) { update(stage, k, hyper[static_cast<size_t>(k)]); },
+       .update = [&](int stage, int64_t k) { update(stage, static_cast<size_t>(k), hyper); },
        .done =
            [&](int64_t k) {
              const int64_t done = steps[static_cast<size_t>(k)].step + 1;
@@ -236,18 +238,12 @@ void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
 
 // A step that cannot be applied ends the training where it is drained, so that all ranks say why.
 // Until then there is a next version, though not one of use.
-void PipelineTraining::update(int stage, int64_t step, const HyperParameters& hyper) {
+void PipelineTraining::update(int stage, size_t step, std::span<const StageWeights::Step> hyper) {
+  const bool lost = !why_lost(report(static_cast<int64_t>(step)), loss_scale_).empty();
+  if (lost && !weights_->versions()) return;
   const ParameterRange range = ranges_.at(stage);
-  const bool lost = !why_lost(report(step), loss_scale_).empty();
-  float* const gradients = parameters_->gradients(range.begin);
-  if (versions_) {
-    const float* const newest = versions_->values(versions_->newest());
-    optimizer_->apply(range, hyper, gradients, newest, versions_->next());
-    versions_->publish(range);
-  } else if (!lost) {
-    float* const values = parameters_->values(range.begin);
-    optimizer_->apply(range, hyper, gradients, values, values);
-  }
+  const StageWeights::Step* const following = step + 1 < hyper.size() ? &hyper[step + 1] : nullptr;
+  weights_->update(range, hyper[step], following, parameters_->gradients(range.begin));
 }
 
 // As the last stage has it; waits for it.

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "framework/parallel/versioned_parameters.h"
 #include "framework/pipeline/run/pipeline_interpreter.h"
+#include "framework/pipeline/run/stage_weights.h"
 #include "framework/pipeline/run/step_talk.h"
 #include "framework/train/epochs.h"
 #include "framework/train/optimizer.h"
@@ -34,6 +34,7 @@ class PipelineTraining final : public Training {
     // back. By stage; none: no stage does.
     std::vector<bool> recompute = {};
     int64_t drain_every = 100;  // steps, where there are several versions of parameters
+    Staleness staleness = {};   // of these
     // The stage of each forward node of a step; there are ranks x chunks of them. Empty:
     // cut_by_operations().
     std::function<std::vector<int>(const StepGraph& step, int stages)> cut = {};
@@ -88,8 +89,8 @@ class PipelineTraining final : public Training {
   void run_drained(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
                    const OnStep& on_step);
   void interpret(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
-                 std::span<const HyperParameters> hyper, const OnStep& on_step);
-  void update(int stage, int64_t step, const HyperParameters& hyper);
+                 std::span<const StageWeights::Step> hyper, const OnStep& on_step);
+  void update(int stage, size_t step, std::span<const StageWeights::Step> hyper);
   StepReport report(int64_t step);
   Checkpoint own_part() const;
   const Checkpoint& whole();
@@ -109,9 +110,8 @@ class PipelineTraining final : public Training {
   std::unique_ptr<RunningStatistics> statistics_;  // null: they have none
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
-  int versions_at_once_ = 1;  // of this rank
   int most_updates_late_ = 0;
-  std::unique_ptr<VersionedParameters> versions_;  // null: one
+  std::unique_ptr<StageWeights> weights_;
   std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;
   LossScale loss_scale_;

@@ -27,6 +27,7 @@ struct Case {
   int ranks = 3;
   int64_t drain_every = 100;
   uint64_t seed = 1;  // of the cut
+  Staleness staleness = {};
 };
 
 StepGraph step_of(const Network& n, const TrainerConfig& config) {
@@ -47,6 +48,7 @@ std::map<std::string, int> delays(const StepGraph& step, const Case& c) {
 PipelineTraining::Options options_of(const Case& c) {
   return {.schedule = c.schedule,
           .drain_every = c.drain_every,
+          .staleness = c.staleness,
           .cut = [seed = c.seed](const StepGraph& step, int stages) {
             return random_cut(step, stages, seed);
           }};
@@ -54,7 +56,9 @@ PipelineTraining::Options options_of(const Case& c) {
 
 Bytes serial(const Network& n, const TrainerConfig& config, const Case& c) {
   return DelayedProgram(n, config,
-                        {.delays = delays(step_of(n, config), c), .drain_every = c.drain_every})
+                        {.delays = delays(step_of(n, config), c),
+                         .drain_every = c.drain_every,
+                         .staleness = c.staleness})
       .train();
 }
 
@@ -128,6 +132,28 @@ TEST(AsynchronousPipeline, WithoutStatisticsAndInSixteenBitsHasTheBytesOfASerial
   expect_bytes_of_the_serial_program(n, config, {.ranks = 4});
   config.compute = DType::kBF16;
   expect_bytes_of_the_serial_program(n, config, {.ranks = 2});
+}
+
+TEST(AsynchronousPipeline, WithWhatMakesUpForStalenessHasTheBytesOfASerialProgram) {
+  const Network n = network(skipping_net(true, 0.3));
+  const Bytes plain = serial(n, many_steps(2, {.kind = Kind::kSgd}), {.ranks = 4});
+  for (const Staleness& staleness :
+       {Staleness{.lr_scale_steps = 9}, Staleness{.predict = true}, Staleness{.compensation = 30},
+        Staleness{.lr_scale_steps = 30, .predict = true, .compensation = 5}}) {
+    for (const char* schedule : {"async", "2bw"}) {
+      for (const int64_t drain_every : {3, 100}) {
+        expect_bytes_of_the_serial_program(
+            n, many_steps(2, {.kind = Kind::kSgd}),
+            {.schedule = schedule, .ranks = 4, .drain_every = drain_every, .staleness = staleness});
+      }
+    }
+    expect_bytes_of_the_serial_program(
+        n, many_steps(2, {.kind = Kind::kRmsProp, .weight_decay = 1e-3}),
+        {.ranks = 3, .staleness = staleness});
+    EXPECT_FALSE(serial(n, many_steps(2, {.kind = Kind::kSgd}),
+                        {.ranks = 4, .staleness = staleness}) == plain)
+        << "it changes nothing";
+  }
 }
 
 // Where it is drained, which is where others would have been: the same bytes as without a stop.

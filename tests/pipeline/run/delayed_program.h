@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,6 +21,7 @@ class DelayedProgram {
   struct Late {
     std::map<std::string, int> delays;  // of parameters, by name
     int64_t drain_every = 1;            // steps
+    Staleness staleness = {};
   };
   DelayedProgram(const Network& n, const TrainerConfig& config, Late late)
       : network_(n),
@@ -43,7 +45,7 @@ class DelayedProgram {
     Bytes bytes;
     for (int64_t e = 0; e < epochs; ++e) {
       EpochResult result;
-      since_drained_ = {copy()};
+      parts_ = 0;
       run_epoch({config_, {}, statistics_ != nullptr}, data.size(), counts_, result,
                 [&](const EpochOrder& order, std::span<const EpochStep> steps) {
                   run_step(data, order, steps[0]);
@@ -64,13 +66,16 @@ class DelayedProgram {
     const int parts = config_.parts_of(std::ssize(rows), statistics_ != nullptr);
     const bool drained = step.step % late_.drain_every == 0 || parts != parts_;
     parts_ = parts;
-    if (drained) since_drained_ = {copy()};
-    const HyperParameters hyper = optimizer_.next(step.lr);
+    if (drained) since_drained_ = predicted_ = {};
+    since_drained_.push_back(copy());
+    lr_ = step.lr;
+    if (late_.staleness.predict) predict();
     take_old_values();
+    const int64_t number = optimizer_.steps() + 1;
     Values sum;
     ShardReport report;
     for (int k = 0; k < parts; ++k) {
-      Values gradients = run_part(data, rows, {.number = k, .parts = parts}, hyper.step, report);
+      Values gradients = run_part(data, rows, {.number = k, .parts = parts}, number, report);
       if (sum.empty()) sum.assign(gradients.size(), 0.0F);
       for (size_t i = 0; i < sum.size(); ++i) {
         sum[i] = k == 0 ? gradients[i] : sum[i] + gradients[i];
@@ -80,21 +85,66 @@ class DelayedProgram {
       statistics_->add(0);
       statistics_->advance();
     }
-    std::ranges::copy(since_drained_.back(), parameters_.values());
-    optimizer_.apply({0, parameters_.size()}, hyper, sum.data(), parameters_.values(),
-                     parameters_.values());
-    since_drained_.push_back(copy());
+    update(sum);
     counts_.add(sum_of({&report, 1}), std::ssize(rows));
   }
 
+  // What the step at hand computes a parameter with.
+  const float* old(const ParameterSlot& slot) const {
+    const auto& versions = late_.staleness.predict ? predicted_ : since_drained_;
+    const int64_t version =
+        std::max<int64_t>(0, std::ssize(versions) - 1 - late_.delays.at(slot.name));
+    return versions[static_cast<size_t>(version)].data() + slot.range.begin;
+  }
+
   void take_old_values() {
-    const int64_t newest = std::ssize(since_drained_) - 1;
     for (const ParameterSlot& slot : parameters_.slots()) {
-      const int64_t version = std::max<int64_t>(0, newest - late_.delays.at(slot.name));
-      const Values& from = since_drained_[static_cast<size_t>(version)];
-      std::copy(from.begin() + slot.range.begin, from.begin() + slot.range.end,
-                parameters_.values(slot.range.begin));
+      std::copy_n(old(slot), slot.range.size(), parameters_.values(slot.range.begin));
     }
+  }
+
+  double lr_of(const ParameterSlot& slot) const {
+    const double delay = late_.delays.at(slot.name);
+    const auto all = static_cast<double>(late_.staleness.lr_scale_steps);
+    if (all == 0 || delay == 0) return lr_;
+    const double done = std::min(1.0, static_cast<double>(optimizer_.steps()) / all);
+    return lr_ * std::pow(delay, done - 1);
+  }
+
+  // Of the newest version what is expected when its updates are applied.
+  void predict() {
+    predicted_.push_back(since_drained_.back());
+    const float* const momentum = optimizer_.moments({0, parameters_.size()})[0];
+    for (const ParameterSlot& slot : parameters_.slots()) {
+      const auto by = static_cast<float>(late_.delays.at(slot.name) * lr_of(slot));
+      for (int64_t i = slot.range.begin; i < slot.range.end; ++i) {
+        const float expected = momentum[i] * by;
+        predicted_.back()[static_cast<size_t>(i)] -= expected;
+      }
+    }
+  }
+
+  void update(Values& gradients) {
+    const Values& newest = since_drained_.back();
+    std::ranges::copy(newest, parameters_.values());
+    for (const ParameterSlot& slot : parameters_.slots()) {
+      const HyperParameters hyper = optimizer_.next(lr_of(slot));
+      optimizer_.leave_out();
+      float* const g = gradients.data() + slot.range.begin;
+      if (late_.staleness.compensation > 0 && late_.delays.at(slot.name) > 0) {
+        const auto by = static_cast<float>(late_.staleness.compensation);
+        for (int64_t i = 0; i < slot.range.size(); ++i) {
+          const float moved = newest[static_cast<size_t>(slot.range.begin + i)] - old(slot)[i];
+          const float square = g[i] * g[i];
+          const float more = square * moved;
+          const float weighed = more * by;
+          g[i] += weighed;
+        }
+      }
+      float* const values = parameters_.values(slot.range.begin);
+      optimizer_.apply(slot.range, hyper, g, values, values);
+    }
+    optimizer_.set_steps(optimizer_.steps() + 1);
   }
 
   Values run_part(Dataset& data, std::span<const int64_t> rows, const ShardPart& part,
@@ -140,8 +190,9 @@ class DelayedProgram {
   Optimizer optimizer_;
   std::unique_ptr<RunningStatistics> statistics_;           // null: the model has none
   std::map<int64_t, std::unique_ptr<PreparedStep>> steps_;  // by rows
-  std::vector<Values> since_drained_;                       // all versions, the newest is last
-  int parts_ = 0;                                           // of the step before
+  std::vector<Values> since_drained_, predicted_;           // all versions, the newest is last
+  double lr_ = 0;
+  int parts_ = 0;  // of the step before
   EpochCounts counts_;
 };
 

@@ -30,6 +30,10 @@ TEST(FailingPipeline, WhatIsNotTrainedByStagesIsRefusedByName) {
   EXPECT_THAT(why(config, {.schedule = "async", .drain_every = 0}),
               HasSubstr("drained behind 0 steps"));
   EXPECT_THAT(why(config, {.schedule = "async", .chunks = 2}), HasSubstr("it takes one"));
+  EXPECT_THAT(why(config, {.schedule = "1f1b", .staleness = {.predict = true}}),
+              HasSubstr("schedule '1f1b' computes on the newest parameters"));
+  EXPECT_THAT(why(config, {.schedule = "async", .staleness = {.predict = true}}),
+              HasSubstr("predict goes on as the momentum does"));
   EXPECT_THAT(why(config, {.schedule = "fastest"}), HasSubstr("fastest"));
   TrainerConfig other = config;
   other.shards = 2;

@@ -169,9 +169,7 @@ void declare_train(ArgsSpec& args) {
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
   declare_optimizer(args);
-  args.flag("sched", "learning rate over time: constant, step, cosine or ndpipe (five steps)",
-            "NAME", "constant");
-  args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
+  declare_schedule(args);
   declare_compute(args);
   args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");

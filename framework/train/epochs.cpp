@@ -44,6 +44,7 @@ bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, Ep
   const int64_t total = order.steps();
   Schedule schedule = config.schedule;
   schedule.total_steps = total * config.epochs;
+  schedule.steps_per_epoch = total;
   schedule.warmup_steps = static_cast<int64_t>(config.warmup_epochs * static_cast<double>(total));
   double lr = 0;
   while (counts.step < total) {

@@ -254,9 +254,9 @@ class Finetune {
     if (!longer_) return;
     progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.trainer.epochs,
                               before_.text(kEpochs),
-                              config_.trainer.schedule.kind == Schedule::Kind::kConstant
-                                  ? ""
-                                  : "; from here on the learning rate is that of the longer run"));
+                              follows_length(config_.trainer.schedule.kind)
+                                  ? "; from here on the learning rate is that of the longer run"
+                                  : ""));
     before_.asked = settings_.asked;
     run_.write(kRunArgs, to_toml(before_));
   }

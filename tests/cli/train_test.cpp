@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "framework/train/schedule.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -128,6 +130,32 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
   const Outcome o = train("none", {"--opt", "sgd", "--amsgrad"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("amsgrad is of adam and adamw"));
+}
+
+TEST_F(TrainProgram, EachScheduleTrainsAndGoesOnAsItWouldHave) {
+  std::set<std::string> models;
+  for (const auto& [kind, name] : kSchedules) {
+    const std::string sched(name);
+    const auto flags = [&](const char* epochs) {
+      return std::vector<std::string>{"-e",      epochs, "-b",       "5",  "--deterministic",
+                                      "--sched", sched,  "--warmup", "0.5"};
+    };
+    const Outcome whole = train(sched, flags("4"));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    models.insert(bytes(sched + "/last.safetensors"));
+    if (follows_length(kind)) continue;
+    ASSERT_EQ(train(sched + "2", flags("2")).code, 0);
+    std::vector<std::string> on = flags("4");
+    on.emplace_back("--resume");
+    const Outcome o = train(sched + "2", on);
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.err, Not(HasSubstr("from here on the learning rate")));
+    EXPECT_EQ(bytes(sched + "2/last.safetensors"), bytes(sched + "/last.safetensors")) << sched;
+  }
+  EXPECT_EQ(models.size(), kSchedules.size());
+  const Outcome o = train("none", {"--sched", "linear"});
+  EXPECT_NE(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("'linear'; there are constant, step, cosine, polynomial"));
 }
 
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {

@@ -9,6 +9,7 @@ void EpochCounts::add(const StepReport& report, int64_t step_rows) {
   if (!std::isfinite(report.loss)) return;
   loss_sum += static_cast<double>(report.loss) * static_cast<double>(step_rows);
   correct += report.hits;
+  correct_top5 += report.top5;
   rows += static_cast<double>(step_rows);
 }
 
@@ -17,6 +18,7 @@ void EpochCounts::save(Checkpoint& to) const {
   to.step = step;
   to.loss_sum = loss_sum;
   to.correct = correct;
+  to.correct_top5 = correct_top5;
   to.rows = rows;
 }
 
@@ -28,6 +30,7 @@ EpochCounts EpochCounts::of(const Checkpoint& c) {
           .step = c.step,
           .loss_sum = c.loss_sum,
           .correct = c.correct,
+          .correct_top5 = c.correct_top5,
           .rows = c.rows};
 }
 
@@ -57,6 +60,7 @@ bool run_epoch(const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, Ep
   result = {.epoch = counts.epoch,
             .loss = counts.loss_sum / std::max(counts.rows, 1.0),
             .top1 = counts.correct / std::max(counts.rows, 1.0),
+            .top5 = counts.correct_top5 / std::max(counts.rows, 1.0),
             .lr = lr};
   counts = {.epoch = counts.epoch + 1};
   return true;

@@ -38,7 +38,7 @@ void StepTalk::begin() {
 
 void StepTalk::tell(const ShardReport& report) {
   report_ = report;
-  words_ = {report.loss, report.hits, report.sound};
+  words_ = {report.loss, report.hits, report.top5, report.sound};
   for (const Peer& p : peers_) {
     sent_.push_back(begin(communicator_.rank(), p.rank, kReportLane, words_));
   }
@@ -47,7 +47,7 @@ void StepTalk::tell(const ShardReport& report) {
 const ShardReport& StepTalk::report() {
   if (report_) return *report_;
   communicator_.wait(coming_);
-  report_ = {.loss = words_[0], .hits = words_[1], .sound = words_[2]};
+  report_ = {.loss = words_[0], .hits = words_[1], .top5 = words_[2], .sound = words_[3]};
   return *report_;
 }
 

@@ -1,4 +1,5 @@
-// What ranks tell one another of a step besides values: its loss, and that they are done with it.
+// What ranks tell one another of a step besides values: its loss and what it finds, and that they
+// are done with it.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class StepTalk {
   bool end(bool stop);
 
  private:
-  using Words = std::array<float, 3>;  // as they travel
+  using Words = std::array<float, 4>;  // as they travel
   struct Peer {
     int rank = 0;
     float stops = 0;

@@ -158,6 +158,36 @@ TEST_F(TrainProgram, EachScheduleTrainsAndGoesOnAsItWouldHave) {
   EXPECT_THAT(o.err, HasSubstr("'linear'; there are constant, step, cosine, polynomial"));
 }
 
+TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
+  const std::vector<std::string> flags = {"-b", "5", "--deterministic", "--freeze", "none"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return more;
+  };
+  const std::vector<std::string> augmented = with({"-e", "3", "--augment", "crop,flip,cutout"});
+  ASSERT_EQ(train("plain", with({"-e", "3"})).code, 0);
+  Outcome o = train("run", augmented);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(bytes("run/model.onnx"), bytes("plain/model.onnx"));
+  EXPECT_THAT(bytes("run/args.toml"), HasSubstr("augment = \"crop,flip,cutout\"\n"));
+  o = run({"train", "--config", "run", "-o", "again"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(bytes("again/model.onnx"), bytes("run/model.onnx"));
+
+  o = train("run", with({"-e", "3", "--resume"}));
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--augment"));
+  o = train("run", with({"-e", "4", "--resume", "--augment", "crop,flip,cutout"}));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("from here on cut-out is that of the longer run"));
+  o = train("frozen", {"--augment", "flip"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("--augment flip: "), HasSubstr("--freeze none")));
+  o = train("wrong", with({"--augment", "crops"}));
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("unknown augmentation 'crops'; there are crop, flip and cutout"));
+}
+
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {
   ASSERT_EQ(train("run", {"-e", "2", "--lr", "3e-3", "--deterministic"}).code, 0);
   Outcome o = train("run", {"-e", "2", "--deterministic", "--resume", "--weight-decay", "0.1"});

@@ -78,12 +78,13 @@ bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
                .val = std::nullopt,
                .lr = epoch.lr};
   if (!std::isnan(epoch.top5)) row.train_top5 = epoch.top5;
-  std::string line =
-      fmt::format("loss {:.4f} (top-1 {:.4f}, top-5 {:.4f})", epoch.loss, epoch.top1, epoch.top5);
+  std::string line = fmt::format("loss {:.4f}", epoch.loss);
   if (val && val->size() > 0) {
     const Evaluation e = training_.evaluate(*val);
     row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
     line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
+  } else {
+    line += fmt::format(" (top-1 {:.4f}, top-5 {:.4f})", epoch.top1, epoch.top5);
   }
   row.seconds = seconds();
   seconds_ += row.seconds;

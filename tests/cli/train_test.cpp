@@ -51,6 +51,7 @@ TEST_F(TrainProgram, WithoutValidationThereIsNoAccuracy) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("24 photos to train on, 0 to validate: there will be no"),
                            HasSubstr("no photo validated")));
+  EXPECT_THAT(o.err, testing::ContainsRegex("loss [0-9.]+ \\(top-1 [0-9.]+, top-5 1.0000\\)"));
   for (const char* key : {"top1", "top5", "val_loss"}) {
     EXPECT_THAT(o.out, testing::ContainsRegex(std::string("(^|\n)") + key + " +-\n"));
   }

@@ -50,4 +50,13 @@ int64_t accumulate_of(const Args& args) {
   return parts;
 }
 
+void declare_schedule(ArgsSpec& args) {
+  args.flag("sched",
+            "learning rate over the steps of a run: constant; step, a tenth after each third; "
+            "cosine and polynomial (of power 2), to 0; exponential, .97 of it after each epoch; or "
+            "ndpipe (five steps)",
+            "NAME", "constant");
+  args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
+}
+
 }  // namespace ndtrain::cli

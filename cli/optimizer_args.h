@@ -1,4 +1,5 @@
-// How verbs that train are told which optimizer they train with, and what a step of it is.
+// How verbs that train are told which optimizer they train with, what a step of it is, and how fast
+// it learns.
 #pragma once
 
 #include "cli/args.h"
@@ -12,5 +13,8 @@ namespace ndtrain::cli {
 void declare_optimizer(ArgsSpec& args);
 OptimizerConfig optimizer_of(const Args& args);
 int64_t accumulate_of(const Args& args);
+
+// The flags --sched and --warmup.
+void declare_schedule(ArgsSpec& args);
 
 }  // namespace ndtrain::cli

@@ -101,8 +101,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
   declare_optimizer(args);
-  args.flag("sched", "learning rate over a run: constant, step, cosine or ndpipe (five steps)",
-            "NAME", "constant");
+  declare_schedule(args);
   args.flag("recipe",
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
             "weight decay .002; what is given by flags of their own goes over it",
@@ -207,6 +206,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   integer("batch", "batch");
   number("lr", "lr");
   text("sched", "sched");
+  number("warmup", "warmup");
   read_optimizer(args, j);
   j["accumulate"] = accumulate_of(args);
   read_group(args, j);

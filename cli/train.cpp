@@ -30,6 +30,15 @@ DType cache_dtype(const std::string& name) {
   throw UsageError("--cache-dtype " + name + ": there are f16 and f32");
 }
 
+Augmentation augmentation_of(const Args& args) {
+  if (!args.has("augment")) return {};
+  try {
+    return augmentation_named(args.text("augment"));
+  } catch (const Error& e) {
+    throw UsageError("--augment " + args.text("augment") + ": " + e.what());
+  }
+}
+
 bool is_decisive(const std::string& flag) {
   return std::ranges::count(kUndecisive, flag) + std::ranges::count(kUndecisiveRankFlags, flag) +
              std::ranges::count(kStageFlags, flag) ==
@@ -84,6 +93,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.precision = precision_config(args, c.cache);
   c.memory_limit = static_cast<int64_t>(args.bytes("memory-limit"));
   c.fast_decode = args.on("fast-decode");
+  c.augmentation = augmentation_of(args);
   c.resume = args.on("resume");
   c.given = args.settings();
   std::erase_if(c.given, [](const auto& kv) { return !is_decisive(kv.first); });
@@ -169,11 +179,15 @@ void declare_train(ArgsSpec& args) {
   args.flag("b,batch", "photos per step", "N", "64");
   args.flag("lr", "learning rate", "X", "0.001");
   declare_optimizer(args);
-  args.flag("sched", "learning rate over time: constant, step, cosine or ndpipe (five steps)",
-            "NAME", "constant");
-  args.flag("warmup", "epochs over which the learning rate rises to --lr", "X", "0");
+  declare_schedule(args);
   declare_compute(args);
   args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
+  args.flag(
+      "augment",
+      "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
+      "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
+      "of them (default: not at all)",
+      "crop,flip,cutout");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
   args.flag("val-split",
             "share of photos for validation, chosen by their content (default: DATA/val, else 0.2)",
@@ -187,7 +201,8 @@ void declare_train(ArgsSpec& args) {
   args.flag("memory-limit",
             "features beyond this are streamed from disk, e.g. 4G (default: half of what is free)",
             "BYTES");
-  args.flag("fast-decode", "decode large JPEGs at a reduced size: faster, other pixels");
+  args.flag("fast-decode",
+            "decode large JPEGs at a reduced size, but for --augment crop: faster, other pixels");
   args.flag("resume", "go on with the run in RUN, also to more --epochs than it was begun with");
   args.flag("config",
             "take all settings of another run, from its directory or args.toml; flags go over them",

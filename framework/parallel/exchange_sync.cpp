@@ -12,7 +12,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kReportFloats = 4;  // of a ShardReport
+constexpr int64_t kReportFloats = 5;  // of a ShardReport
 
 CommOp::Kind kind_of(PlannedOp::Kind kind) {
   switch (kind) {
@@ -304,7 +304,7 @@ void ExchangeSync::share(std::span<ShardReport> reports) {
   };
   auto to = part(place_).begin();
   for (const ShardReport& r : of_rank(place_)) {
-    for (const float x : {r.loss, r.hits, r.finite, r.sound}) *to++ = x;
+    for (const float x : {r.loss, r.hits, r.top5, r.finite, r.sound}) *to++ = x;
   }
   *to = stop_ ? 1 : 0;
   communicator_.release(report_);
@@ -312,7 +312,7 @@ void ExchangeSync::share(std::span<ShardReport> reports) {
   for (size_t rank = 0; rank < group_.size(); ++rank) {
     const float* from = part(rank).data();
     for (ShardReport& r : of_rank(rank)) {
-      r = {.loss = from[0], .hits = from[1], .finite = from[2], .sound = from[3]};
+      r = {.loss = from[0], .hits = from[1], .top5 = from[2], .finite = from[3], .sound = from[4]};
       from += kReportFloats;
     }
     stopped_ |= *from != 0;

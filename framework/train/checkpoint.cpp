@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <string_view>
 
 namespace ndtrain {
@@ -28,6 +29,7 @@ std::string checkpoint_bytes(const Checkpoint& c) {
                    {"step", std::to_string(c.step)},
                    {"loss_sum", exact(c.loss_sum)},
                    {"correct", exact(c.correct)},
+                   {"correct_top5", exact(c.correct_top5)},
                    {"rows", exact(c.rows)},
                    {"loss_scale", exact(c.loss_scale.value)},
                    {"loss_scale_steps", std::to_string(c.loss_scale.steps)},
@@ -56,6 +58,11 @@ Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
     c.loss_sum = std::stod(m.at("loss_sum"));
     c.correct = std::stod(m.at("correct"));
     c.rows = std::stod(m.at("rows"));
+    if (m.contains("correct_top5")) {
+      c.correct_top5 = std::stod(m.at("correct_top5"));
+    } else if (c.rows > 0) {  // older ones did not count it
+      c.correct_top5 = std::numeric_limits<double>::quiet_NaN();
+    }
     if (m.contains("loss_scale")) {  // older ones trained in f32
       c.loss_scale = {.value = std::stod(m.at("loss_scale")),
                       .steps = std::stoll(m.at("loss_scale_steps"))};

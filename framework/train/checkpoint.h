@@ -18,7 +18,7 @@ struct Checkpoint {
   int64_t optimizer_steps = 0;
   int64_t epoch = 0, step = 0;  // the next epoch, and the next step inside it
   // Sums over the steps of the unfinished epoch.
-  double loss_sum = 0, correct = 0, rows = 0;
+  double loss_sum = 0, correct = 0, correct_top5 = 0, rows = 0;
   LossScale loss_scale = {};
   double best_top1 = -1;
   int64_t best_epoch = -1;

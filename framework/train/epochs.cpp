@@ -10,6 +10,7 @@ void EpochCounts::add(const StepReport& report, int64_t step_rows) {
   if (!std::isfinite(report.loss)) return;
   loss_sum += static_cast<double>(report.loss) * static_cast<double>(step_rows);
   correct += report.hits;
+  correct_top5 += report.top5;
   rows += static_cast<double>(step_rows);
 }
 
@@ -18,6 +19,7 @@ void EpochCounts::save(Checkpoint& to) const {
   to.step = step;
   to.loss_sum = loss_sum;
   to.correct = correct;
+  to.correct_top5 = correct_top5;
   to.rows = rows;
 }
 
@@ -29,6 +31,7 @@ EpochCounts EpochCounts::of(const Checkpoint& c) {
           .step = c.step,
           .loss_sum = c.loss_sum,
           .correct = c.correct,
+          .correct_top5 = c.correct_top5,
           .rows = c.rows};
 }
 
@@ -46,6 +49,7 @@ bool run_epoch(
   const int64_t total = order.steps();
   Schedule schedule = config.schedule;
   schedule.total_steps = total * config.epochs;
+  schedule.steps_per_epoch = total;
   schedule.warmup_steps = static_cast<int64_t>(config.warmup_epochs * static_cast<double>(total));
   const auto lr_of = [&](int64_t step) {
     return plan.lr_factor * learning_rate(schedule, counts.epoch % config.epochs * total + step);
@@ -63,6 +67,7 @@ bool run_epoch(
   result = {.epoch = counts.epoch,
             .loss = counts.loss_sum / std::max(counts.rows, 1.0),
             .top1 = counts.correct / std::max(counts.rows, 1.0),
+            .top5 = counts.correct_top5 / std::max(counts.rows, 1.0),
             .lr = lr_of(total - 1)};
   counts = {.epoch = counts.epoch + 1};
   return true;

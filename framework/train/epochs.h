@@ -13,7 +13,7 @@ namespace ndtrain {
 // Where a training stands, and sums over the steps of the unfinished epoch.
 struct EpochCounts {
   int64_t epoch = 0, step = 0;
-  double loss_sum = 0, correct = 0, rows = 0;
+  double loss_sum = 0, correct = 0, correct_top5 = 0, rows = 0;
 
   // A step of so many rows.
   void add(const StepReport& report, int64_t step_rows);

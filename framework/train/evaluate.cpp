@@ -13,13 +13,11 @@ void count_row(Evaluation& e, std::span<const float> logits, int64_t label) {
     throw Error("label ", label, " but the model has ", classes, " classes");
   }
   const float score = logits[static_cast<size_t>(label)];
-  // Written so that a score that is not a number is never right.
-  const auto higher = std::ranges::count_if(logits, [&](float x) { return !(x <= score); });
   const int64_t best = std::ranges::max_element(logits) - logits.begin();
   const double loss = cross_entropy(logits, label);
   e.loss += loss;
   e.top1 += best == label && !std::isnan(score);
-  e.top5 += higher < 5 && !std::isnan(score);
+  e.top5 += in_top5(logits, label);
   if (e.confusion.empty()) e.confusion.resize(static_cast<size_t>(classes * classes));
   ++e.confusion[static_cast<size_t>(label * classes + best)];
   e.predicted.push_back(best);
@@ -28,6 +26,13 @@ void count_row(Evaluation& e, std::span<const float> logits, int64_t label) {
 }
 
 }  // namespace
+
+bool in_top5(std::span<const float> logits, int64_t label) {
+  const float score = logits[static_cast<size_t>(label)];
+  // Written so that a score that is not a number is never right.
+  const auto higher = std::ranges::count_if(logits, [&](float x) { return !(x <= score); });
+  return higher < 5 && !std::isnan(score);
+}
 
 double cross_entropy(std::span<const float> logits, int64_t label) {
   const double top = *std::ranges::max_element(logits);

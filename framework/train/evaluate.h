@@ -11,8 +11,8 @@ namespace ndtrain {
 struct Evaluation {
   int64_t rows = 0;
   double loss = 0;  // mean cross-entropy, without smoothing
-  // Fractions. The prediction is the first of the best classes; a class is in the top 5 when fewer
-  // than 5 score higher. Scores that are not numbers are wrong.
+  // Fractions. The prediction is the first of the best classes; a class is in the top 5 as
+  // in_top5() has it. Scores that are not numbers are wrong.
   double top1 = 0, top5 = 0;
   std::vector<int64_t> confusion;       // [classes, classes], rows are the truth
   std::vector<int64_t> predicted;       // per row, in the dataset's order
@@ -22,6 +22,9 @@ struct Evaluation {
 // `plans` gives logits [n, classes] for the dataset's inputs; `row_types` are their types for a
 // batch of 1. Throws Error when a label is not below the number of classes.
 Evaluation evaluate(BatchPlans& plans, Dataset& data, const std::vector<TensorType>& row_types);
+
+// Whether fewer than five score higher than the label.
+bool in_top5(std::span<const float> logits, int64_t label);
 
 // Log of the sum of exponentials, and so cross-entropy, in double.
 double cross_entropy(std::span<const float> logits, int64_t label);

@@ -13,6 +13,7 @@ namespace ndtrain {
 struct ShardReport {
   float loss = 0;    // of its rows, each times its weight
   float hits = 0;    // rows whose class it finds
+  float top5 = 0;    // rows whose class is among its five best
   float finite = 1;  // 0: a gradient is not finite (asked in 16 bits only)
   float sound = 1;   // 0: an input is not finite (asked when the loss is not)
 };

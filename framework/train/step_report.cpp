@@ -17,6 +17,7 @@ StepReport sum_of(std::span<const ShardReport> reports) {
     const ShardReport& r = reports[static_cast<size_t>(v)];
     losses.push_back({{v, v + 1}, &r.loss});
     all.hits += static_cast<double>(r.hits);
+    all.top5 += static_cast<double>(r.top5);
     all.finite = all.finite && r.finite != 0;
     all.sound = all.sound && r.sound != 0;
   }

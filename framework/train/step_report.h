@@ -14,7 +14,7 @@ inline constexpr const char* kDiverged =
 
 struct StepReport {
   float loss = 0;                    // added up in the order of a tree
-  double hits = 0;                   // rows
+  double hits = 0, top5 = 0;         // rows
   bool finite = true, sound = true;  // as of a ShardReport, of all shards
 };
 

@@ -5,6 +5,7 @@
 
 #include "framework/core/error.h"
 #include "framework/core/finite.h"
+#include "framework/train/evaluate.h"
 
 namespace ndtrain {
 
@@ -38,6 +39,7 @@ void add_rows(ShardReport& to, float loss, const Tensor& logits, const StepRows&
   for (size_t i = 0; i < static_cast<size_t>(rows); ++i) {
     const auto row = logits.as<float>().subspan(i * classes, classes);
     to.hits += std::ranges::max_element(row) - row.begin() == labels[i] ? 1.0F : 0.0F;
+    to.top5 += in_top5(row, labels[i]) ? 1.0F : 0.0F;
   }
 }
 

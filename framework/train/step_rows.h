@@ -21,7 +21,8 @@ struct StepRows {
 void fetch_rows(Dataset& data, std::span<const int64_t> rows, int64_t of, int64_t classes,
                 const StepRows& to);
 
-// Adds the loss of `rows` rows to a shard's report, and how many of their classes are found.
+// Adds the loss of `rows` rows to a shard's report, and how many of their classes are found, first
+// or among the five best.
 void add_rows(ShardReport& to, float loss, const Tensor& logits, const StepRows& from,
               int64_t rows);
 

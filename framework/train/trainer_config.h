@@ -14,7 +14,8 @@ namespace ndtrain {
 struct TrainerConfig {
   int64_t epochs = 15, batch = 64;  // epochs of one run; the schedule begins anew with the next
   OptimizerConfig optimizer = {};
-  Schedule schedule = {};  // total_steps is set by the Trainer; warm-up is warmup_epochs
+  // The Trainer sets its numbers of steps; warm-up is warmup_epochs.
+  Schedule schedule = {};
   double warmup_epochs = 0;
   double label_smoothing = 0;
   // bf16 or f16: all but the last layers compute so, the weights stay f32.

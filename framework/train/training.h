@@ -16,7 +16,8 @@ struct EpochResult {
   int64_t epoch = 0;  // from 0
   double loss = 0;    // mean over the rows, as trained (with smoothing and dropout)
   double top1 = 0;
-  double lr = 0;  // of the last step
+  double top5 = 0;  // NaN: not known, gone on in the middle from an earlier version's checkpoint
+  double lr = 0;    // of the last step
 };
 
 // What a training has done since it was saved is lost, and it stands there again: go on with

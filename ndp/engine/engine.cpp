@@ -210,19 +210,26 @@ void count(const Slot& s, EngineStats& stats) {
 
 }  // namespace
 
-Result<Image> crop_photo(const std::string& name, std::string_view file,
-                         const Preprocess& preprocess, PhotoCost& cost) {
+Result<Image> decode_photo(const std::string& name, std::string_view file,
+                           const DecodeOptions& options, PhotoCost& cost) {
   const auto bytes = std::as_bytes(std::span(file));
   const Verdict verdict = judge_photo(name, bytes);
   if (verdict.state == PhotoState::kSkipped) return Status(Code::kUnsupported, verdict.reason);
   if (verdict.state != PhotoState::kOk) return Status(Code::kCorrupt, verdict.reason);
   const Stopwatch decoding;
-  const Result<Decoded> decoded = decode(bytes, decode_options(preprocess));
+  Result<Decoded> decoded = decode(bytes, options);
   cost.decode_s += decoding.seconds();
   if (!decoded.ok()) return decoded.status();
   cost.warnings += decoded->warnings;
+  return std::move(decoded->image);
+}
+
+Result<Image> crop_photo(const std::string& name, std::string_view file,
+                         const Preprocess& preprocess, PhotoCost& cost) {
+  const Result<Image> photo = decode_photo(name, file, decode_options(preprocess), cost);
+  if (!photo.ok()) return photo.status();
   const Stopwatch resizing;
-  Image image = crop(decoded->image, preprocess);
+  Image image = crop(*photo, preprocess);
   cost.resize_s += resizing.seconds();
   return image;
 }

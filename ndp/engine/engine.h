@@ -90,8 +90,10 @@ struct PhotoCost {
   double decode_s = 0, resize_s = 0, normalise_s = 0;
 };
 
-// One photo file to what the network sees: checks that the content is what `name` says, decodes,
-// crops. Thread-safe.
+// The pixels of a photo file, once its content is what `name` says. Thread-safe.
+Result<Image> decode_photo(const std::string& name, std::string_view file,
+                           const DecodeOptions& options, PhotoCost& cost);
+// The same, cropped to what the network sees.
 Result<Image> crop_photo(const std::string& name, std::string_view file,
                          const Preprocess& preprocess, PhotoCost& cost);
 // The same, normalised into `out` (preprocess.values() floats).

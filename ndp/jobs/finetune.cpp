@@ -116,6 +116,7 @@ class Finetune {
     if (config_.head == "grow") count_in(photos_.set, with_added(model_.classes, photos_.set));
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.trainer.seed);
+    refuse_frozen_augmentation();
     lower_what_is_frozen();
     const TrainingCompute compute = training_compute(config_.trainer.compute, device_);
     if (!compute.why.empty()) progress_.say(compute.why);
@@ -193,6 +194,13 @@ class Finetune {
     if (by_stages_) by(*by_stages_);
   }
 
+  void refuse_frozen_augmentation() const {
+    if (!config_.augmentation.any() || transfer_.features.empty()) return;
+    throw Error("--augment ", name_of(config_.augmentation),
+                ": a part of the model is frozen, and its features are computed from each photo "
+                "once; train all of it with --freeze none");
+  }
+
   // In the precision asked for, once the model as it came has been compared with f32.
   void lower_what_is_frozen() {
     const bool declared = declared_precision(model_.model) != Precision::kF32;
@@ -222,6 +230,7 @@ class Finetune {
     Sha256 hash;
     hash.field(settings_.model).field(settings_.digest).field(config_.freeze).field(config_.head);
     hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
+    if (config_.augmentation.any()) hash.field(name_of(config_.augmentation));
     if (device_.deterministic()) hash.field(settings_.numerics);
     return to_hex(hash.finish());
   }
@@ -253,12 +262,19 @@ class Finetune {
     refuse_changed(changed);
     if (!longer_) return;
     progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.trainer.epochs,
-                              before_.text(kEpochs),
-                              config_.trainer.schedule.kind == Schedule::Kind::kConstant
-                                  ? ""
-                                  : "; from here on the learning rate is that of the longer run"));
+                              before_.text(kEpochs), what_the_length_decides()));
     before_.asked = settings_.asked;
     run_.write(kRunArgs, to_toml(before_));
+  }
+
+  std::string what_the_length_decides() const {
+    const bool rate = follows_length(config_.trainer.schedule.kind);
+    const bool cutout = config_.augmentation.cutout;
+    if (!rate && !cutout) return "";
+    return fmt::format("; from here on {} of the longer run",
+                       rate && cutout ? "the learning rate and cut-out are those"
+                       : rate         ? "the learning rate is that"
+                                      : "cut-out is that");
   }
 
   void say_what_differs(const RunSettings& first) const {
@@ -275,7 +291,12 @@ class Finetune {
       crops_ = std::make_unique<PhotoRows>(model_.preprocess, config_.memory_limit);
       crops_->fill(
           photos_.set.photos, [this](size_t i) { return open(i); }, progress_,
-          photos_.set.quarantined, photos_.set.skipped);
+          photos_.set.quarantined, photos_.set.skipped,
+          [this](size_t i) { return photos_.for_validation[i] || !config_.augmentation.crop; });
+      augmented_ = std::make_unique<AugmentedPhotos>(
+          *crops_, AugmentedPhotos::Config{.what = config_.augmentation,
+                                           .seed = config_.trainer.seed,
+                                           .epochs = config_.trainer.epochs});
       return;
     }
     cache_ = std::make_unique<FeatureCache>(fs_, clock_, config_.cache, "trains " + config_.out);
@@ -301,12 +322,18 @@ class Finetune {
       labels[photos_.for_validation[i]].push_back(photos_.set.photos[i].label);
     }
     val_rows_ = rows[1];
-    auto make = [&](int which) -> std::unique_ptr<Dataset> {
+    auto make = [&](int which, PhotoDataset::Read read) -> std::unique_ptr<Dataset> {
       if (table_) return std::make_unique<FeatureDataset>(*table_, rows[which], labels[which]);
-      return std::make_unique<PhotoDataset>(*crops_, rows[which], labels[which]);
+      return std::make_unique<PhotoDataset>(*crops_, rows[which], labels[which], std::move(read));
     };
-    train_ = make(0);
-    val_ = make(1);
+    PhotoDataset::Read augmented;
+    if (config_.augmentation.any()) {
+      augmented = [this](size_t photo, float* to) {
+        augmented_->read(photo, training_->epoch(), to);
+      };
+    }
+    train_ = make(0, augmented);
+    val_ = make(1, {});
     result_.train_photos = train_->size();
     result_.val_photos = val_->size();
     result_.quarantined = static_cast<int64_t>(photos_.set.quarantined.size());
@@ -400,8 +427,9 @@ class Finetune {
   ModelFile model_;
   TransferModel transfer_;
   std::unique_ptr<FeatureCache> cache_;
-  std::unique_ptr<FeatureTable> table_;  // behind a cut
-  std::unique_ptr<PhotoRows> crops_;     // or without one
+  std::unique_ptr<FeatureTable> table_;         // behind a cut
+  std::unique_ptr<PhotoRows> crops_;            // or without one,
+  std::unique_ptr<AugmentedPhotos> augmented_;  // to train on
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
   std::unique_ptr<Trainer> alone_;

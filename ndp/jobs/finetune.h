@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "framework/core/clock.h"
+#include "ndp/jobs/augmented_photos.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/low_precision.h"
@@ -29,6 +30,7 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   TrainerConfig trainer = {};
+  Augmentation augmentation = {};          // of training photos, where nothing is frozen
   RankConfig ranks = {};                   // where there are some
   std::optional<StageConfig> stages = {};  // ranks are stages, instead of sharing rows
   int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never

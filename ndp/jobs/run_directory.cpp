@@ -21,10 +21,11 @@ constexpr const char* kMetrics = "metrics.jsonl";
 constexpr const char* kResults = "results.csv";
 constexpr const char* kLock = "lock";
 constexpr const char* kCsvHeader =
-    "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds\n";
+    "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds,train_top5\n";
 
 Json to_json(const EpochRow& r) {
   Json j = {{"epoch", r.epoch}, {"train_loss", r.train_loss}, {"train_top1", r.train_top1}};
+  if (r.train_top5) j["train_top5"] = *r.train_top5;
   if (r.val) {
     j["val_loss"] = r.val->loss;
     j["val_top1"] = r.val->top1;
@@ -38,8 +39,9 @@ Json to_json(const EpochRow& r) {
 std::string to_csv(const EpochRow& r) {
   const std::string val =
       r.val ? fmt::format("{:.6f},{:.6f},{:.6f}", r.val->loss, r.val->top1, r.val->top5) : ",,";
-  return fmt::format("{},{:.6f},{:.6f},{},{:.8g},{:.3f}\n", r.epoch, r.train_loss, r.train_top1,
-                     val, r.lr, r.seconds);
+  const std::string top5 = r.train_top5 ? fmt::format("{:.6f}", *r.train_top5) : "";
+  return fmt::format("{},{:.6f},{:.6f},{},{:.8g},{:.3f},{}\n", r.epoch, r.train_loss, r.train_top1,
+                     val, r.lr, r.seconds, top5);
 }
 
 }  // namespace
@@ -56,9 +58,11 @@ std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
     EpochRow row{.epoch = j.value("epoch", int64_t{0}),
                  .train_loss = number("train_loss"),
                  .train_top1 = number("train_top1"),
+                 .train_top5 = std::nullopt,
                  .val = std::nullopt,
                  .lr = number("lr"),
                  .seconds = number("seconds")};
+    if (j.contains("train_top5")) row.train_top5 = number("train_top5");
     if (j.contains("val_loss")) {
       row.val = {
           .loss = number("val_loss"), .top1 = number("val_top1"), .top5 = number("val_top5")};
@@ -80,6 +84,13 @@ RunDirectory::RunDirectory(Fs& fs, Clock& clock, std::string path, bool resume)
     std::string whole;
     for (const EpochRow& r : epochs_) whole += json_text(to_json(r)) + "\n";
     if (whole.size() < old->size()) write(kMetrics, whole);
+  }
+  // Earlier versions had fewer columns.
+  if (const Result<std::string> old = fs_.read(file(kResults));
+      old.ok() && !old->starts_with(kCsvHeader)) {
+    std::string whole = kCsvHeader;
+    for (const EpochRow& r : epochs_) whole += to_csv(r);
+    write(kResults, whole);
   }
   if (const Result<std::vector<std::string>> names = fs_.list(path_); names.ok()) {
     for (const std::string& name : *names) {
@@ -173,6 +184,7 @@ void RunDirectory::add_epoch(const EpochRow& row) {
   };
   add("loss/train", row.train_loss);
   add("top1/train", row.train_top1);
+  if (row.train_top5) add("top5/train", *row.train_top5);
   if (row.val) {
     add("loss/val", row.val->loss);
     add("top1/val", row.val->top1);

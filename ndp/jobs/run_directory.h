@@ -24,6 +24,7 @@ namespace ndtrain::ndp {
 struct EpochRow {
   int64_t epoch = 0;  // from 1, as people count
   double train_loss = 0, train_top1 = 0;
+  std::optional<double> train_top5;  // earlier versions did not count it
   struct Validation {
     double loss = 0, top1 = 0, top5 = 0;
   };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace ndtrain::ndp {
 namespace {
@@ -73,13 +74,17 @@ bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
   EpochRow row{.epoch = epoch.epoch + 1,
                .train_loss = epoch.loss,
                .train_top1 = epoch.top1,
+               .train_top5 = std::nullopt,
                .val = std::nullopt,
                .lr = epoch.lr};
-  std::string line = fmt::format("loss {:.4f}", row.train_loss);
+  if (!std::isnan(epoch.top5)) row.train_top5 = epoch.top5;
+  std::string line = fmt::format("loss {:.4f}", epoch.loss);
   if (val && val->size() > 0) {
     const Evaluation e = training_.evaluate(*val);
     row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
     line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
+  } else {
+    line += fmt::format(" (top-1 {:.4f}, top-5 {:.4f})", epoch.top1, epoch.top5);
   }
   row.seconds = seconds();
   seconds_ += row.seconds;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <string_view>
 
 #include "framework/core/error.h"
@@ -179,6 +180,20 @@ Image crop(const Image& photo, const Preprocess& p) {
          {.left = x.from, .top = y.from, .width = x.length, .height = y.length},
          out.row(y.to) + size_t{3} * x.to, out.stride());
   return out;
+}
+
+Image crop(const Image& photo, const PixelBox& box, const Preprocess& p) {
+  validate(p);
+  if (box.left < 0 || box.top < 0 || box.width < 1 || box.height < 1 ||
+      box.left > photo.width - box.width || box.top > photo.height - box.height) {
+    throw Error("crop: box ", box.width, "x", box.height, " at ", box.left, ",", box.top,
+                " is not inside ", photo.width, "x", photo.height);
+  }
+  Image part(box.width, box.height);
+  for (int y = 0; y < box.height; ++y) {
+    std::memcpy(part.row(y), photo.row(box.top + y) + size_t{3} * box.left, part.stride());
+  }
+  return resize(part, p.img_size, p.img_size, p.interpolation);
 }
 
 void normalize(const Image& image, const Preprocess& p, float* out) {

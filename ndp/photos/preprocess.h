@@ -54,6 +54,9 @@ DecodeOptions decode_options(const Preprocess& p);
 
 // img_size x img_size. Where the resized photo is smaller it is centred in black. Thread-safe.
 Image crop(const Image& photo, const Preprocess& p);
+// The pixels in the box and no others, resized to img_size x img_size, as torchvision's
+// resized_crop does it. Throws Error where the box is not inside the photo. Thread-safe.
+Image crop(const Image& photo, const PixelBox& box, const Preprocess& p);
 
 // (x / 255 - mean) / std in f32, in that order, to p.values() floats in p.layout. Throws Error when
 // the image is not img_size x img_size. Thread-safe.

@@ -38,6 +38,18 @@ TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
   }
 }
 
+TEST_F(Ranks, AnyNumberOfThemSeesTheSameAugmentedPhotos) {
+  const Words flags = {"-e", "3", "--shards", "4", "--augment", "crop,flip,cutout"};
+  ASSERT_EQ(run(train("one", flags)).code, 0);
+  for (const std::string ranks : {"2", "3"}) {
+    Words more = flags;
+    more.insert(more.end(), {"--ranks", ranks});
+    const Outcome o = run(train("by" + ranks, more));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_TRUE(model("by" + ranks) == model("one")) << ranks;
+  }
+}
+
 // What a run's stdout says of it.
 Json result_of(const Outcome& o) { return parse_json(o.out); }
 

@@ -57,6 +57,17 @@ TEST_F(StagedRanks, GiveTheModelOfOneProcessThatAccumulates) {
   }
 }
 
+TEST_F(StagedRanks, SeeTheAugmentedPhotosOfOneProcess) {
+  const Words augmented = {"--augment", "crop,flip,cutout"};
+  ASSERT_EQ(run(train("one", joined(kOne, augmented))).code, 0);
+  for (const char* schedule : {"1f1b", "zb"}) {
+    const Outcome o =
+        by_stages(schedule, joined(joined(kFour, augmented), {"--pipeline-schedule", schedule}));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_TRUE(model(schedule) == model("one")) << schedule;
+  }
+}
+
 TEST_F(StagedRanks, MeetAtARendezvous) {
   ASSERT_EQ(run(train("one", kOne)).code, 0);
   const Pair pair = start_apart(joined(kFour, {"--parallel", "pipeline", "--device", "cpu"}));

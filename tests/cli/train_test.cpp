@@ -3,7 +3,9 @@
 #include <stdlib.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "framework/train/schedule.h"
 #include "tests/cli/program_fixture.h"
 
 namespace ndtrain {
@@ -49,6 +51,7 @@ TEST_F(TrainProgram, WithoutValidationThereIsNoAccuracy) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("24 photos to train on, 0 to validate: there will be no"),
                            HasSubstr("no photo validated")));
+  EXPECT_THAT(o.err, testing::ContainsRegex("loss [0-9.]+ \\(top-1 [0-9.]+, top-5 1.0000\\)"));
   for (const char* key : {"top1", "top5", "val_loss"}) {
     EXPECT_THAT(o.out, testing::ContainsRegex(std::string("(^|\n)") + key + " +-\n"));
   }
@@ -128,6 +131,62 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
   const Outcome o = train("none", {"--opt", "sgd", "--amsgrad"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("amsgrad is of adam and adamw"));
+}
+
+TEST_F(TrainProgram, EachScheduleTrainsAndGoesOnAsItWouldHave) {
+  std::set<std::string> models;
+  for (const auto& [kind, name] : kSchedules) {
+    const std::string sched(name);
+    const auto flags = [&](const char* epochs) {
+      return std::vector<std::string>{"-e",      epochs, "-b",       "5",  "--deterministic",
+                                      "--sched", sched,  "--warmup", "0.5"};
+    };
+    const Outcome whole = train(sched, flags("4"));
+    ASSERT_EQ(whole.code, 0) << whole.err;
+    models.insert(bytes(sched + "/last.safetensors"));
+    if (follows_length(kind)) continue;
+    ASSERT_EQ(train(sched + "2", flags("2")).code, 0);
+    std::vector<std::string> on = flags("4");
+    on.emplace_back("--resume");
+    const Outcome o = train(sched + "2", on);
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(o.err, Not(HasSubstr("from here on the learning rate")));
+    EXPECT_EQ(bytes(sched + "2/last.safetensors"), bytes(sched + "/last.safetensors")) << sched;
+  }
+  EXPECT_EQ(models.size(), kSchedules.size());
+  const Outcome o = train("none", {"--sched", "linear"});
+  EXPECT_NE(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("'linear'; there are constant, step, cosine, polynomial"));
+}
+
+TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
+  const std::vector<std::string> flags = {"-b", "5", "--deterministic", "--freeze", "none"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), flags.begin(), flags.end());
+    return more;
+  };
+  const std::vector<std::string> augmented = with({"-e", "3", "--augment", "crop,flip,cutout"});
+  ASSERT_EQ(train("plain", with({"-e", "3"})).code, 0);
+  Outcome o = train("run", augmented);
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(bytes("run/model.onnx"), bytes("plain/model.onnx"));
+  EXPECT_THAT(bytes("run/args.toml"), HasSubstr("augment = \"crop,flip,cutout\"\n"));
+  o = run({"train", "--config", "run", "-o", "again"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(bytes("again/model.onnx"), bytes("run/model.onnx"));
+
+  o = train("run", with({"-e", "3", "--resume"}));
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--augment"));
+  o = train("run", with({"-e", "4", "--resume", "--augment", "crop,flip,cutout"}));
+  EXPECT_EQ(o.code, 0);
+  EXPECT_THAT(o.err, HasSubstr("from here on cut-out is that of the longer run"));
+  o = train("frozen", {"--augment", "flip"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, AllOf(HasSubstr("--augment flip: "), HasSubstr("--freeze none")));
+  o = train("wrong", with({"--augment", "crops"}));
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("unknown augmentation 'crops'; there are crop, flip and cutout"));
 }
 
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {

@@ -49,6 +49,41 @@ TEST(RunDirectory, AnEpochWithoutAValidationLeavesItsColumnsEmpty) {
   EXPECT_FALSE(parse_metrics(fs.read("/run/metrics.jsonl").or_throw()).at(0).val);
 }
 
+TEST(RunDirectory, TheTop5OfTrainingRowsComesLastWhereItIsKnown) {
+  MemoryFs fs;
+  ManualClock clock;
+  RunDirectory run(fs, clock, "/run", false);
+  run.write("args.toml", "");
+  run.add_epoch({.epoch = 1, .train_loss = 0.5, .train_top5 = 0.75, .lr = 0.25});
+  run.add_epoch(row(2));
+  const std::string csv = fs.read("/run/results.csv").or_throw();
+  EXPECT_THAT(csv, testing::StartsWith("epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,"
+                                       "seconds,train_top5\n1,"));
+  EXPECT_THAT(csv, testing::HasSubstr(",0.000,0.750000\n2,"));
+  EXPECT_THAT(csv, testing::EndsWith(",0.000,\n"));
+  const std::vector<EpochRow> rows = parse_metrics(fs.read("/run/metrics.jsonl").or_throw());
+  EXPECT_EQ(rows.at(0).train_top5, 0.75);
+  EXPECT_FALSE(rows.at(1).train_top5);
+}
+
+TEST(RunDirectory, AnEarlierVersionsTableGetsTheColumnsThatItLacks) {
+  MemoryFs fs;
+  ManualClock clock;
+  {
+    RunDirectory run(fs, clock, "/run", false);
+    run.write("args.toml", "");
+    run.add_epoch(row(1));
+    run.write("results.csv",
+              "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds\n"
+              "1,1.000000,0.000000,0.000000,0.500000,0.000000,0,0.000\n");
+  }
+  RunDirectory(fs, clock, "/run", true).add_epoch({.epoch = 2, .train_top5 = 0.5});
+  EXPECT_EQ(fs.read("/run/results.csv").or_throw(),
+            "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds,train_top5\n"
+            "1,1.000000,0.000000,0.000000,0.500000,0.000000,0,0.000,\n"
+            "2,0.000000,0.000000,,,,0,0.000,0.500000\n");
+}
+
 // A checkpoint is written after the row of its epoch, and is durable: so must the row be.
 TEST(RunDirectory, TheRowOfAnEpochSurvivesAPowerCut) {
   MemoryFs fs;

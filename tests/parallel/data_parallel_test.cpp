@@ -62,6 +62,31 @@ TEST(DataParallel, OneShardIsATrainingWithoutShards) {
   }
 }
 
+TEST(DataParallel, AllRanksSayOfAnEpochWhatOneProcessSays) {
+  const TrainerConfig config = config_of({}, 4);
+  const Model m = small_net(true, 0.3, 9);
+  Trainer one(m, testing::weights_of(m), testing::cpu(), config);
+  TensorDataset data = stripes(kRows, 3);
+  EpochResult expected;
+  ASSERT_TRUE(one.train_epoch(data, expected));
+  EXPECT_TRUE(expected.top5 > expected.top1 && expected.top5 < 1) << expected.top5;
+  auto transports = memory_transports(3);
+  std::vector<std::jthread> threads;
+  for (size_t r = 0; r < 3; ++r) {
+    threads.emplace_back([&, r] {
+      DataParallel training(m, testing::weights_of(m), testing::cpu(), config,
+                            talk(std::move(transports[r])), {.plan = all_reduce_at_once});
+      TensorDataset own = stripes(kRows, 3);
+      EpochResult result;
+      EXPECT_TRUE(training.train_epoch(own, result));
+      EXPECT_EQ(result.loss, expected.loss);
+      EXPECT_EQ(result.top1, expected.top1);
+      EXPECT_EQ(result.top5, expected.top5);
+      training.barrier();
+    });
+  }
+}
+
 // Steps of all rows, so that both do the same rows in each.
 TEST(DataParallel, WithoutBatchStatisticsAndDropoutShardsGiveTheSameButForRounding) {
   const Model m = small_net(false, 0);

@@ -39,8 +39,8 @@ Bytes train_and_save(DataParallel& training, std::optional<Checkpoint>& saved) {
       EpochResult result;
       EXPECT_TRUE(training.train_epoch(data, result, {}));
       saved = training.checkpoint();
-      of_epoch =
-          bytes_of(*saved) + " " + std::to_string(result.loss) + " " + std::to_string(result.top1);
+      of_epoch = bytes_of(*saved) + " " + std::to_string(result.loss) + " " +
+                 std::to_string(result.top1) + " " + std::to_string(result.top5);
     } catch (const WentBack& back) {
       EXPECT_EQ(back.best_epoch, -1);
     }

@@ -41,7 +41,7 @@ inline Bytes train(Training& training, Dataset& data, int64_t epochs,
     EpochResult result;
     EXPECT_TRUE(training.train_epoch(data, result, on_step));
     bytes.push_back(bytes_of(training.checkpoint()) + " " + std::to_string(result.loss) + " " +
-                    std::to_string(result.top1));
+                    std::to_string(result.top1) + " " + std::to_string(result.top5));
   }
   return bytes;
 }

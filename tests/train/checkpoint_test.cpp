@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "framework/testing/memory_fs.h"
 #include "tests/graph/random_graph.h"
 
@@ -21,6 +23,7 @@ Checkpoint example() {
   c.step = 5;
   c.loss_sum = 0.1 + 0.2;
   c.correct = 17;
+  c.correct_top5 = 23;
   c.rows = 1.0 / 3;
   c.best_top1 = 0.875;
   c.best_epoch = 2;
@@ -44,6 +47,7 @@ TEST(Checkpoint, ComesBackExactly) {
   EXPECT_EQ(d.step, c.step);
   EXPECT_EQ(d.loss_sum, c.loss_sum);
   EXPECT_EQ(d.correct, c.correct);
+  EXPECT_EQ(d.correct_top5, c.correct_top5);
   EXPECT_EQ(d.rows, c.rows);
   EXPECT_EQ(d.best_top1, c.best_top1);
   EXPECT_EQ(d.best_epoch, c.best_epoch);
@@ -57,6 +61,19 @@ TEST(Checkpoint, KeepsItsFormat) {
   c.in_buckets = true;
   save_checkpoint(fs, "/last", c).or_throw();
   EXPECT_TRUE(load_checkpoint(fs, "/last").or_throw().in_buckets);
+}
+
+// Where it lies in the middle of an epoch, nobody knows it any more.
+TEST(Checkpoint, OfAnEarlierVersionHasNoTop5) {
+  for (const double rows : {0.0, 12.0}) {
+    Checkpoint c = example();
+    c.rows = rows;
+    TensorFile file = from_safetensors(checkpoint_bytes(c)).or_throw();
+    file.metadata.erase("correct_top5");
+    const Checkpoint d = parse_checkpoint(to_safetensors(file)).or_throw();
+    EXPECT_EQ(std::isnan(d.correct_top5), rows > 0);
+    EXPECT_EQ(d.correct, c.correct);
+  }
 }
 
 TEST(Checkpoint, WhatIsNoCheckpointIsCorruptAndNamed) {

@@ -70,7 +70,61 @@ TEST(Schedule, ATrainingShorterThanFivePartsIsFine) {
   EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.5);
 }
 
+TEST(Schedule, PolynomialIsTheSquareOfWhatIsLeft) {
+  const Schedule s{.kind = Kind::kPolynomial, .lr = 0.8, .total_steps = 40};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.8);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 1), 0.8 * 39 * 39 / 1600);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 10), 0.45);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 20), 0.2);
+  EXPECT_NEAR(learning_rate(s, 39), 0.8 / 1600, 1e-15);
+  EXPECT_EQ(learning_rate(s, 40), 0);
+  EXPECT_EQ(learning_rate(s, 400), 0);
+}
+
+TEST(Schedule, ExponentialFallsAtEachStepByItsPartOfAnEpoch) {
+  const Schedule s{.kind = Kind::kExponential, .lr = 0.5, .total_steps = 40, .steps_per_epoch = 10};
+  EXPECT_DOUBLE_EQ(learning_rate(s, 0), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 5), 0.5 * std::sqrt(0.97));
+  EXPECT_DOUBLE_EQ(learning_rate(s, 10), 0.5 * 0.97);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 30), 0.5 * 0.97 * 0.97 * 0.97);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 35), 0.5 * 0.97 * 0.97 * 0.97 * std::sqrt(0.97));
+  for (int64_t step = 1; step <= 60; ++step) {
+    EXPECT_NEAR(learning_rate(s, step) / learning_rate(s, step - 1), std::pow(0.97, 0.1), 1e-14);
+  }
+}
+
+TEST(Schedule, PolynomialAndExponentialBeginAfterWarmUp) {
+  Schedule s{.kind = Kind::kPolynomial,
+             .lr = 0.8,
+             .warmup_steps = 4,
+             .total_steps = 24,
+             .steps_per_epoch = 8};
+  for (const Kind kind : {Kind::kPolynomial, Kind::kExponential}) {
+    s.kind = kind;
+    for (int64_t step = 0; step < 4; ++step) {
+      EXPECT_DOUBLE_EQ(learning_rate(s, step), 0.2 * static_cast<double>(step + 1));
+    }
+    EXPECT_DOUBLE_EQ(learning_rate(s, 4), 0.8);
+  }
+  EXPECT_DOUBLE_EQ(learning_rate(s, 8), 0.8 * std::sqrt(0.97));
+  EXPECT_DOUBLE_EQ(learning_rate(s, 12), 0.8 * 0.97);
+  EXPECT_DOUBLE_EQ(learning_rate(s, 20), 0.8 * 0.97 * 0.97);
+  s.kind = Kind::kPolynomial;
+  EXPECT_DOUBLE_EQ(learning_rate(s, 14), 0.2);
+  EXPECT_NEAR(learning_rate(s, 23), 0.8 / 400, 1e-15);
+}
+
+TEST(Schedule, FollowsTheLengthOfATrainingWhereItsRatesDo) {
+  for (const auto& [kind, name] : kSchedules) {
+    const Schedule s{.kind = kind, .lr = 1, .total_steps = 60, .steps_per_epoch = 10};
+    Schedule longer = s;
+    longer.total_steps = 120;
+    EXPECT_EQ(learning_rate(s, 50) != learning_rate(longer, 50), follows_length(kind)) << name;
+  }
+}
+
 TEST(Schedule, NamesAreKnown) {
+  for (const auto& [kind, name] : kSchedules) EXPECT_EQ(schedule_named(name), kind);
   EXPECT_EQ(schedule_named("cosine"), Kind::kCosine);
   EXPECT_EQ(schedule_named("ndpipe"), Kind::kNdpipe);
   EXPECT_THROW(schedule_named("cosinus"), Error);

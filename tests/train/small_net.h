@@ -44,14 +44,14 @@ inline void add_small_weight(Model& m, const std::string& name, Shape shape) {
   m.initialisers[name] = t;
 }
 
-inline Model small_net(bool batch_norm, double dropout) {
+inline Model small_net(bool batch_norm, double dropout, int64_t classes = 3) {
   Model m;
   m.inputs = {{"x", DType::kF32, {kBatch, 1, kSide, kSide}}};
   m.outputs = {"logits"};
   add_small_weight(m, "conv.w", {8, 1, 3, 3});
   m.initialisers["conv.b"] = Tensor({DType::kF32, {8}});
-  add_small_weight(m, "fc.w", {3, 8});
-  m.initialisers["fc.b"] = Tensor({DType::kF32, {3}});
+  add_small_weight(m, "fc.w", {classes, 8});
+  m.initialisers["fc.b"] = Tensor({DType::kF32, {classes}});
   m.nodes.push_back({"Conv", {"x", "conv.w", "conv.b"}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}}});
   std::string last = "c";
   if (batch_norm) {

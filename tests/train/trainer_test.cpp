@@ -142,12 +142,17 @@ TEST(LossScale, GrowsAfterAsManyGoodStepsAsItTakes) {
   EXPECT_EQ(s.value, LossScale::kLowest);
 }
 
-TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
+class TrainerBySchedule : public ::testing::TestWithParam<Schedule::Kind> {};
+INSTANTIATE_TEST_SUITE_P(, TrainerBySchedule,
+                         ::testing::Values(Schedule::Kind::kCosine, Schedule::Kind::kExponential));
+
+TEST_P(TrainerBySchedule, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
   constexpr int64_t kSteps = 4, kEpochs = 2;
   TensorDataset data = stripes(30, 1);  // 8 + 8 + 8 + 6 rows
   const TrainerConfig config{.epochs = kEpochs,
                              .batch = 8,
-                             .schedule = {.kind = Schedule::Kind::kCosine, .lr = 0.01},
+                             .schedule = {.kind = GetParam(), .lr = 0.01},
+                             .warmup_epochs = 0.5,
                              .seed = 5};
   const Model m = small_net(true, 0.3);
   std::vector<EpochResult> results(kEpochs);
@@ -174,6 +179,18 @@ TEST(Trainer, StoppedAtAnyStepAndResumedGivesTheSameBytes) {
       EXPECT_EQ(r.lr, results[epoch].lr);
     }
     EXPECT_TRUE(bytes_of(second.checkpoint()) == want) << "stopped after " << stop;
+  }
+}
+
+TEST(Trainer, ExponentialRatesFallByThreeHundredthsAnEpoch) {
+  TensorDataset data = stripes(32, 1);
+  Trainer t = trainer_for(
+      small_net(false, 0),
+      {.epochs = 3, .batch = 8, .schedule = {.kind = Schedule::Kind::kExponential, .lr = 0.01}});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    EpochResult r;
+    ASSERT_TRUE(t.train_epoch(data, r));
+    EXPECT_NEAR(r.lr, 0.01 * std::pow(0.97, epoch + 0.75), 1e-15) << "its fourth step of four";
   }
 }
 

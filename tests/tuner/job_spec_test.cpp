@@ -70,6 +70,17 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
               HasSubstr("job: amsgrad is of adam and adamw"));
 }
 
+TEST(JobSpecSchedule, IsOneOfThoseThatThereAre) {
+  for (const auto& [kind, name] : kSchedules) {
+    const std::string asked = R"(,"warmup":0.5,"sched":")" + std::string(name) + '"';
+    const TrainerConfig t = parse_job_spec(parsed(asked).text()).trainer;
+    EXPECT_EQ(t.schedule.kind, kind);
+    EXPECT_EQ(t.warmup_epochs, 0.5);
+  }
+  EXPECT_THAT(refusal(R"(,"sched":"linear")"),
+              HasSubstr("sched 'linear': there are constant, step, cosine, polynomial, exp"));
+}
+
 TEST(JobSpecAccumulate, IsNoMoreThanABatch) {
   EXPECT_EQ(parse_job_spec(parsed(R"(,"accumulate":4)").text()).trainer.accumulate, 4);
   EXPECT_THAT(refusal(R"(,"accumulate":0)"), HasSubstr("job: accumulate 0: from 1"));

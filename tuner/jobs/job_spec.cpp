@@ -38,10 +38,6 @@ constexpr Names<OptimizerConfig::Kind, 4> kOptimizers = {
      {OptimizerConfig::Kind::kAdam, "adam"},
      {OptimizerConfig::Kind::kAdamW, "adamw"},
      {OptimizerConfig::Kind::kRmsProp, "rmsprop"}}};
-constexpr Names<Schedule::Kind, 4> kSchedules = {{{Schedule::Kind::kConstant, "constant"},
-                                                  {Schedule::Kind::kStep, "step"},
-                                                  {Schedule::Kind::kCosine, "cosine"},
-                                                  {Schedule::Kind::kNdpipe, "ndpipe"}}};
 constexpr Names<DType, 3> kComputeTypes = {
     {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
 constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};

@@ -43,7 +43,7 @@ void StepTalk::await_report() {
 
 void StepTalk::tell(const ShardReport& report) {
   reports_.push_back(report);
-  Words& words = told_.emplace_back(Words{report.loss, report.hits, report.sound});
+  Words& words = told_.emplace_back(Words{report.loss, report.hits, report.top5, report.sound});
   for (const Peer& p : peers_) {
     sent_.push_back(begin(communicator_.rank(), p.rank, kReportLane, words));
   }
@@ -52,7 +52,8 @@ void StepTalk::tell(const ShardReport& report) {
 ShardReport StepTalk::report(int64_t step) {
   while (std::ssize(reports_) <= step) {
     communicator_.wait(coming_);
-    reports_.push_back({.loss = words_[0], .hits = words_[1], .sound = words_[2]});
+    reports_.push_back(
+        {.loss = words_[0], .hits = words_[1], .top5 = words_[2], .sound = words_[3]});
     if (std::ssize(reports_) < steps_) await_report();
   }
   return reports_[static_cast<size_t>(step)];

@@ -1,4 +1,5 @@
-// What ranks tell one another of steps besides values: their losses, and that they are done.
+// What ranks tell one another of steps besides values: their losses and what they find, and that
+// they are done.
 #pragma once
 
 #include <array>
@@ -26,7 +27,7 @@ class StepTalk {
   bool end(bool stop);
 
  private:
-  using Words = std::array<float, 3>;  // as they travel
+  using Words = std::array<float, 4>;  // as they travel
   struct Peer {
     int rank = 0;
     float stops = 0;

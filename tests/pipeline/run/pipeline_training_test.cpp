@@ -123,6 +123,7 @@ TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
     EXPECT_TRUE(training.train_epoch(own, result));
     EXPECT_EQ(result.loss, expected.loss);
     EXPECT_EQ(result.top1, expected.top1);
+    EXPECT_EQ(result.top5, expected.top5);
     EXPECT_EQ(result.lr, expected.lr);
     const Evaluation e = training.evaluate(own_other);
     EXPECT_EQ(e.loss, of_one.loss);

@@ -1,0 +1,23 @@
+#include "ndp/jobs/augmented_photos.h"
+
+namespace ndtrain::ndp {
+namespace {
+
+Image cropped(const Image& photo, const AugmentationDraw& draw, const Preprocess& p) {
+  return crop(photo, draw.box(photo.width, photo.height), p);
+}
+
+}  // namespace
+
+void AugmentedPhotos::read(size_t photo, int64_t epoch, float* to) const {
+  const Preprocess& p = photos_.preprocess();
+  const AugmentationDraw draw(config_.seed, epoch, photo);
+  Image image = config_.what.crop ? cropped(photos_.whole(photo), draw, p) : photos_.crop_of(photo);
+  if (config_.what.flip && draw.flips()) image = mirrored(std::move(image));
+  normalize(image, p, to);
+  if (!config_.what.cutout) return;
+  const double probability = static_cast<double>(epoch) / static_cast<double>(config_.epochs);
+  if (const auto box = draw.cutout(p.img_size, probability)) cut_out(*box, p, to);
+}
+
+}  // namespace ndtrain::ndp

@@ -1,0 +1,54 @@
+// Random changes of training photos: RandomResizedCrop and RandomHorizontalFlip as torchvision has
+// them, and cut-out (DeVries and Taylor, arXiv:1708.04552).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "framework/core/rng.h"
+#include "ndp/photos/preprocess.h"
+
+namespace ndtrain::ndp {
+
+struct Augmentation {
+  bool crop = false;    // a random part of the photo, instead of its centre
+  bool flip = false;    // of half of the photos, left is right
+  bool cutout = false;  // a square is the mean, in more photos from epoch to epoch
+
+  bool any() const { return crop || flip || cutout; }
+  bool operator==(const Augmentation&) const = default;
+};
+
+// Some of crop, flip and cutout, by commas. The first throws Error.
+Augmentation augmentation_named(std::string_view names);
+std::string name_of(const Augmentation& a);
+
+// What is drawn for a photo in an epoch: a function of these and the seed alone, whatever else is
+// drawn.
+class AugmentationDraw {
+ public:
+  AugmentationDraw(uint64_t seed, int64_t epoch, uint64_t photo);
+
+  // Of a photo of this size: 8 to 100 % of its area, 3/4 to 4/3 as wide as high. Where ten of them
+  // do not fit, the largest at the centre that is no wider and no narrower than these.
+  PixelBox box(int width, int height) const;
+  bool flips() const;
+  // A quarter of the input's side wide and high, inside it: 56 of 224.
+  std::optional<PixelBox> cutout(int side, double probability) const;
+
+ private:
+  double uniform(uint64_t draw) const;
+  int below(int n, uint64_t draw) const;
+
+  Rng rng_;
+  uint64_t first_;
+};
+
+Image mirrored(Image image);
+
+// Zero, which is the mean, in a box of an input of p.values() floats.
+void cut_out(const PixelBox& box, const Preprocess& p, float* input);
+
+}  // namespace ndtrain::ndp

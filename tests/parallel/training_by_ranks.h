@@ -34,14 +34,18 @@ inline TrainerConfig config_of(const OptimizerConfig& optimizer, int shards) {
 // Everything after each epoch.
 using Bytes = std::vector<std::string>;
 
+inline std::string bytes_of(const Checkpoint& c, const EpochResult& result) {
+  return bytes_of(c) + " " + std::to_string(result.loss) + " " + std::to_string(result.top1) + " " +
+         std::to_string(result.top5);
+}
+
 inline Bytes train(Training& training, Dataset& data, int64_t epochs,
                    const Training::OnStep& on_step = {}) {
   Bytes bytes;
   for (int64_t e = 0; e < epochs; ++e) {
     EpochResult result;
     EXPECT_TRUE(training.train_epoch(data, result, on_step));
-    bytes.push_back(bytes_of(training.checkpoint()) + " " + std::to_string(result.loss) + " " +
-                    std::to_string(result.top1) + " " + std::to_string(result.top5));
+    bytes.push_back(bytes_of(training.checkpoint(), result));
   }
   return bytes;
 }

@@ -51,8 +51,7 @@ class DelayedProgram {
                   run_step(data, order, steps[0]);
                 },
                 {});
-      bytes.push_back(bytes_of(checkpoint()) + " " + std::to_string(result.loss) + " " +
-                      std::to_string(result.top1));
+      bytes.push_back(bytes_of(checkpoint(), result));
     }
     return bytes;
   }

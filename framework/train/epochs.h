@@ -29,7 +29,7 @@ struct EpochPlan {
   ShardRange own;
   bool batch_statistics = false;
   double lr_factor = 1;
-  // So many steps are run together; where an epoch is gone on with decides nothing of which.
+  // Steps are run in groups of so many, counted from the beginning of the epoch.
   int64_t together = 1;
 };
 
@@ -39,8 +39,8 @@ struct EpochStep {
   double lr = 0;
 };
 
-// Runs the rest of the current epoch of `data_rows` rows, steps that go together at a time, at
-// least one of which has rows. False when `on_steps` stopped it, which is called behind them.
+// Runs the rest of the current epoch of `data_rows` rows: run_steps() for those steps of each group
+// that have rows, unless none has, and then `on_steps`. False when that stopped it.
 bool run_epoch(
     const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
     const std::function<void(const EpochOrder& order, std::span<const EpochStep> steps)>& run_steps,

@@ -1,6 +1,7 @@
 #include "framework/train/trainer_config.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/core/error.h"
 
@@ -26,6 +27,9 @@ std::span<const int64_t> rows_of_part(std::span<const int64_t> rows, int number,
 void TrainerConfig::check() const {
   if (batch < 1) throw Error("a batch has at least one item, not ", batch);
   if (epochs < 1) throw Error("a run has at least one epoch, not ", epochs);
+  if (!(warmup_epochs >= 0) || !std::isfinite(warmup_epochs)) {
+    throw Error("a warm-up of ", warmup_epochs, " epochs; 0 is the least");
+  }
   if (shards < 1) throw Error("a batch has at least one shard, not ", shards);
   if (accumulate < 1) {
     throw Error("a step has at least one part, not ", accumulate);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/core/error.h"
+#include "framework/train/trainer_config.h"
 
 namespace ndtrain {
 namespace {
@@ -128,6 +129,13 @@ TEST(Schedule, NamesAreKnown) {
   EXPECT_EQ(schedule_named("cosine"), Kind::kCosine);
   EXPECT_EQ(schedule_named("ndpipe"), Kind::kNdpipe);
   EXPECT_THROW(schedule_named("cosinus"), Error);
+}
+
+TEST(Warmup, IsOfNoLessThanNoEpochs) {
+  for (const double epochs : {-1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_THROW((TrainerConfig{.warmup_epochs = epochs}.check()), Error) << epochs;
+  }
+  EXPECT_NO_THROW((TrainerConfig{.warmup_epochs = 0.5}.check()));
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ endfunction()
 # ndt_cold(<target>): its time is that of disks, networks and people, so that a fifth less of compiling
 # counts for more than what else -O2 does, but for filling and copying, which is memset() and memcpy().
 function(ndt_cold target)
-  target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1;-ftree-loop-distribute-patterns>")
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+    $<$<AND:$<CONFIG:Release>,$<CXX_COMPILER_ID:GNU>>:-ftree-loop-distribute-patterns>)
 endfunction()
 
 # How every target of the project is compiled.

@@ -84,7 +84,8 @@ bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
     row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
     line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
   } else {
-    line += fmt::format(" (top-1 {:.4f}, top-5 {:.4f})", epoch.top1, epoch.top5);
+    line += fmt::format(" (top-1 {:.4f}{})", epoch.top1,
+                        row.train_top5 ? fmt::format(", top-5 {:.4f}", *row.train_top5) : "");
   }
   row.seconds = seconds();
   seconds_ += row.seconds;

@@ -157,6 +157,20 @@ Staleness staleness_of(const Args& args, const std::string& schedule) {
   }
 }
 
+std::vector<std::pair<std::string, std::string>> decisive_of(const Args& args, int ranks,
+                                                             const StageConfig& asked) {
+  if (pipeline_schedule(asked.schedule)->synchronous()) return {};
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"parallel", "pipeline"},
+      {"ranks", std::to_string(ranks)},
+      {"pipeline-schedule", asked.schedule},
+      {"drain-every", std::to_string(asked.drain_every)}};
+  for (const char* flag : {"plan", "staleness"}) {
+    if (args.has(flag)) all.emplace_back(flag, args.text(flag));
+  }
+  return all;
+}
+
 }  // namespace
 
 void declare_stages(ArgsSpec& args) {
@@ -232,6 +246,7 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
       if (!args.on("recompute")) asked.config.recompute.push_back(s.recompute);
     }
   }
+  asked.decisive = decisive_of(args, ranks, asked.config);
   return asked;
 }
 

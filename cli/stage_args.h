@@ -13,10 +13,8 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 // --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank,
-// --micro-batches, --drain-every, --recompute, --staleness. None decides what a run may be gone on
-// with:
-// --micro-batches are
-// --accumulate's parts, and a checkpoint fits any stages.
+// --micro-batches, --drain-every, --recompute, --staleness. What they decide about what a training
+// gives is in StagesAsked.
 inline constexpr std::array<std::string_view, 9> kStageFlags = {
     "parallel",        "plan",          "pipeline-schedule", "no-input-pipelining",
     "stages-per-rank", "micro-batches", "drain-every",       "recompute",
@@ -28,7 +26,10 @@ bool by_stages(const Args& args);
 // Of a run of so many ranks; without --parallel pipeline, nothing.
 struct StagesAsked {
   StageConfig config;
-  int64_t micro_batches = 1;
+  int64_t micro_batches = 1;  // --accumulate's parts
+  // Flags and values that a training on old parameters gives something else without. None: it gives
+  // what one process does.
+  std::vector<std::pair<std::string, std::string>> decisive = {};
 };
 // Throws UsageError where flags do not go together, and for what is not there yet; Error for a plan
 // that cannot be read.

@@ -237,7 +237,8 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
 }
 
-// What it gives is what one process gives that is asked for these.
+// What it gives is what one process gives that is asked for as many parts, unless something else
+// is decisive.
 void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
   config.stages = asked.config;
   config.trainer.accumulate = asked.micro_batches;
@@ -248,6 +249,7 @@ void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
   if (asked.micro_batches > 1) {
     config.given.emplace_back("accumulate", std::to_string(asked.micro_batches));
   }
+  std::ranges::copy(asked.decisive, std::back_inserter(config.given));
 }
 
 // Whether --resume has anything to go on from, as rank 0 has it.

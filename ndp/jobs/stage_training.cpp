@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/pipeline/run/stage_cuts.h"
@@ -30,18 +32,20 @@ void StageTraining::say_stages() const {
                             training_->stages().size(), training_->communicator().ranks(),
                             config_.schedule, training_->config().accumulate,
                             training_->config().most_rows()));
-  if (training_->most_updates_late() > 0) {
-    progress_.say(
-        fmt::format("stages compute on parameters that are up to {} updates old; all is applied "
-                    "behind {} steps and behind each epoch",
-                    training_->most_updates_late(), config_.drain_every));
+  const auto is_late = [](const PipelineTraining::StageSize& s) { return s.versions > 1; };
+  if (std::ranges::any_of(training_->stages(), is_late)) {
+    progress_.say(fmt::format(
+        "stages compute on earlier versions of their parameters; all is applied behind every {} "
+        "steps of an epoch and at its end",
+        config_.drain_every));
   }
   for (size_t s = 0; s < training_->stages().size(); ++s) {
     const PipelineTraining::StageSize& stage = training_->stages()[s];
     progress_.say(fmt::format(
-        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}", s,
+        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}{}", s,
         stage.rank, stage.nodes, stage.first, stage.last, stage.parameters,
         static_cast<double>(stage.sent_bytes) / 1e3,
+        is_late(stage) ? fmt::format("; {} versions of its parameters", stage.versions) : "",
         !config_.recompute.empty() && config_.recompute[s] ? "; forward computed twice" : ""));
   }
 }

@@ -96,19 +96,19 @@ TEST_F(StagedRanks, GoOnWhereOneProcessStopsAndTheOtherWayRound) {
   EXPECT_THAT(other.err, HasSubstr("--accumulate is 2 and was 4"));
 }
 
-// The last stage is never late, so that a drain behind each step makes it one process; and what is
-// stopped and gone on with is what was not stopped.
+// Drained behind each step it computes on the newest parameters, as one process; gone on with it is
+// what was not stopped.
 TEST_F(StagedRanks, AsynchronousOnesAreDrainedAsTheyAreAsked) {
   ASSERT_EQ(run(train("one", kOne)).code, 0);
   const Words async = joined(kFour, {"--pipeline-schedule", "async"});
   const Outcome o = by_stages("drained", joined(async, {"--drain-every", "1"}));
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("2 stages on 2 ranks: async, 4 micro-batches of 3 photos"),
-                           HasSubstr("up to 1 updates old; all is applied behind 1 steps")));
+                           HasSubstr("; all is applied behind every 1 steps of an epoch")));
   EXPECT_TRUE(model("drained") == model("one"));
   const Outcome late = by_stages("late", async);
   ASSERT_EQ(late.code, 0) << late.err;
-  EXPECT_THAT(late.err, HasSubstr("behind 100 steps"));
+  EXPECT_THAT(late.err, HasSubstr("behind every 100 steps"));
   EXPECT_FALSE(model("late") == model("one"));
   ASSERT_EQ(
       by_stages("halves", {"-e", "1", "--pipeline-schedule", "async", "--micro-batches", "4"}).code,
@@ -119,6 +119,17 @@ TEST_F(StagedRanks, AsynchronousOnesAreDrainedAsTheyAreAsked) {
   EXPECT_FALSE(model("made-up") == model("late"));
   ASSERT_EQ(by_stages("halves", joined(async, {"--resume"})).code, 0);
   EXPECT_TRUE(model("halves") == model("late"));
+  const Outcome repeated = run({"train", "--config", "late/args.toml", "-o", "repeated"});
+  ASSERT_EQ(repeated.code, 0) << repeated.err;
+  EXPECT_TRUE(model("repeated") == model("late"));
+  const Words longer = {"-e", "3", "--resume"};
+  const Outcome otherwise = by_stages("late", joined(longer, {"--micro-batches", "4"}));
+  EXPECT_EQ(otherwise.code, 1);
+  EXPECT_THAT(otherwise.err, HasSubstr("--pipeline-schedule is not given and was async"));
+  const Outcome alone =
+      run(train("late", joined(longer, {"--accumulate", "4", "--deterministic"})));
+  EXPECT_EQ(alone.code, 1);
+  EXPECT_THAT(alone.err, HasSubstr("--parallel is not given and was pipeline"));
 }
 
 // A plan of two stages, by the names of the nodes that a run says they begin and end with.
@@ -173,6 +184,7 @@ TEST_F(PlannedStages, AreTrainedAsThePlanSays) {
   const Outcome its_own = planned(late);
   ASSERT_EQ(its_own.code, 0) << its_own.err;
   EXPECT_THAT(its_own.err, HasSubstr("2 stages on 2 ranks: async, 3 micro-batches"));
+  EXPECT_THAT(its_own.err, ContainsRegex("stage 0, .*; 2 versions of its parameters"));
 }
 
 TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrainedYet) {

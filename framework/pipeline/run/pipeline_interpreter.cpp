@@ -85,7 +85,7 @@ void PipelineInterpreter::run(const Run& run) {
     const Instruction& i = of.list[k];
     carry_out(i, of, run);
     if (of.forwarded[k]) {
-      run.forward_done(i.micro_batch / run.parts, has_last_stage() ? &report_ : nullptr);
+      run.forward_done(has_last_stage() ? &report_ : nullptr);
     }
     if (of.sent[k]) {
       prepared(rows_of(i, run).rows).stage(i.stage).forget_activations(i.micro_batch);

@@ -39,8 +39,9 @@ class PipelineInterpreter {
     int parts = 1;                            // micro-batches of each
     // Of the rank's stages; null: there is one version, which is that of the state.
     VersionedParameters* versions = nullptr;
-    // All forward passes of a mini-batch are done; null: the last stage is on another rank.
-    std::function<void(int64_t mini_batch, const ShardReport* report)> forward_done;
+    // All forward passes of a mini-batch are done, one mini-batch after the other; null: the last
+    // stage, which has the report, is on another rank.
+    std::function<void(const ShardReport* report)> forward_done;
     // The stage's gradients are complete.
     std::function<void(int stage, int64_t mini_batch)> update;
     // This rank is done with a mini-batch.
@@ -50,7 +51,7 @@ class PipelineInterpreter {
   void run(const Run& run);
 
   std::vector<int> own_stages() const;
-  int64_t value_bytes() const;  // memory of values of the steps that were run
+  int64_t value_bytes() const;  // memory of what stages have of micro-batches
 
  private:
   struct Listed {

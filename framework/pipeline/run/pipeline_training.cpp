@@ -91,8 +91,7 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
                                     .padded_to = batch_statistics_ ? 0 : config_.most_rows()},
       *communicator_, *state_);
   for (int s = 0; s < count; ++s) {
-    sizes_.push_back({shape.rank_of(s)});
-    most_updates_late_ = std::max(most_updates_late_, schedule_->delay(shape, s));
+    sizes_.push_back({.rank = shape.rank_of(s), .versions = 1 + schedule_->delay(shape, s)});
   }
   measure(step, stages);
 }
@@ -222,7 +221,7 @@ void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
        .parts = config_.parts_of(std::ssize(mini_batches[0].rows), batch_statistics_),
        .versions = weights_->versions(),
        .forward_done =
-           [&](int64_t, const ShardReport* told) {
+           [&](const ShardReport* told) {
              if (told) talk_->tell(*told);
              if (!statistics_) return;
              statistics_->add(0);

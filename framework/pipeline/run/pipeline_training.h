@@ -2,8 +2,9 @@
 // schedule that is synchronous it gives what one process gives that computes each step in as many
 // parts. By another one a stage computes on parameters that are PipelineSchedule::delay() updates
 // old, and takes a mini-batch back on those it was forwarded with (Narayanan et al., "PipeDream",
-// SOSP'19; AshPipe); each update is of the newest. Everything is drained behind `drain_every` steps
-// and at the end of an epoch, whoever goes on from where, so that this decides nothing else.
+// SOSP'19; AshPipe); each update is of the newest. All that is under way is applied, the pipeline
+// is drained, behind every so many steps of an epoch and at its end. A training stops there, so
+// that one that goes on from a checkpoint gives what an unbroken one does.
 #pragma once
 
 #include <functional>
@@ -68,12 +69,12 @@ class PipelineTraining final : public Training {
     size_t nodes = 0;  // forward
     std::string first, last;
     int64_t parameters = 0;  // trained
+    int versions = 1;        // of these at once
     int64_t sent_bytes = 0;  // to later stages, for a row
   };
   const std::vector<StageSize>& stages() const { return sizes_; }
   int64_t parameter_count() const;                                     // of all stages
-  int64_t value_bytes() const { return interpreter_->value_bytes(); }  // of this rank, see there
-  int most_updates_late() const { return most_updates_late_; }  // the parameters of any stage
+  int64_t value_bytes() const { return interpreter_->value_bytes(); }  // memory of this rank
   const std::vector<TensorType>& row_types() const { return row_types_; }
   const TrainerConfig& config() const { return config_; }
   Communicator& communicator() { return *communicator_; }
@@ -110,7 +111,6 @@ class PipelineTraining final : public Training {
   std::unique_ptr<RunningStatistics> statistics_;  // null: they have none
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
-  int most_updates_late_ = 0;
   std::unique_ptr<StageWeights> weights_;
   std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;

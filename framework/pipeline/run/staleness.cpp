@@ -51,7 +51,7 @@ void Staleness::check(const OptimizerConfig& optimizer) const {
   if (predict && !steps_by_momentum) {
     throw Error(
         "staleness: predict goes on as the momentum does, which is that of sgd or rmsprop; take "
-        "one of them, with --momentum, or leave predict away");
+        "one of them, with momentum, or leave predict away");
   }
 }
 

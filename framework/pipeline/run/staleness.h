@@ -1,5 +1,5 @@
-// What makes up for parameters that are some updates old, where a schedule has several versions of
-// them. All of it is off until it is asked for.
+// Methods against staleness: what makes up for parameters that are some updates old, where a
+// schedule has several versions of them. All of it is off until it is asked for.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,13 @@
 #include "cli/stage_args.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
+#include "cli/number_args.h"
 #include "cli/optimizer_args.h"
+#include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/planner/pipeline_plan.h"
 #include "framework/pipeline/schedules/pipeline_schedule.h"
 
@@ -13,10 +16,9 @@ namespace {
 
 // What belongs to ranks that share the rows, and why stages have none of it.
 constexpr std::pair<const char*, const char*> kOfRows[] = {
-    {"sync", "stages exchange no gradients"},
-    {"bucket-size", "stages exchange no gradients"},
-    {"wire-dtype", "stages exchange no gradients"},
-    {"comm-only", "stages exchange no gradients"},
+    {"bucket-size", "replicas of a stage exchange as --sync has it"},
+    {"wire-dtype", "replicas of a stage exchange f32"},
+    {"comm-only", "it is of ranks that have all layers"},
     {"shares", "what a rank has is given by its stage; --plan says which"},
     {"shards", "stages share a step by layers, and not its rows"},
     {"shard-optimizer", "each rank keeps the moments of its own stage anyway"},
@@ -63,7 +65,8 @@ int stages_per_rank(const Args& args, const PipelinePlan* plan, int ranks) {
     }
     return static_cast<int>(n);
   }
-  if (!plan || std::ssize(plan->stages) % ranks != 0) return 1;
+  if (!plan || plan->devices() != std::ssize(plan->stages)) return 1;
+  if (std::ssize(plan->stages) % ranks != 0) return 1;
   return static_cast<int>(std::ssize(plan->stages) / ranks);
 }
 
@@ -93,23 +96,64 @@ std::string schedule_of(const Args& args, const PipelinePlan* plan, int chunks) 
   return name;
 }
 
-// As it can be carried out today.
-void check_plan(const PipelinePlan& plan, const std::string& file, int ranks,
-                const StageConfig& asked) {
-  for (size_t s = 0; s < plan.stages.size(); ++s) {
-    const PlannedStage& stage = plan.stages[s];
-    const std::string of = "--plan " + file + ": stage " + std::to_string(s);
-    if (stage.replicas > 1) {
-      throw UsageError(of + " is on " + std::to_string(stage.replicas) +
-                       " ranks; a stage is trained on one only, until replicas are there: make a "
-                       "plan without");
+void check_plan(const PipelinePlan& plan, const std::string& file, int ranks, int chunks) {
+  if (plan.devices() != int64_t{ranks} * chunks) {
+    throw UsageError("--plan " + file + " has " + std::to_string(plan.stages.size()) +
+                     " stages on " + std::to_string(plan.devices()) + " devices; " +
+                     std::to_string(ranks) + " ranks of " + std::to_string(chunks) + " have " +
+                     std::to_string(ranks * chunks));
+  }
+}
+
+// Ranks of each stage; none: one.
+std::vector<int> replicas_of(const Args& args, const PipelinePlan* plan, int ranks, int chunks) {
+  std::vector<int> replicas;
+  if (plan) {
+    if (args.has("replicas")) {
+      throw UsageError(
+          "--replicas with --plan, which says how many ranks a stage has; leave one "
+          "away");
+    }
+    for (const PlannedStage& s : plan->stages) replicas.push_back(s.replicas);
+    if (std::ranges::count(replicas, 1) == std::ssize(replicas)) return {};
+  } else if (args.has("replicas")) {
+    replicas = parse_counts("replicas", args.text("replicas"), ranks);
+    if (std::accumulate(replicas.begin(), replicas.end(), int64_t{0}) != ranks) {
+      throw UsageError("--replicas " + args.text("replicas") + ": there are " +
+                       std::to_string(ranks) + " ranks; each is one of a stage's");
     }
   }
-  if (std::ssize(plan.stages) != int64_t{ranks} * asked.chunks) {
-    throw UsageError("--plan " + file + " has " + std::to_string(plan.stages.size()) + " stages; " +
-                     std::to_string(ranks) + " ranks of " + std::to_string(asked.chunks) +
-                     " have " + std::to_string(ranks * asked.chunks));
+  if (!replicas.empty() && chunks > 1) {
+    throw UsageError("--stages-per-rank " + std::to_string(chunks) +
+                     ", but a stage on several ranks is the only one of each");
   }
+  const int most = replicas.empty() ? 1 : std::ranges::max(replicas);
+  if (args.integer("batch") < most) {
+    throw UsageError("--batch " + args.text("batch") + " but a stage is on " +
+                     std::to_string(most) +
+                     " ranks, each of which takes a photo of a step at least");
+  }
+  return replicas;
+}
+
+// Of plans that go by times, whose are not measured here, it is said when the training begins.
+std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vector<int>& replicas) {
+  if (!args.given("sync")) return plan && !replicas.empty() ? plan->sync : StageConfig{}.sync;
+  const std::string name = args.text("sync");
+  if (replicas.empty()) {
+    throw UsageError(
+        "--sync with --parallel pipeline: stages on a rank each exchange no gradients; "
+        "give --replicas, or leave it away");
+  }
+  try {
+    if (goes_by_sizes(name)) return name;
+  } catch (const Error& e) {
+    throw UsageError(std::string("--sync ") + name + ": " + e.what());
+  }
+  throw UsageError(
+      "--sync " + name +
+      " goes by times, which are not measured by stages yet; take blocking, wfbp, ddp, "
+      "rb or dear");
 }
 
 int64_t micro_batches_of(const Args& args, const PipelinePlan* plan, int stages) {
@@ -159,13 +203,13 @@ Staleness staleness_of(const Args& args, const std::string& schedule) {
 
 std::vector<std::pair<std::string, std::string>> decisive_of(const Args& args, int ranks,
                                                              const StageConfig& asked) {
-  if (pipeline_schedule(asked.schedule)->synchronous()) return {};
-  std::vector<std::pair<std::string, std::string>> all = {
-      {"parallel", "pipeline"},
-      {"ranks", std::to_string(ranks)},
-      {"pipeline-schedule", asked.schedule},
-      {"drain-every", std::to_string(asked.drain_every)}};
-  for (const char* flag : {"plan", "staleness"}) {
+  const bool late = !pipeline_schedule(asked.schedule)->synchronous();
+  if (!late && asked.replicas.empty()) return {};
+  std::vector<std::pair<std::string, std::string>> all = {{"parallel", "pipeline"},
+                                                          {"ranks", std::to_string(ranks)},
+                                                          {"pipeline-schedule", asked.schedule}};
+  if (late) all.emplace_back("drain-every", std::to_string(asked.drain_every));
+  for (const char* flag : {"plan", "staleness", "replicas"}) {
     if (args.has(flag)) all.emplace_back(flag, args.text(flag));
   }
   return all;
@@ -191,6 +235,10 @@ void declare_stages(ArgsSpec& args) {
   args.flag("no-input-pipelining",
             "by stages: one micro-batch at a time, the schedule sync: model parallelism alone");
   args.flag("stages-per-rank", "by stages: so many, 1 to 32, with the schedule interleaved", "N");
+  args.flag("replicas",
+            "by stages: how many ranks each has, which share the photos of a step and exchange "
+            "gradients by --sync, as 2,1 for --ranks 3 (default: the plan's, else one)",
+            "N,N");
   args.flag("micro-batches",
             "by stages: parts of a step that follow each other through them, as --accumulate has "
             "them (default: the plan's, else as many as stages)",
@@ -235,11 +283,13 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   asked.config.schedule = schedule_of(args, given, asked.config.chunks);
   asked.config.drain_every = drain_every_of(args, asked.config.schedule);
   asked.config.staleness = staleness_of(args, asked.config.schedule);
-  if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config);
-  asked.micro_batches = micro_batches_of(args, given, ranks * asked.config.chunks);
-  if (args.on("recompute")) {
-    asked.config.recompute.assign(static_cast<size_t>(ranks * asked.config.chunks), true);
-  }
+  if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config.chunks);
+  asked.config.replicas = replicas_of(args, given, ranks, asked.config.chunks);
+  asked.config.sync = sync_of(args, given, asked.config.replicas);
+  const int stages = asked.config.replicas.empty() ? ranks * asked.config.chunks
+                                                   : static_cast<int>(asked.config.replicas.size());
+  asked.micro_batches = micro_batches_of(args, given, stages);
+  if (args.on("recompute")) asked.config.recompute.assign(static_cast<size_t>(stages), true);
   if (plan) {
     for (PlannedStage& s : plan->stages) {
       asked.config.plan.push_back(std::move(s.nodes));

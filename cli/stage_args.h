@@ -12,13 +12,12 @@
 namespace ndtrain::cli {
 using namespace ndp;
 
-// --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank,
+// --parallel, --plan, --pipeline-schedule, --no-input-pipelining, --stages-per-rank, --replicas,
 // --micro-batches, --drain-every, --recompute, --staleness. What they decide about what a training
 // gives is in StagesAsked.
-inline constexpr std::array<std::string_view, 9> kStageFlags = {
-    "parallel",        "plan",          "pipeline-schedule", "no-input-pipelining",
-    "stages-per-rank", "micro-batches", "drain-every",       "recompute",
-    "staleness"};
+inline constexpr std::array<std::string_view, 10> kStageFlags = {
+    "parallel", "plan",          "pipeline-schedule", "no-input-pipelining", "stages-per-rank",
+    "replicas", "micro-batches", "drain-every",       "recompute",           "staleness"};
 void declare_stages(ArgsSpec& args);
 
 bool by_stages(const Args& args);

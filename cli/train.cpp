@@ -291,6 +291,7 @@ int run_train(Context& context, const Args& args) {
   Json json = to_json(r);
   if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
   if (r.exchange) add_exchange(*r.exchange, json);
+  if (r.stage_step_s > 0) json["step_s"] = r.stage_step_s;
   if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
   if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
   for (const RankShare& s : r.shares) {

@@ -47,7 +47,7 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
       communicator_(communicator),
       first_shards_(std::move(first_shards)),
       options_(options),
-      group_(communicator.members()),
+      group_(options.group.empty() ? communicator.members() : options.group),
       place_(static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin())),
       kept_{{0, shared.parameters.size()}} {
   if (first_shards_.size() != group_.size() + 1) {
@@ -165,6 +165,7 @@ CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
   if (kind == PlannedOp::Kind::kReduceScatter || kind == PlannedOp::Kind::kAllGather) {
     op.part_begin = slice_begins(range, ranks());
   }
+  op.root = group_.front();
   op.wire = parameters ? DType::kF32 : options_.wire;
   const bool sums = takes_gradients(kind);
   op.native = options_.native && (sums || op.kind == CommOp::Kind::kAllGather || on_device());
@@ -274,9 +275,10 @@ void ExchangeSync::update(size_t bucket) {
   before_.buckets[bucket].updated = true;  // what is under way is not given up from here on
   if (!before_.applied || plan_.shard_optimizer || range.size() == 0) return;
   if (undo_) undo_->keep(range, before_.hyper.step);
+  float* const gradients = shared_.parameters.gradients(range.begin);
+  if (options_.apply) return options_.apply(range, before_.hyper, gradients);
   float* const values = shared_.parameters.values(range.begin);
-  shared_.optimizer.apply(range, before_.hyper, shared_.parameters.gradients(range.begin), values,
-                          values);
+  shared_.optimizer.apply(range, before_.hyper, gradients, values, values);
 }
 
 void ExchangeSync::gradient_ready(size_t slot, ndt_stream* stream) {

@@ -2,6 +2,7 @@
 // a sharded optimizer, its slice of each bucket, and the ranks then exchange parameters.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +27,10 @@ struct ExchangeOptions {
   // else is possible, and running statistics are the library's sums, too.
   bool native = false;
   Breakdown only = Breakdown::kWhole;  // else every rank ends up with parameters of its own
+  RankGroup group = {};                // that exchange; none: the communicator's members
+  // What an update of a range does, where it is not the parameters that an optimizer replaces.
+  std::function<void(ParameterRange range, const HyperParameters& hyper, float* gradients)> apply =
+      {};
 };
 
 // The sums are those of a tree over all shards, so that the bytes depend neither on the plan nor on
@@ -39,7 +44,7 @@ struct ExchangeOptions {
 // so its gathers follow all sums, whatever the plan's order is.
 class ExchangeSync final : public GradientSync {
  public:
-  // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
+  // Of the group, of which the r-th has shards [first_shards[r], first_shards[r +
   // 1]). Keeps references. Throws Error where validate() does, these do not fit `shared`, gradients
   // are clipped and a bucket does not begin and end at multiples of ParameterSpace::kAlign, plan
   // and options do not go together, the memory of the device is not where the ranks exchange, or

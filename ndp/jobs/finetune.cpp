@@ -140,8 +140,9 @@ class Finetune {
 
   void make_training() {
     if (config_.stages) {
-      by_stages_ = std::make_unique<StageTraining>(transfer_, device_, config_.trainer,
-                                                   *config_.stages, std::move(ranks_), progress_);
+      by_stages_ =
+          std::make_unique<StageTraining>(transfer_, device_, config_.trainer, *config_.stages,
+                                          std::move(ranks_), progress_, clock_);
       training_ = &by_stages_->training();
       row_types_ = by_stages_->training().row_types();
       result_.parameters = by_stages_->training().parameter_count();
@@ -370,6 +371,7 @@ class Finetune {
     if (by_stages_) {
       by_stages_->say_who_waited();
       result_.exposed_s = by_stages_->training().waited_s();
+      result_.stage_step_s = by_stages_->training().step_s();
     }
     if (trainer_) result_.clip_exposed_s = trainer_->clip_exposed_s();
     if (loop_->first_step().count() > 0) {

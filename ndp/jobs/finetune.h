@@ -61,6 +61,7 @@ struct FinetuneResult {
   std::vector<int> lost_ranks = {};             // that the others have gone on without
   double exposed_s = 0;                         // of the training, waiting for other ranks
   std::optional<ExchangeReport> exchange = {};  // by ranks
+  double stage_step_s = 0;                      // by stages, of the last epoch; 0: not known
   std::vector<RankShare> shares = {};           // of ranks that were measured
   double clip_exposed_s = 0;                    // see GradientSync
   bool interrupted = false;                     // stopped on request; --resume goes on

@@ -6,19 +6,32 @@
 
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
+#include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/run/stage_cuts.h"
 
 namespace ndtrain::ndp {
+namespace {
+
+std::string ranks_of(const PipelineTraining::StageSize& stage) {
+  if (stage.replicas == 1) return fmt::format("rank {}", stage.rank);
+  return fmt::format("ranks {} to {}, which share the photos", stage.rank,
+                     stage.rank + stage.replicas - 1);
+}
+
+}  // namespace
 
 StageTraining::StageTraining(const TransferModel& model, const Device& device,
                              const TrainerConfig& trainer, const StageConfig& config,
-                             std::unique_ptr<Communicator> ranks, Progress& progress)
+                             std::unique_ptr<Communicator> ranks, Progress& progress, Clock& clock)
     : config_(config), progress_(progress) {
   PipelineTraining::Options options{.schedule = config.schedule,
                                     .chunks = config.chunks,
+                                    .replicas = config.replicas,
+                                    .sync = config.sync,
                                     .recompute = config.recompute,
                                     .drain_every = config.drain_every,
-                                    .staleness = config.staleness};
+                                    .staleness = config.staleness,
+                                    .clock = &clock};
   if (!config.plan.empty()) {
     options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
   }
@@ -32,6 +45,13 @@ void StageTraining::say_stages() const {
                             training_->stages().size(), training_->communicator().ranks(),
                             config_.schedule, training_->config().accumulate,
                             training_->config().most_rows()));
+  if (const std::string_view sync = followed(config_.sync, false);
+      !config_.replicas.empty() && sync != config_.sync) {
+    progress_.say(
+        fmt::format("replicas exchange as {} has it: {} goes by times, which stages do "
+                    "not measure",
+                    sync, config_.sync));
+  }
   const auto is_late = [](const PipelineTraining::StageSize& s) { return s.versions > 1; };
   if (std::ranges::any_of(training_->stages(), is_late)) {
     progress_.say(fmt::format(
@@ -42,8 +62,8 @@ void StageTraining::say_stages() const {
   for (size_t s = 0; s < training_->stages().size(); ++s) {
     const PipelineTraining::StageSize& stage = training_->stages()[s];
     progress_.say(fmt::format(
-        "stage {}, rank {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}{}", s,
-        stage.rank, stage.nodes, stage.first, stage.last, stage.parameters,
+        "stage {}, {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}{}", s,
+        ranks_of(stage), stage.nodes, stage.first, stage.last, stage.parameters,
         static_cast<double>(stage.sent_bytes) / 1e3,
         is_late(stage) ? fmt::format("; {} versions of its parameters", stage.versions) : "",
         !config_.recompute.empty() && config_.recompute[s] ? "; forward computed twice" : ""));
@@ -54,6 +74,8 @@ void StageTraining::agree(const Fingerprint& decisive) {
   Fingerprint all = decisive;
   all.emplace_back("--pipeline-schedule", config_.schedule);
   all.emplace_back("--stages-per-rank", std::to_string(config_.chunks));
+  all.emplace_back("--replicas", fmt::format("{}", fmt::join(config_.replicas, ",")));
+  all.emplace_back("--sync", config_.sync);
   all.emplace_back("--staleness, lr-scale", std::to_string(config_.staleness.lr_scale_steps));
   all.emplace_back("--staleness, predict", config_.staleness.predict ? "on" : "off");
   all.emplace_back("--staleness, delay-compensation",

@@ -16,6 +16,8 @@ namespace ndtrain::ndp {
 struct StageConfig {
   std::string schedule = "1f1b";
   int chunks = 1;                    // stages of a rank
+  std::vector<int> replicas = {};    // ranks of each stage; none: one
+  std::string sync = "ddp";          // between these
   std::vector<bool> recompute = {};  // by stage, as PipelineTraining has it
   Staleness staleness = {};
   int64_t drain_every = PipelineTraining::Options{}.drain_every;
@@ -26,9 +28,10 @@ struct StageConfig {
 // All ranks make the same calls. One thread.
 class StageTraining {
  public:
-  // Keeps the reference. Throws Error as PipelineTraining does. At rank 0 it says who has what.
+  // Keeps the references. Throws Error as PipelineTraining does. At rank 0 it says who has what.
   StageTraining(const TransferModel& model, const Device& device, const TrainerConfig& trainer,
-                const StageConfig& config, std::unique_ptr<Communicator> ranks, Progress& progress);
+                const StageConfig& config, std::unique_ptr<Communicator> ranks, Progress& progress,
+                Clock& clock);
 
   PipelineTraining& training() { return *training_; }
 

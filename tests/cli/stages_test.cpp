@@ -96,6 +96,27 @@ TEST_F(StagedRanks, GoOnWhereOneProcessStopsAndTheOtherWayRound) {
   EXPECT_THAT(other.err, HasSubstr("--accumulate is 2 and was 4"));
 }
 
+// Photos that are shared out are summed in another order than one process has; each time the same.
+TEST_F(StagedRanks, OfSeveralRanksGiveTheSameEachTime) {
+  const Words three = {"--ranks",    "3",   "--parallel",      "pipeline",
+                       "--replicas", "2,1", "--micro-batches", "2"};
+  const Outcome o = run(train("shared", joined(three, {"-e", "2", "--json"})));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("stage 0, ranks 0 to 1, which share the photos: "),
+                           HasSubstr("stage 1, rank 2: ")));
+  EXPECT_GT(parse_json(o.out).at("step_s"), 0);
+  ASSERT_EQ(run(train("halves", joined(three, {"-e", "1", "--sync", "dear"}))).code, 0);
+  const Words rest = {"-e", "2", "--resume"};
+  const Outcome on = run(train("halves", joined(three, joined(rest, {"--sync", "wfbp"}))));
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_TRUE(model("halves") == model("shared"));
+  const Outcome other =
+      run(train("halves", {"-e", "3", "--resume", "--ranks", "3", "--parallel", "pipeline",
+                           "--replicas", "1,2", "--micro-batches", "2"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--replicas is 1,2 and was 2,1"));
+}
+
 // Drained behind each step it computes on the newest parameters, as one process; gone on with it is
 // what was not stopped.
 TEST_F(StagedRanks, AsynchronousOnesAreDrainedAsTheyAreAsked) {
@@ -187,7 +208,20 @@ TEST_F(PlannedStages, AreTrainedAsThePlanSays) {
   EXPECT_THAT(its_own.err, ContainsRegex("stage 0, .*; 2 versions of its parameters"));
 }
 
-TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrainedYet) {
+TEST_F(PlannedStages, OnSeveralRanksExchangeGradients) {
+  Json hybrid = plan_;
+  hybrid["stages"][0]["replicas"] = 2;
+  hybrid["sync"] = "auto";
+  const Outcome o = planned(hybrid, {"--ranks", "3"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("stage 0, ranks 0 to 1, which share the photos"),
+                           HasSubstr("replicas exchange as ddp has it: auto goes by times")));
+  const Outcome both = planned(hybrid, {"--ranks", "3", "--replicas", "2,1"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--replicas with --plan"));
+}
+
+TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrained) {
   const auto refused = [&](const std::function<void(Json&)>& change, const Words& more = {}) {
     Json plan = plan_;
     change(plan);
@@ -197,20 +231,28 @@ TEST_F(PlannedStages, AreRefusedWhereTheyCannotBeTrainedYet) {
     return o.err;
   };
   EXPECT_THAT(refused([](Json& p) { p["stages"][0]["replicas"] = 2; }),
-              HasSubstr("--plan plan.json: stage 0 is on 2 ranks"));
+              HasSubstr("has 2 stages on 3 devices; 2 ranks of 1 have 2"));
   EXPECT_THAT(refused([](Json& p) { p["stages"][1]["nodes"].push_back("layer9"); }),
               HasSubstr("'layer9' in stage 1"));
   EXPECT_THAT(refused([](Json& p) { p["stages"][0]["nodes"].erase(0); }),
               HasSubstr("no stage for the node"));
   EXPECT_THAT(refused([](Json& p) { p["micro_batches"] = 13; }),
               HasSubstr("--batch 12 but 13 micro-batches"));
-  EXPECT_THAT(refused([](Json&) {}, {"--ranks", "3"}), HasSubstr("has 2 stages; 3 ranks of 1"));
+  EXPECT_THAT(refused([](Json&) {}, {"--ranks", "3"}),
+              HasSubstr("has 2 stages on 2 devices; 3 ranks of 1"));
   EXPECT_THAT(refused([](Json& p) { p.erase("states"); }), HasSubstr("plan.json"));
 }
 
 TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
   for (const auto& [more, what] : std::vector<std::pair<Words, std::string>>{
-           {{"--sync", "dear"}, "--sync with --parallel pipeline"},
+           {{"--sync", "dear"}, "--sync with --parallel pipeline: stages on a rank each"},
+           {{"--replicas", "2,1"}, "--replicas 2,1: there are 2 ranks"},
+           {{"--replicas", "2,0"}, "--replicas 2,0: whole numbers from 1 to 2"},
+           {{"--replicas", "2", "--sync", "auto"}, "--sync auto goes by times"},
+           {{"--replicas", "2", "--sync", "soon"}, "--sync soon: "},
+           {{"--replicas", "2", "--stages-per-rank", "2"}, "is the only one of each"},
+           {{"--replicas", "2", "-b", "1", "--micro-batches", "1"},
+            "--batch 1 but a stage is on 2"},
            {{"--bucket-size", "1"}, "--bucket-size with"},
            {{"--shares", "2:1"}, "--shares with"},
            {{"--shards", "2"}, "--shards with"},

@@ -21,6 +21,7 @@ class PipelineInterpreter {
   struct Settings {
     const PipelineSchedule& schedule;
     PipeShape shape;            // but for its micro-batches and mini-batches
+    StageRanks ranks;           // of its places
     std::vector<int> stage_of;  // of each forward node
     std::function<StepGraph(int64_t rows)> step;
     int64_t padded_to = 0;  // rows that every micro-batch has, some of no weight; 0: its own
@@ -39,9 +40,13 @@ class PipelineInterpreter {
     int parts = 1;                            // micro-batches of each
     // Of the rank's stages; null: there is one version, which is that of the state.
     VersionedParameters* versions = nullptr;
+    // Between the replicas of the rank's stage, from backward_begins() on; null: it is alone.
+    GradientSync* sync = nullptr;
     // All forward passes of a mini-batch are done, one mini-batch after the other; null: the last
     // stage, which has the report, is on another rank.
     std::function<void(const ShardReport* report)> forward_done;
+    // The gradients of its last micro-batch are next.
+    std::function<void(int64_t mini_batch)> backward_begins;
     // The stage's gradients are complete.
     std::function<void(int stage, int64_t mini_batch)> update;
     // This rank is done with a mini-batch.
@@ -60,14 +65,16 @@ class PipelineInterpreter {
     std::vector<bool> ends;       // of each: the last of its stage and micro-batch
     std::vector<bool> sent;       // the last of a forward pass that is computed again
     std::vector<bool> forwarded;  // the last forward pass of its mini-batch
+    std::vector<bool> backward;   // the first of a backward pass of its mini-batch's last one
     std::vector<bool> done;       // the last of its mini-batch
   };
   const Listed& list_of(int parts, int64_t mini_batches);
   PreparedStages& prepared(std::span<const int64_t> rows);
+  std::span<const int64_t> all_rows_of(const Instruction& i, const Run& run) const;
   PreparedStages::Rows rows_of(const Instruction& i, const Run& run) const;
   MicroBatch micro_batch_of(const Instruction& i, const Run& run) const;
   bool has_last_stage() const {
-    return settings_.shape.rank_of(settings_.shape.stages - 1) == rank_;
+    return settings_.shape.rank_of(settings_.shape.stages - 1) == place_;
   }
   void carry_out(const Instruction& i, const Listed& of, const Run& run);
   void forward(const Instruction& i, const Run& run);
@@ -78,7 +85,7 @@ class PipelineInterpreter {
   StageMessages::Lane lane(const Instruction& i, const PipeShape& shape) const;
 
   const Settings settings_;
-  const int rank_;
+  const int place_, replica_;
   const RankState& state_;
   StageMessages messages_;
   std::map<std::pair<int, int64_t>, Listed> lists_;           // by parts and mini-batches

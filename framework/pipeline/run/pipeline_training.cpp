@@ -5,6 +5,7 @@
 
 #include "framework/core/finite.h"
 #include "framework/parallel/between_ranks.h"
+#include "framework/parallel/plan_by_sizes.h"
 #include "framework/passes/inference.h"
 #include "framework/pipeline/run/pipeline_cut.h"
 #include "framework/pipeline/run/stage_cuts.h"
@@ -13,7 +14,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr ShardRange kOneShard{0, 1};
 constexpr int kMostChunks = 32;
 static_assert(kMostChunks * kMostChunks <= CommOp::kLanes, "a lane for any two of them");
 
@@ -28,6 +28,18 @@ void check(const TrainerConfig& config) {
   if (config.compute == DType::kF16) {
     throw Error("stages compute in f32 or bf16, not in f16");
   }
+}
+
+StageRanks places_of(const PipelineTraining::Options& options, int ranks) {
+  if (options.replicas.empty()) return StageRanks(std::vector<int>(static_cast<size_t>(ranks), 1));
+  StageRanks places(options.replicas);
+  if (places.ranks() != ranks) {
+    throw Error("stages of ", places.ranks(), " ranks in all, but there are ", ranks);
+  }
+  if (options.chunks > 1 && places.most_replicas() > 1) {
+    throw Error(options.chunks, " stages of a rank, which are not on several ranks as well");
+  }
+  return places;
 }
 
 const Tensor& finite(const std::string& name, const Tensor& t) {
@@ -53,7 +65,9 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
       device_(device),
       config_(config),
       schedule_(pipeline_schedule(options.schedule)),
+      ranks_(places_of(options, communicator->ranks())),
       drain_every_(options.drain_every),
+      seconds_(options.clock ? *options.clock : system_clock()),
       communicator_(std::move(communicator)) {
   check(config_);
   if (options.chunks < 1 || options.chunks > kMostChunks) {
@@ -65,33 +79,39 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   }
   if (drain_every_ < 1) throw Error("drained behind ", drain_every_, " steps; 1 is the least");
   const StepGraph step = step_of(1);
-  const int count = communicator_->ranks() * options.chunks;
+  const int count = ranks_.places() * options.chunks;
   const std::vector<int> stage_of =
       options.cut ? options.cut(step, count) : cut_by_operations(step, count);
   const std::vector<Stage> stages = make_stages(step, stage_of);
   if (std::ssize(stages) != count) {
-    throw Error(stages.size(), " stages for ", communicator_->ranks(), " ranks of ",
-                options.chunks);
+    throw Error(stages.size(), " stages for ", ranks_.places(), " ranks of ", options.chunks);
   }
-  for (ValueId v : step.features) row_types_.push_back(step.graph.type(v));
+  check_routes(step, stages);
   batch_statistics_ = !step.states.empty();
+  (void)parts_of(config_.batch);
+  for (ValueId v : step.features) row_types_.push_back(step.graph.type(v));
   PipeShape shape = shape_of(stages, options.chunks, config_.accumulate);
   shape.recompute = options.recompute;
-  (void)schedule_->instructions(shape, communicator_->rank());  // which it may refuse
+  (void)schedule_->instructions(shape, place());  // which it may refuse
   make_state(step, stages);
   weights_ = std::make_unique<StageWeights>(*parameters_, *optimizer_, device_,
-                                            schedule_->delay(shape, communicator_->rank()),
-                                            options.staleness);
-  talk_ = std::make_unique<StepTalk>(*communicator_);
+                                            schedule_->delay(shape, place()), options.staleness);
+  if (ranks_.replicas(place()) > 1 && parameters_->size() > 0) make_sync(options.sync);
+  talk_ = std::make_unique<StepTalk>(*communicator_, ranks_.group(ranks_.places() - 1));
+  const bool padded = !batch_statistics_ && ranks_.most_replicas() == 1;
   interpreter_ = std::make_unique<PipelineInterpreter>(
       PipelineInterpreter::Settings{.schedule = *schedule_,
                                     .shape = shape,
+                                    .ranks = ranks_,
                                     .stage_of = stage_of,
                                     .step = [this](int64_t rows) { return step_of(rows); },
-                                    .padded_to = batch_statistics_ ? 0 : config_.most_rows()},
+                                    .padded_to = padded ? config_.most_rows() : 0},
       *communicator_, *state_);
   for (int s = 0; s < count; ++s) {
-    sizes_.push_back({.rank = shape.rank_of(s), .versions = 1 + schedule_->delay(shape, s)});
+    const int at = shape.rank_of(s);
+    sizes_.push_back({.rank = ranks_.rank_of(at),
+                      .replicas = ranks_.replicas(at),
+                      .versions = 1 + schedule_->delay(shape, s)});
   }
   measure(step, stages);
 }
@@ -107,8 +127,8 @@ void PipelineTraining::make_state(const StepGraph& step, std::span<const Stage> 
   std::vector<ValueId> params;
   std::map<int, size_t> ends;  // of each stage's
   std::map<std::string, Tensor> statistics;
-  for (auto s = static_cast<size_t>(communicator_->rank()); s < stages.size();
-       s += static_cast<size_t>(communicator_->ranks())) {
+  for (auto s = static_cast<size_t>(place()); s < stages.size();
+       s += static_cast<size_t>(ranks_.places())) {
     if (!stages[s].trains() && !stages[s].parameters.empty()) {
       throw Error("the loss does not depend on '", step.graph.value(stages[s].parameters[0]).name,
                   "', which stage ", s, " is to train");
@@ -128,12 +148,47 @@ void PipelineTraining::make_state(const StepGraph& step, std::span<const Stage> 
     begin = ranges_[stage].end;
   }
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
-  gradients_ = std::make_unique<ShardSums>(parameters_->size(), kOneShard, 1, device_,
+  const ShardRange own{replica(), replica() + 1};
+  const int shards = ranks_.replicas(place());
+  gradients_ = std::make_unique<ShardSums>(parameters_->size(), own, shards, device_,
                                            parameters_->gradients());
   if (!statistics.empty()) {
-    statistics_ = std::make_unique<RunningStatistics>(statistics, kOneShard, 1, device_);
+    statistics_ = std::make_unique<RunningStatistics>(statistics, own, shards, device_);
   }
   state_.emplace(RankState{device_, *parameters_, *gradients_, statistics_.get()});
+}
+
+// Of values that change hands between ranks that share rows out in different ways.
+void PipelineTraining::check_routes(const StepGraph& step, std::span<const Stage> stages) const {
+  if (ranks_.most_replicas() == 1) return;
+  const StepGraph of_two = step_of(2);
+  const auto has_images = [&](ValueId v) {
+    const Shape& one = step.graph.shape(v);
+    return one.rank() > 0 && one[0] == 1 && of_two.graph.shape(v) == one.with(0, 2);
+  };
+  for (size_t s = 0; s < stages.size(); ++s) {
+    for (const StagePort& port : stages[s].activations_out) {
+      const int here = ranks_.replicas(static_cast<int>(s)), there = ranks_.replicas(port.peer);
+      if (here == there || has_images(port.value)) continue;
+      throw Error("'", step.graph.value(port.value).name, "' goes from stage ", s, " on ", here,
+                  " ranks to stage ", port.peer, " on ", there,
+                  ", but its first axis is not that of the photos, which they share out: give both "
+                  "as many ranks, or cut elsewhere");
+    }
+  }
+}
+
+// Between the replicas of this rank's stage.
+void PipelineTraining::make_sync(const std::string& schedule) {
+  const int replicas = ranks_.replicas(place());
+  ExchangeOptions options{.group = ranks_.group(place())};
+  // Of old versions a whole one follows, when the sums are there.
+  if (weights_->updates_late() > 0) options.apply = [](auto&&...) {};
+  std::vector<int> first_shards;
+  for (int r = 0; r <= replicas; ++r) first_shards.push_back(r);
+  sync_ = std::make_unique<ExchangeSync>(
+      Trainer::Shared{*parameters_, *optimizer_, *gradients_, nullptr, device_}, *communicator_,
+      first_plan(schedule, *parameters_, replicas), std::move(first_shards), options);
 }
 
 void PipelineTraining::measure(const StepGraph& step, std::span<const Stage> stages) {
@@ -153,9 +208,11 @@ void PipelineTraining::measure(const StepGraph& step, std::span<const Stage> sta
 
 bool PipelineTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   if (std::exchange(stopped_, false)) stop_asked_ = false;
+  seconds_.restart();
+  if (const int64_t left = data.size() % config_.batch; left > 0) (void)parts_of(left);
   return run_epoch(
       {.config = config_,
-       .own = kOneShard,
+       .own = {0, 1},
        .batch_statistics = batch_statistics_,
        .lr_factor = lr_factor_,
        .together = schedule_->synchronous() ? 1 : drain_every_},
@@ -166,13 +223,25 @@ bool PipelineTraining::train_epoch(Dataset& data, EpochResult& result, const OnS
       [&](int64_t, int64_t) { return !stopped_; });
 }
 
+// Of a step's rows: each replica has some of each part.
+int PipelineTraining::parts_of(int64_t rows) const {
+  const int parts = config_.parts_of(rows, batch_statistics_);
+  const int most = ranks_.most_replicas();
+  if (most == 1) return parts;
+  const int64_t least = most * (batch_statistics_ ? 2 : 1);
+  if (rows < least) {
+    throw Error("a step of ", rows, " photos for a stage on ", most, " ranks, each of which takes ",
+                batch_statistics_ ? "two at least, as batch statistics need" : "one at least",
+                ": choose another batch, or fewer ranks of a stage");
+  }
+  return static_cast<int>(std::min<int64_t>(parts, rows / least));
+}
+
 // Steps of as many parts are drained together: an epoch's last one may have fewer.
 void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
                                  std::span<const EpochStep> steps, const OnStep& on_step) {
   whole_.reset();
-  const auto parts = [&](const EpochStep& s) {
-    return config_.parts_of(order.row_count(s.step), batch_statistics_);
-  };
+  const auto parts = [&](const EpochStep& s) { return parts_of(order.row_count(s.step)); };
   while (!steps.empty()) {
     size_t n = 1;
     while (n < steps.size() && parts(steps[n]) == parts(steps[0])) ++n;
@@ -187,13 +256,15 @@ void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
   std::vector<StageWeights::Step> hyper;
   for (const EpochStep& s : steps) hyper.push_back(weights_->next(s.lr));
   try {
+    seconds_.begin(std::ssize(steps));
     weights_->begin(hyper.front());
     talk_->begin(std::ssize(steps));
     interpret(data, order, steps, hyper, on_step);
     weights_->drained();
     stopped_ = talk_->end(stop_asked_);
+    seconds_.drained();
     for (size_t k = 0; k < steps.size(); ++k) {
-      const StepReport said = report(static_cast<int64_t>(k));
+      const StepReport said = talk_->report(static_cast<int64_t>(k));
       const std::string why = why_lost(said, loss_scale_);
       if (!why.empty()) {
         throw Error("epoch ", counts_.epoch + 1, ", step ", steps[k].step + 1, ": ", why);
@@ -218,37 +289,56 @@ void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
       {.data = data,
        .seed = config_.seed,
        .mini_batches = mini_batches,
-       .parts = config_.parts_of(std::ssize(mini_batches[0].rows), batch_statistics_),
+       .parts = parts_of(std::ssize(mini_batches[0].rows)),
        .versions = weights_->versions(),
+       .sync = sync_.get(),
        .forward_done =
            [&](const ShardReport* told) {
              if (told) talk_->tell(*told);
-             if (!statistics_) return;
-             statistics_->add(0);
-             statistics_->advance();
+             if (statistics_) add_up_statistics();
+           },
+       .backward_begins =
+           [&](int64_t k) {
+             if (sync_) sync_->begin(hyper[static_cast<size_t>(k)].hyper);
            },
        .update = [&](int stage, int64_t k) { update(stage, static_cast<size_t>(k), hyper); },
        .done =
            [&](int64_t k) {
+             seconds_.step_done();
              const int64_t done = steps[static_cast<size_t>(k)].step + 1;
              if (on_step && !on_step(done, order.steps())) stop_asked_ = true;
            }});
 }
 
+// The mean over the replicas.
+void PipelineTraining::add_up_statistics() {
+  statistics_->add(replica());
+  if (const RankGroup group = ranks_.group(place()); group.size() > 1) {
+    CommOp op{.kind = CommOp::Kind::kAllReduce, .group = group, .name = "statistics"};
+    op.data = {statistics_->sums()[0], static_cast<size_t>(statistics_->size())};
+    const Communicator::Op sum = communicator_->enqueue(std::move(op));
+    communicator_->release(sum);
+    communicator_->wait(sum);
+  }
+  statistics_->advance();
+}
+
 // A step that cannot be applied ends the training where it is drained, so that all ranks say why.
 // Until then there is a next version, though not one of use.
 void PipelineTraining::update(int stage, size_t step, std::span<const StageWeights::Step> hyper) {
-  const bool lost = !why_lost(report(static_cast<int64_t>(step)), loss_scale_).empty();
-  if (lost && !weights_->versions()) return;
+  const StepReport report = talk_->report(static_cast<int64_t>(step));
+  const bool left_out = !why_lost(report, loss_scale_).empty() && !weights_->versions();
+  if (sync_) {
+    std::vector<ShardReport> none(static_cast<size_t>(ranks_.replicas(place())));
+    sync_->share(none);
+    left_out ? sync_->skip() : sync_->backward_done();
+    if (!weights_->versions()) return;  // it updates
+    sync_->flush();
+  }
+  if (left_out) return;
   const ParameterRange range = ranges_.at(stage);
   const StageWeights::Step* const following = step + 1 < hyper.size() ? &hyper[step + 1] : nullptr;
   weights_->update(range, hyper[step], following, parameters_->gradients(range.begin));
-}
-
-// As the last stage has it; waits for it.
-StepReport PipelineTraining::report(int64_t step) {
-  const ShardReport of_step = talk_->report(step);
-  return sum_of({&of_step, 1});
 }
 
 Checkpoint PipelineTraining::own_part() const {
@@ -264,8 +354,11 @@ Checkpoint PipelineTraining::own_part() const {
 // Parameters, statistics and moments of all ranks.
 const Checkpoint& PipelineTraining::whole() {
   if (whole_) return *whole_;
+  if (sync_) sync_->flush();
   whole_ = own_part();
-  for (const std::string& bytes : gather(*communicator_, checkpoint_bytes(*whole_))) {
+  const bool speaks = replica() == 0;  // for all that have the same
+  for (const std::string& bytes : gather(*communicator_, speaks ? checkpoint_bytes(*whole_) : "")) {
+    if (bytes.empty()) continue;
     Checkpoint part = parse_checkpoint(bytes).or_throw();
     whole_->parameters.merge(part.parameters);
     whole_->states.merge(part.states);
@@ -296,6 +389,7 @@ Checkpoint PipelineTraining::checkpoint() {
 
 void PipelineTraining::restore(const Checkpoint& c) {
   whole_.reset();
+  if (sync_) sync_->flush();
   std::vector<std::pair<std::string, Shape>> shapes;
   for (const std::string& name : trainable_) {  // so that all ranks say the same of it
     of_checkpoint(c.parameters, "parameter", name);
@@ -317,6 +411,7 @@ void PipelineTraining::restore(const Checkpoint& c) {
 
 void PipelineTraining::reset_optimizer() {
   whole_.reset();
+  if (sync_) sync_->flush();
   optimizer_->reset();
 }
 

@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "framework/parallel/exchange_sync.h"
 #include "framework/pipeline/run/pipeline_interpreter.h"
 #include "framework/pipeline/run/stage_weights.h"
+#include "framework/pipeline/run/step_seconds.h"
 #include "framework/pipeline/run/step_talk.h"
 #include "framework/train/epochs.h"
 #include "framework/train/optimizer.h"
@@ -31,6 +33,12 @@ class PipelineTraining final : public Training {
   struct Options {
     std::string schedule = "1f1b";
     int chunks = 1;  // stages of a rank
+    // Ranks that share the rows of each stage, which are a rank's only one then (stage_ranks.h);
+    // none: one of each. They are shards of a step, as a Trainer has them, but of rows that follow
+    // one another: each has batch statistics and dropout of its own.
+    std::vector<int> replicas = {};
+    // How these exchange gradients: plan_by_sizes.h has the names.
+    std::string sync = "ddp";
     // Stages that keep what came in alone, and compute the forward pass again before they take it
     // back. By stage; none: no stage does.
     std::vector<bool> recompute = {};
@@ -39,11 +47,13 @@ class PipelineTraining final : public Training {
     // The stage of each forward node of a step; there are ranks x chunks of them. Empty:
     // cut_by_operations().
     std::function<std::vector<int>(const StepGraph& step, int stages)> cut = {};
+    Clock* clock = nullptr;  // borrowed; null: the system's
   };
 
   // Of micro-batches that are TrainerConfig::accumulate parts of a step: those a Trainer would
   // compute one after the other. A step of few rows has fewer. Throws Error as Trainer and
-  // make_stages() do, of shards, of gradients that are clipped, of f16.
+  // make_stages() do, of shards, of gradients that are clipped, of f16; where replicas do not fit
+  // the ranks, or a value between stages of different ones does not have images first.
   PipelineTraining(Model model, std::vector<std::string> trainable, const Device& device,
                    const TrainerConfig& config, std::unique_ptr<Communicator> communicator,
                    const Options& options);
@@ -65,8 +75,8 @@ class PipelineTraining final : public Training {
 
   // What there is of a stage, of any of them.
   struct StageSize {
-    int rank = 0;
-    size_t nodes = 0;  // forward
+    int rank = 0, replicas = 1;  // the first of so many
+    size_t nodes = 0;            // forward
     std::string first, last;
     int64_t parameters = 0;  // trained
     int versions = 1;        // of these at once
@@ -79,10 +89,16 @@ class PipelineTraining final : public Training {
   const TrainerConfig& config() const { return config_; }
   Communicator& communicator() { return *communicator_; }
   double waited_s() const { return communicator_->waited_s(); }  // in all, for other ranks
+  double step_s() const { return seconds_.median(); }            // of the last epoch; 0: not known
 
  private:
   StepGraph step_of(int64_t rows) const;
   void make_state(const StepGraph& step, std::span<const Stage> stages);
+  void check_routes(const StepGraph& step, std::span<const Stage> stages) const;
+  void make_sync(const std::string& schedule);
+  int parts_of(int64_t rows) const;
+  int place() const { return ranks_.place_of(communicator_->rank()); }
+  int replica() const { return ranks_.replica_of(communicator_->rank()); }
   void measure(const StepGraph& step, std::span<const Stage> stages);
   // Steps, and a flush behind them.
   void run_steps(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
@@ -91,8 +107,8 @@ class PipelineTraining final : public Training {
                    const OnStep& on_step);
   void interpret(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
                  std::span<const StageWeights::Step> hyper, const OnStep& on_step);
+  void add_up_statistics();
   void update(int stage, size_t step, std::span<const StageWeights::Step> hyper);
-  StepReport report(int64_t step);
   Checkpoint own_part() const;
   const Checkpoint& whole();
 
@@ -101,6 +117,7 @@ class PipelineTraining final : public Training {
   const Device& device_;
   const TrainerConfig config_;
   const std::unique_ptr<PipelineSchedule> schedule_;
+  const StageRanks ranks_;
   const int64_t drain_every_;
   std::vector<TensorType> row_types_;
   std::vector<StageSize> sizes_;
@@ -112,11 +129,13 @@ class PipelineTraining final : public Training {
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
   std::unique_ptr<StageWeights> weights_;
+  std::unique_ptr<ExchangeSync> sync_;  // between replicas of its stage; null: it is alone
   std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;
   LossScale loss_scale_;
   double lr_factor_ = 1;
   std::unique_ptr<StepTalk> talk_;
+  StepSeconds seconds_;
   bool stop_asked_ = false, stopped_ = false;
   std::optional<Checkpoint> whole_;             // of all ranks, until something changes
   std::unique_ptr<Communicator> communicator_;  // ends first: it uses the others' memory

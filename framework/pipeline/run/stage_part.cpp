@@ -106,7 +106,7 @@ void StagePart::bind_outputs(const StepGraph& step, const Stage& stage, const St
     } else {
       out_.push_back({.slot = static_cast<int>((slot++)->second)});
     }
-    for (; slot != end; ++slot) copies_.emplace_back(out_.back(), slot->second);
+    for (; slot != end; ++slot) copies_.emplace_back(out_.size() - 1, slot->second);
   }
 }
 
@@ -151,27 +151,56 @@ void StagePart::run(const MicroBatch& micro_batch, std::span<const StageValues* 
   const ShardPart& part = micro_batch.part;
   const std::vector<const void*> in = bindings(micro_batch, there);
   std::vector<void*> out;
-  std::vector<size_t> made;  // gradients
   for (const Binding& b : out_) {
     if (b.slot >= 0) {
-      made.push_back(static_cast<size_t>(b.slot));
-      out.push_back(gradient(made.back(), part));
+      out.push_back(gradient(static_cast<size_t>(b.slot), part));
     } else if (!b.state.empty()) {
       out.push_back(statistic(b.state, part, once_more));
     } else {
       out.push_back(to.write(b.value));
     }
   }
-  executor_.run(in, out);
+  const Hooks follow = hooks(micro_batch, to);
+  executor_.run(in, out, follow);
+  if (follow.ready) return;
+  for (size_t k = 0; k < out_.size(); ++k) take_gradients(k, micro_batch, to, nullptr);
+}
+
+Hooks StagePart::hooks(const MicroBatch& micro_batch, const StageValues& to) const {
+  if (!micro_batch.sync) return {};
+  Hooks hooks;
+  hooks.before = [this, &micro_batch](int binding, ndt_stream* stream) {
+    const int slot = in_[static_cast<size_t>(binding)].slot;
+    if (slot >= 0) micro_batch.sync->before_read(static_cast<size_t>(slot), stream);
+  };
+  if (!micro_batch.part.is_last()) return hooks;
+  hooks.ready = [this, &micro_batch, &to](int output, ndt_stream* stream) {
+    take_gradients(static_cast<size_t>(output), micro_batch, to, stream);
+  };
+  return hooks;
+}
+
+// Those that the output is.
+void StagePart::take_gradients(size_t output, const MicroBatch& micro_batch, const StageValues& to,
+                               ndt_stream* stream) const {
+  const ShardPart& part = micro_batch.part;
+  const Binding& b = out_[output];
+  std::vector<size_t> slots;
+  if (b.slot >= 0) slots.push_back(static_cast<size_t>(b.slot));
   for (const auto& [from, slot] : copies_) {
+    if (from != output) continue;
     const void* const source =
-        from.slot >= 0 ? gradient(static_cast<size_t>(from.slot), part) : to.read(from.value);
+        b.slot >= 0 ? gradient(static_cast<size_t>(b.slot), part) : to.read(b.value);
     copy_on(state_.device, gradient(slot, part), source,
             static_cast<size_t>(range(slot).size()) * sizeof(float));
-    made.push_back(slot);
+    slots.push_back(slot);
   }
-  if (part.number == 0) return;
-  for (const size_t slot : made) state_.gradients.add_part(part.shard, range(slot));
+  for (const size_t slot : slots) {
+    if (part.number > 0) state_.gradients.add_part(part.shard, range(slot));
+    if (!micro_batch.sync || !part.is_last()) continue;
+    state_.gradients.add(part.shard, range(slot));
+    micro_batch.sync->gradient_ready(slot, stream);
+  }
 }
 
 }  // namespace ndtrain

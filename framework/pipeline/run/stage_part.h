@@ -42,7 +42,7 @@ class StageValues {
 struct RankState {
   const Device& device;
   const ParameterSpace& parameters;
-  ShardSums& gradients;           // of one shard, in parts: the micro-batches
+  ShardSums& gradients;           // of one shard, its replica, in parts: the micro-batches
   RunningStatistics* statistics;  // null: its stages have none
 };
 
@@ -55,6 +55,8 @@ struct MicroBatch {
   ShardPart part;
   // Device address of the first of the stage's parameters, in the version it is computed on.
   const float* parameters = nullptr;
+  // Told of parameters that are read, and, in the last part, of gradients; null: nobody is.
+  GradientSync* sync = nullptr;
 };
 
 // One thread.
@@ -83,6 +85,9 @@ class StagePart {
                                     std::span<const StageValues* const> there) const;
   float* statistic(const std::string& name, const ShardPart& part, bool once_more);
   float* gradient(size_t slot, const ShardPart& part) const;
+  Hooks hooks(const MicroBatch& micro_batch, const StageValues& to) const;
+  void take_gradients(size_t output, const MicroBatch& micro_batch, const StageValues& to,
+                      ndt_stream* stream) const;
   ParameterRange range(size_t slot) const { return state_.parameters.slots()[slot].range; }
 
   const RankState& state_;
@@ -90,8 +95,8 @@ class StagePart {
   Executor executor_;
   std::vector<Binding> in_, out_;
   std::map<std::string, DeviceTensor> made_in_vain_;  // statistics
-  // Gradients of parameters that are also something else of the same part, by where that goes.
-  std::vector<std::pair<Binding, size_t>> copies_;
+  // Gradients of parameters that are also something else: the output, and the slot.
+  std::vector<std::pair<size_t, size_t>> copies_;
 };
 
 }  // namespace ndtrain

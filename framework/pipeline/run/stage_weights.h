@@ -18,6 +18,8 @@ class StageWeights {
                int updates_late, const Staleness& staleness);
   ~StageWeights();
 
+  int updates_late() const { return updates_late_; }
+
   // The optimizer's next step, at a schedule's learning rate.
   struct Step {
     HyperParameters hyper;

@@ -11,7 +11,9 @@ constexpr int kEndLane = CommOp::kLanes - 1, kReportLane = CommOp::kLanes - 2;
 
 }  // namespace
 
-StepTalk::StepTalk(Communicator& communicator) : communicator_(communicator) {
+StepTalk::StepTalk(Communicator& communicator, const RankGroup& tellers)
+    : communicator_(communicator) {
+  for (const int r : tellers) tellers_.push_back({.rank = r});
   for (int r = 0; r < communicator.ranks(); ++r) {
     if (r != communicator.rank()) peers_.push_back({.rank = r});
   }
@@ -32,31 +34,38 @@ Communicator::Op StepTalk::begin(int from, int to, int lane, std::span<float> wo
 void StepTalk::begin(int64_t steps) {
   const int me = communicator_.rank();
   steps_ = steps;
-  reports_.clear();
   for (Peer& p : peers_) p.end = begin(p.rank, me, kEndLane, {&p.stops, 1});
-  if (!is_last()) await_report();
+  for (Teller& t : tellers_) {
+    t.reports.clear();
+    if (t.rank != me) await_report(t);
+  }
 }
 
-void StepTalk::await_report() {
-  coming_ = begin(communicator_.ranks() - 1, communicator_.rank(), kReportLane, words_);
+void StepTalk::await_report(Teller& from) {
+  from.coming = begin(from.rank, communicator_.rank(), kReportLane, from.words);
 }
 
 void StepTalk::tell(const ShardReport& report) {
-  reports_.push_back(report);
+  const int me = communicator_.rank();
+  std::ranges::find(tellers_, me, &Teller::rank)->reports.push_back(report);
   Words& words = told_.emplace_back(Words{report.loss, report.hits, report.top5, report.sound});
-  for (const Peer& p : peers_) {
-    sent_.push_back(begin(communicator_.rank(), p.rank, kReportLane, words));
-  }
+  for (const Peer& p : peers_) sent_.push_back(begin(me, p.rank, kReportLane, words));
 }
 
-ShardReport StepTalk::report(int64_t step) {
-  while (std::ssize(reports_) <= step) {
-    communicator_.wait(coming_);
-    reports_.push_back(
-        {.loss = words_[0], .hits = words_[1], .top5 = words_[2], .sound = words_[3]});
-    if (std::ssize(reports_) < steps_) await_report();
+StepReport StepTalk::report(int64_t step) {
+  std::vector<ShardReport> all;
+  for (Teller& t : tellers_) all.push_back(report(t, step));
+  return sum_of(all);
+}
+
+const ShardReport& StepTalk::report(Teller& from, int64_t step) {
+  while (std::ssize(from.reports) <= step) {
+    communicator_.wait(from.coming);
+    const Words& w = from.words;
+    from.reports.push_back({.loss = w[0], .hits = w[1], .top5 = w[2], .sound = w[3]});
+    if (std::ssize(from.reports) < steps_) await_report(from);
   }
-  return reports_[static_cast<size_t>(step)];
+  return from.reports[static_cast<size_t>(step)];
 }
 
 bool StepTalk::end(bool stop) {

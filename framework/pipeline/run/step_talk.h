@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
-#include "framework/train/gradient_sync.h"
+#include "framework/train/step_report.h"
 
 namespace ndtrain {
 
@@ -16,13 +16,14 @@ namespace ndtrain {
 // has to end first. All calls may throw RankLost. One thread.
 class StepTalk {
  public:
-  explicit StepTalk(Communicator& communicator);
+  // `tellers`: the ranks of the last stage.
+  StepTalk(Communicator& communicator, const RankGroup& tellers);
 
   void begin(int64_t steps);  // which are run together
-  // By the last rank, which knows it: of one step after the other.
+  // By each teller, of its rows: of one step after the other.
   void tell(const ShardReport& report);
-  // On all ranks what the last one has told of a step, from 0; waits for it.
-  ShardReport report(int64_t step);
+  // On all ranks what the tellers have told of a step, from 0; waits for it.
+  StepReport report(int64_t step);
   // When all ranks are done. Whether one of them wants to stop.
   bool end(bool stop);
 
@@ -33,19 +34,23 @@ class StepTalk {
     float stops = 0;
     Communicator::Op end = 0;
   };
-  bool is_last() const { return communicator_.rank() + 1 == communicator_.ranks(); }
+  struct Teller {
+    int rank = 0;
+    std::vector<ShardReport> reports = {};  // of the steps so far
+    Words words = {};                       // of the one that comes next
+    Communicator::Op coming = 0;
+  };
   Communicator::Op begin(int from, int to, int lane, std::span<float> words);
-  void await_report();
+  void await_report(Teller& from);
+  const ShardReport& report(Teller& from, int64_t step);
 
   Communicator& communicator_;
   std::vector<Peer> peers_;
+  std::vector<Teller> tellers_;
   std::vector<Communicator::Op> sent_;
   float stop_ = 0;
   int64_t steps_ = 0;
-  std::vector<ShardReport> reports_;  // of the steps so far
-  std::deque<Words> told_;            // memory of messages
-  Words words_{};                     // of the one that comes next
-  Communicator::Op coming_ = 0;
+  std::deque<Words> told_;  // memory of messages
 };
 
 }  // namespace ndtrain

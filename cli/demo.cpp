@@ -96,7 +96,7 @@ class Demo {
     c.out = at("runs/day");
     c.cache = at("cache");
     c.freeze = "none";
-    c.trainer = trainer(20);
+    c.how.trainer = trainer(20);
     c.given = {{"DATA", c.data},     {"model", c.model},
                {"freeze", c.freeze}, {"epochs", "20"},
                {"batch", "32"},      {"sched", "cosine"},

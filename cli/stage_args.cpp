@@ -7,6 +7,7 @@
 
 #include "cli/number_args.h"
 #include "cli/optimizer_args.h"
+#include "framework/core/log.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/planner/pipeline_plan.h"
 #include "framework/pipeline/schedules/pipeline_schedule.h"
@@ -24,8 +25,11 @@ constexpr std::pair<const char*, const char*> kOfRows[] = {
     {"shard-optimizer", "each rank keeps the moments of its own stage anyway"},
     {"trace", "there is none of stages yet"}};
 
-void refuse_what_is_of_rows(const Args& args) {
+// What stages cannot do, and what they need not where they train from the beginning.
+void refuse_what_is_of_rows(const Args& args, bool from_the_beginning) {
+  constexpr std::string_view kNever[] = {"comm-only", "trace"};
   for (const auto& [flag, why] : kOfRows) {
+    if (!from_the_beginning && std::ranges::count(kNever, flag) == 0) continue;
     if (!args.given(flag) || (std::string_view(flag) == "shards" && args.text(flag) == "1")) {
       continue;
     }
@@ -45,6 +49,24 @@ void refuse_what_is_of_rows(const Args& args) {
   if (args.text("compute") == "f16") {
     throw UsageError("--compute f16 with --parallel pipeline: take f32 or bf16");
   }
+}
+
+bool is_of_stages(std::string_view how) { return how == "pipeline" || how == "hybrid"; }
+
+// The epoch from which ranks are stages; nothing: they never are.
+std::optional<int64_t> stages_from(const Args& args) {
+  const std::string text = args.text("parallel");
+  if (text.empty() || text == "dp") return std::nullopt;
+  if (is_of_stages(text)) return 0;
+  const size_t comma = text.find(',');
+  if (text.starts_with("dp:") && comma != std::string::npos &&
+      is_of_stages(std::string_view(text).substr(comma + 1))) {
+    const std::vector<int> epochs = parse_counts("parallel", text.substr(3, comma - 3), 1'000'000);
+    if (epochs.size() == 1) return epochs[0];
+  }
+  throw UsageError("--parallel " + text +
+                   ": there are dp, pipeline, hybrid, which is a pipeline whose stages may be on "
+                   "several ranks, and dp:60,hybrid, the one for 60 epochs and then the other");
 }
 
 void refuse_without_stages(const Args& args) {
@@ -137,9 +159,11 @@ std::vector<int> replicas_of(const Args& args, const PipelinePlan* plan, int ran
 }
 
 // Of plans that go by times, whose are not measured here, it is said when the training begins.
-std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vector<int>& replicas) {
+std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vector<int>& replicas,
+                    bool from_the_beginning) {
   if (!args.given("sync")) return plan && !replicas.empty() ? plan->sync : StageConfig{}.sync;
   const std::string name = args.text("sync");
+  if (!from_the_beginning) return name;
   if (replicas.empty()) {
     throw UsageError(
         "--sync with --parallel pipeline: stages on a rank each exchange no gradients; "
@@ -156,8 +180,9 @@ std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vecto
       "rb or dear");
 }
 
-int64_t micro_batches_of(const Args& args, const PipelinePlan* plan, int stages) {
-  const int64_t parts = accumulate_of(args);
+int64_t micro_batches_of(const Args& args, const PipelinePlan* plan, int stages,
+                         bool from_the_beginning) {
+  const int64_t parts = from_the_beginning ? accumulate_of(args) : 1;
   int64_t n = parts > 1 ? parts : plan ? plan->micro_batches : stages;
   const bool asked = args.has("micro-batches");
   if (asked) n = args.integer("micro-batches");
@@ -202,15 +227,19 @@ Staleness staleness_of(const Args& args, const std::string& schedule) {
 }
 
 std::vector<std::pair<std::string, std::string>> decisive_of(const Args& args, int ranks,
-                                                             const StageConfig& asked) {
+                                                             const StagesAsked& of) {
+  const StageConfig& asked = of.config;
   const bool late = !pipeline_schedule(asked.schedule)->synchronous();
-  if (!late && asked.replicas.empty()) return {};
-  std::vector<std::pair<std::string, std::string>> all = {{"parallel", "pipeline"},
+  if (!late && asked.replicas.empty() && of.from_epoch == 0) return {};
+  std::vector<std::pair<std::string, std::string>> all = {{"parallel", args.text("parallel")},
                                                           {"ranks", std::to_string(ranks)},
                                                           {"pipeline-schedule", asked.schedule}};
   if (late) all.emplace_back("drain-every", std::to_string(asked.drain_every));
   for (const char* flag : {"plan", "staleness", "replicas"}) {
     if (args.has(flag)) all.emplace_back(flag, args.text(flag));
+  }
+  if (of.from_epoch > 0) {
+    all.emplace_back("micro-batches", std::to_string(asked.micro_batches));
   }
   return all;
 }
@@ -222,7 +251,8 @@ void declare_stages(ArgsSpec& args) {
       "parallel",
       "by ranks: dp, each has all layers and some rows of a step; or pipeline, each has some "
       "layers and all rows: --ranks 2 --parallel pipeline --micro-batches 4; with --device cpu "
-      "its model is that of one process with --accumulate 4 --deterministic",
+      "its model is that of one process with --accumulate 4 --deterministic; hybrid, the same "
+      "with --plan or --replicas; dp:60,hybrid: the one for 60 epochs, then the other",
       "HOW", "dp");
   args.flag("plan",
             "by stages: which nodes each has, from ndtrain plan train (default: as equal as what "
@@ -259,36 +289,33 @@ void declare_stages(ArgsSpec& args) {
             "N", std::to_string(StageConfig{}.drain_every));
 }
 
-bool by_stages(const Args& args) {
-  const std::string how = args.text("parallel");
-  if (how.empty() || how == "dp") return false;
-  if (how == "pipeline") return true;
-  throw UsageError("--parallel " + how + ": there are dp and pipeline");
-}
+bool by_stages(const Args& args) { return stages_from(args).has_value(); }
 
 std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   if (!by_stages(args)) {
     refuse_without_stages(args);
     return std::nullopt;
   }
-  refuse_what_is_of_rows(args);
+  StagesAsked asked;
+  asked.from_epoch = *stages_from(args);
+  const bool from_the_beginning = asked.from_epoch == 0;
+  refuse_what_is_of_rows(args, from_the_beginning);
   if (ranks == 1) {
     throw UsageError("--parallel pipeline: each stage is on a rank; give --ranks 2 or more");
   }
   std::optional<PipelinePlan> plan;
   if (args.has("plan")) plan = load_pipeline_plan(fs, args.text("plan"));
   const PipelinePlan* const given = plan ? &*plan : nullptr;
-  StagesAsked asked;
   asked.config.chunks = stages_per_rank(args, given, ranks);
   asked.config.schedule = schedule_of(args, given, asked.config.chunks);
   asked.config.drain_every = drain_every_of(args, asked.config.schedule);
   asked.config.staleness = staleness_of(args, asked.config.schedule);
   if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config.chunks);
   asked.config.replicas = replicas_of(args, given, ranks, asked.config.chunks);
-  asked.config.sync = sync_of(args, given, asked.config.replicas);
+  asked.config.sync = sync_of(args, given, asked.config.replicas, from_the_beginning);
   const int stages = asked.config.replicas.empty() ? ranks * asked.config.chunks
                                                    : static_cast<int>(asked.config.replicas.size());
-  asked.micro_batches = micro_batches_of(args, given, stages);
+  asked.config.micro_batches = micro_batches_of(args, given, stages, from_the_beginning);
   if (args.on("recompute")) asked.config.recompute.assign(static_cast<size_t>(stages), true);
   if (plan) {
     for (PlannedStage& s : plan->stages) {
@@ -296,7 +323,11 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
       if (!args.on("recompute")) asked.config.recompute.push_back(s.recompute);
     }
   }
-  asked.decisive = decisive_of(args, ranks, asked.config);
+  asked.decisive = decisive_of(args, ranks, asked);
+  if (asked.from_epoch > 0 && args.integer("epochs") <= asked.from_epoch) {
+    log::warn("--parallel {}: all {} epochs are by ranks that share the photos",
+              args.text("parallel"), args.integer("epochs"));
+  }
   return asked;
 }
 

@@ -20,12 +20,13 @@ inline constexpr std::array<std::string_view, 10> kStageFlags = {
     "replicas", "micro-batches", "drain-every",       "recompute",           "staleness"};
 void declare_stages(ArgsSpec& args);
 
+// Whether ranks are stages at some time.
 bool by_stages(const Args& args);
 
 // Of a run of so many ranks; without --parallel pipeline, nothing.
 struct StagesAsked {
-  StageConfig config;
-  int64_t micro_batches = 1;  // --accumulate's parts
+  StageConfig config;      // its micro-batches are --accumulate's parts
+  int64_t from_epoch = 0;  // counted from 0; before, ranks share the rows
   // Flags and values that a training on old parameters gives something else without. None: it gives
   // what one process does.
   std::vector<std::pair<std::string, std::string>> decisive = {};

@@ -99,7 +99,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   std::erase_if(c.given, [](const auto& kv) { return !is_decisive(kv.first); });
   c.version = NDT_VERSION;
   if (args.has("config")) c.repeats = read_run_settings(real_fs(), args.text("config")).or_throw();
-  TrainerConfig& t = c.trainer;
+  TrainerConfig& t = c.how.trainer;
   t.epochs = args.integer("epochs");
   t.batch = args.integer("batch");
   t.seed = seed;
@@ -219,35 +219,37 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
   config.out = ranks.directory(config.out);
   if (Communicator* all = ranks.communicator(); all && config.resume)
     share_run(*all, fs, config.out);
-  config.ranks.one_cache = ranks.on_one_machine();
+  config.how.ranks.one_cache = ranks.on_one_machine();
   std::erase_if(config.given,
                 [](const auto& kv) { return kv.first == "shards" || kv.first == "collectives"; });
-  if (config.stages) return;
+  if (config.how.stages && config.how.stages_from == 0) return;
   const int shards = shards_of(args, ranks, config.out);
-  config.trainer.shards = shards;
-  config.ranks.sync = args.text("sync");
-  config.ranks.bucket_bytes = ranks.bucket_size().bytes;
-  config.ranks.tune_buckets = ranks.bucket_size().tuned;
-  config.ranks.trace = args.text("trace");
-  config.ranks.shares = ranks.shares();
-  config.ranks.measure_shares = ranks.measures_shares();
-  config.ranks.exchange.native = ranks.native_collectives();
-  config.ranks.regroup = ranks.regroup();
+  config.how.trainer.shards = shards;
+  config.how.ranks.sync = args.text("sync");
+  config.how.ranks.bucket_bytes = ranks.bucket_size().bytes;
+  config.how.ranks.tune_buckets = ranks.bucket_size().tuned;
+  config.how.ranks.trace = args.text("trace");
+  config.how.ranks.shares = ranks.shares();
+  config.how.ranks.measure_shares = ranks.measures_shares();
+  config.how.ranks.exchange.native = ranks.native_collectives();
+  config.how.ranks.regroup = ranks.regroup();
   if (ranks.native_collectives()) config.given.emplace_back("collectives", "native");
   if (shards > 1) config.given.emplace_back("shards", std::to_string(shards));
 }
 
-// What it gives is what one process gives that is asked for as many parts, unless something else
-// is decisive.
+// What stages alone give is what one process gives that is asked for as many parts, unless
+// something else is decisive.
 void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
-  config.stages = asked.config;
-  config.trainer.accumulate = asked.micro_batches;
-  std::erase_if(config.given, [](const auto& kv) {
-    return kv.first == "accumulate" || kv.first == "deterministic";
-  });
-  config.given.emplace_back("deterministic", "true");
-  if (asked.micro_batches > 1) {
-    config.given.emplace_back("accumulate", std::to_string(asked.micro_batches));
+  config.how.stages = asked.config;
+  config.how.stages_from = asked.from_epoch;
+  if (asked.from_epoch == 0) {
+    std::erase_if(config.given, [](const auto& kv) {
+      return kv.first == "accumulate" || kv.first == "deterministic";
+    });
+    config.given.emplace_back("deterministic", "true");
+    if (asked.config.micro_batches > 1) {
+      config.given.emplace_back("accumulate", std::to_string(asked.config.micro_batches));
+    }
   }
   std::ranges::copy(asked.decisive, std::back_inserter(config.given));
 }
@@ -264,17 +266,19 @@ int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
-  config.ranks.exchange = exchange_of(args, ranks.count());
+  config.how.ranks.exchange = exchange_of(args, ranks.count());
   if (const auto asked = stages_of(args, context.fs(), ranks.count())) {
     set_stages(config, *asked);
-  } else if (!config.resume || ranks.is_first()) {
+  }
+  const bool shares_rows = !config.how.stages || config.how.stages_from > 0;
+  if (shares_rows && (!config.resume || ranks.is_first())) {
     (void)shards_of(args, ranks, config.out);
   }
   ranks.meet(args, context);
   FinetuneResult r;
   try {
     set_ranks(config, args, ranks, context.fs());
-    if (config.trainer.shards > 1 || config.stages) context.be_deterministic();
+    if (config.how.trainer.shards > 1 || config.how.stages) context.be_deterministic();
     r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
                  ranks.take_communicator());
   } catch (const RankLost& lost) {
@@ -283,18 +287,18 @@ int run_train(Context& context, const Args& args) {
   }
   ranks.give_up(r.lost_ranks);
   if (r.interrupted) {
-    const bool whole = !config.ranks.is_breakdown();
+    const bool whole = !config.how.ranks.is_breakdown();
     log::warn("stopped{}", whole ? "; the same command with --resume goes on" : "");
     return kInterrupted;
   }
   if (!ranks.is_first()) return kOk;
   Json json = to_json(r);
-  if (ranks.count() > 1) json["exposed_s"] = r.exposed_s;
-  if (r.exchange) add_exchange(*r.exchange, json);
-  if (r.stage_step_s > 0) json["step_s"] = r.stage_step_s;
-  if (config.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.clip_exposed_s;
+  if (ranks.count() > 1) json["exposed_s"] = r.figures.exposed_s;
+  if (r.figures.exchange) add_exchange(*r.figures.exchange, json);
+  if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;
+  if (config.how.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.figures.clip_exposed_s;
   if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
-  for (const RankShare& s : r.shares) {
+  for (const RankShare& s : r.figures.shares) {
     json["shares"].push_back({{"rank", s.rank}, {"shards", s.shards}, {"shard_s", s.shard_s}});
   }
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");

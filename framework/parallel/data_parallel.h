@@ -71,6 +71,8 @@ class DataParallel final : public Training {
 
   Trainer& trainer() { return *trainer_; }
   Communicator& communicator() { return *communicator_; }
+  // The training is over, with nothing under way: for another one.
+  std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   int regrouped() const { return regrouped_; }                    // so many times
   const CommPlan& plan() const { return sync_->plan(); }

@@ -47,7 +47,7 @@ class Finetune {
   FinetuneResult run() {
     try {
       compare_settings();
-      if (ranks_ && config_.ranks.one_cache && ranks_->rank() != 0) barrier(*ranks_);
+      if (ranks_ && config_.how.ranks.one_cache && ranks_->rank() != 0) barrier(*ranks_);
       open_data();
       prepare_model();
       describe_run();
@@ -62,15 +62,16 @@ class Finetune {
     }
     result_.extract_s = seconds() - result_.setup_s;
     if (!progress_.interrupted()) train();
-    if (!result_.interrupted && !config_.ranks.is_breakdown()) finish();
-    if (by_ranks_ && loop_) by_ranks_->leave_together();
-    if (by_stages_ && loop_) by_stages_->leave_together();
-    if (by_ranks_) result_.lost_ranks = by_ranks_->training().communicator().lost();
+    if (!result_.interrupted && !config_.how.ranks.is_breakdown()) finish();
+    if (loop_) job_->leave_together();
+    result_.lost_ranks = job_->lost_ranks();
     result_.total_s = seconds();
     return result_;
   }
 
  private:
+  Training& training() const { return job_->training(); }
+
   double seconds() const {
     return std::chrono::duration<double>(clock_.monotonic() - start_).count();
   }
@@ -83,7 +84,7 @@ class Finetune {
     const std::string was = before_.text(kEpochs);
     int64_t epochs = INT64_MAX;
     std::from_chars(was.data(), was.data() + was.size(), epochs);
-    longer_ = epochs < config_.trainer.epochs;
+    longer_ = epochs < config_.how.trainer.epochs;
     RunSettings now = settings_;
     for (auto& [flag, value] : now.asked) {
       if (longer_ && flag == kEpochs) value = was;
@@ -115,12 +116,12 @@ class Finetune {
     model_.preprocess.fast_decode |= config_.fast_decode;
     if (config_.head == "grow") count_in(photos_.set, with_added(model_.classes, photos_.set));
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
-                                 config_.cache_dtype, config_.trainer.seed);
+                                 config_.cache_dtype, config_.how.trainer.seed);
     refuse_frozen_augmentation();
     lower_what_is_frozen();
-    const TrainingCompute compute = training_compute(config_.trainer.compute, device_);
+    const TrainingCompute compute = training_compute(config_.how.trainer.compute, device_);
     if (!compute.why.empty()) progress_.say(compute.why);
-    config_.trainer.compute = compute.dtype;
+    config_.how.trainer.compute = compute.dtype;
     make_training();
     for (const TensorType& t : row_types_) result_.feature_bytes += static_cast<int64_t>(t.bytes());
     result_.mean_photo_bytes = photos_.set.mean_bytes();
@@ -139,40 +140,19 @@ class Finetune {
   }
 
   void make_training() {
-    if (config_.stages) {
-      by_stages_ =
-          std::make_unique<StageTraining>(transfer_, device_, config_.trainer, *config_.stages,
-                                          std::move(ranks_), progress_, clock_);
-      training_ = &by_stages_->training();
-      row_types_ = by_stages_->training().row_types();
-      result_.parameters = by_stages_->training().parameter_count();
-      return;
-    }
-    make_trainer();
-    row_types_ = trainer_->row_types();
-    result_.parameters = trainer_->parameter_count();
-  }
-
-  void make_trainer() {
-    if (ranks_) {
-      by_ranks_ = std::make_unique<RankTraining>(
-          transfer_, device_, config_.trainer, config_.ranks, std::move(ranks_),
-          RankTraining::Place{
-              .fs = fs_, .clock = clock_, .progress = progress_, .run = run_, .saved = [this] {
-                return saved();
-              }});
-      training_ = &by_ranks_->training();
-      trainer_ = &by_ranks_->training().trainer();
-      return;
-    }
-    alone_ =
-        std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device_, config_.trainer);
-    training_ = trainer_ = alone_.get();
+    job_ = std::make_unique<JobTraining>(
+        transfer_, device_, config_.how, std::move(ranks_),
+        RankTraining::Place{
+            .fs = fs_, .clock = clock_, .progress = progress_, .run = run_, .saved = [this] {
+              return saved();
+            }});
+    row_types_ = job_->row_types();
+    result_.parameters = job_->parameters();
   }
 
   Checkpoint saved() const {
     std::optional<Checkpoint> last = loop_->saved();
-    return last ? *std::move(last) : trainer_->beginning(transfer_.head);
+    return last ? *std::move(last) : job_->beginning();
   }
 
   // All that decides the result: ranks that differ would not end up with the same bytes.
@@ -187,12 +167,8 @@ class Finetune {
 
   // Ranks that have one cache agree once it is filled.
   void agree(bool have_cache) {
-    if (config_.ranks.one_cache != have_cache) return;
-    const auto by = [&](auto& ranks) {
-      have_cache ? ranks.agree_on_one_cache(rank_fingerprint()) : ranks.agree(rank_fingerprint());
-    };
-    if (by_ranks_) by(*by_ranks_);
-    if (by_stages_) by(*by_stages_);
+    if (config_.how.ranks.one_cache != have_cache) return;
+    have_cache ? job_->agree_on_one_cache(rank_fingerprint()) : job_->agree(rank_fingerprint());
   }
 
   void refuse_frozen_augmentation() const {
@@ -262,14 +238,14 @@ class Finetune {
     }
     refuse_changed(changed);
     if (!longer_) return;
-    progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.trainer.epochs,
+    progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.how.trainer.epochs,
                               before_.text(kEpochs), what_the_length_decides()));
     before_.asked = settings_.asked;
     run_.write(kRunArgs, to_toml(before_));
   }
 
   std::string what_the_length_decides() const {
-    const bool rate = follows_length(config_.trainer.schedule.kind);
+    const bool rate = follows_length(config_.how.trainer.schedule.kind);
     const bool cutout = config_.augmentation.cutout;
     if (!rate && !cutout) return "";
     return fmt::format("; from here on {} of the longer run",
@@ -296,8 +272,8 @@ class Finetune {
           [this](size_t i) { return photos_.for_validation[i] || !config_.augmentation.crop; });
       augmented_ = std::make_unique<AugmentedPhotos>(
           *crops_, AugmentedPhotos::Config{.what = config_.augmentation,
-                                           .seed = config_.trainer.seed,
-                                           .epochs = config_.trainer.epochs});
+                                           .seed = config_.how.trainer.seed,
+                                           .epochs = config_.how.trainer.epochs});
       return;
     }
     cache_ = std::make_unique<FeatureCache>(fs_, clock_, config_.cache, "trains " + config_.out);
@@ -330,7 +306,7 @@ class Finetune {
     PhotoDataset::Read augmented;
     if (config_.augmentation.any()) {
       augmented = [this](size_t photo, float* to) {
-        augmented_->read(photo, training_->epoch(), to);
+        augmented_->read(photo, training().epoch(), to);
       };
     }
     train_ = make(0, augmented);
@@ -350,44 +326,34 @@ class Finetune {
   }
 
   void train() {
-    loop_ = std::make_unique<TrainingLoop>(fs_, run_, *training_, clock_, progress_, fingerprint_);
+    loop_ = std::make_unique<TrainingLoop>(fs_, run_, training(), clock_, progress_, fingerprint_);
     if (config_.resume) (void)loop_->restore();
-    while (training_->epoch() < config_.trainer.epochs) {
-      if (config_.patience > 0 && !config_.ranks.is_breakdown() &&
-          training_->epoch() - 1 - loop_->best_epoch() >= config_.patience)
+    while (training().epoch() < config_.how.trainer.epochs) {
+      if (config_.patience > 0 && !config_.how.ranks.is_breakdown() &&
+          training().epoch() - 1 - loop_->best_epoch() >= config_.patience)
         break;
-      Dataset* const val = config_.ranks.is_breakdown() ? nullptr : val_.get();
-      if (!loop_->train_epoch(*train_, val, config_.trainer.epochs)) {
+      Dataset* const val = config_.how.ranks.is_breakdown() ? nullptr : val_.get();
+      if (!loop_->train_epoch(*train_, val, config_.how.trainer.epochs)) {
         result_.interrupted = true;
         break;
       }
     }
     result_.train_s = loop_->seconds();
-    if (by_ranks_) {
-      result_.exposed_s = by_ranks_->training().exposed_s();
-      result_.exchange = by_ranks_->describe_exchange();
-      result_.shares = by_ranks_->training().measured_shares();
-    }
-    if (by_stages_) {
-      by_stages_->say_who_waited();
-      result_.exposed_s = by_stages_->training().waited_s();
-      result_.stage_step_s = by_stages_->training().step_s();
-    }
-    if (trainer_) result_.clip_exposed_s = trainer_->clip_exposed_s();
+    result_.figures = job_->describe();
     if (loop_->first_step().count() > 0) {
       result_.first_step_s = std::chrono::duration<double>(loop_->first_step() - start_).count();
     }
-    if (!result_.interrupted) result_.epochs = training_->epoch();
+    if (!result_.interrupted) result_.epochs = training().epoch();
   }
 
   // The best epoch's weights, evaluated once more and written out.
   void finish() {
     loop_->restore_best();
     result_.model =
-        write_models(fs_, run_, model_, transfer_, training_->model(), photos_.set.classes).path;
+        write_models(fs_, run_, model_, transfer_, training().model(), photos_.set.classes).path;
     result_.best_epoch = loop_->best_epoch() + 1;
     if (val_->size() == 0) return;
-    const Evaluation e = training_->evaluate(*val_);
+    const Evaluation e = training().evaluate(*val_);
     result_.top1 = e.top1;
     result_.top5 = e.top5;
     result_.loss = e.loss;
@@ -434,11 +400,7 @@ class Finetune {
   std::unique_ptr<AugmentedPhotos> augmented_;  // to train on
   std::unique_ptr<Dataset> train_, val_;
   std::vector<size_t> val_rows_;
-  std::unique_ptr<Trainer> alone_;
-  std::unique_ptr<RankTraining> by_ranks_;    // or this
-  std::unique_ptr<StageTraining> by_stages_;  // or this
-  Training* training_ = nullptr;              // theirs
-  Trainer* trainer_ = nullptr;                // the same, or the one in it; null: by stages
+  std::unique_ptr<JobTraining> job_;
   std::vector<TensorType> row_types_;
   std::unique_ptr<TrainingLoop> loop_;
   RunSettings settings_, before_;  // of this run; of the one that is gone on with

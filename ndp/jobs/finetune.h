@@ -12,13 +12,12 @@
 #include "ndp/jobs/augmented_photos.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/features.h"
+#include "ndp/jobs/job_training.h"
 #include "ndp/jobs/low_precision.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
-#include "ndp/jobs/rank_training.h"
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
-#include "ndp/jobs/stage_training.h"
 
 namespace ndtrain::ndp {
 
@@ -29,11 +28,9 @@ struct FinetuneConfig {
   double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
-  TrainerConfig trainer = {};
-  Augmentation augmentation = {};          // of training photos, where nothing is frozen
-  RankConfig ranks = {};                   // where there are some
-  std::optional<StageConfig> stages = {};  // ranks are stages, instead of sharing rows
-  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
+  JobTrainingConfig how = {};
+  Augmentation augmentation = {};  // of training photos, where nothing is frozen
+  int64_t patience = 0;            // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()
@@ -58,13 +55,9 @@ struct FinetuneResult {
   int64_t feature_bytes = 0;  // per photo
   double mean_photo_bytes = 0;
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
-  std::vector<int> lost_ranks = {};             // that the others have gone on without
-  double exposed_s = 0;                         // of the training, waiting for other ranks
-  std::optional<ExchangeReport> exchange = {};  // by ranks
-  double stage_step_s = 0;                      // by stages, of the last epoch; 0: not known
-  std::vector<RankShare> shares = {};           // of ranks that were measured
-  double clip_exposed_s = 0;                    // see GradientSync
-  bool interrupted = false;                     // stopped on request; --resume goes on
+  std::vector<int> lost_ranks = {};  // that the others have gone on without
+  JobTraining::Figures figures = {};
+  bool interrupted = false;  // stopped on request; --resume goes on
 };
 
 // Throws Error. `ranks`: others make the same call, on the same model and photos with the same

@@ -12,9 +12,10 @@
 
 namespace ndtrain::ndp {
 
-// What stages are asked for; TrainerConfig::accumulate are their micro-batches.
+// What stages are asked for.
 struct StageConfig {
   std::string schedule = "1f1b";
+  int64_t micro_batches = 1;
   int chunks = 1;                    // stages of a rank
   std::vector<int> replicas = {};    // ranks of each stage; none: one
   std::string sync = "ddp";          // between these

@@ -96,6 +96,32 @@ TEST_F(StagedRanks, GoOnWhereOneProcessStopsAndTheOtherWayRound) {
   EXPECT_THAT(other.err, HasSubstr("--accumulate is 2 and was 4"));
 }
 
+// In the same processes what a stop and a resumption give, and another model than either way alone.
+TEST_F(StagedRanks, ThatShareRowsFirstGoOnAsStages) {
+  const Words how = {"--ranks", "2", "--parallel", "dp:1,pipeline", "--micro-batches", "2"};
+  const Outcome o = run(train("switched", joined(how, {"-e", "2", "--json"})));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("2 stages on 2 ranks: 1f1b, 2 micro-batches"),
+                           HasSubstr("from epoch 2 on ranks are stages")));
+  EXPECT_GT(parse_json(o.out).at("step_s"), 0);
+  const Outcome first = run(train("halves", joined(how, {"-e", "1"})));
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("all 1 epochs are by ranks that share the photos"));
+  const Outcome rest = run(train("halves", joined(how, {"-e", "2", "--resume"})));
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  const auto last = [&](const std::string& run_directory) {
+    return real_fs().read(at(run_directory + "/last.safetensors")).or_throw();
+  };
+  EXPECT_TRUE(last("halves") == last("switched"));
+  ASSERT_EQ(run(train("dp", {"--ranks", "2", "-e", "2"})).code, 0);
+  EXPECT_FALSE(last("dp") == last("switched"));
+  const Outcome other = run(train(
+      "halves", joined({"--ranks", "2", "--parallel", "dp:2,pipeline", "--micro-batches", "2"},
+                       {"-e", "3", "--resume"})));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--parallel is dp:2,pipeline and was dp:1,pipeline"));
+}
+
 // Photos that are shared out are summed in another order than one process has; each time the same.
 TEST_F(StagedRanks, OfSeveralRanksGiveTheSameEachTime) {
   const Words three = {"--ranks",    "3",   "--parallel",      "pipeline",
@@ -276,7 +302,10 @@ TEST_F(StagedRanks, FlagsThatDoNotGoWithStagesAreRefusedByName) {
            {{"--micro-batches", "0"}, "at least 1"},
            {{"--micro-batches", "13"}, "--batch 12 but 13 micro-batches"},
            {{"--micro-batches", "4", "--accumulate", "2"}, "which are 2; leave one away"},
-           {{"--parallel", "zeppelin"}, "there are dp and pipeline"}}) {
+           {{"--parallel", "dp:1,hybrid", "--trace", "t.json"}, "--trace with"},
+           {{"--parallel", "dp:0,hybrid"}, "--parallel 0: whole numbers from 1"},
+           {{"--parallel", "dp:2"}, "--parallel dp:2: there are dp, pipeline, hybrid"},
+           {{"--parallel", "zeppelin"}, "there are dp, pipeline, hybrid"}}) {
     const Outcome o = by_stages("run", more);
     EXPECT_EQ(o.code, 2) << what;
     EXPECT_THAT(o.err, HasSubstr(what));

@@ -47,7 +47,7 @@ class FinetuneTest : public ::testing::Test {
     c.out = at(run);
     c.freeze = "layer1";
     c.cache = at("cache");
-    c.trainer = {.epochs = 3, .batch = 5, .schedule = {.lr = 5e-3}, .seed = 7};
+    c.how.trainer = {.epochs = 3, .batch = 5, .schedule = {.lr = 5e-3}, .seed = 7};
     return c;
   }
   FinetuneResult train(const FinetuneConfig& c, Progress& progress) {

@@ -36,7 +36,7 @@ TEST_F(FinetuneTest, SixteenBitsOnACpuAreTrainedInF32AndThatIsSaidOnce) {
   Sayings plain, asked;
   train(config("plain"), plain);
   FinetuneConfig c = config("sixteen");
-  c.trainer.compute = DType::kBF16;
+  c.how.trainer.compute = DType::kBF16;
   train(c, asked);
   EXPECT_EQ(bytes("sixteen/model.onnx"), bytes("plain/model.onnx"));
   const std::string words = "--compute bf16: trained in f32";
@@ -208,7 +208,7 @@ TEST_F(FinetuneTest, RelabelSkipsWhatTheVersionHasLabelledAndNeverOverrulesAPers
                 task = db->task(kDefaultTask).or_throw();
   set_label(*db, collection, task, "c0/8.jpg", "c2", 1).or_throw();
   FinetuneConfig again = config("again");
-  again.trainer.seed = 8;
+  again.how.trainer.seed = 8;
   again.model = r.model;
   const ModelFile newer = load_model(real_fs(), train(again).model);
   const RelabelResult second = relabel(c, newer, device_, *db, real_fs(), system_clock(), quiet);

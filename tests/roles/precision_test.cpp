@@ -35,7 +35,7 @@ class JobPrecision : public RolesTest {
         .data = at("photos"), .model = at("base.onnx"), .out = at("alone" + precision)};
     c.freeze = "layer1";
     c.cache = at("cache");
-    c.trainer.epochs = 1;
+    c.how.trainer.epochs = 1;
     c.precision = {.precision = precision, .max_drop = 100};
     NoProgress quiet;
     finetune(c, devices_.get(true), real_fs(), system_clock(), quiet);

@@ -88,6 +88,8 @@ class PipelineTraining final : public Training {
   const std::vector<TensorType>& row_types() const { return row_types_; }
   const TrainerConfig& config() const { return config_; }
   Communicator& communicator() { return *communicator_; }
+  // The training is over, with nothing under way: for another one.
+  std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   double waited_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   double step_s() const { return seconds_.median(); }            // of the last epoch; 0: not known
 

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "framework/train/switched_training.h"
 #include "tests/pipeline/run/training_by_stages.h"
 
 namespace ndtrain {
@@ -81,6 +82,47 @@ TEST(ResumedPipeline, GoesOnByRanksThatShareRowsAsOneProcessWould) {
                             {.plan = all_reduce_at_once});
       EXPECT_EQ(go_on(training, middle) == expected, true) << "other bytes";
       training.barrier();
+    });
+  }
+}
+
+// Ranks that share rows become stages, of which one is on two of them, and talk by what they have
+// talked by; against one process up to there, and other ranks that go on.
+TEST(SwitchedTraining, GivesTheBytesOfAStopAndAResumption) {
+  const TrainerConfig config = config_by_parts(2);
+  TrainerConfig shared = config;
+  shared.shards = 3;
+  const PipelineTraining::Options stages{.replicas = {1, 2}};
+  Trainer one(net().model, net().trained, cpu(), shared);
+  const Bytes first = train(one, 1);
+  const Checkpoint between = one.checkpoint();
+  Bytes second;
+  by_stages(3, net(), config, stages, [&](PipelineTraining& training) {
+    training.restore(between);
+    training.scale_lr(0.5);
+    const Bytes bytes = train(training, 1);
+    if (training.communicator().rank() == 0) second = bytes;
+  });
+  auto transports = memory_transports(3);
+  std::vector<std::jthread> threads;
+  for (auto& transport : transports) {
+    threads.emplace_back([&] {
+      auto by_rows = std::make_unique<DataParallel>(
+          net().model, net().trained, cpu(), shared, talk(std::move(transport)),
+          DataParallel::Options{.plan = all_reduce_at_once});
+      std::unique_ptr<PipelineTraining> by_layers;
+      SwitchedTraining training(*by_rows, 1, [&]() -> Training& {
+        auto communicator = by_rows->take_communicator();
+        by_rows.reset();
+        by_layers = std::make_unique<PipelineTraining>(net().model, net().trained, cpu(), config,
+                                                       std::move(communicator), stages);
+        return *by_layers;
+      });
+      EXPECT_EQ(train(training, 1) == first, true) << "other bytes";
+      training.scale_lr(0.5);
+      EXPECT_EQ(train(training, 1) == second, true) << "other bytes";
+      EXPECT_EQ(training.epoch(), 2);
+      barrier(by_layers->communicator());
     });
   }
 }

@@ -36,6 +36,7 @@ VERB(model_rm);
 VERB(model_rollback);
 VERB(photos_rm);
 VERB(plan);
+VERB(plan_network);
 VERB(plan_train);
 VERB(relabel);
 VERB(finetune);
@@ -210,6 +211,11 @@ constexpr Verb kSiteVerbs[] = {
      "--preset pipeline\n"
      "  ndtrain plan train --profile profile.json -n 2 --network network.json --draw plan.svg\n",
      declare_plan_train, run_plan_train},
+    {"plan network", "measure what is between ranks, for ndtrain plan train --network",
+     "--ranks N [--rank R --rendezvous HOST:PORT] [--levels N,N] [-o FILE]",
+     "  ndtrain plan network --ranks 2 --rank 0 --rendezvous 10.0.0.1:25300 -o network.json\n"
+     "  mpirun -n 8 ndtrain plan network --levels 4,2 -o network.json\n",
+     declare_plan_network, run_plan_network},
     {"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
      declare_cache_ls, run_cache_ls},
     {"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",

@@ -99,6 +99,18 @@ Topology parse_network(std::string_view json, const std::string& file, std::span
   return NetworkReader(file, units).read(json);
 }
 
+std::string network_text(const Topology& topology) {
+  Json json = {{"format", kNetworkFormat}};
+  for (const Topology::Level& l : topology.levels) {
+    json["allreduce_bandwidths"].push_back(l.all_reduce_bytes_per_s);
+    json["p2p_bandwidths"].push_back(l.p2p_bytes_per_s);
+    json["fully_connect"].push_back(l.fully_connected);
+    json["allreduce_latencies"].push_back(l.all_reduce_s);
+    json["p2p_latencies"].push_back(l.p2p_s);
+  }
+  return json.dump(1) + "\n";
+}
+
 Topology load_network(Fs& fs, const std::string& file, std::span<const int> units) {
   const Result<std::string> text = fs.read(file, limits::kProfileFile);
   if (!text.ok()) throw Error("network ", file, ": ", text.status().message());

@@ -49,6 +49,7 @@ void set_collectives(const Topology& topology, const DeviceGroup& group, CostPro
 // and the entry: not JSON, an unknown or missing entry, a bandwidth that is not above 0, another
 // number of levels.
 Topology parse_network(std::string_view json, const std::string& file, std::span<const int> units);
+std::string network_text(const Topology& topology);  // what parse_network() reads
 Topology load_network(Fs& fs, const std::string& file, std::span<const int> units);
 
 }  // namespace ndtrain

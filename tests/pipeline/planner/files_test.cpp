@@ -129,6 +129,8 @@ TEST(Network, AshPipesFileIsReadAndLatenciesMayBeThere) {
                     "n.json", units);
   EXPECT_EQ(late.levels[1].all_reduce_s, 1e-4);
   EXPECT_EQ(late.levels[1].p2p_s, 2e-4);
+  const std::string text = network_text(late);
+  EXPECT_EQ(network_text(parse_network(text, "again.json", units)), text);
 }
 
 TEST(Network, WhatIsWrongIsNamedWithItsEntry) {

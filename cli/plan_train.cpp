@@ -45,7 +45,7 @@ PipelinePlanOptions options_of(const Args& args) {
   }
   try {
     options.preset = plan_preset_named(args.text("preset"));
-    pipeline_rules(args.text("schedule"), 1);
+    pipeline_rules(args.text("schedule"), {});
   } catch (const Error& e) {
     throw UsageError(e.what());
   }
@@ -122,7 +122,7 @@ void declare_plan_train(ArgsSpec& args) {
             "measured");
   args.flag("preset", "dp: one stage on all devices; pipeline: a stage on each; hybrid: any plan",
             "NAME", "hybrid");
-  args.flag("schedule", "auto, async, 2bw, 1f1b or gpipe", "NAME", "auto");
+  args.flag("schedule", "auto, async, 2bw, zb, 1f1b or gpipe", "NAME", "auto");
   args.flag("memory", "of a device, as 16G (default: no limit)", "BYTES");
   args.flag("no-recompute", "no forward pass is repeated to save memory");
   args.flag("use-fewer", "devices may be left over");

@@ -153,6 +153,26 @@ TEST_F(PlanTrainProgram, DrawsTheInstructionsAndSaysWhatTheyTake) {
   }
 }
 
+TEST_F(PlanTrainProgram, TakesTheNetworkThatRanksMeasure) {
+  const Outcome o = run({"plan", "network", "--ranks", "4", "--levels", "2,2", "--seconds", "0.05",
+                         "-o", "measured.json", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(Json::parse(o.out), Json::parse(real_fs().read(at("measured.json")).or_throw()));
+  EXPECT_GT(Json::parse(o.out).at("p2p_bandwidths")[1], 1e6);
+  const Json on = planned({"-n", "2", "2", "--network", "measured.json"});
+  EXPECT_GE(on.at("stages").size(), 1u);
+  const auto refused = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"plan", "network"});
+    const Outcome wrong = run(words);
+    EXPECT_EQ(wrong.code, 2) << wrong.err;
+    return wrong.err;
+  };
+  EXPECT_THAT(refused({}), HasSubstr("--ranks 1: a link is between 2 ranks"));
+  EXPECT_THAT(refused({"--ranks", "2", "--levels", "2,2"}), HasSubstr("4 ranks in all"));
+  EXPECT_THAT(refused({"--ranks", "2", "--levels", "1,2"}), HasSubstr("of levels of 2 at least"));
+  EXPECT_THAT(refused({"--ranks", "2", "--seconds", "0"}), HasSubstr("--seconds 0"));
+}
+
 TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   const auto refused = [&](const std::vector<std::string>& words, int code,
                            const std::string& what) {
@@ -172,7 +192,7 @@ TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   wrong({"-n", "1-4"}, 2, "a level has one number of units");
   wrong({"-n", "2", "--cost", "mine"}, 2, "--cost mine: there are measured and ashpipe");
   wrong({"-n", "2", "--cost", "ashpipe", "--schedule", "1f1b"}, 2, "knows async alone");
-  wrong({"-n", "2", "--schedule", "fast"}, 2, "there are auto, async, 2bw, 1f1b, gpipe");
+  wrong({"-n", "2", "--schedule", "fast"}, 2, "there are auto, async, 2bw, zb, 1f1b, gpipe");
   wrong({"-n", "2", "--preset", "data"}, 2, "there are hybrid, dp, pipeline");
   wrong({"-n", "2", "--minibatch-ratio", "0"}, 2, "--minibatch-ratio 0");
   wrong({"-n", "2", "--activation-compression", "x"}, 2, "--activation-compression x");

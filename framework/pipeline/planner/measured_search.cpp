@@ -178,7 +178,7 @@ class MeasuredSearch {
  private:
   // All nodes on so many devices, whatever memory that takes.
   double one_stage_s(int devices) {
-    const PipelineRule rule = pipeline_rules("async", 1).front();
+    const PipelineRule rule = pipeline_rules("async", {}).front();
     const StagePlace place{0, sets_.last(), {0, devices}, 0};
     costs_.simulate_exchange(place, rule);
     return costs_.stage(place, costs_.sums(0, sets_.last()), rule, kNoPlan, false).seconds;
@@ -194,16 +194,28 @@ class MeasuredSearch {
 
 }  // namespace
 
+double weight_share(const ComputedNodes& nodes) {
+  double weights_s = 0, all_s = 0;
+  for (const NodeProfile& n : nodes.nodes) {
+    weights_s += n.weight_gradient.median_s;
+    all_s += n.forward.median_s + n.backward_s();
+  }
+  return all_s > 0 ? weights_s / all_s : 0;
+}
+
 PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,
                            const Topology& topology, const OptimizerCosts& optimizer, int64_t batch,
                            const PipelinePlanOptions& options) {
   const double most_bytes = topology.memory_bytes > 0 ? topology.memory_bytes : kNoPlan;
   constexpr int64_t kMost = limits::kPlannedMicroBatches;
-  const auto rules = pipeline_rules(options.schedule, batch > 0 ? std::min(batch, kMost) : kMost);
+  const auto rules = pipeline_rules(
+      options.schedule, {.most_micro_batches = batch > 0 ? std::min(batch, kMost) : kMost,
+                         .most_stages = topology.devices(),
+                         .weight_share = weight_share(nodes)});
   MeasuredSearch search(nodes, sets, topology, optimizer, batch, options);
   // No rule is faster, since flushes and parts only add to it.
   const double least_s =
-      search.find(pipeline_rules("async", 1).front(), By::kSeconds, kNoPlan).value;
+      search.find(pipeline_rules("async", {}).front(), By::kSeconds, kNoPlan).value;
   if (!std::isfinite(least_s)) throw idle_devices(nodes, topology, batch);
   Found best;
   for (const PipelineRule& rule : rules) {

@@ -16,6 +16,9 @@
 
 namespace ndtrain {
 
+// Of all passes what gradients of weights take, for rules of schedules.
+double weight_share(const ComputedNodes& nodes);
+
 // `nodes` are of the mini-batch that is planned for, `batch` its rows (0: unknown). Throws Error
 // where no plan fits.
 PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,

@@ -15,6 +15,10 @@ namespace ndtrain {
 struct PipelineRule {
   std::string schedule;
   int64_t micro_batches = 1;
+  // Of zb: the part of a micro-batch's passes that gradients of weights are, and how many stages
+  // there may be.
+  double weight_share = 0;
+  int most_stages = 1;
 
   // Of a stage's parameters, at once: async keeps those of every mini-batch in flight, 2bw two.
   int versions(int behind) const;
@@ -25,9 +29,16 @@ struct PipelineRule {
   double seconds(double slowest_s, int stages) const;
 };
 
-// Of the schedule, with 1, 2, 4 … up to `most` micro-batches where it has any; of "auto", those of
-// all but gpipe, which 1f1b does not fall behind and takes no more memory than. Throws Error where
-// there is no such schedule, which lists those there are: async, 2bw, 1f1b, gpipe.
-std::vector<PipelineRule> pipeline_rules(std::string_view schedule, int64_t most);
+// What rules go by besides costs of stages.
+struct PipelineRuleInput {
+  int64_t most_micro_batches = 1;
+  int most_stages = 1;
+  double weight_share = 0;  // as PipelineRule has it, of the whole model
+};
+
+// Of the schedule, with 1, 2, 4 … micro-batches where it has any; of "auto", those of all but
+// gpipe, which 1f1b does not fall behind and takes no more memory than. Throws Error where there is
+// no such schedule, which lists those there are: async, 2bw, zb, 1f1b, gpipe.
+std::vector<PipelineRule> pipeline_rules(std::string_view schedule, const PipelineRuleInput& input);
 
 }  // namespace ndtrain

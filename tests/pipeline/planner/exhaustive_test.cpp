@@ -229,7 +229,10 @@ class AllMeasuredPlans {
                options.activation_compression) {}
 
   double least_s() {
-    for (const PipelineRule& rule : pipeline_rules(options_.schedule, kRows)) {
+    for (const PipelineRule& rule :
+         pipeline_rules(options_.schedule, {.most_micro_batches = kRows,
+                                           .most_stages = topology_.devices(),
+                                           .weight_share = weight_share(nodes_)})) {
       std::vector<StagePlace> stages;
       try_stages(rule, stages);
     }
@@ -299,7 +302,8 @@ TEST(Exhaustive, NoPlanIsBetterByMeasuredCosts) {
     options.published_costs = false;
     options.minibatch_ratio = 1;
     options.preset = PlanPreset::kHybrid;
-    if (rng.next_below(2) == 0) options.schedule = "1f1b";
+    constexpr const char* kSchedules[] = {"auto", "1f1b", "zb"};
+    options.schedule = kSchedules[rng.next_below(3)];
     const double least_s = AllMeasuredPlans(profile, topology, options).least_s();
     int states = 0;
     const double is = planned_s(profile, topology, options, &states);

@@ -294,25 +294,30 @@ TEST(MeasuredPlans, RatiosScaleWhatDependsOnThem) {
 }
 
 TEST(PipelineRules, FollowTheSteadyStateOfTheirSchedules) {
-  const PipelineRule async = pipeline_rules("async", 8).front();
+  const PipelineRule async = pipeline_rules("async", {.most_micro_batches = 8}).front();
   EXPECT_EQ(async.versions(2), 3);
   EXPECT_EQ(async.in_flight(2), 3);
   EXPECT_EQ(async.seconds(2, 4), 2);
-  const PipelineRule flush = pipeline_rules("1f1b", 8).back();
+  const PipelineRule flush = pipeline_rules("1f1b", {.most_micro_batches = 8}).back();
   EXPECT_EQ(flush.micro_batches, 8);
   EXPECT_EQ(flush.versions(2), 1);
   EXPECT_EQ(flush.in_flight(2), 3.0 / 8);
   EXPECT_EQ(flush.seconds(2, 4), 2 * 11.0 / 8);
-  EXPECT_EQ(pipeline_rules("gpipe", 8).back().in_flight(2), 1);
-  const PipelineRule two = pipeline_rules("2bw", 2).back();
+  EXPECT_EQ(pipeline_rules("gpipe", {.most_micro_batches = 8}).back().in_flight(2), 1);
+  const PipelineRule filled =
+      pipeline_rules("zb", {.most_micro_batches = 8, .most_stages = 4, .weight_share = 0.3}).back();
+  EXPECT_EQ(filled.in_flight(0), 4.0 / 8);
+  EXPECT_DOUBLE_EQ(filled.seconds(2, 4), 2 * (8 + 3 * 0.4) / 8);
+  EXPECT_DOUBLE_EQ(filled.seconds(2, 9), 2 * 16.0 / 8) << "too few to fill in";
+  const PipelineRule two = pipeline_rules("2bw", {.most_micro_batches = 2}).back();
   EXPECT_EQ(two.versions(2), 2);
   EXPECT_EQ(two.versions(0), 1);
   EXPECT_EQ(two.seconds(2, 4), 4);
   try {
-    pipeline_rules("fast", 8);
+    pipeline_rules("fast", {});
     FAIL();
   } catch (const Error& e) {
-    EXPECT_THAT(e.what(), HasSubstr("'fast'; there are auto, async, 2bw, 1f1b, gpipe"));
+    EXPECT_THAT(e.what(), HasSubstr("'fast'; there are auto, async, 2bw, zb, 1f1b, gpipe"));
   }
 }
 

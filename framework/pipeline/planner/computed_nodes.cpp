@@ -6,7 +6,8 @@ namespace ndtrain {
 namespace {
 
 NodeTime operator+(const NodeTime& a, const NodeTime& b) {
-  return {a.mean_s + b.mean_s, a.median_s + b.median_s, a.deviation_s + b.deviation_s};
+  return {a.mean_s + b.mean_s, a.median_s + b.median_s, a.deviation_s + b.deviation_s,
+          a.fixed_s + b.fixed_s};
 }
 
 void append(NodeProfile& to, const NodeProfile& n) {

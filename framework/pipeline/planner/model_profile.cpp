@@ -25,7 +25,10 @@ void check_node(const NodeProfile& n, int nodes, const std::string& what) {
     throw Error(name, "has ", number, " = ", value, ", which is no number from 0 up");
   };
   for (const NodeTime* t : {&n.forward, &n.input_gradient, &n.weight_gradient}) {
-    for (const double s : {t->mean_s, t->median_s, t->deviation_s}) check("a time", s);
+    for (const double s : {t->mean_s, t->median_s, t->deviation_s, t->fixed_s}) check("a time", s);
+    if (t->fixed_s > t->median_s) {
+      throw Error(name, "takes ", t->median_s, " s, of which ", t->fixed_s, " are fixed");
+    }
   }
   check("activation_bytes", n.activation_bytes);
   check("saved_bytes", n.saved_bytes);
@@ -131,7 +134,7 @@ void validate(const ModelProfile& profile, const std::string& what) {
 ModelProfile with_minibatch_ratio(ModelProfile profile, double ratio) {
   for (NodeProfile& n : profile.nodes) {
     for (NodeTime* t : {&n.forward, &n.input_gradient, &n.weight_gradient}) {
-      *t = {t->mean_s * ratio, t->median_s * ratio, t->deviation_s * ratio};
+      *t = {t->mean_s * ratio, t->of_share(ratio), t->deviation_s * ratio, t->fixed_s};
     }
     for (double* bytes : {&n.activation_bytes, &n.saved_bytes, &n.workspace_bytes}) {
       *bytes *= ratio;

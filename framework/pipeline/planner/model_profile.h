@@ -12,9 +12,12 @@ namespace ndtrain {
 // Over the steps that were measured. The planner takes the median.
 struct NodeTime {
   double mean_s = 0, median_s = 0, deviation_s = 0;
+  double fixed_s = 0;  // of the median what few rows take as well
 
+  // What the median is of so much of the mini-batch.
+  double of_share(double share) const { return fixed_s + (median_s - fixed_s) * share; }
   // A number of which no more is known.
-  static NodeTime exactly(double seconds) { return {seconds, seconds, 0}; }
+  static NodeTime exactly(double seconds) { return {seconds, seconds, 0, 0}; }
   bool operator==(const NodeTime&) const = default;
 };
 
@@ -36,7 +39,10 @@ struct NodeProfile {
   bool is_input() const { return description.starts_with("Input"); }
   // Adds to what it reads, or works in place: what it makes takes no memory of its own.
   bool in_place() const;
-  double backward_s() const { return input_gradient.median_s + weight_gradient.median_s; }
+  double backward_s() const { return backward_s(1); }
+  double backward_s(double share) const {
+    return input_gradient.of_share(share) + weight_gradient.of_share(share);
+  }
 
   bool operator==(const NodeProfile&) const = default;
 };
@@ -64,7 +70,8 @@ void validate(const ModelProfile& profile, const std::string& what);
 // All nodes, each behind what it reads, else as they are in the profile. Of a valid profile.
 std::vector<int> execution_order(const ModelProfile& profile);
 
-// The same model with mini-batches of another size: all but parameters is in proportion.
+// The same model with mini-batches of another size: all but parameters and what is fixed is in
+// proportion.
 ModelProfile with_minibatch_ratio(ModelProfile profile, double ratio);
 
 }  // namespace ndtrain

@@ -113,10 +113,12 @@ class ModelProfileReader {
   }
 
   NodeTime time(const std::string& path, const Json& json) const {
-    entries_.check_keys(path, json, {"mean_s", "median_s", "deviation_s"});
+    entries_.check_keys(path, json, {"mean_s", "median_s", "deviation_s"}, {"fixed_s"});
+    const double fixed =
+        json.contains("fixed_s") ? entries_.not_negative(path + "fixed_s", json["fixed_s"]) : 0;
     return {entries_.not_negative(path + "mean_s", json["mean_s"]),
             entries_.not_negative(path + "median_s", json["median_s"]),
-            entries_.not_negative(path + "deviation_s", json["deviation_s"])};
+            entries_.not_negative(path + "deviation_s", json["deviation_s"]), fixed};
   }
 
   const JsonEntries entries_;
@@ -126,7 +128,9 @@ class ModelProfileReader {
 };
 
 Json json_of(const NodeTime& t) {
-  return {{"mean_s", t.mean_s}, {"median_s", t.median_s}, {"deviation_s", t.deviation_s}};
+  Json json = {{"mean_s", t.mean_s}, {"median_s", t.median_s}, {"deviation_s", t.deviation_s}};
+  if (t.fixed_s > 0) json["fixed_s"] = t.fixed_s;
+  return json;
 }
 
 }  // namespace

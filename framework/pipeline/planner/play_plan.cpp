@@ -111,13 +111,14 @@ class Played {
     double trained_bytes = 0;
     const std::vector<const NodeProfile*> nodes = nodes_of(number);
     for (const NodeProfile* n : nodes) {
-      s.forward_s += n->forward.median_s / parts_;
-      s.input_s += n->input_gradient.median_s / parts_;
-      s.weight_s += n->weight_gradient.median_s / parts_;
+      s.forward_s += n->forward.of_share(1 / parts_);
+      s.input_s += n->input_gradient.of_share(1 / parts_);
+      s.weight_s += n->weight_gradient.of_share(1 / parts_);
       trained_bytes += n->parameter_bytes;
     }
     if (plan_.stages[number].recompute) s.recompute_s = s.forward_s;
     s.update_s = trained_bytes * profile_.optimizer_s_per_byte;
+    s.weight_s += s.update_s * (parts_ - 1) / parts_;  // added to those of parts before
     if (plan_.stages[number].replicas > 1 && trained_bytes > 0) {
       const double share = 1 / (parts_ * plan_.stages[number].replicas);
       const CostProfile exchange =

@@ -46,6 +46,8 @@ StageCosts::Sums StageCosts::sums_between(int before, int set) const {
     const NodeProfile& n = nodes_.nodes[static_cast<size_t>(number)];
     s.forward_s += n.forward.median_s;
     s.backward_s += n.backward_s();
+    s.fixed_forward_s += n.forward.fixed_s;
+    s.fixed_backward_s += n.input_gradient.fixed_s + n.weight_gradient.fixed_s;
     s.trained_bytes += n.parameter_bytes;
     s.frozen_bytes += n.frozen_bytes;
     s.saved_bytes += n.saved_bytes;
@@ -96,17 +98,20 @@ bool StageCosts::simulate_exchange(const StagePlace& place, const PipelineRule& 
 double StageCosts::step_s(const StagePlace& place, const Sums& sums,
                           const PipelineRule& rule) const {
   const double replicas = place.devices.count, parts = static_cast<double>(rule.micro_batches);
-  const double pass_s = (sums.forward_s + sums.backward_s) / replicas;
-  const double last_s = pass_s / parts + sums.trained_bytes * optimizer_.seconds_per_byte;
-  if (!exchanges(place, sums)) return pass_s - pass_s / parts + last_s;
+  const double fixed_s = sums.fixed_forward_s + sums.fixed_backward_s;
+  const double update_s = sums.trained_bytes * optimizer_.seconds_per_byte;
+  const double part_s = fixed_s + (sums.forward_s + sums.backward_s - fixed_s) / (replicas * parts);
+  // Gradients of further parts are added to those before, which is about an update's work.
+  const double others_s = (parts - 1) * (part_s + update_s), last_s = part_s + update_s;
+  if (!exchanges(place, sums)) return others_s + last_s;
   if (const auto it = simulated_s_.find(key(place, rule)); it != simulated_s_.end()) {
-    return pass_s - pass_s / parts + it->second;
+    return others_s + it->second;
   }
   CostProfile costs;
   set_collectives(topology_, place.devices, costs);
   const double link_s = 2 * costs.reduce_scatter.alpha_s +
                         2 * costs.reduce_scatter.beta_s_per_byte * sums.trained_bytes;
-  return pass_s - pass_s / parts + std::max(last_s, link_s) * kBelow;
+  return others_s + std::max(last_s, link_s) * kBelow;
 }
 
 double StageCosts::transfer_s(const StagePlace& place, const Sums& sums,
@@ -139,7 +144,10 @@ StageCosts::Stage StageCosts::stage(const StagePlace& place, const Sums& sums,
   Stage s{.bytes = whole};
   s.recompute = may_recompute && whole > most_bytes && recomputed < whole;
   if (s.recompute) s.bytes = recomputed;
-  s.seconds = step_s(place, sums, rule) + (s.recompute ? sums.forward_s / replicas : 0);
+  s.seconds = step_s(place, sums, rule);
+  if (s.recompute) {
+    s.seconds += parts * sums.fixed_forward_s + (sums.forward_s - sums.fixed_forward_s) / replicas;
+  }
   if (place.before == 0) {
     s.seconds = std::max(s.seconds + nodes_.copy_s / replicas, nodes_.load_s / replicas);
   }

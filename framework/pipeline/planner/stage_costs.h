@@ -38,10 +38,12 @@ struct OptimizerCosts {
 
 class StageCosts {
  public:
-  // Of the nodes between two sets; bytes of a mini-batch, in and out of the stage.
+  // Of the nodes between two sets; bytes of a mini-batch, in and out of the stage. Of the seconds
+  // so many are fixed: each micro-batch takes them.
   struct Sums {
-    double forward_s = 0, backward_s = 0, trained_bytes = 0, frozen_bytes = 0, saved_bytes = 0,
-           workspace_bytes = 0, in_bytes = 0, out_bytes = 0;
+    double forward_s = 0, backward_s = 0, fixed_forward_s = 0, fixed_backward_s = 0,
+           trained_bytes = 0, frozen_bytes = 0, saved_bytes = 0, workspace_bytes = 0, in_bytes = 0,
+           out_bytes = 0;
   };
   struct After {
     int set;

@@ -23,8 +23,8 @@ CostProfile exchange_costs(std::span<const NodeProfile* const> nodes, const Topo
     const auto elements =
         static_cast<int64_t>(std::ceil(n->parameter_bytes / CostProfile::kElementBytes));
     if (elements > 0 || costs.layers.empty()) costs.layers.push_back({.elements = elements});
-    costs.layers.back().forward_s += n->forward.median_s * share;
-    costs.layers.back().backward_s += n->backward_s() * share;
+    costs.layers.back().forward_s += n->forward.of_share(share);
+    costs.layers.back().backward_s += n->backward_s(share);
   }
   return costs;
 }

@@ -16,6 +16,9 @@ namespace ndtrain {
 namespace {
 
 constexpr int kRunsAlone = 5;  // of the step without fused kernels; the first is not counted
+// The second measurement has an eighth of the rows, and of the steps.
+constexpr int kTimesFewer = 8, kFewestSteps = 3;
+constexpr int64_t kFewestRows = 2;
 
 void check(const ProfileOptions& options, int64_t rows) {
   if (options.steps < 1 || options.steps > limits::kProfiledSteps) {
@@ -235,13 +238,43 @@ class Measurement {
   std::vector<StagedTensor> inputs_;
 };
 
+// What the line through the times of two batches has for no rows.
+void set_fixed(NodeTime& of_many, const NodeTime& of_few, double few_share) {
+  const double fixed = (of_few.median_s - of_many.median_s * few_share) / (1 - few_share);
+  of_many.fixed_s = std::clamp(fixed, 0.0, std::min(of_few.median_s, of_many.median_s));
+}
+
+void set_fixed(ModelProfile& profile, const ModelProfile& few) {
+  const double share = static_cast<double>(few.batch) / static_cast<double>(profile.batch);
+  for (size_t i = 0; i < profile.nodes.size(); ++i) {
+    NodeProfile& n = profile.nodes[i];
+    if (n.is_input()) continue;
+    set_fixed(n.forward, few.nodes[i].forward, share);
+    set_fixed(n.input_gradient, few.nodes[i].input_gradient, share);
+    set_fixed(n.weight_gradient, few.nodes[i].weight_gradient, share);
+  }
+}
+
 }  // namespace
 
 ModelProfile measure_profile(const Model& model, std::span<const std::string> trainable,
                              const Device& device, Dataset& rows, const ProfileOptions& options,
                              Clock& clock) {
   check(options, rows.size());
-  return Measurement(model, trainable, device, rows, options, clock).run();
+  bool stopped = false;
+  ProfileOptions of_many = options, of_few = options;
+  of_many.on_step = [&](int done) {
+    stopped = options.on_step && !options.on_step(done);
+    return !stopped;
+  };
+  ModelProfile profile = Measurement(model, trainable, device, rows, of_many, clock).run();
+  of_few.batch = std::max(kFewestRows, options.batch / kTimesFewer);
+  if (of_few.batch >= options.batch || stopped) return profile;
+  of_few.steps = std::max(kFewestSteps, options.steps / kTimesFewer);
+  of_few.load = false;
+  of_few.on_step = {};
+  set_fixed(profile, Measurement(model, trainable, device, rows, of_few, clock).run());
+  return profile;
 }
 
 }  // namespace ndtrain

@@ -34,7 +34,7 @@ ModelProfile two_alike() {
 
 TEST(PlayPlan, StagesOfOneTimeTakeWhatThePlannerSays) {
   const Topology topology = flat(2, 1e15);  // sends take no time
-  for (const char* schedule : {"async", "1f1b", "gpipe", "2bw"}) {
+  for (const char* schedule : {"async", "1f1b", "zb", "gpipe", "2bw"}) {
     SCOPED_TRACE(schedule);
     const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = schedule};
     const PipelinePlan plan = plan_pipeline(two_alike(), topology, options);
@@ -43,6 +43,26 @@ TEST(PlayPlan, StagesOfOneTimeTakeWhatThePlannerSays) {
     EXPECT_EQ(p.shape.micro_batches, plan.micro_batches);
     EXPECT_NEAR(p.prediction.mini_batch_s, plan.seconds, 0.01 * plan.seconds);
   }
+}
+
+// What a kernel takes however few rows it has, each micro-batch takes; and its gradients are added
+// to those before.
+TEST(PlayPlan, FixedTimesMakeMicroBatchesFewerAndArePlayed) {
+  const Topology topology = flat(2, 1e15);
+  const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = "1f1b"};
+  const PipelinePlan plain = plan_pipeline(two_alike(), topology, options);
+  EXPECT_NEAR(plain.seconds, 0.6 * 33 / 32, 1e-5);
+  ModelProfile profile = two_alike();
+  for (NodeProfile& n : profile.nodes) n.forward.fixed_s = 0.02;
+  const PipelinePlan fixed = plan_pipeline(profile, topology, options);
+  EXPECT_EQ(fixed.micro_batches, 4);  // of 0.165 s each, and one to wait for; 8 take 0.83 s
+  EXPECT_NEAR(fixed.seconds, 5 * (0.02 + 0.58 / 4), 1e-5);
+  EXPECT_NEAR(play_plan(fixed, profile, topology, options, 8).prediction.mini_batch_s,
+              fixed.seconds, 0.01 * fixed.seconds);
+  profile = two_alike();
+  profile.optimizer_s_per_byte = 2e-5;  // of 1000 bytes: as much
+  const PipelinePlan added = plan_pipeline(profile, topology, options);
+  EXPECT_EQ(added.micro_batches, 4);
 }
 
 TEST(PlayPlan, AValueThatSkipsAStageHasAnEdgeOfItsOwn) {

@@ -72,6 +72,11 @@ ModelProfile random_profile(Rng& rng, int nodes, bool branched) {
     }
     profile.nodes.push_back(std::move(n));
   }
+  for (NodeProfile& n : profile.nodes) {
+    for (NodeTime* t : {&n.forward, &n.input_gradient, &n.weight_gradient}) {
+      if (!n.is_input()) t->fixed_s = t->median_s * rng.next_uniform() * 0.3;
+    }
+  }
   for (const int i : unread(profile)) profile.nodes.back().inputs.push_back(i);
   return profile;
 }

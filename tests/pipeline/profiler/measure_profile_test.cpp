@@ -78,6 +78,10 @@ TEST(MeasureProfile, SaysOfEachNodeWhatItTakesAndHolds) {
   EXPECT_THAT(profile.source, HasSubstr("measured: cpu, "));
   EXPECT_THAT(profile.source, HasSubstr(" threads, f32, 3 steps"));
   EXPECT_EQ(profile.batch, 5);
+  const auto is_fixed = [](const NodeProfile& n) { return n.forward.fixed_s > 0; };
+  EXPECT_TRUE(std::ranges::any_of(profile.nodes, is_fixed))
+      << "two rows take less, but not for all";
+  EXPECT_EQ(parse_model_profile(to_json(profile), "p.json"), profile);
   const StepGraph step = testing::step_of(m, 5);
   const StepNodes nodes = step_nodes(step);
   ASSERT_EQ(profile.nodes.size(), nodes.nodes.size() + 1);

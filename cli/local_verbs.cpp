@@ -13,6 +13,7 @@ VERB(bench_decode);
 VERB(bench_forward);
 VERB(bench_layers);
 VERB(bench_parallel);
+VERB(bench_stages);
 VERB(bench_pipeline);
 VERB(bench_train);
 VERB(doctor);
@@ -130,6 +131,13 @@ std::span<const Verb> local_bench_verbs() {
            "  ndtrain bench parallel --replay networks.json --ranks 2,4 --rho .3,.75,1.5 --matrix "
            "-o replays\n",
            declare_bench_parallel, run_bench_parallel},
+      Verb{"bench stages",
+           "replay a plan's stages on ranks that sleep for them and really send their values",
+           "--plan FILE --profile FILE --network FILE [--schedule NAMES] [--mini-batches N]",
+           "  ndtrain bench stages --plan plan.json --profile profile.json --network network.json\n"
+           "  ndtrain bench stages --plan plan.json --profile profile.json --network network.json "
+           "--schedule gpipe,1f1b,zb --micro-batches 8\n",
+           declare_bench_stages, run_bench_stages},
       Verb{"bench collectives", "time sums in the order of a tree against the library's own",
            "[--ranks N] [--shards V] [--megabytes LIST] [--rounds N]",
            "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n"

@@ -18,7 +18,7 @@ namespace {
 
 std::vector<int> levels_of(const Args& args, int ranks) {
   if (!args.has("levels")) return {ranks};
-  const std::vector<int> units = parse_counts("levels", args.text("levels"), limits::kRanks);
+  std::vector<int> units = parse_counts("levels", args.text("levels"), limits::kRanks);
   int64_t devices = 1;
   for (const int n : units) devices *= n;
   if (devices != ranks || std::ranges::count(units, 1) > 0) {

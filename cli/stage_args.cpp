@@ -162,7 +162,7 @@ std::vector<int> replicas_of(const Args& args, const PipelinePlan* plan, int ran
 std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vector<int>& replicas,
                     bool from_the_beginning) {
   if (!args.given("sync")) return plan && !replicas.empty() ? plan->sync : StageConfig{}.sync;
-  const std::string name = args.text("sync");
+  std::string name = args.text("sync");
   if (!from_the_beginning) return name;
   if (replicas.empty()) {
     throw UsageError(

@@ -173,6 +173,43 @@ TEST_F(PlanTrainProgram, TakesTheNetworkThatRanksMeasure) {
   EXPECT_THAT(refused({"--ranks", "2", "--seconds", "0"}), HasSubstr("--seconds 0"));
 }
 
+// By ranks that sleep: what is measured is the schedule of the plan, and no machine.
+TEST_F(PlanTrainProgram, ReplaysAPlan) {
+  ASSERT_EQ(plan({"--profile", graph_, "-n", "3", "--network", "slow.json", "--preset", "pipeline",
+                  "-o", "plan.json", "-q"})
+                .code,
+            0);
+  const auto replayed = [&](std::vector<std::string> more) {
+    std::vector<std::string> words = {"bench",     "stages", "--plan",    "plan.json",
+                                      "--profile", graph_,   "--network", "slow.json"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Outcome o = replayed({"--schedule", "async,zb", "--micro-batches", "3", "--mini-batches",
+                              "4", "--stretch", "1", "--scale", "10", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json json = Json::parse(o.out);
+  EXPECT_EQ(json.at("ranks"), 3);
+  EXPECT_EQ(json.at("bytes_divided_by"), 10);
+  EXPECT_EQ(json.at("times_multiplied_by"), 1);
+  ASSERT_EQ(json.at("schedules").size(), 2u);
+  for (const Json& s : json.at("schedules")) {
+    EXPECT_EQ(s.at("micro_batches"), 3);
+    EXPECT_GT(s.at("measured_s").get<double>(), 0.9 * s.at("predicted_s").get<double>());
+  }
+  EXPECT_EQ(json.at("schedules")[1].at("schedule"), "zb");
+  const auto refused = [&](const std::vector<std::string>& more, int code = 2) {
+    const Outcome wrong = replayed(more);
+    EXPECT_EQ(wrong.code, code) << wrong.err;
+    return wrong.err;
+  };
+  EXPECT_THAT(refused({"--schedule", "soon"}), HasSubstr("schedule soon: "));
+  EXPECT_THAT(refused({"--mini-batches", "0"}), HasSubstr("--mini-batches 0: 1 to"));
+  EXPECT_THAT(refused({"--micro-batches", "0"}), HasSubstr("--micro-batches 0: 1 to"));
+  EXPECT_THAT(refused({"--stretch", "0"}), HasSubstr("--stretch 0"));
+  EXPECT_THAT(refused({"--rank", "3", "--rendezvous", "127.0.0.1:1"}), HasSubstr("--rank 3: 0 to"));
+}
+
 TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   const auto refused = [&](const std::vector<std::string>& words, int code,
                            const std::string& what) {

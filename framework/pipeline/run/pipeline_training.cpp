@@ -228,7 +228,7 @@ int PipelineTraining::parts_of(int64_t rows) const {
   const int parts = config_.parts_of(rows, batch_statistics_);
   const int most = ranks_.most_replicas();
   if (most == 1) return parts;
-  const int64_t least = most * (batch_statistics_ ? 2 : 1);
+  const int64_t least = int64_t{most} * (batch_statistics_ ? 2 : 1);
   if (rows < least) {
     throw Error("a step of ", rows, " photos for a stage on ", most, " ranks, each of which takes ",
                 batch_statistics_ ? "two at least, as batch statistics need" : "one at least",

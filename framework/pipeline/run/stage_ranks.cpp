@@ -6,7 +6,7 @@
 
 namespace ndtrain {
 
-StageRanks::StageRanks(std::vector<int> replicas) : first_{0} {
+StageRanks::StageRanks(const std::vector<int>& replicas) : first_{0} {
   for (const int n : replicas) {
     if (n < 1) throw Error("pipeline: a stage on ", n, " ranks; 1 is the least");
     first_.push_back(first_.back() + n);

@@ -15,7 +15,7 @@ namespace ndtrain {
 class StageRanks {
  public:
   // How many each place has. Throws Error where it is none.
-  explicit StageRanks(std::vector<int> replicas);
+  explicit StageRanks(const std::vector<int>& replicas);
 
   int ranks() const { return first_.back(); }
   int places() const { return static_cast<int>(first_.size()) - 1; }

@@ -130,7 +130,7 @@ class ReplicaProgram {
     int64_t parts = config_.parts_of(std::ssize(rows), !whole_.states.empty());
     const int most = std::ranges::max(stages_.replicas);
     if (most > 1)
-      parts = std::min(parts, std::ssize(rows) / (most * (whole_.states.empty() ? 1 : 2)));
+      parts = std::min(parts, std::ssize(rows) / (int64_t{most} * (whole_.states.empty() ? 1 : 2)));
     if (step.step % stages_.drain_every == 0 || parts != parts_) versions_.clear();
     parts_ = parts;
     versions_.emplace_back(parameters_.values(), parameters_.values(parameters_.size()));

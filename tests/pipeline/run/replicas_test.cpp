@@ -140,16 +140,16 @@ TEST(Replicas, WithoutBatchStatisticsLearnWhatOneProcessLearns) {
   for (const Network& n : {network(skipping_net(false, 0)),
                            network(skipping_net(true, 0), {"stem", "a1", "a2", "b1", "b2"})}) {
     ASSERT_TRUE(make_step_graph(bind(n.model, 2), n.trained, 0).states.empty());
-    for (const auto& [batch, rows] : kBatches) {
+    for (const Rows& of : kBatches) {
       TrainerConfig config = config_by_parts(1);
-      config.batch = batch;
-      TensorDataset data = stripes(rows, 3);
+      config.batch = of.batch;
+      TensorDataset data = stripes(of.rows, 3);
       Trainer one(n.model, n.trained, cpu(), config);
       EpochResult result;
       ASSERT_TRUE(one.train_epoch(data, result));
       const Checkpoint expected = one.checkpoint();
       by_stages(5, n, config, {.replicas = {3, 2}}, [&](PipelineTraining& training) {
-        TensorDataset own = stripes(rows, 3);
+        TensorDataset own = stripes(of.rows, 3);
         EpochResult of_it;
         ASSERT_TRUE(training.train_epoch(own, of_it));
         EXPECT_NEAR(of_it.loss, result.loss, 1e-6 * std::abs(result.loss));

@@ -111,15 +111,7 @@ void check(const Args& args) {
   if (args.has("link") && args.has("rho")) {
     throw UsageError("--link and --rho: each says how fast the link is; give one");
   }
-  if (args.has("rank") != args.has("rendezvous")) {
-    throw UsageError("--rank and --rendezvous HOST:PORT belong together");
-  }
-  for (const std::string flag : kSecurityFlags) {
-    if (!args.given(flag) || args.has("rank")) continue;
-    throw UsageError("--" + flag +
-                     ": the ranks that are started here talk by loopback; give --rank and "
-                     "--rendezvous, or leave it away");
-  }
+  check_rank_place(args);
   if (args.on("matrix") != args.has("out")) {
     throw UsageError("--matrix and -o DIR, where its results are kept, belong together");
   }

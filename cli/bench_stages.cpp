@@ -57,6 +57,7 @@ void scale(const Scale& by, PipelineCosts& costs) {
 class StagesBench {
  public:
   StagesBench(Context& context, const Args& args) : context_(context), args_(args) {
+    check_rank_place(args);
     plan_ = load_pipeline_plan(context.fs(), args.required("plan"));
     const std::vector<int> units = {plan_.devices()};
     if (units[0] < 2) {

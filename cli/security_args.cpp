@@ -32,6 +32,18 @@ std::string listens_beside(const std::string& rendezvous, int rank) {
 
 }  // namespace
 
+void check_rank_place(const Args& args) {
+  if (args.has("rank") != args.has("rendezvous")) {
+    throw UsageError("--rank and --rendezvous HOST:PORT belong together");
+  }
+  for (const std::string flag : kSecurityFlags) {
+    if (!args.given(flag) || args.has("rank")) continue;
+    throw UsageError("--" + flag +
+                     ": the ranks that are started here talk by loopback; give --rank and "
+                     "--rendezvous, or leave it away");
+  }
+}
+
 RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank) {
   const LinkSecurity s = security_of(context, args, LinkRole::kMember, rendezvous);
   RankNet net{.secured = nullptr, .listen = listens_beside(rendezvous, rank)};

@@ -27,6 +27,10 @@ struct RankNet {
   Net& net() const { return secured ? *secured : real_net(); }
 };
 
+// Of --rank and --rendezvous, which belong together: without them ranks are started here. Throws
+// UsageError, of security flags, too, where there is nothing to secure.
+void check_rank_place(const Args& args);
+
 // By the flags; at a rendezvous that this machine alone reaches its ranks listen there, too. Throws
 // Error for an address that has to be protected and is not.
 RankNet rank_net(Context& context, const Args& args, const std::string& rendezvous, int rank);

@@ -208,6 +208,8 @@ TEST_F(PlanTrainProgram, ReplaysAPlan) {
   EXPECT_THAT(refused({"--micro-batches", "0"}), HasSubstr("--micro-batches 0: 1 to"));
   EXPECT_THAT(refused({"--stretch", "0"}), HasSubstr("--stretch 0"));
   EXPECT_THAT(refused({"--rank", "3", "--rendezvous", "127.0.0.1:1"}), HasSubstr("--rank 3: 0 to"));
+  EXPECT_THAT(refused({"--rank", "1"}), HasSubstr("--rank and --rendezvous HOST:PORT belong"));
+  EXPECT_THAT(refused({"--insecure"}), HasSubstr("--insecure: the ranks that are started here"));
 }
 
 TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {

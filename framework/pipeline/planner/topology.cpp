@@ -108,7 +108,7 @@ std::string network_text(const Topology& topology) {
     json["allreduce_latencies"].push_back(l.all_reduce_s);
     json["p2p_latencies"].push_back(l.p2p_s);
   }
-  return json.dump(1) + "\n";
+  return json_text_replacing(json, 1) + "\n";
 }
 
 Topology load_network(Fs& fs, const std::string& file, std::span<const int> units) {

@@ -1,6 +1,7 @@
 #include "framework/pipeline/run/pipeline_replay.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -17,6 +18,14 @@ std::vector<int> replicas_of(const PipeShape& shape, const PipelineCosts& costs)
 
 size_t floats_of(double bytes) {
   return std::max<size_t>(1, static_cast<size_t>(std::ceil(bytes / sizeof(float))));
+}
+
+// As simulate_pipeline() has it: those of the second half. 0: there are not two.
+double between(const std::vector<double>& updates_s) {
+  const size_t n = updates_s.size();
+  if (n < 2) return 0;
+  const size_t from = (n - 1) / 2;
+  return (updates_s.back() - updates_s[from]) / static_cast<double>(n - 1 - from);
 }
 
 }  // namespace
@@ -40,7 +49,9 @@ PipelineReplay::PipelineReplay(const PipelineSchedule& schedule, const PipeShape
 
 double PipelineReplay::run() {
   const std::vector<Instruction> list = schedule_.instructions(shape_, place_);
-  updates_s_.clear();
+  int last = shape_.stages - 1;
+  while (last > 0 && !shape_.trains(last)) --last;
+  std::vector<double> updates_s;  // when the last stage that trains was updated
   barrier(communicator_);
   device_.emplace(clock_);
   const auto begun = clock_.monotonic();
@@ -49,28 +60,19 @@ double PipelineReplay::run() {
   };
   for (const Instruction& i : list) {
     carry_out(i);
-    if (i.op == PipeOp::kUpdate) updates_s_.push_back(now());
+    if (i.op == PipeOp::kUpdate && i.stage == last) updates_s.push_back(now());
   }
-  double ours = between_updates();
-  if (updates_s_.size() < 2) ours = now() / static_cast<double>(shape_.mini_batches);
+  const std::array<double, 2> ours = {now(), between(updates_s)};
   std::string bytes(sizeof ours, '\0');
-  std::memcpy(bytes.data(), &ours, sizeof ours);
-  int last = shape_.stages - 1;
-  while (last > 0 && !shape_.trains(last)) --last;
-  const std::string theirs = broadcast(communicator_, ranks_.rank_of(shape_.rank_of(last)), bytes);
-  std::memcpy(&ours, theirs.data(), sizeof ours);
-  return ours;
-}
-
-// As simulate_pipeline() has it, of a rank of one stage, or of the last of several.
-double PipelineReplay::between_updates() const {
-  std::vector<double> of_last;
-  const auto own = static_cast<size_t>(shape_.chunks);
-  for (size_t k = own - 1; k < updates_s_.size(); k += own) of_last.push_back(updates_s_[k]);
-  const size_t n = of_last.size();
-  if (n < 2) return 0;
-  const size_t from = (n - 1) / 2;
-  return (of_last.back() - of_last[from]) / static_cast<double>(n - 1 - from);
+  std::memcpy(bytes.data(), ours.data(), sizeof ours);
+  std::vector<std::array<double, 2>> all;
+  double end_s = 0;
+  for (const std::string& theirs : gather(communicator_, bytes)) {
+    std::memcpy(all.emplace_back().data(), theirs.data(), sizeof ours);
+    end_s = std::max(end_s, all.back()[0]);
+  }
+  const double of_last = all[static_cast<size_t>(ranks_.rank_of(shape_.rank_of(last)))][1];
+  return of_last > 0 ? of_last : end_s / static_cast<double>(shape_.mini_batches);
 }
 
 double PipelineReplay::rows_share() const {

@@ -45,7 +45,6 @@ class PipelineReplay {
   void wait_for(Communicator::Op op);
   void wait_for_oldest(std::deque<Sent>& sent);
   Communicator::Op message(const Instruction& i, int from, int to, std::span<float> data);
-  double between_updates() const;
 
   const PipelineSchedule& schedule_;
   const PipeShape shape_;
@@ -57,7 +56,6 @@ class PipelineReplay {
   const int place_, replica_;
   std::optional<SleepingDevice> device_;                  // while it runs
   std::map<std::pair<int, int>, std::deque<Sent>> sent_;  // by the stages from and to
-  std::vector<double> updates_s_;  // when the last stage that trains was updated
 };
 
 }  // namespace ndtrain

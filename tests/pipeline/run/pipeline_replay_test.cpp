@@ -79,6 +79,17 @@ TEST(PipelineReplay, OfReplicasShareRowsAndOfChunksLanes) {
       0.9 * simulate_pipeline(*pipeline_schedule("interleaved"), four, of_chunks).mini_batch_s);
 }
 
+TEST(PipelineReplay, OfOneMiniBatchTakesUntilTheLastRankIsDone) {
+  const PipelineCosts costs = alike(4, 2e-3);
+  const PipeShape four{.stages = 4, .micro_batches = 2};
+  EXPECT_GT(replayed("gpipe", four, costs, 4)[0],
+            0.9 * simulate_pipeline(*pipeline_schedule("gpipe"), four, costs).mini_batch_s);
+  const PipeShape of_chunks{.stages = 4, .chunks = 2, .micro_batches = 2};
+  EXPECT_GT(
+      replayed("interleaved", of_chunks, costs, 2)[0],
+      0.9 * simulate_pipeline(*pipeline_schedule("interleaved"), of_chunks, costs).mini_batch_s);
+}
+
 TEST(PipelineReplay, OfOtherNumbersOfRanksIsRefused) {
   auto transports = memory_transports(1);
   Communicator one(std::move(transports[0]), {});

@@ -85,8 +85,14 @@ TEST(FailingPipeline, ALossThatIsNotFiniteEndsItOnAllRanksAlike) {
   Trainer one(net().model, net().trained, cpu(), config);
   const std::string expected = error_by(one);
   ASSERT_THAT(expected, HasSubstr("diverged"));
-  by_stages(3, net(), config, {},
-            [&](PipelineTraining& training) { EXPECT_EQ(error_by(training), expected); });
+  for (const char* schedule : {"1f1b", "async"}) {
+    by_stages(3, net(), config, {.schedule = schedule, .drain_every = 1},
+              [&](PipelineTraining& training) { EXPECT_EQ(error_by(training), expected); });
+    by_stages(3, net(), config, {.schedule = schedule, .replicas = {2, 1}},
+              [&](PipelineTraining& training) {
+                EXPECT_THAT(error_by(training), HasSubstr("diverged"));
+              });
+  }
 }
 
 TEST(FailingPipeline, RowsThatAreNotFiniteAreNamedOnAllRanks) {
@@ -103,7 +109,7 @@ TEST(FailingPipeline, RowsThatAreNotFiniteAreNamedOnAllRanks) {
 }
 
 // Whenever it is lost: in the first step, or in a later one.
-TEST(FailingPipeline, ARankThatIsLostIsNamedByTheOthers) {
+void expect_to_name_who_is_lost(const PipelineTraining::Options& options) {
   constexpr int kRanks = 3;
   for (int victim = 0; victim < kRanks; ++victim) {
     for (const int64_t messages : {1, 6, 40}) {
@@ -116,7 +122,7 @@ TEST(FailingPipeline, ARankThatIsLostIsNamedByTheOthers) {
           const int64_t most = r == victim ? messages : kForever;
           PipelineTraining training(
               net().model, net().trained, cpu(), config_by_parts(4),
-              talk(std::make_unique<MortalTransport>(std::move(transport), most)), {});
+              talk(std::make_unique<MortalTransport>(std::move(transport), most)), options);
           try {
             TensorDataset data = stripes(kRows, 3);
             EpochResult result;
@@ -131,6 +137,15 @@ TEST(FailingPipeline, ARankThatIsLostIsNamedByTheOthers) {
         });
       }
     }
+  }
+}
+
+TEST(FailingPipeline, ARankThatIsLostIsNamedByTheOthers) { expect_to_name_who_is_lost({}); }
+
+TEST(FailingPipeline, AReplicaThatIsLostIsNamedByTheOthers) {
+  for (const char* schedule : {"1f1b", "async"}) {
+    expect_to_name_who_is_lost({.schedule = schedule, .replicas = {2, 1}, .sync = "dear"});
+    expect_to_name_who_is_lost({.schedule = schedule, .replicas = {1, 2}});
   }
 }
 

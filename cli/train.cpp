@@ -296,6 +296,10 @@ int run_train(Context& context, const Args& args) {
   if (ranks.count() > 1) json["exposed_s"] = r.figures.exposed_s;
   if (r.figures.exchange) add_exchange(*r.figures.exchange, json);
   if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;
+  for (const StageTraining::RankFigures& f : r.figures.stage_ranks) {
+    json["rank_memory_bytes"].push_back(f.memory_bytes);
+    json["rank_waited_s"].push_back(f.waited_s);
+  }
   if (config.how.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.figures.clip_exposed_s;
   if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
   for (const RankShare& s : r.figures.shares) {

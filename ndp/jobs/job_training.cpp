@@ -93,7 +93,7 @@ void JobTraining::add_figures_of_ranks() {
 JobTraining::Figures JobTraining::describe() {
   if (by_ranks_) add_figures_of_ranks();
   if (by_stages_) {
-    by_stages_->say_who_waited();
+    figures_.stage_ranks = by_stages_->describe();
     figures_.exposed_s = by_stages_->training().waited_s();
     figures_.stage_step_s = by_stages_->training().step_s();
   }

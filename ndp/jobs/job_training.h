@@ -42,7 +42,8 @@ class JobTraining {
     std::optional<ExchangeReport> exchange = {};  // by ranks
     std::vector<RankShare> shares = {};           // of ranks that were measured
     double stage_step_s = 0;                      // by stages, of the last epoch; 0: not known
-    double clip_exposed_s = 0;                    // see GradientSync
+    std::vector<StageTraining::RankFigures> stage_ranks = {};  // by stages, of all ranks
+    double clip_exposed_s = 0;                                 // see GradientSync
   };
   Figures describe();  // after the training; rank 0 says it, too
   // So that no rank misses one that was faster.

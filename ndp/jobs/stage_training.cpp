@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
@@ -94,20 +95,29 @@ void StageTraining::agree_on_one_cache(const Fingerprint& decisive) {
   agree(decisive);
 }
 
-void StageTraining::say_who_waited() {
-  std::vector<std::string> waited;
+std::vector<StageTraining::RankFigures> StageTraining::describe() {
+  const RankFigures ours{training_->waited_s(), training_->memory_bytes()};
+  std::string bytes(sizeof ours, '\0');
+  std::memcpy(bytes.data(), &ours, sizeof ours);
+  std::vector<RankFigures> all;
   try {
-    waited = gather(training_->communicator(), fmt::format("{:.2f} s", training_->waited_s()));
+    for (const std::string& theirs : gather(training_->communicator(), bytes)) {
+      std::memcpy(&all.emplace_back(), theirs.data(), sizeof ours);
+    }
   } catch (const RankLost& lost) {  // the others have the whole training
     log::warn("how long ranks have waited is not known: {}", lost.what());
-    return;
+    return {};
   }
-  if (training_->communicator().rank() != 0) return;
-  std::string all;
-  for (size_t r = 0; r < waited.size(); ++r) {
-    all += fmt::format("{}rank {} {}", r == 0 ? "" : ", ", r, waited[r]);
+  if (training_->communicator().rank() != 0) return all;
+  std::string waited, memory;
+  for (size_t r = 0; r < all.size(); ++r) {
+    waited += fmt::format("{}rank {} {:.2f} s", r == 0 ? "" : ", ", r, all[r].waited_s);
+    memory += fmt::format("{}rank {} {:.1f} MB", r == 0 ? "" : ", ", r,
+                          static_cast<double>(all[r].memory_bytes) / 1e6);
   }
-  progress_.say("waited for other ranks: " + all);
+  progress_.say("waited for other ranks: " + waited);
+  progress_.say("parameters, values and what passes work in: " + memory);
+  return all;
 }
 
 void StageTraining::leave_together() {

@@ -40,8 +40,12 @@ class StageTraining {
   void agree(const Fingerprint& decisive);
   // The same where ranks other than 0 have waited until there is a cache to read.
   void agree_on_one_cache(const Fingerprint& decisive);
-  // After the training rank 0 says how long each rank has waited.
-  void say_who_waited();
+  struct RankFigures {
+    double waited_s = 0;       // for other ranks
+    int64_t memory_bytes = 0;  // PipelineTraining::memory_bytes()
+  };
+  // After the training, of all ranks, which rank 0 says; none where one is lost meanwhile.
+  std::vector<RankFigures> describe();
   // So that no rank misses one that was faster.
   void leave_together();
 

@@ -131,6 +131,9 @@ TEST_F(StagedRanks, OfSeveralRanksGiveTheSameEachTime) {
   EXPECT_THAT(o.err, AllOf(HasSubstr("stage 0, ranks 0 to 1, which share the photos: "),
                            HasSubstr("stage 1, rank 2: ")));
   EXPECT_GT(parse_json(o.out).at("step_s"), 0);
+  ASSERT_EQ(parse_json(o.out).at("rank_memory_bytes").size(), 3U);
+  EXPECT_GT(parse_json(o.out).at("rank_memory_bytes")[2], 0);
+  ASSERT_EQ(parse_json(o.out).at("rank_waited_s").size(), 3U);
   ASSERT_EQ(run(train("halves", joined(three, {"-e", "1", "--sync", "dear"}))).code, 0);
   const Words rest = {"-e", "2", "--resume"};
   const Outcome on = run(train("halves", joined(three, joined(rest, {"--sync", "wfbp"}))));

@@ -36,6 +36,12 @@ int64_t PipelineInterpreter::value_bytes() const {
   return bytes;
 }
 
+int64_t PipelineInterpreter::work_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, stages] : ready_) bytes += stages->work_bytes();
+  return bytes;
+}
+
 const PipelineInterpreter::Listed& PipelineInterpreter::list_of(int parts, int64_t mini_batches) {
   Listed& l = lists_[{parts, mini_batches}];
   if (!l.list.empty()) return l;

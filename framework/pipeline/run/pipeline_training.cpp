@@ -422,6 +422,14 @@ Evaluation PipelineTraining::evaluate(Dataset& data) {
   return ndtrain::evaluate(plans, data, row_types_);
 }
 
+int64_t PipelineTraining::memory_bytes() const {
+  const auto moments = std::ssize(optimizer_->moments({0, parameters_->size()}));
+  const int64_t part = config_.accumulate > 1 ? 1 : 0;  // of gradients, before it is added
+  const int64_t vectors = 2 + moments + part + weights_->extra_versions();
+  return vectors * parameters_->size() * static_cast<int64_t>(sizeof(float)) +
+         interpreter_->value_bytes() + interpreter_->work_bytes();
+}
+
 int64_t PipelineTraining::parameter_count() const {
   int64_t n = 0;
   for (const StageSize& s : sizes_) n += s.parameters;

@@ -90,6 +90,9 @@ class PipelineTraining final : public Training {
   Communicator& communicator() { return *communicator_; }
   // The training is over, with nothing under way: for another one.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
+  // All that this rank's stages take: parameters in their versions, with gradients and moments,
+  // values of micro-batches, and what passes work in; not what backends pack of constants.
+  int64_t memory_bytes() const;
   double waited_s() const { return communicator_->waited_s(); }  // in all, for other ranks
   double step_s() const { return seconds_.median(); }            // of the last epoch; 0: not known
 

@@ -43,6 +43,12 @@ int64_t PreparedStage::bytes() const {
   return bytes;
 }
 
+int64_t PreparedStage::work_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, part] : parts_) bytes += part.bytes();
+  return bytes;
+}
+
 const StageGraph& PreparedStage::graph_of(PipeOp op) const {
   switch (op) {
     case PipeOp::kForward:

@@ -31,6 +31,12 @@ int64_t PreparedStages::bytes() const {
   return bytes;
 }
 
+int64_t PreparedStages::work_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [_, stage] : stages_) bytes += stage->work_bytes();
+  return bytes;
+}
+
 void PreparedStages::upload(PreparedStage& to, int64_t micro_batch, ValueId v,
                             const Tensor& value) const {
   if (!to.reads(v)) return;

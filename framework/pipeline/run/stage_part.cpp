@@ -73,6 +73,10 @@ StagePart::StagePart(const StepGraph& step, const Stage& stage, const StageGraph
   }
 }
 
+int64_t StagePart::bytes() const {
+  return static_cast<int64_t>(plan_.arena_bytes() + plan_.constant_bytes());
+}
+
 void StagePart::bind_inputs(const StepGraph& step, const StageGraph& part) {
   std::set<std::string> states;
   for (const TrainingGraph::State& s : step.states) states.insert(step.graph.value(s.param).name);

@@ -73,6 +73,8 @@ class StagePart {
   void run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
            StageValues& to, bool once_more = false);
 
+  int64_t bytes() const;  // memory that it works in
+
  private:
   struct Binding {
     ValueId value = kNone;  // or

@@ -19,6 +19,8 @@ class StageWeights {
   ~StageWeights();
 
   int updates_late() const { return updates_late_; }
+  // Besides the parameters themselves.
+  int extra_versions() const { return updates_late_ + (predicted_.data() ? 1 : 0); }
 
   // The optimizer's next step, at a schedule's learning rate.
   struct Step {

@@ -7,17 +7,24 @@ namespace ndtrain {
 
 void StepSeconds::begin(int64_t steps) {
   since_ = clock_.monotonic();
-  steps_ = steps;
+  alone_ = steps == 1;
+  counts_ = alone_ && !std::exchange(first_, false);
+}
+
+void StepSeconds::count() {
+  const std::chrono::nanoseconds now = clock_.monotonic();
+  if (counts_) seconds_.push_back(std::chrono::duration<double>(now - since_).count());
+  since_ = now;
 }
 
 void StepSeconds::step_done() {
-  if (std::exchange(first_, false)) begin(steps_ - 1);
+  if (alone_) return;
+  count();
+  counts_ = true;
 }
 
 void StepSeconds::drained() {
-  if (steps_ == 0) return;
-  const double taken = std::chrono::duration<double>(clock_.monotonic() - since_).count();
-  seconds_.insert(seconds_.end(), static_cast<size_t>(steps_), taken / static_cast<double>(steps_));
+  if (alone_) count();
 }
 
 double StepSeconds::median() const {

@@ -9,8 +9,9 @@
 
 namespace ndtrain {
 
-// Steps that are drained together have taken equal shares. The first one of all is not counted: it
-// makes plans. One thread.
+// A step that is drained alone lasts until it is; of several that follow each other one lasts from
+// when this rank was done with the one before, so that neither filling the pipeline nor draining it
+// counts. The first one of all is not counted: it makes plans. One thread.
 class StepSeconds {
  public:
   explicit StepSeconds(Clock& clock) : clock_(clock) {}
@@ -22,9 +23,12 @@ class StepSeconds {
   double median() const;  // 0: none is counted
 
  private:
+  void count();  // the time since the last call, where it is a step's
+
   Clock& clock_;
   std::chrono::nanoseconds since_{0};
-  int64_t steps_ = 0;  // that end since then
+  bool alone_ = true;    // it is drained alone
+  bool counts_ = false;  // what lasts now
   bool first_ = true;
   std::vector<double> seconds_;
 };

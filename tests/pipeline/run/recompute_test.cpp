@@ -34,6 +34,11 @@ class Recompute : public ::testing::TestWithParam<Way> {
                 const auto rank = static_cast<size_t>(training.communicator().rank());
                 o.bytes[rank] = train(training);
                 o.memory[rank] = training.value_bytes();
+                int64_t parameters = 0;
+                for (const PipelineTraining::StageSize& s : training.stages()) {
+                  if (s.rank == training.communicator().rank()) parameters += s.parameters;
+                }
+                EXPECT_GT(training.memory_bytes(), o.memory[rank] + 8 * parameters);
               });
     return o;
   }

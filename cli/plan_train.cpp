@@ -62,6 +62,11 @@ PipelinePlanOptions options_of(const Args& args) {
                      std::to_string(limits::kPlannedStates));
   }
   options.most_states = static_cast<int>(states);
+  options.most_micro_batches = args.integer("micro-batches");
+  if (options.most_micro_batches < 1 || options.most_micro_batches > limits::kPlannedMicroBatches) {
+    throw UsageError("--micro-batches " + args.text("micro-batches") + ": 1 to " +
+                     std::to_string(limits::kPlannedMicroBatches));
+  }
   return options;
 }
 
@@ -127,6 +132,9 @@ void declare_plan_train(ArgsSpec& args) {
   args.flag("no-recompute", "no forward pass is repeated to save memory");
   args.flag("use-fewer", "devices may be left over");
   args.flag("compress-branches", "nodes that stand alone in a branch are one: fewer states");
+  args.flag("micro-batches",
+            "parts of a mini-batch at most, 1, 2, 4 …; batch statistics are of one each", "N",
+            std::to_string(limits::kPlannedMicroBatches));
   args.flag("minibatch-ratio", "the mini-batch, to that of the profile", "X", "1");
   args.flag("activation-compression", "so many times less is sent between stages", "X", "1");
   args.flag("states",

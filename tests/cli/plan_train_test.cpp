@@ -72,8 +72,8 @@ TEST_F(PlanTrainProgram, ByAshPipesCostsItIsThePublishedPlanHoweverLevelsAreWrit
 }
 
 TEST_F(PlanTrainProgram, ThePlanIsPrintedAndWrittenAndSoAreTheStagesOfItsNodes) {
-  const Outcome o = plan({"--profile", graph_, "-n", "2", "--network", "slow.json", "-o",
-                          "plan.json", "--save-graph", "stages.txt"});
+  const Outcome o = plan({"--profile", graph_, "-n", "2", "--network", "slow.json",
+                          "--micro-batches", "1", "-o", "plan.json", "--save-graph", "stages.txt"});
   ASSERT_EQ(o.code, 0) << o.err;
   const PipelinePlan plan = load_pipeline_plan(real_fs(), at("plan.json"));
   EXPECT_EQ(plan.model, graph_);
@@ -231,6 +231,7 @@ TEST_F(PlanTrainProgram, SaysWhatIsWrongWithWhatItWasGiven) {
   wrong({"-n", "1-4"}, 2, "a level has one number of units");
   wrong({"-n", "2", "--cost", "mine"}, 2, "--cost mine: there are measured and ashpipe");
   wrong({"-n", "2", "--cost", "ashpipe", "--schedule", "1f1b"}, 2, "knows async alone");
+  wrong({"-n", "2", "--micro-batches", "0"}, 2, "--micro-batches 0: 1 to 32");
   wrong({"-n", "2", "--schedule", "fast"}, 2, "there are auto, async, 2bw, zb, 1f1b, gpipe");
   wrong({"-n", "2", "--preset", "data"}, 2, "there are hybrid, dp, pipeline");
   wrong({"-n", "2", "--minibatch-ratio", "0"}, 2, "--minibatch-ratio 0");

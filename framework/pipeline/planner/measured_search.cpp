@@ -207,15 +207,17 @@ PipelinePlan measured_plan(const ComputedNodes& nodes, const ClosedSets& sets,
                            const Topology& topology, const OptimizerCosts& optimizer, int64_t batch,
                            const PipelinePlanOptions& options) {
   const double most_bytes = topology.memory_bytes > 0 ? topology.memory_bytes : kNoPlan;
-  constexpr int64_t kMost = limits::kPlannedMicroBatches;
-  const auto rules = pipeline_rules(
-      options.schedule, {.most_micro_batches = batch > 0 ? std::min(batch, kMost) : kMost,
-                         .most_stages = topology.devices(),
-                         .weight_share = weight_share(nodes)});
+  const int64_t most = options.most_micro_batches;
+  const PipelineRuleInput input{.most_micro_batches = batch > 0 ? std::min(batch, most) : most,
+                                .most_stages = topology.devices(),
+                                .weight_share = weight_share(nodes)};
+  const auto rules = pipeline_rules(options.schedule, input);
   MeasuredSearch search(nodes, sets, topology, optimizer, batch, options);
-  // No rule is faster, since flushes and parts only add to it.
-  const double least_s =
-      search.find(pipeline_rules("async", {}).front(), By::kSeconds, kNoPlan).value;
+  // No rule is faster than async with as many parts: flushes and transfers only add to it.
+  double least_s = kNoPlan;
+  for (const PipelineRule& rule : pipeline_rules("async", input)) {
+    least_s = std::min(least_s, search.find(rule, By::kSeconds, kNoPlan).value);
+  }
   if (!std::isfinite(least_s)) throw idle_devices(nodes, topology, batch);
   Found best;
   for (const PipelineRule& rule : rules) {

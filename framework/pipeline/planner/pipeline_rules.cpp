@@ -19,12 +19,17 @@ int PipelineRule::versions(int behind) const {
 }
 
 double PipelineRule::in_flight(int behind) const {
-  if (schedule == kAsync) return behind + 1;
   if (schedule == kAllForward) return 1;
   const auto parts = static_cast<double>(micro_batches);
+  if (schedule == kAsync) return behind + 1 / parts;
   // What is taken back but for its weights is held until then.
   const double most = schedule == kZeroBubble ? most_stages : behind + 1.0;
   return std::min(parts, most) / parts;
+}
+
+double PipelineRule::with_transfers(double stage_s, double transfer_s) const {
+  if (schedule != kAsync) return stage_s + transfer_s;
+  return std::max(stage_s + transfer_s / static_cast<double>(micro_batches), transfer_s);
 }
 
 double PipelineRule::seconds(double slowest_s, int stages) const {
@@ -42,8 +47,7 @@ double PipelineRule::seconds(double slowest_s, int stages) const {
 std::vector<PipelineRule> pipeline_rules(std::string_view schedule,
                                          const PipelineRuleInput& input) {
   std::vector<PipelineRule> rules;
-  if (schedule == kAsync || schedule == kAny) rules.push_back({std::string(kAsync)});
-  for (const std::string_view name : {kTwoVersions, kZeroBubble, kOneByOne, kAllForward}) {
+  for (const std::string_view name : {kAsync, kTwoVersions, kZeroBubble, kOneByOne, kAllForward}) {
     if (schedule != name && (schedule != kAny || name == kAllForward)) continue;
     for (int64_t n = 1; n <= input.most_micro_batches; n *= 2) {
       rules.push_back({std::string(name), n, input.weight_share, input.most_stages});

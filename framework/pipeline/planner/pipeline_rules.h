@@ -24,6 +24,10 @@ struct PipelineRule {
   int versions(int behind) const;
   // Mini-batches whose saved values a stage holds at once; a part of one where micro-batches are.
   double in_flight(int behind) const;
+  // Of a mini-batch at a stage that computes so long and whose values travel so long. Nothing else
+  // is in between of stages that are as late as there are stages behind them: of async all but one
+  // part travels while others are computed.
+  double with_transfers(double stage_s, double transfer_s) const;
   // Of a mini-batch, where the slowest stage takes `slowest_s` for it: with a flush the first
   // stages and the last ones wait for a micro-batch to come through.
   double seconds(double slowest_s, int stages) const;

@@ -4,6 +4,7 @@
 
 #include <string_view>
 
+#include "framework/core/limits.h"
 #include "framework/pipeline/planner/model_profile.h"
 #include "framework/pipeline/planner/pipeline_plan.h"
 #include "framework/pipeline/planner/topology.h"
@@ -24,6 +25,8 @@ struct PipelinePlanOptions {
   double minibatch_ratio = 1;         // of the mini-batch to that of the profile
   double activation_compression = 1;  // what is sent between stages is so many times smaller
   int most_states = 3'000;
+  // Of a mini-batch; limits::kPlannedMicroBatches is the most. Batch statistics are of one each.
+  int64_t most_micro_batches = limits::kPlannedMicroBatches;
 };
 
 // By AshPipe's costs: the recurrence that published_search.h states. By measured ones: the plan

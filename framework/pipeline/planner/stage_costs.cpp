@@ -151,7 +151,7 @@ StageCosts::Stage StageCosts::stage(const StagePlace& place, const Sums& sums,
   if (place.before == 0) {
     s.seconds = std::max(s.seconds + nodes_.copy_s / replicas, nodes_.load_s / replicas);
   }
-  s.seconds += transfer_s(place, sums, rule);
+  s.seconds = rule.with_transfers(s.seconds, transfer_s(place, sums, rule));
   return s;
 }
 

@@ -45,7 +45,8 @@ std::string refusal(const ModelProfile& profile, const Topology& topology,
 }
 
 TEST(MeasuredPlans, ASlowLinkMakesStagesAndAFastOneReplicas) {
-  const PipelinePlan slow = plan_pipeline(wide_end(), flat(2, 25 * kMega));
+  const PipelinePlan slow =
+      plan_pipeline(wide_end(), flat(2, 25 * kMega), {.most_micro_batches = 1});
   ASSERT_EQ(slow.stages.size(), 2u);
   EXPECT_EQ(slow.stages[0].nodes, (std::vector<std::string>{"n0", "n1"}));
   EXPECT_EQ(slow.stages[0].versions, 2);
@@ -55,6 +56,11 @@ TEST(MeasuredPlans, ASlowLinkMakesStagesAndAFastOneReplicas) {
   EXPECT_DOUBLE_EQ(slow.stages[1].seconds, 0.3 + 0.08);
   EXPECT_DOUBLE_EQ(slow.seconds, 1.2 + 0.08);
   EXPECT_DOUBLE_EQ(slow.one_device_s, 1.5);
+  // All but a part of it travels while others are computed, so that more of it may.
+  const PipelinePlan parts = plan_pipeline(wide_end(), flat(2, 25 * kMega), {});
+  EXPECT_EQ(parts.schedule, "async");
+  EXPECT_EQ(parts.micro_batches, limits::kPlannedMicroBatches);
+  EXPECT_LT(parts.seconds, 1);
 
   const PipelinePlan fast = plan_pipeline(wide_end(), flat(2, 1e5 * kMega));
   ASSERT_EQ(fast.stages.size(), 1u);
@@ -66,7 +72,7 @@ TEST(MeasuredPlans, ASlowLinkMakesStagesAndAFastOneReplicas) {
 TEST(MeasuredPlans, ACutWhereLittlePassesIsPreferred) {
   ModelProfile profile = wide_end();
   std::swap(profile.nodes[0].activation_bytes, profile.nodes[1].activation_bytes);
-  const PipelinePlan plan = plan_pipeline(profile, flat(2, 25 * kMega));
+  const PipelinePlan plan = plan_pipeline(profile, flat(2, 25 * kMega), {.most_micro_batches = 1});
   ASSERT_EQ(plan.stages.size(), 2u);
   EXPECT_EQ(plan.stages[0].nodes, std::vector<std::string>{"n0"});
   EXPECT_DOUBLE_EQ(plan.seconds, 0.9 + 0.08);
@@ -179,8 +185,8 @@ TEST(MeasuredPlans, MemoryIsWhatAStageHolds) {
   profile.moment_bytes_per_byte = 2;
   profile.nodes[1].workspace_bytes = 7;
   profile.nodes[1].frozen_bytes = 5;
-  const PipelinePlan async =
-      plan_pipeline(profile, flat(2, 1e9), {.preset = PlanPreset::kPipeline});
+  const PipelinePlan async = plan_pipeline(
+      profile, flat(2, 1e9), {.preset = PlanPreset::kPipeline, .most_micro_batches = 1});
   // Two versions, a gradient, two moments; two mini-batches of saved values; buffers out.
   EXPECT_DOUBLE_EQ(async.stages[0].memory_bytes, 5 * 100 + 2 * 10 + 2 * 10);
   EXPECT_DOUBLE_EQ(async.stages[1].memory_bytes, 4 * 1000 + 30 + 7 + 5 + 2 * 10);
@@ -194,7 +200,7 @@ TEST(MeasuredPlans, WhereMemoryIsShortTheLeastThatHelpsIsDone) {
   ModelProfile profile = testing::chain(
       {{0.1, 0.2, 1, 10}, {0.1, 0.2, 1000, 10}, {0.1, 0.2, 1, 10}, {0.1, 0.2, 1000, 10}});
   profile.batch = 64;
-  PipelinePlanOptions options{.preset = PlanPreset::kPipeline};
+  PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .most_micro_batches = 1};
   const auto plan = [&](double memory) {
     return plan_pipeline(profile, flat(2, 1e9, memory), options);
   };
@@ -203,13 +209,19 @@ TEST(MeasuredPlans, WhereMemoryIsShortTheLeastThatHelpsIsDone) {
   EXPECT_FALSE(plenty.stages[0].recompute);
   EXPECT_NEAR(plenty.stages[0].memory_bytes, 2 * 1001 + 60 + 2000, 1);
   EXPECT_NEAR(plenty.seconds, 0.6, 1e-5);
-  // Parts of a mini-batch, two versions of the weights.
-  const PipelinePlan parts = plan(3500);
-  EXPECT_EQ(parts.schedule, "2bw");
+  // Parts of a mini-batch: of a second one as little is held as possible, or of none.
+  options.most_micro_batches = 2;
+  const PipelinePlan parts = plan(2600);
+  EXPECT_EQ(parts.schedule, "async");
   EXPECT_EQ(parts.micro_batches, 2);
-  EXPECT_NEAR(parts.stages[0].memory_bytes, 1001 + 60 + 1000, 1);
-  // Where it has to be async, the forward pass once more.
+  EXPECT_NEAR(parts.stages[0].memory_bytes, 1.5 * 1001 + 60 + 1000, 1);
+  const PipelinePlan fewer = plan(2100);
+  EXPECT_EQ(fewer.schedule, "2bw");
+  EXPECT_EQ(fewer.micro_batches, 2);
+  EXPECT_NEAR(fewer.stages[0].memory_bytes, 1001 + 60 + 1000, 1);
+  // Where it has to be async of whole ones, the forward pass once more.
   options.schedule = "async";
+  options.most_micro_batches = 1;
   const PipelinePlan again = plan(3500);
   EXPECT_TRUE(again.stages[0].recompute);
   EXPECT_FALSE(again.stages[1].recompute);
@@ -298,9 +310,15 @@ TEST(PipelineRules, FollowTheSteadyStateOfTheirSchedules) {
   EXPECT_EQ(async.versions(2), 3);
   EXPECT_EQ(async.in_flight(2), 3);
   EXPECT_EQ(async.seconds(2, 4), 2);
+  EXPECT_EQ(async.with_transfers(2, 1), 3);
+  const PipelineRule parts = pipeline_rules("async", {.most_micro_batches = 8}).back();
+  EXPECT_EQ(parts.in_flight(2), 2 + 1.0 / 8);
+  EXPECT_EQ(parts.with_transfers(2, 1), 2 + 1.0 / 8);
+  EXPECT_EQ(parts.with_transfers(2, 5), 5) << "the link is never idle";
   const PipelineRule flush = pipeline_rules("1f1b", {.most_micro_batches = 8}).back();
   EXPECT_EQ(flush.micro_batches, 8);
   EXPECT_EQ(flush.versions(2), 1);
+  EXPECT_EQ(flush.with_transfers(2, 1), 3);
   EXPECT_EQ(flush.in_flight(2), 3.0 / 8);
   EXPECT_EQ(flush.seconds(2, 4), 2 * 11.0 / 8);
   EXPECT_EQ(pipeline_rules("gpipe", {.most_micro_batches = 8}).back().in_flight(2), 1);

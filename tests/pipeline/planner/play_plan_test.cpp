@@ -69,8 +69,10 @@ TEST(PlayPlan, AValueThatSkipsAStageHasAnEdgeOfItsOwn) {
   ModelProfile profile = testing::chain(
       {{0.1, 0.2, 4 * kMega, 10}, {0.1, 0.2, 2 * kMega, 10}, {0.1, 0.2, 1 * kMega, 10}});
   profile.nodes[2].inputs = {1, 0};
-  PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = "async"};
-  options.activation_compression = 2;
+  const PipelinePlanOptions options{.preset = PlanPreset::kPipeline,
+                                    .schedule = "async",
+                                    .activation_compression = 2,
+                                    .most_micro_batches = 1};
   const PlayedPlan p = played(profile, flat(3, 1e9), options);
   EXPECT_EQ(p.shape.edges, (std::vector<StageEdge>{{0, 1}, {0, 2}, {1, 2}}));
   ASSERT_EQ(p.costs.edges.size(), 3u);
@@ -100,7 +102,8 @@ TEST(PlayPlan, LoadingHoldsUpTheFirstStageAlone) {
   input.input_gradient = NodeTime::exactly(2.0);  // load
   profile.nodes.push_back(input);
   profile.nodes[0].inputs = {2};
-  const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = "async"};
+  const PipelinePlanOptions options{
+      .preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1};
   const PlayedPlan p = played(profile, flat(2, 1e15), options);
   EXPECT_NEAR(p.costs.stages[0].forward_s, 2.0 - 0.4, 1e-9);
   EXPECT_NEAR(p.costs.stages[1].forward_s, 0.2, 1e-9);
@@ -113,13 +116,15 @@ TEST(PlayPlan, FrozenStagesOnlyRunForward) {
   profile.nodes[0].frozen_bytes = 1000;
   profile.nodes[0].input_gradient = {};
   const PlayedPlan p =
-      played(profile, flat(2, 1e15), {.preset = PlanPreset::kPipeline, .schedule = "async"});
+      played(profile, flat(2, 1e15),
+             {.preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1});
   EXPECT_EQ(p.shape.forward_only, (std::vector<bool>{true, false}));
 }
 
 TEST(PlayPlan, APlanOfSomethingElseIsRefused) {
   const Topology topology = flat(2, 1e9);
-  const PipelinePlanOptions options{.preset = PlanPreset::kPipeline, .schedule = "async"};
+  const PipelinePlanOptions options{
+      .preset = PlanPreset::kPipeline, .schedule = "async", .most_micro_batches = 1};
   const PipelinePlan plan = plan_pipeline(two_alike(), topology, options);
   const auto why = [&](const PipelinePlan& p, const ModelProfile& profile, const Topology& t) {
     try {

@@ -1,11 +1,11 @@
 #include "cli/bench.h"
 #include "cli/head_args.h"
 #include "cli/profile_table.h"
-#include "cli/random_rows.h"
 #include "cli/verb.h"
 #include "framework/onnx/import.h"
 #include "framework/train/compute.h"
 #include "framework/train/head.h"
+#include "framework/train/random_rows.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain::cli {

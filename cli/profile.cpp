@@ -5,12 +5,12 @@
 
 #include "cli/head_args.h"
 #include "cli/profile_file.h"
-#include "cli/random_rows.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/pipeline/profiler/measure_profile.h"
 #include "framework/train/compute.h"
 #include "framework/train/head.h"
+#include "framework/train/random_rows.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/photo_rows.h"
 #include "ndp/photos/photo_source.h"

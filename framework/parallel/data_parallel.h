@@ -14,15 +14,14 @@
 #include "framework/parallel/exchange_sync.h"
 #include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/rank_trace.h"
+#include "framework/parallel/ranked_training.h"
 #include "framework/parallel/share_tuner.h"
 #include "framework/parallel/step_undo.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
 
-// All ranks make the same calls in the same order, on datasets of the same rows, of which a rank
-// only fetches those of its shards. A rank that is lost is a RankLost of the others. One thread.
-class DataParallel final : public Training {
+class DataParallel final : public RankedTraining {
  public:
   // For parameters laid out so, in the order in which their gradients are complete; the same on
   // all ranks.
@@ -70,7 +69,7 @@ class DataParallel final : public Training {
   void reset_optimizer() override { trainer_->reset_optimizer(); }
 
   Trainer& trainer() { return *trainer_; }
-  Communicator& communicator() { return *communicator_; }
+  Communicator& communicator() override { return *communicator_; }
   // The training is over, with nothing under way: for another one.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   double exposed_s() const { return communicator_->waited_s(); }  // in all, for other ranks
@@ -85,16 +84,12 @@ class DataParallel final : public Training {
   // Returns when all ranks have come here: what a rank leaves others need not miss.
   void barrier();
 
-  // For what ranks do together besides: where it has thrown `lost`, the others have regrouped on
-  // return, as within train_epoch(). Throws likewise, and `lost` where they cannot.
-  void regroup_after(const RankLost& lost);
-  // Where shards have moved, the ranks that are there call it, each with its own from now on,
-  // before they go on. It may be collective; a rank that is lost meanwhile may be its RankLost, and
-  // it is called again.
-  using OnShards = std::function<void(ShardRange own)>;
-  void on_shards(OnShards f) { on_shards_ = std::move(f); }
-  ShardRange own_shards() const;
-  int shards() const { return shards_; }  // of all ranks
+  // Throws `lost` also where Options::regroup is not on, or ranks went back: WentBack.
+  void regroup_after(const RankLost& lost) override;
+  void on_shards(OnShards f) override { on_shards_ = std::move(f); }
+  ShardRange own_shards() const override;
+  int shards() const override { return shards_; }
+  const std::vector<TensorType>& row_types() const override { return trainer_->row_types(); }
 
  private:
   bool train_on(Dataset& data, EpochResult& result, const OnStep& on_step);

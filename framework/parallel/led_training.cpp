@@ -16,7 +16,7 @@ constexpr int kLeader = 0;
 constexpr size_t kHeader = sizeof(uint64_t) + 1;
 
 // All ranks: those that rank 0 has in use, if any, and what each lacks of its shards'.
-void share_rows(DataParallel& training, SharedRows& rows, ShardRange own) {
+void share_rows(RankedTraining& training, SharedRows& rows, ShardRange own) {
   Communicator& ranks = training.communicator();
   const bool leads = ranks.rank() == kLeader;
   const std::string description = broadcast(ranks, kLeader, leads ? rows.description() : "");
@@ -26,12 +26,12 @@ void share_rows(DataParallel& training, SharedRows& rows, ShardRange own) {
 }
 
 // All ranks that are left when one was lost: whoever has not heard the order in force does now.
-void catch_up(DataParallel& training, SharedRows& rows, TrainingOrder& current, ShardRange own) {
+void catch_up(RankedTraining& training, SharedRows& rows, TrainingOrder& current, ShardRange own) {
   current = TrainingOrder::parse(broadcast(training.communicator(), kLeader, current.text()));
   share_rows(training, rows, own);
 }
 
-void leave_together(DataParallel& training) {
+void leave_together(RankedTraining& training) {
   try {
     barrier(training.communicator());
   } catch (const RankLost&) {  // who has left already has heard it
@@ -42,7 +42,7 @@ struct Leaving {};
 
 class Follower {
  public:
-  Follower(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop)
+  Follower(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop)
       : training_(training), rows_(rows), stop_(stop) {
     training_.on_shards([this](ShardRange own) {
       catch_up(training_, rows_, current_, own);
@@ -95,6 +95,8 @@ class Follower {
         return training_.scale_lr(parse_json(current_.bytes).get<double>());
       case Kind::kResetOptimizer:
         return training_.reset_optimizer();
+      case Kind::kGather:
+        return training_.gather();
       case Kind::kEnd:
         return;
     }
@@ -117,7 +119,7 @@ class Follower {
     }));
   }
 
-  DataParallel& training_;
+  RankedTraining& training_;
   SharedRows& rows_;
   const std::function<bool()>& stop_;
   TrainingOrder current_;
@@ -142,7 +144,7 @@ TrainingOrder TrainingOrder::parse(const std::string& text) {
           .bytes = text.substr(kHeader)};
 }
 
-LeadingTraining::LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows)
+LeadingTraining::LeadingTraining(std::unique_ptr<RankedTraining> training, SharedRows& rows)
     : training_(std::move(training)), rows_(rows) {
   training_->on_shards([this](ShardRange own) { catch_up(*training_, rows_, current_, own); });
 }
@@ -182,12 +184,21 @@ void LeadingTraining::reset_optimizer() {
   training_->reset_optimizer();
 }
 
+RankedTraining& LeadingTraining::gathered() {
+  if (!training_->gathered()) {
+    order(Kind::kGather);
+    training_->gather();
+  }
+  return *training_;
+}
+
 void LeadingTraining::end() {
+  gathered();  // there is no asking later
   order(Kind::kEnd);
   leave_together(*training_);
 }
 
-bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop) {
+bool follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop) {
   return Follower(training, rows, stop).run();
 }
 

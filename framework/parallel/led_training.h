@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "framework/parallel/data_parallel.h"
+#include "framework/parallel/ranked_training.h"
 
 namespace ndtrain {
 
@@ -34,6 +34,7 @@ struct TrainingOrder {
     kRestore,         // `bytes` are a checkpoint
     kScaleRate,       // `bytes` are the factor
     kResetOptimizer,  //
+    kGather,          // see RankedTraining::gather()
     kEnd              // the training is over
   };
   uint64_t number = 0;  // counts up from 1
@@ -44,35 +45,35 @@ struct TrainingOrder {
   static TrainingOrder parse(const std::string& text);  // throws Error
 };
 
-// Ranks other than 0 that are lost are regrouped without: the others get the rows of their shards,
-// and the order in force, again. A rank is at most one order behind rank 0.
+// Where ranks regroup (RankedTraining), those that are left get the rows of their shards, and the
+// order in force, again: a rank is at most one order behind rank 0. Else each call may be a
+// RankLost.
 class LeadingTraining final : public Training {
  public:
   // Rank 0's, which regroups and keeps its optimizer whole. Keeps a reference to `rows`.
-  LeadingTraining(std::unique_ptr<DataParallel> training, SharedRows& rows);
+  LeadingTraining(std::unique_ptr<RankedTraining> training, SharedRows& rows);
   ~LeadingTraining() override;  // without end() the others have lost rank 0
 
   // Before train_epoch() on rows that are not those of the last one.
   void use_rows();
   // `data` is what use_rows() was called for.
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
-  Evaluation evaluate(Dataset& data) override { return training_->evaluate(data); }
-  const Model& model() override { return training_->model(); }
-  Checkpoint checkpoint() override { return training_->checkpoint(); }
+  Evaluation evaluate(Dataset& data) override { return gathered().evaluate(data); }
+  const Model& model() override { return gathered().model(); }
+  Checkpoint checkpoint() override { return gathered().checkpoint(); }
   void restore(const Checkpoint& c) override;
   int64_t epoch() const override { return training_->epoch(); }
   int64_t batch() const override { return training_->batch(); }
   void scale_lr(double factor) override;
   void reset_optimizer() override;
-  // The others leave.
+  // The others leave. What this one has stays.
   void end();
-
-  DataParallel& ranks() { return *training_; }
 
  private:
   void order(TrainingOrder::Kind kind, std::string bytes = {});
+  RankedTraining& gathered();
 
-  std::unique_ptr<DataParallel> training_;
+  std::unique_ptr<RankedTraining> training_;
   SharedRows& rows_;
   TrainingOrder current_;
 };
@@ -80,6 +81,6 @@ class LeadingTraining final : public Training {
 // Another rank: does what rank 0 asks, until it says that the training is over (true), or `stop` is
 // true (false), which is asked while it waits and between steps. Throws RankLost where rank 0 is
 // lost or goes on without this one.
-bool follow(DataParallel& training, SharedRows& rows, const std::function<bool()>& stop = {});
+bool follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop = {});
 
 }  // namespace ndtrain

@@ -54,6 +54,12 @@ const Tensor& of_checkpoint(const std::map<std::string, Tensor>& tensors, const 
   return finite(name, it->second);
 }
 
+bool reads_rows(const StepGraph& step, const Stage& stage) {
+  return std::ranges::any_of(stage.forward.inputs, [&](ValueId v) {
+    return v == step.labels || v == step.weights || std::ranges::count(step.features, v) > 0;
+  });
+}
+
 }  // namespace
 
 PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainable,
@@ -133,6 +139,7 @@ void PipelineTraining::make_state(const StepGraph& step, std::span<const Stage> 
       throw Error("the loss does not depend on '", step.graph.value(stages[s].parameters[0]).name,
                   "', which stage ", s, " is to train");
     }
+    fetches_ = fetches_ || reads_rows(step, stages[s]);
     std::ranges::copy(stages[s].parameters, std::back_inserter(params));
     ends[static_cast<int>(s)] = params.size();
     for (const size_t k : stages[s].states) {
@@ -357,7 +364,8 @@ const Checkpoint& PipelineTraining::whole() {
   if (sync_) sync_->flush();
   whole_ = own_part();
   const bool speaks = replica() == 0;  // for all that have the same
-  for (const std::string& bytes : gather(*communicator_, speaks ? checkpoint_bytes(*whole_) : "")) {
+  for (const std::string& bytes :
+       ndtrain::gather(*communicator_, speaks ? checkpoint_bytes(*whole_) : "")) {
     if (bytes.empty()) continue;
     Checkpoint part = parse_checkpoint(bytes).or_throw();
     whole_->parameters.merge(part.parameters);

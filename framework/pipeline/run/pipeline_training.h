@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "framework/parallel/exchange_sync.h"
+#include "framework/parallel/ranked_training.h"
 #include "framework/pipeline/run/pipeline_interpreter.h"
 #include "framework/pipeline/run/stage_weights.h"
 #include "framework/pipeline/run/step_seconds.h"
@@ -24,11 +25,10 @@
 
 namespace ndtrain {
 
-// All ranks make the same calls in the same order, on datasets of the same rows: the first stage
-// and the last one fetch them. All calls but the short ones are collective. A rank that is lost is
-// a RankLost of the others. After an Error that the others have no part in, as of a label that is
-// no class, they have lost this one. One thread.
-class PipelineTraining final : public Training {
+// Ranks whose stages read rows, as the first one does, or labels, as the last one does, fetch all
+// of them, the others none. After an Error that the others have no part in, as of a label that is
+// no class, they have lost this one.
+class PipelineTraining final : public RankedTraining {
  public:
   struct Options {
     std::string schedule = "1f1b";
@@ -72,6 +72,10 @@ class PipelineTraining final : public Training {
   int64_t batch() const override { return config_.batch; }
   void scale_lr(double factor) override { lr_factor_ = factor; }
   void reset_optimizer() override;
+  bool gathered() const override { return whole_.has_value(); }
+  void gather() override { (void)whole(); }
+  int shards() const override { return 1; }
+  ShardRange own_shards() const override { return {0, fetches_ ? 1 : 0}; }
 
   // What there is of a stage, of any of them.
   struct StageSize {
@@ -85,9 +89,9 @@ class PipelineTraining final : public Training {
   const std::vector<StageSize>& stages() const { return sizes_; }
   int64_t parameter_count() const;                                     // of all stages
   int64_t value_bytes() const { return interpreter_->value_bytes(); }  // memory of this rank
-  const std::vector<TensorType>& row_types() const { return row_types_; }
+  const std::vector<TensorType>& row_types() const override { return row_types_; }
   const TrainerConfig& config() const { return config_; }
-  Communicator& communicator() { return *communicator_; }
+  Communicator& communicator() override { return *communicator_; }
   // The training is over, with nothing under way: for another one.
   std::unique_ptr<Communicator> take_communicator() { return std::move(communicator_); }
   // All that this rank's stages take: parameters in their versions, with gradients and moments,
@@ -127,6 +131,7 @@ class PipelineTraining final : public Training {
   std::vector<TensorType> row_types_;
   std::vector<StageSize> sizes_;
   bool batch_statistics_ = false;
+  bool fetches_ = false;
   std::unique_ptr<ParameterSpace> parameters_;  // of this rank's stages, as the next three
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<ShardSums> gradients_;

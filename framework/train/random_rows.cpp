@@ -1,8 +1,8 @@
-#include "cli/random_rows.h"
+#include "framework/train/random_rows.h"
 
 #include "framework/core/rng.h"
 
-namespace ndtrain::cli {
+namespace ndtrain {
 
 TensorDataset random_rows(const Model& model, int64_t count, uint64_t seed) {
   const Graph g = bind(model, count);
@@ -21,4 +21,4 @@ TensorDataset random_rows(const Model& model, int64_t count, uint64_t seed) {
   return {std::move(inputs), std::move(labels)};
 }
 
-}  // namespace ndtrain::cli
+}  // namespace ndtrain

@@ -17,6 +17,21 @@ void declare_group(ArgsSpec& args) {
       "most, and any number of them gives the same model; more than one imply --deterministic "
       "(default: as many as --tuners)",
       "V");
+  args.flag("parallel",
+            "by several Tuners: dp, each its shards of every step; pipeline, each some layers of "
+            "what is trained, by a plan that is made of what these take here; hybrid, the same "
+            "where several may share a layer's photos; auto, whichever is predicted to be fastest. "
+            "All but dp train another model than one Tuner does",
+            "HOW", "dp");
+  args.flag(
+      "pipeline-schedule",
+      "by stages: gpipe, 1f1b or zb, which train what one Tuner with --accumulate does, or, on "
+      "parameters that are some updates old, async or 2bw; auto, the fastest of all",
+      "NAME", "auto");
+  args.flag("micro-batches",
+            "by stages: parts of a step at most, 1, 2, 4 …; batch statistics are of one each "
+            "(default: as many as make it fast)",
+            "N");
   args.flag("sync",
             "by several Tuners: which exchange of gradients (see ndtrain train); auto measures the "
             "link and takes the best",
@@ -28,6 +43,23 @@ void read_group(const Args& args, Json& job) {
   job["tuners"] = args.integer("tuners");
   job["sync"] = args.text("sync");
   if (args.has("shards")) job["shards"] = args.integer("shards");
+  const std::string how = args.text("parallel");
+  if (how == "dp") {
+    for (const char* flag : {"pipeline-schedule", "micro-batches"}) {
+      if (!args.given(flag)) continue;
+      throw UsageError(std::string("--") + flag + " is of stages: give --parallel, too");
+    }
+    return;
+  }
+  job["pipeline_schedule"] = args.text("pipeline-schedule");
+  if (args.has("micro-batches")) job["micro_batches"] = args.integer("micro-batches");
+  job["parallel"] = how;
+  if (how == "auto") return;
+  for (const char* flag : {"sync", "shards"}) {
+    if (!args.given(flag)) continue;
+    throw UsageError(std::string("--") + flag + " with --parallel " + how +
+                     ": it is of Tuners that share the photos; leave it away");
+  }
 }
 
 void declare_leading(ArgsSpec& args) {

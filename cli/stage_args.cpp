@@ -128,17 +128,15 @@ void check_plan(const PipelinePlan& plan, const std::string& file, int ranks, in
 }
 
 // Ranks of each stage; none: one.
-std::vector<int> replicas_of(const Args& args, const PipelinePlan* plan, int ranks, int chunks) {
-  std::vector<int> replicas;
-  if (plan) {
-    if (args.has("replicas")) {
+std::vector<int> replicas_of(const Args& args, bool has_plan, const std::vector<int>& planned,
+                             int ranks, int chunks) {
+  std::vector<int> replicas = planned;
+  if (args.has("replicas")) {
+    if (has_plan) {
       throw UsageError(
           "--replicas with --plan, which says how many ranks a stage has; leave one "
           "away");
     }
-    for (const PlannedStage& s : plan->stages) replicas.push_back(s.replicas);
-    if (std::ranges::count(replicas, 1) == std::ssize(replicas)) return {};
-  } else if (args.has("replicas")) {
     replicas = parse_counts("replicas", args.text("replicas"), ranks);
     if (std::accumulate(replicas.begin(), replicas.end(), int64_t{0}) != ranks) {
       throw UsageError("--replicas " + args.text("replicas") + ": there are " +
@@ -159,9 +157,7 @@ std::vector<int> replicas_of(const Args& args, const PipelinePlan* plan, int ran
 }
 
 // Of plans that go by times, whose are not measured here, it is said when the training begins.
-std::string sync_of(const Args& args, const PipelinePlan* plan, const std::vector<int>& replicas,
-                    bool from_the_beginning) {
-  if (!args.given("sync")) return plan && !replicas.empty() ? plan->sync : StageConfig{}.sync;
+std::string sync_of(const Args& args, const std::vector<int>& replicas, bool from_the_beginning) {
   std::string name = args.text("sync");
   if (!from_the_beginning) return name;
   if (replicas.empty()) {
@@ -306,23 +302,21 @@ std::optional<StagesAsked> stages_of(const Args& args, Fs& fs, int ranks) {
   std::optional<PipelinePlan> plan;
   if (args.has("plan")) plan = load_pipeline_plan(fs, args.text("plan"));
   const PipelinePlan* const given = plan ? &*plan : nullptr;
+  if (plan) asked.config = stages_of_plan(*plan);
   asked.config.chunks = stages_per_rank(args, given, ranks);
   asked.config.schedule = schedule_of(args, given, asked.config.chunks);
   asked.config.drain_every = drain_every_of(args, asked.config.schedule);
   asked.config.staleness = staleness_of(args, asked.config.schedule);
   if (plan) check_plan(*plan, args.text("plan"), ranks, asked.config.chunks);
-  asked.config.replicas = replicas_of(args, given, ranks, asked.config.chunks);
-  asked.config.sync = sync_of(args, given, asked.config.replicas, from_the_beginning);
+  asked.config.replicas =
+      replicas_of(args, plan.has_value(), asked.config.replicas, ranks, asked.config.chunks);
+  if (args.given("sync")) {
+    asked.config.sync = sync_of(args, asked.config.replicas, from_the_beginning);
+  }
   const int stages = asked.config.replicas.empty() ? ranks * asked.config.chunks
                                                    : static_cast<int>(asked.config.replicas.size());
   asked.config.micro_batches = micro_batches_of(args, given, stages, from_the_beginning);
   if (args.on("recompute")) asked.config.recompute.assign(static_cast<size_t>(stages), true);
-  if (plan) {
-    for (PlannedStage& s : plan->stages) {
-      asked.config.plan.push_back(std::move(s.nodes));
-      if (!args.on("recompute")) asked.config.recompute.push_back(s.recompute);
-    }
-  }
   asked.decisive = decisive_of(args, ranks, asked);
   if (asked.from_epoch > 0 && args.integer("epochs") <= asked.from_epoch) {
     log::warn("--parallel {}: all {} epochs are by ranks that share the photos",

@@ -21,10 +21,24 @@ std::string ranks_of(const PipelineTraining::StageSize& stage) {
 
 }  // namespace
 
-StageTraining::StageTraining(const TransferModel& model, const Device& device,
-                             const TrainerConfig& trainer, const StageConfig& config,
-                             std::unique_ptr<Communicator> ranks, Progress& progress, Clock& clock)
-    : config_(config), progress_(progress) {
+StageConfig stages_of_plan(const PipelinePlan& plan) {
+  StageConfig config{.schedule = plan.schedule, .micro_batches = plan.micro_batches};
+  bool alone = true;
+  for (const PlannedStage& s : plan.stages) {
+    config.plan.push_back(s.nodes);
+    config.recompute.push_back(s.recompute);
+    config.replicas.push_back(s.replicas);
+    alone = alone && s.replicas == 1;
+  }
+  if (alone) {
+    config.replicas.clear();
+  } else {
+    config.sync = plan.sync;
+  }
+  return config;
+}
+
+PipelineTraining::Options options_of(const StageConfig& config, Clock& clock) {
   PipelineTraining::Options options{.schedule = config.schedule,
                                     .chunks = config.chunks,
                                     .replicas = config.replicas,
@@ -34,41 +48,50 @@ StageTraining::StageTraining(const TransferModel& model, const Device& device,
                                     .staleness = config.staleness,
                                     .clock = &clock};
   if (!config.plan.empty()) {
-    options.cut = [&config](const StepGraph& step, int) { return cut_by_names(step, config.plan); };
+    options.cut = [plan = config.plan](const StepGraph& step, int) {
+      return cut_by_names(step, plan);
+    };
   }
-  training_ = std::make_unique<PipelineTraining>(model.head, model.trainable, device, trainer,
-                                                 std::move(ranks), options);
-  if (training_->communicator().rank() == 0) say_stages();
+  return options;
 }
 
-void StageTraining::say_stages() const {
-  progress_.say(fmt::format("{} stages on {} ranks: {}, {} micro-batches of {} photos at most",
-                            training_->stages().size(), training_->communicator().ranks(),
-                            config_.schedule, training_->config().accumulate,
-                            training_->config().most_rows()));
-  if (const std::string_view sync = followed(config_.sync, false);
-      !config_.replicas.empty() && sync != config_.sync) {
-    progress_.say(
+void say_stages(PipelineTraining& training, const StageConfig& config, Progress& progress) {
+  progress.say(fmt::format("{} stages on {} ranks: {}, {} micro-batches of {} photos at most",
+                           training.stages().size(), training.communicator().ranks(),
+                           config.schedule, training.config().accumulate,
+                           training.config().most_rows()));
+  if (const std::string_view sync = followed(config.sync, false);
+      !config.replicas.empty() && sync != config.sync) {
+    progress.say(
         fmt::format("replicas exchange as {} has it: {} goes by times, which stages do "
                     "not measure",
-                    sync, config_.sync));
+                    sync, config.sync));
   }
   const auto is_late = [](const PipelineTraining::StageSize& s) { return s.versions > 1; };
-  if (std::ranges::any_of(training_->stages(), is_late)) {
-    progress_.say(fmt::format(
+  if (std::ranges::any_of(training.stages(), is_late)) {
+    progress.say(fmt::format(
         "stages compute on earlier versions of their parameters; all is applied behind every {} "
         "steps of an epoch and at its end",
-        config_.drain_every));
+        config.drain_every));
   }
-  for (size_t s = 0; s < training_->stages().size(); ++s) {
-    const PipelineTraining::StageSize& stage = training_->stages()[s];
-    progress_.say(fmt::format(
+  for (size_t s = 0; s < training.stages().size(); ++s) {
+    const PipelineTraining::StageSize& stage = training.stages()[s];
+    progress.say(fmt::format(
         "stage {}, {}: {} nodes, {} to {}; {} parameters; {:.1f} KB of a photo go on{}{}", s,
         ranks_of(stage), stage.nodes, stage.first, stage.last, stage.parameters,
         static_cast<double>(stage.sent_bytes) / 1e3,
         is_late(stage) ? fmt::format("; {} versions of its parameters", stage.versions) : "",
-        !config_.recompute.empty() && config_.recompute[s] ? "; forward computed twice" : ""));
+        !config.recompute.empty() && config.recompute[s] ? "; forward computed twice" : ""));
   }
+}
+
+StageTraining::StageTraining(const TransferModel& model, const Device& device,
+                             const TrainerConfig& trainer, const StageConfig& config,
+                             std::unique_ptr<Communicator> ranks, Progress& progress, Clock& clock)
+    : config_(config), progress_(progress) {
+  training_ = std::make_unique<PipelineTraining>(model.head, model.trainable, device, trainer,
+                                                 std::move(ranks), options_of(config, clock));
+  if (training_->communicator().rank() == 0) say_stages(*training_, config_, progress_);
 }
 
 void StageTraining::agree(const Fingerprint& decisive) {

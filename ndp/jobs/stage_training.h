@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/comm/fingerprint.h"
+#include "framework/pipeline/planner/pipeline_plan.h"
 #include "framework/pipeline/run/pipeline_training.h"
 #include "ndp/jobs/progress.h"
 #include "ndp/jobs/transfer.h"
@@ -25,6 +26,12 @@ struct StageConfig {
   // The nodes of each stage, as cut_by_names() has them; none: cut_by_operations().
   std::vector<std::vector<std::string>> plan = {};
 };
+
+// As the plan has it.
+StageConfig stages_of_plan(const PipelinePlan& plan);
+PipelineTraining::Options options_of(const StageConfig& config, Clock& clock);
+// Who has what, and what of it is other than one may think.
+void say_stages(PipelineTraining& training, const StageConfig& config, Progress& progress);
 
 // All ranks make the same calls. One thread.
 class StageTraining {
@@ -50,8 +57,6 @@ class StageTraining {
   void leave_together();
 
  private:
-  void say_stages() const;
-
   const StageConfig config_;
   Progress& progress_;
   std::unique_ptr<PipelineTraining> training_;

@@ -97,6 +97,47 @@ TEST_F(TunerGroupVerbs, AJobThatIsPausedGoesOnWithMoreTuners) {
   EXPECT_EQ(result(one).at("model_id"), alone.at("result").at("model_id"));
 }
 
+TEST_F(TunerGroupVerbs, AsStagesThoseThatAreLeftGoOnWhereAMemberIsKilled) {
+  join("m1");
+  join("m2");
+  ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
+  const Json submitted = submit("40", {"--tuners", "3", "--parallel", "auto", "--sync", "auto"});
+  EXPECT_EQ(job(submitted).at("spec").at("parallel"), "auto");
+  const Json staged = ask(site_, {"job",
+                                  "submit",
+                                  "finetune",
+                                  "-m",
+                                  "m.onnx",
+                                  "--freeze",
+                                  "layer1",
+                                  "--epochs",
+                                  "40",
+                                  "--batch",
+                                  "12",
+                                  "--runs",
+                                  "2",
+                                  "--no-publish",
+                                  "--tuners",
+                                  "3",
+                                  "--parallel",
+                                  "pipeline",
+                                  "--pipeline-schedule",
+                                  "1f1b",
+                                  "--micro-batches",
+                                  "2"});
+  const Json any = result(submitted);
+  EXPECT_EQ(any.at("tuners"), 3);
+  EXPECT_EQ(any.at("parallel"), "auto");
+  ASSERT_TRUE(comes([&] {
+    return said_by("m1").find("whose training has 3 stages") != std::string::npos;
+  })) << said_by("m1");
+  kill_one("m1");
+  const Json by_stages = result(staged);
+  EXPECT_EQ(by_stages.at("schedule"), "1f1b");
+  EXPECT_EQ(by_stages.value("lost_tuners", Json()), Json({"m1"}));
+  EXPECT_EQ(by_stages.at("epochs"), 80);
+}
+
 TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   const auto refused = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--http", site_.at("http").get<std::string>()});
@@ -115,6 +156,21 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
               HasSubstr("shards 2: from the number of tuners to the photos of a batch"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "ring"}), HasSubstr("sync ring: there is no such"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "topk"}), HasSubstr("compressors come with"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "tensor"}),
+              HasSubstr("parallel tensor: there are dp, pipeline, hybrid and auto"));
+  EXPECT_THAT(with({"--parallel", "auto"}), HasSubstr("it takes several Tuners, --tuners 2"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "auto", "--accumulate", "2"}),
+              HasSubstr("the plan's micro-batches; leave accumulate 2 away"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "hybrid", "--clip-norm", "1"}),
+              HasSubstr("stages do not clip gradients"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "auto", "--pipeline-schedule", "ring"}),
+              HasSubstr("pipeline_schedule ring"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "auto", "--micro-batches", "33"}),
+              HasSubstr("micro_batches 33: from 1 to 32"));
+  EXPECT_THAT(with({"--tuners", "2", "--micro-batches", "2"}),
+              HasSubstr("--micro-batches is of stages: give --parallel"));
+  EXPECT_THAT(with({"--tuners", "2", "--parallel", "pipeline", "--sync", "rb"}),
+              HasSubstr("--sync with --parallel pipeline"));
   Outcome o = run({"tuner", "join", "--state", "x", "--tuner", "10.0.0.1:25258"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("10.0.0.1:25258 can be reached by other machines"));

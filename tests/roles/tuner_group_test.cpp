@@ -211,6 +211,105 @@ TEST_F(TunerGroup, AMemberThatCannotKeepItsRowsLeavesAndSaysWhy) {
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"small"}));
 }
 
+// Stages of a synchronous schedule, each on one Tuner, train what one Tuner does that computes a
+// step in as many parts.
+class StagedTuners : public TunerGroup {
+ protected:
+  static constexpr int kParts = 2;
+
+  static JobSpec staged(int tuners, const std::string& how = "pipeline") {
+    JobSpec s = spec(tuners);
+    s.parallel = how;
+    s.pipeline_schedule = "gpipe";
+    s.micro_batches = kParts;
+    return s;
+  }
+
+  // Of the same parts of a step.
+  std::string by_one_tuner_in_parts(int64_t parts) {
+    JobSpec s = spec(1);
+    s.trainer.shards = 1;
+    s.trainer.accumulate = parts;
+    s.deterministic = true;
+    return train(s, "parts" + std::to_string(parts))["model_id"];
+  }
+};
+
+TEST_F(StagedTuners, TrainWhatOneDoesInAsManyParts) {
+  join("a");
+  join("b");
+  for (const int tuners : {2, 3}) {
+    const auto result = train(staged(tuners), "staged" + std::to_string(tuners));
+    EXPECT_EQ(result["stages"], tuners) << log_;
+    EXPECT_EQ(result["schedule"], "gpipe");
+    EXPECT_EQ(result["parallel"], "pipeline");
+    EXPECT_EQ(result["model_id"], by_one_tuner_in_parts(result["micro_batches"])) << log_;
+  }
+  EXPECT_FALSE(members_.at("a") == nullptr);
+}
+
+TEST_F(StagedTuners, OnOldParametersTheyTrainToo) {
+  join("a");
+  JobSpec s = staged(2);
+  s.pipeline_schedule = "async";
+  const auto result = train(s, "async");
+  EXPECT_EQ(result["schedule"], "async") << log_;
+  EXPECT_EQ(result["epochs"], 4);
+  EXPECT_GT(result["step_s"].get<double>(), 0);
+  EXPECT_THAT(log_, HasSubstr("2 versions of its parameters"));
+}
+
+// Whatever is picked: it is said, and trains.
+TEST_F(StagedTuners, WhatIsFastestIsPickedAndSaid) {
+  join("a");
+  for (const char* how : {"auto", "hybrid"}) {
+    JobSpec s = staged(2, how);
+    s.pipeline_schedule = "auto";
+    const auto result = train(s, how);
+    EXPECT_EQ(result["parallel"], how) << log_;
+    EXPECT_THAT(log_, HasSubstr("one Tuner alone"));
+    EXPECT_NE(result.contains("stages"), result.contains("shards")) << result;
+  }
+}
+
+TEST_F(StagedTuners, WheneverAMemberLeavesThoseThatAreLeftTrainTheSame) {
+  const std::string expected = by_one_tuner_in_parts(kParts);
+  for (const std::string when : {"3 of 3 Tuners", "run 1/2"}) {
+    join("a");
+    join("b");
+    const auto result =
+        train(staged(3), "leaves" + when.substr(0, 1), [&](const std::string& line) {
+          if (line.starts_with(when)) members_.erase("a");
+        });
+    ASSERT_EQ(result["micro_batches"], kParts) << log_;
+    EXPECT_EQ(result["model_id"], expected) << log_;
+    EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
+    EXPECT_THAT(log_, HasSubstr("2 of 2 Tuners train: this one, b"));
+    EXPECT_THAT(log_, HasSubstr("a is lost"));
+    members_.clear();
+  }
+}
+
+TEST_F(StagedTuners, TheLastOneGoesOnAlone) {
+  const std::string expected = by_one_tuner_in_parts(kParts);
+  join("a");
+  const auto result = train(staged(2), "last", [&](const std::string& line) {
+    if (line.starts_with("run 1/2")) members_.clear();
+  });
+  EXPECT_EQ(result["model_id"], expected) << log_;
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"}));
+  EXPECT_THAT(log_, HasSubstr("this Tuner goes on alone"));
+}
+
+TEST_F(StagedTuners, WhatStagesCannotDoIsRefusedOrDoneByRowsAndSaid) {
+  join("a");
+  JobSpec s = staged(2, "auto");
+  s.trainer.optimizer.clip_norm = 1;
+  const auto result = train(s, "clipped");
+  EXPECT_EQ(result["shards"], kShards);
+  EXPECT_THAT(log_, HasSubstr("by rows: stages do not clip gradients"));
+}
+
 // One of another authority, and one that is a store's.
 TEST_F(TunerGroup, ByMtlsTheWeightsAreTheSameAndOtherCertificatesAreRefused) {
   const std::string expected = by_one_tuner();

@@ -16,6 +16,7 @@ class LeaderRows final : public SharedRows {
  public:
   // From now on it is these, or none: a reference.
   void use(SpoolDataset* data) { data_ = data; }
+  bool in_use() const { return data_ != nullptr; }
   int64_t bytes_sent() const { return sent_; }
 
   std::string description() const override;

@@ -7,6 +7,7 @@
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "ndp/engine/numerics.h"
+#include "ndp/jobs/stage_training.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -42,7 +43,7 @@ GroupRules share_rules(Communicator& ranks, const GroupRules& rules) {
   return all;
 }
 
-std::unique_ptr<DataParallel> group_training(
+std::unique_ptr<DataParallel> training_by_rows(
     const GroupRules& rules, Model head, const Device& device, std::unique_ptr<Communicator> ranks,
     Clock& clock, std::function<void(const std::string& line)> say,
     std::function<void(const ExchangeReport& report)> timed) {
@@ -60,6 +61,24 @@ std::unique_ptr<DataParallel> group_training(
           .tuning = {.schedule = sync, .say = std::move(say), .timed = std::move(timed)},
           .clock = &clock,
           .regroup = true});
+}
+
+std::unique_ptr<PipelineTraining> training_by_stages(const GroupRules& rules,
+                                                     const PipelinePlan& plan, Model head,
+                                                     const Device& device,
+                                                     std::unique_ptr<Communicator> ranks,
+                                                     Clock& clock) {
+  return std::make_unique<PipelineTraining>(std::move(head), rules.trainable, device,
+                                            alone_by_plan(rules, plan), std::move(ranks),
+                                            options_of(stages_of_plan(plan), clock));
+}
+
+TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan) {
+  TrainerConfig config = rules.spec.trainer;
+  config.compute = rules.compute;
+  config.shards = 1;
+  config.accumulate = plan.micro_batches;
+  return config;
 }
 
 std::unique_ptr<Communicator> group_communicator(int rank,

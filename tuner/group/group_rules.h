@@ -11,6 +11,8 @@
 #include "framework/core/clock.h"
 #include "framework/core/net.h"
 #include "framework/parallel/data_parallel.h"
+#include "framework/pipeline/planner/pipeline_plan.h"
+#include "framework/pipeline/run/pipeline_training.h"
 #include "framework/runtime/devices.h"
 #include "tuner/jobs/job_spec.h"
 
@@ -21,8 +23,9 @@ struct GroupRules {
   std::string head;                    // the ONNX file of what is trained
   std::vector<std::string> trainable;  // its parameters
   DType compute = DType::kF32;
-  Digest rows{};         // names what rows are
-  std::string numerics;  // of the Tuner that leads; the others' must be the same
+  Digest rows{};           // names what rows are
+  std::string numerics;    // of the Tuner that leads; the others' must be the same
+  int64_t least_rows = 0;  // that a step has; only the one that leads knows
 };
 
 // What kernels of all that train together are like: see feature_numerics(). Throws Error where this
@@ -33,12 +36,22 @@ std::string group_numerics(Devices& devices);
 // all where these differ. RankLost.
 GroupRules share_rules(Communicator& ranks, const GroupRules& rules);
 
-// Of these rules, whose head is in the file `head`. `say` and `timed` are rank 0's, see
+// Of these rules, whose head is in the file `head`, by rows. `say` and `timed` are rank 0's, see
 // PlanTuner::Options.
-std::unique_ptr<DataParallel> group_training(
+std::unique_ptr<DataParallel> training_by_rows(
     const GroupRules& rules, Model head, const Device& device, std::unique_ptr<Communicator> ranks,
     Clock& clock, std::function<void(const std::string& line)> say = {},
     std::function<void(const ExchangeReport& report)> timed = {});
+
+// The same by stages, where a rank that is lost ends it for the others.
+std::unique_ptr<PipelineTraining> training_by_stages(const GroupRules& rules,
+                                                     const PipelinePlan& plan, Model head,
+                                                     const Device& device,
+                                                     std::unique_ptr<Communicator> ranks,
+                                                     Clock& clock);
+// How one Tuner alone computes the steps of such a plan: where its schedule is synchronous, and
+// each stage is on one Tuner, it trains the same model.
+TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan);
 
 // How long ranks wait for one another to meet.
 inline constexpr std::chrono::milliseconds kMeeting{20'000};

@@ -9,6 +9,7 @@
 #include "framework/core/fs.h"
 #include "framework/core/json_fwd.h"
 #include "framework/parallel/led_training.h"
+#include "framework/parallel/restarted_training.h"
 #include "ndp/jobs/run_directory.h"
 #include "tuner/group/group_rows.h"
 #include "tuner/group/group_rules.h"
@@ -17,7 +18,9 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-// Of one job; on its lane. Members that are lost are trained on without, to the same bytes.
+// Of one job; on its lane. By rows, members that are lost are trained on without, to the same
+// bytes. By stages, those that are left meet again, make a plan of their own, and begin where the
+// last epoch ended.
 class GroupLeader {
  public:
   struct Setting {
@@ -36,7 +39,6 @@ class GroupLeader {
   ~GroupLeader();
 
   Training& training() { return *training_; }
-  Trainer& trainer() { return training_->ranks().trainer(); }
   // Rows that are trained on as long as this lives; the members get those of their shards.
   class Use {
    public:
@@ -55,24 +57,37 @@ class GroupLeader {
   // After an epoch: says who was lost, and what steps take when that is known.
   void report(RunDirectory& run);
   // The training is over: members may be asked for other things.
-  void end() { training_->end(); }
+  void end();
 
   // For a job's result.
   Json json() const;
 
  private:
-  GroupLeader(const Setting& setting, const GroupRules& rules, TrainingGroup group);
+  GroupLeader(const Setting& setting, const GroupRules& rules);
+  bool meet_others(TrainingMembers::Wanted wanted);
+  void begin(std::unique_ptr<Communicator> ranks);
+  Training& begin_anew(const RankLost& lost);
+  void forget_ranks();
   void use(SpoolDataset* data);
+  int tuners() const;
   std::vector<std::string> lost() const;
+  double exposed_s() const;
 
   const Setting setting_;
-  const std::string sync_;
-  const std::vector<std::string> names_;
+  const GroupRules rules_;
+  std::vector<std::string> names_;        // of the ranks of `leading_`
+  std::vector<std::string> lost_before_;  // these had been met
   std::vector<std::string> said_lost_;
+  double exposed_before_s_ = 0;
   LeaderRows rows_;
   std::optional<ExchangeReport> exchange_;
   bool exchange_kept_ = false;
-  std::unique_ptr<LeadingTraining> training_;
+  std::optional<PipelinePlan> plan_;          // the last one; none: by rows
+  RankedTraining* ranks_ = nullptr;           // in `leading_`
+  PipelineTraining* stages_ = nullptr;        // the same, where it is by stages
+  std::unique_ptr<LeadingTraining> leading_;  // null: nobody else is left
+  std::unique_ptr<Trainer> alone_;            // then
+  std::unique_ptr<RestartedTraining> training_;
 };
 
 }  // namespace ndtrain::tuner

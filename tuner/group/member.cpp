@@ -5,6 +5,7 @@
 #include "framework/comm/rendezvous.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/model_file.h"
+#include "tuner/group/group_plan.h"
 #include "tuner/group/group_rows.h"
 #include "tuner/group/group_rules.h"
 
@@ -38,17 +39,26 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
   const std::string file = join(setting.directory, "head.onnx");
   publish(setting.fs, file, rules.head).or_throw();
   Spool spool(setting.fs, setting.clock, join(setting.directory, "rows"), rules.rows, setting.disk);
-  const auto training = group_training(rules, load_model(setting.fs, file).model,
-                                       setting.devices.get(true), std::move(ranks), setting.clock);
-  const ShardRange own = training->own_shards();
-  say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
-                  place.ranks, own.size(), training->shards()));
-  MemberRows rows(spool, training->trainer().row_types());
+  const Device& device = setting.devices.get(true);
+  Model head = load_model(setting.fs, file).model;
+  const auto plan = plan_group(*ranks, rules, head, device, setting.clock, {});
+  std::unique_ptr<RankedTraining> training;
+  if (plan) {
+    training =
+        training_by_stages(rules, *plan, std::move(head), device, std::move(ranks), setting.clock);
+    say(fmt::format("job {}: rank {} of {}, whose training has {} stages", place.job, place.rank,
+                    place.ranks, plan->stages.size()));
+  } else {
+    training = training_by_rows(rules, std::move(head), device, std::move(ranks), setting.clock);
+    say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
+                    place.ranks, training->own_shards().size(), training->shards()));
+  }
+  MemberRows rows(spool, training->row_types());
   const bool ended = follow(*training, rows, stop);
   say(fmt::format(
       "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
       place.job, ended ? "trained to its end" : "stopped", training->epoch(),
-      static_cast<double>(rows.bytes_received()) / 1e6, training->exposed_s()));
+      static_cast<double>(rows.bytes_received()) / 1e6, training->communicator().waited_s()));
   return ended;
 }
 

@@ -38,6 +38,7 @@ class TrainingMembers {
     std::string numerics;                  // that they have to have
     std::chrono::nanoseconds patience{0};  // for so many; then those that are here do
     std::set<std::string> without = {};    // who did not do
+    bool same_model = true;                // whoever and however many they are
   };
 
   virtual ~TrainingMembers() = default;

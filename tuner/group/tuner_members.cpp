@@ -145,15 +145,16 @@ TrainingGroup TunerMembers::meet(const Wanted& asked, Progress& progress) {
       continue;
     }
     if (here.empty()) {
-      progress.say("no other Tuner is here: this one trains alone, to the same model" +
-                   others(wanted));
+      progress.say(fmt::format("no other Tuner is here: this one trains alone{}{}",
+                               wanted.same_model ? ", to the same model" : "", others(wanted)));
       return {};
     }
     Meeting meeting = meet_these(here, wanted);
     if (meeting.group.ranks) {
-      progress.say(fmt::format("{} of {} Tuners train: this one, {}{}", meeting.group.names.size(),
-                               wanted.tuners, fmt::join(here, ", "),
-                               missing > 0 ? "; the model is the same" + others(wanted) : ""));
+      progress.say(fmt::format("{} of {} Tuners train: this one, {}{}{}",
+                               meeting.group.names.size(), wanted.tuners, fmt::join(here, ", "),
+                               missing > 0 && wanted.same_model ? "; the model is the same" : "",
+                               missing > 0 ? others(wanted) : ""));
       return std::move(meeting.group);
     }
     progress.say("members could not be met: " + meeting.why);

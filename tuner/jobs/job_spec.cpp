@@ -9,6 +9,7 @@
 #include "framework/core/json_input.h"
 #include "framework/core/limits.h"
 #include "framework/parallel/plan_by_sizes.h"
+#include "framework/pipeline/planner/pipeline_rules.h"
 #include "ndp/wire/protocol.h"
 
 namespace ndtrain::tuner {
@@ -137,7 +138,7 @@ void take_optimizer(Reader& r, OptimizerConfig& o) {
   r.take("clip_norm", o.clip_norm);
 }
 
-void demand(bool ok, const char* key, const auto& value, const char* what) {
+void demand(bool ok, const char* key, const auto& value, const std::string& what) {
   if (!ok) throw Error("job: ", key, " ", value, ": ", what);
 }
 
@@ -174,6 +175,33 @@ void demand_schedule(const std::string& name) {
   }
 }
 
+void demand_parallel(const JobSpec& s) {
+  constexpr std::string_view kWays[] = {"dp", "pipeline", "hybrid", "auto"};
+  if (std::ranges::count(kWays, s.parallel) == 0) {
+    throw Error("job: parallel ", s.parallel, ": there are dp, pipeline, hybrid and auto");
+  }
+  if (s.parallel == "dp") return;
+  try {
+    pipeline_rules(s.pipeline_schedule, {});
+  } catch (const Error& e) {
+    throw Error("job: pipeline_schedule ", s.pipeline_schedule, ": ", e.what());
+  }
+  demand(s.micro_batches >= 1 && s.micro_batches <= limits::kPlannedMicroBatches, "micro_batches",
+         s.micro_batches, "from 1 to " + std::to_string(limits::kPlannedMicroBatches));
+  const std::string by = "job: parallel " + s.parallel + ": ";
+  if (s.tuners < 2)
+    throw Error(by, "it takes several Tuners, --tuners 2 or more; else leave it away");
+  if (s.trainer.accumulate > 1) {
+    throw Error(by, "the parts of a step are the plan's micro-batches; leave accumulate ",
+                s.trainer.accumulate, " away");
+  }
+  if (s.parallel != "auto" && s.trainer.optimizer.clip_norm > 0) {
+    throw Error(by,
+                "stages do not clip gradients, whose norm is over all of them; leave clip_norm ",
+                s.trainer.optimizer.clip_norm, " away");
+  }
+}
+
 void validate(const JobSpec& s) {
   const TrainerConfig& t = s.trainer;
   demand(s.store_timeout >= 0 && s.store_timeout <= kLongest, "store_timeout", s.store_timeout,
@@ -189,6 +217,7 @@ void validate(const JobSpec& s) {
   demand(t.shards >= s.tuners && t.shards <= t.batch, "shards", t.shards,
          "from the number of tuners to the photos of a batch");
   demand_schedule(s.sync);
+  demand_parallel(s);
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
@@ -258,6 +287,11 @@ std::string JobSpec::text() const {
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     if (tuners != 1) j.update({{"tuners", tuners}, {"sync", sync}});
+    if (parallel != "dp") {
+      j.update({{"parallel", parallel},
+                {"pipeline_schedule", pipeline_schedule},
+                {"micro_batches", micro_batches}});
+    }
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},
@@ -298,6 +332,9 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("tuners", s.tuners);
   t.shards = s.tuners;
   r.take("shards", t.shards);
+  r.take("parallel", s.parallel);
+  r.take("pipeline_schedule", s.pipeline_schedule);
+  r.take("micro_batches", s.micro_batches);
   r.take("sync", s.sync);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);

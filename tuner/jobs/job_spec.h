@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "framework/core/dtype.h"
+#include "framework/core/limits.h"
 #include "framework/train/trainer.h"
 #include "tuner/jobs/store_choice.h"
 
@@ -57,7 +58,12 @@ struct JobSpec {
   uint32_t runs = 1;
   TrainerConfig trainer = {};  // of each run; `seed` is the job's; `shards`: at least `tuners`
   int tuners = 1;              // that train together, this one among them
-  std::string sync = "ddp";    // by several: the schedule, see make_comm_plan()
+  // By several: dp, each does its shards of every step; pipeline, each is a stage; hybrid, a stage
+  // may be on several; auto, whichever is predicted to be fastest.
+  std::string parallel = "dp";
+  std::string pipeline_schedule = "auto";                // of stages: else one of pipeline_rules()
+  int64_t micro_batches = limits::kPlannedMicroBatches;  // of a step by stages, at most
+  std::string sync = "ddp";  // of shards: the schedule, see make_comm_plan()
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";

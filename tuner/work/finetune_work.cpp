@@ -219,13 +219,12 @@ void FinetuneWork::make_training() {
   }
   if (group_) {
     training_ = &group_->training();
-    trainer_ = &group_->trainer();
     return;
   }
   TrainerConfig config = spec_.trainer;
   config.compute = compute.dtype;
   alone_ = std::make_unique<Trainer>(transfer_.head, transfer_.trainable, device(), config);
-  training_ = trainer_ = alone_.get();
+  training_ = alone_.get();
 }
 
 GroupRules FinetuneWork::group_rules(DType compute) const {
@@ -240,7 +239,20 @@ GroupRules FinetuneWork::group_rules(DType compute) const {
           .trainable = transfer_.trainable,
           .compute = compute,
           .rows = transfer_.extractor_id,
-          .numerics = group_numerics(context_.devices)};
+          .numerics = group_numerics(context_.devices),
+          .least_rows = least_rows()};
+}
+
+// Of a step, of all runs.
+int64_t FinetuneWork::least_rows() const {
+  const int64_t batch = spec_.trainer.batch;
+  int64_t least = batch, rows = 0;
+  for (uint32_t run = 1; run <= spec_.runs; ++run) {
+    const auto own = static_cast<int64_t>(manifest_->run(run).size());
+    rows = spec_.all_runs ? rows + own : own;
+    if (rows % batch > 0) least = std::min(least, rows % batch);
+  }
+  return least;
 }
 
 std::string FinetuneWork::fingerprint() const {
@@ -290,7 +302,7 @@ bool FinetuneWork::run(uint32_t run) {
   if (run == 0) {
     val_ = dataset(manifest_->run(0), spec_.memory / 4);
     // While the stores extract.
-    if (alone_) trainer_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
+    if (alone_) alone_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
     return true;
   }
   std::vector<uint64_t> numbers = manifest_->run(run);
@@ -324,14 +336,22 @@ bool FinetuneWork::run(uint32_t run) {
   return true;
 }
 
+// That are trained.
+int64_t FinetuneWork::parameters() const {
+  int64_t n = 0;
+  for (const std::string& name : transfer_.trainable) {
+    n += transfer_.head.initialisers.at(name).shape().count();
+  }
+  return n;
+}
+
 void FinetuneWork::report(const RunReport& r) {
   reports_.push_back(r);
   if (r.train_s == 0) return;  // trained before a restart
   // Inter-run difference of the loss with probability 1 - theta (NDPipe, ASPLOS'24, section 5).
   constexpr double kTheta = 0.05;
-  const double bound =
-      std::sqrt(std::log(2 * static_cast<double>(trainer_->parameter_count()) / kTheta) /
-                (2 * static_cast<double>(r.photos)));
+  const double bound = std::sqrt(std::log(2 * static_cast<double>(parameters()) / kTheta) /
+                                 (2 * static_cast<double>(r.photos)));
   const std::string val = r.last.val
                               ? fmt::format("val loss {:.4f}, top-1 {:.4f}, top-5 {:.4f}",
                                             r.last.val->loss, r.last.val->top1, r.last.val->top5)

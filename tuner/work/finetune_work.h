@@ -61,6 +61,8 @@ class FinetuneWork final : public JobWork {
   const Device& device() const;
   void make_training();
   GroupRules group_rules(DType compute) const;
+  int64_t least_rows() const;
+  int64_t parameters() const;
   void report(const RunReport& r);
   Json runs_json() const;
   Json result_json(const Evaluation& e, int64_t epochs) const;
@@ -90,7 +92,6 @@ class FinetuneWork final : public JobWork {
   std::unique_ptr<GroupLeader> group_;  // where several Tuners train
   std::unique_ptr<Trainer> alone_;      // or one
   Training* training_ = nullptr;        // of either
-  Trainer* trainer_ = nullptr;          // in it
   std::unique_ptr<TrainingLoop> loop_;
   std::unique_ptr<SpoolDataset> val_;
   std::vector<RunReport> reports_;

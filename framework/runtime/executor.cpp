@@ -26,11 +26,12 @@ double since(Time& start) {
 }  // namespace
 
 struct Executor::State {
-  explicit State(const Plan::Program& program)
+  State(const Plan::Program& program, std::shared_ptr<WorkMemory> shared)
       : p(program),
-        arena(p.device, std::max<size_t>(p.memory.arena_bytes, 1)),
-        workspace(p.device, std::max<size_t>(p.workspace_bytes, 1)),
+        recordable(!shared),
+        memory(shared ? std::move(shared) : std::make_shared<WorkMemory>(p.device)),
         seconds(p.steps.size()) {
+    memory->reserve(p.memory.arena_bytes, p.workspace_bytes);
     on = &slot(0);
     for (int thread = 0; thread < p.tiling.threads; ++thread) workers.emplace_back(p, thread);
   }
@@ -50,9 +51,9 @@ struct Executor::State {
       case ValueLocation::Kind::kAbsent:
         return nullptr;
       case ValueLocation::Kind::kArena:
-        return static_cast<std::byte*>(arena.data()) + at.at;
+        return memory->arena() + at.at;
       case ValueLocation::Kind::kTileArena:
-        return static_cast<std::byte*>(arena.data()) + p.memory.tile_arenas_at +
+        return memory->arena() + p.memory.tile_arenas_at +
                worker * p.memory.tile_arena_bytes + at.at;
       case ValueLocation::Kind::kBinding:
         return const_cast<void*>(bindings[at.at]);
@@ -73,8 +74,7 @@ struct Executor::State {
       w.outputs[k] = address(s.outputs[k], w.number, tile);
     }
     const Device& d = s.kernel.device();
-    std::byte* const scratch =
-        static_cast<std::byte*>(workspace.data()) + w.number * p.tile_workspace;
+    std::byte* const scratch = memory->workspace() + w.number * p.tile_workspace;
     const ndt_status status = d.abi().run(s.kernel.get(), &d == &p.device ? stream : w.fallback,
                                           w.inputs.data(), w.outputs.data(), scratch);
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");
@@ -266,14 +266,14 @@ struct Executor::State {
   }
 
   const Plan::Program& p;
-  DeviceBuffer arena, workspace;
+  bool recordable;
+  const std::shared_ptr<WorkMemory> memory;
   std::deque<Worker> workers;  // by thread of the tiling; the first for other steps too
   std::vector<std::unique_ptr<RunSlot>> slots;  // the first for runs that are waited for
   size_t most_slots = SIZE_MAX;                 // for which there was memory
   RunSlot* on = nullptr;                        // of the run that is queued
   std::span<const void* const> bindings;
   std::span<void* const> outputs;
-  bool recordable = true;
   bool profiling = false;
   std::vector<double> seconds;
 };
@@ -287,7 +287,8 @@ void check_count(const Plan::Program& p, size_t given) {
 
 }  // namespace
 
-Executor::Executor(const Plan& plan) : state_(std::make_unique<State>(*plan.program_)) {}
+Executor::Executor(const Plan& plan, std::shared_ptr<WorkMemory> shared)
+    : state_(std::make_unique<State>(*plan.program_, std::move(shared))) {}
 Executor::~Executor() = default;
 
 void Executor::run(std::span<const void* const> bindings, std::span<void* const> outputs,

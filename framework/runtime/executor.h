@@ -7,16 +7,18 @@
 
 #include "framework/runtime/hooks.h"
 #include "framework/runtime/plan.h"
+#include "framework/runtime/work_memory.h"
 
 namespace ndtrain {
 
-// Runs a Plan: owns one arena. One thread at a time, and one run at a time but for start(); several
+// Runs a Plan, in memory of its own or in what it shares with others. One thread at a time, and one run at a time but for start(); several
 // Executors may run one Plan at once. Running allocates nothing, but for the first two runs on a
 // device that can record: a run with the addresses of the one before is recorded, and replayed from
 // then on. A run with hooks, or one that is profiled, goes step by step.
 class Executor {
  public:
-  explicit Executor(const Plan& plan);
+  // `shared`: no other Executor with it runs at the same time, and no run is recorded.
+  explicit Executor(const Plan& plan, std::shared_ptr<WorkMemory> shared = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

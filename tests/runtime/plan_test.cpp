@@ -61,6 +61,34 @@ void add_hostile_outputs(Graph& g) {
   g.set_outputs(outputs);
 }
 
+// In turn, each in what the other has left there.
+TEST(Plan, ExecutorsThatShareWhatTheyWorkInGiveWhatTheyDoAlone) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    for (const Device* d : host_devices()) {
+      SCOPED_TRACE(d->backend().name() + ", seed " + std::to_string(seed));
+      const auto work = std::make_shared<WorkMemory>(*d);
+      std::vector<std::unique_ptr<Plan>> plans;
+      std::vector<std::unique_ptr<Executor>> executors;
+      std::vector<std::vector<Tensor>> inputs, want;
+      size_t largest = 0;
+      for (const int nodes : {4, 16, 9}) {
+        const Graph g = optimize_for_inference(random_network(seed, nodes));
+        plans.push_back(std::make_unique<Plan>(g, *d));
+        executors.push_back(std::make_unique<Executor>(*plans.back(), work));
+        inputs.push_back(random_inputs(g, seed));
+        want.push_back(run(*plans.back(), inputs.back()));
+        largest = std::max(largest, plans.back()->arena_bytes());
+      }
+      EXPECT_GE(work->bytes(), largest);
+      for (int turn = 0; turn < 2; ++turn) {
+        for (size_t k = 0; k < plans.size(); ++k) {
+          expect_same_bytes(executors[k]->run(inputs[k]), want[k], std::to_string(k));
+        }
+      }
+    }
+  }
+}
+
 TEST(Plan, RandomNetworksEqualTheInterpreter) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Graph g = random_network(seed, 16);

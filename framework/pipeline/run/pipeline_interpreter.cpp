@@ -37,8 +37,8 @@ int64_t PipelineInterpreter::value_bytes() const {
 }
 
 int64_t PipelineInterpreter::work_bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [_, stages] : ready_) bytes += stages->work_bytes();
+  auto bytes = static_cast<int64_t>(state_.work->bytes());
+  for (const auto& [_, stages] : ready_) bytes += stages->constant_bytes();
   return bytes;
 }
 

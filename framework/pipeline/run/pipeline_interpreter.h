@@ -57,7 +57,7 @@ class PipelineInterpreter {
 
   std::vector<int> own_stages() const;
   int64_t value_bytes() const;  // memory of what stages have of micro-batches
-  int64_t work_bytes() const;   // of what their passes work in
+  int64_t work_bytes() const;   // of what their passes work in and read
 
  private:
   struct Listed {

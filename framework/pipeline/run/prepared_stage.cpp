@@ -43,9 +43,9 @@ int64_t PreparedStage::bytes() const {
   return bytes;
 }
 
-int64_t PreparedStage::work_bytes() const {
+int64_t PreparedStage::constant_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [_, part] : parts_) bytes += part.bytes();
+  for (const auto& [_, part] : parts_) bytes += part.constant_bytes();
   return bytes;
 }
 

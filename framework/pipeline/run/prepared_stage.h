@@ -28,7 +28,7 @@ class PreparedStage {
   void forget_activations(int64_t micro_batch) { forget(activations_, micro_batch); }
   void forget(int64_t micro_batch);
   int64_t bytes() const;       // of all that memory
-  int64_t work_bytes() const;  // of what its passes work in
+  int64_t constant_bytes() const;  // of its passes
 
   // kForward, kRecompute, kBackward, kBackwardInput or kBackwardWeight, whose plan is made the
   // first time.

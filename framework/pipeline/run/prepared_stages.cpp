@@ -31,9 +31,9 @@ int64_t PreparedStages::bytes() const {
   return bytes;
 }
 
-int64_t PreparedStages::work_bytes() const {
+int64_t PreparedStages::constant_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [_, stage] : stages_) bytes += stage->work_bytes();
+  for (const auto& [_, stage] : stages_) bytes += stage->constant_bytes();
   return bytes;
 }
 

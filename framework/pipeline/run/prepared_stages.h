@@ -32,7 +32,7 @@ class PreparedStages {
     int64_t step = 0;               // of the training, from 1
   };
   int64_t bytes() const;       // of the values of all micro-batches
-  int64_t work_bytes() const;  // of what passes work in
+  int64_t constant_bytes() const;  // of what passes read
 
   // What of the data set the stage needs of a micro-batch, and the seed of its dropout.
   void give(int stage, const MicroBatch& micro_batch, const Rows& rows);

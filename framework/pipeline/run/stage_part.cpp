@@ -64,17 +64,13 @@ StagePart::StagePart(const StepGraph& step, const Stage& stage, const StageGraph
                      const RankState& state)
     : state_(state),
       plan_(part.graph, state.device, {.bound_params = bound_params(step, part.graph)}),
-      executor_(plan_) {
+      executor_(plan_, state.work) {
   bind_inputs(step, part);
   bind_outputs(step, stage, part);
   const auto of_state = [](const Binding& b) { return !b.state.empty(); };
   if (std::ranges::any_of(in_, of_state) && std::ranges::none_of(out_, of_state)) {
     throw Error("pipeline: a backward pass reads a running statistic, which later ones replace");
   }
-}
-
-int64_t StagePart::bytes() const {
-  return static_cast<int64_t>(plan_.arena_bytes() + plan_.constant_bytes());
 }
 
 void StagePart::bind_inputs(const StepGraph& step, const StageGraph& part) {

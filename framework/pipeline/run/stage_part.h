@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,8 @@ struct RankState {
   const ParameterSpace& parameters;
   ShardSums& gradients;           // of one shard, its replica, in parts: the micro-batches
   RunningStatistics* statistics;  // null: its stages have none
+  // What passes work in, one after the other.
+  std::shared_ptr<WorkMemory> work = std::make_shared<WorkMemory>(device);
 };
 
 // From one place on the device to another.
@@ -73,7 +76,7 @@ class StagePart {
   void run(const MicroBatch& micro_batch, std::span<const StageValues* const> there,
            StageValues& to, bool once_more = false);
 
-  int64_t bytes() const;  // memory that it works in
+  int64_t constant_bytes() const { return static_cast<int64_t>(plan_.constant_bytes()); }
 
  private:
   struct Binding {

@@ -17,6 +17,7 @@ void append(NodeProfile& to, const NodeProfile& n) {
   to.activation_bytes = n.activation_bytes;
   to.saved_bytes += n.saved_bytes;
   to.workspace_bytes = std::max(to.workspace_bytes, n.workspace_bytes);
+  to.fixed_workspace_bytes = std::max(to.fixed_workspace_bytes, n.fixed_workspace_bytes);
   to.parameter_bytes += n.parameter_bytes;
   to.frozen_bytes += n.frozen_bytes;
 }

@@ -33,6 +33,11 @@ void check_node(const NodeProfile& n, int nodes, const std::string& what) {
   check("activation_bytes", n.activation_bytes);
   check("saved_bytes", n.saved_bytes);
   check("workspace_bytes", n.workspace_bytes);
+  check("fixed_workspace_bytes", n.fixed_workspace_bytes);
+  if (n.fixed_workspace_bytes > n.workspace_bytes) {
+    throw Error(name, "works in ", n.workspace_bytes, " bytes, of which ", n.fixed_workspace_bytes,
+                " are fixed");
+  }
   check("parameter_bytes", n.parameter_bytes);
   check("frozen_bytes", n.frozen_bytes);
   for (const int i : n.inputs) {
@@ -136,9 +141,8 @@ ModelProfile with_minibatch_ratio(ModelProfile profile, double ratio) {
     for (NodeTime* t : {&n.forward, &n.input_gradient, &n.weight_gradient}) {
       *t = {t->mean_s * ratio, t->of_share(ratio), t->deviation_s * ratio, t->fixed_s};
     }
-    for (double* bytes : {&n.activation_bytes, &n.saved_bytes, &n.workspace_bytes}) {
-      *bytes *= ratio;
-    }
+    for (double* bytes : {&n.activation_bytes, &n.saved_bytes}) *bytes *= ratio;
+    n.workspace_bytes = n.workspace_of_share(ratio);
   }
   if (profile.batch > 0) {
     const double rows = static_cast<double>(profile.batch) * ratio;

@@ -30,15 +30,19 @@ struct NodeProfile {
   double activation_bytes = 0;  // of what it makes, as it travels
   double saved_bytes = 0;       // of what it keeps for the backward pass
   double workspace_bytes = 0;
-  double parameter_bytes = 0;  // trained
-  double frozen_bytes = 0;     // of parameters that are not
-  std::vector<int> inputs;     // nodes, in the order in which it reads them
-  std::optional<int> stage;    // of a plan
+  double fixed_workspace_bytes = 0;  // of it what few rows take as well
+  double parameter_bytes = 0;        // trained
+  double frozen_bytes = 0;           // of parameters that are not
+  std::vector<int> inputs;           // nodes, in the order in which it reads them
+  std::optional<int> stage;          // of a plan
 
   // Where rows come from. No stage has it, and it counts as no node of a plan.
   bool is_input() const { return description.starts_with("Input"); }
   // Adds to what it reads, or works in place: what it makes takes no memory of its own.
   bool in_place() const;
+  double workspace_of_share(double share) const {
+    return fixed_workspace_bytes + (workspace_bytes - fixed_workspace_bytes) * share;
+  }
   double backward_s() const { return backward_s(1); }
   double backward_s(double share) const {
     return input_gradient.of_share(share) + weight_gradient.of_share(share);

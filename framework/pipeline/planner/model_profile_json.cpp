@@ -25,6 +25,8 @@ constexpr NamedBytes kNodeBytes[] = {{"activation_bytes", &NodeProfile::activati
                                      {"parameter_bytes", &NodeProfile::parameter_bytes},
                                      {"frozen_bytes", &NodeProfile::frozen_bytes}};
 
+constexpr const char* kFixedWorkspace = "fixed_workspace_bytes";  // nothing where it is not there
+
 struct NamedNumber {
   const char* name;
   double ModelProfile::*member;
@@ -96,10 +98,14 @@ class ModelProfileReader {
     std::set<std::string> names = {"id", "description", "inputs"};
     for (const NamedTime& t : kNodeTimes) names.insert(t.name);
     for (const NamedBytes& b : kNodeBytes) names.insert(b.name);
-    entries_.check_keys(path, json, names, {"stage"});
+    entries_.check_keys(path, json, names, {"stage", kFixedWorkspace});
     for (const NamedTime& t : kNodeTimes) n.*t.member = time(path + t.name + "/", json[t.name]);
     for (const NamedBytes& b : kNodeBytes) {
       n.*b.member = entries_.not_negative(path + b.name, json[b.name]);
+    }
+    if (json.contains(kFixedWorkspace)) {
+      n.fixed_workspace_bytes =
+          entries_.not_negative(path + kFixedWorkspace, json[kFixedWorkspace]);
     }
     entries_.check_list(path + "inputs", json["inputs"]);
     for (const Json& input : json["inputs"]) {
@@ -163,6 +169,7 @@ std::string to_json(const ModelProfile& profile) {
     } else {
       for (const NamedTime& t : kNodeTimes) node[t.name] = json_of(n.*t.member);
       for (const NamedBytes& b : kNodeBytes) node[b.name] = n.*b.member;
+      if (n.fixed_workspace_bytes > 0) node[kFixedWorkspace] = n.fixed_workspace_bytes;
       node["inputs"] = Json::array();
       for (const int i : n.inputs) {
         node["inputs"].push_back(profile.nodes[static_cast<size_t>(i)].id);

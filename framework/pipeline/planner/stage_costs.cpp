@@ -40,6 +40,12 @@ const StageCosts::Sums& StageCosts::sums(int before, int set) const {
   return std::ranges::lower_bound(after(before), set, {}, &After::set)->sums;
 }
 
+double StageCosts::Sums::workspace_bytes(double share) const {
+  return largest
+             ? std::max(largest->workspace_of_share(share), most_fixed->workspace_of_share(share))
+             : 0;
+}
+
 StageCosts::Sums StageCosts::sums_between(int before, int set) const {
   Sums s;
   for (const int number : sets_.between(before, set)) {
@@ -51,7 +57,10 @@ StageCosts::Sums StageCosts::sums_between(int before, int set) const {
     s.trained_bytes += n.parameter_bytes;
     s.frozen_bytes += n.frozen_bytes;
     s.saved_bytes += n.saved_bytes;
-    s.workspace_bytes = std::max(s.workspace_bytes, n.workspace_bytes);
+    if (!s.largest || n.workspace_bytes > s.largest->workspace_bytes) s.largest = &n;
+    if (!s.most_fixed || n.fixed_workspace_bytes > s.most_fixed->fixed_workspace_bytes) {
+      s.most_fixed = &n;
+    }
     const auto outside = [&](int reader) { return !sets_.has(set, reader); };
     if (std::ranges::any_of(readers_[static_cast<size_t>(number)], outside)) {
       s.out_bytes += n.activation_bytes;
@@ -136,9 +145,9 @@ StageCosts::Stage StageCosts::stage(const StagePlace& place, const Sums& sums,
   const double in_flight = rule.in_flight(place.behind) / replicas, one = 1 / (replicas * parts);
   double held =
       sums.trained_bytes * (rule.versions(place.behind) + 1 + optimizer_.moment_bytes_per_byte +
-                            (exchanges(place, sums) ? 1 : 0));
+                            (exchanges(place, sums) ? 1 : 0) + (parts > 1 ? 1 : 0));
   held +=
-      sums.frozen_bytes + sums.workspace_bytes * one + 2 * (sums.in_bytes + sums.out_bytes) * one;
+      sums.frozen_bytes + sums.workspace_bytes(one) + 2 * (sums.in_bytes + sums.out_bytes) * one;
   const double whole = held + sums.saved_bytes * in_flight,
                recomputed = held + sums.in_bytes * in_flight + sums.saved_bytes * one;
   Stage s{.bytes = whole};

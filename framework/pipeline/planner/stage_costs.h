@@ -8,9 +8,10 @@
 // - transfers: what comes from stages in front and what goes to those behind, once each. Delays are
 //   as many as there are stages behind, so that none of it is hidden.
 // Bytes are those of one device: versions of the parameters, a gradient and moments of those that
-// are trained, with replicas a buffer for others' sums; saved values of what is in flight, or,
-// where it recomputes, what came in, and the saved values of one micro-batch; the largest
-// workspace; and what comes in and goes out twice over, for activations and gradients.
+// are trained, with replicas a buffer for others' sums, with several micro-batches one for the
+// gradients of one of them; saved values of what is in flight, or, where it recomputes, what came
+// in, and the saved values of one micro-batch; the largest workspace; and what comes in and goes
+// out twice over, for activations and gradients.
 #pragma once
 
 #include <cstdint>
@@ -42,8 +43,10 @@ class StageCosts {
   // so many are fixed: each micro-batch takes them.
   struct Sums {
     double forward_s = 0, backward_s = 0, fixed_forward_s = 0, fixed_backward_s = 0,
-           trained_bytes = 0, frozen_bytes = 0, saved_bytes = 0, workspace_bytes = 0, in_bytes = 0,
-           out_bytes = 0;
+           trained_bytes = 0, frozen_bytes = 0, saved_bytes = 0, in_bytes = 0, out_bytes = 0;
+    // The node that works in most, and the one most of which is fixed: of few rows it is that one.
+    const NodeProfile *largest = nullptr, *most_fixed = nullptr;
+    double workspace_bytes(double share) const;
   };
   struct After {
     int set;

@@ -238,10 +238,13 @@ class Measurement {
   std::vector<StagedTensor> inputs_;
 };
 
-// What the line through the times of two batches has for no rows.
+// What the line through two batches has for no rows.
+double fixed_of(double many, double few, double few_share) {
+  return std::clamp((few - many * few_share) / (1 - few_share), 0.0, std::min(few, many));
+}
+
 void set_fixed(NodeTime& of_many, const NodeTime& of_few, double few_share) {
-  const double fixed = (of_few.median_s - of_many.median_s * few_share) / (1 - few_share);
-  of_many.fixed_s = std::clamp(fixed, 0.0, std::min(of_few.median_s, of_many.median_s));
+  of_many.fixed_s = fixed_of(of_many.median_s, of_few.median_s, few_share);
 }
 
 void set_fixed(ModelProfile& profile, const ModelProfile& few) {
@@ -252,6 +255,7 @@ void set_fixed(ModelProfile& profile, const ModelProfile& few) {
     set_fixed(n.forward, few.nodes[i].forward, share);
     set_fixed(n.input_gradient, few.nodes[i].input_gradient, share);
     set_fixed(n.weight_gradient, few.nodes[i].weight_gradient, share);
+    n.fixed_workspace_bytes = fixed_of(n.workspace_bytes, few.nodes[i].workspace_bytes, share);
   }
 }
 

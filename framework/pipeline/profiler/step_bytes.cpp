@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "framework/graph/op.h"
 #include "framework/graph/uses.h"
 #include "framework/runtime/memory_plan.h"
 
@@ -54,7 +55,9 @@ class Bytes {
   void backward(size_t i) {
     const Node& n = g_.nodes()[i];
     NodeBytes& own = bytes_[part_of(i)];
-    for (const ValueId v : n.outputs) count_gradient(v, part_of(i), own);
+    if (!works_in_place(i)) {
+      for (const ValueId v : n.outputs) count_gradient(v, part_of(i), own);
+    }
     for (const ValueId v : n.inputs) {
       if (v == kNone) continue;
       if (const int p = uses_.producer(v); p >= 0 && !is_forward(p)) {
@@ -63,6 +66,16 @@ class Bytes {
         save(v, part_of(i));
       }
     }
+  }
+
+  // What it makes may lie over a gradient that nobody reads later.
+  bool works_in_place(size_t i) const {
+    const Node& n = g_.nodes()[i];
+    return find_op(n.op).facts.kind == OpKind::kMap &&
+           std::ranges::any_of(n.inputs, [&](ValueId v) {
+             return v != kNone && uses_.producer(v) >= 0 && !is_forward(uses_.producer(v)) &&
+                    size(v) == size(n.outputs[0]) && uses_.last_reader(v) == static_cast<int>(i);
+           });
   }
 
   void count_gradient(ValueId v, size_t part, NodeBytes& own) {

@@ -196,6 +196,29 @@ TEST(MeasuredPlans, MemoryIsWhatAStageHolds) {
   EXPECT_DOUBLE_EQ(dp.stages[0].memory_bytes, 5 * 1100 + (40 + 7) / 2.0 + 5);
 }
 
+// Of two micro-batches half the workspace, but for what is fixed, and one's gradients beside the sum
+// of both.
+TEST(MeasuredPlans, MicroBatchesTakeWhatIsFixedAndAGradientMore) {
+  ModelProfile profile = testing::chain({{0.1, 0.2, 10, 100}, {0.1, 0.2, 30, 1000}});
+  profile.moment_bytes_per_byte = 2;
+  profile.nodes[0].workspace_bytes = 90;
+  profile.nodes[1].workspace_bytes = 80;
+  profile.nodes[1].fixed_workspace_bytes = 70;
+  const ComputedNodes nodes = computed_nodes(profile, false);
+  const ClosedSets sets({{}, {0}}, 10);
+  const Topology topology = flat(1, 1e9);
+  const StageCosts costs(nodes, sets, topology,
+                         {.seconds_per_byte = 0, .moment_bytes_per_byte = 2}, 1);
+  for (const int64_t parts : {1, 2}) {
+    const PipelineRule gpipe = pipeline_rules("gpipe", {.most_micro_batches = parts}).back();
+    ASSERT_EQ(gpipe.micro_batches, parts);
+    const StageCosts::Stage all = costs.stage({.before = 0, .set = 2, .devices = {0, 1}},
+                                              costs.sums(0, 2), gpipe, 1e9, false);
+    const double more = parts > 1 ? 1100 : 0, work = parts > 1 ? 75 : 90;
+    EXPECT_DOUBLE_EQ(all.bytes, 4 * 1100 + more + 40 + work) << parts;
+  }
+}
+
 TEST(MeasuredPlans, WhereMemoryIsShortTheLeastThatHelpsIsDone) {
   ModelProfile profile = testing::chain(
       {{0.1, 0.2, 1, 10}, {0.1, 0.2, 1000, 10}, {0.1, 0.2, 1, 10}, {0.1, 0.2, 1000, 10}});
@@ -214,11 +237,11 @@ TEST(MeasuredPlans, WhereMemoryIsShortTheLeastThatHelpsIsDone) {
   const PipelinePlan parts = plan(2600);
   EXPECT_EQ(parts.schedule, "async");
   EXPECT_EQ(parts.micro_batches, 2);
-  EXPECT_NEAR(parts.stages[0].memory_bytes, 1.5 * 1001 + 60 + 1000, 1);
+  EXPECT_NEAR(parts.stages[0].memory_bytes, 1.5 * 1001 + 80 + 1000, 1);
   const PipelinePlan fewer = plan(2100);
   EXPECT_EQ(fewer.schedule, "2bw");
   EXPECT_EQ(fewer.micro_batches, 2);
-  EXPECT_NEAR(fewer.stages[0].memory_bytes, 1001 + 60 + 1000, 1);
+  EXPECT_NEAR(fewer.stages[0].memory_bytes, 1001 + 80 + 1000, 1);
   // Where it has to be async of whole ones, the forward pass once more.
   options.schedule = "async";
   options.most_micro_batches = 1;
@@ -286,7 +309,7 @@ TEST(MeasuredPlans, AMiniBatchIsCutIntoSoManyMicroBatchesAtMost) {
   profile.batch = 1024;
   const PipelinePlanOptions options{.schedule = "1f1b", .recompute = false};
   const auto bytes = [&](int64_t parts) {
-    return 2 * kParameters + kSaved / static_cast<double>(parts);
+    return 3 * kParameters + kSaved / static_cast<double>(parts);
   };
   const int64_t most = limits::kPlannedMicroBatches;
   EXPECT_EQ(plan_pipeline(profile, flat(1, 1e9, bytes(most)), options).micro_batches, most);

@@ -26,6 +26,7 @@ NodeProfile random_node(Rng& rng, int number) {
     n.saved_bytes = 0;
   }
   n.workspace_bytes = rng.next_uniform() * 1e7;
+  n.fixed_workspace_bytes = rng.next_uniform() * n.workspace_bytes;
   return n;
 }
 

@@ -9,6 +9,9 @@
 namespace ndtrain {
 namespace {
 
+// Of an exchange, pieces of two operations that are under way (exchange.h).
+constexpr double kMostExchanged = 8 << 20;
+
 // The simulator's sums may round below the bound.
 constexpr double kBelow = 1 - 1e-9;
 
@@ -143,9 +146,9 @@ StageCosts::Stage StageCosts::stage(const StagePlace& place, const Sums& sums,
                                     bool may_recompute) const {
   const double replicas = place.devices.count, parts = static_cast<double>(rule.micro_batches);
   const double in_flight = rule.in_flight(place.behind) / replicas, one = 1 / (replicas * parts);
-  double held =
-      sums.trained_bytes * (rule.versions(place.behind) + 1 + optimizer_.moment_bytes_per_byte +
-                            (exchanges(place, sums) ? 1 : 0) + (parts > 1 ? 1 : 0));
+  double held = sums.trained_bytes * (rule.versions(place.behind) + 1 +
+                                      optimizer_.moment_bytes_per_byte + (parts > 1 ? 1 : 0));
+  if (exchanges(place, sums)) held += std::min(sums.trained_bytes, kMostExchanged);
   held +=
       sums.frozen_bytes + sums.workspace_bytes(one) + 2 * (sums.in_bytes + sums.out_bytes) * one;
   const double whole = held + sums.saved_bytes * in_flight,

@@ -8,7 +8,7 @@
 // - transfers: what comes from stages in front and what goes to those behind, once each. Delays are
 //   as many as there are stages behind, so that none of it is hidden.
 // Bytes are those of one device: versions of the parameters, a gradient and moments of those that
-// are trained, with replicas a buffer for others' sums, with several micro-batches one for the
+// are trained, with replicas pieces of others' sums, with several micro-batches one for the
 // gradients of one of them; saved values of what is in flight, or, where it recomputes, what came
 // in, and the saved values of one micro-batch; the largest workspace; and what comes in and goes
 // out twice over, for activations and gradients.

@@ -32,6 +32,10 @@ CommOp of_memory(int root, const RankGroup& among, std::span<float> memory) {
   return op;
 }
 
+RankGroup these_or_all(const Communicator& communicator, const RankGroup& these) {
+  return these.empty() ? communicator.members() : these;
+}
+
 // How many bytes follow, as it travels.
 using SizeWords = std::array<float, sizeof(uint64_t) / sizeof(float)>;
 
@@ -55,17 +59,15 @@ Fingerprint from_text(const std::string& text) {
 
 }  // namespace
 
-void barrier(Communicator& communicator) {
-  carry_out(communicator,
-            {.kind = CommOp::Kind::kBarrier, .group = communicator.members(), .name = "barrier"});
-}
-
-std::string broadcast(Communicator& communicator, int root, const std::string& bytes) {
-  return broadcast(communicator, root, bytes, communicator.members());
+void barrier(Communicator& communicator, const RankGroup& among) {
+  carry_out(communicator, {.kind = CommOp::Kind::kBarrier,
+                           .group = these_or_all(communicator, among),
+                           .name = "barrier"});
 }
 
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
-                      const RankGroup& among) {
+                      const RankGroup& these) {
+  const RankGroup among = these_or_all(communicator, these);
   auto words = std::bit_cast<SizeWords>(uint64_t{bytes.size()});
   carry_out(communicator, of_memory(root, among, words));
   return broadcast_bytes(communicator, root, among, words, bytes);
@@ -84,9 +86,11 @@ std::optional<std::string> await_broadcast(Communicator& communicator, int root,
   return broadcast_bytes(communicator, root, among, words, "");
 }
 
-std::vector<std::string> gather(Communicator& communicator, const std::string& ours) {
+std::vector<std::string> gather(Communicator& communicator, const std::string& ours,
+                                const RankGroup& these) {
+  const RankGroup among = these_or_all(communicator, these);
   std::vector<std::string> all;
-  for (const int r : communicator.members()) all.push_back(broadcast(communicator, r, ours));
+  for (const int r : among) all.push_back(broadcast(communicator, r, ours, among));
   return all;
 }
 

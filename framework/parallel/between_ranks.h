@@ -1,4 +1,5 @@
-// What ranks tell one another besides gradients. Collective: all ranks call alike, and wait.
+// What ranks tell one another besides gradients. Collective: all ranks call alike, and wait; or
+// those of `among` do (none: all that there are), each of which is one of it.
 #pragma once
 
 #include <functional>
@@ -12,14 +13,11 @@
 namespace ndtrain {
 
 // Returns when all ranks have come here.
-void barrier(Communicator& communicator);
+void barrier(Communicator& communicator, const RankGroup& among = {});
 
 // Those of rank `root`; what the others give does not count.
-std::string broadcast(Communicator& communicator, int root, const std::string& bytes);
-
-// The same between some ranks, of which `root` is one; only these call it.
 std::string broadcast(Communicator& communicator, int root, const std::string& bytes,
-                      const RankGroup& among);
+                      const RankGroup& among = {});
 
 // What rank `root` broadcasts to all, as another of them; nothing where `stop`, which is asked
 // again and again until it begins, is true first: this rank has left the others then.
@@ -27,7 +25,8 @@ std::optional<std::string> await_broadcast(Communicator& communicator, int root,
                                            const std::function<bool()>& stop);
 
 // What each rank gives, to all of them.
-std::vector<std::string> gather(Communicator& communicator, const std::string& ours);
+std::vector<std::string> gather(Communicator& communicator, const std::string& ours,
+                                const RankGroup& among = {});
 
 // Throws the same Error on all ranks where one has another fingerprint than rank 0: which rank, and
 // the first field.

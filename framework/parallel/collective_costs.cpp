@@ -47,9 +47,10 @@ std::vector<int64_t> sizes_of(const CollectiveCostOptions& options) {
 // Operations as a training's, on zeros.
 class Collectives {
  public:
-  Collectives(Communicator& communicator, const std::vector<int>& first_shards, Clock& clock)
+  Collectives(Communicator& communicator, const std::vector<int>& first_shards, Clock& clock,
+              const RankGroup& among)
       : communicator_(communicator),
-        group_(communicator.members()),
+        group_(among.empty() ? communicator.members() : among),
         first_shards_(first_shards),
         clock_(clock) {
     const auto place =
@@ -66,7 +67,7 @@ class Collectives {
     for (int i = 0; i < kRepeats; ++i) ours.push_back(seconds(kind));
     std::string bytes(ours.size() * sizeof(double), '\0');
     std::memcpy(bytes.data(), ours.data(), bytes.size());
-    for (const std::string& of_rank : gather(communicator_, bytes)) {
+    for (const std::string& of_rank : gather(communicator_, bytes, group_)) {
       for (size_t i = 0; i < ours.size(); ++i) {
         double theirs = 0;
         std::memcpy(&theirs, of_rank.data() + i * sizeof theirs, sizeof theirs);
@@ -81,11 +82,12 @@ class Collectives {
     const auto* const measured = std::ranges::find(kMeasured, kind, &MeasuredKind::kind);
     CommOp op{.kind = measured->comm, .group = group_, .name = "measure"};
     op.data = data_;
+    op.root = group_.front();
     if (takes_gradients(kind)) {
       op.leaf_begin = first_shards_;
       op.more_subtrees.assign(subtrees_ - 1, summand_.data());
     }
-    barrier(communicator_);
+    barrier(communicator_, group_);
     const auto begun = clock_.monotonic();
     const Communicator::Op id = communicator_.enqueue(std::move(op));
     communicator_.release(id);
@@ -124,8 +126,9 @@ double measure_collectives(const TimeCollective& time, const CollectiveCostOptio
 }
 
 double measure_collectives(Communicator& communicator, const std::vector<int>& first_shards,
-                           const CollectiveCostOptions& options, Clock& clock, CostProfile& costs) {
-  Collectives collectives(communicator, first_shards, clock);
+                           const CollectiveCostOptions& options, Clock& clock, CostProfile& costs,
+                           const RankGroup& among) {
+  Collectives collectives(communicator, first_shards, clock, among);
   return measure_collectives(
       [&](Kind kind, int64_t elements) { return collectives.times(kind, elements); }, options,
       costs);

@@ -26,9 +26,11 @@ double measure_collectives(const TimeCollective& time, const CollectiveCostOptio
                            CostProfile& costs);
 
 // As above, by operations between ranks that have shards [first_shards[r], first_shards[r + 1]):
-// sums are of as many subtrees as the training's. An operation takes as long as on the rank where
+// sums are of as many subtrees as the training's; or between those of `among` (between_ranks.h), of
+// which it is the r-th. An operation takes as long as on the rank where
 // it takes longest. Collective, and equal on all ranks. Nothing else may be under way.
 double measure_collectives(Communicator& communicator, const std::vector<int>& first_shards,
-                           const CollectiveCostOptions& options, Clock& clock, CostProfile& costs);
+                           const CollectiveCostOptions& options, Clock& clock, CostProfile& costs,
+                           const RankGroup& among = {});
 
 }  // namespace ndtrain

@@ -64,7 +64,8 @@ class ExchangeSync final : public GradientSync {
   // Between two steps: flushes, and exchanges as `plan` says from the next one on. Throws Error as
   // the constructor does, and then nothing has changed.
   void change_plan(CommPlan plan);
-  const CommPlan& plan() const { return plan_; }  // as it is followed, with the options
+  const CommPlan& plan() const { return plan_; }     // as it is followed, with the options
+  const RankGroup& group() const { return group_; }  // that exchange
 
   // Takes effect in the reports of the next step, on all ranks alike.
   void ask_to_stop() { stop_ = true; }

@@ -25,9 +25,10 @@ StepTimes times_of(const std::string& text) {
 
 }  // namespace
 
-std::vector<StepTimes> gather_times(Communicator& communicator, const StepTimes& ours) {
+std::vector<StepTimes> gather_times(Communicator& communicator, const StepTimes& ours,
+                                    const RankGroup& among) {
   std::vector<StepTimes> all;
-  for (const std::string& text : gather(communicator, times_text(ours))) {
+  for (const std::string& text : gather(communicator, times_text(ours), among)) {
     all.push_back(times_of(text));
     if (all.back().forward_s.size() != ours.forward_s.size()) {
       throw Error("rank ", all.size() - 1, " has measured ", all.back().forward_s.size(),

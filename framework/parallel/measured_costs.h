@@ -10,8 +10,10 @@
 
 namespace ndtrain {
 
-// Of all ranks, on all of them. Collective. Throws Error where a rank's are of other slots.
-std::vector<StepTimes> gather_times(Communicator& communicator, const StepTimes& ours);
+// Of all ranks, on all of them; or of those of `among` (between_ranks.h). Collective. Throws Error
+// where a rank's are of other slots.
+std::vector<StepTimes> gather_times(Communicator& communicator, const StepTimes& ours,
+                                    const RankGroup& among = {});
 
 // Into `costs`, whose last layer is slot 0: of each layer, and of the optimizer, as long as on the
 // rank where it takes longest. A rank without steps does not count; returns false, and changes

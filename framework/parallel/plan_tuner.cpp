@@ -23,6 +23,7 @@ PlanTuner::PlanTuner(ExchangeSync& sync, TimedSync& timed, Communicator& communi
     : sync_(sync),
       timed_(timed),
       communicator_(communicator),
+      group_(sync.group()),
       first_shards_(std::move(first_shards)),
       costs_(std::move(sizes)),
       options_(std::move(options)),
@@ -72,7 +73,7 @@ bool PlanTuner::begin_measuring(const Place& at) {
   CollectiveCostOptions collectives = options_.collectives;
   collectives.most_elements = std::min(collectives.most_elements, costs_.parameter_count());
   const double spent_s =
-      measure_collectives(communicator_, first_shards_, collectives, clock_, costs_);
+      measure_collectives(communicator_, first_shards_, collectives, clock_, costs_, group_);
   say(
       fmt::format("{}: measured collectives in {:.1f} s (an all-reduce takes {:.3g} ms + {:.3g} "
                   "ms/MB); steps are timed for {}, after {} to warm up",
@@ -87,7 +88,7 @@ bool PlanTuner::begin_measuring(const Place& at) {
 // Rank 0 makes the plan from what all have measured.
 void PlanTuner::follow_times(const Place& at) {
   timed_.flush();
-  const std::vector<StepTimes> all = gather_times(communicator_, timed_.times());
+  const std::vector<StepTimes> all = gather_times(communicator_, timed_.times(), group_);
   measured_ = set_slowest_times(all, costs_);
   if (!measured_) {
     say(options_.schedule +
@@ -149,7 +150,7 @@ void PlanTuner::change_size() {
 void PlanTuner::change_plan() {
   const std::string plan =
       is_first() ? to_json(make_comm_plan(options_.schedule, costs_, options_.plan)) : "";
-  sync_.change_plan(parse_comm_plan(broadcast(communicator_, 0, plan)));
+  sync_.change_plan(parse_comm_plan(broadcast(communicator_, group_.front(), plan, group_)));
 }
 
 void PlanTuner::settle(int warmup, const Place& at) {
@@ -165,11 +166,11 @@ const ExchangeReport& PlanTuner::report() {
 
 void PlanTuner::take_report() {
   timed_.flush();
-  const std::vector<StepTimes> all = gather_times(communicator_, timed_.times());
+  const std::vector<StepTimes> all = gather_times(communicator_, timed_.times(), group_);
   report_ = {.plan = sync_.plan()};
   if (const int place = slowest_rank(all); place >= 0) {
     const StepTimes& slowest = all[static_cast<size_t>(place)];
-    report_.slowest_rank = communicator_.members()[static_cast<size_t>(place)];
+    report_.slowest_rank = group_[static_cast<size_t>(place)];
     report_.steps = slowest.steps;
     report_.computing_s = slowest.computing_s();
     report_.exposed_s = slowest.exposed_s;

@@ -29,7 +29,8 @@ struct ExchangeReport {
   StepPrediction predicted = {};
 };
 
-// All ranks make the same calls; what rank 0 decides all do between the same two steps. The bytes
+// All ranks of the exchange make the same calls; what the first of them, rank 0 below, decides all
+// do between the same two steps. The bytes
 // of the training do not depend on it. Not thread-safe.
 class PlanTuner {
  public:
@@ -73,7 +74,7 @@ class PlanTuner {
  private:
   enum class Phase : uint8_t { kNew, kMeasuring, kTrying, kTiming, kSettled };
 
-  bool is_first() const { return communicator_.rank() == 0; }
+  bool is_first() const { return communicator_.rank() == group_.front(); }
   void say(const std::string& line) const;
   void begin(const Place& at);
   bool begin_measuring(const Place& at);
@@ -88,6 +89,7 @@ class PlanTuner {
   ExchangeSync& sync_;
   TimedSync& timed_;
   Communicator& communicator_;
+  const RankGroup group_;
   const std::vector<int> first_shards_;
   CostProfile costs_;  // measured, when they are
   Options options_;

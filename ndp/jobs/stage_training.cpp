@@ -7,7 +7,6 @@
 
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
-#include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/run/stage_cuts.h"
 
 namespace ndtrain::ndp {
@@ -38,11 +37,13 @@ StageConfig stages_of_plan(const PipelinePlan& plan) {
   return config;
 }
 
-PipelineTraining::Options options_of(const StageConfig& config, Clock& clock) {
+PipelineTraining::Options options_of(const StageConfig& config, Clock& clock,
+                                     std::function<void(const std::string& line)> say) {
   PipelineTraining::Options options{.schedule = config.schedule,
                                     .chunks = config.chunks,
                                     .replicas = config.replicas,
                                     .sync = config.sync,
+                                    .say = std::move(say),
                                     .recompute = config.recompute,
                                     .drain_every = config.drain_every,
                                     .staleness = config.staleness,
@@ -60,13 +61,6 @@ void say_stages(PipelineTraining& training, const StageConfig& config, Progress&
                            training.stages().size(), training.communicator().ranks(),
                            config.schedule, training.config().accumulate,
                            training.config().most_rows()));
-  if (const std::string_view sync = followed(config.sync, false);
-      !config.replicas.empty() && sync != config.sync) {
-    progress.say(
-        fmt::format("replicas exchange as {} has it: {} goes by times, which stages do "
-                    "not measure",
-                    sync, config.sync));
-  }
   const auto is_late = [](const PipelineTraining::StageSize& s) { return s.versions > 1; };
   if (std::ranges::any_of(training.stages(), is_late)) {
     progress.say(fmt::format(
@@ -89,8 +83,9 @@ StageTraining::StageTraining(const TransferModel& model, const Device& device,
                              const TrainerConfig& trainer, const StageConfig& config,
                              std::unique_ptr<Communicator> ranks, Progress& progress, Clock& clock)
     : config_(config), progress_(progress) {
+  const auto say = [&progress](const std::string& line) { progress.say(line); };
   training_ = std::make_unique<PipelineTraining>(model.head, model.trainable, device, trainer,
-                                                 std::move(ranks), options_of(config, clock));
+                                                 std::move(ranks), options_of(config, clock, say));
   if (training_->communicator().rank() == 0) say_stages(*training_, config_, progress_);
 }
 

@@ -1,6 +1,7 @@
 // A training by stages in a job: what its ranks have to agree on, and what is said of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,7 +30,8 @@ struct StageConfig {
 
 // As the plan has it.
 StageConfig stages_of_plan(const PipelinePlan& plan);
-PipelineTraining::Options options_of(const StageConfig& config, Clock& clock);
+PipelineTraining::Options options_of(const StageConfig& config, Clock& clock,
+                                     std::function<void(const std::string& line)> say = {});
 // Who has what, and what of it is other than one may think.
 void say_stages(PipelineTraining& training, const StageConfig& config, Progress& progress);
 

@@ -83,6 +83,27 @@ TEST_F(LaunchedRanks, NeedNoFlagsAndGiveTheBytesOfOneProcess) {
   EXPECT_TRUE(model("tcp") == model("one"));
 }
 
+// From the first epoch on, or from the second.
+TEST_F(LaunchedRanks, AreStagesTooAndSwitchToThem) {
+  if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;
+  const std::string by_one = "train photos -m m.onnx -b 12 --freeze none --cache cache -j 1 ",
+                    staged = "-n 2 " NDT_PROGRAM " " + by_one +
+                             "--device cpu -e 2 --micro-batches 2 --parallel ";
+  ASSERT_EQ(train_alone("-o one -e 2 --shards 1 --accumulate 2 --deterministic --device cpu").code,
+            0);
+  LaunchOutcome o = launch(staged + "pipeline -o stages");
+  ASSERT_EQ(o.code, 0) << o.said;
+  EXPECT_THAT(o.said, AllOf(HasSubstr("2 ranks, which mpirun has started"),
+                            HasSubstr("2 stages on 2 ranks")));
+  EXPECT_TRUE(model("stages") == model("one"));
+  const std::string switched = "--device cpu -e 2 --micro-batches 2 --parallel dp:1,pipeline ";
+  ASSERT_EQ(train_alone("-o tcp --ranks 2 --comm tcp " + switched).code, 0);
+  o = launch(staged + "dp:1,pipeline --shards 2 -o switched");
+  ASSERT_EQ(o.code, 0) << o.said;
+  EXPECT_THAT(o.said, HasSubstr("from epoch 2 on ranks are stages"));
+  EXPECT_TRUE(model("switched") == model("tcp"));
+}
+
 // Sums in another order: near the others, and the same on all ranks whatever the schedule is.
 TEST_F(LaunchedRanks, SumByMpisOwnCollectivesWhereThatIsAskedFor) {
   if (const std::string why = why_no_mpi(); !why.empty()) GTEST_SKIP() << why;

@@ -63,14 +63,13 @@ std::unique_ptr<DataParallel> training_by_rows(
           .regroup = true});
 }
 
-std::unique_ptr<PipelineTraining> training_by_stages(const GroupRules& rules,
-                                                     const PipelinePlan& plan, Model head,
-                                                     const Device& device,
-                                                     std::unique_ptr<Communicator> ranks,
-                                                     Clock& clock) {
-  return std::make_unique<PipelineTraining>(std::move(head), rules.trainable, device,
-                                            alone_by_plan(rules, plan), std::move(ranks),
-                                            options_of(stages_of_plan(plan), clock));
+std::unique_ptr<PipelineTraining> training_by_stages(
+    const GroupRules& rules, const PipelinePlan& plan, Model head, const Device& device,
+    std::unique_ptr<Communicator> ranks, Clock& clock,
+    std::function<void(const std::string& line)> say) {
+  return std::make_unique<PipelineTraining>(
+      std::move(head), rules.trainable, device, alone_by_plan(rules, plan), std::move(ranks),
+      options_of(stages_of_plan(plan), clock, std::move(say)));
 }
 
 TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan) {

@@ -44,11 +44,10 @@ std::unique_ptr<DataParallel> training_by_rows(
     std::function<void(const ExchangeReport& report)> timed = {});
 
 // The same by stages, where a rank that is lost ends it for the others.
-std::unique_ptr<PipelineTraining> training_by_stages(const GroupRules& rules,
-                                                     const PipelinePlan& plan, Model head,
-                                                     const Device& device,
-                                                     std::unique_ptr<Communicator> ranks,
-                                                     Clock& clock);
+std::unique_ptr<PipelineTraining> training_by_stages(
+    const GroupRules& rules, const PipelinePlan& plan, Model head, const Device& device,
+    std::unique_ptr<Communicator> ranks, Clock& clock,
+    std::function<void(const std::string& line)> say = {});
 // How one Tuner alone computes the steps of such a plan: where its schedule is synchronous, and
 // each stage is on one Tuner, it trains the same model.
 TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan);

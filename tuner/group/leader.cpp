@@ -71,7 +71,7 @@ void GroupLeader::begin(std::unique_ptr<Communicator> ranks) {
   std::unique_ptr<RankedTraining> training;
   if (plan_) {
     auto by_stages = training_by_stages(rules_, *plan_, std::move(head), setting_.device,
-                                        std::move(ranks), setting_.clock);
+                                        std::move(ranks), setting_.clock, say);
     say_stages(*by_stages, stages_of_plan(*plan_), setting_.progress);
     stages_ = by_stages.get();
     training = std::move(by_stages);

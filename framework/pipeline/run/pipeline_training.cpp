@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "framework/core/finite.h"
+#include "framework/core/limits.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/passes/inference.h"
@@ -14,8 +15,8 @@
 namespace ndtrain {
 namespace {
 
-constexpr int kMostChunks = 32;
-static_assert(kMostChunks * kMostChunks <= CommOp::kLanes, "a lane for any two of them");
+static_assert(limits::kStagesOfRank * limits::kStagesOfRank <= CommOp::kLanes,
+              "a lane for any two of them");
 
 void check(const TrainerConfig& config) {
   config.check();
@@ -76,8 +77,8 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
       seconds_(options.clock ? *options.clock : system_clock()),
       communicator_(std::move(communicator)) {
   check(config_);
-  if (options.chunks < 1 || options.chunks > kMostChunks) {
-    throw Error(options.chunks, " stages of a rank; 1 to ", kMostChunks, " can be");
+  if (options.chunks < 1 || options.chunks > limits::kStagesOfRank) {
+    throw Error(options.chunks, " stages of a rank; 1 to ", limits::kStagesOfRank, " can be");
   }
   if (options.staleness.any() && schedule_->synchronous()) {
     throw Error("schedule '", schedule_->name(), "' computes on the newest parameters: nothing is ",
@@ -102,7 +103,7 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
   make_state(step, stages);
   weights_ = std::make_unique<StageWeights>(*parameters_, *optimizer_, device_,
                                             schedule_->delay(shape, place()), options.staleness);
-  if (ranks_.replicas(place()) > 1 && parameters_->size() > 0) make_sync(options.sync);
+  if (ranks_.replicas(place()) > 1 && parameters_->size() > 0) make_sync(options);
   talk_ = std::make_unique<StepTalk>(*communicator_, ranks_.group(ranks_.places() - 1));
   const bool padded = !batch_statistics_ && ranks_.most_replicas() == 1;
   interpreter_ = std::make_unique<PipelineInterpreter>(
@@ -186,16 +187,41 @@ void PipelineTraining::check_routes(const StepGraph& step, std::span<const Stage
 }
 
 // Between the replicas of this rank's stage.
-void PipelineTraining::make_sync(const std::string& schedule) {
+void PipelineTraining::make_sync(const Options& of) {
   const int replicas = ranks_.replicas(place());
   ExchangeOptions options{.group = ranks_.group(place())};
   // Of old versions a whole one follows, when the sums are there.
   if (weights_->updates_late() > 0) options.apply = [](auto&&...) {};
   std::vector<int> first_shards;
   for (int r = 0; r <= replicas; ++r) first_shards.push_back(r);
-  sync_ = std::make_unique<ExchangeSync>(
+  auto exchange = std::make_unique<ExchangeSync>(
       Trainer::Shared{*parameters_, *optimizer_, *gradients_, nullptr, device_}, *communicator_,
-      first_plan(schedule, *parameters_, replicas), std::move(first_shards), options);
+      first_plan(of.sync, *parameters_, replicas), first_shards, options);
+  if (goes_by_sizes(of.sync)) {
+    sync_ = std::move(exchange);
+    return;
+  }
+  std::vector<std::string> slots;
+  for (const ParameterSlot& slot : parameters_->slots()) slots.push_back(slot.name);
+  ExchangeSync& inner = *exchange;
+  Clock& clock = of.clock ? *of.clock : system_clock();
+  auto timed = std::make_unique<TimedSync>(
+      std::move(exchange), std::move(slots), [&inner] { return inner.exposed_s(); }, clock);
+  const auto say = [say = of.say, stage = place()](const std::string& line) {
+    if (say) say("stage " + std::to_string(stage) + ": " + line);
+  };
+  tuner_ = std::make_unique<PlanTuner>(inner, *timed, *communicator_, std::move(first_shards),
+                                       sizes_of(*parameters_, replicas),
+                                       PlanTuner::Options{.schedule = of.sync, .say = say}, clock);
+  sync_ = std::move(timed);
+}
+
+// Where nothing is under way.
+void PipelineTraining::tune(const EpochStep& last, int64_t steps_of_epoch) {
+  const int64_t done = last.step + 1, epochs = config_.epochs;
+  tuner_->after_step({.step = counts_.epoch * steps_of_epoch + done,
+                      .left = (epochs - counts_.epoch % epochs) * steps_of_epoch - done,
+                      .steps_of_epoch = steps_of_epoch});
 }
 
 void PipelineTraining::measure(const StepGraph& step, std::span<const Stage> stages) {
@@ -216,6 +242,7 @@ void PipelineTraining::measure(const StepGraph& step, std::span<const Stage> sta
 bool PipelineTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   if (std::exchange(stopped_, false)) stop_asked_ = false;
   seconds_.restart();
+  if (tuner_) tuner_->go_on();
   if (const int64_t left = data.size() % config_.batch; left > 0) (void)parts_of(left);
   return run_epoch(
       {.config = config_,
@@ -253,6 +280,7 @@ void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
     size_t n = 1;
     while (n < steps.size() && parts(steps[n]) == parts(steps[0])) ++n;
     run_drained(data, order, steps.first(n), on_step);
+    if (tuner_ && !stopped_) tune(steps[n - 1], order.steps());
     steps = steps.subspan(n);
   }
 }
@@ -306,7 +334,9 @@ void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
            },
        .backward_begins =
            [&](int64_t k) {
-             if (sync_) sync_->begin(hyper[static_cast<size_t>(k)].hyper);
+             if (!sync_) return;
+             sync_->begin(hyper[static_cast<size_t>(k)].hyper);
+             sync_->forward_done();  // of the micro-batch that it exchanges behind
            },
        .update = [&](int stage, int64_t k) { update(stage, static_cast<size_t>(k), hyper); },
        .done =

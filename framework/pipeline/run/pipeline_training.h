@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "framework/parallel/exchange_sync.h"
+#include "framework/parallel/plan_tuner.h"
 #include "framework/parallel/ranked_training.h"
 #include "framework/pipeline/run/pipeline_interpreter.h"
 #include "framework/pipeline/run/stage_weights.h"
@@ -39,6 +40,9 @@ class PipelineTraining final : public RankedTraining {
     std::vector<int> replicas = {};
     // How these exchange gradients: plan_by_sizes.h has the names.
     std::string sync = "ddp";
+    // Of a schedule that goes by times: these are measured in the first steps (plan_tuner.h). What
+    // is to be told to people, by the first replica of a stage.
+    std::function<void(const std::string& line)> say = {};
     // Stages that keep what came in alone, and compute the forward pass again before they take it
     // back. By stage; none: no stage does.
     std::vector<bool> recompute = {};
@@ -104,7 +108,8 @@ class PipelineTraining final : public RankedTraining {
   StepGraph step_of(int64_t rows) const;
   void make_state(const StepGraph& step, std::span<const Stage> stages);
   void check_routes(const StepGraph& step, std::span<const Stage> stages) const;
-  void make_sync(const std::string& schedule);
+  void make_sync(const Options& options);
+  void tune(const EpochStep& last, int64_t steps_of_epoch);
   int parts_of(int64_t rows) const;
   int place() const { return ranks_.place_of(communicator_->rank()); }
   int replica() const { return ranks_.replica_of(communicator_->rank()); }
@@ -139,7 +144,8 @@ class PipelineTraining final : public RankedTraining {
   std::map<int, ParameterRange> ranges_;           // of its stages
   std::optional<RankState> state_;
   std::unique_ptr<StageWeights> weights_;
-  std::unique_ptr<ExchangeSync> sync_;  // between replicas of its stage; null: it is alone
+  std::unique_ptr<GradientSync> sync_;  // between replicas of its stage; null: it is alone
+  std::unique_ptr<PlanTuner> tuner_;    // of a schedule that goes by times
   std::unique_ptr<PipelineInterpreter> interpreter_;
   EpochCounts counts_;
   LossScale loss_scale_;

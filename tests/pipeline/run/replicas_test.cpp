@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
 
 #include "framework/pipeline/schedules/pipeline_schedule.h"
 #include "tests/pipeline/run/replica_program.h"
@@ -122,6 +123,32 @@ TEST(Replicas, ExchangeAsAnyScheduleHasItWithTheSameBytes) {
       expect_bytes_of_replica_program(
           n, config_by_parts(3), kRows,
           {.schedule = schedule, .replicas = {2, 3}, .sync = sync, .cut = inside_a_block});
+    }
+  }
+}
+
+// Each stage measures its own, and changes its plan between two steps.
+TEST(Replicas, ByTimesThatAreMeasuredMeanwhileToo) {
+  const Network n = network(skipping_net(true, 0.3));
+  for (const char* schedule : {"1f1b", "async"}) {
+    for (const char* sync : {"mg-wfbp", "bytescheduler", "pipedap", "auto"}) {
+      SCOPED_TRACE(std::string(schedule) + ", " + sync);
+      std::mutex mutex;
+      std::string said;
+      expect_bytes_of_replica_program(n, config_by_parts(3), kRows,
+                                      {.schedule = schedule,
+                                       .replicas = {2, 3},
+                                       .sync = sync,
+                                       .say =
+                                           [&](const std::string& line) {
+                                             const std::lock_guard lock(mutex);
+                                             said += line + "\n";
+                                           },
+                                       .drain_every = 1,
+                                       .cut = inside_a_block});
+      for (const char* stage : {"stage 0: ", "stage 1: "}) {
+        EXPECT_THAT(said, HasSubstr(std::string(stage) + sync + ": buckets: "));
+      }
     }
   }
 }

@@ -442,9 +442,15 @@ void PipelineTraining::restore(const Checkpoint& c) {
     }
   }
   counts_ = EpochCounts::of(c);
-  optimizer_->restore(c.in_buckets ? moments_by_parameter(c.optimizer, shapes) : c.optimizer,
-                      c.optimizer_steps);
+  auto moments = c.in_buckets ? moments_by_parameter(c.optimizer, shapes) : c.optimizer;
+  optimizer_->restore(moments, c.optimizer_steps);
   loss_scale_ = c.loss_scale;
+  if (moments.empty()) return;
+  // All of it is here: nobody needs to send any.
+  whole_.emplace();
+  whole_->parameters = c.parameters;
+  whole_->states = c.states;
+  whole_->optimizer = std::move(moments);
 }
 
 void PipelineTraining::reset_optimizer() {

@@ -51,6 +51,19 @@ Checkpoint stopped_alone(int64_t steps, const TrainerConfig& config) {
   return trainer.checkpoint();
 }
 
+TEST(ResumedPipeline, WhatIsRestoredIsNotGatheredAgain) {
+  const TrainerConfig config = config_by_parts(4, {.kind = OptimizerConfig::Kind::kAdam});
+  const Checkpoint middle = stopped_by_stages(2, config);
+  by_stages(3, net(), config, {}, [&](PipelineTraining& training) {
+    EXPECT_FALSE(training.gathered());
+    training.restore(middle);
+    EXPECT_TRUE(training.gathered());
+    EXPECT_EQ(bytes_of(training.checkpoint()), bytes_of(middle));
+    training.reset_optimizer();
+    EXPECT_FALSE(training.gathered());
+  });
+}
+
 TEST(ResumedPipeline, GoesOnByOneProcessOrByOtherStagesToTheSameBytes) {
   const TrainerConfig config = config_by_parts(4);
   const Bytes whole = alone(net(), config);

@@ -196,8 +196,8 @@ TEST(MeasuredPlans, MemoryIsWhatAStageHolds) {
   EXPECT_DOUBLE_EQ(dp.stages[0].memory_bytes, 5 * 1100 + (40 + 7) / 2.0 + 5);
 }
 
-// Of two micro-batches half the workspace, but for what is fixed, and one's gradients beside the sum
-// of both.
+// Of two micro-batches half the workspace, but for what is fixed, and one's gradients beside the
+// sum of both.
 TEST(MeasuredPlans, MicroBatchesTakeWhatIsFixedAndAGradientMore) {
   ModelProfile profile = testing::chain({{0.1, 0.2, 10, 100}, {0.1, 0.2, 30, 1000}});
   profile.moment_bytes_per_byte = 2;
@@ -207,8 +207,8 @@ TEST(MeasuredPlans, MicroBatchesTakeWhatIsFixedAndAGradientMore) {
   const ComputedNodes nodes = computed_nodes(profile, false);
   const ClosedSets sets({{}, {0}}, 10);
   const Topology topology = flat(1, 1e9);
-  const StageCosts costs(nodes, sets, topology,
-                         {.seconds_per_byte = 0, .moment_bytes_per_byte = 2}, 1);
+  const StageCosts costs(nodes, sets, topology, {.seconds_per_byte = 0, .moment_bytes_per_byte = 2},
+                         1);
   for (const int64_t parts : {1, 2}) {
     const PipelineRule gpipe = pipeline_rules("gpipe", {.most_micro_batches = parts}).back();
     ASSERT_EQ(gpipe.micro_batches, parts);

@@ -53,8 +53,8 @@ struct Executor::State {
       case ValueLocation::Kind::kArena:
         return memory->arena() + at.at;
       case ValueLocation::Kind::kTileArena:
-        return memory->arena() + p.memory.tile_arenas_at +
-               worker * p.memory.tile_arena_bytes + at.at;
+        return memory->arena() + p.memory.tile_arenas_at + worker * p.memory.tile_arena_bytes +
+               at.at;
       case ValueLocation::Kind::kBinding:
         return const_cast<void*>(bindings[at.at]);
       case ValueLocation::Kind::kOutput:

@@ -11,10 +11,11 @@
 
 namespace ndtrain {
 
-// Runs a Plan, in memory of its own or in what it shares with others. One thread at a time, and one run at a time but for start(); several
-// Executors may run one Plan at once. Running allocates nothing, but for the first two runs on a
-// device that can record: a run with the addresses of the one before is recorded, and replayed from
-// then on. A run with hooks, or one that is profiled, goes step by step.
+// Runs a Plan, in memory of its own or in what it shares with others. One thread at a time, and one
+// run at a time but for start(); several Executors may run one Plan at once. Running allocates
+// nothing, but for the first two runs on a device that can record: a run with the addresses of the
+// one before is recorded, and replayed from then on. A run with hooks, or one that is profiled,
+// goes step by step.
 class Executor {
  public:
   // `shared`: no other Executor with it runs at the same time, and no run is recorded.

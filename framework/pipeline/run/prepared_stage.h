@@ -27,7 +27,7 @@ class PreparedStage {
   StageValues& gradients(int64_t micro_batch) { return values_of(gradients_, micro_batch); }
   void forget_activations(int64_t micro_batch) { forget(activations_, micro_batch); }
   void forget(int64_t micro_batch);
-  int64_t bytes() const;       // of all that memory
+  int64_t bytes() const;           // of all that memory
   int64_t constant_bytes() const;  // of its passes
 
   // kForward, kRecompute, kBackward, kBackwardInput or kBackwardWeight, whose plan is made the

@@ -31,7 +31,7 @@ class PreparedStages {
     uint64_t seed = 0;              // of the training
     int64_t step = 0;               // of the training, from 1
   };
-  int64_t bytes() const;       // of the values of all micro-batches
+  int64_t bytes() const;           // of the values of all micro-batches
   int64_t constant_bytes() const;  // of what passes read
 
   // What of the data set the stage needs of a micro-batch, and the seed of its dropout.

@@ -52,10 +52,8 @@ std::unique_ptr<DataParallel> training_by_rows(
   const auto plan = [sync, count](const ParameterSpace& parameters) {
     return first_plan(sync, parameters, count);
   };
-  TrainerConfig config = rules.spec.trainer;
-  config.compute = rules.compute;
   return std::make_unique<DataParallel>(
-      std::move(head), rules.trainable, device, config, std::move(ranks),
+      std::move(head), rules.trainable, device, trainer_alone(rules, {}), std::move(ranks),
       DataParallel::Options{
           .plan = plan,
           .tuning = {.schedule = sync, .say = std::move(say), .timed = std::move(timed)},
@@ -68,15 +66,16 @@ std::unique_ptr<PipelineTraining> training_by_stages(
     std::unique_ptr<Communicator> ranks, Clock& clock,
     std::function<void(const std::string& line)> say) {
   return std::make_unique<PipelineTraining>(
-      std::move(head), rules.trainable, device, alone_by_plan(rules, plan), std::move(ranks),
+      std::move(head), rules.trainable, device, trainer_alone(rules, plan), std::move(ranks),
       options_of(stages_of_plan(plan), clock, std::move(say)));
 }
 
-TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan) {
+TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<PipelinePlan>& plan) {
   TrainerConfig config = rules.spec.trainer;
   config.compute = rules.compute;
+  if (!plan) return config;
   config.shards = 1;
-  config.accumulate = plan.micro_batches;
+  config.accumulate = plan->micro_batches;
   return config;
 }
 

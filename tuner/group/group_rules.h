@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,9 +49,9 @@ std::unique_ptr<PipelineTraining> training_by_stages(
     const GroupRules& rules, const PipelinePlan& plan, Model head, const Device& device,
     std::unique_ptr<Communicator> ranks, Clock& clock,
     std::function<void(const std::string& line)> say = {});
-// How one Tuner alone computes the steps of such a plan: where its schedule is synchronous, and
-// each stage is on one Tuner, it trains the same model.
-TrainerConfig alone_by_plan(const GroupRules& rules, const PipelinePlan& plan);
+// How one Tuner alone computes the steps: by rows, and where a plan's schedule is synchronous and
+// each stage on one Tuner, it trains the same model. No plan: by rows.
+TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<PipelinePlan>& plan);
 
 // How long ranks wait for one another to meet.
 inline constexpr std::chrono::milliseconds kMeeting{20'000};

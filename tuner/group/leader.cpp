@@ -102,7 +102,7 @@ Training& GroupLeader::begin_anew(const RankLost& lost) {
   setting_.progress.say("this Tuner goes on alone");
   alone_ =
       std::make_unique<Trainer>(load_model(setting_.fs, join(setting_.directory, kHeadFile)).model,
-                                rules_.trainable, setting_.device, alone_by_plan(rules_, *plan_));
+                                rules_.trainable, setting_.device, trainer_alone(rules_, plan_));
   return *alone_;
 }
 

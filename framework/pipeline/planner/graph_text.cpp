@@ -64,7 +64,7 @@ class GraphReader {
     n.forward = NodeTime::exactly(number(fields[0], "forward_compute_time=") / kMilliseconds);
     n.input_gradient =
         NodeTime::exactly(number(fields[1], "backward_compute_time=") / kMilliseconds);
-    n.activation_bytes = sizes(fields[2]);
+    read_sizes(fields[2], n);
     n.parameter_bytes = number(fields[3], "parameter_size=");
     n.saved_bytes = n.in_place() || n.is_input() ? 0 : n.activation_bytes;
     if (parts.size() == 4) n.stage = stage(parts[3]);
@@ -103,16 +103,18 @@ class GraphReader {
   }
 
   // Several tensors: "[4.0; 8.0]".
-  double sizes(std::string_view field) const {
+  void read_sizes(std::string_view field, NodeProfile& n) const {
     constexpr std::string_view kName = "activation_size=";
     if (!field.starts_with(std::string(kName) + "[") || !field.ends_with(']')) {
-      return number(field, kName);
+      n.activation_bytes = number(field, kName);
+      return;
     }
     field.remove_prefix(kName.size() + 1);
     field.remove_suffix(1);
-    double sum = 0;
-    for (const std::string_view one : split(field, "; ")) sum += value(one);
-    return sum;
+    for (const std::string_view one : split(field, "; ")) {
+      n.activations.push_back(value(one));
+      n.activation_bytes += n.activations.back();
+    }
   }
 
   int stage(std::string_view field) const {
@@ -151,6 +153,15 @@ class GraphReader {
   std::map<std::string, int, std::less<>> numbers_;
 };
 
+std::string sizes_text(const NodeProfile& n) {
+  if (n.activations.empty()) return python_float(n.activation_bytes);
+  std::string text;
+  for (const double bytes : n.activations) {
+    text += (text.empty() ? "[" : "; ") + python_float(bytes);
+  }
+  return text + "]";
+}
+
 }  // namespace
 
 std::string python_float(double x) {
@@ -177,7 +188,7 @@ std::string graph_text(const ModelProfile& profile) {
         "{} -- {} -- forward_compute_time={:.3f}, backward_compute_time={:.3f}, "
         "activation_size={}, parameter_size={:.3f}{}\n",
         n.id, n.description, n.forward.median_s * kMilliseconds, n.backward_s() * kMilliseconds,
-        python_float(n.activation_bytes), n.parameter_bytes + n.frozen_bytes,
+        sizes_text(n), n.parameter_bytes + n.frozen_bytes,
         n.stage ? fmt::format(" -- stage_id={}", *n.stage) : "");
   }
   for (const NodeProfile& n : profile.nodes) {

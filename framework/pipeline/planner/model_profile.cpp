@@ -142,6 +142,7 @@ ModelProfile with_minibatch_ratio(ModelProfile profile, double ratio) {
       *t = {t->mean_s * ratio, t->of_share(ratio), t->deviation_s * ratio, t->fixed_s};
     }
     for (double* bytes : {&n.activation_bytes, &n.saved_bytes}) *bytes *= ratio;
+    for (double& bytes : n.activations) bytes *= ratio;
     n.workspace_bytes = n.workspace_of_share(ratio);
   }
   if (profile.batch > 0) {

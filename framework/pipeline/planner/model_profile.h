@@ -28,7 +28,9 @@ struct NodeProfile {
   // loading.
   NodeTime forward, input_gradient, weight_gradient;
   double activation_bytes = 0;  // of what it makes, as it travels
-  double saved_bytes = 0;       // of what it keeps for the backward pass
+  // Tensor by tensor, where graph.txt has several of them, "[4.0; 8.0]"; else none.
+  std::vector<double> activations = {};
+  double saved_bytes = 0;  // of what it keeps for the backward pass
   double workspace_bytes = 0;
   double fixed_workspace_bytes = 0;  // of it what few rows take as well
   double parameter_bytes = 0;        // trained

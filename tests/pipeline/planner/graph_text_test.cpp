@@ -78,10 +78,11 @@ TEST(GraphText, NumbersAreOfTheNodeInSecondsAndBytes) {
   EXPECT_EQ(p.nodes[3].inputs, (std::vector<int>{1, 2}));
 }
 
-TEST(GraphText, SeveralTensorsOfANodeAreAddedUp) {
-  const ModelProfile p =
-      parse_graph_text(with("activation_size=0.25", "activation_size=[4.0; 8.5]"), "g.txt");
+TEST(GraphText, SeveralTensorsOfANodeAreAddedUpAndWrittenAsTheyWere) {
+  const std::string text = with("activation_size=0.25", "activation_size=[4.0; 8.5]");
+  const ModelProfile p = parse_graph_text(text, "g.txt");
   EXPECT_EQ(p.nodes[1].activation_bytes, 12.5);
+  EXPECT_EQ(graph_text(p), text);
 }
 
 TEST(GraphText, WhatIsMalformedIsNamedWithItsLine) {

@@ -52,7 +52,9 @@ class Cut {
       throw Error("a stage for ", stage_of.size(), " nodes, but the step's forward part has ",
                   step.forward_nodes);
     }
-    for (size_t i = 0; i < g_.nodes().size(); ++i) stage_of_.push_back(stage_of[step.made_for[i]]);
+    for (size_t i = 0; i < g_.nodes().size(); ++i) {
+      stage_of_.push_back(backward_stage(i, stage_of[step.made_for[i]]));
+    }
     check_stages(stage_of);
     stages_.resize(static_cast<size_t>(stage_of.back()) + 1);
   }
@@ -66,6 +68,18 @@ class Cut {
 
  private:
   bool is_forward(size_t node) const { return node < step_.forward_nodes; }
+
+  // A gradient that is added to one of an earlier stage is added there: where branches are cut the
+  // node whose part comes last need not be in the first of their stages.
+  int backward_stage(size_t node, int stage) const {
+    if (is_forward(node)) return stage;
+    for (const ValueId v : g_.nodes()[node].inputs) {
+      const int producer = v == kNone ? -1 : uses_.producer(v);
+      if (producer < 0 || is_forward(static_cast<size_t>(producer))) continue;
+      stage = std::min(stage, stage_of_[static_cast<size_t>(producer)]);
+    }
+    return stage;
+  }
 
   void check_stages(std::span<const int> stage_of) const {
     const int last = stage_of.back();

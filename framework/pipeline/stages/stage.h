@@ -29,8 +29,9 @@ struct Stage {
   // With the inputs of the step that it reads (rows, labels, weights of rows, dropout's seed): a
   // value that arrives goes to whoever reads it straight from the stage that computes it.
   std::vector<StagePort> activations_in, activations_out;
-  // A gradient that several stages have parts of comes from the last one to the first, each of
-  // which adds its own, as the whole step does.
+  // A gradient that several stages have parts of is added up in the order of the whole step, each
+  // sum in the first of the stages whose parts are in it: mostly from the last stage to the first,
+  // each of which adds its own.
   std::vector<StagePort> gradients_in, gradients_out;
 
   StageGraph forward;   // its last outputs are what backward reads: saved

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <map>
 
 #include "framework/pipeline/run/pipeline_cut.h"
 #include "framework/pipeline/run/stage_cuts.h"
@@ -105,6 +106,59 @@ TEST(PipelineTraining, AGradientGoesBetweenStagesThatReadTheSame) {
     expect_bytes_of_one_process(n, config_by_parts(4), 4, {.schedule = schedule, .cut = cut});
     expect_bytes_of_one_process(n, config_by_parts(4), 2,
                                 {.schedule = "interleaved", .chunks = 2, .cut = cut});
+  }
+}
+
+// Three convolutions read the stem, and any of them may be in front: where a gradient is added up
+// does not follow from the order of the nodes.
+Model branching_net() {
+  Model m;
+  m.inputs = {{"x", DType::kF32, {kBatch, 1, kSide, kSide}}};
+  m.outputs = {"logits"};
+  const auto conv = [&](const std::string& name, const std::string& in, int64_t from) {
+    add_small_weight(m, name + ".w", {4, from, 3, 3});
+    m.nodes.push_back({"Conv", {in, name + ".w"}, {name}, {{"pads", Ints{1, 1, 1, 1}}}});
+  };
+  conv("stem", "x", 1);
+  m.nodes.push_back({"Relu", {"stem"}, {"r"}, {}});
+  for (const char* branch : {"a", "b", "c"}) conv(branch, "r", 4);
+  m.nodes.push_back({"Sum", {"a", "b", "c"}, {"sum"}, {}});
+  m.nodes.push_back({"GlobalAveragePool", {"sum"}, {"pool"}, {}});
+  m.nodes.push_back({"Flatten", {"pool"}, {"flat"}, {}});
+  add_small_weight(m, "fc.w", {3, 4});
+  m.initialisers["fc.b"] = Tensor({DType::kF32, {3}});
+  m.nodes.push_back({"Gemm", {"flat", "fc.w", "fc.b"}, {"logits"}, {{"transB", int64_t{1}}}});
+  return m;
+}
+
+TEST(PipelineTraining, BranchesAreCutInAnyOrderWithTheBytesOfOneProcess) {
+  const Network n = network(branching_net());
+  const TrainerConfig config = config_by_parts(2);
+  const Bytes expected = alone(n, config);
+  for (const std::map<std::string, int>& branches :
+       std::vector<std::map<std::string, int>>{{{"a", 1}, {"b", 1}, {"c", 0}},
+                                               {{"a", 1}, {"b", 0}, {"c", 1}},
+                                               {{"a", 2}, {"b", 1}, {"c", 0}},
+                                               {{"a", 1}, {"b", 0}, {"c", 2}},
+                                               {{"a", 0}, {"b", 2}, {"c", 1}}}) {
+    int last = 0;
+    for (const auto& [_, stage] : branches) last = std::max(last, stage);
+    const auto cut = [&](const StepGraph& step, int) {
+      const StepNodes nodes = step_nodes(step);
+      const auto behind = std::ranges::find(nodes.names, "sum") - nodes.names.begin();
+      std::vector<int> stage_of;
+      for (const size_t part : nodes.part_of) {
+        const auto branch = branches.find(nodes.names[part]);
+        const bool is_behind = static_cast<std::ptrdiff_t>(part) >= behind;
+        stage_of.push_back(branch != branches.end() ? branch->second : is_behind ? last : 0);
+      }
+      return stage_of;
+    };
+    for (const char* schedule : {"1f1b", "zb", "gpipe"}) {
+      for (const Bytes& b : by_stages(last + 1, n, config, {.schedule = schedule, .cut = cut})) {
+        EXPECT_TRUE(b == expected) << schedule << ", c in stage " << branches.at("c");
+      }
+    }
   }
 }
 

@@ -204,7 +204,11 @@ int run(const std::string& what) {
   if (what == "stopped-native") native_without_the_last(comm);
   if (what == "killed") without_the_last(comm, SIGKILL);
   if (what == "stopped") without_the_last(comm, SIGSTOP);
-  if (what == "error" && comm.rank() == 1) throw Error("this rank has a problem");
+  if (what == "error" && comm.rank() == 1) {
+    // Before the others miss it: mpirun ends all, and what they have not said yet is lost.
+    std::fprintf(stderr, "error: this rank has a problem\n");
+    throw Error("this rank has a problem");
+  }
   if (what == "error") expect_copies(comm, 10);
   return 0;
 }

@@ -86,7 +86,7 @@ class DataParallel final : public RankedTraining {
 
   // Throws `lost` also where Options::regroup is not on, or ranks went back: WentBack.
   void regroup_after(const RankLost& lost) override;
-  void on_shards(OnShards f) override { on_shards_ = std::move(f); }
+  void on_shards(const OnShards& f) override { on_shards_ = f; }
   ShardRange own_shards() const override;
   int shards() const override { return shards_; }
   const std::vector<TensorType>& row_types() const override { return trainer_->row_types(); }

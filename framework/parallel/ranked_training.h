@@ -32,7 +32,7 @@ class RankedTraining : public Training {
   // before they go on. It may be collective; a rank that is lost meanwhile may be its RankLost, and
   // it is called again.
   using OnShards = std::function<void(ShardRange own)>;
-  virtual void on_shards(OnShards /*f*/) {}
+  virtual void on_shards(const OnShards& /*f*/) {}
 };
 
 }  // namespace ndtrain

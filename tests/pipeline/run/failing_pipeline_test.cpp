@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 
 #include "framework/pipeline/run/stage_cuts.h"
@@ -108,13 +109,15 @@ TEST(FailingPipeline, RowsThatAreNotFiniteAreNamedOnAllRanks) {
   });
 }
 
-// Whenever it is lost: in the first step, or in a later one.
+// Whenever it is lost: in the first step, or in a later one. Who misses it leaves, and may be the
+// one that another then misses first.
 void expect_to_name_who_is_lost(const PipelineTraining::Options& options) {
   constexpr int kRanks = 3;
   for (int victim = 0; victim < kRanks; ++victim) {
     for (const int64_t messages : {1, 6, 40}) {
       SCOPED_TRACE("rank " + std::to_string(victim) + " after " + std::to_string(messages));
       auto transports = memory_transports(kRanks);
+      std::atomic<int> naming = 0;
       std::vector<std::jthread> threads;
       for (int r = 0; r < kRanks; ++r) {
         threads.emplace_back([&, r] {
@@ -130,12 +133,16 @@ void expect_to_name_who_is_lost(const PipelineTraining::Options& options) {
             ADD_FAILURE() << "rank " << r << " has lost nobody";
           } catch (const RankLost& lost) {
             EXPECT_NE(r, victim);
-            EXPECT_EQ(std::ranges::count(lost.ranks, victim), 1) << lost.what();
+            EXPECT_FALSE(lost.ranks.empty()) << lost.what();
+            EXPECT_EQ(std::ranges::count(lost.ranks, r), 0) << lost.what();
+            naming += std::ranges::count(lost.ranks, victim) > 0 ? 1 : 0;
           } catch (const std::runtime_error&) {
             EXPECT_EQ(r, victim);
           }
         });
       }
+      threads.clear();
+      EXPECT_GE(naming, 1);
     }
   }
 }

@@ -21,7 +21,7 @@ void declare_group(ArgsSpec& args) {
             "by several Tuners: dp, each its shards of every step; pipeline, each some layers of "
             "what is trained, by a plan that is made of what these take here; hybrid, the same "
             "where several may share a layer's photos; auto, whichever is predicted to be fastest. "
-            "All but dp train another model than one Tuner does",
+            "Layers may be trained to another model than one Tuner trains (--pipeline-schedule)",
             "HOW", "dp");
   args.flag(
       "pipeline-schedule",

@@ -50,7 +50,8 @@ struct TrainingOrder {
 // RankLost.
 class LeadingTraining final : public Training {
  public:
-  // Rank 0's, which regroups and keeps its optimizer whole. Keeps a reference to `rows`.
+  // Rank 0's, whose checkpoint() is not collective once it is gathered(). Keeps a reference to
+  // `rows`.
   LeadingTraining(std::unique_ptr<RankedTraining> training, SharedRows& rows);
   ~LeadingTraining() override;  // without end() the others have lost rank 0
 

@@ -30,8 +30,7 @@ struct ExchangeReport {
 };
 
 // All ranks of the exchange make the same calls; what the first of them, rank 0 below, decides all
-// do between the same two steps. The bytes
-// of the training do not depend on it. Not thread-safe.
+// do between the same two steps. The bytes of the training do not depend on it. Not thread-safe.
 class PlanTuner {
  public:
   struct Options {

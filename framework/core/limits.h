@@ -24,6 +24,8 @@ inline constexpr int64_t kClasses = 1 << 20;              // classes of a data s
 inline constexpr int kRanks = 64;    // of one training
 inline constexpr int kShards = 256;  // of one batch
 inline constexpr int kStagesOfRank = 32;
+// Elements of a tensor whose gradient is sent sparsely: their indices have 32 bits.
+inline constexpr int64_t kSparseElements = (int64_t{1} << 32) - 1;
 
 inline constexpr int64_t kFlushMicroBatches = int64_t{1} << 22;  // of a pipeline, until a flush
 inline constexpr int64_t kPlannedMicroBatches = 32;              // of a mini-batch, by the planner

@@ -13,14 +13,14 @@ using Kind = TensorChange::Kind;
 
 std::string short_hex(const Digest& d) { return to_hex(d).substr(0, 12); }
 
-Digest read_digest(Reader& in) {
+Digest read_digest(ByteReader& in) {
   Digest d;
   std::ranges::copy(in.bytes(kDigestBytes), d.begin());
   return d;
 }
 
 // Packed bytes before which their number stands.
-std::string read_section(Reader& in, std::string_view prefix, uint64_t limit) {
+std::string read_section(ByteReader& in, std::string_view prefix, uint64_t limit) {
   const uint64_t n = in.varint();
   if (n > limit) throw Error("a part of ", n, " bytes; at most ", limit, " are expected");
   std::string bytes(n, '\0');
@@ -36,7 +36,8 @@ std::string_view base_of(std::string_view base, const ModelParts& from, uint64_t
   return base.substr(b.offset, b.length);
 }
 
-void decode(Kind kind, std::string_view before, const TensorExtent& e, Reader& values, char* to) {
+void decode(Kind kind, std::string_view before, const TensorExtent& e, ByteReader& values,
+            char* to) {
   const bool same_size = before.size() == e.length;
   switch (kind) {
     case Kind::kUnchanged:
@@ -55,14 +56,14 @@ void decode(Kind kind, std::string_view before, const TensorExtent& e, Reader& v
 
 }  // namespace
 
-std::string delta_format::rebuild(std::string_view base, Reader in) {
+std::string delta_format::rebuild(std::string_view base, ByteReader in) {
   const ModelParts from = dissect(base);
   const uint64_t limit = largest_result(base.size());
   const std::string text = read_section(in, from.frame, limit);
   const Frame frame = read_frame(text, limit);
   constexpr uint64_t kLongestWay = 11;  // a kind and a number
   const std::string way_text = read_section(in, {}, kLongestWay * frame.tensors.size());
-  Reader ways(way_text);
+  ByteReader ways(way_text);
   std::string out(frame.file_bytes, '\0');
   uint64_t at = 0, skeleton = 0;  // how much of each is in its place
   const auto copy_skeleton = [&](uint64_t until) {
@@ -101,7 +102,7 @@ Result<DeltaEnds> delta_ends(std::string_view delta) {
     return Status(Code::kCorrupt, "no delta: its " + std::to_string(delta.size()) +
                                       " bytes do not begin as one does");
   }
-  Reader in(delta.substr(kMagic.size()));
+  ByteReader in(delta.substr(kMagic.size()));
   const auto format = static_cast<uint8_t>(in.bytes(1)[0]);
   if (format != kFormat) {
     return Status(Code::kUnsupported, "a delta of format " + std::to_string(format) +
@@ -118,7 +119,7 @@ Result<std::string> apply_delta(std::string_view base, std::string_view delta) t
     return Status(Code::kNotFound,
                   "a delta from " + short_hex(ends->base) + " does not fit on " + short_hex(here));
   }
-  std::string result = delta_format::rebuild(base, Reader(delta.substr(kHeaderBytes)));
+  std::string result = delta_format::rebuild(base, ByteReader(delta.substr(kHeaderBytes)));
   if (const Digest made = sha256(result); made != ends->result) {
     return Status(Code::kCorrupt, "a delta to " + short_hex(ends->result) + " makes " +
                                       short_hex(made) + " instead");

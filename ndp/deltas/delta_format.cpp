@@ -41,28 +41,6 @@ std::string compress(std::string_view bytes, std::string_view prefix) {
 
 }  // namespace
 
-void put_varint(std::string& to, uint64_t n) {
-  for (; n >= 0x80; n >>= 7) to += static_cast<char>(n | 0x80);
-  to += static_cast<char>(n);
-}
-
-uint64_t Reader::varint() {
-  uint64_t n = 0;
-  for (int shift = 0;; shift += 7) {
-    const auto byte = static_cast<uint8_t>(bytes(1)[0]);
-    if (shift == 63 && byte > 1) throw Error("a number beyond 64 bits");
-    n |= uint64_t{byte & 0x7fU} << shift;
-    if (byte < 0x80) return n;
-  }
-}
-
-std::string_view Reader::bytes(uint64_t n) {
-  if (n > text_.size()) throw Error("it ends early");
-  const std::string_view front = text_.substr(0, n);
-  text_.remove_prefix(n);
-  return front;
-}
-
 ModelParts dissect(std::string_view onnx) {
   ModelParts a;
   a.tensors = tensor_extents(onnx).or_throw();
@@ -83,7 +61,7 @@ ModelParts dissect(std::string_view onnx) {
 }
 
 Frame read_frame(std::string_view text, uint64_t limit) {
-  Reader in(text);
+  ByteReader in(text);
   Frame f;
   const uint64_t count = in.varint();
   if (count > kTensors) throw Error(count, " tensors are too many");
@@ -122,7 +100,7 @@ std::string pack(std::string_view bytes, std::string_view prefix) {
   return out.append(best);
 }
 
-void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes) {
+void unpack(ByteReader& from, std::string_view prefix, char* to, size_t bytes) {
   const std::string_view packed = from.bytes(from.varint());
   if (packed.empty()) {
     std::memset(to, 0, bytes);

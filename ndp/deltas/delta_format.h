@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "framework/core/byte_reader.h"
 #include "framework/onnx/tensor_extents.h"
 
 namespace ndtrain::ndp::delta_format {
@@ -17,21 +18,6 @@ inline constexpr size_t kDigestBytes = 32;
 inline constexpr size_t kHeaderBytes = kMagic.size() + 1 + 2 * kDigestBytes;
 // Tensors with less raw data are part of the skeleton.
 inline constexpr uint64_t kSmallestTensor = 64;
-
-void put_varint(std::string& to, uint64_t n);
-
-// Reads from the front of what is left.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-  uint64_t varint();
-  std::string_view bytes(uint64_t n);
-  std::string_view rest() { return bytes(text_.size()); }
-  bool empty() const { return text_.empty(); }
-
- private:
-  std::string_view text_;
-};
 
 // A model file as its tensors and what is left without them. The frame is their extents (how many;
 // for each the skeleton's bytes before it, its length, its element size), then the skeleton.
@@ -51,11 +37,11 @@ struct Frame {
 Frame read_frame(std::string_view frame, uint64_t limit);
 
 // The result, which is not verified, of what follows a delta's header.
-std::string rebuild(std::string_view base, Reader delta);
+std::string rebuild(std::string_view base, ByteReader delta);
 
 // Bytes as themselves or by zstd, whichever is shorter; nothing at all for zeros. `prefix` is what
 // the reader has too, and the bytes may look like. Unpacking needs the number of bytes.
 std::string pack(std::string_view bytes, std::string_view prefix = {});
-void unpack(Reader& from, std::string_view prefix, char* to, size_t bytes);
+void unpack(ByteReader& from, std::string_view prefix, char* to, size_t bytes);
 
 }  // namespace ndtrain::ndp::delta_format

@@ -79,7 +79,8 @@ std::string pack_planes(std::string_view tensor, std::string_view base, uint32_t
   return out;
 }
 
-void unpack_planes(Reader& from, std::string_view base, uint32_t element, char* to, size_t bytes) {
+void unpack_planes(ByteReader& from, std::string_view base, uint32_t element, char* to,
+                   size_t bytes) {
   std::string planes(bytes, '\0');
   const size_t n = bytes / element;
   for (uint32_t p = 0; p < element; ++p) unpack(from, {}, planes.data() + p * n, n);
@@ -105,7 +106,8 @@ std::optional<std::string> pack_sparse(std::string_view tensor, std::string_view
   return out + pack(gaps) + pack(values);
 }
 
-void unpack_sparse(Reader& from, std::string_view base, uint32_t element, char* to, size_t bytes) {
+void unpack_sparse(ByteReader& from, std::string_view base, uint32_t element, char* to,
+                   size_t bytes) {
   const size_t n = bytes / element;
   const uint64_t changed = from.varint(), gap_bytes = from.varint();
   if (changed > n || gap_bytes > 10 * changed) throw Error("more changes than elements");
@@ -113,7 +115,7 @@ void unpack_sparse(Reader& from, std::string_view base, uint32_t element, char* 
   unpack(from, {}, gaps.data(), gaps.size());
   unpack(from, {}, values.data(), values.size());
   std::memcpy(to, base.data(), bytes);
-  Reader in(gaps);
+  ByteReader in(gaps);
   size_t next = 0;
   for (size_t c = 0; c < changed; ++c) {
     const uint64_t gap = in.varint();

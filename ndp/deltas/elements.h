@@ -17,12 +17,14 @@ namespace ndtrain::ndp::delta_format {
 
 // Planes of the differences of `tensor` from `base`, each packed.
 std::string pack_planes(std::string_view tensor, std::string_view base, uint32_t element);
-void unpack_planes(Reader& from, std::string_view base, uint32_t element, char* to, size_t bytes);
+void unpack_planes(ByteReader& from, std::string_view base, uint32_t element, char* to,
+                   size_t bytes);
 
 // Which elements differ from those of a base of the same length, and what they are. Nothing when
 // they are too many for that to be of use.
 std::optional<std::string> pack_sparse(std::string_view tensor, std::string_view base,
                                        uint32_t element);
-void unpack_sparse(Reader& from, std::string_view base, uint32_t element, char* to, size_t bytes);
+void unpack_sparse(ByteReader& from, std::string_view base, uint32_t element, char* to,
+                   size_t bytes);
 
 }  // namespace ndtrain::ndp::delta_format

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstring>
 
+#include "framework/core/byte_reader.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -41,20 +43,15 @@ std::string record(std::string_view data) {
   return out;
 }
 
-void varint(std::string& out, uint64_t v) {
-  for (; v >= 128; v >>= 7) out += static_cast<char>(v | 128);
-  out += static_cast<char>(v);
-}
-
 enum Wire { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
 void tag(std::string& out, int field, Wire wire) {
-  varint(out, static_cast<uint64_t>(field) << 3 | wire);
+  put_varint(out, static_cast<uint64_t>(field) << 3 | wire);
 }
 
 void bytes(std::string& out, int field, std::string_view value) {
   tag(out, field, kBytes);
-  varint(out, value.size());
+  put_varint(out, value.size());
   out += value;
 }
 
@@ -64,7 +61,7 @@ std::string event(double wall_time, int64_t step) {
   tag(e, 1, kFixed64);
   put(e, wall_time);
   tag(e, 2, kVarint);
-  varint(e, static_cast<uint64_t>(step));
+  put_varint(e, static_cast<uint64_t>(step));
   return e;
 }
 

@@ -9,7 +9,6 @@ namespace ndtrain::ndp {
 namespace {
 
 using delta_format::pack;
-using delta_format::put_varint;
 using testing::drawn;
 using testing::some_model;
 

@@ -1,5 +1,6 @@
 #include "tests/sim/store_machine.h"
 
+#include "framework/core/byte_reader.h"
 #include "ndp/deltas/delta_format.h"
 #include "tests/sim/labelling.h"
 
@@ -10,8 +11,7 @@ using namespace tuner;
 namespace {
 
 Result<std::string> apply_unverified(std::string_view base, std::string_view delta) try {
-  return delta_format::rebuild(base,
-                               delta_format::Reader(delta.substr(delta_format::kHeaderBytes)));
+  return delta_format::rebuild(base, ByteReader(delta.substr(delta_format::kHeaderBytes)));
 } catch (const Error& e) {
   return Status(Code::kCorrupt, e.what());
 }

@@ -107,15 +107,6 @@ Json time_size(Communicator& communicator, const std::vector<int>& first_shards,
   return json;
 }
 
-int number_in(const Args& args, const std::string& flag, int64_t least, int64_t most) {
-  const int64_t n = args.integer(flag);
-  if (n < least || n > most) {
-    throw UsageError("--" + flag + " " + args.text(flag) + ": " + std::to_string(least) + " to " +
-                     std::to_string(most));
-  }
-  return static_cast<int>(n);
-}
-
 std::string table_of(const Json& json) {
   std::string text =
       fmt::format("all-reduce by {} ranks, {} shards, over {}; ms, medians of {} and their range\n",
@@ -149,7 +140,7 @@ void declare_bench_collectives(ArgsSpec& args) {
 }
 
 int run_bench_collectives(Context& context, const Args& args) {
-  const int rounds = number_in(args, "rounds", 1, kMostRounds);
+  const int rounds = static_cast<int>(integer_in(args, "rounds", 1, kMostRounds));
   const std::vector<int> sizes = parse_counts("megabytes", args.text("megabytes"), kMostMegabytes);
   if (args.text("comm") == "nccl") {
     throw UsageError(
@@ -160,8 +151,10 @@ int run_bench_collectives(Context& context, const Args& args) {
     throw UsageError("--ranks " + std::to_string(ranks.count()) +
                      ": a sum has 2 ranks at least; --ranks 2, or mpirun -n 2");
   }
-  const int shards = args.has("shards") ? number_in(args, "shards", ranks.count(), limits::kShards)
-                                        : ranks.count();
+  const int shards =
+      args.has("shards")
+          ? static_cast<int>(integer_in(args, "shards", ranks.count(), limits::kShards))
+          : ranks.count();
   const std::string over = ranks.library().empty() ? "TCP" : ranks.library();
   ranks.meet(args, context);
   const auto communicator = ranks.take_communicator();

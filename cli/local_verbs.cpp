@@ -10,6 +10,7 @@ namespace ndtrain::cli {
   int run_##id(Context&, const Args&)
 VERB(bench_collectives);
 VERB(bench_decode);
+VERB(bench_sparse);
 VERB(bench_forward);
 VERB(bench_layers);
 VERB(bench_parallel);
@@ -143,6 +144,11 @@ std::span<const Verb> local_bench_verbs() {
            "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n"
            "  mpirun -n 2 ndtrain bench collectives\n",
            declare_bench_collectives, run_bench_collectives},
+      Verb{"bench sparse", "time choosing the elements of a gradient that travel",
+           "[--elements N] [--drop D] [--compressor NAMES] [--rotate] [--rounds N]",
+           "  ndtrain bench sparse\n"
+           "  ndtrain bench sparse --elements 58600000 --compressor threshold-v16,topk --rotate\n",
+           declare_bench_sparse, run_bench_sparse},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,

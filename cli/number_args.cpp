@@ -10,6 +10,15 @@
 
 namespace ndtrain::cli {
 
+int64_t integer_in(const Args& args, const std::string& flag, int64_t least, int64_t most) {
+  const int64_t n = args.integer(flag);
+  if (n < least || n > most) {
+    throw UsageError("--" + flag + " " + args.text(flag) + ": " + std::to_string(least) + " to " +
+                     std::to_string(most));
+  }
+  return n;
+}
+
 double parse_bandwidth(const std::string& flag, const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();

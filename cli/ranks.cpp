@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/exchange_args.h"
+#include "cli/number_args.h"
 #include "cli/stage_args.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/library_transport.h"
@@ -27,15 +28,6 @@ constexpr std::string_view kLoopback = "127.0.0.1:";
 
 // Of ranks by MPI, which end together: rank 0 may have much to write.
 constexpr auto kFarewell = std::chrono::hours(1);
-
-int whole_number(const Args& args, const std::string& flag, int64_t least, int64_t most) {
-  const int64_t n = args.integer(flag);
-  if (n < least || n > most) {
-    throw UsageError("--" + flag + " " + args.text(flag) + ": " + std::to_string(least) + " to " +
-                     std::to_string(most));
-  }
-  return static_cast<int>(n);
-}
 
 // "2:1" of two ranks.
 std::vector<double> shares_of(const std::string& text, int ranks) {
@@ -75,7 +67,7 @@ BucketSize bucket_size_of(const Args& args) {
                      " has no such size; ddp and dear have");
   }
   if (text == "auto") return {.tuned = true};
-  return {.bytes = int64_t{whole_number(args, "bucket-size", kLeast, kMost)} << 20};
+  return {.bytes = int64_t{static_cast<int>(integer_in(args, "bucket-size", kLeast, kMost))} << 20};
 }
 
 // Before much has been done for it.
@@ -182,13 +174,13 @@ void declare_ranks(ArgsSpec& args) {
 }
 
 Ranks::Ranks(Context& context, const Args& args) {
-  if (args.has("ranks")) count_ = whole_number(args, "ranks", 1, limits::kRanks);
+  if (args.has("ranks")) count_ = static_cast<int>(integer_in(args, "ranks", 1, limits::kRanks));
   const bool apart = args.has("rank");
   if (apart != args.has("rendezvous")) {
     throw UsageError("--rank and --rendezvous HOST:PORT belong together");
   }
   if (args.has("sync")) check_schedule(args.text("sync"));
-  timeout_ = std::chrono::seconds(whole_number(args, "rank-timeout", 1, 86'400));
+  timeout_ = std::chrono::seconds(static_cast<int>(integer_in(args, "rank-timeout", 1, 86'400)));
   const std::optional<Launcher> by = launcher();
   const bool by_mpi = talks_by_mpi(args, by);
   regroup_ = is_to_regroup(args, by_mpi, false);
@@ -212,7 +204,7 @@ Ranks::Ranks(Context& context, const Args& args) {
 void Ranks::be_told(Context& context, const Args& args) {
   const bool apart = args.has("rank");
   const std::string rendezvous = apart ? args.text("rendezvous") : std::string(kLoopback) + "0";
-  if (apart) rank_ = whole_number(args, "rank", 0, count_ - 1);
+  if (apart) rank_ = static_cast<int>(integer_in(args, "rank", 0, count_ - 1));
   on_one_machine_ = is_local(rendezvous);
   if (count_ > 1) net_ = rank_net(context, args, rendezvous, rank_);
 }

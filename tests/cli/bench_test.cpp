@@ -1,6 +1,7 @@
 // Each bench once, as small as it goes: that it ends, and counts what it was given.
 #include <gmock/gmock.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program_fixture.h"
@@ -55,6 +56,27 @@ TEST_F(BenchProgram, CollectivesTimeOrderedSumsOverTcp) {
   EXPECT_THAT(refused({}), testing::HasSubstr("2 ranks at least; --ranks 2, or mpirun -n 2"));
   EXPECT_THAT(refused({"--ranks", "2", "--shards", "1"}), testing::HasSubstr("--shards 1: 2 to"));
   EXPECT_THAT(refused({"--ranks", "2", "--rounds", "0"}), testing::HasSubstr("--rounds 0: 1 to"));
+}
+
+TEST_F(BenchProgram, SparseTimesEveryCompressorThatIsAskedFor) {
+  const Json all = bench({"sparse", "--elements", "5000", "--rounds", "2", "--rotate"});
+  EXPECT_EQ(all.at("elements"), 5000);
+  EXPECT_EQ(all.at("taken"), 50);
+  EXPECT_EQ(all.at("compressors").size(), 5u);
+  const Json two = bench({"sparse", "--elements", "5000", "--rounds", "1", "--drop", "0.5",
+                          "--compressor", "topk,threshold-v16"});
+  EXPECT_EQ(two.at("taken"), 2500);
+  EXPECT_EQ(two.at("compressors").at(1).at("compressor"), "threshold-v16");
+  for (const Json& one : all.at("compressors")) EXPECT_GT(one.at("slowest_gb_per_s"), 0);
+  for (const auto& [flag, value, says] :
+       std::vector<std::array<std::string, 3>>{{"--drop", "1", "--drop 1: 0 to below 1"},
+                                               {"--elements", "0", "--elements 0: 1 to"},
+                                               {"--rounds", "0", "--rounds 0: 1 to"},
+                                               {"--compressor", "best", "--compressor best: "}}) {
+    const testing_cli::Outcome o = run({"bench", "sparse", flag, value});
+    EXPECT_EQ(o.code, 2) << o.err;
+    EXPECT_THAT(o.err, testing::HasSubstr(says));
+  }
 }
 
 TEST_F(BenchProgram, ForwardAndTrainTimeAtLeastOneStep) {

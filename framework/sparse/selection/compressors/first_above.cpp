@@ -6,15 +6,16 @@
 namespace ndtrain::compressors {
 namespace {
 
-constexpr int64_t kPart = int64_t{1} << 13;  // values that are looked at once, which stay in L1
+constexpr int64_t kElementsAtOnce = int64_t{1}
+                                    << 13;  // values that are looked at once, which stay in L1
 
 // Those in [begin, end), until there are `most`; returns behind the last that was looked at.
 int64_t above_in(std::span<const float> values, int64_t begin, int64_t end, float threshold,
                  int64_t most, InstructionSet set, CompressorScratch& scratch,
                  std::vector<uint32_t>& indices) {
-  scratch.masks.resize(kPart / kBlockElements);
-  for (int64_t at = begin; at < end; at += kPart) {
-    const int64_t length = std::min(kPart, end - at);
+  scratch.masks.resize(kElementsAtOnce / kBlockElements);
+  for (int64_t at = begin; at < end; at += kElementsAtOnce) {
+    const int64_t length = std::min(kElementsAtOnce, end - at);
     const int64_t blocks = (length + kBlockElements - 1) / kBlockElements;
     const std::span<uint16_t> masks = std::span(scratch.masks).first(blocks);
     mask_at_least(values.subspan(at, length), threshold, masks, set);

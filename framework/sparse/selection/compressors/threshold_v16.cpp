@@ -11,7 +11,7 @@
 namespace ndtrain::compressors {
 namespace {
 
-constexpr int64_t kPart = 512;  // blocks that are looked at once: 32 KiB of values
+constexpr int64_t kBlocksAtOnce = 512;  // blocks that are looked at once: 32 KiB of values
 
 // A tensor as blocks, of which the last may be shorter.
 struct Blocks {
@@ -52,8 +52,8 @@ class Pass {
   // Of blocks [begin, end) those of at least the threshold, until there are k elements. Returns
   // behind the last that was looked at.
   int64_t take_first(int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end; at += kPart) {
-      const std::span<const float> sums = sums_of(at, std::min(kPart, end - at));
+    for (int64_t at = begin; at < end; at += kBlocksAtOnce) {
+      const std::span<const float> sums = sums_of(at, std::min(kBlocksAtOnce, end - at));
       scratch_.masks.resize((sums.size() + kBlockElements - 1) / kBlockElements);
       mask_at_least(sums, threshold_, scratch_.masks, set_);
       for (size_t g = 0; g < scratch_.masks.size(); ++g) {

@@ -1,0 +1,52 @@
+// What an optimizer's step is: which op takes it, what it keeps of a parameter, and the numbers
+// that change from step to step.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "framework/graph/graph.h"
+
+namespace ndtrain {
+
+struct OptimizerConfig {
+  enum class Kind { kSgd, kAdam, kAdamW, kRmsProp };
+  Kind kind = Kind::kAdam;
+  double momentum = 0.9;              // SGD, RMSprop
+  double dampening = 0;               // SGD: the share of a gradient that its momentum leaves out
+  bool nesterov = false;              // SGD
+  double beta1 = 0.9, beta2 = 0.999;  // Adam, AdamW
+  bool amsgrad = false;               // Adam, AdamW: divided by the largest second moment so far
+  double alpha = 0.99;                // RMSprop
+  bool centered = false;              // RMSprop: divided by the deviation from the mean gradient
+  double epsilon = 1e-8;              // all but SGD
+  double weight_decay = 0;
+  double clip_norm = 0;  // gradients are shortened to this norm (gradient_norm.h); 0: to none
+
+  void check() const;  // throws Error: what does not go together, and what is out of range
+};
+
+// sgd, adam, adamw, rmsprop; throws Error.
+OptimizerConfig::Kind optimizer_named(std::string_view name);
+
+// Hyper-parameters of one step, as the op takes them (framework/ops/optimizer.cpp). Taken when the
+// step begins, so that an update that is applied later is still that step's.
+struct HyperParameters {
+  int64_t step = 0;  // from 1
+  std::vector<float> values;
+  float gradient_scale = 1;  // what clipping leaves of the gradients
+};
+
+// Of step number `step`, from 1, at this rate. gradient_scale is 1.
+HyperParameters hyper_parameters(const OptimizerConfig& c, double lr, int64_t step);
+TensorType hyper_type(const OptimizerConfig& c);  // of their values, as the op takes them
+
+// What is kept of each element besides its value: "m", or "m" and "v" and so on.
+std::vector<std::string> moment_names(const OptimizerConfig& c);
+
+// The step of n elements. Inputs: values, gradients, moments…, hyper-parameters. Outputs: values,
+// moments…. Each may lie where its input does.
+Graph optimizer_graph(const OptimizerConfig& c, int64_t n);
+
+}  // namespace ndtrain

@@ -32,6 +32,7 @@ const std::map<std::string_view, Names>& table() {
        {"framework/parallel", "framework/pipeline/schedules", "framework/pipeline/stages"}},
       {"framework/pipeline/schedules", {"framework/core"}},
       {"framework/pipeline/stages", {"framework/train"}},
+      {"framework/sparse/optimizers", {"framework/sparse/selection", "framework/train"}},
       {"framework/sparse/selection", {"framework/comm"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},

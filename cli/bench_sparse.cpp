@@ -6,11 +6,13 @@
 #include <chrono>
 
 #include "cli/bench.h"
+#include "cli/bench_sparse_optimizers.h"
 #include "cli/number_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/core/thread_pool.h"
 #include "framework/sparse/selection/compressor.h"
+#include "framework/train/optimizer_config.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -106,6 +108,45 @@ std::vector<std::string_view> compressors_of(const Args& args) {
   return chosen;
 }
 
+std::vector<std::string> optimizers_of(const Args& args) {
+  std::vector<std::string> names = parts_of(args.text("optimizer"));
+  try {
+    for (const std::string& name : names) optimizer_named(name);
+  } catch (const Error& e) {
+    throw UsageError(std::string("--optimizer: ") + e.what());
+  }
+  return names;
+}
+
+// Of blocks, as threshold-v16 chooses them: one for each round.
+std::vector<Selection> selections_of(const std::vector<float>& gradient, int64_t k,
+                                     int64_t rounds) {
+  const auto compressor = make_compressor("threshold-v16", {.rotate = true});
+  std::vector<float> left = gradient;
+  CompressorState state;
+  CompressorScratch scratch;
+  std::vector<Selection> all(rounds);
+  for (Selection& one : all) compressor->take(left, k, Rng(1, "bench"), state, scratch, one);
+  return all;
+}
+
+Json time_optimizers(const std::vector<std::string>& names, const std::vector<float>& gradient,
+                     int64_t k, int64_t rounds, std::string& text) {
+  Json all = Json::array();
+  if (names.empty()) return all;
+  const std::vector<Selection> selections = selections_of(gradient, k, rounds);
+  text +=
+      fmt::format("\n{:<16}{:>10}{:>14}{:>14}\n", "optimizer", "M/s", "made dense", "times that");
+  for (const std::string& name : names) {
+    const Json one = optimizer_rates(name, static_cast<int64_t>(gradient.size()), selections);
+    text += fmt::format(
+        "{:<16}{:>10.0f}{:>14.1f}{:>14.1f}\n", name, one.at("elements_per_s").get<double>() / 1e6,
+        one.at("dense_elements_per_s").get<double>() / 1e6, one.at("times_dense").get<double>());
+    all.push_back(one);
+  }
+  return all;
+}
+
 }  // namespace
 
 void declare_bench_sparse(ArgsSpec& args) {
@@ -113,6 +154,8 @@ void declare_bench_sparse(ArgsSpec& args) {
   args.flag("drop", "part of it that is not sent", "D", "0.99");
   args.flag("compressor", "which, a list or all", "NAMES", "all");
   args.flag("rotate", "a pass begins where the last one stopped");
+  args.flag("optimizer", "sgd, adam, adamw, rmsprop: a list of those to be timed", "NAMES",
+            "sgd,adam");
   args.flag("rounds", "how many gradients", "N", "20");
 }
 
@@ -124,6 +167,7 @@ int run_bench_sparse(Context& context, const Args& args) {
     throw UsageError("--drop " + args.text("drop") + ": 0 to below 1, the part that is not sent");
   }
   const std::vector<std::string_view> names = compressors_of(args);
+  const std::vector<std::string> optimizers = optimizers_of(args);
   const int64_t k = elements_to_send(n, drop, 1);
   const std::vector<float> gradient = normal_values(n);
   const double gigabytes = static_cast<double>(n) * sizeof(float) / 1e9;
@@ -145,6 +189,7 @@ int run_bench_sparse(Context& context, const Args& args) {
                         at("reading_gb_per_s"), at("of_reading"));
     json["compressors"].push_back(one);
   }
+  json["optimizers"] = time_optimizers(optimizers, gradient, k, rounds, text);
   context.print(json, text);
   return kOk;
 }

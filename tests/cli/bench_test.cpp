@@ -64,7 +64,9 @@ TEST_F(BenchProgram, SparseTimesEveryCompressorThatIsAskedFor) {
   EXPECT_EQ(all.at("taken"), 50);
   EXPECT_EQ(all.at("compressors").size(), 5u);
   const Json two = bench({"sparse", "--elements", "5000", "--rounds", "1", "--drop", "0.5",
-                          "--compressor", "topk,threshold-v16"});
+                          "--compressor", "topk,threshold-v16", "--optimizer", "adamw"});
+  EXPECT_EQ(two.at("optimizers").size(), 1u);
+  EXPECT_GT(two.at("optimizers").at(0).at("elements_per_s"), 0);
   EXPECT_EQ(two.at("taken"), 2500);
   EXPECT_EQ(two.at("compressors").at(1).at("compressor"), "threshold-v16");
   for (const Json& one : all.at("compressors")) EXPECT_GT(one.at("slowest_gb_per_s"), 0);
@@ -72,6 +74,7 @@ TEST_F(BenchProgram, SparseTimesEveryCompressorThatIsAskedFor) {
        std::vector<std::array<std::string, 3>>{{"--drop", "1", "--drop 1: 0 to below 1"},
                                                {"--elements", "0", "--elements 0: 1 to"},
                                                {"--rounds", "0", "--rounds 0: 1 to"},
+                                               {"--optimizer", "lion", "unknown optimizer 'lion'"},
                                                {"--compressor", "best", "--compressor best: "}}) {
     const testing_cli::Outcome o = run({"bench", "sparse", flag, value});
     EXPECT_EQ(o.code, 2) << o.err;

@@ -25,13 +25,14 @@ double median_of(std::vector<double> seconds) {
 
 double sparse_seconds(const OptimizerConfig& config, const ParameterSpace& parameters,
                       std::span<const Selection> gradients, const Device& device) {
-  SparseOptimizer optimizer(config, {}, parameters.slots(), device);
+  Optimizer dense(config, parameters, device);
+  SparseOptimizer optimizer(dense, parameters, device);
   SparseOptimizer::Worker worker(optimizer);
   const std::span<float> values(parameters.values(), static_cast<size_t>(parameters.count()));
   std::vector<double> seconds;
   for (const Selection& gradient : gradients) {
     const auto start = std::chrono::steady_clock::now();
-    optimizer.apply(0, gradient, kRate, 1, values, worker);
+    optimizer.apply(0, gradient, dense.next(kRate), values, worker);
     seconds.push_back(seconds_since(start));
   }
   return median_of(std::move(seconds));

@@ -10,8 +10,7 @@
 
 #include "framework/runtime/executor.h"
 #include "framework/sparse/selection/selection.h"
-#include "framework/train/optimizer_config.h"
-#include "framework/train/parameter_space.h"
+#include "framework/train/optimizer.h"
 
 namespace ndtrain {
 
@@ -26,10 +25,9 @@ struct SparseOptimizerOptions {
 };
 
 // The elements of a step are gathered in blocks, in which the dense optimizer's op takes its step:
-// where all elements have a gradient, the bytes are the dense optimizer's, on the same device. Of
-// Adam and AdamW the bias is corrected by the tensor's steps; SGD's dampening leaves out the first
-// gradient of an element, as PyTorch's does that of a tensor. One slot by one thread at a time;
-// several slots by several threads.
+// where all elements have a gradient, the bytes are the dense optimizer's, on the same device.
+// SGD's dampening leaves an element's first gradient whole, as PyTorch's does a tensor's. One slot
+// by one thread at a time; several slots by several threads.
 class SparseOptimizer {
  public:
   // What a thread works with.
@@ -46,39 +44,39 @@ class SparseOptimizer {
     Selection first_, later_;
   };
 
-  // `slots` are the parameters; their ranges do not matter. `device` has the host's memory and must
-  // outlive it. Throws Error: what does not go together.
-  SparseOptimizer(const OptimizerConfig& config, const SparseOptimizerOptions& options,
-                  std::span<const ParameterSlot> slots, const Device& device);
+  // In the moments of `optimizer`, which has them all and is in memory of the host: it counts the
+  // steps, and its state() and restore() are of these, too. Keeps references. Throws Error: what
+  // does not go together.
+  SparseOptimizer(Optimizer& optimizer, const ParameterSpace& parameters, const Device& device,
+                  const SparseOptimizerOptions& options = {});
 
-  // A step of the slot at this rate: of `values`, its elements. Gradients are multiplied by `scale`
-  // first. Throws Error where catch_up meets another rate than before.
-  void apply(size_t slot, const Selection& gradient, double lr, float scale,
+  // The slot's part of a step: of `values`, its elements. `hyper` is of Optimizer::next();
+  // gradients are multiplied by its scale first. Throws Error where catch_up meets another rate
+  // than before.
+  void apply(size_t slot, const Selection& gradient, const HyperParameters& hyper,
              std::span<float> values, Worker& worker);
-  int64_t steps(size_t slot) const { return kept_[slot].steps; }
 
-  // By parameter: "layer1.weight.m" as the dense optimizer has them; "layer1.weight.steps" and,
-  // where it is kept, "layer1.weight.touched": the step at which an element last had a gradient.
+  // What there is besides the optimizer's, by parameter: "layer1.weight.touched", the step at which
+  // each element last had a gradient, 0 for none, and "layer1.weight.lr"; for lazy and dampening.
   std::map<std::string, Tensor> state() const;
   // Throws Error where it does not fit.
   void restore(const std::map<std::string, Tensor>& state);
 
  private:
   struct Kept {  // of a slot
-    std::vector<std::vector<float>> moments;
+    std::vector<float*> moments;
     std::vector<int32_t> touched;  // empty: is not asked for
-    int64_t steps = 0;
-    double lr = 0;
+    float lr = 0;                  // of the last step; 0: there was none
   };
   // Elements that take the same step.
-  void step(Kept& kept, const Selection& gradient, const HyperParameters& hyper, float scale,
+  void step(const Kept& kept, const Selection& gradient, std::span<const float> hyper, float scale,
             std::span<float> values, Worker& worker) const;
-  void make_up(Kept& kept, const Selection& gradient, double lr, std::span<float> values) const;
+  void make_up(const Kept& kept, const Selection& gradient, const HyperParameters& hyper,
+               std::span<float> values) const;
 
   OptimizerConfig config_;
   SparseOptimizerOptions options_;
   std::vector<ParameterSlot> slots_;
-  std::vector<std::string> moment_names_;
   std::vector<Kept> kept_;
   Plan plan_;  // of a block
 };

@@ -12,8 +12,6 @@
 namespace ndtrain {
 namespace {
 
-constexpr int64_t kReportFloats = 5;  // of a ShardReport
-
 CommOp::Kind kind_of(PlannedOp::Kind kind) {
   switch (kind) {
     case PlannedOp::Kind::kReduceScatter:
@@ -49,15 +47,12 @@ ExchangeSync::ExchangeSync(const Trainer::Shared& shared, Communicator& communic
       options_(options),
       group_(options.group.empty() ? communicator.members() : options.group),
       place_(static_cast<size_t>(std::ranges::find(group_, communicator.rank()) - group_.begin())),
-      kept_{{0, shared.parameters.size()}} {
-  if (first_shards_.size() != group_.size() + 1) {
-    throw Error("shards of ", std::ssize(first_shards_) - 1, " ranks, but there are ", ranks());
-  }
+      kept_{{0, shared.parameters.size()}},
+      reports_(shared, communicator, group_, first_shards_) {
   if (options_.native && !communicator_.has_collectives()) {
     throw Error("ranks talk by something that has no collectives of its own");
   }
   check_memory();
-  reports_.resize(static_cast<size_t>(report_begin(group_.size())));
   follow(as_followed(std::move(plan)));
 }
 
@@ -136,27 +131,13 @@ void ExchangeSync::keep_moments() {
   kept_ = std::move(kept);
 }
 
-// Of a rank's part of the reports.
-int64_t ExchangeSync::report_begin(size_t rank) const {
-  return first_shards_[rank] * kReportFloats + static_cast<int64_t>(rank);
-}
-
-CommOp ExchangeSync::sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
-                            ParameterRange range) const {
-  CommOp op{.kind = kind, .group = group_, .name = std::move(name)};
-  op.data = {sums[0] + range.begin, static_cast<size_t>(range.size())};
-  op.leaf_begin = first_shards_;
-  for (const float* sum : sums.subspan(1)) op.more_subtrees.push_back(sum + range.begin);
-  return op;
-}
-
 CommOp ExchangeSync::op_for(PlannedOp::Kind kind, int bucket) const {
   const ParameterRange range = plan_.buckets[static_cast<size_t>(bucket)];
   const std::string name = symbol(kind) + std::to_string(bucket);
   const bool parameters = !takes_gradients(kind) && plan_.shard_optimizer;
   CommOp op;
   if (takes_gradients(kind)) {
-    op = sum_of(name, kind_of(kind), shared_.gradients.sums(), range);
+    op = sum_op(name, kind_of(kind), group_, first_shards_, shared_.gradients.sums(), range);
   } else {
     op = {.kind = kind_of(kind), .group = group_, .name = name};
     float* const from = parameters ? shared_.parameters.values() : shared_.gradients.sums()[0];
@@ -186,7 +167,7 @@ void ExchangeSync::begin(const HyperParameters& hyper) {
   for (const std::vector<PlannedOp>& call : calls_of(plan_)) {
     const auto is_late = [this](const PlannedOp& op) { return begins_late(op); };
     if (!reported && std::ranges::any_of(call, is_late)) {
-      enqueue_reports();
+      reports_.enqueue();
       reported = true;
     }
     const bool decided = sums_left == 0 && (norm_ || plan_.shard_optimizer);
@@ -195,7 +176,7 @@ void ExchangeSync::begin(const HyperParameters& hyper) {
     sums_left -= sums;
     if (norm_ && sums > 0 && sums_left == 0) norm_->enqueue();
   }
-  if (!reported) enqueue_reports();
+  if (!reported) reports_.enqueue();
 }
 
 // It needs the gradients that are there last, or the next step.
@@ -232,19 +213,6 @@ void ExchangeSync::enqueue(const std::vector<PlannedOp>& call, bool gathers_foll
       communicator_.release(e.last);
     }
   }
-}
-
-void ExchangeSync::enqueue_reports() {
-  if (shared_.statistics) {
-    CommOp sum = sum_of("statistics", CommOp::Kind::kAllReduce, shared_.statistics->sums(),
-                        {0, shared_.statistics->size()});
-    sum.native = on_device();
-    statistics_ = communicator_.enqueue(std::move(sum));
-  }
-  CommOp op{.kind = CommOp::Kind::kAllGather, .group = group_, .name = "reports"};
-  op.data = reports_;
-  for (size_t r = 0; r <= group_.size(); ++r) op.part_begin.push_back(report_begin(r));
-  report_ = communicator_.enqueue(std::move(op));
 }
 
 void ExchangeSync::before_read(size_t slot, ndt_stream* /*stream*/) {
@@ -289,36 +257,9 @@ void ExchangeSync::gradient_ready(size_t slot, ndt_stream* stream) {
   }
 }
 
-void ExchangeSync::add_up_statistics() {
-  communicator_.release(statistics_);
-  communicator_.wait(statistics_);
-}
-
 void ExchangeSync::share(std::span<ShardReport> reports) {
-  // Each rank's shards, then its word on stopping.
-  const auto part = [&](size_t rank) {
-    const auto begin = static_cast<size_t>(report_begin(rank));
-    return std::span(reports_).subspan(begin, static_cast<size_t>(report_begin(rank + 1)) - begin);
-  };
-  const auto of_rank = [&](size_t rank) {
-    const auto begin = static_cast<size_t>(first_shards_[rank]);
-    return reports.subspan(begin, static_cast<size_t>(first_shards_[rank + 1]) - begin);
-  };
-  auto to = part(place_).begin();
-  for (const ShardReport& r : of_rank(place_)) {
-    for (const float x : {r.loss, r.hits, r.top5, r.finite, r.sound}) *to++ = x;
-  }
-  *to = stop_ ? 1 : 0;
-  communicator_.release(report_);
-  communicator_.wait(report_);
-  for (size_t rank = 0; rank < group_.size(); ++rank) {
-    const float* from = part(rank).data();
-    for (ShardReport& r : of_rank(rank)) {
-      r = {.loss = from[0], .hits = from[1], .top5 = from[2], .finite = from[3], .sound = from[4]};
-      from += kReportFloats;
-    }
-    stopped_ |= *from != 0;
-  }
+  reports_.share(reports, stop_ ? 1 : 0);
+  stopped_ |= reports_.largest_word() != 0;
 }
 
 void ExchangeSync::backward_done() {

@@ -11,6 +11,7 @@
 #include "framework/parallel/breakdown.h"
 #include "framework/parallel/comm_plan.h"
 #include "framework/parallel/norm_exchange.h"
+#include "framework/parallel/step_reports.h"
 #include "framework/parallel/step_undo.h"
 #include "framework/runtime/stream_mark.h"
 #include "framework/train/trainer.h"
@@ -55,7 +56,7 @@ class ExchangeSync final : public GradientSync {
   void begin(const HyperParameters& hyper) override;
   void before_read(size_t slot, ndt_stream* stream) override;
   void gradient_ready(size_t slot, ndt_stream* stream) override;
-  void add_up_statistics() override;
+  void add_up_statistics() override { reports_.add_up_statistics(); }
   void share(std::span<ShardReport> reports) override;
   void backward_done() override;
   void skip() override;
@@ -107,13 +108,9 @@ class ExchangeSync final : public GradientSync {
   CommPlan as_followed(CommPlan plan) const;
   void follow(CommPlan plan);
   void keep_moments();
-  int64_t report_begin(size_t rank) const;
   CommOp op_for(PlannedOp::Kind kind, int bucket) const;
-  CommOp sum_of(std::string name, CommOp::Kind kind, std::span<float* const> sums,
-                ParameterRange range) const;
   void enqueue(const std::vector<PlannedOp>& call, bool gathers_follow);
   bool begins_late(const PlannedOp& op) const;
-  void enqueue_reports();
   void gradients_are_there(Exchange& e);
   void wait_for(Op op);
   void release_up_to(size_t bucket);
@@ -135,9 +132,8 @@ class ExchangeSync final : public GradientSync {
   std::vector<Span> buckets_of_;                    // of each slot
   std::vector<std::unique_ptr<StreamMark>> marks_;  // of buckets, on a device: their gradients
   Tensor gradients_on_host_;                        // there, for the norm
-  std::vector<float> reports_;  // of each rank its shards', and whether it asks to stop
+  StepReports reports_;                             // the word: 1 asks to stop
   bool stop_ = false, stopped_ = false;
-  Op statistics_ = 0, report_ = 0;
   StepUndo* undo_ = nullptr;
   int64_t ended_ = 0;
   Step now_, before_;  // the step that runs; the one whose updates come when they are needed

@@ -247,7 +247,9 @@ TEST_F(Regroup, WithAShardedOptimizerAndNothingSavedTheOthersEnd) {
   const std::vector<End> ends = mortal_ranks(
       {kForever, 50, kForever}, config,
       {.plan = [](const auto& p) { return halves(p, 0); }, .exchange = {.shard_optimizer = true}});
-  for (const size_t r : {0, 2}) EXPECT_THAT(ends[r].error, ::testing::HasSubstr("lacks rank 1"));
+  // Who misses a rank leaves, and may be missed first by another.
+  for (const size_t r : {0, 2}) EXPECT_THAT(ends[r].error, ::testing::HasSubstr("lacks rank"));
+  EXPECT_THAT(ends[0].error + ends[2].error, ::testing::HasSubstr("lacks rank 1"));
 }
 
 TEST_F(Regroup, TheLastRankGoesOnAlone) {

@@ -1,5 +1,6 @@
 #include "framework/parallel/between_ranks.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <chrono>
@@ -89,8 +90,28 @@ std::optional<std::string> await_broadcast(Communicator& communicator, int root,
 std::vector<std::string> gather(Communicator& communicator, const std::string& ours,
                                 const RankGroup& these) {
   const RankGroup among = these_or_all(communicator, these);
+  const auto place =
+      static_cast<size_t>(std::ranges::find(among, communicator.rank()) - among.begin());
+  std::vector<SizeWords> sizes(among.size());
+  sizes[place] = std::bit_cast<SizeWords>(uint64_t{ours.size()});
+  CommOp op{.kind = CommOp::Kind::kAllGather, .group = among, .name = "sizes"};
+  op.data = {sizes[0].data(), sizes.size() * sizes[0].size()};
+  carry_out(communicator, std::move(op));
+  op = {.kind = CommOp::Kind::kAllGather, .group = among, .name = "bytes", .part_begin = {0}};
+  for (const SizeWords& size : sizes) {
+    const auto floats = (std::bit_cast<uint64_t>(size) + sizeof(float) - 1) / sizeof(float);
+    op.part_begin.push_back(op.part_begin.back() + static_cast<int64_t>(floats));
+  }
+  std::vector<float> memory(static_cast<size_t>(op.part_begin.back()));
+  const std::vector<int64_t> begins = op.part_begin;
+  std::memcpy(memory.data() + begins[place], ours.data(), ours.size());
+  op.data = memory;
+  if (!memory.empty()) carry_out(communicator, std::move(op));
   std::vector<std::string> all;
-  for (const int r : among) all.push_back(broadcast(communicator, r, ours, among));
+  for (size_t r = 0; r < among.size(); ++r) {
+    all.emplace_back(reinterpret_cast<const char*>(memory.data() + begins[r]),
+                     std::bit_cast<uint64_t>(sizes[r]));
+  }
   return all;
 }
 

@@ -34,6 +34,7 @@ const std::map<std::string_view, Names>& table() {
       {"framework/pipeline/stages", {"framework/train"}},
       {"framework/sparse/optimizers", {"framework/sparse/selection", "framework/train"}},
       {"framework/sparse/selection", {"framework/comm"}},
+      {"framework/sparse/sync", {"framework/sparse/optimizers", "framework/parallel"}},
       {"models", {"framework/graph", "framework/ops", "framework/onnx"}},
       {"ndp/sqlite", {"framework/core"}},
       {"ndp/deltas", {"framework/onnx"}},

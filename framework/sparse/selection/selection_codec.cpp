@@ -100,7 +100,7 @@ void put_blocks(std::string& to, const std::vector<uint32_t>& indices, int64_t n
   });
 }
 
-void put_values(std::string& to, const std::vector<float>& values, DType type) {
+void put_values(std::string& to, std::span<const float> values, DType type) {
   for (const float x : values) {
     if (type == DType::kF32) put(to, std::bit_cast<uint32_t>(x));
     if (type == DType::kF16) put(to, f16_from_f32(x));
@@ -227,6 +227,31 @@ Status decode(std::string_view bytes, int64_t n, Selection& out) {
   out.values.clear();
   try {
     read(ByteReader(bytes), n, out);
+  } catch (const Error& e) {
+    return {Code::kCorrupt, std::string("sparse gradient: ") + e.what()};
+  }
+  return {};
+}
+
+std::string encode_values(std::span<const float> values, DType type) {
+  check_wire_type(type);
+  std::string to;
+  put(to, static_cast<uint8_t>(type));
+  put_values(to, values, type);
+  return to;
+}
+
+Status decode_values(std::string_view bytes, std::vector<uint32_t> indices, Selection& out) {
+  out.indices = std::move(indices);
+  out.values.clear();
+  try {
+    ByteReader in(bytes);
+    const auto type = static_cast<DType>(static_cast<uint8_t>(in.bytes(1)[0]));
+    check_wire_type(type);
+    if (in.size() != out.indices.size() * size_of(type)) {
+      throw Error(in.size(), " bytes for ", out.indices.size(), " values of ", name_of(type));
+    }
+    get_values(in.rest(), type, out.values);
   } catch (const Error& e) {
     return {Code::kCorrupt, std::string("sparse gradient: ") + e.what()};
   }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/core/dtype.h"
 #include "framework/core/status.h"
@@ -29,5 +31,9 @@ std::string encode(const Selection& s, int64_t n, DType values);
 // Of bytes that may be anything: kCorrupt, and what is wrong with them, unless they are one
 // selection of n elements and no more. Takes no more memory than a few times theirs.
 Status decode(std::string_view bytes, int64_t n, Selection& out);
+
+// Of values alone, to those who know the indices; back, likewise. The type is the first byte.
+std::string encode_values(std::span<const float> values, DType type);
+Status decode_values(std::string_view bytes, std::vector<uint32_t> indices, Selection& out);
 
 }  // namespace ndtrain

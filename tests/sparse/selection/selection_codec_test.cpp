@@ -151,6 +151,18 @@ TEST(SelectionCodec, SaysWhichValueIsOut) {
               HasSubstr("4294967295 elements of 4294967295 in 4 bytes"));
 }
 
+TEST(SelectionCodec, ValuesTravelAloneToThoseWhoKnowTheIndices) {
+  const Selection s = with_values({3, 8, 9});
+  Selection back;
+  ASSERT_TRUE(decode_values(encode_values(s.values, DType::kF32), s.indices, back).ok());
+  EXPECT_EQ(back, s);
+  EXPECT_EQ(encode_values(s.values, DType::kBF16).size(), 7U);
+  const Status fewer = decode_values(encode_values(s.values, DType::kF16), {1, 2}, back);
+  EXPECT_EQ(fewer.message(), "sparse gradient: 6 bytes for 2 values of f16");
+  EXPECT_EQ(decode_values("", {1}, back).code(), Code::kCorrupt);
+  EXPECT_EQ(decode_values(std::string{99, 0, 0, 0, 0}, {1}, back).code(), Code::kCorrupt);
+}
+
 TEST(SelectionCodec, TakesTensorsUpToTheLimit) {
   EXPECT_THROW(encode({}, limits::kSparseElements + 1, DType::kF32), Error);
   EXPECT_THROW(encode({}, 0, DType::kF32), Error);

@@ -1,0 +1,73 @@
+// A GradientSync for slow links (StellaTrain, Lim et al., SIGCOMM'24): of each tensor every rank
+// sends a few elements of its gradient, and keeps the rest for the next step.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "framework/comm/communicator.h"
+#include "framework/parallel/step_reports.h"
+#include "framework/sparse/optimizers/sparse_optimizer.h"
+#include "framework/sparse/sync/error_feedback.h"
+#include "framework/train/trainer.h"
+
+namespace ndtrain {
+
+struct SparseSyncOptions {
+  std::string compressor = "threshold-v16";
+  CompressorOptions compressing = {};
+  double drop = 0.99;        // elements_to_send()
+  DType wire = DType::kF32;  // or kF16, kBF16: what rounding leaves is sent later
+  uint64_t seed = 0;         // of compressors that draw
+  SparseOptimizerOptions optimizer = {};
+};
+
+// Each rank sends its selection of each tensor to all others; all add up these in the order of the
+// ranks and take the same step, so that they have the same parameters, bit for bit. Where all
+// elements are sent, by up to three ranks of a shard each, it is the step of ExchangeSync, whose
+// sums are those of a tree. A step in which some rank's gradient is not finite is left out on all.
+// In memory of the host. After a RankLost it is of no more use.
+class SparseSync final : public GradientSync {
+ public:
+  // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
+  // 1]). Keeps references. Throws Error where these, or the options, do not go together.
+  SparseSync(const Trainer::Shared& shared, Communicator& communicator,
+             std::vector<int> first_shards, const SparseSyncOptions& options = {});
+
+  void begin(const HyperParameters& hyper) override;
+  bool follows_the_run() const override { return false; }
+  void add_up_statistics() override { reports_.add_up_statistics(); }
+  void share(std::span<ShardReport> reports) override;
+  void backward_done() override;
+  void skip() override {}
+  void flush() override {}
+
+  const ErrorFeedback& feedback() const { return feedback_; }
+  int64_t left_out() const { return left_out_; }      // steps, for gradients that are not finite
+  int64_t sent_bytes() const { return sent_bytes_; }  // of gradients, to each of the others, so far
+
+  // What is kept from step to step besides parameters and moments, of this rank.
+  std::map<std::string, Tensor> state() const;
+  void restore(const std::map<std::string, Tensor>& state);
+
+ private:
+  std::span<const float> add_up_own(const ParameterSlot& slot) const;
+  std::string selections_of_this_rank();
+  void apply(const std::vector<std::string>& of_ranks);
+
+  Trainer::Shared shared_;
+  Communicator& communicator_;
+  const SparseSyncOptions options_;
+  StepReports reports_;
+  ErrorFeedback feedback_;
+  SparseOptimizer optimizer_;
+  SparseOptimizer::Worker worker_;
+  CompressorScratch scratch_;
+  std::vector<int64_t> count_;                  // of elements that a rank sends of each slot
+  std::vector<std::vector<uint32_t>> indices_;  // of each slot, where all ranks know them
+  HyperParameters hyper_;
+  int64_t left_out_ = 0, sent_bytes_ = 0;
+};
+
+}  // namespace ndtrain

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "framework/train/state_entry.h"
+
 namespace ndtrain {
 namespace {
 
@@ -161,17 +163,12 @@ void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t step
   for (const ParameterSlot& s : parameters_.slots()) {
     for (size_t i = 0; i < moments_.size(); ++i) {
       const std::string name = s.name + "." + moment_names_[i];
-      const auto it = state.find(name);
-      if (it == state.end() || it->second.type() != TensorType{DType::kF32, s.shape}) {
-        throw Error("checkpoint: optimizer state '", name,
-                    "' is missing or of another size; it was written for other parameters or "
-                    "another optimizer");
-      }
+      const Tensor& kept = state_entry(state, name, {DType::kF32, s.shape});
       for (const Kept& k : kept_) {
         const ParameterRange here = common(k.range, s.range);
         if (here.size() == 0) continue;
         device_.upload(moment(i, k.at + here.begin - k.range.begin),
-                       it->second.as<float>().data() + (here.begin - s.range.begin),
+                       kept.as<float>().data() + (here.begin - s.range.begin),
                        static_cast<size_t>(here.size()) * sizeof(float));
       }
     }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/core/error.h"
+#include "framework/train/state_entry.h"
 
 namespace ndtrain {
 namespace {
@@ -152,22 +153,14 @@ std::map<std::string, Tensor> SparseOptimizer::state() const {
 }
 
 void SparseOptimizer::restore(const std::map<std::string, Tensor>& state) {
-  const auto find = [&state](const std::string& name, const TensorType& type) -> const Tensor& {
-    const auto it = state.find(name);
-    if (it == state.end() || it->second.type() != type) {
-      throw Error("checkpoint: optimizer state '", name,
-                  "' is missing or of another size; it was written for other parameters or "
-                  "another optimizer");
-    }
-    return it->second;
-  };
   for (size_t s = 0; s < slots_.size(); ++s) {
     Kept& kept = kept_[s];
     if (kept.touched.empty()) continue;
     std::ranges::copy(
-        find(slots_[s].name + ".touched", {DType::kI32, slots_[s].shape}).as<int32_t>(),
+        state_entry(state, slots_[s].name + ".touched", {DType::kI32, slots_[s].shape})
+            .as<int32_t>(),
         kept.touched.begin());
-    kept.lr = find(slots_[s].name + ".lr", {DType::kF32, {1}}).as<float>()[0];
+    kept.lr = state_entry(state, slots_[s].name + ".lr", {DType::kF32, {1}}).as<float>()[0];
   }
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "framework/comm/wire_type.h"
-#include "framework/core/error.h"
+#include "framework/train/state_entry.h"
 
 namespace ndtrain {
 namespace {
@@ -20,17 +20,6 @@ float rounded_to_wire(float value, DType type) {
   const float bounded = std::clamp(value, -largest, largest);
   return type == DType::kF16 ? f32_from_f16(f16_from_f32(bounded))
                              : f32_from_bf16(bf16_from_f32(bounded));
-}
-
-const Tensor& entry(const std::map<std::string, Tensor>& state, const std::string& name,
-                    const TensorType& type) {
-  const auto it = state.find(name);
-  if (it == state.end() || it->second.type() != type) {
-    throw Error("checkpoint: '", name,
-                "' is missing or of another size; it was written for other parameters, or without "
-                "sparse gradients");
-  }
-  return it->second;
 }
 
 }  // namespace
@@ -78,9 +67,10 @@ std::map<std::string, Tensor> ErrorFeedback::state() const {
 
 void ErrorFeedback::restore(const std::map<std::string, Tensor>& state) {
   for (Slot& s : slots_) {
-    const auto left = entry(state, s.name + ".residual", {DType::kF32, s.shape}).as<float>();
-    const auto threshold = entry(state, s.name + ".threshold", {DType::kF32, {2}}).as<float>();
-    const auto pass = entry(state, s.name + ".pass", {DType::kI64, {2}}).as<int64_t>();
+    const auto left = state_entry(state, s.name + ".residual", {DType::kF32, s.shape}).as<float>();
+    const auto threshold =
+        state_entry(state, s.name + ".threshold", {DType::kF32, {2}}).as<float>();
+    const auto pass = state_entry(state, s.name + ".pass", {DType::kI64, {2}}).as<int64_t>();
     std::ranges::copy(left, s.left.begin());
     s.state = {
         .threshold = threshold[0], .increment = threshold[1], .begin = pass[0], .step = pass[1]};

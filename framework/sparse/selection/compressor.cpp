@@ -17,10 +17,13 @@ struct Entry {
   std::unique_ptr<Compressor> (*make)(const CompressorOptions&);
 };
 
-constexpr std::array kCompressors = {
-    Entry{"topk", compressors::topk}, Entry{"randomk", compressors::randomk},
-    Entry{"threshold-v", compressors::threshold_v},
-    Entry{"threshold-v16", compressors::threshold_v16}, Entry{"gaussian", compressors::gaussian}};
+constexpr std::array kCompressors = {Entry{"topk", compressors::topk},
+                                     Entry{"randomk", compressors::randomk},
+                                     Entry{"threshold-v", compressors::threshold_v},
+                                     Entry{"threshold-v16", compressors::threshold_v16},
+                                     Entry{"gaussian", compressors::gaussian},
+                                     Entry{"signum", compressors::signum},
+                                     Entry{"efsignum", compressors::efsignum}};
 
 constexpr auto kNames = [] {
   std::array<std::string_view, kCompressors.size()> names;
@@ -34,7 +37,7 @@ void Compressor::take(std::span<float> values, int64_t k, const Rng& rng, Compre
                       CompressorScratch& scratch, Selection& out) const {
   const auto n = static_cast<int64_t>(values.size());
   if (k < 1) throw Error("compressor: asked for ", k, " of ", n, " elements");
-  if (k < n) {
+  if (k < n || takes_all()) {
     take_some(values, k, rng, state, scratch, out);
   } else {
     std::vector<uint32_t> all(values.size());

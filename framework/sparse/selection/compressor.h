@@ -39,17 +39,20 @@ class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  // Moves min(k, n) elements of the n `values` into `out`, bit for bit; zeros stay behind, so what
+  // Moves min(k, n) elements of the n `values` into `out`, bit for bit (signs: below); zeros stay
+  // behind, so what
   // is left is what was not sent. NaN counts as the largest. A function of values, k, state and
   // `rng`, of which each tensor has its own, the same on all ranks. k >= 1.
   void take(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
             CompressorScratch& scratch, Selection& out) const;
 
+  // Whether it takes something of every element, whatever k is.
+  virtual bool takes_all() const { return false; }
   // Whether ranks know each other's indices, known_indices(), so that only values travel.
   virtual bool indices_are_known() const { return false; }
 
  private:
-  // 0 < k < n.
+  // 0 < k < n, but where it takes_all().
   virtual void take_some(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
                          CompressorScratch& scratch, Selection& out) const = 0;
 };
@@ -63,6 +66,9 @@ class Compressor {
 // - gaussian: the first k of at least the threshold that k of n would pass if the values were
 // normal
 //   (Shi et al., "Understanding Top-k Sparsification", arXiv:1911.08772), filled up as threshold-v.
+// - signum, efsignum: a sign for every element, times the mean magnitude (Bernstein et al.,
+//   "signSGD", arXiv:1802.04434; Karimireddy et al., "Error feedback fixes SignSGD",
+//   arXiv:1901.09847). Both take all; signum leaves zeros behind, efsignum what it did not take.
 // Throws Error with what there is.
 std::unique_ptr<Compressor> make_compressor(std::string_view name,
                                             const CompressorOptions& options = {});

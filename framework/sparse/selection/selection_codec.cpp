@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <numeric>
 
 #include "framework/comm/wire_type.h"
 #include "framework/core/byte_reader.h"
 #include "framework/core/coding.h"
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
+#include "framework/sparse/selection/magnitude.h"
 #include "framework/sparse/selection/scan.h"
 
 namespace ndtrain {
@@ -167,6 +170,33 @@ void get_values(std::string_view bytes, DType type, std::vector<float>& to) {
   }
 }
 
+bool are_signs(const Selection& s, int64_t n) {
+  return static_cast<int64_t>(s.values.size()) == n &&
+         std::all_of(s.values.begin(), s.values.end(),
+                     [first = s.values[0]](float x) { return magnitude(x) == magnitude(first); });
+}
+
+void put_signs(std::string& to, std::span<const float> values, DType type) {
+  put_values(to, std::array{of_magnitude(magnitude(values[0]))}, type);
+  std::vector<uint32_t> negative;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::signbit(values[i])) negative.push_back(static_cast<uint32_t>(i));
+  }
+  put_bitmap(to, negative, static_cast<int64_t>(values.size()));
+}
+
+void get_signs(ByteReader& in, int64_t n, DType type, Selection& out) {
+  std::vector<float> value;
+  get_values(in.bytes(size_of(type)), type, value);
+  if (std::signbit(value[0])) throw Error("signs of a magnitude that has one, ", value[0]);
+  std::vector<uint32_t> negative;
+  get_bitmap(in, n, negative);
+  out.indices.resize(n);
+  std::iota(out.indices.begin(), out.indices.end(), 0);
+  out.values.assign(n, value[0]);
+  for (const uint32_t i : negative) out.values[i] = -value[0];
+}
+
 void check_elements(int64_t n) {
   if (n < 1 || n > limits::kSparseElements) throw Error("selection: of ", n, " elements");
 }
@@ -176,6 +206,13 @@ void read(ByteReader in, int64_t n, Selection& out) {
   const auto type = static_cast<DType>(static_cast<uint8_t>(in.bytes(1)[0]));
   check_wire_type(type);
   const uint64_t count = in.varint();
+  if (static_cast<IndexCoding>(coding) == IndexCoding::kSigns) {
+    if (count != static_cast<uint64_t>(n)) throw Error("signs of ", count, " elements of ", n);
+    if (in.size() != size_of(type) + bitmap_bytes(n)) {
+      throw Error(in.size(), " bytes for signs of ", n, " elements");
+    }
+    return get_signs(in, n, type, out);
+  }
   const size_t width = size_of(type);
   if (count > static_cast<uint64_t>(n) || count > in.size() / width) {
     throw Error(count, " elements of ", n, " in ", in.size(), " bytes");
@@ -209,7 +246,7 @@ void read(ByteReader in, int64_t n, Selection& out) {
 std::string encode(const Selection& s, int64_t n, DType values) {
   check_elements(n);
   check_wire_type(values);
-  const IndexCoding coding = smallest(s.indices, n);
+  const IndexCoding coding = are_signs(s, n) ? IndexCoding::kSigns : smallest(s.indices, n);
   std::string to;
   put(to, static_cast<uint8_t>(coding));
   put(to, static_cast<uint8_t>(values));
@@ -217,7 +254,11 @@ std::string encode(const Selection& s, int64_t n, DType values) {
   if (coding == IndexCoding::kDeltas) put_deltas(to, s.indices);
   if (coding == IndexCoding::kBitmap) put_bitmap(to, s.indices, n);
   if (coding == IndexCoding::kBlocks) put_blocks(to, s.indices, n);
-  put_values(to, s.values, values);
+  if (coding == IndexCoding::kSigns) {
+    put_signs(to, s.values, values);
+  } else {
+    put_values(to, s.values, values);
+  }
   return to;
 }
 

@@ -22,7 +22,10 @@ enum class IndexCoding : uint8_t {
   // Of each block of 16 elements (the last may be shorter) that has any, a varint: twice the blocks
   // left out before it, and 1 more if not all of its elements are here; then 2 bytes,
   // little-endian, have a bit for each that is.
-  kBlocks
+  kBlocks,
+  // All are here and of one magnitude: it, as the value's type, and ceil(n / 8) bytes, the lowest
+  // bit first, of their signs. No values follow.
+  kSigns
 };
 
 // Of a tensor of n elements, 1 <= n <= limits::kSparseElements. `values` is kF32, kF16 or kBF16.

@@ -49,7 +49,7 @@ void ErrorFeedback::take(size_t slot, int64_t k, CompressorScratch& scratch, Sel
   for (size_t i = 0; i < out.values.size(); ++i) {
     const float value = out.values[i];
     out.values[i] = rounded_to_wire(value, wire_);
-    s.left[out.indices[i]] = value - out.values[i];
+    s.left[out.indices[i]] += value - out.values[i];
   }
 }
 

@@ -32,6 +32,7 @@ std::vector<float> gradient(int64_t step) {
 TEST(ErrorFeedback, LosesNothingInAnyWireType) {
   for (const DType wire : {DType::kF32, DType::kF16, DType::kBF16}) {
     for (const std::string_view name : compressor_names()) {
+      if (make_compressor(name)->takes_all()) continue;  // means of whole numbers are none
       ErrorFeedback f = feedback(name, wire);
       std::vector<double> sum(kElements, 0), sent(kElements, 0);
       CompressorScratch scratch;

@@ -1,29 +1,14 @@
 // The first k of at least the threshold that k of n values would pass if they were normal, with the
 // mean and the deviation that they have.
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "framework/sparse/selection/compressors/first_above.h"
+#include "framework/sparse/selection/compressors/lane_sum.h"
 #include "framework/sparse/selection/compressors/make.h"
 
 namespace ndtrain::compressors {
 namespace {
-
-constexpr size_t kLanes = 8;  // sums of their own: the order of additions is that of no compiler
-
-template <typename F>
-double sum(std::span<const float> values, const F& f) {
-  std::array<double, kLanes> lanes = {};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] += f(values[i + lane]);
-  }
-  for (size_t lane = 0; i < values.size(); ++lane, ++i) lanes[lane] += f(values[i]);
-  double all = 0;
-  for (const double lane : lanes) all += lane;
-  return all;
-}
 
 // What part of a standard normal variable's values lies further out, on both sides.
 double beyond(double z) { return std::erfc(z / std::sqrt(2.0)); }
@@ -45,8 +30,9 @@ class Gaussian : public Compressor {
   void take_some(std::span<float> values, int64_t k, const Rng& /*rng*/, CompressorState& state,
                  CompressorScratch& scratch, Selection& out) const override {
     const auto n = static_cast<double>(values.size());
-    const double mean = sum(values, [](float x) { return static_cast<double>(x); }) / n;
-    const double variance = sum(values, [mean](float x) { return (x - mean) * (x - mean); }) / n;
+    const double mean = lane_sum(values, [](float x) { return static_cast<double>(x); }) / n;
+    const double variance =
+        lane_sum(values, [mean](float x) { return (x - mean) * (x - mean); }) / n;
     const double t =
         std::fabs(mean) + std::sqrt(variance) * threshold_of_part(static_cast<double>(k) / n);
     // Values that are not finite have no deviation: of the rest, the first ones.

@@ -19,6 +19,8 @@ constexpr int kRunsAlone = 5;  // of the step without fused kernels; the first i
 // The second measurement has an eighth of the rows, and of the steps.
 constexpr int kTimesFewer = 8, kFewestSteps = 3;
 constexpr int64_t kFewestRows = 2;
+// Kernels are chosen by their rows: workspaces are looked at in such parts of them, too.
+constexpr int kPartsBetween[] = {2, 4};
 
 void check(const ProfileOptions& options, int64_t rows) {
   if (options.steps < 1 || options.steps > limits::kProfiledSteps) {
@@ -82,6 +84,16 @@ class Measurement {
     profile.peak_bytes = peak_bytes(step.plan());
     validate(profile, "profile");
     return profile;
+  }
+
+  // What nodes work in, of those that are planned, in the order of run()'s.
+  std::vector<double> workspaces() {
+    PreparedStep step(step_, device_, parameters_);
+    step.set_profiling(true);
+    fetch(step);
+    copy();
+    compute(step);
+    return workspaces_by(NodeSeconds(step_.graph, step.profile()).workspaces());
   }
 
  private:
@@ -169,9 +181,22 @@ class Measurement {
     }
   }
 
-  void add_nodes(ModelProfile& profile, const StepSamples& samples,
-                 const std::vector<size_t>& workspaces) const {
+  // Of each node the gradients beside it and its largest kernel's.
+  std::vector<double> workspaces_by(const std::vector<size_t>& of_kernels) const {
+    std::vector<double> largest(nodes_.nodes.size());
+    for (size_t i = 0; i < step_.made_for.size(); ++i) {
+      double& l = largest[nodes_.part_of[step_.made_for[i]]];
+      l = std::max(l, static_cast<double>(of_kernels[i]));
+    }
     const std::vector<NodeBytes> bytes = step_bytes(step_, nodes_);
+    for (size_t n = 0; n < largest.size(); ++n) largest[n] += bytes[n].gradients;
+    return largest;
+  }
+
+  void add_nodes(ModelProfile& profile, const StepSamples& samples,
+                 const std::vector<size_t>& of_kernels) const {
+    const std::vector<NodeBytes> bytes = step_bytes(step_, nodes_);
+    const std::vector<double> workspaces = workspaces_by(of_kernels);
     const size_t first = profile.nodes.size();
     for (size_t n = 0; n < nodes_.nodes.size(); ++n) {
       profile.nodes.push_back({.id = nodes_.names[n],
@@ -181,17 +206,10 @@ class Measurement {
                                .weight_gradient = samples.weight_gradient(n),
                                .activation_bytes = bytes[n].activation,
                                .saved_bytes = bytes[n].saved,
-                               .workspace_bytes = bytes[n].gradients,
+                               .workspace_bytes = workspaces[n],
                                .parameter_bytes = bytes[n].trained,
                                .frozen_bytes = bytes[n].frozen});
     }
-    std::vector<double> largest(nodes_.nodes.size());
-    for (size_t i = 0; i < step_.made_for.size(); ++i) {
-      double& l = largest[nodes_.part_of[step_.made_for[i]]];
-      l = std::max(l, static_cast<double>(workspaces[i]));
-    }
-    for (size_t n = 0; n < largest.size(); ++n)
-      profile.nodes[first + n].workspace_bytes += largest[n];
     add_edges(profile, first);
   }
 
@@ -259,6 +277,17 @@ void set_fixed(ModelProfile& profile, const ModelProfile& few) {
   }
 }
 
+// So much that no batch in between, of `rows`, is said to work in less than it does.
+void raise_fixed_workspaces(ModelProfile& profile, std::span<const double> of_fewer, int64_t rows) {
+  const double share = static_cast<double>(rows) / static_cast<double>(profile.batch);
+  size_t next = 0;
+  for (NodeProfile& n : profile.nodes) {
+    if (n.is_input()) continue;
+    const double fixed = fixed_of(n.workspace_bytes, of_fewer[next++], share);
+    n.fixed_workspace_bytes = std::max(n.fixed_workspace_bytes, fixed);
+  }
+}
+
 }  // namespace
 
 ModelProfile measure_profile(const Model& model, std::span<const std::string> trainable,
@@ -278,6 +307,13 @@ ModelProfile measure_profile(const Model& model, std::span<const std::string> tr
   of_few.load = false;
   of_few.on_step = {};
   set_fixed(profile, Measurement(model, trainable, device, rows, of_few, clock).run());
+  for (const int parts : kPartsBetween) {
+    ProfileOptions between = of_few;
+    between.batch = options.batch / parts;
+    if (between.batch <= of_few.batch) break;
+    Measurement step(model, trainable, device, rows, between, clock);
+    raise_fixed_workspaces(profile, step.workspaces(), between.batch);
+  }
   return profile;
 }
 

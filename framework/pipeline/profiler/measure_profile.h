@@ -36,7 +36,8 @@ struct ProfileOptions {
 // the device take nothing where it shares the host's memory. `rows` are used over and over, from
 // the first on; there is one at least. What is fixed of a node's time and workspace is what a
 // straight line through this batch and an eighth of it, of two rows at least, has for none; nothing
-// where they are no fewer, or the caller has ended it. Throws Error: no steps, or rows; what
+// where they are no fewer, or the caller has ended it. A half and a quarter of the batch are run
+// once: workspaces of these are on the line or below it. Throws Error: no steps, or rows; what
 // make_step_graph() refuses; what validate() does.
 ModelProfile measure_profile(const Model& model, std::span<const std::string> trainable,
                              const Device& device, Dataset& rows, const ProfileOptions& options,

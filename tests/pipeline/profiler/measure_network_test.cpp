@@ -31,15 +31,17 @@ std::vector<Topology> measured(int ranks, const std::vector<int>& units, const L
 // By how much a busy machine may make them slower.
 constexpr double kSlack = 2;
 
-// A small message that was late makes the line through it and a large one too flat: measured again.
+// A small message that was late makes the line through it and a large one too flat, a large one too
+// steep: measured again, a few times.
 std::vector<Topology> measured_undisturbed(const LinkModel& link) {
   for (int tries = 1;; ++tries) {
     std::vector<Topology> all = measured(4, {2, 2}, link);
-    const auto flat = [&](const Topology::Level& l) {
-      return l.p2p_bytes_per_s > link.bytes_per_s * 1.1 ||
-             l.all_reduce_bytes_per_s > link.bytes_per_s * 1.2;
+    const auto disturbed = [&](const Topology::Level& l) {
+      const auto [least, most] = std::minmax(l.p2p_bytes_per_s, l.all_reduce_bytes_per_s);
+      return l.p2p_bytes_per_s > link.bytes_per_s * 1.1 || most > link.bytes_per_s * 1.2 ||
+             least < link.bytes_per_s / kSlack;
     };
-    if (tries == 5 || std::ranges::none_of(all[0].levels, flat)) return all;
+    if (tries == 5 || std::ranges::none_of(all[0].levels, disturbed)) return all;
   }
 }
 

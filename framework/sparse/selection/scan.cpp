@@ -50,16 +50,16 @@ void mask_blocks(const float* x, int64_t blocks, float threshold, uint16_t* mask
   for (; b + 8 <= blocks; b += 8) {
     const float* const at = x + b * kBlockElements;
     __m256 s[8];
-    for (int i = 0; i < 8; ++i) {
+    for (int64_t i = 0; i < 8; ++i) {
       s[i] = _mm256_add_ps(magnitudes_avx2(at + 16 * i), magnitudes_avx2(at + 16 * i + 8));
     }
     __m256 fours[4];  // block i in the lower half, block i + 4 in the upper one
-    for (int i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 4; ++i) {
       fours[i] = _mm256_add_ps(_mm256_permute2f128_ps(s[i], s[i + 4], 0x20),
                                _mm256_permute2f128_ps(s[i], s[i + 4], 0x31));
     }
     __m256 twos[2];
-    for (int i = 0; i < 2; ++i) {
+    for (int64_t i = 0; i < 2; ++i) {
       twos[i] = _mm256_add_ps(_mm256_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0x44),
                               _mm256_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0xee));
     }
@@ -87,19 +87,19 @@ void mask_blocks(const float* x, int64_t blocks, float threshold, uint16_t* mask
   for (; b + 16 <= blocks; b += 16) {
     const float* const at = x + b * kBlockElements;
     __m512 eights[8];  // block i in the lower half, block i + 8 in the upper one
-    for (int i = 0; i < 8; ++i) {
+    for (int64_t i = 0; i < 8; ++i) {
       const __m512 v = _mm512_abs_ps(_mm512_loadu_ps(at + 16 * i));
       const __m512 w = _mm512_abs_ps(_mm512_loadu_ps(at + 16 * (i + 8)));
       eights[i] = _mm512_add_ps(_mm512_shuffle_f32x4(v, w, 0x44), _mm512_shuffle_f32x4(v, w, 0xee));
     }
     __m512 fours[4];  // blocks i, i + 4, i + 8, i + 12
-    for (int i = 0; i < 4; ++i) {
+    for (int64_t i = 0; i < 4; ++i) {
       const __m512 even = _mm512_shuffle_f32x4(eights[i], eights[i + 4], 0x88);
       const __m512 odd = _mm512_shuffle_f32x4(eights[i], eights[i + 4], 0xdd);
       fours[i] = _mm512_add_ps(even, odd);  // i, i + 8, i + 4, i + 12
     }
     __m512 twos[2];
-    for (int i = 0; i < 2; ++i) {
+    for (int64_t i = 0; i < 2; ++i) {
       twos[i] = _mm512_add_ps(_mm512_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0x44),
                               _mm512_shuffle_ps(fours[2 * i], fours[2 * i + 1], 0xee));
     }

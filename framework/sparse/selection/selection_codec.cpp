@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <numeric>
+#include <ostream>
 
 #include "framework/comm/wire_type.h"
 #include "framework/core/byte_reader.h"

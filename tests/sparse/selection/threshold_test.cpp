@@ -86,7 +86,8 @@ struct PlainBlocks {
     }
     Indices taken;
     const auto add = [&](uint32_t block) {  // the last one is cut
-      for (int64_t i = block * 16; i < std::min<int64_t>(n, block * 16 + 16); ++i) {
+      const int64_t at = int64_t{block} * 16;
+      for (int64_t i = at; i < std::min(n, at + 16); ++i) {
         if (static_cast<int64_t>(taken.size()) < k) taken.push_back(static_cast<uint32_t>(i));
       }
     };
@@ -167,7 +168,7 @@ TEST(ThresholdV16, TakesWhatItsDefinitionTakes) {
 
 // Of sums that are equal the lower blocks fill up, and the last of them is cut.
 TEST(ThresholdV16, FillsUpWithTheLowerOfEqualBlocks) {
-  std::vector<float> values(16 * 6, 1.0F);
+  std::vector<float> values(96, 1.0F);
   for (int i = 0; i < 16; ++i) values[16 * 4 + i] = 9.0F;
   CompressorState state{.threshold = 100, .increment = 1};
   CompressorScratch scratch;

@@ -56,7 +56,7 @@ struct PlainThreshold {
   Indices take(const std::vector<float>& values, int64_t k) {
     if (t < 0) t = kth_largest(values, k - 1);
     bool is_short = false, early = false;
-    const Indices taken = first(values, k, t, is_short, early);
+    Indices taken = first(values, k, t, is_short, early);
     float largest = 0;
     for (const float x : values) largest = std::max(largest, std::fabs(x));
     if (is_short) t *= 0.99F;

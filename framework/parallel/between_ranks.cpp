@@ -104,7 +104,7 @@ std::vector<std::string> gather(Communicator& communicator, const std::string& o
   }
   std::vector<float> memory(static_cast<size_t>(op.part_begin.back()));
   const std::vector<int64_t> begins = op.part_begin;
-  std::memcpy(memory.data() + begins[place], ours.data(), ours.size());
+  if (!ours.empty()) std::memcpy(memory.data() + begins[place], ours.data(), ours.size());
   op.data = memory;
   if (!memory.empty()) carry_out(communicator, std::move(op));
   std::vector<std::string> all;

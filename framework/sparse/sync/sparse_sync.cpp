@@ -9,11 +9,6 @@
 #include "framework/sparse/selection/selection_codec.h"
 
 namespace ndtrain {
-namespace {
-
-constexpr float kNotFinite = 1;  // what a rank says of its gradients
-
-}  // namespace
 
 SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator,
                        std::vector<int> first_shards, const SparseSyncOptions& options)
@@ -58,7 +53,7 @@ void SparseSync::share(std::span<ShardReport> reports) {
   for (const ParameterSlot& slot : shared_.parameters.slots()) {
     finite = finite && all_finite(DType::kF32, std::as_bytes(add_up_own(slot)));
   }
-  reports_.share(reports, finite ? 0 : kNotFinite);
+  reports_.share(reports, !finite);
 }
 
 // A varint for the bytes of each slot's, then these.
@@ -82,7 +77,7 @@ std::string SparseSync::selections_of_this_rank() {
 }
 
 void SparseSync::backward_done() {
-  if (reports_.largest_word() == kNotFinite) {
+  if (reports_.any_flag()) {
     ++left_out_;
     log::warn("a step is left out: gradients are not finite");
     shared_.optimizer.leave_out();
@@ -95,16 +90,23 @@ void SparseSync::backward_done() {
 
 void SparseSync::apply(const std::vector<std::string>& of_ranks) {
   const std::span<const ParameterSlot> slots = shared_.parameters.slots();
+  const Compressor& compressor = feedback_.compressor();
   std::vector<ByteReader> in(of_ranks.begin(), of_ranks.end());
   std::vector<Selection> selections(of_ranks.size());
   for (size_t s = 0; s < slots.size(); ++s) {
     const ParameterRange range = slots[s].range;
     for (size_t r = 0; r < in.size(); ++r) {
       const std::string_view bytes = in[r].bytes(in[r].varint());
-      const Status read = feedback_.compressor().indices_are_known()
+      const Status read = compressor.indices_are_known()
                               ? decode_values(bytes, indices_[s], selections[r])
                               : decode(bytes, range.size(), selections[r]);
       if (!read.ok()) throw Error("rank ", r, ", ", slots[s].name, ": ", read.message());
+      const int64_t expected = compressor.takes_all() ? range.size() : count_[s];
+      if (std::ssize(selections[r].indices) != expected) {
+        throw Error("rank ", r, ", ", slots[s].name, ": ", selections[r].indices.size(),
+                    " elements were sent, ", expected,
+                    " are expected; all ranks need the same compressor and drop");
+      }
     }
     const std::span<float> values(shared_.parameters.values(range.begin),
                                   static_cast<size_t>(range.size()));

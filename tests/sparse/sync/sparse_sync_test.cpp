@@ -209,6 +209,16 @@ TEST(SparseSync, AGradientThatIsNotFiniteIsLeftOutOnAllRanks) {
   });
 }
 
+TEST(SparseSync, RanksThatSendAnotherNumberOfElementsAreNamed) {
+  on_ranks(2, [](Communicator& communicator, int rank) {
+    OneTensor one(communicator, rank, 2, {}, {.drop = rank == 0 ? 0.75 : 0.5});
+    EXPECT_THAT(
+        error_of([&] { one.step(whole_numbers(rank, 0)); }),
+        ::testing::HasSubstr(rank == 0 ? "rank 1, w: 250 elements were sent, 125 are expected"
+                                       : "rank 0, w: 125 elements were sent, 250 are"));
+  });
+}
+
 TEST(SparseSync, RefusesWhatDoesNotGoTogether) {
   on_ranks(1, [](Communicator& communicator, int rank) {
     const auto made = [&](const OptimizerConfig& optimizer, const SparseSyncOptions& options) {

@@ -7,18 +7,19 @@
 
 namespace ndtrain::cli {
 
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 std::vector<double> timed(double seconds, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
-  auto since = [](Clock::time_point t) {
-    return std::chrono::duration<double>(Clock::now() - t).count();
-  };
   work();
   work();
   std::vector<double> times;
-  for (const auto start = Clock::now(); times.size() < 3 || since(start) < seconds;) {
+  for (const auto start = Clock::now(); times.size() < 3 || seconds_since(start) < seconds;) {
     const auto t = Clock::now();
     work();
-    times.push_back(since(t));
+    times.push_back(seconds_since(t));
   }
   std::ranges::sort(times);
   return times;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace ndtrain::cli {
 // each counted call, sorted.
 std::vector<double> timed(double seconds, const std::function<void()>& work);
 double median(const std::vector<double>& sorted);
+double seconds_since(std::chrono::steady_clock::time_point start);
 
 // Normally distributed; bytes are spread over their range.
 Tensor random_tensor(const TensorType& type, uint64_t seed);

@@ -14,10 +14,6 @@ namespace {
 
 constexpr double kRate = 0.01;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 double median_of(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   return median(seconds);
@@ -72,7 +68,7 @@ Json optimizer_rates(const std::string& name, int64_t n, std::span<const Selecti
   return {{"optimizer", name},
           {"elements_per_s", elements / sparse},
           {"dense_elements_per_s", elements / dense},
-          {"times_dense", dense / sparse}};
+          {"ratio_to_dense", dense / sparse}};
 }
 
 }  // namespace ndtrain::cli

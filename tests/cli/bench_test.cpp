@@ -73,6 +73,7 @@ TEST_F(BenchProgram, SparseTimesEveryCompressorThatIsAskedFor) {
   for (const auto& [flag, value, says] :
        std::vector<std::array<std::string, 3>>{{"--drop", "1", "--drop 1: 0 to below 1"},
                                                {"--elements", "0", "--elements 0: 1 to"},
+                                               {"--elements", "1073741825", ": 1 to 1073741824"},
                                                {"--rounds", "0", "--rounds 0: 1 to"},
                                                {"--optimizer", "lion", "unknown optimizer 'lion'"},
                                                {"--compressor", "best", "--compressor best: "}}) {

@@ -200,6 +200,7 @@ TEST(Compressors, SendWhatIsNotDroppedSharedByTheRanks) {
   EXPECT_EQ(elements_to_send(1000, 0.75, 4), 62);
   EXPECT_EQ(elements_to_send(7, 0.999, 2), 1);
   EXPECT_EQ(elements_to_send(limits::kSparseElements, 0.5, 1), limits::kSparseElements / 2);
+  EXPECT_EQ(elements_to_send(limits::kSparseElements - 1, 0, 1), limits::kSparseElements - 1);
   EXPECT_THROW(elements_to_send(limits::kSparseElements + 1, 0.5, 1), Error);
   EXPECT_THROW(elements_to_send(0, 0.5, 1), Error);
   EXPECT_THROW(elements_to_send(5, 1, 1), Error);

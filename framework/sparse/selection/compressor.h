@@ -39,10 +39,10 @@ class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  // Moves min(k, n) elements of the n `values` into `out`, bit for bit (signs: below); zeros stay
-  // behind, so what
-  // is left is what was not sent. NaN counts as the largest. A function of values, k, state and
-  // `rng`, of which each tensor has its own, the same on all ranks. k >= 1.
+  // Moves min(k, n) elements of the n `values` into `out`, bit for bit; zeros stay behind, so what
+  // is left is what was not sent. (Where it takes_all(), signs: see make_compressor().) NaN counts
+  // as the largest. A function of values, k, state and `rng`, of which each tensor has its own, the
+  // same on all ranks. k >= 1, or Error.
   void take(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
             CompressorScratch& scratch, Selection& out) const;
 
@@ -61,11 +61,10 @@ class Compressor {
 // - randomk: any k, by `rng` and the step.
 // - threshold-v: the first k of at least a threshold, and where there are fewer, the first of the
 //   rest; the threshold follows what was found (StellaTrain).
-// - threshold-v16 (the default of its users): the same of blocks of 16 elements, by their sums of
+// - threshold-v16: the same of blocks of 16 elements, by their sums of
 //   magnitudes; where there are fewer, the blocks with the largest sums fill up.
-// - gaussian: the first k of at least the threshold that k of n would pass if the values were
-// normal
-//   (Shi et al., "Understanding Top-k Sparsification", arXiv:1911.08772), filled up as threshold-v.
+// - gaussian: the first k of at least the threshold that k of n normal values would pass (Shi et
+//   al., "Understanding Top-k Sparsification", arXiv:1911.08772), filled up as threshold-v.
 // - signum, efsignum: a sign for every element, times the mean magnitude (Bernstein et al.,
 //   "signSGD", arXiv:1802.04434; Karimireddy et al., "Error feedback fixes SignSGD",
 //   arXiv:1901.09847). Both take all; signum leaves zeros behind, efsignum what it did not take.
@@ -75,8 +74,8 @@ std::unique_ptr<Compressor> make_compressor(std::string_view name,
 std::span<const std::string_view> compressor_names();
 
 // How many elements of a tensor of n a rank sends: all where nothing is dropped, else
-// max(1, floor(n (1 - drop) / ranks)). Throws Error unless 0 <= drop < 1, ranks >= 1 and
-// 1 <= n <= limits::kSparseElements.
+// max(1, floor(n (1 - drop) / ranks)), reckoned in double. Throws Error unless 0 <= drop < 1,
+// ranks >= 1 and 1 <= n <= limits::kSparseElements.
 int64_t elements_to_send(int64_t n, double drop, int ranks);
 
 // k of n indices, rising, each set of them as likely: what randomk takes at `step`.

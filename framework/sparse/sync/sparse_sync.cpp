@@ -23,6 +23,9 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
   if (shared.optimizer.config().clip_norm > 0) {
     throw Error("sparse gradients are not clipped: what of them is sent at a step has no norm");
   }
+  if (options.compressing.unbiased) {
+    throw Error("what is kept for later is sent later: values scaled for it would count twice");
+  }
   const auto ranks = static_cast<int>(communicator.members().size());
   for (const ParameterSlot& slot : shared.parameters.slots()) {
     count_.push_back(elements_to_send(slot.range.size(), options.drop, ranks));

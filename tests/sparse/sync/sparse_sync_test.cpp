@@ -225,6 +225,8 @@ TEST(SparseSync, RefusesWhatDoesNotGoTogether) {
       return error_of([&] { OneTensor(communicator, rank, 1, optimizer, options); });
     };
     EXPECT_THAT(made({.clip_norm = 1}, {}), ::testing::HasSubstr("are not clipped"));
+    EXPECT_THAT(made({}, {.compressor = "randomk", .compressing = {.unbiased = true}}),
+                ::testing::HasSubstr("would count twice"));
     EXPECT_THAT(made({}, {.drop = 1}), ::testing::HasSubstr("drop is 1"));
     EXPECT_THAT(made({}, {.compressor = "best"}), ::testing::HasSubstr("no compressor 'best'"));
     EXPECT_THAT(made({}, {.wire = DType::kI8}), ::testing::HasSubstr("not as i8"));

@@ -144,7 +144,8 @@ std::span<const Verb> local_bench_verbs() {
            "  ndtrain bench collectives --ranks 2 --megabytes 1,10\n"
            "  mpirun -n 2 ndtrain bench collectives\n",
            declare_bench_collectives, run_bench_collectives},
-      Verb{"bench sparse", "time choosing the elements of a gradient that travel, and steps of these",
+      Verb{"bench sparse",
+           "time choosing the elements of a gradient that travel, and steps of these",
            "[--elements N] [--drop D] [--compressor NAMES] [--optimizer NAMES] [--rounds N]",
            "  ndtrain bench sparse\n"
            "  ndtrain bench sparse --elements 58600000 --compressor threshold-v16,topk --rotate\n",

@@ -258,8 +258,8 @@ void ExchangeSync::gradient_ready(size_t slot, ndt_stream* stream) {
 }
 
 void ExchangeSync::share(std::span<ShardReport> reports) {
-  reports_.share(reports, stop_);
-  stopped_ |= reports_.any_flag();
+  reports_.share(reports, stop_ ? 1 : 0);
+  stopped_ |= reports_.flags() != 0;
 }
 
 void ExchangeSync::backward_done() {

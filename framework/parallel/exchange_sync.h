@@ -132,7 +132,7 @@ class ExchangeSync final : public GradientSync {
   std::vector<Span> buckets_of_;                    // of each slot
   std::vector<std::unique_ptr<StreamMark>> marks_;  // of buckets, on a device: their gradients
   Tensor gradients_on_host_;                        // there, for the norm
-  StepReports reports_;                             // the flag asks to stop
+  StepReports reports_;                             // a flag asks to stop
   bool stop_ = false, stopped_ = false;
   StepUndo* undo_ = nullptr;
   int64_t ended_ = 0;

@@ -57,7 +57,7 @@ void StepReports::add_up_statistics() {
   communicator_.wait(statistics_);
 }
 
-void StepReports::share(std::span<ShardReport> reports, bool flag) {
+void StepReports::share(std::span<ShardReport> reports, uint8_t flags) {
   const auto part = [&](size_t rank) {
     const auto begin = static_cast<size_t>(begin_of(rank));
     return std::span(reports_).subspan(begin, static_cast<size_t>(begin_of(rank + 1)) - begin);
@@ -70,17 +70,17 @@ void StepReports::share(std::span<ShardReport> reports, bool flag) {
   for (const ShardReport& r : of_rank(place_)) {
     for (const float x : {r.loss, r.hits, r.top5, r.finite, r.sound}) *to++ = x;
   }
-  *to = flag ? 1 : 0;
+  *to = flags;
   communicator_.release(report_);
   communicator_.wait(report_);
-  any_flag_ = false;
+  flags_ = 0;
   for (size_t rank = 0; rank < group_.size(); ++rank) {
     const float* from = part(rank).data();
     for (ShardReport& r : of_rank(rank)) {
       r = {.loss = from[0], .hits = from[1], .top5 = from[2], .finite = from[3], .sound = from[4]};
       from += kReportFloats;
     }
-    any_flag_ = any_flag_ || *from != 0;
+    flags_ |= static_cast<uint8_t>(*from);
   }
 }
 

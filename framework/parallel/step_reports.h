@@ -1,5 +1,5 @@
 // What ranks tell one another of a step besides gradients: sums of running statistics, what its
-// shards report, and a flag of each rank.
+// shards report, and flags of each rank.
 #pragma once
 
 #include <span>
@@ -27,8 +27,8 @@ class StepReports {
   void enqueue();
   // These two wait. As a GradientSync's.
   void add_up_statistics();
-  void share(std::span<ShardReport> reports, bool flag);
-  bool any_flag() const { return any_flag_; }  // of a rank, in the last share()
+  void share(std::span<ShardReport> reports, uint8_t flags);
+  uint8_t flags() const { return flags_; }  // that some rank had, in the last share()
 
  private:
   int64_t begin_of(size_t rank) const;
@@ -38,8 +38,8 @@ class StepReports {
   const RankGroup group_;
   const std::vector<int> first_shards_;
   const size_t place_;          // of this rank in the group
-  std::vector<float> reports_;  // of each rank its shards', and its flag
-  bool any_flag_ = false;
+  std::vector<float> reports_;  // of each rank its shards', and its flags
+  uint8_t flags_ = 0;
   Communicator::Op statistics_ = 0, report_ = 0;
 };
 

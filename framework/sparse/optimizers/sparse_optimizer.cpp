@@ -152,6 +152,13 @@ std::map<std::string, Tensor> SparseOptimizer::state() const {
   return all;
 }
 
+void SparseOptimizer::forget() {
+  for (Kept& kept : kept_) {
+    std::ranges::fill(kept.touched, 0);
+    kept.lr = 0;
+  }
+}
+
 void SparseOptimizer::restore(const std::map<std::string, Tensor>& state) {
   for (size_t s = 0; s < slots_.size(); ++s) {
     Kept& kept = kept_[s];

@@ -61,6 +61,7 @@ class SparseOptimizer {
   std::map<std::string, Tensor> state() const;
   // Throws Error where it does not fit.
   void restore(const std::map<std::string, Tensor>& state);
+  void forget();  // as of a training that begins
 
  private:
   struct Kept {  // of a slot

@@ -65,6 +65,13 @@ std::map<std::string, Tensor> ErrorFeedback::state() const {
   return all;
 }
 
+void ErrorFeedback::forget() {
+  for (Slot& s : slots_) {
+    std::ranges::fill(s.left, 0.0F);
+    s.state = {};
+  }
+}
+
 void ErrorFeedback::restore(const std::map<std::string, Tensor>& state) {
   for (Slot& s : slots_) {
     const auto left = state_entry(state, s.name + ".residual", {DType::kF32, s.shape}).as<float>();

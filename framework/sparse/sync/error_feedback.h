@@ -36,6 +36,7 @@ class ErrorFeedback {
   std::map<std::string, Tensor> state() const;
   // Throws Error where it does not fit.
   void restore(const std::map<std::string, Tensor>& state);
+  void forget();  // nothing is left, and compressors begin anew
 
  private:
   struct Slot {

@@ -9,6 +9,12 @@
 #include "framework/sparse/selection/selection_codec.h"
 
 namespace ndtrain {
+namespace {
+
+// Flags of a rank.
+constexpr uint8_t kNotFinite = 1, kStop = 2;
+
+}  // namespace
 
 SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator,
                        std::vector<int> first_shards, const SparseSyncOptions& options)
@@ -56,7 +62,9 @@ void SparseSync::share(std::span<ShardReport> reports) {
   for (const ParameterSlot& slot : shared_.parameters.slots()) {
     finite = finite && all_finite(DType::kF32, std::as_bytes(add_up_own(slot)));
   }
-  reports_.share(reports, !finite);
+  const int flags = (finite ? 0 : kNotFinite) | (stop_ ? kStop : 0);
+  reports_.share(reports, static_cast<uint8_t>(flags));
+  stopped_ |= (reports_.flags() & kStop) != 0;
 }
 
 // A varint for the bytes of each slot's, then these.
@@ -80,7 +88,7 @@ std::string SparseSync::selections_of_this_rank() {
 }
 
 void SparseSync::backward_done() {
-  if (reports_.any_flag()) {
+  if ((reports_.flags() & kNotFinite) != 0) {
     ++left_out_;
     log::warn("a step is left out: gradients are not finite");
     shared_.optimizer.leave_out();
@@ -121,6 +129,11 @@ std::map<std::string, Tensor> SparseSync::state() const {
   std::map<std::string, Tensor> all = feedback_.state();
   all.merge(optimizer_.state());
   return all;
+}
+
+void SparseSync::forget() {
+  feedback_.forget();
+  optimizer_.forget();
 }
 
 void SparseSync::restore(const std::map<std::string, Tensor>& state) {

@@ -43,6 +43,10 @@ class SparseSync final : public GradientSync {
   void skip() override {}
   void flush() override {}
 
+  // As ExchangeSync's: all ranks do one more step, and are stopped then.
+  void ask_to_stop() { stop_ = true; }
+  bool is_stopped() const { return stopped_; }
+
   const ErrorFeedback& feedback() const { return feedback_; }
   int64_t left_out() const { return left_out_; }      // steps, for gradients that are not finite
   int64_t sent_bytes() const { return sent_bytes_; }  // of gradients, to each of the others, so far
@@ -50,6 +54,7 @@ class SparseSync final : public GradientSync {
   // What is kept from step to step besides parameters and moments, of this rank.
   std::map<std::string, Tensor> state() const;
   void restore(const std::map<std::string, Tensor>& state);
+  void forget();  // all of it: as of a training that begins
 
  private:
   std::span<const float> add_up_own(const ParameterSlot& slot) const;
@@ -68,6 +73,7 @@ class SparseSync final : public GradientSync {
   std::vector<std::vector<uint32_t>> indices_;  // of each slot, where all ranks know them
   HyperParameters hyper_;
   int64_t left_out_ = 0, sent_bytes_ = 0;
+  bool stop_ = false, stopped_ = false;
 };
 
 }  // namespace ndtrain

@@ -1,0 +1,171 @@
+// Sparse training by ranks, begun, stopped and resumed.
+#include "framework/sparse/sync/sparse_training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "framework/parallel/between_ranks.h"
+#include "framework/testing/memory_fs.h"
+#include "tests/parallel/training_by_ranks.h"
+
+namespace ndtrain {
+namespace {
+
+using namespace testing;  // NOLINT: training_by_ranks.h
+
+using Use = std::function<void(SparseTraining& training, int rank)>;
+
+// Each rank keeps its files in a directory of its own.
+void on_ranks_that_train(int ranks, const TrainerConfig& config,
+                         const SparseTraining::Options& options, Fs* fs, const Use& use) {
+  auto transports = memory_transports(ranks);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < ranks; ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        SparseTraining::Options own = options;
+        if (fs) own.files.emplace(*fs, "run" + std::to_string(r), r);
+        const Model m = small_net(true, 0.3);
+        SparseTraining training(m, weights_of(m), cpu(), config,
+                                talk(std::move(transports[static_cast<size_t>(r)])), own);
+        use(training, r);
+        barrier(training.communicator());
+      } catch (const Error& e) {
+        ADD_FAILURE() << "rank " << r << ": " << e.what();
+      }
+    });
+  }
+}
+
+// Trains the rest of the epochs; what there is after the last one.
+std::string train_on(Training& training, int64_t epochs) {
+  TensorDataset data = stripes(kRows, 3);
+  std::string bytes;
+  while (training.epoch() < epochs) {
+    EpochResult result;
+    EXPECT_TRUE(training.train_epoch(data, result, {}));
+    bytes = bytes_of(training.checkpoint(), result);
+  }
+  return bytes;
+}
+
+// The checkpoint of rank 0, which has asked to stop after so many steps of the first epoch.
+Checkpoint stopped_after(int64_t steps, int ranks, const TrainerConfig& config,
+                         const SparseTraining::Options& options, Fs& fs) {
+  Checkpoint saved;
+  on_ranks_that_train(ranks, config, options, &fs, [&](SparseTraining& training, int rank) {
+    TensorDataset data = stripes(kRows, 3);
+    EpochResult result;
+    EXPECT_FALSE(training.train_epoch(
+        data, result, [&](int64_t done, int64_t) { return rank != 0 || done < steps; }));
+    const Checkpoint c = training.checkpoint();
+    if (rank == 0) saved = c;
+  });
+  return saved;
+}
+
+std::vector<std::string> resumed(const Checkpoint& from, int ranks, const TrainerConfig& config,
+                                 const SparseTraining::Options& options, Fs& fs) {
+  std::vector<std::string> bytes(static_cast<size_t>(ranks));
+  on_ranks_that_train(ranks, config, options, &fs, [&](SparseTraining& training, int rank) {
+    training.restore(from);
+    bytes[static_cast<size_t>(rank)] = train_on(training, kEpochs);
+  });
+  return bytes;
+}
+
+std::string unbroken(int ranks, const TrainerConfig& config,
+                     const SparseTraining::Options& options) {
+  std::string bytes;
+  on_ranks_that_train(ranks, config, options, nullptr, [&](SparseTraining& training, int rank) {
+    const std::string own = train_on(training, kEpochs);
+    if (rank == 0) bytes = own;
+  });
+  return bytes;
+}
+
+struct Way {
+  const char* compressor;
+  OptimizerConfig optimizer;
+  bool lazy = false;
+};
+
+TEST(SparseTraining, ResumedIsUnbroken) {
+  constexpr auto kSgd = OptimizerConfig::Kind::kSgd;
+  const std::vector<Way> ways = {
+      {.compressor = "threshold-v16", .optimizer = {.kind = OptimizerConfig::Kind::kAdam}},
+      {.compressor = "threshold-v", .optimizer = {.kind = kSgd}, .lazy = true},
+      {.compressor = "randomk", .optimizer = {.kind = kSgd, .dampening = 0.2}},
+      {.compressor = "efsignum", .optimizer = {.kind = kSgd}}};
+  for (const auto& [compressor, optimizer, lazy] : ways) {
+    const TrainerConfig config = config_of(optimizer, 4);
+    const SparseTraining::Options options{.sync = {.compressor = compressor,
+                                                   .compressing = {.rotate = !lazy},
+                                                   .drop = 0.9,
+                                                   .optimizer = {.lazy = lazy}}};
+    MemoryFs fs;
+    const Checkpoint saved = stopped_after(1, 2, config, options, fs);
+    EXPECT_EQ(saved.step, 2) << "all ranks do one more step";
+    const std::string expected = unbroken(2, config, options);
+    for (const std::string& b : resumed(saved, 2, config, options, fs)) {
+      EXPECT_EQ(b == expected, true) << compressor;
+    }
+  }
+}
+
+TEST(SparseTraining, ARankThatHasLostItsFileGoesOnWithoutIt) {
+  const TrainerConfig config = config_of({}, 2);
+  const SparseTraining::Options options{.sync = {.drop = 0.9}};
+  MemoryFs fs;
+  const Checkpoint saved = stopped_after(1, 2, config, options, fs);
+  fs.remove("run1/rank1-epoch0-step2.safetensors").or_throw();
+  ::testing::internal::CaptureStderr();
+  const std::vector<std::string> bytes = resumed(saved, 2, config, options, fs);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("rank 1 has no file of what it had not sent"));
+  EXPECT_EQ(bytes[0] == bytes[1], true);
+  EXPECT_EQ(bytes[0] == unbroken(2, config, options), false);
+}
+
+TEST(SparseTraining, KeepsFilesOfTheLastTwoPositions) {
+  TrainerConfig config = config_of({}, 2);
+  config.epochs = 4;
+  MemoryFs fs;
+  on_ranks_that_train(2, config, {}, &fs, [&](SparseTraining& training, int rank) {
+    for (const int64_t epochs : {1, 2, 3}) {
+      (void)train_on(training, epochs);
+      (void)training.checkpoint();  // of the same position
+    }
+    std::vector<std::string> names = fs.list("run" + std::to_string(rank)).or_throw();
+    std::ranges::sort(names);
+    const std::string prefix = "rank" + std::to_string(rank) + "-epoch";
+    EXPECT_THAT(names, ::testing::ElementsAre(prefix + "2-step0.safetensors",
+                                              prefix + "3-step0.safetensors"));
+  });
+}
+
+TEST(SparseTraining, OfWholeGradientsAndUnequalSharesIsOneProcess) {
+  const TrainerConfig config = config_of({}, 3);
+  const Bytes expected = alone(config);
+  on_ranks_that_train(2, config, {.sync = {.drop = 0}, .shares = {2, 1}}, nullptr,
+                      [&](SparseTraining& training, int rank) {
+                        EXPECT_EQ(training.own_shards().end, rank == 0 ? 2 : 3);
+                        EXPECT_EQ(train_on(training, kEpochs) == expected.back(), true);
+                      });
+}
+
+TEST(SparseTraining, AfterAResetItIsAsOneThatBegins) {
+  const TrainerConfig config = config_of({}, 2);
+  on_ranks_that_train(2, config, {.sync = {.drop = 0.9}}, nullptr,
+                      [&](SparseTraining& training, int) {
+                        (void)train_on(training, 1);
+                        training.reset_optimizer();
+                        for (const auto& [name, t] : training.sync().state()) {
+                          if (!name.ends_with(".residual")) continue;
+                          for (const float x : t.as<float>()) ASSERT_EQ(x, 0) << name;
+                        }
+                      });
+}
+
+}  // namespace
+}  // namespace ndtrain

@@ -61,8 +61,10 @@ ExchangeOptions exchange_of(const Args& args, int ranks) {
 
 void refuse_compressor(const std::string& flag, const std::string& value) {
   if (std::ranges::count(kCompressors, value) == 0) return;
-  throw UsageError("--" + flag + " " + value +
-                   ": compressors come with sparse exchange; there is none yet");
+  throw UsageError(
+      "--" + flag + " " + value +
+      ": that is which elements of a gradient travel, not when; in ndtrain train --sync "
+      "sparse --compressor says it");
 }
 
 }  // namespace ndtrain::cli

@@ -9,6 +9,7 @@
 
 #include "cli/exchange_args.h"
 #include "cli/number_args.h"
+#include "cli/sparse_args.h"
 #include "cli/stage_args.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/library_transport.h"
@@ -50,6 +51,7 @@ std::vector<double> shares_of(const std::string& text, int ranks) {
 }
 
 void check_schedule(const std::string& name) {
+  if (name == "sparse") return;
   refuse_compressor("sync", name);
   try {
     (void)goes_by_sizes(name);
@@ -87,7 +89,7 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
   if (!what.empty() && what != "regroup" && what != "end") {
     throw UsageError("--on-rank-loss " + what + ": there are regroup and end");
   }
-  const bool by_layers = by_stages(args);
+  const bool by_layers = by_stages(args) || is_sparse(args);
   if (what == "regroup" && by_layers) {
     throw UsageError(
         "--on-rank-loss regroup with --parallel pipeline: no other rank has what a lost stage had; "
@@ -150,7 +152,8 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("sync",
             "by ranks: which exchange of gradients: blocking, wfbp, ddp, rb or dear; or one that "
             "begins as ddp and measures steps first: mg-wfbp, bytescheduler, pipedap, or auto, the "
-            "best of all by what was measured",
+            "best of all by what was measured; or sparse, a few elements of each gradient, for "
+            "slow links",
             "NAME", "ddp");
   args.flag("bucket-size",
             "of --sync ddp and dear, in MiB: 1 to 256, or auto, which tries sizes in the first "
@@ -166,11 +169,13 @@ void declare_ranks(ArgsSpec& args) {
       "by ranks: ordered, the same bytes for any number of ranks; or native, MPI's or NCCL's own, "
       "whose sums depend on it",
       "WHOSE", "ordered");
-  args.flag("on-rank-loss",
-            "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
-            "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
-            "or end, resumable (default: regroup by tcp, end by mpi and nccl, and by stages)",
-            "WHAT");
+  args.flag(
+      "on-rank-loss",
+      "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
+      "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
+      "or end, resumable (default: regroup by tcp, end by mpi and nccl, by stages, and by --sync "
+      "sparse)",
+      "WHAT");
 }
 
 Ranks::Ranks(Context& context, const Args& args) {

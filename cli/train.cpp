@@ -9,6 +9,7 @@
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/ranks.h"
+#include "cli/sparse_args.h"
 #include "cli/stage_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -211,11 +212,16 @@ void declare_train(ArgsSpec& args) {
   declare_deterministic(args, /*features=*/true);
   declare_ranks(args);
   declare_exchange(args);
+  declare_sparse(args);
   declare_stages(args);
 }
 
 // What each rank needs besides its flags.
 void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
+  if (config.how.sparse) {
+    config.how.sparse->directory = config.out;
+    config.how.sparse->shares = ranks.shares();
+  }
   config.out = ranks.directory(config.out);
   if (Communicator* all = ranks.communicator(); all && config.resume)
     share_run(*all, fs, config.out);
@@ -254,6 +260,20 @@ void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
   std::ranges::copy(asked.decisive, std::back_inserter(config.given));
 }
 
+// The number of ranks decides what it gives.
+void set_sparse(FinetuneConfig& config, const SparseSyncOptions& sync, int ranks) {
+  if (ranks == 1) {
+    throw UsageError("--sync sparse: one process sends nothing; give --ranks 2 or more");
+  }
+  config.how.sparse = SparseConfig{.sync = sync};
+  auto settings = sparse_settings(sync);
+  settings.emplace_back("ranks", std::to_string(ranks));
+  for (auto& [flag, value] : settings) {
+    std::erase_if(config.given, [&](const auto& kv) { return kv.first == flag; });
+    config.given.emplace_back(flag, std::move(value));
+  }
+}
+
 // Whether --resume has anything to go on from, as rank 0 has it.
 std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
   if (!ranks.is_first()) return "the same command with --resume goes on from what rank 0 has saved";
@@ -266,7 +286,11 @@ int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
-  config.how.ranks.exchange = exchange_of(args, ranks.count());
+  if (const auto sparse = sparse_of(args, context.seed())) {
+    set_sparse(config, *sparse, ranks.count());
+  } else {
+    config.how.ranks.exchange = exchange_of(args, ranks.count());
+  }
   if (const auto asked = stages_of(args, context.fs(), ranks.count())) {
     set_stages(config, *asked);
   }
@@ -295,6 +319,11 @@ int run_train(Context& context, const Args& args) {
   Json json = to_json(r);
   if (ranks.count() > 1) json["exposed_s"] = r.figures.exposed_s;
   if (r.figures.exchange) add_exchange(*r.figures.exchange, json);
+  if (r.figures.sparse) {
+    json["step_sent_bytes"] = r.figures.sparse->step_sent_bytes;
+    json["step_gradient_bytes"] = r.figures.sparse->step_gradient_bytes;
+    json["left_out_steps"] = r.figures.sparse->left_out;
+  }
   if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;
   for (const StageTraining::RankFigures& f : r.figures.stage_ranks) {
     json["rank_memory_bytes"].push_back(f.memory_bytes);

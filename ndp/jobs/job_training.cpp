@@ -23,6 +23,8 @@ JobTraining::JobTraining(const TransferModel& model, const Device& device,
     : model_(model), device_(device), config_(config), place_(place) {
   if (config_.stages) {
     begin_stages(std::move(ranks));
+  } else if (ranks && config_.sparse) {
+    begin_sparse(std::move(ranks));
   } else if (ranks) {
     begin_ranks(std::move(ranks));
   } else {
@@ -40,6 +42,13 @@ void JobTraining::begin_ranks(std::unique_ptr<Communicator> ranks) {
   trainer_ = &by_ranks_->training().trainer();
 }
 
+void JobTraining::begin_sparse(std::unique_ptr<Communicator> ranks) {
+  by_sparse_ = std::make_unique<SparseRanks>(model_, device_, config_.trainer, *config_.sparse,
+                                             std::move(ranks), place_.fs, place_.progress);
+  now_ = &by_sparse_->training();
+  trainer_ = &by_sparse_->training().trainer();
+}
+
 void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
   by_stages_ = std::make_unique<StageTraining>(
       model_, device_, of_stages(config_.trainer, *config_.stages), *config_.stages,
@@ -47,20 +56,10 @@ void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
   now_ = &by_stages_->training();
 }
 
-void JobTraining::agree(const Fingerprint& decisive) {
-  agree_by([&](RankTraining& by) { by.agree(decisive); },
-           [&](StageTraining& by) { by.agree(decisive); });
-}
-
-void JobTraining::agree_on_one_cache(const Fingerprint& decisive) {
-  agree_by([&](RankTraining& by) { by.agree_on_one_cache(decisive); },
-           [&](StageTraining& by) { by.agree_on_one_cache(decisive); });
-}
-
 // Ranks that train by stages later have agreed on these, and agree now on how they begin.
-void JobTraining::agree_by(const std::function<void(RankTraining&)>& ranks,
-                           const std::function<void(StageTraining&)>& stages) {
-  if (by_stages_) stages(*by_stages_);
+template <class F>
+void JobTraining::agree_by(const F& f) {
+  if (by_stages_) f(*by_stages_);
   if (by_stages_ && config_.stages_from > 0) {
     std::unique_ptr<Communicator> all = by_stages_->training().take_communicator();
     by_stages_.reset();
@@ -69,7 +68,16 @@ void JobTraining::agree_by(const std::function<void(RankTraining&)>& ranks,
                       [this]() -> Training& { return go_on_by_stages(); });
     return by_ranks_->agree({});
   }
-  if (by_ranks_) ranks(*by_ranks_);
+  if (by_sparse_) f(*by_sparse_);
+  if (by_ranks_) f(*by_ranks_);
+}
+
+void JobTraining::agree(const Fingerprint& decisive) {
+  agree_by([&](auto& by) { by.agree(decisive); });
+}
+
+void JobTraining::agree_on_one_cache(const Fingerprint& decisive) {
+  agree_by([&](auto& by) { by.agree_on_one_cache(decisive); });
 }
 
 Training& JobTraining::go_on_by_stages() {
@@ -92,6 +100,10 @@ void JobTraining::add_figures_of_ranks() {
 
 JobTraining::Figures JobTraining::describe() {
   if (by_ranks_) add_figures_of_ranks();
+  if (by_sparse_) {
+    figures_.sparse = by_sparse_->describe();
+    figures_.exposed_s = figures_.sparse->exposed_s;
+  }
   if (by_stages_) {
     figures_.stage_ranks = by_stages_->describe();
     figures_.exposed_s = by_stages_->training().waited_s();
@@ -103,6 +115,7 @@ JobTraining::Figures JobTraining::describe() {
 
 void JobTraining::leave_together() {
   if (by_ranks_) by_ranks_->leave_together();
+  if (by_sparse_) by_sparse_->leave_together();
   if (by_stages_) by_stages_->leave_together();
 }
 

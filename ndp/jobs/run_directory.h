@@ -2,6 +2,7 @@
 //   args.toml env.json classes.txt       what was asked for, and on what machine
 //   metrics.jsonl results.csv events.*   one row per epoch; a resume never rewrites earlier rows
 //   best.safetensors last.safetensors    checkpoints
+//   rank0-epoch1-step0.safetensors       by ranks that send some of their gradients: state_files.h
 //   model.onnx extractor.onnx head.onnx  the result
 //   parallel_plan.txt parallel_profile.json  by ranks: exchange_files.h
 //   confusion.csv quarantine.csv report.html log.txt

@@ -345,8 +345,8 @@ TEST_F(Ranks, OptionsOfAStepThatMakeNoSenseAreUsageErrors) {
     for (const char* flag : {"--sync", "--wire-dtype"}) {
       EXPECT_THAT(refused({"--ranks", "2", flag, compressor}),
                   HasSubstr(std::string(flag) + " " + compressor +
-                            ": compressors come with sparse "
-                            "exchange; there is none yet"));
+                            ": that is which elements of a gradient travel, not when; in "
+                            "ndtrain train --sync sparse --compressor says it"));
     }
   }
   EXPECT_THAT(refused({"--ranks", "2", "--comm-only", "all"}),

@@ -155,6 +155,7 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(with({"--tuners", "3", "--shards", "2"}),
               HasSubstr("shards 2: from the number of tuners to the photos of a batch"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "ring"}), HasSubstr("sync ring: there is no such"));
+  EXPECT_THAT(with({"--tuners", "2", "--sync", "sparse"}), HasSubstr("ndtrain train --ranks has"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "topk"}), HasSubstr("compressors come with"));
   EXPECT_THAT(with({"--tuners", "2", "--parallel", "tensor"}),
               HasSubstr("parallel tensor: there are dp, pipeline, hybrid and auto"));

@@ -47,7 +47,7 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/engine", {"framework/runtime", "framework/onnx", "ndp/photos", "ndp/store"}},
       {"ndp/jobs",
        {"ndp/engine", "framework/pipeline/planner", "framework/pipeline/run", "framework/quantize",
-        "ndp/labels", "ndp/deltas"}},
+        "framework/sparse/sync", "ndp/labels", "ndp/deltas"}},
       {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
       {"tuner", {"tuner/work", "tuner/watch", "tuner/http"}},
       {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},

@@ -168,6 +168,11 @@ void demand_optimizer(const OptimizerConfig& o) {
 }
 
 void demand_schedule(const std::string& name) {
+  if (name == "sparse") {
+    throw Error(
+        "job: sync sparse: Tuners of a job send all of their gradients; ndtrain train "
+        "--ranks has it");
+  }
   try {
     static_cast<void>(goes_by_sizes(name));
   } catch (const Error& e) {

@@ -94,6 +94,7 @@ void SparseSync::backward_done() {
     shared_.optimizer.leave_out();
     return;
   }
+  ++steps_;
   const std::string ours = selections_of_this_rank();
   sent_bytes_ += static_cast<int64_t>(ours.size());
   apply(gather(communicator_, ours));

@@ -49,6 +49,7 @@ class SparseSync final : public GradientSync {
 
   const ErrorFeedback& feedback() const { return feedback_; }
   int64_t left_out() const { return left_out_; }      // steps, for gradients that are not finite
+  int64_t steps() const { return steps_; }            // that were applied
   int64_t sent_bytes() const { return sent_bytes_; }  // of gradients, to each of the others, so far
 
   // What is kept from step to step besides parameters and moments, of this rank.
@@ -72,7 +73,7 @@ class SparseSync final : public GradientSync {
   std::vector<int64_t> count_;                  // of elements that a rank sends of each slot
   std::vector<std::vector<uint32_t>> indices_;  // of each slot, where all ranks know them
   HyperParameters hyper_;
-  int64_t left_out_ = 0, sent_bytes_ = 0;
+  int64_t left_out_ = 0, steps_ = 0, sent_bytes_ = 0;
   bool stop_ = false, stopped_ = false;
 };
 

@@ -1,0 +1,163 @@
+#include "cli/sparse_args.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "cli/stage_args.h"
+
+namespace ndtrain::cli {
+namespace {
+
+constexpr std::array<const char*, 4> kFlags = {"compressor", "drop", "scan", "sparse-momentum"};
+
+// What other exchanges can do, and why this one does not.
+constexpr std::pair<const char*, const char*> kOfOthers[] = {
+    {"shard-optimizer", "a rank steps on what all have sent"},
+    {"comm-only", "it has no halves"},
+    {"collectives", "what is sent is not added up by a library"},
+    {"trace", "operations are not traced yet"},
+    {"clip-norm", "what is sent of a gradient at a step has no norm"}};
+
+void refuse_what_is_of_others(const Args& args) {
+  for (const auto& [flag, why] : kOfOthers) {
+    if (!args.given(flag)) continue;
+    throw UsageError(std::string("--") + flag + " with --sync sparse: " + why + "; leave it away");
+  }
+  if (args.text("comm") == "nccl") {
+    throw UsageError("--comm nccl with --sync sparse: it is computed on processors; leave it away");
+  }
+  if (args.text("shares") == "measured") {
+    throw UsageError(
+        "--shares measured with --sync sparse: the ranks are not timed; give them, as 2:1");
+  }
+  if (args.text("on-rank-loss") == "regroup") {
+    throw UsageError(
+        "--on-rank-loss regroup with --sync sparse: what the lost rank had not sent is lost with "
+        "it; all ranks end, and go on with --resume; leave it away");
+  }
+  if (by_stages(args)) {
+    throw UsageError("--sync sparse with --parallel " + args.text("parallel") +
+                     ": it is of ranks that share the photos; leave one away");
+  }
+}
+
+DType sparse_wire_of(const Args& args) {
+  const std::string name = args.text("wire-dtype");
+  if (name.empty() || name == "f32") return DType::kF32;
+  if (name == "bf16") return DType::kBF16;
+  if (name == "f16") return DType::kF16;
+  throw UsageError("--wire-dtype " + name + ": there are f32, f16 and bf16");
+}
+
+std::string compressor_of(const Args& args) {
+  const std::string name = args.text("compressor");
+  if (name.empty()) return SparseSyncOptions{}.compressor;
+  const auto names = compressor_names();
+  if (std::ranges::count(names, name) == 0) {
+    throw UsageError(fmt::format("--compressor {}: there are {}", name, fmt::join(names, ", ")));
+  }
+  return name;
+}
+
+bool one_of(const Args& args, const char* flag, std::string_view common, std::string_view other) {
+  const std::string value = args.text(flag);
+  if (value.empty() || value == common) return false;
+  if (value == other) return true;
+  throw UsageError(fmt::format("--{} {}: there are {} and {}", flag, value, common, other));
+}
+
+SparseOptimizerOptions momentum_of(const Args& args) {
+  const std::string name = args.text("sparse-momentum");
+  if (name.empty() || name == "touched") return {};
+  if (args.text("opt") != "sgd") {
+    throw UsageError("--sparse-momentum " + name + ": it is of --opt sgd");
+  }
+  if (name == "lazy") return {.lazy = true};
+  if (name != "catch-up") {
+    throw UsageError("--sparse-momentum " + name + ": there are touched, lazy and catch-up");
+  }
+  if (args.text("sched") != "constant" || args.number("warmup") > 0) {
+    throw UsageError(
+        "--sparse-momentum catch-up: the steps an element has missed are of one rate; add --sched "
+        "constant, without --warmup");
+  }
+  if (args.on("nesterov") || args.number("momentum") >= 1) {
+    throw UsageError(
+        "--sparse-momentum catch-up: what an element has missed is a sum without --nesterov, of a "
+        "--momentum below 1");
+  }
+  return {.lazy = true, .catch_up = true};
+}
+
+}  // namespace
+
+void declare_sparse(ArgsSpec& args) {
+  args.flag("compressor",
+            "by --sync sparse: which elements of a gradient travel: topk, randomk, threshold-v, "
+            "threshold-v16, gaussian; or signum and efsignum, the signs of all (default: "
+            "threshold-v16)",
+            "NAME");
+  args.flag("drop",
+            "by --sync sparse: the part of a gradient that does not travel, 0 to below 1; each of "
+            "N ranks sends an Nth of the rest (default: 0.99)",
+            "D");
+  args.flag("scan",
+            "by --sync sparse, with thresholds: where a search for elements begins: first, or "
+            "rotate, where the last one stopped (default: first)",
+            "HOW");
+  args.flag("sparse-momentum",
+            "by --sync sparse with --opt sgd: momentum of an element decays when it has a "
+            "gradient, touched; at each step, lazy; or that, and the value takes the steps that "
+            "it missed, catch-up (default: touched)",
+            "HOW");
+}
+
+bool is_sparse(const Args& args) { return args.text("sync") == "sparse"; }
+
+std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed) {
+  if (!is_sparse(args)) {
+    for (const char* flag : kFlags) {
+      if (!args.given(flag)) continue;
+      throw UsageError(std::string("--") + flag + " is of --sync sparse: add that");
+    }
+    return std::nullopt;
+  }
+  refuse_what_is_of_others(args);
+  SparseSyncOptions options{.compressor = compressor_of(args),
+                            .compressing = {.rotate = one_of(args, "scan", "first", "rotate")},
+                            .wire = sparse_wire_of(args),
+                            .seed = seed,
+                            .optimizer = momentum_of(args)};
+  if (args.has("drop")) options.drop = args.number("drop");
+  if (!(options.drop >= 0 && options.drop < 1)) {
+    throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
+  }
+  const bool signs = make_compressor(options.compressor, {})->takes_all();
+  if (signs && args.given("drop")) {
+    throw UsageError("--drop with --compressor " + options.compressor +
+                     ": it sends a bit of each element; leave one away");
+  }
+  return options;
+}
+
+std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyncOptions& options) {
+  const SparseOptimizerOptions& steps = options.optimizer;
+  std::vector<std::pair<std::string, std::string>> all = {
+      {"sync", "sparse"},
+      {"compressor", options.compressor},
+      {"scan", options.compressing.rotate ? "rotate" : "first"},
+      {"wire-dtype", std::string(name_of(options.wire))},
+      {"sparse-momentum", steps.catch_up ? "catch-up"
+                          : steps.lazy   ? "lazy"
+                                         : "touched"}};
+  if (!make_compressor(options.compressor, {})->takes_all()) {
+    all.emplace_back("drop", fmt::format("{}", options.drop));
+  }
+  return all;
+}
+
+}  // namespace ndtrain::cli

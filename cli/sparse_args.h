@@ -1,0 +1,26 @@
+// Flags of --sync sparse: what ranks send of their gradients.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/args.h"
+#include "framework/sparse/sync/sparse_sync.h"
+
+namespace ndtrain::cli {
+
+// --compressor, --drop, --scan, --sparse-momentum.
+void declare_sparse(ArgsSpec& args);
+
+// Whether --sync is sparse.
+bool is_sparse(const Args& args);
+
+// None without --sync sparse. Throws UsageError where flags do not go together.
+std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed);
+
+// These as flags and their values, also where they were not given: another model with others.
+std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyncOptions& options);
+
+}  // namespace ndtrain::cli

@@ -53,14 +53,30 @@ DType sparse_wire_of(const Args& args) {
   throw UsageError("--wire-dtype " + name + ": there are f32, f16 and bf16");
 }
 
-std::string compressor_of(const Args& args) {
+constexpr const char* kDeep = "dgc";
+
+// What is sent; the rest of the options is to be filled in.
+SparseSyncOptions compressor_of(const Args& args) {
   const std::string name = args.text("compressor");
-  if (name.empty()) return SparseSyncOptions{}.compressor;
+  if (name.empty()) return {};
+  if (name == kDeep) {
+    if (args.text("opt") != "sgd" || args.on("nesterov") || args.has("dampening")) {
+      throw UsageError(
+          "--compressor dgc: momentum is of gradients before they are sent, as sgd has it; take "
+          "--opt sgd without --nesterov and --dampening");
+    }
+    if (!(args.number("momentum") > 0 && args.number("momentum") < 1)) {
+      throw UsageError("--compressor dgc with --momentum " + args.text("momentum") +
+                       ": above 0 and below 1; topk has none");
+    }
+    return deep_gradient_compression(args.number("momentum"));
+  }
   const auto names = compressor_names();
   if (std::ranges::count(names, name) == 0) {
-    throw UsageError(fmt::format("--compressor {}: there are {}", name, fmt::join(names, ", ")));
+    throw UsageError(
+        fmt::format("--compressor {}: there are {} and dgc", name, fmt::join(names, ", ")));
   }
-  return name;
+  return {.compressor = name};
 }
 
 bool one_of(const Args& args, const char* flag, std::string_view common, std::string_view other) {
@@ -98,12 +114,14 @@ SparseOptimizerOptions momentum_of(const Args& args) {
 void declare_sparse(ArgsSpec& args) {
   args.flag("compressor",
             "by --sync sparse: which elements of a gradient travel: topk, randomk, threshold-v, "
-            "threshold-v16, gaussian; or signum and efsignum, the signs of all (default: "
+            "threshold-v16, gaussian; signum and efsignum, the signs of all; or dgc, topk of "
+            "gradients with momentum, more in the first four epochs (default: "
             "threshold-v16)",
             "NAME");
   args.flag("drop",
             "by --sync sparse: the part of a gradient that does not travel, 0 to below 1; each of "
-            "N ranks sends an Nth of the rest (default: 0.99)",
+            "N ranks sends an Nth of the rest (default: 0.99; "
+            "of dgc 0.999)",
             "D");
   args.flag("scan",
             "by --sync sparse, with thresholds: where a search for elements begins: first, or "
@@ -127,15 +145,22 @@ std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed) {
     return std::nullopt;
   }
   refuse_what_is_of_others(args);
-  SparseSyncOptions options{.compressor = compressor_of(args),
-                            .compressing = {.rotate = one_of(args, "scan", "first", "rotate")},
-                            .wire = sparse_wire_of(args),
-                            .seed = seed,
-                            .optimizer = momentum_of(args)};
-  if (args.has("drop")) options.drop = args.number("drop");
-  if (!(options.drop >= 0 && options.drop < 1)) {
+  SparseSyncOptions options = compressor_of(args);
+  const double drop = args.has("drop") ? args.number("drop") : options.drop;
+  if (!(drop >= 0 && drop < 1)) {
     throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
   }
+  if (options.momentum > 0) {
+    if (args.has("sparse-momentum")) {
+      throw UsageError("--sparse-momentum with --compressor dgc, which has its own; leave it away");
+    }
+    options = deep_gradient_compression(options.momentum, drop);
+  }
+  options.drop = drop;
+  options.compressing.rotate = one_of(args, "scan", "first", "rotate");
+  options.wire = sparse_wire_of(args);
+  options.seed = seed;
+  options.optimizer = momentum_of(args);
   const bool signs = make_compressor(options.compressor, {})->takes_all();
   if (signs && args.given("drop")) {
     throw UsageError("--drop with --compressor " + options.compressor +
@@ -148,7 +173,7 @@ std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyn
   const SparseOptimizerOptions& steps = options.optimizer;
   std::vector<std::pair<std::string, std::string>> all = {
       {"sync", "sparse"},
-      {"compressor", options.compressor},
+      {"compressor", options.momentum > 0 ? kDeep : options.compressor},
       {"scan", options.compressing.rotate ? "rotate" : "first"},
       {"wire-dtype", std::string(name_of(options.wire))},
       {"sparse-momentum", steps.catch_up ? "catch-up"

@@ -266,6 +266,7 @@ void set_sparse(FinetuneConfig& config, const SparseSyncOptions& sync, int ranks
     throw UsageError("--sync sparse: one process sends nothing; give --ranks 2 or more");
   }
   config.how.sparse = SparseConfig{.sync = sync};
+  if (sync.momentum > 0) config.how.trainer.optimizer.momentum = 0;
   auto settings = sparse_settings(sync);
   settings.emplace_back("ranks", std::to_string(ranks));
   for (auto& [flag, value] : settings) {

@@ -26,12 +26,20 @@ SparseRanks::SparseRanks(const TransferModel& model, const Device& device,
                                                std::move(ranks), std::move(options));
   if (rank != 0) return;
   const int count = training_->communicator().ranks();
-  const bool signs = make_compressor(config_.sync.compressor, {})->takes_all();
+  const SparseSyncOptions& sync = config_.sync;
+  const auto share = [count](double drop) {
+    return fmt::format("{:.3g} %", 100 * (1 - drop) / count);
+  };
+  std::string what = share(sync.drop);
+  if (make_compressor(sync.compressor, {})->takes_all()) what = "the signs";
+  if (!sync.first_drops.empty()) {
+    what += fmt::format(" ({} in the first of {} epochs that have more)",
+                        share(sync.first_drops.front()), sync.first_drops.size());
+  }
   progress_.say(fmt::format(
       "of each gradient a rank sends {} (--compressor {}), and keeps the rest for the next step; "
       "another number of ranks gives another model",
-      signs ? "the signs" : fmt::format("{:.3g} %", 100 * (1 - config_.sync.drop) / count),
-      config_.sync.compressor));
+      what, sync.momentum > 0 ? "dgc" : sync.compressor));
   const double bytes = gradient_bytes();
   if (bytes < kWorthIt) {
     log::warn(

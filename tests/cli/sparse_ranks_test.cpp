@@ -50,6 +50,8 @@ TEST_F(SparseRanks, TakeEveryFlag) {
       {"--compressor", "randomk", "--wire-dtype", "bf16", "--shares", "2:1", "--shards", "3"},
       {"--compressor", "efsignum", "--opt", "sgd", "--sparse-momentum", "lazy"},
       {"--compressor", "gaussian", "--opt", "sgd", "--sparse-momentum", "catch-up"},
+      {"--compressor", "dgc", "--opt", "sgd"},
+      {"--compressor", "dgc", "--opt", "sgd", "--drop", "0.5", "--momentum", "0.5"},
       {"--scan", "first", "--opt", "sgd", "--sparse-momentum", "touched"}};
   std::vector<std::string> models;
   for (const Words& way : ways) {
@@ -136,6 +138,11 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
               HasSubstr("add --sched constant"));
   EXPECT_THAT(refused({"--opt", "sgd", "--nesterov", "--sparse-momentum", "catch-up"}),
               HasSubstr("esterov"));
+  EXPECT_THAT(refused({"--compressor", "dgc"}), HasSubstr("take --opt sgd"));
+  EXPECT_THAT(refused({"--compressor", "dgc", "--opt", "sgd", "--momentum", "0"}),
+              HasSubstr("above 0 and below 1"));
+  EXPECT_THAT(refused({"--compressor", "dgc", "--opt", "sgd", "--sparse-momentum", "lazy"}),
+              HasSubstr("which has its own"));
   EXPECT_THAT(refused({"--wire-dtype", "i8"}), HasSubstr("there are f32, f16 and bf16"));
   EXPECT_THAT(refused({"--clip-norm", "1"}), HasSubstr("--clip-norm with --sync sparse"));
   EXPECT_THAT(refused({"--shard-optimizer"}), HasSubstr("--shard-optimizer with --sync sparse"));

@@ -25,26 +25,40 @@ float rounded_to_wire(float value, DType type) {
 }  // namespace
 
 ErrorFeedback::ErrorFeedback(std::span<const ParameterSlot> slots,
-                             std::unique_ptr<Compressor> compressor, uint64_t seed, DType wire)
-    : compressor_(std::move(compressor)), wire_(wire) {
+                             std::unique_ptr<Compressor> compressor, uint64_t seed, DType wire,
+                             double momentum)
+    : compressor_(std::move(compressor)), wire_(wire), momentum_(static_cast<float>(momentum)) {
   check_wire_type(wire);
+  if (!(momentum >= 0 && momentum < 1)) throw Error("momentum is ", momentum, ": 0 to below 1");
   for (const ParameterSlot& slot : slots) {
+    const auto size = static_cast<size_t>(slot.range.size());
     slots_.push_back({.name = slot.name,
                       .shape = slot.shape,
                       .rng = Rng(seed, slot.name),
-                      .left = std::vector<float>(static_cast<size_t>(slot.range.size())),
+                      .left = std::vector<float>(size),
+                      .velocity = std::vector<float>(momentum > 0 ? size : 0),
                       .state = {}});
   }
 }
 
 void ErrorFeedback::add(size_t slot, std::span<const float> gradient) {
-  std::vector<float>& left = slots_[slot].left;
-  for (size_t i = 0; i < left.size(); ++i) left[i] += gradient[i];
+  std::vector<float>&left = slots_[slot].left, &velocity = slots_[slot].velocity;
+  if (velocity.empty()) {
+    for (size_t i = 0; i < left.size(); ++i) left[i] += gradient[i];
+    return;
+  }
+  for (size_t i = 0; i < left.size(); ++i) {
+    velocity[i] = momentum_ * velocity[i] + gradient[i];
+    left[i] += velocity[i];
+  }
 }
 
 void ErrorFeedback::take(size_t slot, int64_t k, CompressorScratch& scratch, Selection& out) {
   Slot& s = slots_[slot];
   compressor_->take(s.left, k, s.rng, s.state, scratch, out);
+  if (!s.velocity.empty()) {
+    for (const uint32_t i : out.indices) s.velocity[i] = 0;
+  }
   if (wire_ == DType::kF32) return;
   for (size_t i = 0; i < out.values.size(); ++i) {
     const float value = out.values[i];
@@ -59,6 +73,9 @@ std::map<std::string, Tensor> ErrorFeedback::state() const {
     const std::vector<float> threshold = {s.state.threshold, s.state.increment};
     const std::vector<int64_t> pass = {s.state.begin, s.state.step};
     all.emplace(s.name + ".residual", Tensor::of<float>(DType::kF32, s.shape, s.left));
+    if (!s.velocity.empty()) {
+      all.emplace(s.name + ".velocity", Tensor::of<float>(DType::kF32, s.shape, s.velocity));
+    }
     all.emplace(s.name + ".threshold", Tensor::of<float>(DType::kF32, {2}, threshold));
     all.emplace(s.name + ".pass", Tensor::of<int64_t>(DType::kI64, {2}, pass));
   }
@@ -68,6 +85,7 @@ std::map<std::string, Tensor> ErrorFeedback::state() const {
 void ErrorFeedback::forget() {
   for (Slot& s : slots_) {
     std::ranges::fill(s.left, 0.0F);
+    std::ranges::fill(s.velocity, 0.0F);
     s.state = {};
   }
 }
@@ -79,6 +97,11 @@ void ErrorFeedback::restore(const std::map<std::string, Tensor>& state) {
         state_entry(state, s.name + ".threshold", {DType::kF32, {2}}).as<float>();
     const auto pass = state_entry(state, s.name + ".pass", {DType::kI64, {2}}).as<int64_t>();
     std::ranges::copy(left, s.left.begin());
+    if (!s.velocity.empty()) {
+      std::ranges::copy(
+          state_entry(state, s.name + ".velocity", {DType::kF32, s.shape}).as<float>(),
+          s.velocity.begin());
+    }
     s.state = {
         .threshold = threshold[0], .increment = threshold[1], .begin = pass[0], .step = pass[1]};
   }

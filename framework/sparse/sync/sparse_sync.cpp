@@ -16,6 +16,14 @@ constexpr uint8_t kNotFinite = 1, kStop = 2;
 
 }  // namespace
 
+SparseSyncOptions deep_gradient_compression(double momentum, double drop) {
+  SparseSyncOptions options{.compressor = "topk", .drop = drop, .momentum = momentum};
+  for (const double first : {0.75, 0.9375, 0.984375, 0.996}) {
+    options.first_drops.push_back(std::min(first, drop));
+  }
+  return options;
+}
+
 SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator,
                        std::vector<int> first_shards, const SparseSyncOptions& options)
     : shared_(shared),
@@ -23,7 +31,7 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
       options_(options),
       reports_(shared, communicator, communicator.members(), std::move(first_shards)),
       feedback_(shared.parameters.slots(), make_compressor(options.compressor, options.compressing),
-                options.seed, options.wire),
+                options.seed, options.wire, options.momentum),
       optimizer_(shared.optimizer, shared.parameters, shared.device, options.optimizer),
       worker_(optimizer_) {
   if (shared.optimizer.config().clip_norm > 0) {
@@ -32,11 +40,27 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
   if (options.compressing.unbiased) {
     throw Error("what is kept for later is sent later: values scaled for it would count twice");
   }
-  const auto ranks = static_cast<int>(communicator.members().size());
-  for (const ParameterSlot& slot : shared.parameters.slots()) {
-    count_.push_back(elements_to_send(slot.range.size(), options.drop, ranks));
+  const OptimizerConfig& optimizer = shared.optimizer.config();
+  if (options.momentum > 0 &&
+      (optimizer.kind != OptimizerConfig::Kind::kSgd || optimizer.momentum > 0)) {
+    throw Error("where gradients have momentum before they are sent, the optimizer is sgd without");
   }
-  indices_.resize(count_.size());
+  indices_.resize(shared.parameters.slots().size());
+  for (const double drop : options.first_drops) count_elements(drop);
+  count_elements(options.drop);
+}
+
+void SparseSync::count_elements(double drop) {
+  const auto ranks = static_cast<int>(communicator_.members().size());
+  count_.clear();
+  for (const ParameterSlot& slot : shared_.parameters.slots()) {
+    count_.push_back(elements_to_send(slot.range.size(), drop, ranks));
+  }
+}
+
+void SparseSync::begin_epoch(int64_t epoch) {
+  const std::vector<double>& first = options_.first_drops;
+  count_elements(epoch < std::ssize(first) ? first[static_cast<size_t>(epoch)] : options_.drop);
 }
 
 void SparseSync::begin(const HyperParameters& hyper) {

@@ -17,11 +17,20 @@ namespace ndtrain {
 struct SparseSyncOptions {
   std::string compressor = "threshold-v16";
   CompressorOptions compressing = {};
-  double drop = 0.99;        // elements_to_send()
+  double drop = 0.99;  // elements_to_send()
+  // Of the first epochs, one each; then `drop`.
+  std::vector<double> first_drops = {};
+  // Of a rank's gradients (error_feedback.h), in place of the optimizer's, which is SGD without
+  // any.
+  double momentum = 0;
   DType wire = DType::kF32;  // or kF16, kBF16: what rounding leaves is sent later
   uint64_t seed = 0;         // of compressors that draw
   SparseOptimizerOptions optimizer = {};
 };
+
+// Of Deep Gradient Compression (Lin et al., ICLR 2018): in the first four epochs a quarter, a
+// sixteenth, 1/64 and .4 % of the elements travel, and at most 1 - drop of them ever.
+SparseSyncOptions deep_gradient_compression(double momentum, double drop = 0.999);
 
 // Each rank sends its selection of each tensor to all others; all add up these in the order of the
 // ranks and take the same step, so that they have the same parameters, bit for bit. Where all
@@ -35,6 +44,8 @@ class SparseSync final : public GradientSync {
   SparseSync(const Trainer::Shared& shared, Communicator& communicator,
              std::vector<int> first_shards, const SparseSyncOptions& options = {});
 
+  // Before the steps of that epoch, counted from 0.
+  void begin_epoch(int64_t epoch);
   void begin(const HyperParameters& hyper) override;
   bool follows_the_run() const override { return false; }
   void add_up_statistics() override { reports_.add_up_statistics(); }
@@ -61,6 +72,7 @@ class SparseSync final : public GradientSync {
   std::span<const float> add_up_own(const ParameterSlot& slot) const;
   std::string selections_of_this_rank();
   void apply(const std::vector<std::string>& of_ranks);
+  void count_elements(double drop);
 
   Trainer::Shared shared_;
   Communicator& communicator_;

@@ -35,6 +35,7 @@ SparseTraining::~SparseTraining() = default;
 bool SparseTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   if (restored_) say_what_is_lost();
   changed_ = true;
+  sync_->begin_epoch(epoch());
   return trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
     stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
     if (stop_asked_) sync_->ask_to_stop();

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "framework/core/error.h"
 #include "tests/graph/model_builder.h"
@@ -48,6 +50,41 @@ TEST(ErrorFeedback, LosesNothingInAnyWireType) {
       for (int64_t i = 0; i < kElements; ++i) {
         ASSERT_EQ(sent[i] + f.left(0)[i], sum[i]) << name << " " << name_of(wire);
       }
+    }
+  }
+}
+
+// Algorithm 1 of Deep Gradient Compression, with sorting for its thresholds.
+TEST(ErrorFeedback, WithMomentumIsDeepGradientCompression) {
+  constexpr float kMomentum = 0.75F;
+  const ParameterSlot slot{.name = "w", .shape = {kElements}, .range = {0, kElements}};
+  ErrorFeedback f({&slot, 1}, make_compressor("topk"), 7, DType::kF32, kMomentum);
+  std::vector<float> u(kElements, 0), v(kElements, 0);
+  CompressorScratch scratch;
+  Selection out;
+  for (int64_t step = 0; step < 40; ++step) {
+    if (step == 20) {
+      const auto state = f.state();
+      f.forget();
+      for (const float x : f.left(0)) ASSERT_EQ(x, 0);
+      f.restore(state);
+    }
+    const std::vector<float> g = gradient(step);
+    f.add(0, g);
+    f.take(0, kTaken, scratch, out);
+    std::vector<uint32_t> order(kElements);
+    for (uint32_t i = 0; i < kElements; ++i) {
+      order[i] = i;
+      u[i] = kMomentum * u[i] + g[i];
+      v[i] += u[i];
+    }
+    std::ranges::stable_sort(order, std::greater(), [&](uint32_t i) { return std::abs(v[i]); });
+    order.resize(kTaken);
+    std::ranges::sort(order);
+    ASSERT_EQ(out.indices, order) << "step " << step;
+    for (size_t i = 0; i < order.size(); ++i) {
+      ASSERT_EQ(out.values[i], v[order[i]]);
+      u[order[i]] = v[order[i]] = 0;
     }
   }
 }

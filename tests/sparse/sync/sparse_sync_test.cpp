@@ -227,6 +227,10 @@ TEST(SparseSync, RefusesWhatDoesNotGoTogether) {
     EXPECT_THAT(made({.clip_norm = 1}, {}), ::testing::HasSubstr("are not clipped"));
     EXPECT_THAT(made({}, {.compressor = "randomk", .compressing = {.unbiased = true}}),
                 ::testing::HasSubstr("would count twice"));
+    EXPECT_THAT(made({}, {.momentum = 0.9}), ::testing::HasSubstr("is sgd without"));
+    EXPECT_THAT(made({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, {.momentum = 1}),
+                ::testing::HasSubstr("momentum is 1: 0 to below 1"));
+    EXPECT_THAT(made({}, {.first_drops = {0.5, 2}}), ::testing::HasSubstr("drop is 2"));
     EXPECT_THAT(made({}, {.drop = 1}), ::testing::HasSubstr("drop is 1"));
     EXPECT_THAT(made({}, {.compressor = "best"}), ::testing::HasSubstr("no compressor 'best'"));
     EXPECT_THAT(made({}, {.wire = DType::kI8}), ::testing::HasSubstr("not as i8"));

@@ -113,6 +113,35 @@ TEST(SparseTraining, ResumedIsUnbroken) {
   }
 }
 
+TEST(SparseTraining, ResumedIsUnbrokenWithMomentumOfGradients) {
+  const TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, 2);
+  const SparseTraining::Options options{.sync = deep_gradient_compression(0.9)};
+  MemoryFs fs;
+  const Checkpoint saved = stopped_after(1, 2, config, options, fs);
+  const std::string expected = unbroken(2, config, options);
+  for (const std::string& b : resumed(saved, 2, config, options, fs)) {
+    EXPECT_EQ(b == expected, true);
+  }
+}
+
+TEST(SparseTraining, FirstEpochsMaySendMore) {
+  TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, 2);
+  config.epochs = 6;
+  on_ranks_that_train(2, config, {.sync = deep_gradient_compression(0.9)}, nullptr,
+                      [&](SparseTraining& training, int) {
+                        std::vector<int64_t> sent;
+                        for (int64_t epochs = 1; epochs <= 6; ++epochs) {
+                          const int64_t before = training.sync().sent_bytes();
+                          (void)train_on(training, epochs);
+                          sent.push_back(training.sync().sent_bytes() - before);
+                        }
+                        for (size_t e = 1; e < 3; ++e) EXPECT_LT(sent[e], sent[e - 1]) << e;
+                        EXPECT_LE(sent[3], sent[2]) << "one element of each is the least";
+                        EXPECT_NEAR(static_cast<double>(sent[5]), static_cast<double>(sent[4]),
+                                    0.1 * static_cast<double>(sent[4]));
+                      });
+}
+
 TEST(SparseTraining, ARankThatHasLostItsFileGoesOnWithoutIt) {
   const TrainerConfig config = config_of({}, 2);
   const SparseTraining::Options options{.sync = {.drop = 0.9}};

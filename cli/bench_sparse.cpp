@@ -8,6 +8,7 @@
 #include "cli/bench.h"
 #include "cli/bench_sparse_optimizers.h"
 #include "cli/number_args.h"
+#include "cli/sparse_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/core/thread_pool.h"
@@ -150,7 +151,7 @@ void declare_bench_sparse(ArgsSpec& args) {
   args.flag("elements", "of the gradient", "N", "25600000");
   args.flag("drop", "part of it that is not sent", "D", "0.99");
   args.flag("compressor", "which, a list or all", "NAMES", "all");
-  args.flag("rotate", "a pass begins where the last one stopped");
+  declare_scan(args);
   args.flag("optimizer", "sgd, adam, adamw, rmsprop: a list of those to be timed", "NAMES",
             "sgd,adam");
   args.flag("rounds", "how many gradients", "N", "20");
@@ -178,7 +179,7 @@ int run_bench_sparse(Context& context, const Args& args) {
       "GB/s\n{:<16}{:>8}{:>9}{:>8}{:>9}{:>12}\n",
       n, k, rounds, "compressor", "median", "slowest", "first", "reading", "of reading");
   for (const std::string_view name : names) {
-    const auto compressor = make_compressor(name, {.rotate = args.on("rotate")});
+    const auto compressor = make_compressor(name, {.rotate = scan_rotates(args)});
     const Json one = result(name, rounds_of(*compressor, gradient, k, rounds), gigabytes);
     const auto at = [&one](const char* key) { return one.at(key).get<double>(); };
     text += fmt::format("{:<16}{:>8.2f}{:>9.2f}{:>8.2f}{:>9.2f}{:>12.2f}\n", name,

@@ -148,7 +148,8 @@ std::span<const Verb> local_bench_verbs() {
            "time choosing the elements of a gradient that travel, and steps of these",
            "[--elements N] [--drop D] [--compressor NAMES] [--optimizer NAMES] [--rounds N]",
            "  ndtrain bench sparse\n"
-           "  ndtrain bench sparse --elements 58600000 --compressor threshold-v16,topk --rotate\n",
+           "  ndtrain bench sparse --elements 58600000 --compressor threshold-v16,topk --scan "
+           "rotate\n",
            declare_bench_sparse, run_bench_sparse},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
            "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},

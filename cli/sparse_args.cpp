@@ -79,13 +79,6 @@ SparseSyncOptions compressor_of(const Args& args) {
   return {.compressor = name};
 }
 
-bool one_of(const Args& args, const char* flag, std::string_view common, std::string_view other) {
-  const std::string value = args.text(flag);
-  if (value.empty() || value == common) return false;
-  if (value == other) return true;
-  throw UsageError(fmt::format("--{} {}: there are {} and {}", flag, value, common, other));
-}
-
 SparseOptimizerOptions momentum_of(const Args& args) {
   const std::string name = args.text("sparse-momentum");
   if (name.empty() || name == "touched") return {};
@@ -111,6 +104,20 @@ SparseOptimizerOptions momentum_of(const Args& args) {
 
 }  // namespace
 
+void declare_scan(ArgsSpec& args) {
+  args.flag("scan",
+            "of sparse gradients chosen by thresholds: where a search for elements begins: first, "
+            "or rotate, where the last one stopped (default: first)",
+            "HOW");
+}
+
+bool scan_rotates(const Args& args) {
+  const std::string how = args.text("scan");
+  if (how.empty() || how == "first") return false;
+  if (how == "rotate") return true;
+  throw UsageError("--scan " + how + ": there are first and rotate");
+}
+
 void declare_sparse(ArgsSpec& args) {
   args.flag("compressor",
             "by --sync sparse: which elements of a gradient travel: topk, randomk, threshold-v, "
@@ -123,10 +130,7 @@ void declare_sparse(ArgsSpec& args) {
             "N ranks sends an Nth of the rest (default: 0.99; "
             "of dgc 0.999)",
             "D");
-  args.flag("scan",
-            "by --sync sparse, with thresholds: where a search for elements begins: first, or "
-            "rotate, where the last one stopped (default: first)",
-            "HOW");
+  declare_scan(args);
   args.flag("sparse-momentum",
             "by --sync sparse with --opt sgd: momentum of an element decays when it has a "
             "gradient, touched; at each step, lazy; or that, and the value takes the steps that "
@@ -157,7 +161,7 @@ std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed) {
     options = deep_gradient_compression(options.momentum, drop);
   }
   options.drop = drop;
-  options.compressing.rotate = one_of(args, "scan", "first", "rotate");
+  options.compressing.rotate = scan_rotates(args);
   options.wire = sparse_wire_of(args);
   options.seed = seed;
   options.optimizer = momentum_of(args);

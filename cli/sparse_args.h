@@ -14,6 +14,10 @@ namespace ndtrain::cli {
 // --compressor, --drop, --scan, --sparse-momentum.
 void declare_sparse(ArgsSpec& args);
 
+// --scan alone, which benches have, too.
+void declare_scan(ArgsSpec& args);
+bool scan_rotates(const Args& args);  // throws UsageError
+
 // Whether --sync is sparse.
 bool is_sparse(const Args& args);
 

@@ -1,18 +1,32 @@
 #include "framework/sparse/sync/sparse_sync.h"
 
 #include <algorithm>
+#include <chrono>
 
-#include "framework/core/byte_reader.h"
+#include "framework/core/clock.h"
 #include "framework/core/finite.h"
 #include "framework/core/log.h"
-#include "framework/parallel/between_ranks.h"
-#include "framework/sparse/selection/selection_codec.h"
 
 namespace ndtrain {
 namespace {
 
 // Flags of a rank.
 constexpr uint8_t kNotFinite = 1, kStop = 2;
+
+// Adds how long it lives.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begun_(system_clock().monotonic()) {}
+  ~Stopwatch() {
+    seconds_ += std::chrono::duration<double>(system_clock().monotonic() - begun_).count();
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  const std::chrono::nanoseconds begun_;
+};
 
 }  // namespace
 
@@ -33,7 +47,9 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
       feedback_(shared.parameters.slots(), make_compressor(options.compressor, options.compressing),
                 options.seed, options.wire, options.momentum),
       optimizer_(shared.optimizer, shared.parameters, shared.device, options.optimizer),
-      worker_(optimizer_) {
+      worker_(optimizer_),
+      exchange_({shared.parameters.slots().begin(), shared.parameters.slots().end()}, feedback_,
+                communicator, options.wire) {
   if (shared.optimizer.config().clip_norm > 0) {
     throw Error("sparse gradients are not clipped: what of them is sent at a step has no norm");
   }
@@ -45,7 +61,6 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
       (optimizer.kind != OptimizerConfig::Kind::kSgd || optimizer.momentum > 0)) {
     throw Error("where gradients have momentum before they are sent, the optimizer is sgd without");
   }
-  indices_.resize(shared.parameters.slots().size());
   for (const double drop : options.first_drops) count_elements(drop);
   count_elements(options.drop);
 }
@@ -59,11 +74,13 @@ void SparseSync::count_elements(double drop) {
 }
 
 void SparseSync::begin_epoch(int64_t epoch) {
+  flush();
   const std::vector<double>& first = options_.first_drops;
   count_elements(epoch < std::ssize(first) ? first[static_cast<size_t>(epoch)] : options_.drop);
 }
 
 void SparseSync::begin(const HyperParameters& hyper) {
+  while (std::ssize(pending_) > options_.staleness) apply_oldest();
   hyper_ = hyper;
   reports_.enqueue();
 }
@@ -91,63 +108,48 @@ void SparseSync::share(std::span<ShardReport> reports) {
   stopped_ |= (reports_.flags() & kStop) != 0;
 }
 
-// A varint for the bytes of each slot's, then these.
-std::string SparseSync::selections_of_this_rank() {
-  std::string all;
-  Selection selection;
-  const std::span<const ParameterSlot> slots = shared_.parameters.slots();
-  const bool known = feedback_.compressor().indices_are_known();
-  for (size_t s = 0; s < slots.size(); ++s) {
-    const ParameterRange range = slots[s].range;
-    feedback_.add(s,
-                  {shared_.gradients.sums()[0] + range.begin, static_cast<size_t>(range.size())});
-    feedback_.take(s, count_[s], scratch_, selection);
-    const std::string bytes = known ? encode_values(selection.values, options_.wire)
-                                    : encode(selection, range.size(), options_.wire);
-    put_varint(all, bytes.size());
-    all += bytes;
-    if (known) indices_[s] = selection.indices;
-  }
-  return all;
-}
-
 void SparseSync::backward_done() {
   if ((reports_.flags() & kNotFinite) != 0) {
     ++left_out_;
     log::warn("a step is left out: gradients are not finite");
     shared_.optimizer.leave_out();
-    return;
+    pending_.emplace_back();
+  } else {
+    const Stopwatch waits(exposed_s_);
+    exchange_.wait_until_taken();
+    const std::span<const ParameterSlot> slots = shared_.parameters.slots();
+    for (size_t s = 0; s < slots.size(); ++s) {
+      const ParameterRange range = slots[s].range;
+      feedback_.add(s,
+                    {shared_.gradients.sums()[0] + range.begin, static_cast<size_t>(range.size())});
+    }
+    ++steps_;
+    exchange_.begin(count_);
+    pending_.emplace_back(hyper_);
   }
-  ++steps_;
-  const std::string ours = selections_of_this_rank();
-  sent_bytes_ += static_cast<int64_t>(ours.size());
-  apply(gather(communicator_, ours));
+  if (options_.staleness == 0) flush();
 }
 
-void SparseSync::apply(const std::vector<std::string>& of_ranks) {
+void SparseSync::apply_oldest() {
+  const std::optional<HyperParameters> hyper = std::move(pending_.front());
+  pending_.pop_front();
+  if (!hyper) return;
+  std::vector<Selection> sums;
+  {
+    const Stopwatch waits(exposed_s_);
+    sums = exchange_.next();
+  }
   const std::span<const ParameterSlot> slots = shared_.parameters.slots();
-  const Compressor& compressor = feedback_.compressor();
-  std::vector<ByteReader> in(of_ranks.begin(), of_ranks.end());
-  std::vector<Selection> selections(of_ranks.size());
   for (size_t s = 0; s < slots.size(); ++s) {
     const ParameterRange range = slots[s].range;
-    for (size_t r = 0; r < in.size(); ++r) {
-      const std::string_view bytes = in[r].bytes(in[r].varint());
-      const Status read = compressor.indices_are_known()
-                              ? decode_values(bytes, indices_[s], selections[r])
-                              : decode(bytes, range.size(), selections[r]);
-      if (!read.ok()) throw Error("rank ", r, ", ", slots[s].name, ": ", read.message());
-      const int64_t expected = compressor.takes_all() ? range.size() : count_[s];
-      if (std::ssize(selections[r].indices) != expected) {
-        throw Error("rank ", r, ", ", slots[s].name, ": ", selections[r].indices.size(),
-                    " elements were sent, ", expected,
-                    " are expected; all ranks need the same compressor and drop");
-      }
-    }
     const std::span<float> values(shared_.parameters.values(range.begin),
                                   static_cast<size_t>(range.size()));
-    optimizer_.apply(s, sum_of(selections), hyper_, values, worker_);
+    optimizer_.apply(s, sums[s], *hyper, values, worker_);
   }
+}
+
+void SparseSync::flush() {
+  while (!pending_.empty()) apply_oldest();
 }
 
 std::map<std::string, Tensor> SparseSync::state() const {

@@ -2,7 +2,9 @@
 // sends a few elements of its gradient, and keeps the rest for the next step.
 #pragma once
 
+#include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "framework/parallel/step_reports.h"
 #include "framework/sparse/optimizers/sparse_optimizer.h"
 #include "framework/sparse/sync/error_feedback.h"
+#include "framework/sparse/sync/sparse_exchange.h"
 #include "framework/train/trainer.h"
 
 namespace ndtrain {
@@ -25,6 +28,8 @@ struct SparseSyncOptions {
   double momentum = 0;
   DType wire = DType::kF32;  // or kF16, kBF16: what rounding leaves is sent later
   uint64_t seed = 0;         // of compressors that draw
+  // A step computes with what all steps have made of the parameters but the last so many before it.
+  int staleness = 0;
   SparseOptimizerOptions optimizer = {};
 };
 
@@ -35,8 +40,9 @@ SparseSyncOptions deep_gradient_compression(double momentum, double drop = 0.999
 // Each rank sends its selection of each tensor to all others; all add up these in the order of the
 // ranks and take the same step, so that they have the same parameters, bit for bit. Where all
 // elements are sent, by up to three ranks of a shard each, it is the step of ExchangeSync, whose
-// sums are those of a tree. A step in which some rank's gradient is not finite is left out on all.
-// In memory of the host. After a RankLost it is of no more use.
+// sums are those of a tree. With a staleness S what a step has sent is exchanged and added up
+// beside the next S steps: W(t + 1) = W(t) - u(g(W(t - S))). A step in which some rank's gradient
+// is not finite is left out on all. In memory of the host. After a RankLost it is of no more use.
 class SparseSync final : public GradientSync {
  public:
   // Of the communicator's members, of which the r-th has shards [first_shards[r], first_shards[r +
@@ -52,26 +58,29 @@ class SparseSync final : public GradientSync {
   void share(std::span<ShardReport> reports) override;
   void backward_done() override;
   void skip() override {}
-  void flush() override {}
+  void flush() override;
 
   // As ExchangeSync's: all ranks do one more step, and are stopped then.
   void ask_to_stop() { stop_ = true; }
   bool is_stopped() const { return stopped_; }
 
   const ErrorFeedback& feedback() const { return feedback_; }
-  int64_t left_out() const { return left_out_; }      // steps, for gradients that are not finite
-  int64_t steps() const { return steps_; }            // that were applied
-  int64_t sent_bytes() const { return sent_bytes_; }  // of gradients, to each of the others, so far
+  int64_t left_out() const { return left_out_; }  // steps, for gradients that are not finite
+  int64_t steps() const { return steps_; }        // others
+  int64_t sent_bytes() const { return exchange_.sent_bytes(); }  // of gradients, to each other rank
+  double exposed_s() const { return exposed_s_; }  // waiting for what others send, in all
 
-  // What is kept from step to step besides parameters and moments, of this rank.
+  // Gives up what is under way, for which the communicator is left: after it nothing but the end.
+  void abandon() { exchange_.abandon(); }
+
+  // What is kept from step to step besides parameters and moments, of this rank; when flushed.
   std::map<std::string, Tensor> state() const;
   void restore(const std::map<std::string, Tensor>& state);
   void forget();  // all of it: as of a training that begins
 
  private:
   std::span<const float> add_up_own(const ParameterSlot& slot) const;
-  std::string selections_of_this_rank();
-  void apply(const std::vector<std::string>& of_ranks);
+  void apply_oldest();
   void count_elements(double drop);
 
   Trainer::Shared shared_;
@@ -81,12 +90,13 @@ class SparseSync final : public GradientSync {
   ErrorFeedback feedback_;
   SparseOptimizer optimizer_;
   SparseOptimizer::Worker worker_;
-  CompressorScratch scratch_;
-  std::vector<int64_t> count_;                  // of elements that a rank sends of each slot
-  std::vector<std::vector<uint32_t>> indices_;  // of each slot, where all ranks know them
+  std::vector<int64_t> count_;  // of elements that a rank sends of each slot
   HyperParameters hyper_;
-  int64_t left_out_ = 0, steps_ = 0, sent_bytes_ = 0;
+  std::deque<std::optional<HyperParameters>> pending_;  // steps; none: it is left out
+  int64_t left_out_ = 0, steps_ = 0;
+  double exposed_s_ = 0;
   bool stop_ = false, stopped_ = false;
+  SparseExchange exchange_;  // ends first
 };
 
 }  // namespace ndtrain

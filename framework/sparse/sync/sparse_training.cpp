@@ -30,7 +30,9 @@ SparseTraining::SparseTraining(Model model, std::vector<std::string> trainable,
       });
 }
 
-SparseTraining::~SparseTraining() = default;
+SparseTraining::~SparseTraining() {
+  if (sync_) sync_->abandon();
+}
 
 bool SparseTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   if (restored_) say_what_is_lost();

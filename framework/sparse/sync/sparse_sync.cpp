@@ -5,6 +5,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/finite.h"
+#include "framework/core/limits.h"
 #include "framework/core/log.h"
 
 namespace ndtrain {
@@ -55,6 +56,9 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
   }
   if (options.compressing.unbiased) {
     throw Error("what is kept for later is sent later: values scaled for it would count twice");
+  }
+  if (options.staleness < 0 || options.staleness > limits::kSparseStaleness) {
+    throw Error("staleness is ", options.staleness, ": 0 to ", limits::kSparseStaleness);
   }
   const OptimizerConfig& optimizer = shared.optimizer.config();
   if (options.momentum > 0 &&

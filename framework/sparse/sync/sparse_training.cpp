@@ -15,6 +15,8 @@ SparseTraining::SparseTraining(Model model, std::vector<std::string> trainable,
     : options_(std::move(options)), communicator_(std::move(communicator)) {
   std::vector<double> shares = options_.shares;
   const auto ranks = static_cast<size_t>(communicator_->ranks());
+  if (options_.drain_every < 1)
+    throw Error("drained every ", options_.drain_every, " steps: 1 or more");
   if (shares.empty()) shares.assign(ranks, 1);
   if (shares.size() != ranks) throw Error(shares.size(), " shares of ", ranks, " ranks");
   const std::vector<int> first_shards = shards_of_ranks(config.shards, shares);
@@ -41,7 +43,10 @@ bool SparseTraining::train_epoch(Dataset& data, EpochResult& result, const OnSte
   return trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
     stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
     if (stop_asked_) sync_->ask_to_stop();
-    return !sync_->is_stopped();
+    const bool drains =
+        options_.sync.staleness == 0 || done == total || done % options_.drain_every == 0;
+    if (drains) sync_->flush();
+    return !drains || !sync_->is_stopped();
   });
 }
 

@@ -21,6 +21,9 @@ class SparseTraining final : public RankedTraining {
  public:
   struct Options {
     SparseSyncOptions sync = {};
+    // With a staleness: all that is under way is applied behind so many steps of an epoch, where a
+    // training can be stopped, and at its end.
+    int64_t drain_every = 100;
     std::vector<double> shares = {};  // of the work, one for each rank; none: equal ones
     // Where checkpoint() keeps what this rank has not sent yet, and restore() finds it. Of the last
     // two positions: between writing that of the one and the checkpoint of the other a rank may
@@ -34,7 +37,8 @@ class SparseTraining final : public RankedTraining {
                  TrainerConfig config, std::unique_ptr<Communicator> communicator, Options options);
   ~SparseTraining() override;
 
-  // False when `on_step` stopped it on some rank: all ranks do one more step, and stop there.
+  // False when `on_step` stopped it on some rank: all ranks do one more step, and stop behind the
+  // next that is drained.
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override { return trainer_->evaluate(data); }
   const Model& model() override { return trainer_->model(); }

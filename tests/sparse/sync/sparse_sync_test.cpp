@@ -103,8 +103,9 @@ class OneTensor {
   static constexpr int64_t kElements = 1000;
 
   OneTensor(Communicator& communicator, int rank, int ranks, const OptimizerConfig& optimizer,
-            const SparseSyncOptions& options)
-      : parameters_(parameters()),
+            const SparseSyncOptions& options, double rate = 1)
+      : rate_(rate),
+        parameters_(parameters()),
         optimizer_(optimizer, parameters_, cpu()),
         sums_(parameters_.size(), {rank, rank + 1}, ranks, cpu(), parameters_.gradients()),
         sync_({parameters_, optimizer_, sums_, nullptr, cpu()}, communicator,
@@ -113,7 +114,12 @@ class OneTensor {
         reports_(static_cast<size_t>(ranks)) {}
 
   void step(const std::vector<float>& gradient) {
-    sync_.begin(optimizer_.next(1));
+    begin();
+    end(gradient);
+  }
+  void begin() { sync_.begin(optimizer_.next(rate_)); }
+  void flush() { sync_.flush(); }
+  void end(const std::vector<float>& gradient) {
     std::ranges::copy(gradient, sums_.shard(rank_));
     sums_.add(rank_, {0, parameters_.size()});
     sync_.share(reports_);
@@ -132,6 +138,7 @@ class OneTensor {
     return {g, std::vector{w}, cpu()};
   }
 
+  const double rate_;
   ParameterSpace parameters_;
   Optimizer optimizer_;
   ShardSums sums_;
@@ -190,6 +197,48 @@ TEST(SparseSync, WhatIsSentAndWhatIsLeftAreTheGradients) {
   }
 }
 
+// Four ranks, whose selections are added up in their order: against values and momentum of each
+// version, where a gradient is a function of what it is computed with.
+TEST(SparseSync, SomeStepsLateFourRanksAreASerialProgram) {
+  constexpr int kSteps = 12, kRanks = 4;
+  constexpr float kMomentum = 0.5F, kRate = 0.25F;
+  const auto gradient = [](const std::vector<float>& values, int rank, int step) {
+    std::vector<float> g = whole_numbers(rank, step);
+    for (size_t i = 0; i < g.size(); ++i) g[i] = 0.01F * g[i] + 0.1F * values[i];
+    return g;
+  };
+  for (const int staleness : {0, 1, 2}) {
+    using Values = std::vector<float>;
+    std::vector<Values> versions = {Values(OneTensor::kElements, 0)};
+    Values momentum(OneTensor::kElements, 0);
+    for (int t = 0; t < kSteps; ++t) {
+      const Values& seen = versions[static_cast<size_t>(std::max(0, t - staleness))];
+      Values sum = gradient(seen, 0, t), next = versions.back();
+      for (int r = 1; r < kRanks; ++r) {
+        const Values g = gradient(seen, r, t);
+        for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
+      }
+      for (size_t i = 0; i < sum.size(); ++i) {
+        momentum[i] = kMomentum * momentum[i] + sum[i];
+        next[i] -= kRate * momentum[i];
+      }
+      versions.push_back(std::move(next));
+    }
+    on_ranks(kRanks, [&](Communicator& communicator, int rank) {
+      OneTensor one(communicator, rank, kRanks,
+                    {.kind = OptimizerConfig::Kind::kSgd, .momentum = kMomentum},
+                    {.drop = 0, .staleness = staleness}, kRate);
+      for (int t = 0; t < kSteps; ++t) {
+        one.begin();
+        EXPECT_EQ(one.values(), versions[static_cast<size_t>(std::max(0, t - staleness))]);
+        one.end(gradient(one.values(), rank, t));
+      }
+      one.flush();
+      EXPECT_EQ(one.values(), versions.back());
+    });
+  }
+}
+
 TEST(SparseSync, AGradientThatIsNotFiniteIsLeftOutOnAllRanks) {
   on_ranks(2, [](Communicator& communicator, int rank) {
     OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd}, {.drop = 0.9});
@@ -231,6 +280,7 @@ TEST(SparseSync, RefusesWhatDoesNotGoTogether) {
     EXPECT_THAT(made({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, {.momentum = 1}),
                 ::testing::HasSubstr("momentum is 1: 0 to below 1"));
     EXPECT_THAT(made({}, {.first_drops = {0.5, 2}}), ::testing::HasSubstr("drop is 2"));
+    EXPECT_THAT(made({}, {.staleness = 17}), ::testing::HasSubstr("staleness is 17: 0 to 16"));
     EXPECT_THAT(made({}, {.drop = 1}), ::testing::HasSubstr("drop is 1"));
     EXPECT_THAT(made({}, {.compressor = "best"}), ::testing::HasSubstr("no compressor 'best'"));
     EXPECT_THAT(made({}, {.wire = DType::kI8}), ::testing::HasSubstr("not as i8"));

@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <stdexcept>
+
 #include "framework/parallel/between_ranks.h"
 #include "framework/testing/memory_fs.h"
 #include "tests/parallel/training_by_ranks.h"
@@ -121,6 +124,118 @@ TEST(SparseTraining, ResumedIsUnbrokenWithMomentumOfGradients) {
   const std::string expected = unbroken(2, config, options);
   for (const std::string& b : resumed(saved, 2, config, options, fs)) {
     EXPECT_EQ(b == expected, true);
+  }
+}
+
+// One process that keeps gradients for so many steps before it applies them, and applies all behind
+// every `drain_every` steps and at the end of an epoch.
+class DelayedSync final : public GradientSync {
+ public:
+  DelayedSync(const Trainer::Shared& shared, int delay) : shared_(shared), delay_(delay) {}
+
+  void begin(const HyperParameters& hyper) override {
+    while (std::ssize(pending_) > delay_) apply_oldest();
+    hyper_ = hyper;
+  }
+  bool follows_the_run() const override { return false; }
+  void backward_done() override {
+    const float* const gradients = shared_.parameters.gradients();
+    pending_.push_back({hyper_, {gradients, gradients + shared_.parameters.size()}});
+  }
+  void skip() override {}
+  void flush() override {
+    while (!pending_.empty()) apply_oldest();
+  }
+
+ private:
+  void apply_oldest() {
+    auto& [hyper, gradients] = pending_.front();
+    ParameterSpace& p = shared_.parameters;
+    shared_.optimizer.apply({0, p.size()}, hyper, gradients.data(), p.values(), p.values());
+    pending_.pop_front();
+  }
+
+  Trainer::Shared shared_;
+  const int delay_;
+  HyperParameters hyper_;
+  std::deque<std::pair<HyperParameters, std::vector<float>>> pending_;
+};
+
+std::string delayed(const TrainerConfig& config, int delay, int64_t drain_every) {
+  const Model m = small_net(true, 0.3);
+  DelayedSync* sync = nullptr;
+  Trainer trainer(m, weights_of(m), cpu(), config, [&](const Trainer::Shared& shared) {
+    auto made = std::make_unique<DelayedSync>(shared, delay);
+    sync = made.get();
+    return made;
+  });
+  TensorDataset data = stripes(kRows, 3);
+  std::string bytes;
+  for (int64_t e = 0; e < config.epochs; ++e) {
+    EpochResult result;
+    EXPECT_TRUE(trainer.train_epoch(data, result, [&](int64_t done, int64_t) {
+      if (done % drain_every == 0) sync->flush();
+      return true;
+    }));
+    bytes = bytes_of(trainer.checkpoint(), result);
+  }
+  return bytes;
+}
+
+TEST(SparseTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {
+  std::vector<std::string> others;
+  for (const OptimizerConfig& optimizer : {OptimizerConfig{.kind = OptimizerConfig::Kind::kSgd},
+                                           OptimizerConfig{.kind = OptimizerConfig::Kind::kAdam}}) {
+    for (const int ranks : {2, 3}) {
+      TrainerConfig config = config_of(optimizer, ranks);
+      config.batch = 12;
+      for (const int staleness : {0, 1, 2, 3}) {
+        const std::string expected = delayed(config, staleness, 4);
+        for (const std::string& other : others) ASSERT_EQ(other == expected, false);
+        others.push_back(expected);
+        on_ranks_that_train(ranks, config,
+                            {.sync = {.drop = 0, .staleness = staleness}, .drain_every = 4},
+                            nullptr, [&](SparseTraining& training, int) {
+                              EXPECT_EQ(train_on(training, kEpochs) == expected, true)
+                                  << ranks << " ranks, staleness " << staleness;
+                            });
+      }
+    }
+  }
+}
+
+TEST(SparseTraining, StopsWhereItIsDrainedAndResumedIsUnbroken) {
+  TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kAdam}, 2);
+  config.batch = 10;
+  const SparseTraining::Options options{.sync = {.drop = 0.9, .staleness = 2}, .drain_every = 3};
+  MemoryFs fs;
+  const Checkpoint saved = stopped_after(1, 2, config, options, fs);
+  EXPECT_EQ(saved.step, 3);
+  const std::string expected = unbroken(2, config, options);
+  for (const std::string& b : resumed(saved, 2, config, options, fs)) {
+    EXPECT_EQ(b == expected, true);
+  }
+}
+
+TEST(SparseTraining, MayEndInTheMiddleOfWhatIsUnderWay) {
+  TrainerConfig config = config_of({}, 2);
+  auto transports = memory_transports(2);
+  std::vector<std::jthread> threads;
+  for (int r = 0; r < 2; ++r) {
+    threads.emplace_back([&, r] {
+      const Model m = small_net(true, 0.3);
+      SparseTraining training(m, weights_of(m), cpu(), config,
+                              talk(std::move(transports[static_cast<size_t>(r)])),
+                              {.sync = {.staleness = 2}});
+      TensorDataset data = stripes(kRows, 3);
+      EpochResult result;
+      EXPECT_THROW(training.train_epoch(data, result,
+                                        [&](int64_t done, int64_t) {
+                                          if (done == 2) throw std::runtime_error("enough");
+                                          return true;
+                                        }),
+                   std::runtime_error);
+    });
   }
 }
 

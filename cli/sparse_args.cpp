@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <string_view>
 #include <utility>
 
+#include "cli/number_args.h"
 #include "cli/stage_args.h"
+#include "framework/core/limits.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -140,7 +143,7 @@ void declare_sparse(ArgsSpec& args) {
 
 bool is_sparse(const Args& args) { return args.text("sync") == "sparse"; }
 
-std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed) {
+std::optional<SparseAsked> sparse_of(const Args& args, uint64_t seed) {
   if (!is_sparse(args)) {
     for (const char* flag : kFlags) {
       if (!args.given(flag)) continue;
@@ -170,10 +173,21 @@ std::optional<SparseSyncOptions> sparse_of(const Args& args, uint64_t seed) {
     throw UsageError("--drop with --compressor " + options.compressor +
                      ": it sends a bit of each element; leave one away");
   }
-  return options;
+  if (args.has("staleness")) {
+    options.staleness =
+        static_cast<int>(integer_in(args, "staleness", 0, limits::kSparseStaleness));
+  }
+  SparseAsked asked{.sync = std::move(options)};
+  if (!args.given("drain-every")) return asked;
+  if (asked.sync.staleness == 0) {
+    throw UsageError("--drain-every with --sync sparse: without --staleness nothing is under way");
+  }
+  asked.drain_every = integer_in(args, "drain-every", 1, std::numeric_limits<int32_t>::max());
+  return asked;
 }
 
-std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyncOptions& options) {
+std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseAsked& asked) {
+  const SparseSyncOptions& options = asked.sync;
   const SparseOptimizerOptions& steps = options.optimizer;
   std::vector<std::pair<std::string, std::string>> all = {
       {"sync", "sparse"},
@@ -185,6 +199,10 @@ std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyn
                                          : "touched"}};
   if (!make_compressor(options.compressor, {})->takes_all()) {
     all.emplace_back("drop", fmt::format("{}", options.drop));
+  }
+  if (options.staleness > 0) {
+    all.emplace_back("staleness", std::to_string(options.staleness));
+    all.emplace_back("drain-every", std::to_string(asked.drain_every));
   }
   return all;
 }

@@ -7,6 +7,7 @@
 
 #include "cli/number_args.h"
 #include "cli/optimizer_args.h"
+#include "cli/sparse_args.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/parallel/plan_by_sizes.h"
@@ -73,7 +74,8 @@ std::optional<int64_t> stages_from(const Args& args) {
 void refuse_without_stages(const Args& args) {
   for (const std::string_view flag : kStageFlags) {
     const std::string name(flag);
-    if (name == "parallel" || !args.given(name)) continue;
+    const bool of_sparse = is_sparse(args) && (name == "staleness" || name == "drain-every");
+    if (name == "parallel" || of_sparse || !args.given(name)) continue;
     throw UsageError("--" + name + " is of --parallel pipeline; give that too");
   }
 }
@@ -276,10 +278,13 @@ void declare_stages(ArgsSpec& args) {
       "staleness",
       "by stages, with async or 2bw: what makes up for old parameters, of lr-scale:STEPS "
       "(PipeMare: a lower rate in the first so many steps), predict (SpecTrain: compute on "
-      "what momentum makes of them) and delay-compensation:LAMBDA (DC-ASGD); default: nothing",
-      "NAMES");
+      "what momentum makes of them) and delay-compensation:LAMBDA (DC-ASGD); default: nothing. By "
+      "--sync sparse: a number, of the last steps whose gradients one computes without, which "
+      "travel meanwhile (default: 0)",
+      "NAMES|S");
   args.flag("drain-every",
-            "by stages, with async or 2bw: all that is under way is applied behind so many steps, "
+            "by stages, with async or 2bw, and with --sync sparse --staleness: all that is under "
+            "way is applied behind so many steps, "
             "where a run can be stopped, and behind each epoch",
             "N", std::to_string(StageConfig{}.drain_every));
 }

@@ -261,17 +261,18 @@ void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
 }
 
 // The number of ranks decides what it gives.
-void set_sparse(FinetuneConfig& config, const SparseSyncOptions& sync, int ranks) {
+void set_sparse(FinetuneConfig& config, const SparseAsked& asked, int ranks) {
+  const SparseSyncOptions& sync = asked.sync;
   if (ranks == 1) {
     throw UsageError("--sync sparse: one process sends nothing; give --ranks 2 or more");
   }
-  config.how.sparse = SparseConfig{.sync = sync};
+  config.how.sparse = SparseConfig{.sync = sync, .drain_every = asked.drain_every};
   if (sync.momentum > 0) config.how.trainer.optimizer.momentum = 0;
-  auto settings = sparse_settings(sync);
+  auto settings = sparse_settings(asked);
   settings.emplace_back("ranks", std::to_string(ranks));
-  for (auto& [flag, value] : settings) {
-    std::erase_if(config.given, [&](const auto& kv) { return kv.first == flag; });
-    config.given.emplace_back(flag, std::move(value));
+  for (auto& setting : settings) {
+    std::erase_if(config.given, [&](const auto& kv) { return kv.first == setting.first; });
+    config.given.push_back(std::move(setting));
   }
 }
 

@@ -20,7 +20,8 @@ SparseRanks::SparseRanks(const TransferModel& model, const Device& device,
                          std::unique_ptr<Communicator> ranks, Fs& fs, Progress& progress)
     : config_(std::move(config)), progress_(progress) {
   const int rank = ranks->rank();
-  SparseTraining::Options options{.sync = config_.sync, .shares = config_.shares};
+  SparseTraining::Options options{
+      .sync = config_.sync, .drain_every = config_.drain_every, .shares = config_.shares};
   if (!config_.directory.empty()) options.files.emplace(fs, config_.directory, rank);
   training_ = std::make_unique<SparseTraining>(model.head, model.trainable, device, trainer,
                                                std::move(ranks), std::move(options));
@@ -40,6 +41,12 @@ SparseRanks::SparseRanks(const TransferModel& model, const Device& device,
       "of each gradient a rank sends {} (--compressor {}), and keeps the rest for the next step; "
       "another number of ranks gives another model",
       what, sync.momentum > 0 ? "dgc" : sync.compressor));
+  if (sync.staleness > 0) {
+    progress_.say(fmt::format(
+        "a step computes without what the last {} have sent, which travels meanwhile; all is "
+        "applied behind every {} steps of an epoch and at its end",
+        sync.staleness, config_.drain_every));
+  }
   const double bytes = gradient_bytes();
   if (bytes < kWorthIt) {
     log::warn(
@@ -66,7 +73,7 @@ void SparseRanks::agree_on_one_cache(const Fingerprint& decisive) {
 
 SparseRanks::Figures SparseRanks::describe() {
   const SparseSync& sync = training_->sync();
-  Figures f{.exposed_s = training_->communicator().waited_s(),
+  Figures f{.exposed_s = sync.exposed_s(),
             .step_gradient_bytes = gradient_bytes(),
             .left_out = sync.left_out()};
   if (sync.steps() > 0) {

@@ -16,6 +16,7 @@ namespace ndtrain::ndp {
 // What they are asked for.
 struct SparseConfig {
   SparseSyncOptions sync = {};
+  int64_t drain_every = SparseTraining::Options{}.drain_every;
   std::vector<double> shares = {};  // of the work, see SparseTraining
   // Where this rank keeps what it has not sent yet, also when it is not rank 0.
   std::string directory = {};

@@ -51,6 +51,8 @@ TEST_F(SparseRanks, TakeEveryFlag) {
       {"--compressor", "efsignum", "--opt", "sgd", "--sparse-momentum", "lazy"},
       {"--compressor", "gaussian", "--opt", "sgd", "--sparse-momentum", "catch-up"},
       {"--compressor", "dgc", "--opt", "sgd"},
+      {"--staleness", "1"},
+      {"--staleness", "2", "--drain-every", "2"},
       {"--compressor", "dgc", "--opt", "sgd", "--drop", "0.5", "--momentum", "0.5"},
       {"--scan", "first", "--opt", "sgd", "--sparse-momentum", "touched"}};
   std::vector<std::string> models;
@@ -67,7 +69,8 @@ TEST_F(SparseRanks, TakeEveryFlag) {
 
 // Each rank has its own directory, as on machines of their own.
 TEST_F(SparseRanks, WhereOneIsKilledAllGoOnToTheSameBytes) {
-  const Words how = {"-e", "30", "--sync", "sparse", "--drop", "0.9", "--rank-timeout", "5"};
+  const Words how = {"-e", "30",          "--sync", "sparse", "--drop", "0.9", "--rank-timeout",
+                     "5",  "--staleness", "1"};
   Words whole = train("whole", how);
   whole.insert(whole.end(), {"--ranks", "2"});
   ASSERT_EQ(run(whole).code, 0);
@@ -138,6 +141,12 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
               HasSubstr("add --sched constant"));
   EXPECT_THAT(refused({"--opt", "sgd", "--nesterov", "--sparse-momentum", "catch-up"}),
               HasSubstr("esterov"));
+  EXPECT_THAT(refused({"--staleness", "17"}), HasSubstr("--staleness 17: 0 to 16"));
+  EXPECT_THAT(refused({"--staleness", "predict"}), HasSubstr("--staleness predict"));
+  EXPECT_THAT(refused({"--drain-every", "5"}), HasSubstr("without --staleness nothing"));
+  EXPECT_THAT(refused({"--staleness", "1", "--drain-every", "0"}),
+              HasSubstr("--drain-every 0: 1 to"));
+  EXPECT_THAT(refused({"--recompute"}), HasSubstr("--recompute is of --parallel pipeline"));
   EXPECT_THAT(refused({"--compressor", "dgc"}), HasSubstr("take --opt sgd"));
   EXPECT_THAT(refused({"--compressor", "dgc", "--opt", "sgd", "--momentum", "0"}),
               HasSubstr("above 0 and below 1"));

@@ -108,6 +108,7 @@ void SparseSync::share(std::span<ShardReport> reports) {
     finite = finite && all_finite(DType::kF32, std::as_bytes(add_up_own(slot)));
   }
   const int flags = (finite ? 0 : kNotFinite) | (stop_ ? kStop : 0);
+  const Stopwatch waits(exposed_s_);
   reports_.share(reports, static_cast<uint8_t>(flags));
   stopped_ |= (reports_.flags() & kStop) != 0;
 }

@@ -68,7 +68,7 @@ class SparseSync final : public GradientSync {
   int64_t left_out() const { return left_out_; }  // steps, for gradients that are not finite
   int64_t steps() const { return steps_; }        // others
   int64_t sent_bytes() const { return exchange_.sent_bytes(); }  // of gradients, to each other rank
-  double exposed_s() const { return exposed_s_; }  // waiting for what others send, in all
+  double exposed_s() const { return exposed_s_; }                // waiting for others, in all
 
   // Gives up what is under way, for which the communicator is left: after it nothing but the end.
   void abandon() { exchange_.abandon(); }

@@ -324,6 +324,7 @@ int run_train(Context& context, const Args& args) {
   if (r.figures.sparse) {
     json["step_sent_bytes"] = r.figures.sparse->step_sent_bytes;
     json["step_gradient_bytes"] = r.figures.sparse->step_gradient_bytes;
+    if (r.figures.sparse->step_s > 0) json["step_s"] = r.figures.sparse->step_s;
     json["left_out_steps"] = r.figures.sparse->left_out;
   }
   if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;

@@ -74,6 +74,7 @@ void SparseRanks::agree_on_one_cache(const Fingerprint& decisive) {
 SparseRanks::Figures SparseRanks::describe() {
   const SparseSync& sync = training_->sync();
   Figures f{.exposed_s = sync.exposed_s(),
+            .step_s = training_->step_s(),
             .step_gradient_bytes = gradient_bytes(),
             .left_out = sync.left_out()};
   if (sync.steps() > 0) {

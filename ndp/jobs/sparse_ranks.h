@@ -38,6 +38,7 @@ class SparseRanks {
 
   struct Figures {
     double exposed_s = 0;            // waiting for other ranks, in all
+    double step_s = 0;               // of the last epoch; 0: not known
     double step_sent_bytes = 0;      // of gradients by a rank to each other, mean of the steps
     double step_gradient_bytes = 0;  // that all of them are
     int64_t left_out = 0;            // steps, for gradients that were not finite

@@ -39,6 +39,7 @@ TEST_F(SparseRanks, SayWhatWasSentOfAllGradients) {
   EXPECT_GT(sent, 0.05 * all);
   EXPECT_LT(sent, 0.15 * all) << "a twentieth, and its indices";
   EXPECT_EQ(said.at("left_out_steps"), 0);
+  EXPECT_GT(said.at("step_s").get<double>(), 0);
   EXPECT_THAT(o.err, AllOf(HasSubstr("sends 5 % (--compressor threshold-v16)"),
                            HasSubstr("of gradients were sent in a step")));
 }

@@ -1,8 +1,10 @@
 #include "framework/sparse/sync/sparse_training.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "framework/core/clock.h"
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/train/shards.h"
@@ -40,7 +42,10 @@ bool SparseTraining::train_epoch(Dataset& data, EpochResult& result, const OnSte
   if (restored_) say_what_is_lost();
   changed_ = true;
   sync_->begin_epoch(epoch());
-  return trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+  const std::chrono::nanoseconds begun = system_clock().monotonic();
+  int64_t steps = 0;
+  const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+    ++steps;
     stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
     if (stop_asked_) sync_->ask_to_stop();
     const bool drains =
@@ -48,6 +53,11 @@ bool SparseTraining::train_epoch(Dataset& data, EpochResult& result, const OnSte
     if (drains) sync_->flush();
     return !drains || !sync_->is_stopped();
   });
+  if (whole && steps > 0) {
+    const std::chrono::duration<double> took = system_clock().monotonic() - begun;
+    step_s_ = took.count() / static_cast<double>(steps);
+  }
+  return whole;
 }
 
 // Whoever has saved a checkpoint before has done so when it comes here again: of the positions

@@ -58,6 +58,8 @@ class SparseTraining final : public RankedTraining {
 
   Trainer& trainer() { return *trainer_; }
   const SparseSync& sync() const { return *sync_; }
+  // Of the last whole epoch here, without what an evaluation takes; 0: there was none.
+  double step_s() const { return step_s_; }
 
  private:
   void say_what_is_lost();
@@ -69,6 +71,7 @@ class SparseTraining final : public RankedTraining {
   SparseSync* sync_ = nullptr;                  // the Trainer's
   std::optional<StateFiles::Position> kept_;    // what was written of last, or read
   bool changed_ = true;                         // since then
+  double step_s_ = 0;
   bool stop_asked_ = false;
   bool restored_ = false;  // since it last trained
   bool lost_ = false;      // there was no file of what was restored

@@ -68,6 +68,7 @@ std::vector<std::string> MessageGather::gather(std::string ours, uint64_t most) 
     uint64_t announced = 0;
     std::memcpy(&announced, p.size.data(), sizeof announced);
     if (announced > most) {
+      communicator_.leave();  // it has memory of this call
       throw Error("rank ", p.rank, " announces ", announced, " bytes of gradients, ", most,
                   " are the most; all ranks need the same compressor and drop");
     }

@@ -15,7 +15,7 @@ class MessageGather {
   MessageGather(Communicator& communicator, int lane);
 
   // What each rank gives, in their order. Waits. Throws RankLost; Error where another rank
-  // announces more than `most` bytes.
+  // announces more than `most` bytes, for which the communicator is left.
   std::vector<std::string> gather(std::string ours, uint64_t most);
 
  private:

@@ -240,22 +240,28 @@ TEST(SparseSync, SomeStepsLateFourRanksAreASerialProgram) {
 }
 
 TEST(SparseSync, AGradientThatIsNotFiniteIsLeftOutOnAllRanks) {
-  on_ranks(2, [](Communicator& communicator, int rank) {
-    OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd}, {.drop = 0.9});
-    one.step(whole_numbers(rank, 0));
-    const std::vector<float> values = one.values();
-    const auto state = one.sync().state().at("w.residual");
-    std::vector<float> bad = whole_numbers(rank, 1);
-    if (rank == 1) bad[7] = NAN;
-    one.step(bad);
-    EXPECT_EQ(one.values(), values);
-    EXPECT_TRUE(
-        std::ranges::equal(one.sync().state().at("w.residual").as<float>(), state.as<float>()));
-    EXPECT_EQ(one.sync().left_out(), 1);
-    EXPECT_EQ(one.steps(), 1);
-    one.step(whole_numbers(rank, 2));
-    EXPECT_NE(one.values(), values);
-  });
+  for (const int staleness : {0, 2}) {
+    on_ranks(2, [staleness](Communicator& communicator, int rank) {
+      OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd},
+                    {.drop = 0.9, .staleness = staleness});
+      one.step(whole_numbers(rank, 0));
+      one.flush();
+      const std::vector<float> values = one.values();
+      const auto state = one.sync().state().at("w.residual");
+      std::vector<float> bad = whole_numbers(rank, 1);
+      if (rank == 1) bad[7] = NAN;
+      one.step(bad);
+      one.flush();
+      EXPECT_EQ(one.values(), values);
+      EXPECT_TRUE(
+          std::ranges::equal(one.sync().state().at("w.residual").as<float>(), state.as<float>()));
+      EXPECT_EQ(one.sync().left_out(), 1);
+      EXPECT_EQ(one.steps(), 1);
+      one.step(whole_numbers(rank, 2));
+      one.flush();
+      EXPECT_NE(one.values(), values);
+    });
+  }
 }
 
 TEST(SparseSync, RanksThatSendAnotherNumberOfElementsAreNamed) {

@@ -11,7 +11,7 @@ namespace {
 // A message is of floats, whose bits are these.
 std::vector<float> as_words(const std::string& bytes) {
   std::vector<float> words((bytes.size() + sizeof(float) - 1) / sizeof(float));
-  std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (!words.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
   return words;
 }
 

@@ -89,7 +89,7 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
   if (!what.empty() && what != "regroup" && what != "end") {
     throw UsageError("--on-rank-loss " + what + ": there are regroup and end");
   }
-  const bool by_layers = by_stages(args) || is_sparse(args);
+  const bool by_layers = by_stages(args);
   if (what == "regroup" && by_layers) {
     throw UsageError(
         "--on-rank-loss regroup with --parallel pipeline: no other rank has what a lost stage had; "
@@ -105,7 +105,8 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
         "--on-rank-loss regroup: by MPI all ranks end together; leave it away, or "
         "start the ranks with --rank and --rendezvous, which talk by tcp");
   }
-  return what == "regroup" || (what.empty() && !by_mpi && !by_nccl && !by_layers);
+  return what == "regroup" ||
+         (what.empty() && !by_mpi && !by_nccl && !by_layers && !is_sparse(args));
 }
 
 void refuse_security(const Args& args) {

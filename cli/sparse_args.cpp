@@ -56,12 +56,19 @@ DType sparse_wire_of(const Args& args) {
   throw UsageError("--wire-dtype " + name + ": there are f32, f16 and bf16");
 }
 
+std::optional<double> drop_of(const Args& args) {
+  if (!args.has("drop")) return std::nullopt;
+  const double drop = args.number("drop");
+  if (drop >= 0 && drop < 1) return drop;
+  throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
+}
+
 constexpr const char* kDeep = "dgc";
 
 // What is sent; the rest of the options is to be filled in.
 SparseSyncOptions compressor_of(const Args& args) {
   const std::string name = args.text("compressor");
-  if (name.empty()) return {};
+  const std::optional<double> drop = drop_of(args);
   if (name == kDeep) {
     if (args.text("opt") != "sgd" || args.on("nesterov") || args.has("dampening")) {
       throw UsageError(
@@ -72,14 +79,22 @@ SparseSyncOptions compressor_of(const Args& args) {
       throw UsageError("--compressor dgc with --momentum " + args.text("momentum") +
                        ": above 0 and below 1; topk has none");
     }
-    return deep_gradient_compression(args.number("momentum"));
+    if (args.has("sparse-momentum")) {
+      throw UsageError("--sparse-momentum with --compressor dgc, which has its own; leave it away");
+    }
+    const double momentum = args.number("momentum");
+    return drop ? deep_gradient_compression(momentum, *drop) : deep_gradient_compression(momentum);
   }
+  SparseSyncOptions options;
+  if (drop) options.drop = *drop;
+  if (name.empty()) return options;
   const auto names = compressor_names();
   if (std::ranges::count(names, name) == 0) {
     throw UsageError(
         fmt::format("--compressor {}: there are {} and dgc", name, fmt::join(names, ", ")));
   }
-  return {.compressor = name};
+  options.compressor = name;
+  return options;
 }
 
 SparseOptimizerOptions momentum_of(const Args& args) {
@@ -153,17 +168,6 @@ std::optional<SparseAsked> sparse_of(const Args& args, uint64_t seed) {
   }
   refuse_what_is_of_others(args);
   SparseSyncOptions options = compressor_of(args);
-  const double drop = args.has("drop") ? args.number("drop") : options.drop;
-  if (!(drop >= 0 && drop < 1)) {
-    throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
-  }
-  if (options.momentum > 0) {
-    if (args.has("sparse-momentum")) {
-      throw UsageError("--sparse-momentum with --compressor dgc, which has its own; leave it away");
-    }
-    options = deep_gradient_compression(options.momentum, drop);
-  }
-  options.drop = drop;
   options.compressing.rotate = scan_rotates(args);
   options.wire = sparse_wire_of(args);
   options.seed = seed;

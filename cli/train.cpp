@@ -286,9 +286,10 @@ std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
 
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
+  const std::optional<SparseAsked> sparse = sparse_of(args, context.seed());
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
-  if (const auto sparse = sparse_of(args, context.seed())) {
+  if (sparse) {
     set_sparse(config, *sparse, ranks.count());
   } else {
     config.how.ranks.exchange = exchange_of(args, ranks.count());

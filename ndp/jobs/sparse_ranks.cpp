@@ -10,8 +10,8 @@
 namespace ndtrain::ndp {
 namespace {
 
-// Of a model so small all of it is sent in a tenth of a second by 100 Mb/s.
-constexpr double kWorthIt = 1e6;
+// Bytes of a gradient that 100 Mb/s carry in a tenth of a second.
+constexpr double kSmallGradient = 1e6;
 
 }  // namespace
 
@@ -32,15 +32,21 @@ SparseRanks::SparseRanks(const TransferModel& model, const Device& device,
     return fmt::format("{:.3g} %", 100 * (1 - drop) / count);
   };
   std::string what = share(sync.drop);
-  if (make_compressor(sync.compressor, {})->takes_all()) what = "the signs";
+  std::string rest = "keeps the rest for the next step";
+  if (make_compressor(sync.compressor, {})->takes_all()) {
+    what = "the signs";
+    rest =
+        sync.compressor == "signum" ? "keeps nothing" : "keeps what they leave for the next step";
+  }
   if (!sync.first_drops.empty()) {
     what += fmt::format(" ({} in the first of {} epochs that have more)",
                         share(sync.first_drops.front()), sync.first_drops.size());
   }
-  progress_.say(fmt::format(
-      "of each gradient a rank sends {} (--compressor {}), and keeps the rest for the next step; "
-      "another number of ranks gives another model",
-      what, sync.momentum > 0 ? "dgc" : sync.compressor));
+  progress_.say(
+      fmt::format("of each gradient a rank sends {} (--compressor {}), and {}; another number of "
+                  "ranks gives another "
+                  "model",
+                  what, sync.momentum > 0 ? "dgc" : sync.compressor, rest));
   if (sync.staleness > 0) {
     progress_.say(fmt::format(
         "a step computes without what the last {} have sent, which travels meanwhile; all is "
@@ -48,7 +54,7 @@ SparseRanks::SparseRanks(const TransferModel& model, const Device& device,
         sync.staleness, config_.drain_every));
   }
   const double bytes = gradient_bytes();
-  if (bytes < kWorthIt) {
+  if (bytes < kSmallGradient) {
     log::warn(
         "--sync sparse: a whole gradient has {:.1f} KB; other schedules send all of it, and learn "
         "faster",

@@ -157,12 +157,12 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--clip-norm", "1"}), HasSubstr("--clip-norm with --sync sparse"));
   EXPECT_THAT(refused({"--shard-optimizer"}), HasSubstr("--shard-optimizer with --sync sparse"));
   EXPECT_THAT(refused({"--comm-only", "rs"}), HasSubstr("it has no halves"));
-  EXPECT_THAT(refused({"--collectives", "native"}), HasSubstr("--collectives native"));
+  EXPECT_THAT(refused({"--collectives", "native"}), HasSubstr("--collectives with --sync sparse"));
   EXPECT_THAT(refused({"--trace", "t.json"}), HasSubstr("--trace with --sync sparse"));
-  EXPECT_THAT(refused({"--comm", "nccl"}), HasSubstr("--comm nccl"));
+  EXPECT_THAT(refused({"--comm", "nccl"}), HasSubstr("--comm nccl with --sync sparse"));
   EXPECT_THAT(refused({"--bucket-size", "4"}), HasSubstr("--sync sparse has no such size"));
   EXPECT_THAT(refused({"--shares", "measured"}), HasSubstr("give them, as 2:1"));
-  EXPECT_THAT(refused({"--on-rank-loss", "regroup"}), HasSubstr("all ranks end"));
+  EXPECT_THAT(refused({"--on-rank-loss", "regroup"}), HasSubstr("what the lost rank had not sent"));
   EXPECT_THAT(refused({"--parallel", "pipeline"}), HasSubstr("pipeline"));
   EXPECT_THAT(refused({"--ranks", "1"}), HasSubstr("give --ranks 2 or more"));
   const Outcome alone = run(train("run", {"--drop", "0.5"}));

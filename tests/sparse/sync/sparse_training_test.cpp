@@ -116,6 +116,24 @@ TEST(SparseTraining, ResumedIsUnbroken) {
   }
 }
 
+// As when rank 0 is killed before it has kept the newer one.
+TEST(SparseTraining, ResumedFromThePositionBeforeTheLastIsUnbroken) {
+  const TrainerConfig config = config_of({}, 2);
+  const SparseTraining::Options options{.sync = {.drop = 0.9}};
+  MemoryFs fs;
+  Checkpoint first;
+  on_ranks_that_train(2, config, options, &fs, [&](SparseTraining& training, int rank) {
+    (void)train_on(training, 1);
+    const Checkpoint c = training.checkpoint();
+    if (rank == 0) first = c;
+    (void)train_on(training, 2);
+  });
+  const std::string expected = unbroken(2, config, options);
+  for (const std::string& b : resumed(first, 2, config, options, fs)) {
+    EXPECT_EQ(b == expected, true);
+  }
+}
+
 TEST(SparseTraining, ResumedIsUnbrokenWithMomentumOfGradients) {
   const TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, 2);
   const SparseTraining::Options options{.sync = deep_gradient_compression(0.9)};

@@ -31,7 +31,7 @@ struct Executor::State {
         recordable(!shared),
         memory(shared ? std::move(shared) : std::make_shared<WorkMemory>(p.device)),
         seconds(p.steps.size()) {
-    memory->reserve(p.memory.arena_bytes, p.workspace_bytes);
+    memory->reserve(p.memory.arena_bytes);
     on = &slot(0);
     for (int thread = 0; thread < p.tiling.threads; ++thread) workers.emplace_back(p, thread);
   }
@@ -74,7 +74,8 @@ struct Executor::State {
       w.outputs[k] = address(s.outputs[k], w.number, tile);
     }
     const Device& d = s.kernel.device();
-    std::byte* const scratch = memory->workspace() + w.number * p.tile_workspace;
+    std::byte* const scratch =
+        memory->arena() + s.workspace_at + w.number * p.memory.tile_workspace;
     const ndt_status status = d.abi().run(s.kernel.get(), &d == &p.device ? stream : w.fallback,
                                           w.inputs.data(), w.outputs.data(), scratch);
     if (status != NDT_OK) d.backend().check(status, s.op + " computing '" + s.name + "'");

@@ -31,7 +31,6 @@ class Selector {
     s_.tiling = tiling;
     s_.nodes.resize(g_.nodes().size());
     s_.kernels.resize(g_.nodes().size());
-    s_.workspaces.resize(g_.nodes().size());
     for (size_t i = 0; i < s_.nodes.size(); ++i) s_.nodes[i].is_view = is_view_here(g_.nodes()[i]);
   }
 
@@ -118,9 +117,7 @@ class Selector {
     device.backend().check(s, "prepare " + n.op);
     s_.kernels[i] = PreparedKernel(device, prepared.kernel);
     s_.nodes[i].in_place_inputs = prepared.in_place_inputs;
-    s_.workspaces[i] = aligned(prepared.workspace);
-    size_t& workspace = tiled ? s_.tile_workspace : s_.workspace;
-    workspace = std::max(workspace, s_.workspaces[i]);
+    s_.nodes[i].workspace = aligned(prepared.workspace);
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       if (!(k < 64 && (prepared.packed_inputs >> k & 1))) reads(n.inputs[k]);
     }

@@ -19,10 +19,7 @@ struct KernelSelection {
   BatchTiling tiling;                   // the one asked for, or the part of it that kernels take
   std::vector<NodePlan> nodes;          // how each is run
   std::vector<PreparedKernel> kernels;  // by node; null where nothing runs
-  std::vector<size_t> workspaces;       // by node, in bytes
   std::set<ValueId> unpacked;           // constants that kernels read as they are
-  size_t workspace = 0;                 // bytes, of a node that takes the whole batch
-  size_t tile_workspace = 0;            // bytes, of each thread of the tiling
   std::vector<KernelRefusal> refusals;  // when there are any, the rest is of no use
 };
 

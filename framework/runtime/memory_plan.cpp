@@ -94,10 +94,55 @@ class Aliases {
   std::set<ValueId> fixed_;        // roots that are outputs of the graph: never written over
 };
 
+// Blocks of what nodes work in, behind those of values; where they are is told by places().
+class Workspaces {
+ public:
+  // Without `reuse` one, from beginning to end.
+  Workspaces(std::span<const NodePlan> nodes, bool reuse, const BatchTiling& tiling,
+             std::vector<Block>& blocks)
+      : first_block_(blocks.size()), block_of_(nodes.size(), kNoBlock) {
+    size_t largest = 0;
+    for (size_t i = 0; i < tiling.nodes; ++i) {
+      tile_bytes_ = std::max(tile_bytes_, nodes[i].workspace);
+    }
+    if (tile_bytes_ > 0) {
+      const size_t all = tile_bytes_ * static_cast<size_t>(tiling.threads);
+      std::fill_n(block_of_.begin(), tiling.nodes, blocks.size());
+      blocks.push_back({.bytes = all, .first = 0, .last = static_cast<int>(tiling.nodes)});
+    }
+    for (size_t i = tiling.nodes; i < nodes.size(); ++i) {
+      if (nodes[i].workspace == 0) continue;
+      largest = std::max(largest, nodes[i].workspace);
+      block_of_[i] = blocks.size();
+      if (!reuse) continue;
+      const int at = static_cast<int>(i);
+      blocks.push_back({.bytes = nodes[i].workspace, .first = at, .last = at});
+    }
+    if (reuse || largest == 0) return;
+    blocks.push_back({.bytes = largest, .first = 0, .last = static_cast<int>(nodes.size())});
+  }
+
+  // Takes them away again.
+  void places(std::vector<Block>& blocks, MemoryPlan& p) const {
+    p.tile_workspace = tile_bytes_;
+    for (const size_t block : block_of_) {
+      p.workspaces_at.push_back(block == kNoBlock ? 0 : blocks[block].offset);
+    }
+    blocks.resize(first_block_);
+  }
+
+ private:
+  static constexpr size_t kNoBlock = SIZE_MAX;
+  const size_t first_block_;
+  size_t tile_bytes_ = 0;
+  std::vector<size_t> block_of_;  // per node
+};
+
 // What one tile leaves to the next nodes is there from its beginning on: other tiles
 // may not have begun.
 void place_in_arena(MemoryPlan& p, const Graph& g, std::span<const ndt_tensor_type> types,
-                    const Aliases& storages, bool reuse, const BatchTiling& tiling) {
+                    std::span<const NodePlan> nodes, const Aliases& storages, bool reuse,
+                    const BatchTiling& tiling) {
   const int end = static_cast<int>(tiling.nodes), forever = static_cast<int>(g.nodes().size());
   const std::vector<ndt_tensor_type> within = tile_types(tiling, g, types);
   std::vector<Block> blocks, in_tile;
@@ -122,7 +167,9 @@ void place_in_arena(MemoryPlan& p, const Graph& g, std::span<const ndt_tensor_ty
     const size_t all = p.tile_arena_bytes * static_cast<size_t>(tiling.threads);
     blocks.push_back({.bytes = all, .first = 0, .last = end});
   }
+  const Workspaces workspaces(nodes, reuse, tiling, blocks);
   p.arena_bytes = assign_offsets(blocks);
+  workspaces.places(blocks, p);
   if (p.tile_arena_bytes > 0) p.tile_arenas_at = blocks.back().offset;
   for (size_t i = 0; i < owners.size(); ++i) {
     p.locations[index(owners[i])] = {ValueLocation::Kind::kArena, blocks[i].offset};
@@ -176,7 +223,7 @@ MemoryPlan plan_memory(const Graph& g, std::span<const ndt_tensor_type> types,
     }
   }
 
-  place_in_arena(p, g, types, storages, reuse, tiling);
+  place_in_arena(p, g, types, nodes, storages, reuse, tiling);
   for (size_t i = 0; i < g.value_count(); ++i) {
     const auto v = static_cast<ValueId>(i);
     if (g.value(v).kind != ValueKind::kComputed) continue;

@@ -1,5 +1,6 @@
-// Which values of a graph share memory: views lie where their input lies, and a kernel that may
-// work in place writes over an input that nobody reads again.
+// Which values of a graph share memory: views lie where their input lies, a kernel that may work in
+// place writes over an input that nobody reads again, and what a kernel works in lies where no
+// value is meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct NodePlan {
   // Nothing runs: the inputs were written inside the output (concat_elision.h).
   bool is_elided_concat = false;
   uint64_t in_place_inputs = 0;  // as in ndt_prepared
+  size_t workspace = 0;          // bytes; in a tiling, of each thread
 };
 
 struct MemoryPlan {
@@ -36,6 +38,10 @@ struct MemoryPlan {
   size_t arena_bytes = 0;
   // What lives within a tile: as many bytes for each thread, in the arena.
   size_t tile_arenas_at = 0, tile_arena_bytes = 0;
+  // Per node, where it works in the arena; in a tiling the first thread does, and the next ones so
+  // many bytes further on each.
+  std::vector<size_t> workspaces_at;
+  size_t tile_workspace = 0;
   // Outputs that are not written where the caller wants them (constants, bindings, a value that is
   // output twice): copied from their location when all nodes have run.
   std::vector<int> copied_outputs;

@@ -142,7 +142,8 @@ std::vector<int> add_steps(Plan::Program& p, const Graph& g, KernelSelection& se
     }
     for (const ValueId v : n.outputs) step_of_value[index(v)] = static_cast<int>(p.steps.size());
     p.steps.push_back(step_of(g, n, std::move(selected.kernels[i]), memory, given));
-    p.steps.back().workspace = selected.workspaces[i];
+    p.steps.back().workspace = plan.workspace;
+    p.steps.back().workspace_at = memory.workspaces_at[i];
     if (i < selected.tiling.nodes) p.tiled_steps = p.steps.size();
   }
   return step_of_value;
@@ -153,9 +154,6 @@ void assemble(Plan::Program& p, const Graph& g, KernelSelection selected, Memory
               const std::vector<ValueId>& given) {
   const std::vector<int> step_of_value = add_steps(p, g, selected, memory, given);
   p.tiling = selected.tiling;
-  p.workspace_bytes =
-      std::max(selected.workspace, selected.tile_workspace * static_cast<size_t>(p.tiling.threads));
-  p.tile_workspace = selected.tile_workspace;
   for (ValueId v : g.outputs()) p.output_locations.push_back(memory.of(v));
   p.memory = std::move(memory);
   std::set<ValueId> needed = std::move(selected.unpacked);
@@ -198,9 +196,7 @@ std::span<const int> Plan::need_order() const { return program_->need_order; }
 const TensorType& Plan::type(ValueId v) const { return program_->types.at(index(v)); }
 const Device& Plan::device() const { return program_->device; }
 const BatchTiling& Plan::tiling() const { return program_->tiling; }
-size_t Plan::arena_bytes() const {
-  return program_->memory.arena_bytes + program_->workspace_bytes;
-}
+size_t Plan::arena_bytes() const { return program_->memory.arena_bytes; }
 size_t Plan::constant_bytes() const { return program_->constant_bytes; }
 size_t Plan::kernel_count() const { return program_->steps.size(); }
 

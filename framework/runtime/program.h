@@ -38,12 +38,12 @@ struct Step {
   PreparedKernel kernel;
   std::vector<ValueLocation> inputs, outputs;
   std::string op, name;
-  DType dtype;                 // of its first input
-  double operations = 0;       // framework/graph/arithmetic.h
-  ValueId makes = kNone;       // of the graph that was planned, the last that it computes
-  size_t workspace = 0;        // bytes
-  std::vector<int> needs;      // bindings of the plan that it is the first to read
-  std::vector<int> completes;  // outputs of the plan that are ready after it
+  DType dtype;            // of its first input
+  double operations = 0;  // framework/graph/arithmetic.h
+  ValueId makes = kNone;  // of the graph that was planned, the last that it computes
+  size_t workspace = 0, workspace_at = 0;  // bytes, and where in the arena
+  std::vector<int> needs;                  // bindings of the plan that it is the first to read
+  std::vector<int> completes;              // outputs of the plan that are ready after it
 };
 
 struct Plan::Program {
@@ -62,10 +62,9 @@ struct Plan::Program {
   size_t ready_by_steps = 0, needed_by_steps = 0;  // of these; the others at the end
   std::vector<ValueLocation> output_locations;
   MemoryPlan memory;
-  size_t workspace_bytes = 0, constant_bytes = 0;
-  BatchTiling tiling;         // of the first tiled_steps
-  size_t tiled_steps = 0;     // nodes of it for which something runs
-  size_t tile_workspace = 0;  // bytes, of each thread
+  size_t constant_bytes = 0;
+  BatchTiling tiling;      // of the first tiled_steps
+  size_t tiled_steps = 0;  // nodes of it for which something runs
 };
 
 }  // namespace ndtrain

@@ -15,23 +15,17 @@ class WorkMemory {
   explicit WorkMemory(const Device& device) : device_(device) {}
 
   // From now on there is so much. Throws OutOfMemory.
-  void reserve(size_t arena_bytes, size_t workspace_bytes) {
-    grow(arena_, arena_bytes);
-    grow(workspace_, workspace_bytes);
+  void reserve(size_t bytes) {
+    if (arena_.data() && arena_.bytes() >= bytes) return;
+    arena_ = {};  // first: both need not be there at once
+    arena_ = DeviceBuffer(device_, std::max<size_t>(bytes, 1));
   }
   std::byte* arena() const { return static_cast<std::byte*>(arena_.data()); }
-  std::byte* workspace() const { return static_cast<std::byte*>(workspace_.data()); }
-  size_t bytes() const { return arena_.bytes() + workspace_.bytes(); }
+  size_t bytes() const { return arena_.bytes(); }
 
  private:
-  void grow(DeviceBuffer& buffer, size_t bytes) const {
-    if (buffer.data() && buffer.bytes() >= bytes) return;
-    buffer = {};  // first: both need not be there at once
-    buffer = DeviceBuffer(device_, std::max<size_t>(bytes, 1));
-  }
-
   const Device& device_;
-  DeviceBuffer arena_, workspace_;
+  DeviceBuffer arena_;
 };
 
 }  // namespace ndtrain

@@ -41,6 +41,13 @@ class TagMemory {
                        [&](int t) { return t == tag; });
   }
 
+  // What a node works in says nothing.
+  void work(size_t node, size_t bytes) {
+    if (bytes == 0) return;
+    const auto begin = arena_.begin() + static_cast<std::ptrdiff_t>(p_.workspaces_at[node] / 64);
+    std::fill_n(begin, bytes / 64, -1);
+  }
+
   bool overlap(ValueId a, ValueId b) const {
     const ValueLocation &x = p_.locations[index(a)], &y = p_.locations[index(b)];
     if (x.kind != y.kind) return false;
@@ -74,6 +81,7 @@ std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, co
   }
   for (size_t i = 0; i < g.nodes().size(); ++i) {
     const Node& n = g.nodes()[i];
+    if (!plans[i].is_view) memory.work(i, plans[i].workspace);
     for (ValueId v : n.inputs) {
       if (v != kNone && !memory.holds(v, content[index(v)])) return g.value(v).name;
     }
@@ -93,6 +101,10 @@ std::string first_corruption(const Graph& g, std::span<const NodePlan> plans, co
       }
     }
     for (ValueId v : n.outputs) memory.write(v, content[index(v)]);
+    memory.work(i, plans[i].workspace);
+    for (ValueId v : n.outputs) {
+      if (!memory.holds(v, content[index(v)])) return g.value(v).name + " over its workspace";
+    }
   }
   for (ValueId v : g.outputs()) {
     if (!memory.holds(v, content[index(v)])) return "output " + g.value(v).name;
@@ -104,7 +116,9 @@ std::vector<NodePlan> random_plans(const Graph& g, uint64_t seed) {
   Rng rng(seed, "in place");
   std::vector<NodePlan> plans;
   for (const Node& n : g.nodes()) {
-    plans.push_back({.is_view = is_view(n), .in_place_inputs = rng.next_bits()});
+    const bool view = is_view(n);
+    const size_t lines = view || rng.next_below(2) == 0 ? 0 : rng.next_below(200);
+    plans.push_back({.is_view = view, .in_place_inputs = rng.next_bits(), .workspace = 64 * lines});
   }
   return plans;
 }
@@ -149,6 +163,22 @@ TEST(Storage, AChainOfElementwiseNodesWorksInPlace) {
   g.mark_output(g.add1("Neg", {v}));
   std::vector<NodePlan> plans(g.nodes().size(), NodePlan{.in_place_inputs = 1});
   EXPECT_EQ(plan_memory(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 4096U);
+}
+
+// The larger of two workspaces beside nothing, the smaller one beside a value: not both at once.
+TEST(Storage, WorkspacesLieWhereNoValueIs) {
+  Graph g;
+  const ValueId x = g.add_input("x", {DType::kF32, {256}});
+  const ValueId y = g.add1("Relu", {g.add1("Sigmoid", {x})});
+  g.mark_output(g.add1("Neg", {y}));
+  std::vector<NodePlan> plans(3);
+  plans[0].workspace = 64;    // beside what Sigmoid makes, 1024 bytes
+  plans[1].workspace = 128;   // beside that and what Relu makes
+  plans[2].workspace = 1024;  // beside that alone
+  EXPECT_EQ(plan_memory(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 2176U);
+  plans[1].workspace = 0;
+  EXPECT_EQ(plan_memory(g, row_major_types(g), plans, g.inputs(), true).arena_bytes, 2048U);
+  EXPECT_EQ(plan_memory(g, row_major_types(g), plans, g.inputs(), false).arena_bytes, 3072U);
 }
 
 TEST(Storage, OutputsAreWrittenWhereTheCallerWantsThem) {

@@ -62,7 +62,7 @@ endfunction()
 # ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]
 # [OPTIMISED]):
 # one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
-# a costly fixture; or n entries, where a process costs more than a test. BACKENDS: where plugins are
+# a costly fixture; or n entries, where a process costs more than a test, as it does under sanitizers. BACKENDS: where plugins are
 # looked for, when not where they are built. OPTIMISED: it computes much itself.
 function(ndt_tests area)
   cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS" "LIBS;SOURCES" ${ARGN})
@@ -85,22 +85,32 @@ function(ndt_tests area)
     target_precompile_headers(${area}_test REUSE_FROM ndt_test_headers)
   endif()
   target_link_libraries(${area}_test PRIVATE ${ARG_LIBS} ndt_test_paths)
-  set(properties LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT}
-                 ENVIRONMENT "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
-  if(ARG_SHARDS)
-    foreach(shard RANGE 1 ${ARG_SHARDS})
-      math(EXPR index "${shard} - 1")
-      set(name ${area}_${shard}_of_${ARG_SHARDS})
-      add_test(NAME ${name} COMMAND ${area}_test --gtest_brief=1)
-      set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
-        "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
-    endforeach()
-    return()
-  endif()
+  set(filter "*")
+  set(environment "NDTRAIN_BACKEND_PATH=${ARG_BACKENDS}")
   if(ARG_TOGETHER)
     add_test(NAME ${area}_together COMMAND ${area}_test --gtest_filter=${ARG_TOGETHER})
-    set_tests_properties(${area}_together PROPERTIES ${properties})
-    set(filter TEST_FILTER "-${ARG_TOGETHER}")
+    set_tests_properties(${area}_together PROPERTIES
+      LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}")
+    set(filter "-${ARG_TOGETHER}")
   endif()
-  gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120 ${filter} PROPERTIES ${properties})
+  if(filter STREQUAL "-*")
+    return()
+  endif()
+  if(NDT_SANITIZE AND NOT ARG_SHARDS)
+    # Under a sanitizer a process takes longer to begin than most tests do.
+    set(ARG_SHARDS 3)
+    set(ARG_TIMEOUT 1800)
+  endif()
+  if(NOT ARG_SHARDS)
+    gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120 TEST_FILTER "${filter}"
+      PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}")
+    return()
+  endif()
+  foreach(shard RANGE 1 ${ARG_SHARDS})
+    math(EXPR index "${shard} - 1")
+    set(name ${area}_${shard}_of_${ARG_SHARDS})
+    add_test(NAME ${name} COMMAND ${area}_test "--gtest_filter=${filter}")
+    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
+      "${environment};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
+  endforeach()
 endfunction()

@@ -43,6 +43,7 @@ build() {
   local preset=$1
   shift
   say "building build/$preset"
-  cmake --preset "$preset" --log-level=WARNING -D CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  cmake --preset "$preset" --log-level=WARNING \
+    -D CMAKE_CXX_COMPILER_LAUNCHER=ccache -D CMAKE_CUDA_COMPILER_LAUNCHER=ccache
   cmake --build "build/$preset" -j "$(cores)" ${1:+--target "$@"}
 }

@@ -26,7 +26,9 @@ inline constexpr int kShards = 256;  // of one batch
 inline constexpr int kStagesOfRank = 32;
 // Elements of a tensor whose gradient is sent sparsely: their indices have 32 bits.
 inline constexpr int64_t kSparseElements = (int64_t{1} << 32) - 1;
-inline constexpr int kSparseStaleness = 16;  // steps
+inline constexpr int kSparseStaleness = 16;        // steps
+inline constexpr int64_t kInnerSteps = 1'000'000;  // of ranks that agree now and then
+inline constexpr int kPowerSgdRank = 64;
 
 inline constexpr int64_t kFlushMicroBatches = int64_t{1} << 22;  // of a pipeline, until a flush
 inline constexpr int64_t kPlannedMicroBatches = 32;              // of a mini-batch, by the planner

@@ -36,6 +36,7 @@ std::string checkpoint_bytes(const Checkpoint& c) {
                    {"best_top1", exact(c.best_top1)},
                    {"best_epoch", std::to_string(c.best_epoch)},
                    {"config", c.config}};
+  if (c.used > 0) file.metadata["used_rows"] = std::to_string(c.used);
   return to_safetensors(file);
 }
 
@@ -55,6 +56,7 @@ Result<Checkpoint> parse_checkpoint(std::string_view bytes) {
     c.optimizer_steps = std::stoll(m.at("optimizer_steps"));
     c.epoch = std::stoll(m.at("epoch"));
     c.step = std::stoll(m.at("step"));
+    if (m.contains("used_rows")) c.used = std::stoll(m.at("used_rows"));
     c.loss_sum = std::stod(m.at("loss_sum"));
     c.correct = std::stod(m.at("correct"));
     c.rows = std::stod(m.at("rows"));

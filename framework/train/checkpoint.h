@@ -17,6 +17,7 @@ struct Checkpoint {
   bool in_buckets = false;  // `optimizer` is as format 1 has it: see checkpoint_1.h
   int64_t optimizer_steps = 0;
   int64_t epoch = 0, step = 0;  // the next epoch, and the next step inside it
+  int64_t used = 0;             // rows by its steps, where these vary: RowOrder::used()
   // Sums over the steps of the unfinished epoch.
   double loss_sum = 0, correct = 0, correct_top5 = 0, rows = 0;
   LossScale loss_scale = {};

@@ -4,15 +4,18 @@
 #include <functional>
 #include <span>
 
+#include "framework/train/row_order.h"
 #include "framework/train/step_report.h"
 #include "framework/train/trainer_config.h"
 #include "framework/train/training.h"
+#include "framework/train/varying_order.h"
 
 namespace ndtrain {
 
 // Where a training stands, and sums over the steps of the unfinished epoch.
 struct EpochCounts {
   int64_t epoch = 0, step = 0;
+  int64_t used = 0;  // rows of the dataset, where steps vary: RowOrder::used()
   double loss_sum = 0, correct = 0, correct_top5 = 0, rows = 0;
 
   // A step of so many rows.
@@ -31,6 +34,7 @@ struct EpochPlan {
   double lr_factor = 1;
   // Steps are run in groups of so many, counted from the beginning of the epoch.
   int64_t together = 1;
+  BatchSizes sizes = {};  // of steps; none: as `config` has them
 };
 
 // A step that has rows.
@@ -43,7 +47,7 @@ struct EpochStep {
 // that have rows, unless none has, and then `on_steps`. False when that stopped it.
 bool run_epoch(
     const EpochPlan& plan, int64_t data_rows, EpochCounts& counts, EpochResult& result,
-    const std::function<void(const EpochOrder& order, std::span<const EpochStep> steps)>& run_steps,
+    const std::function<void(const RowOrder& order, std::span<const EpochStep> steps)>& run_steps,
     const Training::OnStep& on_steps);
 
 }  // namespace ndtrain

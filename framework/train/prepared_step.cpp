@@ -6,15 +6,6 @@
 #include "framework/train/step_rows.h"
 
 namespace ndtrain {
-namespace {
-
-std::vector<ValueId> bound_params(const StepGraph& s) {
-  std::vector<ValueId> bound = s.trainable;
-  for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
-  return bound;
-}
-
-}  // namespace
 
 PreparedStep::PreparedStep(StepGraph graph, const Device& device, const ParameterSpace& parameters,
                            bool fuse)

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "framework/train/row_order.h"
+
 namespace ndtrain {
 
 // Neighbouring shards [begin, end), those of one rank.
@@ -28,8 +30,8 @@ uint64_t seed_of_shard(uint64_t seed, int shard);
 // The same of a part of a shard's rows; the first part has the shard's.
 uint64_t seed_of_part(uint64_t seed, int shard, int part);
 
-// Which rows of a dataset each shard does in each step of one epoch. Row n is shard n mod V's.
-class EpochOrder {
+// Steps of one size: row n is shard n mod V's.
+class EpochOrder final : public RowOrder {
  public:
   struct Data {
     int64_t rows = 0, batch = 0;  // of all shards; of a step
@@ -43,12 +45,10 @@ class EpochOrder {
   // Throws Error where a step has fewer rows than shards.
   EpochOrder(const Data& data, ShardRange own, uint64_t seed, int64_t epoch);
 
-  int64_t steps() const { return steps_; }
-  // Of an own shard; none when it has run out.
-  std::span<const int64_t> rows(int shard, int64_t step) const;
-  // Of any shard, and of all: each row of a step weighs 1 / row_count(step).
-  int64_t row_count(int shard, int64_t step) const;
-  int64_t row_count(int64_t step) const;
+  int64_t steps() const override { return steps_; }
+  std::span<const int64_t> rows(int shard, int64_t step) const override;
+  int64_t row_count(int shard, int64_t step) const override;
+  int64_t row_count(int64_t step) const override;
 
  private:
   int64_t rows_of(int shard) const;   // of the dataset

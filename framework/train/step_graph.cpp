@@ -128,6 +128,12 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   return s;
 }
 
+std::vector<ValueId> bound_params(const StepGraph& s) {
+  std::vector<ValueId> bound = s.trainable;
+  for (const TrainingGraph::State& state : s.states) bound.push_back(state.param);
+  return bound;
+}
+
 std::vector<ValueId> by_readiness(const StepGraph& s) {
   const Uses<ValueId> uses = uses_of(s.graph);
   std::map<ValueId, int> completed_by;  // node

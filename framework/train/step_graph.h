@@ -36,6 +36,9 @@ struct StepGraph {
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
                           double label_smoothing, DType compute = DType::kF32);
 
+// What a run of it is given besides its inputs: params that are trained, and running statistics.
+std::vector<ValueId> bound_params(const StepGraph& s);
+
 // Its trainable params in the order in which a run completes their gradients: as its nodes stand,
 // from the back to the front of the model.
 std::vector<ValueId> by_readiness(const StepGraph& s);

@@ -1,6 +1,7 @@
 #include "framework/train/trainer.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
@@ -62,6 +63,12 @@ Trainer::Position Trainer::position() const {
           .statistics = statistics_ ? statistics_->copy() : std::map<std::string, Tensor>()};
 }
 
+void Trainer::set_sums(const EpochCounts& all) {
+  counts_.loss_sum = all.loss_sum;
+  counts_.correct = all.correct;
+  counts_.correct_top5 = all.correct_top5;
+}
+
 Trainer::Shared Trainer::shared() {
   return {*parameters_, *optimizer_, *gradients_, statistics_.get(), device_};
 }
@@ -95,10 +102,18 @@ Checkpoint Trainer::beginning(const Model& model) const {
 }
 
 PreparedStep& Trainer::step_for(int64_t rows) {
-  // A partial batch is padded and masked, except where padding would enter batch statistics.
-  const int64_t batch = statistics_ ? rows : config_.most_rows();
+  // A partial batch is padded and masked, except where padding would enter batch statistics. Of
+  // sizes that vary, few are kept: each has memory of its own.
+  constexpr int64_t kRoundTo = 8;
+  constexpr size_t kKept = 4;
+  int64_t batch = statistics_ ? rows : config_.most_rows();
+  if (sizes_ && !statistics_) batch = (rows + kRoundTo - 1) / kRoundTo * kRoundTo;
   std::unique_ptr<PreparedStep>& step = steps_[batch];
   if (!step) {
+    if (sizes_ && steps_.size() > kKept) {
+      last_ = nullptr;
+      std::erase_if(steps_, [batch](const auto& s) { return s.first != batch; });
+    }
     StepGraph s =
         make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
     step = std::make_unique<PreparedStep>(std::move(s), device_, *parameters_);
@@ -107,7 +122,24 @@ PreparedStep& Trainer::step_for(int64_t rows) {
   return *step;
 }
 
-void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
+// By the memory of two plans.
+int64_t Trainer::rows_that_fit(int64_t bytes) const {
+  const auto bytes_of = [this](int64_t rows) {
+    const StepGraph s =
+        make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute);
+    const Plan plan(s.graph, device_, {.bound_params = bound_params(s)});
+    double needed = static_cast<double>(plan.arena_bytes());
+    for (const TensorType& t : row_types_) needed += static_cast<double>(rows * t.bytes());
+    return needed;
+  };
+  const int64_t few = std::max<int64_t>(config_.most_rows() / config_.shards, 1);
+  const double some = bytes_of(few), more = bytes_of(2 * few);
+  const double of_row = std::max((more - some) / static_cast<double>(few), 1.0);
+  const double fit = static_cast<double>(few) + (static_cast<double>(bytes) - some) / of_row;
+  return std::llround(std::clamp(fit, 1.0, 1e6));
+}
+
+void Trainer::run_step(Dataset& data, const RowOrder& order, double lr) {
   const HyperParameters hyper = optimizer_->next(lr);
   try {
     sync_->begin(hyper);
@@ -128,7 +160,7 @@ void Trainer::run_step(Dataset& data, const EpochOrder& order, double lr) {
 }
 
 // `follow`: the sync follows the run of a shard that has rows.
-void Trainer::run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step,
+void Trainer::run_shard(Dataset& data, const RowOrder& order, int shard, int64_t step,
                         bool follow) {
   const std::span<const int64_t> rows = order.rows(shard, counts_.step);
   const bool last = shard + 1 == own_.end;
@@ -242,8 +274,13 @@ void Trainer::prepare(int64_t train_rows, int64_t val_rows) {
 
 bool Trainer::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   return run_epoch(
-      {config_, own_, statistics_ != nullptr, lr_factor_}, data.size(), counts_, result,
-      [&](const EpochOrder& order, std::span<const EpochStep> step) {
+      {.config = config_,
+       .own = own_,
+       .batch_statistics = statistics_ != nullptr,
+       .lr_factor = lr_factor_,
+       .sizes = sizes_},
+      data.size(), counts_, result,
+      [&](const RowOrder& order, std::span<const EpochStep> step) {
         run_step(data, order, step.front().lr);
       },
       on_step);

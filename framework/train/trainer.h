@@ -28,8 +28,8 @@ class Trainer final : public Training {
   struct Shared {
     ParameterSpace& parameters;
     Optimizer& optimizer;
-    const ShardSums& gradients;           // of this process; the first where the parameters' are
-    const RunningStatistics* statistics;  // null: the model has none
+    const ShardSums& gradients;     // of this process; the first where the parameters' are
+    RunningStatistics* statistics;  // null: the model has none
     const Device& device;
   };
   using MakeSync = std::function<std::unique_ptr<GradientSync>(const Shared& shared)>;
@@ -44,6 +44,11 @@ class Trainer final : public Training {
   // besides their rows: makes their plans, and touches their memory, by one of each on zeros that
   // leaves no trace.
   void prepare(int64_t train_rows, int64_t val_rows);
+
+  // Rows of a shard whose step takes about so many bytes; at least 1.
+  int64_t rows_that_fit(int64_t bytes) const;
+  // Steps have these sizes from now on; between two epochs. None: as config() has them.
+  void vary_batches(BatchSizes sizes) { sizes_ = std::move(sizes); }
 
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override;
@@ -71,6 +76,11 @@ class Trainer final : public Training {
   // Of a training like this one that has done no step, and begins with `model`.
   Checkpoint beginning(const Model& model) const;
 
+  // Where ranks do not tell one another of each step: what all of them know of the unfinished epoch
+  // replaces what this one does.
+  const EpochCounts& counts() const { return counts_; }
+  void set_sums(const EpochCounts& all);
+
   int64_t epoch() const override { return counts_.epoch; }
   int64_t batch() const override { return config_.batch; }
   void scale_lr(double factor) override { lr_factor_ = factor; }
@@ -88,8 +98,8 @@ class Trainer final : public Training {
  private:
   Shared shared();
   PreparedStep& step_for(int64_t rows);
-  void run_step(Dataset& data, const EpochOrder& order, double lr);
-  void run_shard(Dataset& data, const EpochOrder& order, int shard, int64_t step, bool follow);
+  void run_step(Dataset& data, const RowOrder& order, double lr);
+  void run_shard(Dataset& data, const RowOrder& order, int shard, int64_t step, bool follow);
   void run_part(Dataset& data, std::span<const int64_t> rows, int64_t of, const ShardPart& part,
                 int64_t step, bool follow);
   void compute(PreparedStep& s, const ShardPart& part, int64_t step, const Hooks& hooks);
@@ -114,6 +124,7 @@ class Trainer final : public Training {
   std::unique_ptr<RunningStatistics> statistics_;           // null: the model has none
   std::vector<ShardReport> reports_;                        // of the last step, of each shard
   std::map<int64_t, std::unique_ptr<PreparedStep>> steps_;  // by batch size
+  BatchSizes sizes_;
   const PreparedStep* last_ = nullptr;
   bool profiling_ = false;
   EpochCounts counts_;

@@ -243,6 +243,19 @@ TEST(Trainer, ProfilesTheLastStepAndItsOptimizer) {
   EXPECT_TRUE(ops.contains("AdamStep"));
 }
 
+TEST(Trainer, KnowsHowManyRowsFitIntoMemory) {
+  const Model m = small_net(true, 0.3);
+  const Trainer trainer(m, weights_of(m), cpu(), {.batch = 16});
+  EXPECT_EQ(trainer.rows_that_fit(0), 1);
+  const int64_t some = trainer.rows_that_fit(int64_t{64} << 20);
+  // Of a row there are at least the pixels and what the convolution makes of them.
+  EXPECT_GT(some, 100);
+  EXPECT_LT(some, (int64_t{64} << 20) / (9 * kSide * kSide * 4));
+  const int64_t twice = trainer.rows_that_fit(int64_t{128} << 20);
+  EXPECT_NEAR(static_cast<double>(twice), 2.0 * static_cast<double>(some),
+              0.01 * static_cast<double>(some));
+}
+
 TEST(Trainer, TheSeedDecides) {
   TensorDataset data = stripes(20, 1);
   const auto trained = [&](uint64_t seed) {

@@ -251,7 +251,7 @@ bool PipelineTraining::train_epoch(Dataset& data, EpochResult& result, const OnS
        .lr_factor = lr_factor_,
        .together = schedule_->synchronous() ? 1 : drain_every_},
       data.size(), counts_, result,
-      [&](const EpochOrder& order, std::span<const EpochStep> steps) {
+      [&](const RowOrder& order, std::span<const EpochStep> steps) {
         run_steps(data, order, steps, on_step);
       },
       [&](int64_t, int64_t) { return !stopped_; });
@@ -272,7 +272,7 @@ int PipelineTraining::parts_of(int64_t rows) const {
 }
 
 // Steps of as many parts are drained together: an epoch's last one may have fewer.
-void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
+void PipelineTraining::run_steps(Dataset& data, const RowOrder& order,
                                  std::span<const EpochStep> steps, const OnStep& on_step) {
   whole_.reset();
   const auto parts = [&](const EpochStep& s) { return parts_of(order.row_count(s.step)); };
@@ -285,7 +285,7 @@ void PipelineTraining::run_steps(Dataset& data, const EpochOrder& order,
   }
 }
 
-void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
+void PipelineTraining::run_drained(Dataset& data, const RowOrder& order,
                                    std::span<const EpochStep> steps, const OnStep& on_step) {
   const int64_t before = optimizer_->steps();
   std::vector<StageWeights::Step> hyper;
@@ -313,7 +313,7 @@ void PipelineTraining::run_drained(Dataset& data, const EpochOrder& order,
   }
 }
 
-void PipelineTraining::interpret(Dataset& data, const EpochOrder& order,
+void PipelineTraining::interpret(Dataset& data, const RowOrder& order,
                                  std::span<const EpochStep> steps,
                                  std::span<const StageWeights::Step> hyper, const OnStep& on_step) {
   std::vector<PipelineInterpreter::MiniBatch> mini_batches;

@@ -115,11 +115,11 @@ class PipelineTraining final : public RankedTraining {
   int replica() const { return ranks_.replica_of(communicator_->rank()); }
   void measure(const StepGraph& step, std::span<const Stage> stages);
   // Steps, and a flush behind them.
-  void run_steps(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+  void run_steps(Dataset& data, const RowOrder& order, std::span<const EpochStep> steps,
                  const OnStep& on_step);
-  void run_drained(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+  void run_drained(Dataset& data, const RowOrder& order, std::span<const EpochStep> steps,
                    const OnStep& on_step);
-  void interpret(Dataset& data, const EpochOrder& order, std::span<const EpochStep> steps,
+  void interpret(Dataset& data, const RowOrder& order, std::span<const EpochStep> steps,
                  std::span<const StageWeights::Step> hyper, const OnStep& on_step);
   void add_up_statistics();
   void update(int stage, size_t step, std::span<const StageWeights::Step> hyper);

@@ -47,7 +47,7 @@ class DelayedProgram {
       EpochResult result;
       parts_ = 0;
       run_epoch({config_, {}, statistics_ != nullptr}, data.size(), counts_, result,
-                [&](const EpochOrder& order, std::span<const EpochStep> steps) {
+                [&](const RowOrder& order, std::span<const EpochStep> steps) {
                   run_step(data, order, steps[0]);
                 },
                 {});
@@ -60,7 +60,7 @@ class DelayedProgram {
   using Values = std::vector<float>;
   Values copy() const { return {parameters_.values(), parameters_.values(parameters_.size())}; }
 
-  void run_step(Dataset& data, const EpochOrder& order, const EpochStep& step) {
+  void run_step(Dataset& data, const RowOrder& order, const EpochStep& step) {
     const std::span<const int64_t> rows = order.rows(0, step.step);
     const int parts = config_.parts_of(std::ssize(rows), statistics_ != nullptr);
     const bool drained = step.step % late_.drain_every == 0 || parts != parts_;

@@ -60,7 +60,7 @@ class ReplicaProgram {
       EpochResult result;
       parts_ = 0;
       run_epoch({config_, {}, !whole_.states.empty()}, data.size(), counts_, result,
-                [&](const EpochOrder& order, std::span<const EpochStep> steps) {
+                [&](const RowOrder& order, std::span<const EpochStep> steps) {
                   run_step(data, order, steps[0]);
                 },
                 {});
@@ -125,7 +125,7 @@ class ReplicaProgram {
                 static_cast<size_t>(rows) * row);
   }
 
-  void run_step(Dataset& data, const EpochOrder& order, const EpochStep& step) {
+  void run_step(Dataset& data, const RowOrder& order, const EpochStep& step) {
     const std::span<const int64_t> rows = order.rows(0, step.step);
     int64_t parts = config_.parts_of(std::ssize(rows), !whole_.states.empty());
     const int most = std::ranges::max(stages_.replicas);

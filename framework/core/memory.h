@@ -1,0 +1,12 @@
+// Memory of the machine.
+#pragma once
+
+#include <cstdint>
+
+namespace ndtrain {
+
+// Bytes that programs can still take without others having to give theirs up, as the kernel
+// reckons (/proc/meminfo's MemAvailable); 0 where it does not say.
+int64_t available_memory();
+
+}  // namespace ndtrain

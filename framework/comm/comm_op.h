@@ -1,6 +1,7 @@
 // What a group of ranks does together.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -49,6 +50,8 @@ struct CommOp {
   // lies there, kBroadcast may be native, too, and a rank adds one subtree's sum.
   bool native = false;
   void* after = nullptr;  // then: of which native stream it waits for the work so far
+  // Becomes when it was done, by the communicator's clock, before anybody is told.
+  std::chrono::nanoseconds* ended = nullptr;
   // Of kAllToAll: what comes, as `part_begin` has it for what is sent.
   std::span<float> received = {};
   std::vector<int64_t> received_begin = {};

@@ -47,6 +47,7 @@ struct Communicator::State {
     bool message;
     Span span;
     nanoseconds progress;  // when something was last heard
+    nanoseconds* ended;    // CommOp::ended
     Exchange exchange;
   };
   struct Shared {  // with another rank, so far: operations of both; messages of each lane
@@ -233,8 +234,9 @@ void Communicator::State::begin(std::map<Op, Planned> ops) {
   for (auto& [id, p] : ops) {
     const nanoseconds now = clock.monotonic();
     Span span{p.op.name, p.released_at, now, now};
+    nanoseconds* const ended = p.op.ended;
     running.push_back(
-        {id, p.call, is_message(p.op), std::move(span), now,
+        {id, p.call, is_message(p.op), std::move(span), now, ended,
          Exchange(std::move(p.op), std::move(p.tags), options.piece, *transport, buffers)});
     running.back().exchange.begin();
   }
@@ -271,6 +273,7 @@ bool Communicator::State::finish() {
     if (!done(r)) continue;
     under_way.erase(r.id);
     r.span.ended = clock.monotonic();
+    if (r.ended) *r.ended = r.span.ended;
     if (options.trace) trace.push_back(std::move(r.span));
   }
   std::erase_if(running, done);

@@ -28,12 +28,16 @@ Status write_hello(Stream& stream, const RankHello& hello) {
                      {"ranks", hello.ranks},
                      {"generation", hello.generation},
                      {"address", hello.address},
-                     {"fingerprint", hello.fingerprint}});
+                     {"fingerprint", hello.fingerprint},
+                     {"to", hello.to},
+                     {"relay", hello.relay},
+                     {"site", hello.site}});
 }
 
 Status write_answer(Stream& stream, const RankAnswer& answer) {
-  return write_json(stream, FrameHeader::Kind::kAnswer,
-                    {{"refusal", answer.refusal}, {"addresses", answer.addresses}});
+  return write_json(
+      stream, FrameHeader::Kind::kAnswer,
+      {{"refusal", answer.refusal}, {"addresses", answer.addresses}, {"relayed", answer.relayed}});
 }
 
 Result<RankHello> read_hello(Stream& stream, std::chrono::milliseconds patience) {
@@ -44,7 +48,10 @@ Result<RankHello> read_hello(Stream& stream, std::chrono::milliseconds patience)
                      .ranks = json->at("ranks").get<int>(),
                      .generation = json->at("generation").get<uint32_t>(),
                      .address = json->at("address").get<std::string>(),
-                     .fingerprint = json->at("fingerprint").get<Fingerprint>()};
+                     .fingerprint = json->at("fingerprint").get<Fingerprint>(),
+                     .to = json->at("to").get<int>(),
+                     .relay = json->at("relay").get<bool>(),
+                     .site = json->at("site").get<std::string>()};
   } catch (const Json::exception&) {
     return Status(Code::kCorrupt, "no greeting of a rank");
   }
@@ -55,7 +62,8 @@ Result<RankAnswer> read_answer(Stream& stream, std::chrono::milliseconds patienc
   if (!json.ok()) return json.status();
   try {
     return RankAnswer{.refusal = json->at("refusal").get<std::string>(),
-                      .addresses = json->at("addresses").get<std::vector<std::string>>()};
+                      .addresses = json->at("addresses").get<std::vector<std::string>>(),
+                      .relayed = json->at("relayed").get<std::vector<int>>()};
   } catch (const Json::exception&) {
     return Status(Code::kCorrupt, "no answer to a rank");
   }

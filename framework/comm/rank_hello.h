@@ -12,13 +12,19 @@ namespace ndtrain {
 struct RankHello {
   int rank = 0, ranks = 0;
   uint32_t generation = 0;
-  std::string address;  // where it listens for the ranks above it
+  std::string address;  // where it listens for the ranks above it; "": nowhere
   Fingerprint fingerprint;
+  int to = 0;          // the rank it wants: at rank 0 another one, by its relay
+  bool relay = false;  // see RankPlace
+  std::string site;
 };
 
 struct RankAnswer {
-  std::string refusal;                 // empty: welcome
-  std::vector<std::string> addresses;  // of all ranks; empty for rank 0, or where nobody asks
+  std::string refusal;  // empty: welcome
+  // Of all ranks, as who is answered reaches them; empty for rank 0, those that its relay leads to,
+  // or where nobody asks.
+  std::vector<std::string> addresses;
+  std::vector<int> relayed;  // ranks above, that come by the relay
 };
 
 Status write_hello(Stream& stream, const RankHello& hello);

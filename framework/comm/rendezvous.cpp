@@ -1,6 +1,7 @@
 #include "framework/comm/rendezvous.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 
@@ -38,14 +39,20 @@ void check(const RankPlace& place) {
   if (place.ranks < 1 || place.rank < 0 || place.rank >= place.ranks) {
     throw Error("rendezvous: rank ", place.rank, " of ", place.ranks, " ranks");
   }
+  if (place.rank > 0 && place.listen.empty() && !place.relay) {
+    throw Error("rendezvous: rank ", place.rank, " does not listen, and is not relayed");
+  }
 }
 
-RankHello hello_of(const RankPlace& place, const std::string& address) {
+RankHello hello_of(const RankPlace& place, const std::string& address, int to = 0) {
   return {.rank = place.rank,
           .ranks = place.ranks,
           .generation = place.generation,
           .address = address,
-          .fingerprint = place.fingerprint};
+          .fingerprint = place.fingerprint,
+          .to = to,
+          .relay = place.relay,
+          .site = place.site};
 }
 
 // Why this is not one of the ranks that `here` still waits for, or "".
@@ -59,6 +66,9 @@ std::string refusal(const RankPlace& here, const RankHello& they, const Streams&
   }
   if (they.rank <= here.rank || they.rank >= here.ranks) {
     return "there is no rank " + std::to_string(they.rank) + " to wait for";
+  }
+  if (they.to != here.rank) {
+    return "it wants rank " + std::to_string(they.to) + ", and nothing is passed on here";
   }
   if (met[static_cast<size_t>(they.rank)]) {
     return "rank " + std::to_string(they.rank) + " is there already";
@@ -93,20 +103,22 @@ std::optional<RankHello> take_one(const RankPlace& here, Arrivals& arrivals,
   return std::move(*hello);
 }
 
-// All ranks above this one; what they said, in their places.
-Result<std::vector<RankHello>> take_all(const RankPlace& here, Listener& listener,
-                                        const Countdown& countdown, Streams& met) {
+// All ranks above this one but those of the relay; what they said, in their places.
+Result<std::vector<RankHello>> take_all(const RankPlace& here, const std::vector<int>& relayed,
+                                        Listener& listener, const Countdown& countdown,
+                                        Streams& met) {
   std::vector<RankHello> hellos(static_cast<size_t>(here.ranks));
   std::vector<std::string> refused;
   Arrivals arrivals(listener);
-  for (int missing = here.ranks - 1 - here.rank; missing > 0;) {
+  for (auto missing = here.ranks - 1 - here.rank - std::ssize(relayed); missing > 0;) {
     if (auto hello = take_one(here, arrivals, countdown, met, refused)) {
       hellos[static_cast<size_t>(hello->rank)] = std::move(*hello);
       --missing;
     } else if (countdown.left() == milliseconds(0)) {
       std::string who, others;
       for (int r = here.rank + 1; r < here.ranks; ++r) {
-        if (!met[static_cast<size_t>(r)]) who += (who.empty() ? "" : ", ") + std::to_string(r);
+        if (met[static_cast<size_t>(r)] || std::ranges::count(relayed, r) > 0) continue;
+        who += (who.empty() ? "" : ", ") + std::to_string(r);
       }
       for (const std::string& line : refused) others += "; " + line;
       return Status(Code::kCancelled, "rendezvous: rank " + who + " has not come to " +
@@ -156,20 +168,136 @@ Result<RankAnswer> greet(Stream& stream, const RankHello& hello, const Countdown
   return answer;
 }
 
+// Asks rank 0 to pass on what this rank and `to` send each other, once that one asks, too.
+Result<std::unique_ptr<Stream>> ask_relay(Net& net, const RankPlace& place, int to,
+                                          const Countdown& countdown, Clock& clock) {
+  Result<std::unique_ptr<Stream>> stream = dial(net, place.rendezvous, countdown, clock);
+  if (!stream.ok()) return stream;
+  if (Status s = write_hello(**stream, hello_of(place, "", to)); !s.ok()) return s;
+  return stream;
+}
+
+Result<RankAnswer> await_relay(Stream& stream, int to, const Countdown& countdown) {
+  Result<RankAnswer> answer = read_answer(stream, countdown.left());
+  if (answer.ok() && answer->refusal.empty()) return answer;
+  return Status(
+      answer.ok() ? Code::kUnsupported : answer.status().code(),
+      "rendezvous: rank " + std::to_string(to) + " is not reached by " + stream.peer() + ": " +
+          printable(answer.ok() ? answer->refusal : bare(stream, answer.status().message())));
+}
+
+// One of the ranks below, at what it has said is its address.
+Result<std::unique_ptr<Stream>> reach(Net& net, const RankPlace& place, int to,
+                                      const std::string& address, const Countdown& countdown,
+                                      Clock& clock) {
+  if (!address.empty()) {
+    Result<std::unique_ptr<Stream>> stream = dial(net, address, countdown, clock);
+    if (stream.ok() || to == 0) return stream;
+    return Status(stream.status().code(), stream.status().message() + ": rank " +
+                                              std::to_string(to) +
+                                              " listens there; where nobody can dial it, start it "
+                                              "with --relay");
+  }
+  Result<std::unique_ptr<Stream>> stream = ask_relay(net, place, to, countdown, clock);
+  if (!stream.ok()) return stream;
+  const Result<RankAnswer> answer = await_relay(**stream, to, countdown);
+  return answer.ok() ? std::move(stream) : answer.status();
+}
+
+// Asks for all of these.
+Result<Streams> ask_relay_for(Net& net, const RankPlace& here, const std::vector<int>& ranks,
+                              const Countdown& countdown, Clock& clock) {
+  Streams asked(static_cast<size_t>(here.ranks));
+  for (const int r : ranks) {
+    Result<std::unique_ptr<Stream>> stream = ask_relay(net, here, r, countdown, clock);
+    if (!stream.ok()) return stream.status();
+    asked[static_cast<size_t>(r)] = std::move(*stream);
+  }
+  return asked;
+}
+
+// One of them, once it asks, too.
+Status take_relayed(const RankPlace& here, int rank, std::unique_ptr<Stream> stream,
+                    const Countdown& countdown, Streams& met) {
+  if (const Result<RankAnswer> answer = await_relay(*stream, rank, countdown); !answer.ok()) {
+    return answer.status();
+  }
+  const Result<RankHello> hello = read_hello(*stream, countdown.left());
+  if (!hello.ok()) return hello.status();
+  const std::string why = hello->rank == rank ? refusal(here, *hello, met) : "it is another rank";
+  if (!why.empty()) {
+    static_cast<void>(write_answer(*stream, {.refusal = why}).ok());  // it may be gone
+    return Status(Code::kUnsupported,
+                  "rendezvous: rank " + std::to_string(rank) + " was refused: " + printable(why));
+  }
+  met[static_cast<size_t>(rank)] = std::move(stream);
+  return {};
+}
+
+// All ranks above this one, of which these come by the relay.
+Status take_above(Net& net, const RankPlace& here, const std::vector<int>& relayed,
+                  Listener* listener, const Countdown& countdown, Clock& clock, Streams& met) {
+  const bool fits =
+      std::ranges::all_of(relayed, [&](int r) { return here.rank < r && r < here.ranks; }) &&
+      std::ranges::adjacent_find(relayed, std::greater_equal<>()) == relayed.end();
+  if (!fits || (!listener && std::ssize(relayed) != here.ranks - 1 - here.rank)) {
+    return Status(Code::kCorrupt, "rendezvous: " + here.rendezvous + " passes on what it cannot");
+  }
+  Result<Streams> asked = ask_relay_for(net, here, relayed, countdown, clock);
+  if (!asked.ok()) return asked.status();
+  if (listener) {
+    Status taken = take_all(here, relayed, *listener, countdown, met).status();
+    if (!taken.ok()) return taken;
+  }
+  for (const int r : relayed) {
+    Status taken =
+        take_relayed(here, r, std::move((*asked)[static_cast<size_t>(r)]), countdown, met);
+    if (!taken.ok()) return taken;
+  }
+  return {};
+}
+
+// Whether `above` reaches `rank`, which is below it, by rank 0.
+bool is_relayed(const RankHello& rank, const RankHello& above) {
+  const bool near = !rank.site.empty() && rank.site == above.site && !rank.address.empty();
+  return rank.relay && !near;
+}
+
+// What rank `to` is told of the others.
+RankAnswer answer_to(int to, const std::vector<RankHello>& hellos, const Streams& met) {
+  RankAnswer answer;
+  const RankHello& they = hellos[static_cast<size_t>(to)];
+  for (int r = 0; r < std::ssize(met); ++r) {
+    const auto at = static_cast<size_t>(r);
+    const bool direct = r > 0 && !is_relayed(hellos[at], they);
+    answer.addresses.push_back(direct ? reachable(hellos[at].address, met[at]->peer()) : "");
+    if (r > to && is_relayed(they, hellos[at])) answer.relayed.push_back(r);
+  }
+  return answer;
+}
+
 Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
   const Countdown countdown(clock, place.patience);
-  Result<std::unique_ptr<Listener>> listener = net.listen(place.listen);
-  if (!listener.ok()) return listener.status();
-  const RankHello hello = hello_of(place, (*listener)->address());
+  std::unique_ptr<Listener> listener;
+  if (!place.listen.empty()) {
+    Result<std::unique_ptr<Listener>> listens = net.listen(place.listen);
+    if (!listens.ok()) return listens.status();
+    listener = std::move(*listens);
+  }
+  const std::string address = listener ? listener->address() : "";
   Streams met(static_cast<size_t>(place.ranks));
   std::vector<std::string> addresses = {place.rendezvous};
+  std::vector<int> relayed;
   for (int r = 0; r < place.rank; ++r) {
     Result<std::unique_ptr<Stream>> stream =
-        dial(net, addresses[static_cast<size_t>(r)], countdown, clock);
+        reach(net, place, r, addresses[static_cast<size_t>(r)], countdown, clock);
     if (!stream.ok()) return stream.status();
-    const Result<RankAnswer> answer = greet(**stream, hello, countdown);
+    const Result<RankAnswer> answer = greet(**stream, hello_of(place, address, r), countdown);
     if (!answer.ok()) return answer.status();
-    if (r == 0) addresses = answer->addresses;
+    if (r == 0) {
+      addresses = answer->addresses;
+      relayed = answer->relayed;
+    }
     if (addresses.size() != met.size()) {
       return Status(Code::kCorrupt, "rendezvous: " + place.rendezvous + " names " +
                                         std::to_string(addresses.size()) + " ranks of " +
@@ -177,8 +305,8 @@ Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
     }
     met[static_cast<size_t>(r)] = std::move(*stream);
   }
-  const Result<std::vector<RankHello>> hellos = take_all(place, **listener, countdown, met);
-  if (!hellos.ok()) return hellos.status();
+  const Status taken = take_above(net, place, relayed, listener.get(), countdown, clock, met);
+  if (!taken.ok()) return taken;
   for (size_t r = static_cast<size_t>(place.rank) + 1; r < met.size(); ++r) {
     if (Status s = write_answer(*met[r], {}); !s.ok()) return s;
   }
@@ -188,22 +316,22 @@ Result<Streams> join_ranks(Net& net, const RankPlace& place, Clock& clock) {
 }  // namespace
 
 Result<Streams> receive_ranks(Listener& listener, const RankPlace& place, Clock& clock,
-                              std::vector<int>* absent) {
+                              RankArrivals* arrivals) {
   check(place);
   const Countdown countdown(clock, place.patience);
   Streams met(static_cast<size_t>(place.ranks));
-  const Result<std::vector<RankHello>> hellos = take_all(place, listener, countdown, met);
-  for (int r = 1; r < place.ranks && absent && !hellos.ok(); ++r) {
-    if (!met[static_cast<size_t>(r)]) absent->push_back(r);
+  const Result<std::vector<RankHello>> hellos = take_all(place, {}, listener, countdown, met);
+  for (int r = 1; r < place.ranks && arrivals && !hellos.ok(); ++r) {
+    if (!met[static_cast<size_t>(r)]) arrivals->absent.push_back(r);
   }
   if (!hellos.ok()) return hellos.status();
-  RankAnswer answer;
-  for (size_t r = 0; r < met.size(); ++r) {
-    answer.addresses.push_back(met[r] ? reachable((*hellos)[r].address, met[r]->peer()) : "");
+  std::vector<RankAnswer> answers;
+  for (int r = 1; r < place.ranks; ++r) {
+    answers.push_back(answer_to(r, *hellos, met));
+    if (arrivals) arrivals->is_to_relay |= !answers.back().relayed.empty();
   }
-  for (const auto& stream : met) {
-    if (!stream) continue;
-    if (Status s = write_answer(*stream, answer); !s.ok()) return s;
+  for (size_t r = 1; r < met.size(); ++r) {
+    if (Status s = write_answer(*met[r], answers[r - 1]); !s.ok()) return s;
   }
   return met;
 }

@@ -18,8 +18,14 @@ struct RankPlace {
   int rank = 0, ranks = 1;
   uint32_t generation = 0;
   Fingerprint fingerprint;
-  std::string rendezvous;     // where rank 0 listens
-  std::string listen = ":0";  // where another rank does; without a host, at all its addresses
+  std::string rendezvous;  // where rank 0 listens
+  // Where another rank does; without a host, at all its addresses. "": nowhere, which takes
+  // `relay`.
+  std::string listen = ":0";
+  // Ranks above it reach it by rank 0 (rank_relay.h), but for those of its site, where it has one
+  // and listens.
+  bool relay = false;
+  std::string site = {};
   std::chrono::milliseconds patience{60'000};  // until all are there
 };
 
@@ -32,10 +38,16 @@ struct RankPlace {
 Result<std::vector<std::unique_ptr<Stream>>> meet_ranks(Net& net, const RankPlace& place,
                                                         Clock& clock = system_clock());
 
-// The same where rank 0 listens already. `absent`: who has not come, where it failed for that.
+// What rank 0 hears besides.
+struct RankArrivals {
+  std::vector<int> absent;   // who has not come, where it failed for that
+  bool is_to_relay = false;  // some ranks reach each other by rank 0 alone
+};
+
+// The same where rank 0 listens already.
 Result<std::vector<std::unique_ptr<Stream>>> receive_ranks(Listener& listener,
                                                            const RankPlace& place,
                                                            Clock& clock = system_clock(),
-                                                           std::vector<int>* absent = nullptr);
+                                                           RankArrivals* arrivals = nullptr);
 
 }  // namespace ndtrain

@@ -113,6 +113,20 @@ TEST(Communicator, MessagesWaitForNoLineAndComeInTheOrderOfTheirDirection) {
   });
 }
 
+TEST(Communicator, SaysWhenAnOperationWasDone) {
+  run_ranks(memory_transports(2), {}, [](Communicator& comm) {
+    const std::chrono::nanoseconds before = system_clock().monotonic();
+    std::chrono::nanoseconds ended{};
+    Values values(3);
+    CommOp op = message(0, 1, values);
+    op.ended = &ended;
+    comm.wait(begin(comm, op));
+    EXPECT_GE(ended, before);
+    EXPECT_LE(ended, system_clock().monotonic());
+    comm.wait(begin(comm, barrier({0, 1})));
+  });
+}
+
 TEST(Communicator, LanesOfMessagesKeepTheirOrderEachForItself) {
   run_ranks(memory_transports(2), {}, [](Communicator& comm) {
     const bool sends = comm.rank() == 0;

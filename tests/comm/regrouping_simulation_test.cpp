@@ -2,22 +2,17 @@
 // undisturbed run, or say why they end; and what a wrong program would do is found.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 
 #include "tests/comm/simulated_ranks.h"
+#include "tests/support/seeds.h"
 
 namespace ndtrain::comm_tests {
 namespace {
 
 // NDT_SIM_SEEDS=FIRST:COUNT runs others than the usual ones.
 TEST(RegroupingSimulation, EverySeedEndsAsItShould) {
-  uint64_t first = 0, count = 400;
-  if (const char* text = std::getenv("NDT_SIM_SEEDS")) {
-    char* rest = nullptr;
-    first = std::strtoull(text, &rest, 10);
-    count = *rest == ':' ? std::strtoull(rest + 1, nullptr, 10) : 1;
-  }
+  const auto [first, count] = testing::seeds_or(400);
   uint64_t regrouped = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     SimulatedRanks ranks(seed, RegroupBug::kNone);
@@ -29,7 +24,7 @@ TEST(RegroupingSimulation, EverySeedEndsAsItShould) {
   }
 }
 
-class PlantedRegroupBug : public testing::TestWithParam<RegroupBug> {};
+class PlantedRegroupBug : public ::testing::TestWithParam<RegroupBug> {};
 
 TEST_P(PlantedRegroupBug, IsCaught) {
   std::string wrong;
@@ -41,10 +36,10 @@ TEST_P(PlantedRegroupBug, IsCaught) {
 
 INSTANTIATE_TEST_SUITE_P(
     , PlantedRegroupBug,
-    testing::Values(RegroupBug::kReportsWhatIsHalfApplied, RegroupBug::kTakesNothingBack,
-                    RegroupBug::kKeepsOneValueOnly, RegroupBug::kLeavesShardsOfTheLost,
-                    RegroupBug::kDropsLaterGenerations, RegroupBug::kCallsNobody,
-                    RegroupBug::kGoesOnWhenGivenUp, RegroupBug::kMissesNobody));
+    ::testing::Values(RegroupBug::kReportsWhatIsHalfApplied, RegroupBug::kTakesNothingBack,
+                      RegroupBug::kKeepsOneValueOnly, RegroupBug::kLeavesShardsOfTheLost,
+                      RegroupBug::kDropsLaterGenerations, RegroupBug::kCallsNobody,
+                      RegroupBug::kGoesOnWhenGivenUp, RegroupBug::kMissesNobody));
 
 }  // namespace
 }  // namespace ndtrain::comm_tests

@@ -3,9 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <thread>
 
 #include "framework/comm/rank_hello.h"
+#include "framework/comm/rank_relay.h"
 #include "framework/core/error.h"
 #include "framework/testing/memory_net.h"
 
@@ -91,6 +93,132 @@ void expect_refused(const RankPlace& wrong, const std::string& why) {
   EXPECT_THAT(first.status().message(), HasSubstr(why));
   EXPECT_TRUE(right.ok()) << right.status().message();
   EXPECT_TRUE(zero.ok()) << zero.status().message();
+}
+
+// Rank r of four is place(r, 4), but for what `change` does to it.
+std::vector<Met> meet_with_relay(Net& net, std::unique_ptr<RankRelay>& relay, bool& is_to_relay,
+                                 const std::function<void(int r, RankPlace& own)>& change) {
+  std::vector<Met> met;
+  for (int i = 0; i < 4; ++i) met.emplace_back(Status(Code::kNotFound, "to come"));
+  std::vector<std::jthread> threads;
+  threads.emplace_back([&] {
+    auto listener = net.listen("tuner:1").or_throw();
+    RankArrivals arrivals;
+    met[0] = receive_ranks(*listener, place(0, 4), system_clock(), &arrivals);
+    is_to_relay = arrivals.is_to_relay;
+    relay = std::make_unique<RankRelay>(std::move(listener), place(0, 4));
+  });
+  for (int r = 1; r < 4; ++r) {
+    threads.emplace_back([&, r] {
+      RankPlace own = place(r, 4);
+      change(r, own);
+      met[static_cast<size_t>(r)] = meet_ranks(net, own);
+    });
+  }
+  threads.clear();
+  return met;
+}
+
+// Of four ranks those that do not listen are reached by rank 0, as long as it passes on.
+TEST(Rendezvous, RanksThatDoNotListenAreReachedByRankZero) {
+  for (const std::vector<int>& silent :
+       {std::vector{1}, std::vector{2}, std::vector{3}, std::vector{1, 3}, std::vector{1, 2, 3}}) {
+    MemoryNet net;
+    std::unique_ptr<RankRelay> relay;
+    bool is_to_relay = false;
+    std::vector<Met> met = meet_with_relay(net, relay, is_to_relay, [&](int r, RankPlace& own) {
+      if (std::ranges::count(silent, r) == 0) return;
+      own.listen = "";
+      own.relay = true;
+    });
+    EXPECT_EQ(is_to_relay, silent != std::vector{3});
+    expect_pairs(met);
+    EXPECT_EQ(relay->passed_on() > 0, is_to_relay);
+    relay.reset();
+    if (silent.front() != 1) continue;
+    std::byte got[1];
+    const Result<size_t> end = (*met[3])[1]->read(got, 10s);
+    EXPECT_TRUE(!end.ok() || *end == 0) << "by the relay, which is gone";
+  }
+}
+
+// They are near each other, whoever else cannot dial them.
+TEST(Rendezvous, RanksOfASiteReachEachOtherWithoutTheRelay) {
+  const auto passed_on = [](const std::vector<std::string>& sites) {
+    MemoryNet net;
+    std::unique_ptr<RankRelay> relay;
+    bool is_to_relay = false;
+    std::vector<Met> met = meet_with_relay(net, relay, is_to_relay, [&](int r, RankPlace& own) {
+      own.relay = true;
+      own.site = sites[static_cast<size_t>(r) - 1];
+    });
+    expect_pairs(met);
+    EXPECT_EQ(is_to_relay, relay->passed_on() > 0);
+    // Pairs that talk by it do not, when it is gone.
+    relay.reset();
+    std::string pairs;
+    for (size_t a = 1; a < 4; ++a) {
+      for (size_t b = 1; b < a; ++b) {
+        const std::byte sent[] = {std::byte(1)};
+        static_cast<void>((*met[a])[b]->write(sent).ok());
+        std::byte got[1];
+        const Result<size_t> n = (*met[b])[a]->read(got, 10s);
+        if (!n.ok() || *n == 0) pairs += std::to_string(b) + std::to_string(a) + " ";
+      }
+    }
+    return pairs;
+  };
+  EXPECT_EQ(passed_on({"a", "a", "a"}), "");
+  EXPECT_EQ(passed_on({"a", "a", "b"}), "13 23 ");
+  EXPECT_EQ(passed_on({"a", "b", "a"}), "12 23 ");
+  EXPECT_EQ(passed_on({"", "", "a"}), "12 13 23 ");
+}
+
+TEST(Rendezvous, WhoDoesNotListenIsRelayed) {
+  MemoryNet net;
+  RankPlace own = place(1, 3);
+  own.listen = "";
+  EXPECT_THROW(static_cast<void>(meet_ranks(net, own)), Error);
+}
+
+TEST(Rendezvous, TheRelayIsForRanksOfItsTraining) {
+  MemoryNet net;
+  RankRelay relay(net.listen("tuner:1").or_throw(), place(0, 4));
+  const auto answer_to = [&](const RankHello& hello) {
+    const auto stream = net.dial("tuner:1").or_throw();
+    write_hello(*stream, hello).or_throw();
+    return read_answer(*stream, 10s).or_throw().refusal;
+  };
+  const auto hello = [](int rank, int to) {
+    return RankHello{.rank = rank, .ranks = 4, .address = "", .fingerprint = kRun, .to = to};
+  };
+  EXPECT_EQ(answer_to(hello(1, 1)), "rank 1 asks for rank 1");
+  EXPECT_EQ(answer_to(hello(1, 0)), "rank 1 asks for rank 0");
+  EXPECT_EQ(answer_to(hello(1, 4)), "rank 1 asks for rank 4");
+  EXPECT_EQ(answer_to(hello(-1, 2)), "rank -1 asks for rank 2");
+  RankHello other = hello(1, 2);
+  other.generation = 7;
+  EXPECT_EQ(answer_to(other), "it is of another training");
+  other = hello(1, 2);
+  other.fingerprint[1].second = "vgg16";
+  EXPECT_THAT(answer_to(other), HasSubstr("model"));
+  const auto waits = net.dial("tuner:1").or_throw();
+  write_hello(*waits, hello(1, 2)).or_throw();
+  EXPECT_EQ(answer_to(hello(1, 2)), "rank 1 is there already");
+}
+
+TEST(Rendezvous, NothingIsPassedOnBeforeAllHaveMet) {
+  MemoryNet net;
+  const auto listener = net.listen("tuner:1").or_throw();
+  RankPlace zero = place(0, 3);
+  zero.patience = 300ms;
+  std::jthread early([&] {
+    const auto stream = net.dial("tuner:1").or_throw();
+    write_hello(*stream, {.rank = 1, .ranks = 3, .address = "", .fingerprint = kRun, .to = 2})
+        .or_throw();
+    EXPECT_THAT(read_answer(*stream, 10s).or_throw().refusal, HasSubstr("nothing is passed on"));
+  });
+  EXPECT_THAT(receive_ranks(*listener, zero).status().message(), HasSubstr("it wants rank 2"));
 }
 
 TEST(Rendezvous, WhoIsNoRankOfThisRunIsToldTheFirstDifference) {

@@ -1,6 +1,9 @@
-"""Training steps of resnet18 by PyTorch's DistributedDataParallel over Gloo, on rows that are there: the seconds of a step.
+"""Training steps of a torchvision model by PyTorch's DistributedDataParallel over Gloo, on rows that are there: the seconds
+of a step.
 
-usage: torch_ddp.py --rank R --ranks N --master HOST [--port 29500] [--batch 16] [--steps 20] [--warmup 3] [--threads 1]
+usage: torch_ddp.py --rank R --ranks N --master HOST [--model resnet18] [--port 29500] [--batch 16] [--steps 20] [--warmup 3]
+                    [--threads 1]
+       --model alexnet-classifier is alexnet's, of 5 classes, on the features before it
        each rank of its own; the batch is that of a rank. GLOO_SOCKET_IFNAME names the network device
 """
 import argparse
@@ -11,11 +14,19 @@ import torch
 import torchvision
 
 
+# A model, and the shape of one of its rows.
+MODELS = {
+    "resnet18": lambda: (torchvision.models.resnet18(), (3, 224, 224)),
+    "alexnet-classifier": lambda: (torchvision.models.alexnet(num_classes=5).classifier, (9216,)),
+}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--master", required=True)
+    parser.add_argument("--model", choices=MODELS, default="resnet18")
     parser.add_argument("--port", type=int, default=29500)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--steps", type=int, default=20)
@@ -27,11 +38,12 @@ def main():
     torch.manual_seed(1)
     torch.distributed.init_process_group("gloo", init_method=f"tcp://{args.master}:{args.port}", rank=args.rank,
                                          world_size=args.ranks)
-    model = torch.nn.parallel.DistributedDataParallel(torchvision.models.resnet18())
+    model, row = MODELS[args.model]()
+    model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
     loss_of = torch.nn.CrossEntropyLoss()
-    images = torch.randn(args.batch, 3, 224, 224)
-    labels = torch.randint(0, 1000, (args.batch,))
+    images = torch.randn(args.batch, *row)
+    labels = torch.randint(0, 5, (args.batch,))
     times = []
     for step in range(args.warmup + args.steps):
         start = time.perf_counter()

@@ -6,9 +6,9 @@
 namespace ndtrain::cli {
 namespace {
 
-constexpr std::array<std::string_view, 16> kCompressors = {
-    "topk", "top-k",    "randomk", "random-k", "threshold", "threshold-v16", "dgc",  "powersgd",
-    "qsgd", "terngrad", "signsgd", "onebit",   "1bit",      "fp8",           "int8", "int4"};
+constexpr std::array<std::string_view, 13> kCompressors = {
+    "topk",     "top-k",   "randomk", "random-k", "threshold", "threshold-v16", "dgc", "qsgd",
+    "terngrad", "signsgd", "onebit",  "1bit",     "fp8"};
 
 DType wire_of(const Args& args) {
   if (!args.has("wire-dtype")) return DType::kF32;
@@ -16,7 +16,9 @@ DType wire_of(const Args& args) {
   refuse_compressor("wire-dtype", name);
   if (name == "f32") return DType::kF32;
   if (name == "bf16") return DType::kBF16;
-  throw UsageError("--wire-dtype " + name + ": there are f32 and bf16");
+  throw UsageError(
+      "--wire-dtype " + name +
+      ": there are f32 and bf16; with --sync sparse, local and diloco also f16, int8 and int4");
 }
 
 Breakdown breakdown_of(const Args& args, int ranks) {
@@ -37,10 +39,12 @@ void declare_exchange(ArgsSpec& args) {
   args.flag("shard-optimizer",
             "by ranks: each keeps the optimizer's moments of its part of the parameters and "
             "updates that part alone; the others get the parameters; not with --sync rb");
-  args.flag("wire-dtype",
-            "by ranks: f32 or bf16: how gradients travel; with bf16 half as many bytes, and the "
-            "result depends on the number of ranks (default: f32)",
-            "TYPE");
+  args.flag(
+      "wire-dtype",
+      "by ranks: f32 or bf16: how gradients travel; with bf16 half as many bytes, and the "
+      "result depends on the number of ranks; by --sync sparse, local and diloco also f16, int8 "
+      "and int4, and what rounding leaves is sent later (default: f32)",
+      "TYPE");
   args.flag("comm-only",
             "by ranks: carry out a part of each exchange to see what it costs: rs, the "
             "reduce-scatters; ag, the all-gathers; none; what is trained so is nothing, and no "
@@ -60,6 +64,12 @@ ExchangeOptions exchange_of(const Args& args, int ranks) {
 }
 
 void refuse_compressor(const std::string& flag, const std::string& value) {
+  if (value == "int8" || value == "int4") {
+    throw UsageError("--" + flag + " " + value +
+                     ": values travel so by ndtrain train --sync sparse, local and diloco with "
+                     "--wire-dtype " +
+                     value + " alone");
+  }
   if (std::ranges::count(kCompressors, value) == 0) return;
   throw UsageError(
       "--" + flag + " " + value +

@@ -1,9 +1,47 @@
 #include "cli/group_args.h"
 
+#include <algorithm>
+
 #include "cli/exchange_args.h"
+#include "cli/number_args.h"
+#include "cli/slow_link_args.h"
 #include "framework/core/json.h"
 
 namespace ndtrain::cli {
+namespace {
+
+// Flags of exchanges over slow links, whose keys in a job's JSON have '_' for '-'.
+constexpr const char *kTexts[] = {"compressor", "scan", "sparse-momentum", "wire-dtype"},
+                     *kNumbers[] = {"drop", "outer-lr", "outer-momentum", "mixing"},
+                     *kIntegers[] = {"staleness", "drain-every", "inner-steps", "fragments",
+                                     "overlap",   "factor-rank", "verify"};
+
+// The Tuner, and parse_job_spec() here, say which go together.
+void read_slow_link(const Args& args, Json& job) {
+  const auto set = [&](std::string flag, const auto& value) {
+    if (!args.has(flag)) return;
+    std::string key = flag;
+    std::ranges::replace(key, '-', '_');
+    job[key] = value(flag);
+  };
+  for (const char* flag : kTexts) {
+    set(flag, [&](const std::string& f) { return args.text(f); });
+  }
+  for (const char* flag : kNumbers) {
+    set(flag, [&](const std::string& f) { return args.number(f); });
+  }
+  for (const char* flag : kIntegers) {
+    set(flag, [&](const std::string& f) { return args.integer(f); });
+  }
+  if (args.on("pieces")) job["pieces"] = true;
+  Json drops = Json::array();
+  for (const std::string& list : args.list("drop-of")) {
+    for (const std::string& part : parts_of(list)) drops.push_back(part);
+  }
+  if (!drops.empty()) job["drop_of"] = drops;
+}
+
+}  // namespace
 
 void declare_group(ArgsSpec& args) {
   args.flag(
@@ -34,8 +72,23 @@ void declare_group(ArgsSpec& args) {
             "N");
   args.flag("sync",
             "by several Tuners: which exchange of gradients (see ndtrain train); auto measures the "
-            "link and takes the best",
+            "link and takes the best; for slow links sparse, powersgd, local and diloco, whose "
+            "model depends on the number of Tuners",
             "NAME", "ddp");
+  declare_slow_link(args);
+  args.flag("staleness",
+            "by --sync sparse: a step computes without what the last S steps have sent, which "
+            "travels meanwhile (default: 0)",
+            "S");
+  args.flag("drain-every",
+            "by --sync local and diloco, and sparse with --staleness: all is applied behind so "
+            "many steps of an epoch, where the job can be paused, and go on when a Tuner is lost "
+            "(default: 100, or the next multiple of --inner-steps)",
+            "N");
+  args.flag("wire-dtype",
+            "over slow links: what travels is f32, bf16 or f16; by --sync sparse, local and diloco "
+            "also int8 and int4, of which what rounding leaves is sent later (default: f32)",
+            "TYPE");
 }
 
 void read_group(const Args& args, Json& job) {
@@ -43,6 +96,7 @@ void read_group(const Args& args, Json& job) {
   job["tuners"] = args.integer("tuners");
   job["sync"] = args.text("sync");
   if (args.has("shards")) job["shards"] = args.integer("shards");
+  read_slow_link(args, job);
   const std::string how = args.text("parallel");
   if (how == "dp") {
     for (const char* flag : {"pipeline-schedule", "micro-batches"}) {
@@ -67,12 +121,14 @@ void declare_leading(ArgsSpec& args) {
             "where members meet this Tuner while they train with it (default: the address of "
             "--listen, one port up; on loopback any port)",
             "HOST:PORT");
+  declare_site(args, "this Tuner");
   declare_rank_timeout(args);
 }
 
 void read_leading(const Args& args, TunerConfig& config) {
   config.ranks_listen = args.text("ranks-listen");
   config.rank_timeout = rank_timeout_of(args);
+  config.site = site_of(args);
   if (config.ranks_listen.empty()) return;
   check_exposure(config.ranks_listen, config.security.on(), args.on("insecure")).or_throw();
 }

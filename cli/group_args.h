@@ -11,7 +11,8 @@ namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
 
-// Of a job: --tuners, --shards and --sync, and what they say in its JSON. Throws UsageError.
+// Of a job: --tuners, --shards and --sync, those of exchanges over slow links, and what they say in
+// its JSON. Throws UsageError.
 void declare_group(ArgsSpec& args);
 void read_group(const Args& args, Json& job);
 

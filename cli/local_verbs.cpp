@@ -66,7 +66,8 @@ std::span<const Verb> local_verbs() {
            "[DATA] -m MODEL -o FILE [-b N] [--steps N] [options]",
            "  ndtrain profile -m alexnet.onnx -b 64 -o profile.json\n"
            "  ndtrain profile photos -m runs/flowers -b 32 --steps 20 -o profile.json\n"
-           "  ndtrain profile -m resnet18.onnx -o graph.txt\n",
+           "  ndtrain profile -m resnet18.onnx -o graph.txt\n"
+           "  ndtrain profile flowers -m runs/flowers --convergence -o convergence.txt\n",
            declare_profile, run_profile}};
   return kVerbs;
 }

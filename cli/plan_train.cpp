@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/number_args.h"
+#include "cli/plan_methods.h"
 #include "cli/profile_file.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -140,9 +141,12 @@ void declare_plan_train(ArgsSpec& args) {
   args.flag("states",
             "sets of nodes that are searched at most; time and memory grow with their square", "N",
             "3000");
+  declare_plan_methods(args);
 }
 
 int run_plan_train(Context& context, const Args& args) {
+  if (args.has("link")) return run_plan_methods(context, args);
+  refuse_plan_methods(args);
   const std::string file = args.required("profile"), network = args.required("network");
   const std::vector<int> units = units_of(args);
   const PipelinePlanOptions options = options_of(args);

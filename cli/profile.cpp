@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/head_args.h"
+#include "cli/profile_convergence.h"
 #include "cli/profile_file.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
@@ -162,9 +163,12 @@ void declare_profile(ArgsSpec& args) {
   args.flag("opt", "optimizer: sgd, adam, adamw or rmsprop", "NAME", "adam");
   declare_compute(args);
   args.flag("fast-decode", "decode large JPEGs at a reduced size");
+  declare_profile_convergence(args);
 }
 
 int run_profile(Context& context, const Args& args) {
+  if (args.on("convergence")) return run_profile_convergence(context, args);
+  refuse_profile_convergence(args);
   const std::string out = args.required("out");
   constexpr std::string_view kKinds[] = {".json", ".txt", ".dot", ".csv"};
   if (std::ranges::count(kKinds, extension_of(out)) == 0) {

@@ -9,7 +9,7 @@
 
 #include "cli/exchange_args.h"
 #include "cli/number_args.h"
-#include "cli/sparse_args.h"
+#include "cli/slow_link_args.h"
 #include "cli/stage_args.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/comm/library_transport.h"
@@ -51,7 +51,7 @@ std::vector<double> shares_of(const std::string& text, int ranks) {
 }
 
 void check_schedule(const std::string& name) {
-  if (name == "sparse") return;
+  if (is_slow_link(name)) return;
   refuse_compressor("sync", name);
   try {
     (void)goes_by_sizes(name);
@@ -106,7 +106,7 @@ bool is_to_regroup(const Args& args, bool by_mpi, bool by_nccl) {
         "start the ranks with --rank and --rendezvous, which talk by tcp");
   }
   return what == "regroup" ||
-         (what.empty() && !by_mpi && !by_nccl && !by_layers && !is_sparse(args));
+         (what.empty() && !by_mpi && !by_nccl && !by_layers && !is_slow_link(args));
 }
 
 void refuse_security(const Args& args) {
@@ -153,8 +153,8 @@ void declare_ranks(ArgsSpec& args) {
   args.flag("sync",
             "by ranks: which exchange of gradients: blocking, wfbp, ddp, rb or dear; or one that "
             "begins as ddp and measures steps first: mg-wfbp, bytescheduler, pipedap, or auto, the "
-            "best of all by what was measured; or sparse, a few elements of each gradient, for "
-            "slow links",
+            "best of all by what was measured; or, for slow links, sparse, a few elements of each "
+            "gradient, powersgd, thin matrices, local and diloco, what ranks agree on now and then",
             "NAME", "ddp");
   args.flag("bucket-size",
             "of --sync ddp and dear, in MiB: 1 to 256, or auto, which tries sizes in the first "
@@ -175,7 +175,7 @@ void declare_ranks(ArgsSpec& args) {
       "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
       "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
       "or end, resumable (default: regroup by tcp, end by mpi and nccl, by stages, and by --sync "
-      "sparse)",
+      "sparse, powersgd, local and diloco)",
       "WHAT");
 }
 

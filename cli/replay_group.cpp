@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -10,9 +11,11 @@
 #include "framework/comm/rendezvous.h"
 #include "framework/comm/stream_transport.h"
 #include "framework/core/hash.h"
+#include "framework/core/limits.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/collective_costs.h"
 #include "framework/parallel/cost_profile_json.h"
+#include "framework/sparse/sync/sparse_sync.h"
 
 namespace ndtrain::cli {
 namespace {
@@ -22,6 +25,28 @@ constexpr auto kRankSilence = std::chrono::seconds(30);   // of a rank that is l
 constexpr auto kOperationStall = std::chrono::hours(24);  // of an operation
 constexpr double kMeasuringSeconds = 3;
 constexpr int64_t kMostMeasured = int64_t{4} << 20, kMeasuredRange = 512;  // elements; of sizes
+
+constexpr std::string_view kSparse = "sparse:";
+
+SparseSyncOptions sparse_named(const std::string& name) {
+  const size_t colon = name.find(':', kSparse.size());
+  SparseSyncOptions options;
+  bool sound = colon != std::string::npos;
+  if (sound) {
+    const auto number = [&](size_t begin, size_t end, auto& to) {
+      const char* const last = name.data() + end;
+      const auto [stop, error] = std::from_chars(name.data() + begin, last, to);
+      return error == std::errc() && stop == last;
+    };
+    sound = number(kSparse.size(), colon, options.staleness) &&
+            number(colon + 1, name.size(), options.drop) && options.staleness >= 0 &&
+            options.staleness <= limits::kSparseStaleness && options.drop >= 0 && options.drop < 1;
+  }
+  if (sound) return options;
+  throw UsageError(
+      fmt::format("--sync {}: as sparse:1:0.99, a staleness of 0 to {} and a drop of 0 to below 1",
+                  name, limits::kSparseStaleness));
+}
 
 std::string text_of(double x) { return fmt::format("{}", x); }
 
@@ -144,7 +169,37 @@ void ReplayGroup::measure(Context& context) {
   costs_ = parse_cost_profile(broadcast(*communicator_, 0, ours), "of rank 0");
 }
 
+bool is_sparse_exchange(const std::string& name) { return name.starts_with(kSparse); }
+void check_sparse_exchange(const std::string& name) { sparse_named(name); }
+
+// No step is shorter than its computing, nor than the link takes for what is sent in it.
+ScheduleReplay ReplayGroup::run_sparse(const std::string& name) {
+  const SparseSyncOptions options = sparse_named(name);
+  ScheduleReplay result{.schedule = name, .predicted = {}, .measured = {}};
+  result.measured = replay_->run(
+      [&](const Trainer::Shared& shared) {
+        auto sync =
+            std::make_unique<SparseSync>(shared, *communicator_, settings_.first_shards(), options);
+        const SparseSync* const it = sync.get();
+        return Replay::Exchange{std::move(sync), [it] { return it->exposed_s(); },
+                                [it] { return static_cast<double>(it->sent_bytes()); }};
+      },
+      kWarmup, settings_.steps);
+  const ReplayLink link = scaled(settings_.link, settings_.scale);
+  const double others = settings_.ranks - 1;
+  const double sending =
+      link.bytes_per_s > 0 ? result.measured.sent_bytes * others / link.bytes_per_s : 0;
+  double computing = 0;  // updates are a part of what is measured
+  for (const CostProfile::Layer& l : costs_.layers) computing += l.forward_s + l.backward_s;
+  const double bound = std::max(computing, sending);
+  result.predicted.step_s = result.predicted.bound_s = bound;
+  result.predicted.exposed_s = bound - computing;
+  result.predicted.computing_s = computing;
+  return result;
+}
+
 ScheduleReplay ReplayGroup::run(const std::string& schedule) {
+  if (is_sparse_exchange(schedule)) return run_sparse(schedule);
   const CommPlan plan = replay_plan(schedule, settings_.network.costs, settings_.scale, costs_);
   return {schedule, simulate(plan, costs_), replay_->run(plan, kWarmup, settings_.steps)};
 }

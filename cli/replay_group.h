@@ -50,6 +50,11 @@ struct ScheduleReplay {
   Json to_json() const;
 };
 
+// "sparse:S:DROP": sparse gradients with that staleness and drop, by threshold-v16, which end at
+// other parameters.
+bool is_sparse_exchange(const std::string& name);
+void check_sparse_exchange(const std::string& name);  // throws UsageError
+
 // One thread.
 class ReplayGroup {
  public:
@@ -61,6 +66,7 @@ class ReplayGroup {
   const CostProfile& costs() const { return costs_; }
   bool is_first() const { return communicator_->rank() == 0; }
 
+  // Of a schedule, or as is_sparse_exchange() says.
   ScheduleReplay replay(const std::string& schedule);
   // By ranks that are not the first: what this one replays, until it has done all.
   void follow();
@@ -69,6 +75,7 @@ class ReplayGroup {
   std::unique_ptr<Communicator> meet(const ReplayPlace& place);
   void measure(Context& context);
   ScheduleReplay run(const std::string& schedule);
+  ScheduleReplay run_sparse(const std::string& name);
 
   const ReplaySettings settings_;
   StartedRanks started_;                        // waited for at the end

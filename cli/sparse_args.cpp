@@ -3,67 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <string_view>
 #include <utility>
 
 #include "cli/number_args.h"
-#include "cli/stage_args.h"
 #include "framework/core/limits.h"
+#include "framework/sparse/sync/drops.h"
 
 namespace ndtrain::cli {
 namespace {
 
-constexpr std::array<const char*, 4> kFlags = {"compressor", "drop", "scan", "sparse-momentum"};
-
-// What other exchanges can do, and why this one does not.
-constexpr std::pair<const char*, const char*> kOfOthers[] = {
-    {"shard-optimizer", "a rank steps on what all have sent"},
-    {"comm-only", "it has no halves"},
-    {"collectives", "what is sent is not added up by a library"},
-    {"trace", "operations are not traced yet"},
-    {"clip-norm", "what is sent of a gradient at a step has no norm"}};
-
-void refuse_what_is_of_others(const Args& args) {
-  for (const auto& [flag, why] : kOfOthers) {
-    if (!args.given(flag)) continue;
-    throw UsageError(std::string("--") + flag + " with --sync sparse: " + why + "; leave it away");
+// Of each --drop-of, one or more between commas. That a parameter is called so is seen later.
+std::vector<std::pair<std::string, double>> named_drops_of(const Args& args) {
+  std::vector<std::pair<std::string, double>> drops;
+  for (const std::string& list : args.list("drop-of")) {
+    for (const std::string& part : parts_of(list)) {
+      const auto drop = named_drop(part);
+      if (!drop) {
+        throw UsageError("--drop-of " + part +
+                         ": a parameter's name, or its beginning and *, then = and 0 to below 1");
+      }
+      drops.push_back(*drop);
+    }
   }
-  if (args.text("comm") == "nccl") {
-    throw UsageError("--comm nccl with --sync sparse: it is computed on processors; leave it away");
-  }
-  if (args.text("shares") == "measured") {
-    throw UsageError(
-        "--shares measured with --sync sparse: the ranks are not timed; give them, as 2:1");
-  }
-  if (args.text("on-rank-loss") == "regroup") {
-    throw UsageError(
-        "--on-rank-loss regroup with --sync sparse: what the lost rank had not sent is lost with "
-        "it; all ranks end, and go on with --resume; leave it away");
-  }
-  if (by_stages(args)) {
-    throw UsageError("--sync sparse with --parallel " + args.text("parallel") +
-                     ": it is of ranks that share the photos; leave one away");
-  }
+  return drops;
 }
 
-DType sparse_wire_of(const Args& args) {
-  const std::string name = args.text("wire-dtype");
-  if (name.empty() || name == "f32") return DType::kF32;
-  if (name == "bf16") return DType::kBF16;
-  if (name == "f16") return DType::kF16;
-  throw UsageError("--wire-dtype " + name + ": there are f32, f16 and bf16");
-}
-
-std::optional<double> drop_of(const Args& args) {
-  if (!args.has("drop")) return std::nullopt;
-  const double drop = args.number("drop");
-  if (drop >= 0 && drop < 1) return drop;
-  throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
-}
-
-constexpr const char* kDeep = "dgc";
+constexpr const char *kDeep = "dgc", *kLargestOfSums = "gtopk";
 
 // What is sent; the rest of the options is to be filled in.
 SparseSyncOptions compressor_of(const Args& args) {
@@ -88,11 +54,12 @@ SparseSyncOptions compressor_of(const Args& args) {
   SparseSyncOptions options;
   if (drop) options.drop = *drop;
   if (name.empty()) return options;
-  const auto names = compressor_names();
-  if (std::ranges::count(names, name) == 0) {
-    throw UsageError(
-        fmt::format("--compressor {}: there are {} and dgc", name, fmt::join(names, ", ")));
+  if (name == kLargestOfSums) {
+    options.compressor = "topk";
+    options.largest_of_sums = true;
+    return options;
   }
+  check_compressor(args);
   options.compressor = name;
   return options;
 }
@@ -138,17 +105,27 @@ bool scan_rotates(const Args& args) {
 
 void declare_sparse(ArgsSpec& args) {
   args.flag("compressor",
-            "by --sync sparse: which elements of a gradient travel: topk, randomk, threshold-v, "
-            "threshold-v16, gaussian; signum and efsignum, the signs of all; or dgc, topk of "
+            "by --sync sparse, local and diloco: which elements of a gradient travel: topk, "
+            "randomk, threshold-v, "
+            "threshold-v16, gaussian; signum and efsignum, the signs of all; gtopk, of what ranks "
+            "send as topk does the largest sums; or dgc, topk of "
             "gradients with momentum, more in the first four epochs (default: "
-            "threshold-v16)",
+            "threshold-v16; of local and diloco all of them)",
             "NAME");
   args.flag("drop",
-            "by --sync sparse: the part of a gradient that does not travel, 0 to below 1; each of "
+            "likewise: the part of a gradient that does not travel, 0 to below 1; each of "
             "N ranks sends an Nth of the rest (default: 0.99; "
-            "of dgc 0.999)",
+            "of dgc 0.999, by local and diloco with a --compressor 0.97)",
             "D");
+  args.flag("drop-of",
+            "by --sync sparse: --drop of a parameter, as fc.weight=0.5, or of all whose names "
+            "begin so, as layer4.*=0.9; more than one between commas, or given again; the last "
+            "that fits counts",
+            "NAME=D");
   declare_scan(args);
+  args.flag("pieces",
+            "by --sync sparse: at each step a rank sends elements of another part of each tensor, "
+            "no two ranks of the same");
   args.flag("sparse-momentum",
             "by --sync sparse with --opt sgd: momentum of an element decays when it has a "
             "gradient, touched; at each step, lazy; or that, and the value takes the steps that "
@@ -156,46 +133,74 @@ void declare_sparse(ArgsSpec& args) {
             "HOW");
 }
 
-bool is_sparse(const Args& args) { return args.text("sync") == "sparse"; }
+std::optional<double> drop_of(const Args& args) {
+  if (!args.has("drop")) return std::nullopt;
+  const double drop = args.number("drop");
+  if (drop >= 0 && drop < 1) return drop;
+  throw UsageError("--drop " + args.text("drop") + ": 0 to below 1");
+}
 
-std::optional<SparseAsked> sparse_of(const Args& args, uint64_t seed) {
-  if (!is_sparse(args)) {
-    for (const char* flag : kFlags) {
-      if (!args.given(flag)) continue;
-      throw UsageError(std::string("--") + flag + " is of --sync sparse: add that");
-    }
-    return std::nullopt;
+void check_compressor(const Args& args) {
+  const std::string name = args.text("compressor");
+  const auto names = compressor_names();
+  if (std::ranges::count(names, name) > 0) return;
+  const char* const deep = args.text("sync") == "sparse" ? ", gtopk and dgc" : "";
+  throw UsageError(
+      fmt::format("--compressor {}: there are {}{}", name, fmt::join(names, ", "), deep));
+}
+
+ValueCoding value_wire_of(const Args& args) {
+  const std::string name = args.text("wire-dtype");
+  if (name.empty()) return ValueCoding::kF32;
+  try {
+    return value_coding_named(name);
+  } catch (const Error& e) {
+    throw UsageError("--wire-dtype " + name + ": " + e.what());
   }
-  refuse_what_is_of_others(args);
+}
+
+DType float_wire_of(const Args& args) {
+  if (const auto type = float_type_of(value_wire_of(args))) return *type;
+  throw UsageError("--wire-dtype " + args.text("wire-dtype") + " with --sync " + args.text("sync") +
+                   ": there are f32, f16 and bf16");
+}
+
+SparseSyncOptions sparse_of(const Args& args, uint64_t seed) {
   SparseSyncOptions options = compressor_of(args);
   options.compressing.rotate = scan_rotates(args);
-  options.wire = sparse_wire_of(args);
+  options.wire = value_wire_of(args);
+  options.drops = named_drops_of(args);
   options.seed = seed;
+  options.pieces = args.on("pieces");
   options.optimizer = momentum_of(args);
   const bool signs = make_compressor(options.compressor, {})->takes_all();
-  if (signs && args.given("drop")) {
-    throw UsageError("--drop with --compressor " + options.compressor +
+  if (args.given("clip-norm")) {
+    throw UsageError(
+        "--clip-norm with --sync sparse: what is sent of a gradient at a step has no norm; leave "
+        "it away");
+  }
+  if (signs && options.pieces) {
+    throw UsageError("--pieces with --compressor " + options.compressor +
+                     ": signs are of all elements of a tensor; leave one away");
+  }
+  for (const std::string flag : {"drop", "drop-of"}) {
+    if (!signs || !args.given(flag)) continue;
+    throw UsageError("--" + flag + " with --compressor " + options.compressor +
                      ": it sends a bit of each element; leave one away");
   }
   if (args.has("staleness")) {
     options.staleness =
         static_cast<int>(integer_in(args, "staleness", 0, limits::kSparseStaleness));
   }
-  SparseAsked asked{.sync = std::move(options)};
-  if (!args.given("drain-every")) return asked;
-  if (asked.sync.staleness == 0) {
-    throw UsageError("--drain-every with --sync sparse: without --staleness nothing is under way");
-  }
-  asked.drain_every = integer_in(args, "drain-every", 1, std::numeric_limits<int32_t>::max());
-  return asked;
+  return options;
 }
 
-std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseAsked& asked) {
-  const SparseSyncOptions& options = asked.sync;
+std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyncOptions& options) {
   const SparseOptimizerOptions& steps = options.optimizer;
   std::vector<std::pair<std::string, std::string>> all = {
-      {"sync", "sparse"},
-      {"compressor", options.momentum > 0 ? kDeep : options.compressor},
+      {"compressor", options.momentum > 0      ? kDeep
+                     : options.largest_of_sums ? kLargestOfSums
+                                               : options.compressor},
       {"scan", options.compressing.rotate ? "rotate" : "first"},
       {"wire-dtype", std::string(name_of(options.wire))},
       {"sparse-momentum", steps.catch_up ? "catch-up"
@@ -204,10 +209,16 @@ std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseAsk
   if (!make_compressor(options.compressor, {})->takes_all()) {
     all.emplace_back("drop", fmt::format("{}", options.drop));
   }
+  if (!options.drops.empty()) {
+    std::vector<std::string> drops;
+    for (const auto& [name, drop] : options.drops)
+      drops.push_back(fmt::format("{}={}", name, drop));
+    all.emplace_back("drop-of", fmt::format("{}", fmt::join(drops, ",")));
+  }
   if (options.staleness > 0) {
     all.emplace_back("staleness", std::to_string(options.staleness));
-    all.emplace_back("drain-every", std::to_string(asked.drain_every));
   }
+  if (options.pieces) all.emplace_back("pieces", "true");
   return all;
 }
 

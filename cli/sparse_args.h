@@ -1,35 +1,41 @@
 // Flags of --sync sparse: what ranks send of their gradients.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cli/args.h"
-#include "framework/sparse/sync/sparse_training.h"
+#include "framework/sparse/sync/sparse_sync.h"
 
 namespace ndtrain::cli {
 
-// --compressor, --drop, --scan, --sparse-momentum. It has --staleness and --drain-every, too, which
-// stages have declared.
+// It has --staleness, too, which stages have declared.
+inline constexpr std::array<const char*, 3> kSparseStepFlags = {"sparse-momentum", "pieces",
+                                                                "drop-of"};
+// Which elements travel; --sync local and diloco have these, too.
+inline constexpr std::array<const char*, 3> kSelectionFlags = {"compressor", "drop", "scan"};
 void declare_sparse(ArgsSpec& args);
+
+// --drop, if there is one; a compressor that exists. Throw UsageError.
+std::optional<double> drop_of(const Args& args);
+void check_compressor(const Args& args);
 
 // --scan alone, which benches have, too.
 void declare_scan(ArgsSpec& args);
 bool scan_rotates(const Args& args);  // throws UsageError
 
-// Whether --sync is sparse.
-bool is_sparse(const Args& args);
+// --wire-dtype over slow links: of selections, and of what is added up as it travels. Throw
+// UsageError.
+ValueCoding value_wire_of(const Args& args);
+DType float_wire_of(const Args& args);
 
-struct SparseAsked {
-  SparseSyncOptions sync;
-  int64_t drain_every = SparseTraining::Options{}.drain_every;
-};
-// None without --sync sparse. Throws UsageError where flags do not go together.
-std::optional<SparseAsked> sparse_of(const Args& args, uint64_t seed);
+// With --sync sparse. Throws UsageError where flags do not go together.
+SparseSyncOptions sparse_of(const Args& args, uint64_t seed);
 
-// These as flags and their values, also where they were not given: another model with others.
-std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseAsked& asked);
+// As flags and their values, also where they were not given.
+std::vector<std::pair<std::string, std::string>> sparse_settings(const SparseSyncOptions& options);
 
 }  // namespace ndtrain::cli

@@ -7,7 +7,7 @@
 
 #include "cli/number_args.h"
 #include "cli/optimizer_args.h"
-#include "cli/sparse_args.h"
+#include "cli/slow_link_args.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/parallel/plan_by_sizes.h"
@@ -74,8 +74,8 @@ std::optional<int64_t> stages_from(const Args& args) {
 void refuse_without_stages(const Args& args) {
   for (const std::string_view flag : kStageFlags) {
     const std::string name(flag);
-    const bool of_sparse = is_sparse(args) && (name == "staleness" || name == "drain-every");
-    if (name == "parallel" || of_sparse || !args.given(name)) continue;
+    const bool of_slow_link = is_slow_link(args) && (name == "staleness" || name == "drain-every");
+    if (name == "parallel" || of_slow_link || !args.given(name)) continue;
     throw UsageError("--" + name + " is of --parallel pipeline; give that too");
   }
 }
@@ -283,9 +283,10 @@ void declare_stages(ArgsSpec& args) {
       "travel meanwhile (default: 0)",
       "NAMES|S");
   args.flag("drain-every",
-            "by stages, with async or 2bw, and with --sync sparse --staleness: all that is under "
-            "way is applied behind so many steps, "
-            "where a run can be stopped, and behind each epoch",
+            "by stages, with async or 2bw, with --sync sparse --staleness, local and diloco: all "
+            "that is under way is applied behind so many steps, where a run can be stopped, and "
+            "behind each epoch (default of local and diloco: the first multiple of --inner-steps "
+            "from 100)",
             "N", std::to_string(StageConfig{}.drain_every));
 }
 

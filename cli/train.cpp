@@ -4,16 +4,19 @@
 #include <charconv>
 
 #include "cli/exchange_args.h"
+#include "cli/exchange_choice_args.h"
 #include "cli/head_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/ranks.h"
-#include "cli/sparse_args.h"
+#include "cli/rate_args.h"
+#include "cli/slow_link_args.h"
 #include "cli/stage_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/sparse/sync/sites.h"
 #include "ndp/jobs/finetune.h"
 
 namespace ndtrain::cli {
@@ -22,8 +25,9 @@ using namespace ndp;
 namespace {
 
 // Flags that change nothing about what a training gives.
-constexpr std::string_view kUndecisive[] = {"resume", "config",  "quiet", "json",        "help",
-                                            "out",    "threads", "cache", "memory-limit"};
+constexpr std::string_view kUndecisive[] = {"resume",       "config",      "quiet",      "json",
+                                            "help",         "out",         "threads",    "cache",
+                                            "memory-limit", "allow-lossy", "convergence"};
 
 DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
@@ -212,15 +216,26 @@ void declare_train(ArgsSpec& args) {
   declare_deterministic(args, /*features=*/true);
   declare_ranks(args);
   declare_exchange(args);
-  declare_sparse(args);
+  declare_slow_link(args);
+  declare_site(args, "this rank");
+  declare_rates(args);
+  declare_exchange_choice(args);
   declare_stages(args);
 }
 
 // What each rank needs besides its flags.
 void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
-  if (config.how.sparse) {
-    config.how.sparse->directory = config.out;
-    config.how.sparse->shares = ranks.shares();
+  if (config.how.slow_link) {
+    config.how.slow_link->directory = config.out;
+    config.how.slow_link->shares = ranks.shares();
+    config.how.slow_link->trace = args.text("trace");
+  }
+  if (config.choice) {
+    for (ExchangeCandidate& c : config.choice->candidates) {
+      c.config.directory = config.out;
+      c.config.shares = ranks.shares();
+      c.config.trace = args.text("trace");
+    }
   }
   config.out = ranks.directory(config.out);
   if (Communicator* all = ranks.communicator(); all && config.resume)
@@ -261,19 +276,43 @@ void set_stages(FinetuneConfig& config, const StagesAsked& asked) {
 }
 
 // The number of ranks decides what it gives.
-void set_sparse(FinetuneConfig& config, const SparseAsked& asked, int ranks) {
-  const SparseSyncOptions& sync = asked.sync;
+void set_slow_link(FinetuneConfig& config, const SlowLinkAsked& asked, int ranks) {
   if (ranks == 1) {
-    throw UsageError("--sync sparse: one process sends nothing; give --ranks 2 or more");
+    throw UsageError("--sync " + asked.name +
+                     ": one process sends nothing; give --ranks 2 or more");
   }
-  config.how.sparse = SparseConfig{.sync = sync, .drain_every = asked.drain_every};
-  if (sync.momentum > 0) config.how.trainer.optimizer.momentum = 0;
-  auto settings = sparse_settings(asked);
+  config.how.slow_link =
+      SlowLinkConfig{.method = method_of(asked), .verify_every = asked.verify_every};
+  const auto* const sparse = std::get_if<SparseSyncOptions>(&asked.options);
+  if (sparse && sparse->momentum > 0) config.how.trainer.optimizer.momentum = 0;
+  auto settings = settings_of(asked);
   settings.emplace_back("ranks", std::to_string(ranks));
   for (auto& setting : settings) {
     std::erase_if(config.given, [&](const auto& kv) { return kv.first == setting.first; });
     config.given.push_back(std::move(setting));
   }
+}
+
+// Collective: whoever has another --sync hears of it later.
+void set_sites(FinetuneConfig& config, const Args& args, const Ranks& ranks) {
+  if (ranks.count() == 1) return;
+  std::vector<int> sites = sites_of_ranks(*ranks.communicator(), site_of(args));
+  if (config.how.slow_link) config.how.slow_link->sites = std::move(sites);
+}
+
+std::optional<SlowLinkAsked> slow_link_of(const Args& args, Context& context,
+                                          const std::string& model) {
+  std::optional<SlowLinkAsked> asked = slow_link_of(args, context.seed());
+  if (args.given("site") && !asked) {
+    throw UsageError("--site is of --sync sparse, powersgd, local and diloco: add that");
+  }
+  auto* const sparse = asked ? std::get_if<SparseSyncOptions>(&asked->options) : nullptr;
+  if (sparse) {
+    set_rates(args, context.fs(), model, *sparse);
+  } else {
+    refuse_rates(args);
+  }
+  return asked;
 }
 
 // Whether --resume has anything to go on from, as rank 0 has it.
@@ -284,16 +323,45 @@ std::string how_to_go_on(const Ranks& ranks, Fs& fs, const std::string& out) {
   return "no epoch was saved yet: the same command with --resume begins with the first one";
 }
 
+// The result, with what is of ranks.
+Json result_of(const FinetuneResult& r, const Ranks& ranks, const FinetuneConfig& config) {
+  Json json = to_json(r);
+  if (ranks.count() > 1) json["exposed_s"] = r.figures.exposed_s;
+  if (!r.exchange.word.empty()) {
+    json["exchange"] = r.exchange.word;
+    json["exchange_predicted_step_s"] = r.exchange.step_s;
+  }
+  if (r.figures.exchange) add_exchange(*r.figures.exchange, json);
+  if (r.figures.slow_link) {
+    json["step_sent_bytes"] = r.figures.slow_link->step_sent_bytes;
+    json["step_gradient_bytes"] = r.figures.slow_link->step_gradient_bytes;
+    if (r.figures.slow_link->step_s > 0) json["step_s"] = r.figures.slow_link->step_s;
+    json["left_out_steps"] = r.figures.slow_link->left_out;
+  }
+  if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;
+  for (const StageTraining::RankFigures& f : r.figures.stage_ranks) {
+    json["rank_memory_bytes"].push_back(f.memory_bytes);
+    json["rank_waited_s"].push_back(f.waited_s);
+  }
+  if (config.how.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.figures.clip_exposed_s;
+  if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
+  for (const RankShare& s : r.figures.shares) {
+    json["shares"].push_back({{"rank", s.rank}, {"shards", s.shards}, {"shard_s", s.shard_s}});
+  }
+  return json;
+}
+
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
-  const std::optional<SparseAsked> sparse = sparse_of(args, context.seed());
+  const std::optional<SlowLinkAsked> slow_link = slow_link_of(args, context, config.model);
   Ranks ranks(context, args);
   if (ranks.share_a_terminal() && !ranks.is_first()) context.be_quiet();
-  if (sparse) {
-    set_sparse(config, *sparse, ranks.count());
+  if (slow_link) {
+    set_slow_link(config, *slow_link, ranks.count());
   } else {
     config.how.ranks.exchange = exchange_of(args, ranks.count());
   }
+  config.choice = exchange_choice_of(context, args, ranks.count());
   if (const auto asked = stages_of(args, context.fs(), ranks.count())) {
     set_stages(config, *asked);
   }
@@ -305,6 +373,7 @@ int run_train(Context& context, const Args& args) {
   FinetuneResult r;
   try {
     set_ranks(config, args, ranks, context.fs());
+    set_sites(config, args, ranks);
     if (config.how.trainer.shards > 1 || config.how.stages) context.be_deterministic();
     r = finetune(config, context.device(), context.fs(), context.clock(), context.progress(),
                  ranks.take_communicator());
@@ -319,25 +388,7 @@ int run_train(Context& context, const Args& args) {
     return kInterrupted;
   }
   if (!ranks.is_first()) return kOk;
-  Json json = to_json(r);
-  if (ranks.count() > 1) json["exposed_s"] = r.figures.exposed_s;
-  if (r.figures.exchange) add_exchange(*r.figures.exchange, json);
-  if (r.figures.sparse) {
-    json["step_sent_bytes"] = r.figures.sparse->step_sent_bytes;
-    json["step_gradient_bytes"] = r.figures.sparse->step_gradient_bytes;
-    if (r.figures.sparse->step_s > 0) json["step_s"] = r.figures.sparse->step_s;
-    json["left_out_steps"] = r.figures.sparse->left_out;
-  }
-  if (r.figures.stage_step_s > 0) json["step_s"] = r.figures.stage_step_s;
-  for (const StageTraining::RankFigures& f : r.figures.stage_ranks) {
-    json["rank_memory_bytes"].push_back(f.memory_bytes);
-    json["rank_waited_s"].push_back(f.waited_s);
-  }
-  if (config.how.trainer.optimizer.clip_norm > 0) json["clip_exposed_s"] = r.figures.clip_exposed_s;
-  if (!r.lost_ranks.empty()) json["lost_ranks"] = r.lost_ranks;
-  for (const RankShare& s : r.figures.shares) {
-    json["shares"].push_back({{"rank", s.rank}, {"shards", s.shards}, {"shard_s", s.shard_s}});
-  }
+  Json json = result_of(r, ranks, config);
   if (r.val_photos == 0) context.progress().say("no photo validated: there is no accuracy");
   if (args.has("db")) json["unlabelled"] = r.unlabelled;
   context.print(json, table(json));

@@ -2,6 +2,7 @@
 
 #include "cli/group_args.h"
 #include "cli/role_args.h"
+#include "cli/slow_link_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
 #include "framework/core/json.h"
@@ -15,7 +16,10 @@ using namespace tuner;
 void declare_tuner_join(ArgsSpec& args) {
   args.flag("tuner", "the Tuner to dial, at the port that PipeStores dial", "HOST:PORT",
             "127.0.0.1:25258");
-  args.flag("state", "heads of models and rows of photos are kept here (required)", "DIR");
+  args.flag("state",
+            "heads of models, rows of photos and gradients that were not sent yet are kept here "
+            "(required)",
+            "DIR");
   args.flag("name",
             "unique among the members of a Tuner; where there are certificates, the name that its "
             "own is for (default: the host's name)",
@@ -24,7 +28,12 @@ void declare_tuner_join(ArgsSpec& args) {
             "where other members meet this one (default: any port; of this machine alone where the "
             "Tuner is on it)",
             "HOST:PORT");
+  args.flag(
+      "relay",
+      "nobody can dial this machine, as behind a router: the Tuner passes on what it and other "
+      "members say to each other, but for those of its --site, which dial --listen");
   args.flag("disk", "rows may take this much (default: a tenth of the volume)", "BYTES");
+  declare_site(args, "this member");
   declare_rank_timeout(args);
   declare_security(args);
 }
@@ -37,8 +46,18 @@ int run_tuner_join(Context& context, const Args& args) {
   config.listen = args.text("listen");
   config.disk = static_cast<int64_t>(args.bytes("disk"));
   config.silence = rank_timeout_of(args);
+  config.site = site_of(args);
   config.version = NDT_VERSION;
   config.security = security_of(context, args, LinkRole::kMember, config.tuner);
+  config.relay = args.on("relay");
+  if (config.relay && config.site.empty() && !config.listen.empty()) {
+    throw UsageError("--relay with --listen " + config.listen +
+                     ": nobody dials it; leave one away, or give the --site whose members do");
+  }
+  if (config.relay && !config.site.empty() && config.listen.empty()) {
+    throw UsageError("--relay with --site " + config.site +
+                     ": members there dial it; give --listen, its address in their network");
+  }
   if (!config.listen.empty()) {
     check_exposure(config.listen, config.security.on(), args.on("insecure")).or_throw();
   }

@@ -203,13 +203,15 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain plan --profile plan.json --stores 8 --bandwidth 10G --minimise cost\n"
      "  ndtrain plan --profile examples/plan_published.json --sweep\n",
      declare_plan, run_plan},
-    {"plan train", "cut a model into stages of a training by several devices",
-     "--profile FILE -n N [N...] --network FILE [-o FILE] [options]",
+    {"plan train",
+     "cut a model into stages of a training by several devices, or compare exchanges over a link",
+     "--profile FILE -n N [N...] --network FILE [-o FILE] [options] | --link RATE -m MODEL",
      "  ndtrain plan train --profile profile.json -n 2 --network network.json -o plan.json\n"
      "  ndtrain plan train --profile graph.txt -n 4 2 --network network.json --cost ashpipe\n"
      "  ndtrain plan train --profile profile.json -n 4 2 --network network.json --memory 16G "
      "--preset pipeline\n"
-     "  ndtrain plan train --profile profile.json -n 2 --network network.json --draw plan.svg\n",
+     "  ndtrain plan train --profile profile.json -n 2 --network network.json --draw plan.svg\n"
+     "  ndtrain plan train --link 100M -m alexnet.onnx -n 2 -b 64\n",
      declare_plan_train, run_plan_train},
     {"plan network", "measure what is between ranks, for ndtrain plan train --network",
      "--ranks N [--rank R --rendezvous HOST:PORT] [--levels N,N] [-o FILE]",

@@ -60,7 +60,8 @@ struct TunerDaemon::Parts {
                  .links = *server,
                  .net = net.net(),
                  .listen = ranks_listen(config),
-                 .silence = config.rank_timeout},
+                 .silence = config.rank_timeout,
+                 .site = config.site},
                 TunerSessions(me, kHeartbeat, kWindow, LinkRole::kMember)) {
     lanes = std::make_unique<ThreadLanes>(kWatchLane + 1, [this] { events.wake(); });
     const TunerService::Setting setting{

@@ -24,6 +24,7 @@ struct TunerConfig {
   // any port where that is of this machine alone.
   std::string ranks_listen = {};
   std::chrono::milliseconds rank_timeout{30'000};  // of a member that is silent in a training
+  std::string site = {};                           // where it is, see sites_of_ranks()
   std::string http = "127.0.0.1:8420";             // for people; "": none
   std::string state;                               // directory
   std::string db;                                  // labels; "": sqlite:STATE/labels.db

@@ -46,7 +46,9 @@ class Follower {
       : training_(training), rows_(rows), stop_(stop) {
     training_.on_shards([this](ShardRange own) {
       catch_up(training_, rows_, current_, own);
-      if (current_.kind == Kind::kRows) done_ = current_.number;
+      // Rows have come; and where ranks regroup while they gather, rank 0 asks for it again.
+      const bool done = current_.kind == Kind::kRows || current_.kind == Kind::kGather;
+      if (done) done_ = current_.number;
     });
   }
   ~Follower() { training_.on_shards({}); }
@@ -151,14 +153,16 @@ LeadingTraining::LeadingTraining(std::unique_ptr<RankedTraining> training, Share
 
 LeadingTraining::~LeadingTraining() = default;
 
-// The others get it by regrouping, where one is lost meanwhile.
-void LeadingTraining::order(Kind kind, std::string bytes) {
+// The others get it by regrouping, where one is lost meanwhile: false.
+bool LeadingTraining::order(Kind kind, std::string bytes) {
   current_ = {.number = current_.number + 1, .kind = kind, .bytes = std::move(bytes)};
   try {
     broadcast(training_->communicator(), kLeader, current_.text());
     if (kind == Kind::kRows) share_rows(*training_, rows_, training_->own_shards());
+    return true;
   } catch (const RankLost& lost) {
     training_->regroup_after(lost);
+    return false;
   }
 }
 
@@ -185,9 +189,8 @@ void LeadingTraining::reset_optimizer() {
 }
 
 RankedTraining& LeadingTraining::gathered() {
-  if (!training_->gathered()) {
-    order(Kind::kGather);
-    training_->gather();
+  while (!training_->gathered()) {
+    if (order(Kind::kGather)) training_->gather();
   }
   return *training_;
 }

@@ -71,7 +71,7 @@ class LeadingTraining final : public Training {
   void end();
 
  private:
-  void order(TrainingOrder::Kind kind, std::string bytes = {});
+  bool order(TrainingOrder::Kind kind, std::string bytes = {});
   RankedTraining& gathered();
 
   std::unique_ptr<RankedTraining> training_;

@@ -21,7 +21,8 @@ class RankedTraining : public Training {
   virtual const std::vector<TensorType>& row_types() const = 0;  // of what a row is made of
 
   // Whether this rank has all that evaluate(), model() and checkpoint() give, until rows are
-  // trained on or something else is changed. If not, they are collective, as gather() is.
+  // trained on or something else is changed. If not, they are collective, as gather() is. Where
+  // ranks regroup in gather(), it has to be asked for again.
   virtual bool gathered() const { return true; }
   virtual void gather() {}
 

@@ -62,7 +62,7 @@ void make_timers_exact() { prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL); }
 
 // What a Trainer has of a training.
 struct Replay::Training {
-  Training(const Replay& of, const CommPlan& plan)
+  Training(const Replay& of, const MakeExchange& make)
       : graph(parameters_of(of.costs_, of.noise_)),
         parameters(graph, graph.params(), of.device_),
         optimizer(of.optimizer_, parameters, of.device_),
@@ -70,8 +70,7 @@ struct Replay::Training {
             of.first_shards_[static_cast<size_t>(of.communicator_.rank()) + 1]},
         sums(parameters.size(), own, of.first_shards_.back(), of.device_, parameters.gradients()),
         reports(static_cast<size_t>(of.first_shards_.back())),
-        sync({parameters, optimizer, sums, nullptr, of.device_}, of.communicator_, plan,
-             of.first_shards_) {}
+        exchange(make({parameters, optimizer, sums, nullptr, of.device_})) {}
 
   Graph graph;
   ParameterSpace parameters;
@@ -79,7 +78,7 @@ struct Replay::Training {
   ShardRange own;
   ShardSums sums;
   std::vector<ShardReport> reports;
-  ExchangeSync sync;
+  Exchange exchange;
 };
 
 Replay::Replay(const CostProfile& costs, std::vector<int> first_shards,
@@ -144,8 +143,8 @@ void Replay::give_gradient(Training& training, size_t slot) const {
 
 void Replay::step(Training& training, SleepingDevice& device,
                   const std::function<void()>& at_backward) {
-  const auto run = [&](const auto& work) { device.run(work, [this] { return waited_s(); }); };
-  ExchangeSync& sync = training.sync;
+  const auto run = [&](const auto& work) { device.run(work, training.exchange.waited_s); };
+  GradientSync& sync = *training.exchange.sync;
   run([&] { sync.begin(training.optimizer.next(kLearningRate)); });
   size_t slot = training.parameters.slots().size();
   for (const CostProfile::Layer& l : costs_.layers) {
@@ -166,7 +165,17 @@ void Replay::step(Training& training, SleepingDevice& device,
 
 ReplayResult Replay::run(const CommPlan& plan, int warmup, int steps) {
   validate(plan, costs_.parameter_count());
-  Training training(*this, plan);
+  return run(
+      [&](const Trainer::Shared& shared) {
+        return Exchange{std::make_unique<ExchangeSync>(shared, communicator_, plan, first_shards_),
+                        [this] { return communicator_.waited_s(); }};
+      },
+      warmup, steps);
+}
+
+ReplayResult Replay::run(const MakeExchange& make, int warmup, int steps) {
+  Training training(*this, make);
+  const Exchange& exchange = training.exchange;
   barrier(communicator_);
   SleepingDevice device(clock_);
   ReplayResult result;
@@ -176,15 +185,16 @@ ReplayResult Replay::run(const CommPlan& plan, int warmup, int steps) {
     step(training, device, [&] {
       if (i < warmup) return;
       begins.push_back(clock_.monotonic());
-      waited = waited_s();
+      waited = exchange.waited_s();
       if (i == warmup) waited_before = waited;
     });
   }
-  training.sync.flush();
+  exchange.sync->flush();
   for (size_t i = 1; i < begins.size(); ++i) {
     result.step_s.push_back(Seconds(begins[i] - begins[i - 1]).count());
   }
   result.exposed_s = (waited - waited_before) / std::max(1, steps);
+  if (exchange.sent_bytes) result.sent_bytes = exchange.sent_bytes() / (warmup + steps + 1);
   result.parameters = xxh3(training.parameters.values(),
                            static_cast<size_t>(training.parameters.size()) * sizeof(float));
   check_same(communicator_, {{"parameters", std::to_string(result.parameters)}});

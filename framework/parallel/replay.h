@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "framework/comm/communicator.h"
@@ -41,6 +42,7 @@ struct ReplayResult {
   std::vector<double> step_s;  // from the beginning of a backward pass to the next
   double exposed_s = 0;        // of a step, waiting for other ranks: the mean
   uint64_t parameters = 0;     // XXH3 of their values at the end, which every plan gives
+  double sent_bytes = 0;       // of a step, to each other rank: the mean; 0: not known
 };
 
 // One rank of several, all of which make the same calls. Gradients are numbers that depend on seed,
@@ -56,15 +58,23 @@ class Replay {
   // An update's, a layer at a time, as this rank measures it.
   double optimizer_s_per_element();
 
+  // What exchanges the gradients of a run, and what it says of itself, in all.
+  struct Exchange {
+    std::unique_ptr<GradientSync> sync;
+    std::function<double()> waited_s;         // in the calls of a step, for other ranks
+    std::function<double()> sent_bytes = {};  // to each other rank; none: not known
+  };
+  using MakeExchange = std::function<Exchange(const Trainer::Shared& shared)>;
+
   // Steps that are not timed, then some that are. Throws Error where the plan is none of these
   // costs, RankLost where a rank is, and Error where parameters differ between the ranks.
   ReplayResult run(const CommPlan& plan, int warmup, int steps);
+  ReplayResult run(const MakeExchange& make, int warmup, int steps);
 
  private:
   struct Training;
   void step(Training& training, SleepingDevice& device, const std::function<void()>& at_backward);
   void give_gradient(Training& training, size_t slot) const;
-  double waited_s() const { return communicator_.waited_s(); }
 
   const CostProfile costs_;
   const std::vector<int> first_shards_;

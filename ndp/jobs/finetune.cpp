@@ -7,6 +7,7 @@
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <sstream>
 
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
@@ -47,6 +48,7 @@ class Finetune {
   FinetuneResult run() {
     try {
       compare_settings();
+      choose();
       if (ranks_ && config_.how.ranks.one_cache && ranks_->rank() != 0) barrier(*ranks_);
       open_data();
       prepare_model();
@@ -81,6 +83,7 @@ class Finetune {
     settings_.asked = config_.given;
     if (!config_.resume) return;
     before_ = read_run_settings(fs_, run_.path()).or_throw();
+    if (config_.choice) follow(begun_exchange(*config_.choice, before_));
     const std::string was = before_.text(kEpochs);
     int64_t epochs = INT64_MAX;
     std::from_chars(was.data(), was.data() + was.size(), epochs);
@@ -100,7 +103,60 @@ class Finetune {
                 "; go on with what it was begun with, or start a new run with another -o");
   }
 
+  // Of a training that begins. Only rank 0 looks at the photos: others wait for its cache.
+  void choose() {
+    if (!config_.choice || !ranks_ || config_.resume) return;
+    ModelFile file = load_model(fs_, config_.model);
+    std::string counts;
+    if (ranks_->rank() == 0) {
+      open_data();
+      const auto classes =
+          config_.head == "grow" ? with_added(file.classes, photos_.set) : photos_.set.classes;
+      counts =
+          fmt::format("{} {}", std::ranges::count(photos_.for_validation, false), classes.size());
+    }
+    std::istringstream in(broadcast(*ranks_, 0, counts));
+    int64_t photos = 0, classes = 0;
+    in >> photos >> classes;
+    TrainerConfig trainer = config_.how.trainer;
+    trainer.compute = training_compute(trainer.compute, device_).dtype;
+    const TransferModel model = prepare_transfer(file, class_names(file, classes), config_.head,
+                                                 config_.freeze, config_.cache_dtype, trainer.seed);
+    std::vector<double> shares = config_.how.ranks.shares;
+    if (shares.empty()) shares.assign(static_cast<size_t>(ranks_->ranks()), 1);
+    result_.exchange = choose_exchange(*ranks_, *config_.choice,
+                                       {.head = model.head,
+                                        .trainable = model.trainable,
+                                        .trainer = trainer,
+                                        .first_shards = shards_of_ranks(trainer.shards, shares),
+                                        .epoch_steps = std::max<int64_t>(1, photos / trainer.batch),
+                                        .device = device_,
+                                        .clock = clock_,
+                                        .progress = progress_});
+    follow(result_.exchange.candidate);
+  }
+
+  // So many, of which the first are the model's: what they are called costs nothing.
+  static std::vector<std::string> class_names(const ModelFile& file, int64_t count) {
+    std::vector<std::string> names = file.classes;
+    if (count < std::ssize(names)) names.clear();
+    while (std::ssize(names) < count) names.push_back(fmt::format("class {}", names.size()));
+    return names;
+  }
+
+  // One of the candidates, as if it had been asked for by name.
+  void follow(std::optional<size_t> candidate) {
+    if (!candidate) return;
+    const ExchangeCandidate& c = config_.choice->candidates[*candidate];
+    config_.how.slow_link = c.config;
+    for (const auto& setting : c.settings) {
+      std::erase_if(settings_.asked, [&](const auto& kv) { return kv.first == setting.first; });
+      settings_.asked.push_back(setting);
+    }
+  }
+
   void open_data() {
+    if (!photos_.set.photos.empty()) return;  // to choose an exchange
     photos_ = load_training_photos(fs_,
                                    {.data = config_.data,
                                     .labels = config_.labels,

@@ -11,6 +11,7 @@
 #include "framework/core/clock.h"
 #include "ndp/jobs/augmented_photos.h"
 #include "ndp/jobs/database_labels.h"
+#include "ndp/jobs/exchange_choice.h"
 #include "ndp/jobs/features.h"
 #include "ndp/jobs/job_training.h"
 #include "ndp/jobs/low_precision.h"
@@ -29,8 +30,9 @@ struct FinetuneConfig {
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()
   JobTrainingConfig how = {};
-  Augmentation augmentation = {};  // of training photos, where nothing is frozen
-  int64_t patience = 0;            // epochs without a better val top-1 before stopping; 0: never
+  std::optional<ExchangeChoice> choice = {};  // by ranks: instead of a schedule, if one is better
+  Augmentation augmentation = {};             // of training photos, where nothing is frozen
+  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()
@@ -57,7 +59,8 @@ struct FinetuneResult {
   double setup_s = 0, extract_s = 0, train_s = 0, first_step_s = 0, total_s = 0;
   std::vector<int> lost_ranks = {};  // that the others have gone on without
   JobTraining::Figures figures = {};
-  bool interrupted = false;  // stopped on request; --resume goes on
+  ChosenExchange exchange = {};  // of FinetuneConfig::choice, of a run that begins
+  bool interrupted = false;      // stopped on request; --resume goes on
 };
 
 // Throws Error. `ranks`: others make the same call, on the same model and photos with the same

@@ -23,8 +23,8 @@ JobTraining::JobTraining(const TransferModel& model, const Device& device,
     : model_(model), device_(device), config_(config), place_(place) {
   if (config_.stages) {
     begin_stages(std::move(ranks));
-  } else if (ranks && config_.sparse) {
-    begin_sparse(std::move(ranks));
+  } else if (ranks && config_.slow_link) {
+    begin_slow_link(std::move(ranks));
   } else if (ranks) {
     begin_ranks(std::move(ranks));
   } else {
@@ -42,11 +42,12 @@ void JobTraining::begin_ranks(std::unique_ptr<Communicator> ranks) {
   trainer_ = &by_ranks_->training().trainer();
 }
 
-void JobTraining::begin_sparse(std::unique_ptr<Communicator> ranks) {
-  by_sparse_ = std::make_unique<SparseRanks>(model_, device_, config_.trainer, *config_.sparse,
-                                             std::move(ranks), place_.fs, place_.progress);
-  now_ = &by_sparse_->training();
-  trainer_ = &by_sparse_->training().trainer();
+void JobTraining::begin_slow_link(std::unique_ptr<Communicator> ranks) {
+  by_slow_link_ =
+      std::make_unique<SlowLinkRanks>(model_, device_, config_.trainer, *config_.slow_link,
+                                      std::move(ranks), place_.fs, place_.progress);
+  now_ = &by_slow_link_->training();
+  trainer_ = &by_slow_link_->training().trainer();
 }
 
 void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
@@ -68,7 +69,7 @@ void JobTraining::agree_by(const F& f) {
                       [this]() -> Training& { return go_on_by_stages(); });
     return by_ranks_->agree({});
   }
-  if (by_sparse_) f(*by_sparse_);
+  if (by_slow_link_) f(*by_slow_link_);
   if (by_ranks_) f(*by_ranks_);
 }
 
@@ -100,9 +101,9 @@ void JobTraining::add_figures_of_ranks() {
 
 JobTraining::Figures JobTraining::describe() {
   if (by_ranks_) add_figures_of_ranks();
-  if (by_sparse_) {
-    figures_.sparse = by_sparse_->describe();
-    figures_.exposed_s = figures_.sparse->exposed_s;
+  if (by_slow_link_) {
+    figures_.slow_link = by_slow_link_->describe();
+    figures_.exposed_s = figures_.slow_link->exposed_s;
   }
   if (by_stages_) {
     figures_.stage_ranks = by_stages_->describe();
@@ -115,7 +116,7 @@ JobTraining::Figures JobTraining::describe() {
 
 void JobTraining::leave_together() {
   if (by_ranks_) by_ranks_->leave_together();
-  if (by_sparse_) by_sparse_->leave_together();
+  if (by_slow_link_) by_slow_link_->leave_together();
   if (by_stages_) by_stages_->leave_together();
 }
 

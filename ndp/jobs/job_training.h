@@ -1,5 +1,5 @@
-// How a job trains: alone, by ranks that share the rows of a step, and send all of their gradients
-// or some, by stages, or by ranks first and by stages from some epoch on.
+// How a job trains: alone, by ranks that share the rows of a step, also over slow links, by stages,
+// or by ranks first and by stages from some epoch on.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,17 @@
 
 #include "framework/train/switched_training.h"
 #include "ndp/jobs/rank_training.h"
-#include "ndp/jobs/sparse_ranks.h"
+#include "ndp/jobs/slow_link_ranks.h"
 #include "ndp/jobs/stage_training.h"
 
 namespace ndtrain::ndp {
 
 struct JobTrainingConfig {
-  TrainerConfig trainer = {};               // by stages without its shards and parts
-  RankConfig ranks = {};                    // where there are some
-  std::optional<SparseConfig> sparse = {};  // instead: they send some of their gradients
-  std::optional<StageConfig> stages = {};   // ranks are stages, instead of sharing rows,
-  int64_t stages_from = 0;                  // from this epoch on, counted from 0
+  TrainerConfig trainer = {};                    // by stages without its shards and parts
+  RankConfig ranks = {};                         // where there are some
+  std::optional<SlowLinkConfig> slow_link = {};  // instead
+  std::optional<StageConfig> stages = {};        // ranks are stages, instead of sharing rows,
+  int64_t stages_from = 0;                       // from this epoch on, counted from 0
 };
 
 // All ranks make the same calls. One thread.
@@ -46,7 +46,7 @@ class JobTraining {
     double stage_step_s = 0;                      // by stages, of the last epoch; 0: not known
     std::vector<StageTraining::RankFigures> stage_ranks = {};  // by stages, of all ranks
     double clip_exposed_s = 0;                                 // see GradientSync
-    std::optional<SparseRanks::Figures> sparse = {};           // by ranks that send some
+    std::optional<SlowLinkRanks::Figures> slow_link = {};      // by ranks over slow links
   };
   Figures describe();  // after the training; rank 0 says it, too
   // So that no rank misses one that was faster.
@@ -57,7 +57,7 @@ class JobTraining {
 
  private:
   void begin_ranks(std::unique_ptr<Communicator> ranks);
-  void begin_sparse(std::unique_ptr<Communicator> ranks);
+  void begin_slow_link(std::unique_ptr<Communicator> ranks);
   void begin_stages(std::unique_ptr<Communicator> ranks);
   Training& go_on_by_stages();
   void add_figures_of_ranks();
@@ -69,11 +69,11 @@ class JobTraining {
   const JobTrainingConfig config_;
   const RankTraining::Place place_;
   std::unique_ptr<Trainer> alone_;
-  std::unique_ptr<RankTraining> by_ranks_;    // or this
-  std::unique_ptr<SparseRanks> by_sparse_;    // or this
-  std::unique_ptr<StageTraining> by_stages_;  // or this
-  Training* now_ = nullptr;                   // theirs
-  Trainer* trainer_ = nullptr;                // the same, or the one in it; null: by stages
+  std::unique_ptr<RankTraining> by_ranks_;       // or this
+  std::unique_ptr<SlowLinkRanks> by_slow_link_;  // or this
+  std::unique_ptr<StageTraining> by_stages_;     // or this
+  Training* now_ = nullptr;                      // theirs
+  Trainer* trainer_ = nullptr;                   // the same, or the one in it; null: by stages
   std::optional<SwitchedTraining> switched_;
   std::vector<TensorType> row_types_;
   int64_t parameters_ = 0;

@@ -5,7 +5,7 @@
 //   rank0-epoch1-step0.safetensors       by ranks that send some of their gradients: state_files.h
 //   model.onnx extractor.onnx head.onnx  the result
 //   parallel_plan.txt parallel_profile.json  by ranks: exchange_files.h
-//   confusion.csv quarantine.csv report.html log.txt
+//   confusion.csv quarantine.csv report.html log.txt; rates.log with --controller
 //   lock                                 held by the one process that writes here
 #pragma once
 

@@ -60,6 +60,25 @@ class BenchParallel : public testing_cli::ProgramTest {
   std::string results() const { return real_fs().read(at("out_dir/results.jsonl")).or_throw(); }
 };
 
+TEST_F(BenchParallel, ReplaysSparseGradientsBesideSchedules) {
+  const Json json = json_of("tiny.json", {"--sync", "blocking,sparse:1:0.9,sparse:0:0.5"});
+  const Json& results = json.at("cells").at(0).at("schedules");
+  ASSERT_EQ(results.size(), 3U);
+  std::set<std::string> parameters;
+  for (const Json& r : results) {
+    EXPECT_GE(r.at("measured_s").get<double>(), 0.9 * r.at("bound_s").get<double>());
+    parameters.insert(r.at("parameters").get<std::string>());
+  }
+  EXPECT_EQ(parameters.size(), 3U);
+  EXPECT_EQ(json.at("summary").at("replays"), 1);
+  for (const char* name :
+       {"sparse:1", "sparse:1:1", "sparse:17:0.9", "sparse:-1:0.9", "sparse:x:0.9"}) {
+    const Outcome o = run_replay("tiny.json", {"--sync", name});
+    EXPECT_EQ(o.code, 2) << name;
+    EXPECT_THAT(o.err, HasSubstr("as sparse:1:0.99")) << name;
+  }
+}
+
 TEST_F(BenchParallel, EverySchedulesStepsAreTimedAndGiveTheSameParameters) {
   const Json j = json_of("tiny.json", {"--rho", "0.75", "--latency", "1e-4", "--scale", "2",
                                        "--stretch", "1.5", "--shards", "4", "--ranks", "3"});

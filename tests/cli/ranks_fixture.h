@@ -1,13 +1,16 @@
 // Trainings by several ranks, of the program.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <signal.h>
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "framework/core/json.h"
 #include "framework/core/net.h"
 #include "tests/cli/program_fixture.h"
 
@@ -54,6 +57,30 @@ class RanksTest : public ProgramTest {
     return {start_as("rank0", at_place(train("run", more), 0, 2, rendezvous)),
             start_as("rank1", second)};
   }
+
+  // Two ranks that train so, each in a directory of its own as on machines of their own: where one
+  // is killed, both go on with --resume to the bytes of a run that was not.
+  void expect_the_same_where_one_is_killed(Words how) const {
+    how.insert(how.end(), {"-e", "30", "--rank-timeout", "5"});
+    Words whole = train("whole", how);
+    whole.insert(whole.end(), {"--ranks", "2"});
+    ASSERT_EQ(run(whole).code, 0);
+    const Pair pair = start_apart(how);
+    wait_for("run/last.safetensors");
+    kill(pair.second, SIGKILL);
+    end_of(pair.second, "rank1");
+    const Outcome o = end_of(pair.first, "rank0");
+    EXPECT_EQ(o.code, 4) << o.err;
+    EXPECT_THAT(o.err, ::testing::HasSubstr("rank 1"));
+    EXPECT_THAT(o.err, ::testing::HasSubstr("--resume goes on"));
+    how.emplace_back("--resume");
+    const Pair again = start_apart(how);
+    const Outcome second = end_of(again.second, "rank1"), first = end_of(again.first, "rank0");
+    ASSERT_EQ(first.code, 0) << first.err;
+    EXPECT_EQ(second.code, 0) << second.err;
+    EXPECT_THAT(first.err, ::testing::Not(::testing::HasSubstr("had not sent")));
+    EXPECT_TRUE(model("run") == model("whole"));
+  }
   // Three of them, with eight shards.
   std::vector<pid_t> start_three(const Words& more) const {
     const std::string rendezvous = free_address();
@@ -65,6 +92,21 @@ class RanksTest : public ProgramTest {
       ranks.push_back(start_as("rank" + number, at_place(words, rank, 3, rendezvous)));
     }
     return ranks;
+  }
+  // A Chrome trace that has what both of two ranks computed and sent.
+  void expect_a_trace_of_two(const std::string& file) const {
+    const Json trace = parse_json(real_fs().read(at(file)).or_throw());
+    std::map<int, std::string> rows;
+    std::map<std::string, int> spans;
+    for (const Json& e : trace.at("traceEvents")) {
+      if (e["name"] == "thread_name") rows[e["tid"]] = e["args"]["name"];
+    }
+    for (const Json& e : trace.at("traceEvents")) {
+      if (e["ph"] == "X") ++spans[rows[e["tid"]]];
+    }
+    for (const char* row : {"rank 0 computing", "rank 0 link", "rank 1 computing", "rank 1 link"}) {
+      EXPECT_GT(spans[row], 6) << row << ": a span a step, at least";
+    }
   }
   void wait_for(const std::string& file) const {
     for (int i = 0; i < 100'000 && !real_fs().exists(at(file)); ++i) {

@@ -138,18 +138,7 @@ TEST_F(Ranks, WhatTheOthersKeepMeanwhileGoesWithThem) {
 TEST_F(Ranks, ATraceHasWhatAllOfThemDid) {
   const Outcome o = run(train("run", {"-e", "2", "--ranks", "2", "--trace", "trace.json"}));
   ASSERT_EQ(o.code, 0) << o.err;
-  const Json trace = parse_json(real_fs().read(at("trace.json")).or_throw());
-  std::map<int, std::string> rows;
-  std::map<std::string, int> spans;
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e["name"] == "thread_name") rows[e["tid"]] = e["args"]["name"];
-  }
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e["ph"] == "X") ++spans[rows[e["tid"]]];
-  }
-  for (const char* row : {"rank 0 computing", "rank 0 link", "rank 1 computing", "rank 1 link"}) {
-    EXPECT_GT(spans[row], 6) << row << ": a span a step, at least";
-  }
+  expect_a_trace_of_two("trace.json");
 }
 
 TEST_F(Ranks, OptionsOfAStepGiveTheBytesOfOneProcessAndAnyNumberOfThemGoesOn) {
@@ -341,12 +330,19 @@ TEST_F(Ranks, OptionsOfAStepThatMakeNoSenseAreUsageErrors) {
               HasSubstr("take another --sync"));
   EXPECT_THAT(refused({"--ranks", "2", "--wire-dtype", "f16"}),
               HasSubstr("--wire-dtype f16: there are f32 and bf16"));
-  for (const char* compressor : {"topk", "randomk", "fp8", "int8"}) {
+  for (const char* compressor : {"topk", "randomk", "fp8"}) {
     for (const char* flag : {"--sync", "--wire-dtype"}) {
       EXPECT_THAT(refused({"--ranks", "2", flag, compressor}),
                   HasSubstr(std::string(flag) + " " + compressor +
                             ": that is which elements of a gradient travel, not when; in "
                             "ndtrain train --sync sparse --compressor says it"));
+    }
+  }
+  for (const std::string integers : {"int8", "int4"}) {
+    for (const std::string flag : {"--sync", "--wire-dtype"}) {
+      EXPECT_THAT(refused({"--ranks", "2", flag, integers}),
+                  HasSubstr(flag + " " + integers +
+                            ": values travel so by ndtrain train --sync sparse, local and diloco"));
     }
   }
   EXPECT_THAT(refused({"--ranks", "2", "--comm-only", "all"}),

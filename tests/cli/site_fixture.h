@@ -66,10 +66,11 @@ class SiteTest : public ProgramTest {
   // A minute at most.
   static bool comes(const std::function<bool()>& true_soon) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!true_soon() && std::chrono::steady_clock::now() < until) {
+    while (!true_soon()) {
+      if (std::chrono::steady_clock::now() >= until) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
-    return true_soon();
+    return true;
   }
 };
 

@@ -22,6 +22,13 @@ class SparseRanks : public testing_cli::RanksTest {
   }
 };
 
+TEST_F(SparseRanks, ATraceHasWhatAllOfThemDid) {
+  const Outcome o = run(train("run", {"-e", "2", "--ranks", "2", "--sync", "sparse", "--staleness",
+                                      "1", "--trace", "trace.json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  expect_a_trace_of_two("trace.json");
+}
+
 TEST_F(SparseRanks, OfWholeGradientsGiveTheModelOfOneProcess) {
   ASSERT_EQ(run(train("whole", {"-e", "2", "--shards", "2"})).code, 0);
   const Outcome o = run(sparse("run", {"-e", "2", "--drop", "0"}));
@@ -48,11 +55,18 @@ TEST_F(SparseRanks, TakeEveryFlag) {
   const Words ways[] = {
       {"--compressor", "topk", "--wire-dtype", "f16"},
       {"--compressor", "threshold-v", "--scan", "rotate"},
+      {"--wire-dtype", "int8"},
+      {"--compressor", "randomk", "--wire-dtype", "int4"},
+      {"--compressor", "topk", "--drop", "0", "--wire-dtype", "int4"},
       {"--compressor", "randomk", "--wire-dtype", "bf16", "--shares", "2:1", "--shards", "3"},
       {"--compressor", "efsignum", "--opt", "sgd", "--sparse-momentum", "lazy"},
       {"--compressor", "gaussian", "--opt", "sgd", "--sparse-momentum", "catch-up"},
       {"--compressor", "dgc", "--opt", "sgd"},
+      {"--drop-of", "conv*=0.5"},
+      {"--drop-of", "conv*=0.5,fc.*=0"},
       {"--staleness", "1"},
+      {"--compressor", "gtopk"},
+      {"--pieces"},
       {"--staleness", "2", "--drain-every", "2"},
       {"--compressor", "dgc", "--opt", "sgd", "--drop", "0.5", "--momentum", "0.5"},
       {"--scan", "first", "--opt", "sgd", "--sparse-momentum", "touched"}};
@@ -63,33 +77,19 @@ TEST_F(SparseRanks, TakeEveryFlag) {
     words.insert(words.end(), {"-e", "2"});
     const Outcome o = run(words);
     ASSERT_EQ(o.code, 0) << o.err;
-    for (const std::string& other : models) EXPECT_FALSE(model(directory) == other) << way[1];
+    for (const std::string& other : models) EXPECT_FALSE(model(directory) == other) << way.back();
     models.push_back(model(directory));
   }
 }
 
-// Each rank has its own directory, as on machines of their own.
+TEST_F(SparseRanks, OfASiteSendNothingElsewhere) {
+  const Outcome o = run(sparse("run", {"-e", "1", "--site", "oslo", "--json"}));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.err, AllOf(HasSubstr("2 ranks are at 1 site"), HasSubstr("a site sends 1 %")));
+}
+
 TEST_F(SparseRanks, WhereOneIsKilledAllGoOnToTheSameBytes) {
-  const Words how = {"-e", "30",          "--sync", "sparse", "--drop", "0.9", "--rank-timeout",
-                     "5",  "--staleness", "1"};
-  Words whole = train("whole", how);
-  whole.insert(whole.end(), {"--ranks", "2"});
-  ASSERT_EQ(run(whole).code, 0);
-  const Pair pair = start_apart(how);
-  wait_for("run/last.safetensors");
-  kill(pair.second, SIGKILL);
-  end_of(pair.second, "rank1");
-  const Outcome o = end_of(pair.first, "rank0");
-  EXPECT_EQ(o.code, 4) << o.err;
-  EXPECT_THAT(o.err, AllOf(HasSubstr("rank 1"), HasSubstr("--resume goes on")));
-  Words resumed = how;
-  resumed.emplace_back("--resume");
-  const Pair again = start_apart(resumed);
-  const Outcome second = end_of(again.second, "rank1"), first = end_of(again.first, "rank0");
-  ASSERT_EQ(first.code, 0) << first.err;
-  EXPECT_EQ(second.code, 0) << second.err;
-  EXPECT_THAT(first.err, testing::Not(HasSubstr("had not sent")));
-  EXPECT_TRUE(model("run") == model("whole"));
+  expect_the_same_where_one_is_killed({"--sync", "sparse", "--drop", "0.9", "--staleness", "1"});
 }
 
 TEST_F(SparseRanks, ARunIsGoneOnWithAsItWasBegun) {
@@ -110,6 +110,26 @@ TEST_F(SparseRanks, ARunIsGoneOnWithAsItWasBegun) {
   ASSERT_EQ(on.code, 0) << on.err;
   EXPECT_THAT(on.err, AllOf(HasSubstr("rank 0 has no file of what it had not sent"),
                             HasSubstr("rank 1 has no file of what it had not sent")));
+}
+
+TEST_F(SparseRanks, DropsOfParametersAreTheRuns) {
+  ASSERT_EQ(run(sparse("whole", {"-e", "1", "--drop", "0"})).code, 0);
+  ASSERT_EQ(run(sparse("run", {"-e", "1", "--drop-of", "*=0.9", "--drop-of", "conv*=0,*=0"})).code,
+            0);
+  EXPECT_TRUE(model("run") == model("whole")) << "the last that fits counts";
+  EXPECT_THAT(real_fs().read(at("run/args.toml")).or_throw(), HasSubstr("*=0.9,conv*=0,*=0"));
+  const Outcome other = run(sparse("run", {"-e", "2", "--resume", "--drop-of", "*=0"}));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.err, HasSubstr("--drop-of is *=0"));
+  const Outcome none = run(sparse("run", {"-e", "2", "--resume"}));
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("--drop-of is not given and was *=0.9,conv*=0,*=0"));
+  const Outcome on =
+      run(sparse("run", {"-e", "2", "--resume", "--drop-of", "*=0.9,conv*=0", "--drop-of", "*=0"}));
+  EXPECT_EQ(on.code, 0) << on.err;
+  const Outcome unknown = run(sparse("unknown", {"-e", "1", "--drop-of", "best*=0"}));
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("drop of 'best*': no parameter that is trained"));
 }
 
 TEST_F(SparseRanks, ThoseThatDifferAreRefused) {
@@ -134,6 +154,7 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--drop", "nan"}), HasSubstr("--drop nan"));
   EXPECT_THAT(refused({"--compressor", "best"}), HasSubstr("--compressor best: there are topk"));
   EXPECT_THAT(refused({"--compressor", "signum", "--drop", "0.9"}), HasSubstr("a bit of each"));
+  EXPECT_THAT(refused({"--compressor", "signum", "--pieces"}), HasSubstr("signs are of all"));
   EXPECT_THAT(refused({"--scan", "back"}), HasSubstr("--scan back: there are first and rotate"));
   EXPECT_THAT(refused({"--sparse-momentum", "lazy"}), HasSubstr("it is of --opt sgd"));
   EXPECT_THAT(refused({"--opt", "sgd", "--sparse-momentum", "never"}),
@@ -153,21 +174,35 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
               HasSubstr("above 0 and below 1"));
   EXPECT_THAT(refused({"--compressor", "dgc", "--opt", "sgd", "--sparse-momentum", "lazy"}),
               HasSubstr("which has its own"));
-  EXPECT_THAT(refused({"--wire-dtype", "i8"}), HasSubstr("there are f32, f16 and bf16"));
+  EXPECT_THAT(refused({"--wire-dtype", "i8"}),
+              HasSubstr("--wire-dtype i8: there are f32, f16, bf16, int8 and int4"));
   EXPECT_THAT(refused({"--clip-norm", "1"}), HasSubstr("--clip-norm with --sync sparse"));
   EXPECT_THAT(refused({"--shard-optimizer"}), HasSubstr("--shard-optimizer with --sync sparse"));
   EXPECT_THAT(refused({"--comm-only", "rs"}), HasSubstr("it has no halves"));
   EXPECT_THAT(refused({"--collectives", "native"}), HasSubstr("--collectives with --sync sparse"));
-  EXPECT_THAT(refused({"--trace", "t.json"}), HasSubstr("--trace with --sync sparse"));
   EXPECT_THAT(refused({"--comm", "nccl"}), HasSubstr("--comm nccl with --sync sparse"));
   EXPECT_THAT(refused({"--bucket-size", "4"}), HasSubstr("--sync sparse has no such size"));
   EXPECT_THAT(refused({"--shares", "measured"}), HasSubstr("give them, as 2:1"));
   EXPECT_THAT(refused({"--on-rank-loss", "regroup"}), HasSubstr("what the lost rank had not sent"));
   EXPECT_THAT(refused({"--parallel", "pipeline"}), HasSubstr("pipeline"));
+  EXPECT_THAT(refused({"--site", "-x"}), HasSubstr("--site -x: letters, digits"));
+  EXPECT_THAT(refused({"--site", "a", "--controller"}),
+              HasSubstr("--controller with --site a: it knows of ranks"));
   EXPECT_THAT(refused({"--ranks", "1"}), HasSubstr("give --ranks 2 or more"));
-  const Outcome alone = run(train("run", {"--drop", "0.5"}));
-  EXPECT_EQ(alone.code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("--drop is of --sync sparse"));
+  for (const std::string wrong :
+       {"fc", "=0.5", "fc=", "fc=1", "fc=-0.1", "fc=nan", "fc=0.5x", "fc=0.5,", "fc=0.5,bn"}) {
+    EXPECT_THAT(refused({"--drop-of", wrong}), HasSubstr("then = and 0 to below 1")) << wrong;
+  }
+  EXPECT_THAT(refused({"--drop-of", "fc.weight=0.5", "--drop-of", "conv*=2"}),
+              HasSubstr("--drop-of conv*=2: a parameter's name"));
+  EXPECT_THAT(refused({"--compressor", "signum", "--drop-of", "*=0.9"}),
+              HasSubstr("--drop-of with --compressor signum: it sends a bit of each"));
+  for (const auto& [flag, value] :
+       {std::pair("--drop", "0.5"), std::pair("--drop-of", "*=0.5"), std::pair("--site", "a")}) {
+    const Outcome alone = run(train("run", {flag, value}));
+    EXPECT_EQ(alone.code, 2);
+    EXPECT_THAT(alone.err, HasSubstr(std::string(flag) + " is of --sync sparse"));
+  }
 }
 
 }  // namespace

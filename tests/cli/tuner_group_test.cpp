@@ -30,9 +30,12 @@ class TunerGroupVerbs : public testing_cli::SiteTest {
     waitpid(process, nullptr, 0);
   }
 
-  void join(const std::string& name) {
-    members_[name] = start_as(name, {"tuner", "join", "--tuner", site_.at("listen"), "--state",
-                                     name, "--name", name, "--disk", "1G", "--rank-timeout", "20"});
+  void join(const std::string& name, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"tuner",   "join", "--tuner",        site_.at("listen"),
+                                      "--state", name,   "--name",         name,
+                                      "--disk",  "1G",   "--rank-timeout", "20"};
+    words.insert(words.end(), more.begin(), more.end());
+    members_[name] = start_as(name, words);
   }
   void kill_one(const std::string& name) {
     end(members_.at(name), SIGKILL);
@@ -142,6 +145,87 @@ TEST_F(TunerGroupVerbs, AsStagesThoseThatAreLeftGoOnWhereAMemberIsKilled) {
   EXPECT_EQ(by_stages.at("epochs"), 400);
 }
 
+TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
+  join("m1", {"--site", "oslo", "--relay", "--listen", "127.0.0.1:0"});
+  join("m2", {"--relay"});
+  ASSERT_TRUE(comes([&] { return members_here() == 2; })) << said_by("m1");
+  const Json three = submit("60", {"--tuners",
+                                   "3",
+                                   "--sync",
+                                   "sparse",
+                                   "--compressor",
+                                   "threshold-v",
+                                   "--drop",
+                                   "0.9",
+                                   "--drop-of",
+                                   "fc.weight=0.5",
+                                   "--scan",
+                                   "rotate",
+                                   "--staleness",
+                                   "1",
+                                   "--drain-every",
+                                   "3",
+                                   "--opt",
+                                   "sgd",
+                                   "--wire-dtype",
+                                   "int8",
+                                   "--verify",
+                                   "2",
+                                   "--sparse-momentum",
+                                   "lazy",
+                                   "--pieces"});
+  ASSERT_TRUE(comes([&] {
+    return metrics().find("\nndtrain_training_tuners 3") != std::string::npos;
+  })) << said_by("m1");
+  EXPECT_THAT(metrics(), testing::Not(HasSubstr("\nndtrain_training_step_sent_bytes 0\n")));
+  EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_link_mbps{direction=\"receive\"} "));
+  EXPECT_THAT(metrics(), HasSubstr("\nndtrain_training_step_part_seconds{part=\"backward\"} "));
+  EXPECT_TRUE(comes([&] {  // behind the first epoch that has more than one step behind it
+    return metrics().find("{part=\"backward\"} 0\n") == std::string::npos;
+  })) << metrics();
+  kill_one("m1");
+  const Json by_three = result(three);
+  EXPECT_EQ(by_three.value("lost_tuners", Json()), Json({"m1"}));
+  EXPECT_EQ(by_three.at("regrouped"), 1);
+  EXPECT_EQ(by_three.at("sites"), 2);  // that are left
+  EXPECT_GT(by_three.at("relayed_bytes"), 0);
+  EXPECT_EQ(by_three.at("sync"), "sparse");
+  EXPECT_EQ(by_three.at("compressor"), "threshold-v");
+  EXPECT_GT(by_three.at("step_sent_bytes").get<double>(), 0);
+  const Json spec = job(three).at("spec");
+  EXPECT_EQ(spec.at("drop"), 0.9);
+  EXPECT_EQ(spec.at("drop_of"), Json({"fc.weight=0.5"}));
+  EXPECT_EQ(spec.at("scan"), "rotate");
+  EXPECT_EQ(spec.at("staleness"), 1);
+  EXPECT_EQ(spec.at("drain_every"), 3);
+  EXPECT_EQ(spec.at("wire_dtype"), "int8");
+  EXPECT_EQ(spec.at("verify"), 2);
+  EXPECT_EQ(spec.at("sparse_momentum"), "lazy");
+  EXPECT_EQ(spec.at("pieces"), true);
+  EXPECT_THAT(said_by("m2"), HasSubstr("rank 1 is lost; 2 of 3 go on"));
+  EXPECT_THAT(said_by("m2"), HasSubstr("trained to its end"));
+}
+
+TEST_F(TunerGroupVerbs, WithLocalStepsAndThinMatricesTheyTrainToo) {
+  join("m1");
+  ASSERT_TRUE(comes([&] { return members_here() == 1; })) << said_by("m1");
+  const Json diloco = submit(
+      "3", {"--tuners", "2", "--sync", "diloco", "--inner-steps", "4", "--outer-lr", "0.5",
+            "--outer-momentum", "0.8", "--fragments", "2", "--overlap", "1", "--mixing", "0.25"});
+  const Json outer = job(diloco).at("spec");
+  EXPECT_EQ(outer.at("inner_steps"), 4);
+  EXPECT_EQ(outer.at("outer_lr"), 0.5);
+  EXPECT_EQ(outer.at("outer_momentum"), 0.8);
+  EXPECT_EQ(outer.at("fragments"), 2);
+  EXPECT_EQ(outer.at("overlap"), 1);
+  EXPECT_EQ(outer.at("mixing"), 0.25);
+  EXPECT_EQ(result(diloco).at("tuners"), 2);
+  const Json local = submit("3", {"--tuners", "2", "--sync", "local"});
+  EXPECT_EQ(result(local).at("sync"), "local");
+  const Json low_rank = submit("3", {"--tuners", "2", "--sync", "powersgd", "--factor-rank", "2"});
+  EXPECT_EQ(result(low_rank).at("factor_rank"), 2);
+}
+
 TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   const auto refused = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--http", site_.at("http").get<std::string>()});
@@ -159,7 +243,13 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   EXPECT_THAT(with({"--tuners", "3", "--shards", "2"}),
               HasSubstr("shards 2: from the number of tuners to the photos of a batch"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "ring"}), HasSubstr("sync ring: there is no such"));
-  EXPECT_THAT(with({"--tuners", "2", "--sync", "sparse"}), HasSubstr("ndtrain train --ranks has"));
+  EXPECT_THAT(with({"--sync", "sparse"}), HasSubstr("sync sparse: it is between Tuners; take tun"));
+  EXPECT_THAT(with({"--tuners", "2", "--sync", "sparse", "--drop", "1"}),
+              HasSubstr("drop 1: 0 to below 1"));
+  EXPECT_THAT(with({"--tuners", "2", "--sync", "sparse", "--inner-steps", "5"}),
+              HasSubstr("inner_steps 5 with sync sparse: it is of sync local, diloco"));
+  EXPECT_THAT(with({"--tuners", "2", "--wire-dtype", "f16"}),
+              HasSubstr("wire_dtype \"f16\" with sync ddp: it is of sync sparse"));
   EXPECT_THAT(with({"--tuners", "2", "--sync", "topk"}),
               HasSubstr("which elements of a gradient travel"));
   EXPECT_THAT(with({"--tuners", "2", "--parallel", "tensor"}),
@@ -191,6 +281,15 @@ TEST_F(TunerGroupVerbs, WhatCannotBeIsRefusedByName) {
   o = run({"tuner", "serve", "--state", "y", "--ranks-listen", "0.0.0.0:7"});
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("0.0.0.0:7 can be reached by other machines"));
+  o = run({"tuner", "serve", "--state", "y", "--site", "a b"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--site a b: letters"));
+  o = run({"tuner", "join", "--state", "x", "--relay", "--listen", "127.0.0.1:0"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--relay with --listen 127.0.0.1:0"));
+  o = run({"tuner", "join", "--state", "x", "--relay", "--site", "oslo"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--relay with --site oslo: members there dial it; give --listen"));
   o = run({"tuner", "join", "--state", "site/tuner"});
   EXPECT_EQ(o.code, 1) << "the state directory of another role";
 }

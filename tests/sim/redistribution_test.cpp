@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "framework/core/log.h"
 #include "ndp/deltas/delta.h"
+#include "tests/support/seeds.h"
 
 namespace ndtrain {
 using namespace ndp;
@@ -43,12 +42,7 @@ TEST(Redistribution, AStoreTwentyVersionsBehindGetsNoMoreThanTheBestChain) {
 
 TEST(Redistribution, EndsOnVerifiedBytesWhateverGoesWrong) {
   log::set_level(log::Level::kOff);
-  uint64_t first = 0, count = 300;
-  if (const char* text = std::getenv("NDT_SIM_SEEDS")) {
-    char* rest = nullptr;
-    first = std::strtoull(text, &rest, 10);
-    count = *rest == ':' ? std::strtoull(rest + 1, nullptr, 10) : 1;
-  }
+  const auto [first, count] = testing::seeds_or(300);
   uint64_t ways = 0, chains = 0, failures = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     Redistribution r(seed);

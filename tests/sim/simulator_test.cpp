@@ -3,27 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "framework/core/log.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/seeds.h"
 
 namespace ndtrain {
 namespace {
-
-struct Seeds {
-  uint64_t first = 0, count = 300;
-};
-
-Seeds seeds() {
-  Seeds s;
-  if (const char* text = std::getenv("NDT_SIM_SEEDS")) {
-    char* rest = nullptr;
-    s = {std::strtoull(text, &rest, 10), 1};
-    if (*rest == ':') s.count = std::strtoull(rest + 1, nullptr, 10);
-  }
-  return s;
-}
 
 std::string reproduce(uint64_t seed) {
   return fmt::format("NDT_SIM_SEEDS={} sim_test --gtest_filter=Simulator.Faults*", seed);
@@ -31,7 +16,7 @@ std::string reproduce(uint64_t seed) {
 
 TEST(Simulator, FaultsThatHealChangeNothing) {
   log::set_level(log::Level::kOff);
-  const Seeds all = seeds();
+  const testing::Seeds all = testing::seeds_or(300);
   sim::Coverage coverage;
   uint64_t same = 0, same_after_loss = 0, without = 0, failed = 0, repeats = 0, labelled = 0;
   for (uint64_t seed = all.first; seed < all.first + all.count; ++seed) {

@@ -1,13 +1,17 @@
 #include "tuner/group/group_rules.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "framework/comm/stream_transport.h"
+#include "framework/core/hash.h"
 #include "framework/core/json.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/stage_training.h"
+#include "tuner/jobs/slow_link_choice.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -61,6 +65,31 @@ std::unique_ptr<DataParallel> training_by_rows(
           .regroup = true});
 }
 
+std::unique_ptr<RegroupedTraining> training_over_slow_links(const GroupRules& rules, Model head,
+                                                            const Device& device,
+                                                            std::unique_ptr<Communicator> ranks,
+                                                            SlowLinkPlace place) {
+  const SlowLinkChoice choice = slow_link_of(rules.spec);
+  std::vector<int> sites = sites_of_ranks(*ranks, place.site);
+  return std::make_unique<RegroupedTraining>(
+      std::move(head), rules.trainable, device, trainer_alone(rules, {}), std::move(ranks),
+      SlowLinkTraining::Options{.drain_every = choice.method.drain_every,
+                                .verify_every = choice.verify_every,
+                                .sites = std::move(sites),
+                                .files = std::move(place.files),
+                                .warn = std::move(place.warn)},
+      choice.method.make, std::move(place.on_loss));
+}
+
+// A job of another Tuner may have its number.
+StateFiles files_of(const GroupRules& rules, uint64_t job, Fs& fs, const std::string& directory) {
+  Json exchange = {{"sync", rules.spec.sync}, {"seed", rules.spec.seed}};
+  rules.spec.slow_link.add_to(exchange);
+  Sha256 hash;
+  hash.field(rules.head).field(to_hex(rules.rows)).field(json_text(exchange));
+  return {fs, directory, fmt::format("job{}-{}-", job, to_hex(hash.finish()).substr(0, 16))};
+}
+
 std::unique_ptr<PipelineTraining> training_by_stages(
     const GroupRules& rules, const PipelinePlan& plan, Model head, const Device& device,
     std::unique_ptr<Communicator> ranks, Clock& clock,
@@ -73,10 +102,19 @@ std::unique_ptr<PipelineTraining> training_by_stages(
 TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<PipelinePlan>& plan) {
   TrainerConfig config = rules.spec.trainer;
   config.compute = rules.compute;
+  if (is_slow_link(rules.spec.sync)) {
+    const SlowLinkChoice choice = slow_link_of(rules.spec);
+    if (choice.optimizer_without_momentum) config.optimizer.momentum = 0;
+  }
   if (!plan) return config;
   config.shards = 1;
   config.accumulate = plan->micro_batches;
   return config;
+}
+
+std::unique_ptr<Communicator> nobody_else() {
+  std::vector<std::unique_ptr<Stream>> none(1);
+  return group_communicator(0, std::move(none), {});
 }
 
 std::unique_ptr<Communicator> group_communicator(int rank,

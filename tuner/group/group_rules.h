@@ -15,6 +15,7 @@
 #include "framework/pipeline/planner/pipeline_plan.h"
 #include "framework/pipeline/run/pipeline_training.h"
 #include "framework/runtime/devices.h"
+#include "framework/sparse/sync/regrouped_training.h"
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::tuner {
@@ -44,6 +45,23 @@ std::unique_ptr<DataParallel> training_by_rows(
     Clock& clock, std::function<void(const std::string& line)> say = {},
     std::function<void(const ExchangeReport& report)> timed = {});
 
+// What a rank has of its own over slow links.
+struct SlowLinkPlace {
+  StateFiles files;  // of what it has not sent
+  std::string site;  // where it is, see sites_of_ranks()
+  RegroupedTraining::OnLoss on_loss = {};
+  std::function<void(const std::string& line)> warn = {};  // rank 0's
+};
+
+// The same over slow links, where those that are left go on to another model. Collective. Throws
+// Error likewise, and RankLost.
+std::unique_ptr<RegroupedTraining> training_over_slow_links(const GroupRules& rules, Model head,
+                                                            const Device& device,
+                                                            std::unique_ptr<Communicator> ranks,
+                                                            SlowLinkPlace place);
+// The rank's files there, of the training of one job and no other.
+StateFiles files_of(const GroupRules& rules, uint64_t job, Fs& fs, const std::string& directory);
+
 // The same by stages, where a rank that is lost ends it for the others.
 std::unique_ptr<PipelineTraining> training_by_stages(
     const GroupRules& rules, const PipelinePlan& plan, Model head, const Device& device,
@@ -55,6 +73,9 @@ TrainerConfig trainer_alone(const GroupRules& rules, const std::optional<Pipelin
 
 // How long ranks wait for one another to meet.
 inline constexpr std::chrono::milliseconds kMeeting{20'000};
+
+// Rank 0 that nobody has come to.
+std::unique_ptr<Communicator> nobody_else();
 
 // How they talk: heard of every so often, lost when silent for `silence`.
 std::unique_ptr<Communicator> group_communicator(int rank,

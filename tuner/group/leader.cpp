@@ -13,19 +13,26 @@
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/stage_training.h"
 #include "tuner/group/group_plan.h"
+#include "tuner/jobs/slow_link_choice.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
 namespace {
 
-const std::string kHeadFile = "group_head.onnx";
+const std::string kHeadFile = "group_head.onnx", kThisTuner = "this Tuner";
+
+constexpr const char* kUnsent = "unsent";  // of gradients: files in the job's directory
 
 }  // namespace
 
 std::unique_ptr<GroupLeader> GroupLeader::meet(const Setting& setting, const GroupRules& rules) {
   std::unique_ptr<GroupLeader> leader(new GroupLeader(setting, rules));
-  if (!leader->meet_others({.tuners = rules.spec.tuners})) return nullptr;
+  if (!leader->meet_others({.tuners = rules.spec.tuners})) {
+    if (!leader->over_slow_links()) return nullptr;
+    leader->names_ = {kThisTuner};
+    leader->begin(nobody_else());
+  }
   leader->training_ = std::make_unique<RestartedTraining>(
       *leader->leading_,
       [l = leader.get()](const RankLost& lost) -> Training& { return l->begin_anew(lost); });
@@ -46,11 +53,12 @@ bool GroupLeader::meet_others(TrainingMembers::Wanted wanted) {
   wanted.job = setting_.job;
   wanted.numerics = rules_.numerics;
   wanted.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
-  wanted.same_model = rules_.spec.parallel == "dp";
+  wanted.same_model = rules_.spec.parallel == "dp" && !over_slow_links();
   for (;;) {
     TrainingGroup group = setting_.members.meet(wanted, setting_.progress);
     if (!group.ranks) return false;
     names_ = std::move(group.names);
+    relay_ = std::move(group.relay);
     try {
       begin(std::move(group.ranks));
       return true;
@@ -75,6 +83,8 @@ void GroupLeader::begin(std::unique_ptr<Communicator> ranks) {
     say_stages(*by_stages, stages_of_plan(*plan_), setting_.progress);
     stages_ = by_stages.get();
     training = std::move(by_stages);
+  } else if (over_slow_links()) {
+    training = slow_link_training(std::move(head), std::move(ranks));
   } else {
     training =
         training_by_rows(rules_, std::move(head), setting_.device, std::move(ranks), setting_.clock,
@@ -83,6 +93,36 @@ void GroupLeader::begin(std::unique_ptr<Communicator> ranks) {
   ranks_ = training.get();
   leading_ = std::make_unique<LeadingTraining>(std::move(training), rows_);
   if (rows_.in_use()) leading_->use_rows();
+}
+
+std::unique_ptr<RankedTraining> GroupLeader::slow_link_training(
+    Model head, std::unique_ptr<Communicator> ranks) {
+  const int count = ranks->ranks();
+  auto training = training_over_slow_links(
+      rules_, std::move(head), setting_.device, std::move(ranks),
+      {.files = files_of(rules_, setting_.job, setting_.fs, join(setting_.directory, kUnsent)),
+       .site = setting_.members.site(),
+       .on_loss = [this](const RegroupedTraining::Loss& loss) { say_loss(loss); },
+       .warn = [this](const std::string& line) { setting_.progress.say(line); }});
+  const SlowLinkMethod method = slow_link_of(rules_.spec).method;
+  for (const std::string& what : method.what_it_does(count, training->sites())) {
+    setting_.progress.say(what);
+  }
+  slow_link_ = training.get();
+  return training;
+}
+
+void GroupLeader::say_loss(const RegroupedTraining::Loss& loss) {
+  const auto named = [this](const RankGroup& ranks) {
+    std::vector<std::string> names;
+    for (const int r : ranks) names.push_back(names_[static_cast<size_t>(r)]);
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  setting_.progress.say(fmt::format(
+      "lost: {}, and what {} had not sent of its gradients; {} {} on from epoch {}, step {}, with "
+      "what is left of theirs, to another model",
+      named(loss.lost), loss.lost.size() == 1 ? "it" : "each", named(loss.left),
+      loss.left.size() == 1 ? "goes" : "go", loss.epoch + 1, loss.step));
 }
 
 // Those that are left miss a rank, too, and leave; they are met again, without it.
@@ -100,6 +140,10 @@ Training& GroupLeader::begin_anew(const RankLost& lost) {
   }
   if (met) return *leading_;
   setting_.progress.say("this Tuner goes on alone");
+  if (over_slow_links()) {
+    begin(nobody_else());
+    return *leading_;
+  }
   alone_ =
       std::make_unique<Trainer>(load_model(setting_.fs, join(setting_.directory, kHeadFile)).model,
                                 rules_.trainable, setting_.device, trainer_alone(rules_, plan_));
@@ -109,7 +153,9 @@ Training& GroupLeader::begin_anew(const RankLost& lost) {
 void GroupLeader::forget_ranks() {
   ranks_ = nullptr;
   stages_ = nullptr;
+  slow_link_ = nullptr;
   leading_.reset();
+  relay_.reset();
 }
 
 void GroupLeader::use(SpoolDataset* data) {
@@ -123,6 +169,23 @@ void GroupLeader::end() {
   training_->with_restarts([this] {
     if (leading_) leading_->end();
   });
+  if (!slow_link_) return;
+  files_of(rules_, setting_.job, setting_.fs, join(setting_.directory, kUnsent)).keep_only({});
+  say_what_was_sent();
+}
+
+void GroupLeader::say_what_was_sent() {
+  const RegroupedTraining::Figures f = slow_link_->figures();
+  if (f.steps > 0 && tuners() > 1) {
+    setting_.progress.say(
+        fmt::format("{:.3g} of {:.3g} MB of gradients were sent in a step",
+                    static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) / 1e6,
+                    static_cast<double>(slow_link_->gradient_bytes()) / 1e6));
+  }
+  if (f.left_out > 0) {
+    setting_.progress.say(
+        fmt::format("{} steps were left out: gradients were not finite", f.left_out));
+  }
 }
 
 // That have trained together, lost ones with them.
@@ -145,6 +208,7 @@ void GroupLeader::report(RunDirectory& run) {
   const std::vector<std::string> gone = lost();
   for (const std::string& name : gone) {
     if (std::ranges::count(said_lost_, name) > 0) continue;
+    if (slow_link_) continue;  // that was said at once
     setting_.progress.say(name + (plan_ ? " is lost"
                                         : " is lost; the others have taken over its shards, to the "
                                           "same model"));
@@ -161,6 +225,12 @@ void GroupLeader::report(RunDirectory& run) {
                        .exposed_s = exposed_s(),
                        .row_bytes = rows_.bytes_sent()};
   if (stages_) figures.step_s = stages_->step_s();
+  if (slow_link_) {
+    const RegroupedTraining::Figures f = slow_link_->figures();
+    figures.step_s = f.step_s;
+    figures.last_step = f.last_step;
+    if (f.steps > 0) figures.step_sent_bytes = f.sent_bytes / f.steps;
+  }
   if (exchange_) {
     figures.step_s = exchange_->step_s;
     if (exchange_->slowest_rank > 0) {
@@ -183,6 +253,18 @@ Json GroupLeader::json() const {
   } else {
     j.update({{"sync", rules_.spec.sync}, {"shards", rules_.spec.trainer.shards}});
   }
+  if (slow_link_) {
+    const RegroupedTraining::Figures f = slow_link_->figures();
+    rules_.spec.slow_link.add_to(j);
+    j["step_gradient_bytes"] = slow_link_->gradient_bytes();
+    j["step_sent_bytes"] =
+        f.steps > 0 ? static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) : 0.0;
+    j["step_s"] = f.step_s;
+    j["left_out_steps"] = f.left_out;
+    j["regrouped"] = slow_link_->regrouped();
+    j["sites"] = slow_link_->sites();
+  }
+  if (relay_) j["relayed_bytes"] = relay_->passed_on();
   if (const auto gone = lost(); !gone.empty()) j["lost_tuners"] = gone;
   if (!exchange_) return j;
   j["step_s"] = exchange_->step_s;

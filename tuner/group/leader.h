@@ -19,8 +19,8 @@ namespace ndtrain::tuner {
 using namespace ndp;
 
 // Of one job; on its lane. By rows, members that are lost are trained on without, to the same
-// bytes. By stages, those that are left meet again, make a plan of their own, and begin where the
-// last epoch ended.
+// bytes; over slow links likewise, to another model. By stages, those that are left meet again,
+// make a plan of their own, and begin where the last epoch ended.
 class GroupLeader {
  public:
   struct Setting {
@@ -34,7 +34,8 @@ class GroupLeader {
   };
 
   // With the members that `rules.spec` asks for, or those that are here when it does not wait any
-  // longer; null where there are none, or it is interrupted. Throws Error.
+  // longer; null where there are none, or it is interrupted, but over slow links, where this Tuner
+  // then is the only rank. Throws Error.
   static std::unique_ptr<GroupLeader> meet(const Setting& setting, const GroupRules& rules);
   ~GroupLeader();
 
@@ -65,6 +66,10 @@ class GroupLeader {
  private:
   GroupLeader(const Setting& setting, const GroupRules& rules);
   bool meet_others(TrainingMembers::Wanted wanted);
+  bool over_slow_links() const { return is_slow_link(rules_.spec.sync); }
+  std::unique_ptr<RankedTraining> slow_link_training(Model head,
+                                                     std::unique_ptr<Communicator> ranks);
+  void say_loss(const RegroupedTraining::Loss& loss);
   void begin(std::unique_ptr<Communicator> ranks);
   Training& begin_anew(const RankLost& lost);
   void forget_ranks();
@@ -72,6 +77,7 @@ class GroupLeader {
   int tuners() const;
   std::vector<std::string> lost() const;
   double exposed_s() const;
+  void say_what_was_sent();
 
   const Setting setting_;
   const GroupRules rules_;
@@ -85,6 +91,8 @@ class GroupLeader {
   std::optional<PipelinePlan> plan_;          // the last one; none: by rows
   RankedTraining* ranks_ = nullptr;           // in `leading_`
   PipelineTraining* stages_ = nullptr;        // the same, where it is by stages
+  RegroupedTraining* slow_link_ = nullptr;    // or over slow links
+  std::unique_ptr<RankRelay> relay_;          // null: nobody needs it
   std::unique_ptr<LeadingTraining> leading_;  // null: nobody else is left
   std::unique_ptr<Trainer> alone_;            // then
   std::unique_ptr<RestartedTraining> training_;

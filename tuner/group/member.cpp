@@ -1,6 +1,7 @@
 #include "tuner/group/member.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "framework/comm/rendezvous.h"
 #include "framework/core/publish.h"
@@ -31,6 +32,8 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
                              .generation = static_cast<uint32_t>(place.training),
                              .rendezvous = place.rendezvous,
                              .listen = setting.listen,
+                             .relay = setting.relay,
+                             .site = setting.site,
                              .patience = kMeeting},
                             setting.clock)
                      .or_throw();
@@ -42,12 +45,23 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
   const Device& device = setting.devices.get(true);
   Model head = load_model(setting.fs, file).model;
   const auto plan = plan_group(*ranks, rules, head, device, setting.clock, {});
+  StateFiles files = files_of(rules, place.job, setting.fs, join(setting.directory, "unsent"));
   std::unique_ptr<RankedTraining> training;
   if (plan) {
     training =
         training_by_stages(rules, *plan, std::move(head), device, std::move(ranks), setting.clock);
     say(fmt::format("job {}: rank {} of {}, whose training has {} stages", place.job, place.rank,
                     place.ranks, plan->stages.size()));
+  } else if (is_slow_link(rules.spec.sync)) {
+    const auto on_loss = [&](const RegroupedTraining::Loss& loss) {
+      say(fmt::format("job {}: rank {} is lost; {} of {} go on", place.job,
+                      fmt::join(loss.lost, ", "), loss.left.size(), place.ranks));
+    };
+    training = training_over_slow_links(rules, std::move(head), device, std::move(ranks),
+                                        {.files = files, .site = setting.site, .on_loss = on_loss});
+    say(fmt::format("job {}: rank {} of {}, by {}, which has {} of {} shards", place.job,
+                    place.rank, place.ranks, rules.spec.sync, training->own_shards().size(),
+                    training->shards()));
   } else {
     training = training_by_rows(rules, std::move(head), device, std::move(ranks), setting.clock);
     say(fmt::format("job {}: rank {} of {}, which has {} of {} shards", place.job, place.rank,
@@ -55,6 +69,7 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
   }
   MemberRows rows(spool, training->row_types());
   const bool ended = follow(*training, rows, stop);
+  if (ended) files.keep_only({});
   say(fmt::format(
       "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
       place.job, ended ? "trained to its end" : "stopped", training->epoch(),

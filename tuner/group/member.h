@@ -17,11 +17,13 @@ struct MemberSetting {
   Fs& fs;
   Clock& clock;
   Devices& devices;
-  Net& net;                                   // between ranks
-  std::string directory;                      // the head, and rows that it was given
-  std::string listen;                         // where members above it find it
-  int64_t disk = 0;                           // bytes of rows; 0: a tenth of the volume
+  Net& net;               // between ranks
+  std::string directory;  // the head, rows that it was given, gradients not sent yet
+  std::string listen;     // where members above it find it; "": nowhere, see `relay`
+  int64_t disk = 0;       // bytes of rows; 0: a tenth of the volume
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
+  std::string site = {};                      // where it is, see sites_of_ranks()
+  bool relay = false;                         // the Tuner passes on, see RankPlace
 };
 
 struct TrainingPlace {

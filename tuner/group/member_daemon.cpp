@@ -21,9 +21,10 @@ using namespace ndp;
 
 namespace {
 
-// Of this machine where the Tuner is on it.
-std::string default_listen(const std::string& tuner) {
-  return is_local(tuner) ? "127.0.0.1:0" : ":0";
+// By default of this machine where the Tuner is on it.
+std::string listen_of(const MemberConfig& config) {
+  if (config.relay || !config.listen.empty()) return config.listen;
+  return is_local(config.tuner) ? "127.0.0.1:0" : ":0";
 }
 
 }  // namespace
@@ -39,9 +40,11 @@ struct MemberDaemon::Parts final : TunerEvents {
                 .devices = devices,
                 .net = net.net(),
                 .directory = state.path(),
-                .listen = config.listen.empty() ? default_listen(config.tuner) : config.listen,
+                .listen = listen_of(config),
                 .disk = config.disk,
-                .silence = config.silence} {
+                .silence = config.silence,
+                .site = config.site,
+                .relay = config.relay} {
     const uint64_t drawn = random_bits();
     wire::Hello hello;
     hello.set_store(config.name);

@@ -17,10 +17,14 @@ struct MemberConfig {
   std::string name;                       // unique among the members of a Tuner
   std::string tuner = "127.0.0.1:25258";  // to dial
   std::string state;                      // directory
-  std::string listen;   // where other members find it; "": any port, of loopback where the Tuner is
+  std::string listen;  // where other members find it; "": any port, of loopback where the Tuner is
+  // The Tuner passes on what others and it say to each other, but for those of its site, where it
+  // has one and `listen` says where they find it.
+  bool relay = false;
   int64_t disk = 0;     // bytes of rows that it keeps; 0: a tenth of the volume
   std::string version;  // of the program
   std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
+  std::string site = {};                      // where it is, see sites_of_ranks()
   LinkSecurity security = {};
 };
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "framework/comm/communicator.h"
+#include "framework/comm/rank_relay.h"
+#include "framework/sparse/control/telemetry.h"
 #include "ndp/jobs/progress.h"
 
 namespace ndtrain::tuner {
@@ -15,6 +17,7 @@ using namespace ndp;
 
 // Ranks that have met, this one as rank 0.
 struct TrainingGroup {
+  std::unique_ptr<RankRelay> relay;     // between them, where it is needed; ends last
   std::unique_ptr<Communicator> ranks;  // null: nobody is here
   std::vector<std::string> names;       // of all ranks
 };
@@ -23,10 +26,12 @@ struct TrainingGroup {
 struct GroupFigures {
   uint64_t job = 0;
   int tuners = 0, lost = 0;
-  double exposed_s = 0;   // that this one waited for the others
-  double step_s = 0;      // median; 0: not measured yet
-  std::string slowest;    // "": not measured yet, or this one
-  int64_t row_bytes = 0;  // sent to members
+  double exposed_s = 0;         // that this one waited for the others
+  double step_s = 0;            // median; 0: not measured yet
+  std::string slowest;          // "": not measured yet, or this one
+  int64_t row_bytes = 0;        // sent to members
+  int64_t step_sent_bytes = 0;  // over slow links: of gradients, to each other, in a step
+  Telemetry last_step = {};     // likewise, of this one; zeros: not measured
 };
 
 // From any thread.
@@ -46,6 +51,8 @@ class TrainingMembers {
   // for; nobody is where it is interrupted. Throws Error.
   virtual TrainingGroup meet(const Wanted& wanted, Progress& progress) = 0;
   virtual void report(const GroupFigures& figures) = 0;
+  // Where this Tuner is; "": at no site that another is at.
+  virtual std::string site() const = 0;
 };
 
 }  // namespace ndtrain::tuner

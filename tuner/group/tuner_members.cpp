@@ -166,25 +166,29 @@ TrainingGroup TunerMembers::meet(const Wanted& asked, Progress& progress) {
 
 TunerMembers::Meeting TunerMembers::meet_these(const std::vector<std::string>& names,
                                                const Wanted& wanted) {
-  const auto listener = setting_.net.listen(setting_.listen);
+  auto listener = setting_.net.listen(setting_.listen);
   if (!listener.ok()) {
     throw Error("members cannot meet this Tuner at ", setting_.listen, ": ",
                 listener.status().message(), "; tuner serve --ranks-listen names another address");
   }
   ask(names, wanted.job, (*listener)->address());
-  std::vector<int> absent;
-  auto streams = receive_ranks(**listener,
-                               {.rank = 0,
-                                .ranks = static_cast<int>(names.size()) + 1,
-                                .generation = static_cast<uint32_t>(trainings_),
-                                .patience = kMeeting},
-                               setting_.clock, &absent);
+  const RankPlace place{.rank = 0,
+                        .ranks = static_cast<int>(names.size()) + 1,
+                        .generation = static_cast<uint32_t>(trainings_),
+                        .patience = kMeeting};
+  RankArrivals arrivals;
+  auto streams = receive_ranks(**listener, place, setting_.clock, &arrivals);
   Meeting meeting;
   if (!streams.ok()) {
     meeting.why = streams.status().message();
-    for (const int r : absent) meeting.absent.push_back(names[static_cast<size_t>(r) - 1]);
-    if (absent.empty()) meeting.absent = names;
+    for (const int r : arrivals.absent) {
+      meeting.absent.push_back(names[static_cast<size_t>(r) - 1]);
+    }
+    if (arrivals.absent.empty()) meeting.absent = names;
     return meeting;
+  }
+  if (arrivals.is_to_relay) {
+    meeting.group.relay = std::make_unique<RankRelay>(std::move(*listener), place);
   }
   meeting.group.names = {"this Tuner"};
   meeting.group.names.insert(meeting.group.names.end(), names.begin(), names.end());

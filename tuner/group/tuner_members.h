@@ -36,6 +36,7 @@ class TunerMembers final : public TrainingMembers {
     Net& net;                                   // between ranks
     std::string listen;                         // where members meet this Tuner as rank 0
     std::chrono::milliseconds silence{30'000};  // of a rank that is then lost
+    std::string site = {};                      // TrainingMembers::site()
   };
   TunerMembers(Setting setting, TunerSessions sessions);
 
@@ -48,6 +49,7 @@ class TunerMembers final : public TrainingMembers {
 
   TrainingGroup meet(const Wanted& wanted, Progress& progress) override;
   void report(const GroupFigures& figures) override;
+  std::string site() const override { return setting_.site; }
 
  private:
   struct Member {

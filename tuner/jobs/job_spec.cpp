@@ -1,7 +1,6 @@
 #include "tuner/jobs/job_spec.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "framework/core/hash.h"
@@ -10,7 +9,8 @@
 #include "framework/core/limits.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
-#include "ndp/wire/protocol.h"
+#include "tuner/jobs/job_reader.h"
+#include "tuner/jobs/slow_link_choice.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -19,9 +19,6 @@ namespace {
 
 constexpr double kLongest = 366 * 86'400;  // seconds
 constexpr double kLostAfter = 600;         // is not written: older Tuners do not know the key
-
-template <typename E, size_t N>
-using Names = std::array<std::pair<E, std::string_view>, N>;
 
 constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
                                        {JobKind::kRelabel, "relabel"},
@@ -43,90 +40,7 @@ constexpr Names<DType, 3> kComputeTypes = {
     {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
 constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
 
-template <typename E, size_t N>
-std::string_view name_in(const Names<E, N>& names, E value) {
-  for (const auto& [e, name] : names) {
-    if (e == value) return name;
-  }
-  throw Error("an enumerator without a name");
-}
-
-// Takes keys out of an object; whatever is left at the end is unknown.
-class Reader {
- public:
-  explicit Reader(Json json) : json_(std::move(json)) {}
-
-  template <typename T>
-  void take(const char* key, T& to) {
-    const auto it = json_.find(key);
-    if (it == json_.end()) return;
-    try {
-      to = it->get<T>();
-    } catch (const Json::exception&) {
-      throw Error("job: ", key, " ", json_text(*it), " is of the wrong kind");
-    }
-    json_.erase(it);
-  }
-  template <typename E, size_t N>
-  void take(const char* key, const Names<E, N>& names, E& to) {
-    std::string text(name_in(names, to)), known;
-    take(key, text);
-    for (const auto& [e, name] : names) {
-      if (name == text) {
-        to = e;
-        return;
-      }
-      known += (known.empty() ? "" : ", ") + std::string(name);
-    }
-    throw Error("job: ", key, " '", text, "': there are ", known);
-  }
-  // true, false or "rule".
-  void take(const char* key, Promote& to) {
-    Json value = to == Promote::kRule ? Json("rule") : Json(to == Promote::kAlways);
-    take(key, value);
-    if (value != "rule" && !value.is_boolean()) {
-      throw Error("job: ", key, " ", json_text(value), ": there are true, false and \"rule\"");
-    }
-    to = value == "rule" ? Promote::kRule : value == true ? Promote::kAlways : Promote::kNever;
-  }
-  // "all", a number, or a list of names.
-  void take(const char* key, StoreSelection& to) {
-    const auto it = json_.find(key);
-    if (it == json_.end()) return;
-    const Json value = *it;
-    json_.erase(it);
-    const auto refuse = [&](const char* what) {
-      throw Error("job: ", key, " ", json_text(value), what);
-    };
-    to = {};
-    if (value == "all") return;
-    if (value.is_number()) {
-      const bool whole = value.is_number_integer();
-      if (!whole || value < 1 || value > kMostStores) refuse(": from 1 to 10000");
-      to.number = value.get<uint32_t>();
-    } else if (value.is_array()) {
-      if (value.empty() || value.size() > kMostNamed) refuse(": from 1 to 500 names");
-      for (const Json& name : value) {
-        if (!name.is_string() || !is_store_name(name.get<std::string>())) {
-          refuse(": names are of letters, digits, '.', '_' and '-', at most 64");
-        }
-        to.names.push_back(name.get<std::string>());
-      }
-      std::ranges::sort(to.names);
-      if (std::ranges::adjacent_find(to.names) != to.names.end()) refuse(": a name occurs twice");
-    } else {
-      refuse(": there are \"all\", a number, and a list of names");
-    }
-  }
-  void finish() const {
-    if (!json_.empty()) throw Error("job: unknown key '", json_.begin().key(), "'");
-  }
-
- private:
-  Json json_;
-};
-
-void take_optimizer(Reader& r, OptimizerConfig& o) {
+void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("opt", kOptimizers, o.kind);
   r.take("momentum", o.momentum);
   r.take("dampening", o.dampening);
@@ -136,6 +50,17 @@ void take_optimizer(Reader& r, OptimizerConfig& o) {
   r.take("amsgrad", o.amsgrad);
   r.take("weight_decay", o.weight_decay);
   r.take("clip_norm", o.clip_norm);
+}
+
+void take_group(JobReader& r, JobSpec& s) {
+  r.take("tuners", s.tuners);
+  s.trainer.shards = s.tuners;
+  r.take("shards", s.trainer.shards);
+  r.take("parallel", s.parallel);
+  r.take("pipeline_schedule", s.pipeline_schedule);
+  r.take("micro_batches", s.micro_batches);
+  r.take("sync", s.sync);
+  s.slow_link.take(r);
 }
 
 void demand(bool ok, const char* key, const auto& value, const std::string& what) {
@@ -153,6 +78,15 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;
 }
 
+void add_group(const JobSpec& s, Json& j) {
+  if (s.tuners != 1 || is_slow_link(s.sync)) j.update({{"tuners", s.tuners}, {"sync", s.sync}});
+  s.slow_link.add_to(j);
+  if (s.parallel == "dp") return;
+  j.update({{"parallel", s.parallel},
+            {"pipeline_schedule", s.pipeline_schedule},
+            {"micro_batches", s.micro_batches}});
+}
+
 // "all", a number, or a list of names.
 Json to_json(const StoreSelection& stores) {
   if (stores.all()) return "all";
@@ -168,16 +102,24 @@ void demand_optimizer(const OptimizerConfig& o) {
 }
 
 void demand_schedule(const std::string& name) {
-  if (name == "sparse") {
-    throw Error(
-        "job: sync sparse: Tuners of a job send all of their gradients; ndtrain train "
-        "--ranks has it");
-  }
   try {
     static_cast<void>(goes_by_sizes(name));
   } catch (const Error& e) {
     throw Error("job: sync ", name, ": ", e.what());
   }
+}
+
+void demand_slow_link(const JobSpec& s) {
+  if (!is_slow_link(s.sync)) return refuse_slow_link_keys(s.sync, s.slow_link);
+  const std::string with = "job: sync " + s.sync;
+  if (s.tuners < 2) {
+    throw Error(with, ": it is between Tuners; take tuners 2 or more, or leave it away");
+  }
+  if (s.parallel != "dp") {
+    throw Error(with, " with parallel ", s.parallel,
+                ": it is of Tuners that share the photos; leave one away");
+  }
+  static_cast<void>(slow_link_of(s));
 }
 
 void demand_parallel(const JobSpec& s) {
@@ -221,7 +163,8 @@ void validate(const JobSpec& s) {
   demand(s.tuners >= 1 && s.tuners <= limits::kRanks, "tuners", s.tuners, "from 1 to 64");
   demand(t.shards >= s.tuners && t.shards <= t.batch, "shards", t.shards,
          "from the number of tuners to the photos of a batch");
-  demand_schedule(s.sync);
+  if (!is_slow_link(s.sync)) demand_schedule(s.sync);
+  demand_slow_link(s);
   demand_parallel(s);
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
@@ -291,12 +234,7 @@ std::string JobSpec::text() const {
     add_variants(t.optimizer, j);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
-    if (tuners != 1) j.update({{"tuners", tuners}, {"sync", sync}});
-    if (parallel != "dp") {
-      j.update({{"parallel", parallel},
-                {"pipeline_schedule", pipeline_schedule},
-                {"micro_batches", micro_batches}});
-    }
+    add_group(*this, j);
   } else {
     j.update({{"top_k", top_k},
               {"only", name_in(kOnly, only)},
@@ -311,7 +249,7 @@ JobSpec parse_job_spec(std::string_view text) {
   Result<Json> json = read_json(text);
   if (!json.ok()) throw Error("job: ", json.status().message());
   if (!json->is_object()) throw Error("job: not a JSON object");
-  Reader r(std::move(*json));
+  JobReader r(std::move(*json));
   JobSpec s;
   TrainerConfig& t = s.trainer;
   r.take("kind", kKinds, s.kind);
@@ -334,13 +272,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("sched", kSchedules, t.schedule.kind);
   take_optimizer(r, t.optimizer);
   r.take("accumulate", t.accumulate);
-  r.take("tuners", s.tuners);
-  t.shards = s.tuners;
-  r.take("shards", t.shards);
-  r.take("parallel", s.parallel);
-  r.take("pipeline_schedule", s.pipeline_schedule);
-  r.take("micro_batches", s.micro_batches);
-  r.take("sync", s.sync);
+  take_group(r, s);
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
   r.take("compute", kComputeTypes, t.compute);
@@ -389,7 +321,12 @@ JobSpec changed(const JobSpec& spec, std::string_view text) {
     }
     job[key] = value;
   }
-  return parse_job_spec(json_text(job));
+  const JobSpec now = parse_job_spec(json_text(job));
+  if (now.sync != spec.sync && (is_slow_link(now.sync) || is_slow_link(spec.sync))) {
+    throw Error("job: sync ", now.sync, ": the job was begun with ", spec.sync,
+                ", and another one gives another model; submit another job");
+  }
+  return now;
 }
 
 }  // namespace ndtrain::tuner

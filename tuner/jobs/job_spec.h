@@ -9,6 +9,7 @@
 #include "framework/core/dtype.h"
 #include "framework/core/limits.h"
 #include "framework/train/trainer.h"
+#include "tuner/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
 namespace ndtrain::tuner {
@@ -63,7 +64,10 @@ struct JobSpec {
   std::string parallel = "dp";
   std::string pipeline_schedule = "auto";                // of stages: else one of pipeline_rules()
   int64_t micro_batches = limits::kPlannedMicroBatches;  // of a step by stages, at most
-  std::string sync = "ddp";  // of shards: the schedule, see make_comm_plan()
+  // Of shards: the schedule, see make_comm_plan(); or sparse, local, diloco or powersgd, as
+  // `slow_link` has it.
+  std::string sync = "ddp";
+  SlowLinkSpec slow_link = {};
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
@@ -91,8 +95,8 @@ struct JobSpec {
 JobSpec parse_job_spec(std::string_view json);
 
 // The same job with what does not decide what is computed changed: of `json`'s keys stores,
-// store_timeout, lost_after and allow_missing, for a fine-tuning memory, disk, tuners and sync too.
-// Throws Error naming any other.
+// store_timeout, lost_after and allow_missing, for a fine-tuning memory, disk, tuners and sync too;
+// not sync from or to one over slow links. Throws Error naming any other.
 JobSpec changed(const JobSpec& spec, std::string_view json);
 
 }  // namespace ndtrain::tuner

@@ -8,8 +8,6 @@
 #include "framework/core/publish.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
-
 namespace {
 
 constexpr std::string_view kMagic = "NDTDEL1\n";

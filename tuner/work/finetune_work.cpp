@@ -204,10 +204,10 @@ void FinetuneWork::make_training() {
   if (!compute.why.empty()) progress_.say(compute.why);
   if (spec_.tuners > 1) {
     if (!context_.members) throw Error("this Tuner takes no others to train with");
-    progress_.say(
-        fmt::format("{} shards: so many Tuners can train together at most, and any number "
-                    "of them trains the same model",
-                    spec_.trainer.shards));
+    progress_.say(fmt::format(
+        "{} shards: so many Tuners can train together at most, and {}", spec_.trainer.shards,
+        is_slow_link(spec_.sync) ? "another number of them trains another model"
+                                 : "any number of them trains the same model"));
     group_ = GroupLeader::meet({.fs = context_.fs,
                                 .clock = context_.clock,
                                 .device = device(),
@@ -272,7 +272,8 @@ std::string FinetuneWork::fingerprint() const {
   decisive.photos = plain.photos;
   decisive.labels = plain.labels;
   decisive.tuners = plain.tuners;
-  decisive.sync = plain.sync;
+  if (!is_slow_link(spec_.sync)) decisive.sync = plain.sync;
+  decisive.slow_link.verify = plain.slow_link.verify;
   Sha256 hash;
   hash.field(decisive.text()).field(to_hex(transfer_.extractor_id));
   for (const std::string& name : manifest_->classes()) hash.field(name);
@@ -317,6 +318,7 @@ bool FinetuneWork::run(uint32_t run) {
     progress_.say(fmt::format("run {} has no photos to train on", run));
     return true;
   }
+  if (progress_.interrupted()) return false;
   const double before = loop_->seconds();
   const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
   const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, *train);

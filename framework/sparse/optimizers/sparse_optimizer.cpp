@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "framework/core/error.h"
 #include "framework/train/state_entry.h"
@@ -10,6 +11,7 @@ namespace ndtrain {
 namespace {
 
 constexpr size_t kGathered = 2048;  // elements that take a step at once: they stay in L1 and L2
+constexpr uint32_t kLine = 16;      // elements of a line of the cache
 
 void check(const OptimizerConfig& c, const SparseOptimizerOptions& options) {
   c.check();
@@ -23,12 +25,44 @@ void check(const OptimizerConfig& c, const SparseOptimizerOptions& options) {
   }
 }
 
+// Calls `run` for as many neighbouring elements as a line of the cache has, where that many follow
+// one another, as threshold-v16 takes them, and `one` for others; each with a place in `indices`.
+template <class Run, class One>
+void for_runs(std::span<const uint32_t> indices, const Run& run, const One& one) {
+  size_t i = 0;
+  while (i < indices.size()) {
+    const bool neighbours =
+        i + kLine <= indices.size() && indices[i + kLine - 1] - indices[i] == kLine - 1;
+    if (neighbours) {
+      run(i);
+      i += kLine;
+    } else {
+      one(i);
+      ++i;
+    }
+  }
+}
+
 void gather(const float* from, std::span<const uint32_t> indices, float* to) {
-  for (size_t i = 0; i < indices.size(); ++i) to[i] = from[indices[i]];
+  for_runs(
+      indices, [&](size_t i) { std::memcpy(to + i, from + indices[i], kLine * sizeof(float)); },
+      [&](size_t i) { to[i] = from[indices[i]]; });
 }
 
 void scatter(const float* from, std::span<const uint32_t> indices, float* to) {
-  for (size_t i = 0; i < indices.size(); ++i) to[indices[i]] = from[i];
+  for_runs(
+      indices, [&](size_t i) { std::memcpy(to + indices[i], from + i, kLine * sizeof(float)); },
+      [&](size_t i) { to[indices[i]] = from[i]; });
+}
+
+// Into the cache, while something else is computed.
+void fetch(const float* from, std::span<const uint32_t> indices) {
+  uint32_t line = 0;
+  for (const uint32_t i : indices) {
+    if (i / kLine == line) continue;
+    line = i / kLine;
+    __builtin_prefetch(from + i, /*rw=*/1, /*locality=*/2);
+  }
 }
 
 // By whether the element had a gradient before.
@@ -127,12 +161,17 @@ void SparseOptimizer::step(const Kept& kept, const Selection& gradient,
     // What lies behind the last element is of another block, and its results go nowhere.
     const size_t count = std::min(kGathered, gradient.indices.size() - at);
     const auto indices = std::span(gradient.indices).subspan(at, count);
+    const size_t behind = at + count;
+    const auto next = std::span(gradient.indices)
+                          .subspan(behind, std::min(kGathered, gradient.indices.size() - behind));
     gather(values.data(), indices, worker.values_.data());
     for (size_t m = 0; m < kept.moments.size(); ++m) {
       gather(kept.moments[m], indices, worker.moments_[m].data());
     }
     const auto of = std::span(gradient.values).subspan(at, count);
     std::ranges::transform(of, worker.gradients_.begin(), [scale](float g) { return g * scale; });
+    fetch(values.data(), next);
+    for (const float* moment : kept.moments) fetch(moment, next);
     worker.executor_.run(in, out);
     scatter(worker.values_.data(), indices, values.data());
     for (size_t m = 0; m < kept.moments.size(); ++m) {

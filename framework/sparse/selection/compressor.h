@@ -33,6 +33,7 @@ struct CompressorState {
 struct CompressorScratch {
   std::vector<float> sums;
   std::vector<uint16_t> masks;
+  std::vector<float> exact;  // of ErrorFeedback: values before they were rounded
 };
 
 class Compressor {

@@ -7,28 +7,15 @@
 #include <numeric>
 #include <ostream>
 
-#include "framework/comm/wire_type.h"
 #include "framework/core/byte_reader.h"
-#include "framework/core/coding.h"
 #include "framework/core/error.h"
 #include "framework/core/limits.h"
+#include "framework/sparse/selection/little_endian.h"
 #include "framework/sparse/selection/magnitude.h"
 #include "framework/sparse/selection/scan.h"
 
 namespace ndtrain {
 namespace {
-
-template <typename T>
-void put(std::string& to, T value) {
-  std::array<std::byte, sizeof(T)> bytes;
-  store_le(bytes.data(), value);
-  to.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-template <typename T>
-T get(const char* from) {
-  return load_le<T>(reinterpret_cast<const std::byte*>(from));
-}
 
 int64_t bitmap_bytes(int64_t n) { return (n + 7) / 8; }
 
@@ -71,7 +58,18 @@ int64_t block_bytes(const std::vector<uint32_t>& indices, int64_t n) {
   return bytes;
 }
 
-IndexCoding smallest(const std::vector<uint32_t>& indices, int64_t n) {
+bool are_signs(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [first = values[0]](float x) { return magnitude(x) == magnitude(first); });
+}
+
+IndexCoding smallest(const Selection& s, int64_t n, ValueCoding values) {
+  const std::vector<uint32_t>& indices = s.indices;
+  if (std::ssize(indices) == n) {
+    const uint64_t signs = value_bytes(1, values) + bitmap_bytes(n);
+    return signs <= value_bytes(n, values) && are_signs(s.values) ? IndexCoding::kSigns
+                                                                  : IndexCoding::kAll;
+  }
   const std::array<int64_t, 3> bytes = {delta_bytes(indices), bitmap_bytes(n),
                                         block_bytes(indices, n)};
   return static_cast<IndexCoding>(std::min_element(bytes.begin(), bytes.end()) - bytes.begin());
@@ -99,17 +97,9 @@ void put_blocks(std::string& to, const std::vector<uint32_t>& indices, int64_t n
   for_blocks(indices, [&](int64_t block, uint16_t mask) {
     const bool part = mask != whole_block(block, n);
     put_varint(to, 2 * (block - next) + (part ? 1 : 0));
-    if (part) put(to, mask);
+    if (part) put_le(to, mask);
     next = block + 1;
   });
-}
-
-void put_values(std::string& to, std::span<const float> values, DType type) {
-  for (const float x : values) {
-    if (type == DType::kF32) put(to, std::bit_cast<uint32_t>(x));
-    if (type == DType::kF16) put(to, f16_from_f32(x));
-    if (type == DType::kBF16) put(to, bf16_from_f32(x));
-  }
 }
 
 // Number `next` and the `skipped` after it are left out: the one that follows, of `all`.
@@ -152,7 +142,7 @@ void get_blocks(ByteReader& in, int64_t n, uint64_t count, std::vector<uint32_t>
     const int64_t block = after(next, code / 2, blocks);
     uint16_t mask = whole_block(block, n);
     if (code % 2 != 0) {
-      const auto part = get<uint16_t>(in.bytes(2).data());
+      const auto part = get_le<uint16_t>(in.bytes(2).data());
       if (part == 0 || (part & ~mask) != 0) throw Error("block ", block, " with elements ", part);
       mask = part;
     }
@@ -161,24 +151,13 @@ void get_blocks(ByteReader& in, int64_t n, uint64_t count, std::vector<uint32_t>
   }
 }
 
-void get_values(std::string_view bytes, DType type, std::vector<float>& to) {
-  const size_t width = size_of(type);
-  for (size_t i = 0; i < bytes.size(); i += width) {
-    const char* const at = bytes.data() + i;
-    if (type == DType::kF32) to.push_back(std::bit_cast<float>(get<uint32_t>(at)));
-    if (type == DType::kF16) to.push_back(f32_from_f16(get<uint16_t>(at)));
-    if (type == DType::kBF16) to.push_back(f32_from_bf16(get<uint16_t>(at)));
-  }
+void get_all(int64_t n, std::vector<uint32_t>& to) {
+  to.resize(n);
+  std::iota(to.begin(), to.end(), 0);
 }
 
-bool are_signs(const Selection& s, int64_t n) {
-  return static_cast<int64_t>(s.values.size()) == n &&
-         std::all_of(s.values.begin(), s.values.end(),
-                     [first = s.values[0]](float x) { return magnitude(x) == magnitude(first); });
-}
-
-void put_signs(std::string& to, std::span<const float> values, DType type) {
-  put_values(to, std::array{of_magnitude(magnitude(values[0]))}, type);
+void put_signs(std::string& to, std::span<const float> values, ValueCoding coding) {
+  put_values(to, std::array{of_magnitude(magnitude(values[0]))}, coding);
   std::vector<uint32_t> negative;
   for (size_t i = 0; i < values.size(); ++i) {
     if (std::signbit(values[i])) negative.push_back(static_cast<uint32_t>(i));
@@ -186,14 +165,13 @@ void put_signs(std::string& to, std::span<const float> values, DType type) {
   put_bitmap(to, negative, static_cast<int64_t>(values.size()));
 }
 
-void get_signs(ByteReader& in, int64_t n, DType type, Selection& out) {
+void get_signs(ByteReader& in, int64_t n, ValueCoding coding, Selection& out) {
   std::vector<float> value;
-  get_values(in.bytes(size_of(type)), type, value);
+  get_values(in.bytes(value_bytes(1, coding)), 1, coding, value);
   if (std::signbit(value[0])) throw Error("signs of a magnitude that has one, ", value[0]);
   std::vector<uint32_t> negative;
   get_bitmap(in, n, negative);
-  out.indices.resize(n);
-  std::iota(out.indices.begin(), out.indices.end(), 0);
+  get_all(n, out.indices);
   out.values.assign(n, value[0]);
   for (const uint32_t i : negative) out.values[i] = -value[0];
 }
@@ -202,24 +180,26 @@ void check_elements(int64_t n) {
   if (n < 1 || n > limits::kSparseElements) throw Error("selection: of ", n, " elements");
 }
 
+ValueCoding get_coding(ByteReader& in) {
+  return value_coding_numbered(static_cast<uint8_t>(in.bytes(1)[0]));
+}
+
 void read(ByteReader in, int64_t n, Selection& out) {
-  const auto coding = static_cast<uint8_t>(in.bytes(1)[0]);
-  const auto type = static_cast<DType>(static_cast<uint8_t>(in.bytes(1)[0]));
-  check_wire_type(type);
+  const auto way = static_cast<uint8_t>(in.bytes(1)[0]);
+  const ValueCoding values = get_coding(in);
   const uint64_t count = in.varint();
-  if (static_cast<IndexCoding>(coding) == IndexCoding::kSigns) {
+  if (static_cast<IndexCoding>(way) == IndexCoding::kSigns) {
     if (count != static_cast<uint64_t>(n)) throw Error("signs of ", count, " elements of ", n);
-    if (in.size() != size_of(type) + bitmap_bytes(n)) {
+    if (in.size() != value_bytes(1, values) + bitmap_bytes(n)) {
       throw Error(in.size(), " bytes for signs of ", n, " elements");
     }
-    return get_signs(in, n, type, out);
+    return get_signs(in, n, values, out);
   }
-  const size_t width = size_of(type);
-  if (count > static_cast<uint64_t>(n) || count > in.size() / width) {
+  if (count > static_cast<uint64_t>(n) || value_bytes(count, values) > in.size()) {
     throw Error(count, " elements of ", n, " in ", in.size(), " bytes");
   }
   out.indices.reserve(count);
-  switch (static_cast<IndexCoding>(coding)) {
+  switch (static_cast<IndexCoding>(way)) {
     case IndexCoding::kDeltas:
       get_deltas(in, n, count, out.indices);
       break;
@@ -229,28 +209,27 @@ void read(ByteReader in, int64_t n, Selection& out) {
     case IndexCoding::kBlocks:
       get_blocks(in, n, count, out.indices);
       break;
+    case IndexCoding::kAll:
+      if (count != static_cast<uint64_t>(n)) throw Error("all of ", n, " elements are ", count);
+      get_all(n, out.indices);
+      break;
     default:
-      throw Error("indices are written in way ", int{coding}, ", which there is not");
+      throw Error("indices are written in way ", int{way}, ", which there is not");
   }
   if (out.indices.size() != count) {
     throw Error(out.indices.size(), " indices, said to be ", count);
   }
-  if (in.size() != count * width) {
-    throw Error(in.size(), " bytes are left for ", count, " values of ", name_of(type));
-  }
-  out.values.reserve(count);
-  get_values(in.rest(), type, out.values);
+  get_values(in.rest(), count, values, out.values);
 }
 
 }  // namespace
 
-std::string encode(const Selection& s, int64_t n, DType values) {
+std::string encode(const Selection& s, int64_t n, ValueCoding values) {
   check_elements(n);
-  check_wire_type(values);
-  const IndexCoding coding = are_signs(s, n) ? IndexCoding::kSigns : smallest(s.indices, n);
+  const IndexCoding coding = smallest(s, n, values);
   std::string to;
-  put(to, static_cast<uint8_t>(coding));
-  put(to, static_cast<uint8_t>(values));
+  put_le(to, static_cast<uint8_t>(coding));
+  put_le(to, static_cast<uint8_t>(values));
   put_varint(to, s.indices.size());
   if (coding == IndexCoding::kDeltas) put_deltas(to, s.indices);
   if (coding == IndexCoding::kBitmap) put_bitmap(to, s.indices, n);
@@ -275,11 +254,10 @@ Status decode(std::string_view bytes, int64_t n, Selection& out) {
   return {};
 }
 
-std::string encode_values(std::span<const float> values, DType type) {
-  check_wire_type(type);
+std::string encode_values(std::span<const float> values, ValueCoding coding) {
   std::string to;
-  put(to, static_cast<uint8_t>(type));
-  put_values(to, values, type);
+  put_le(to, static_cast<uint8_t>(coding));
+  put_values(to, values, coding);
   return to;
 }
 
@@ -288,12 +266,8 @@ Status decode_values(std::string_view bytes, std::vector<uint32_t> indices, Sele
   out.values.clear();
   try {
     ByteReader in(bytes);
-    const auto type = static_cast<DType>(static_cast<uint8_t>(in.bytes(1)[0]));
-    check_wire_type(type);
-    if (in.size() != out.indices.size() * size_of(type)) {
-      throw Error(in.size(), " bytes for ", out.indices.size(), " values of ", name_of(type));
-    }
-    get_values(in.rest(), type, out.values);
+    const ValueCoding coding = get_coding(in);
+    get_values(in.rest(), out.indices.size(), coding, out.values);
   } catch (const Error& e) {
     return {Code::kCorrupt, std::string("sparse gradient: ") + e.what()};
   }

@@ -1,29 +1,57 @@
-// Bytes of each rank to all others, by messages: apart from collectives, which stand in one line.
+// Bytes of each site to all others, by messages: apart from collectives, which stand in one line,
+// and in pieces, so that what is urgent waits for one of them at most.
 #pragma once
 
+#include <deque>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "framework/comm/communicator.h"
+#include "framework/sparse/sync/link_rate.h"
+#include "framework/sparse/sync/sites.h"
 
 namespace ndtrain {
 
-// All ranks call gather() as often as the others, by one thread each. Keeps a reference.
+// All ranks make the same calls, by one thread each; those of a site give the same bytes, of which
+// the leader's travel, and it tells the others what comes from other sites. Keeps a reference.
 class MessageGather {
  public:
-  // By messages of that lane (comm_op.h), which is for this alone.
-  MessageGather(Communicator& communicator, int lane);
+  static constexpr size_t kPiece = size_t{64} << 10;  // bytes
 
-  // What each rank gives, in their order. Waits. Throws RankLost; Error where another rank
-  // announces more than `most` bytes, for which the communicator is left.
+  // By messages of that lane and the next (comm_op.h), which are for this alone.
+  MessageGather(Communicator& communicator, const Sites& sites, int lane);
+  ~MessageGather();
+
+  // What this rank gives is under way from here on; end() is what each site gives, in their order,
+  // of the oldest begin() that has not ended. It waits. Throws RankLost; Error where another site
+  // announces more than `most` bytes, for which the communicator is left. Who does not come to the
+  // end() of a begin() leaves the communicator before this object ends.
+  void begin(std::string ours, uint64_t most);
+  std::vector<std::string> end();
+  // One after the other.
   std::vector<std::string> gather(std::string ours, uint64_t most);
 
+  // Between sites, of the calls so far; 0 where this rank does not lead.
+  double send_mbps() const { return send_.mbps(); }
+  double receive_mbps() const { return receive_.mbps(); }
+
  private:
-  CommOp message(int from, int to, std::span<float> data) const;
+  struct Pieces;
+  struct Call;
+  CommOp message(int from, int to, std::span<float> data, int lane) const;
   Communicator::Op begin(CommOp op) const;
+  void begin_pieces(int from, int to, std::span<float> words, Pieces& pieces) const;
+
+  RankGroup others_of_site() const;
 
   Communicator& communicator_;
+  const Sites sites_;
   const int lane_;
+  std::deque<std::unique_ptr<Call>> calls_;       // that have not ended
+  std::vector<LinkRate::Piece> sent_, received_;  // of calls that were under way together
+  LinkRate send_, receive_;
 };
 
 }  // namespace ndtrain

@@ -1,33 +1,19 @@
 #include "framework/sparse/sync/sparse_sync.h"
 
 #include <algorithm>
-#include <chrono>
 
-#include "framework/core/clock.h"
-#include "framework/core/finite.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
+#include "framework/core/stopwatch.h"
+#include "framework/sparse/sync/drops.h"
 
 namespace ndtrain {
 namespace {
 
-// Flags of a rank.
-constexpr uint8_t kNotFinite = 1, kStop = 2;
-
-// Adds how long it lives.
-class Stopwatch {
- public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds), begun_(system_clock().monotonic()) {}
-  ~Stopwatch() {
-    seconds_ += std::chrono::duration<double>(system_clock().monotonic() - begun_).count();
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  Stopwatch& operator=(const Stopwatch&) = delete;
-
- private:
-  double& seconds_;
-  const std::chrono::nanoseconds begun_;
-};
+ErrorFeedback::Pieces pieces_of(const Sites& sites, bool pieces) {
+  if (!pieces) return {};
+  return {.count = sites.count(), .rank = sites.place()};
+}
 
 }  // namespace
 
@@ -44,13 +30,18 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
     : shared_(shared),
       communicator_(communicator),
       options_(options),
-      reports_(shared, communicator, communicator.members(), std::move(first_shards)),
+      sites_(communicator, options.sites),
+      reports_(shared, communicator, communicator.members(), first_shards),
+      gradient_(shared, communicator, sites_),
+      vote_(shared, gradient_),
       feedback_(shared.parameters.slots(), make_compressor(options.compressor, options.compressing),
-                options.seed, options.wire, options.momentum),
+                options.seed, options.wire, options.momentum, pieces_of(sites_, options.pieces)),
       optimizer_(shared.optimizer, shared.parameters, shared.device, options.optimizer),
       worker_(optimizer_),
+      own_drops_(drops_of(shared.parameters.slots(), options.drops)),
+      first_shards_(std::move(first_shards)),
       exchange_({shared.parameters.slots().begin(), shared.parameters.slots().end()}, feedback_,
-                communicator, options.wire) {
+                communicator, sites_, options.wire, options.largest_of_sums) {
   if (shared.optimizer.config().clip_norm > 0) {
     throw Error("sparse gradients are not clipped: what of them is sent at a step has no norm");
   }
@@ -65,63 +56,115 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
       (optimizer.kind != OptimizerConfig::Kind::kSgd || optimizer.momentum > 0)) {
     throw Error("where gradients have momentum before they are sent, the optimizer is sgd without");
   }
-  for (const double drop : options.first_drops) count_elements(drop);
-  count_elements(options.drop);
+  if (options.control && (!options.first_drops.empty() ||
+                          make_compressor(options.compressor, options.compressing)->takes_all())) {
+    throw Error("a controller decides of the drop: not of signs, nor where epochs have their own");
+  }
+  if (options.control && sites_.has_groups()) {
+    throw Error("a controller knows of ranks, each with a link of its own, not of sites");
+  }
+  for (const double drop : options.first_drops) count_elements(drop, true);
+  count_elements(options.drop, false);
 }
 
-void SparseSync::count_elements(double drop) {
-  const auto ranks = static_cast<int>(communicator_.members().size());
+void SparseSync::count_elements(double drop, bool is_first) {
+  const std::span<const ParameterSlot> slots = shared_.parameters.slots();
   count_.clear();
-  for (const ParameterSlot& slot : shared_.parameters.slots()) {
-    count_.push_back(elements_to_send(slot.range.size(), drop, ranks));
+  counted_drop_ = drop;
+  for (size_t s = 0; s < slots.size(); ++s) {
+    const double own = own_drops_[s].value_or(drop);
+    count_.push_back(elements_to_send(slots[s].range.size(), is_first ? std::min(own, drop) : own,
+                                      sites_.count()));
   }
 }
 
 void SparseSync::begin_epoch(int64_t epoch) {
   flush();
-  const std::vector<double>& first = options_.first_drops;
-  count_elements(epoch < std::ssize(first) ? first[static_cast<size_t>(epoch)] : options_.drop);
+  const bool is_first = epoch < std::ssize(options_.first_drops);
+  count_elements(is_first ? options_.first_drops[static_cast<size_t>(epoch)] : options_.drop,
+                 is_first);
+  if (options_.control && !control_) begin_control();
+}
+
+void SparseSync::begin_control() {
+  constexpr uint64_t kMany = 1 << 16;  // scales of integers count
+  SelectionSizes sizes{.value_bytes =
+                           static_cast<double>(value_bytes(kMany, options_.wire)) / kMany};
+  for (const ParameterSlot& slot : shared_.parameters.slots()) {
+    sizes.elements.push_back(slot.range.size());
+  }
+  if (feedback_.indices_are_known()) sizes.index_bytes = 0;
+  control_ = std::make_unique<RateControl>(*options_.control, communicator_, first_shards_,
+                                           room_ ? room_() : 0, std::move(sizes), options_.drop,
+                                           options_.seed);
+}
+
+BatchSizes SparseSync::batch_sizes(std::function<int64_t()> room) {
+  if (!options_.control) return {};
+  room_ = std::move(room);
+  return [this](int64_t left) { return control_->next_sizes(left); };
+}
+
+// To know when the forward pass of a step is over.
+bool SparseSync::passes_apart() const {
+  const RankGroup members = communicator_.members();
+  const auto place =
+      static_cast<size_t>(std::ranges::find(members, communicator_.rank()) - members.begin());
+  return options_.control && options_.control->passes_apart &&
+         first_shards_[place + 1] - first_shards_[place] == 1;
 }
 
 void SparseSync::begin(const HyperParameters& hyper) {
-  while (std::ssize(pending_) > options_.staleness) apply_oldest();
+  while (std::ssize(pending_) > options_.staleness + 1) apply_oldest();
+  if (std::ssize(pending_) > options_.staleness) begin_oldest();
   hyper_ = hyper;
+  gradient_.enqueue();
   reports_.enqueue();
-}
-
-// The gradient of this rank's shards: the sums of its subtrees, from the left.
-std::span<const float> SparseSync::add_up_own(const ParameterSlot& slot) const {
-  const std::vector<float*>& sums = shared_.gradients.sums();
-  const auto size = static_cast<size_t>(slot.range.size());
-  const std::span<float> own(sums[0] + slot.range.begin, size);
-  for (size_t tree = 1; tree < sums.size(); ++tree) {
-    const float* const more = sums[tree] + slot.range.begin;
-    for (size_t i = 0; i < size; ++i) own[i] += more[i];
+  if (control_) {
+    if (control_->drop() != counted_drop_) count_elements(control_->drop(), false);
+    control_->enqueue();
   }
-  return own;
+  clock_.begin(exposed_s_);
 }
 
-// Before anything of the step is kept, all ranks know whether they will apply it.
+void SparseSync::before_read(size_t slot, ndt_stream* /*stream*/) {
+  if (!to_apply_.empty()) apply(slot);
+}
+
+void SparseSync::forward_done() {
+  if (passes_apart()) clock_.forward_done(exposed_s_);
+}
+
 void SparseSync::share(std::span<ShardReport> reports) {
-  bool finite = true;
-  for (const ParameterSlot& slot : shared_.parameters.slots()) {
-    finite = finite && all_finite(DType::kF32, std::as_bytes(add_up_own(slot)));
+  if (!to_apply_.empty()) apply_oldest();  // what nobody has read
+  clock_.computed(exposed_s_);
+  if (control_) control_->tell(last_step());
+  vote_.share(reports_, reports, exposed_s_);
+  if (control_) {
+    const Stopwatch waits(exposed_s_);
+    control_->take();
   }
-  const int flags = (finite ? 0 : kNotFinite) | (stop_ ? kStop : 0);
-  const Stopwatch waits(exposed_s_);
-  reports_.share(reports, static_cast<uint8_t>(flags));
-  stopped_ |= (reports_.flags() & kStop) != 0;
+}
+
+Telemetry SparseSync::last_step() const {
+  Telemetry last = clock_.last();
+  const SparseExchange::Rates rates = exchange_.rates();
+  last.send_mbps = rates.send_mbps;
+  last.receive_mbps = rates.receive_mbps;
+  return last;
 }
 
 void SparseSync::backward_done() {
-  if ((reports_.flags() & kNotFinite) != 0) {
+  if (!vote_.is_finite()) {
     ++left_out_;
     log::warn("a step is left out: gradients are not finite");
     shared_.optimizer.leave_out();
     pending_.emplace_back();
   } else {
-    const Stopwatch waits(exposed_s_);
-    exchange_.wait_until_taken();
+    {
+      const Stopwatch waits(exposed_s_);
+      exchange_.wait_until_taken();
+    }
     const std::span<const ParameterSlot> slots = shared_.parameters.slots();
     for (size_t s = 0; s < slots.size(); ++s) {
       const ParameterRange range = slots[s].range;
@@ -132,25 +175,37 @@ void SparseSync::backward_done() {
     exchange_.begin(count_);
     pending_.emplace_back(hyper_);
   }
-  if (options_.staleness == 0) flush();
+}
+
+// What it has sent is applied from here on, slot by slot.
+void SparseSync::begin_oldest() {
+  if (pending_.front()) {
+    to_apply_.assign(shared_.parameters.slots().size(), true);
+  } else {
+    pending_.pop_front();
+  }
+}
+
+void SparseSync::apply(size_t slot) {
+  if (!to_apply_[slot]) return;
+  Selection sum;
+  {
+    const Stopwatch waits(exposed_s_);
+    sum = exchange_.sum(slot);
+  }
+  to_apply_[slot] = false;
+  const ParameterRange range = shared_.parameters.slots()[slot].range;
+  const std::span<float> values(shared_.parameters.values(range.begin),
+                                static_cast<size_t>(range.size()));
+  optimizer_.apply(slot, sum, *pending_.front(), values, worker_);
 }
 
 void SparseSync::apply_oldest() {
-  const std::optional<HyperParameters> hyper = std::move(pending_.front());
+  if (to_apply_.empty()) begin_oldest();
+  if (to_apply_.empty()) return;
+  for (size_t s = to_apply_.size(); s-- > 0;) apply(s);
+  to_apply_.clear();
   pending_.pop_front();
-  if (!hyper) return;
-  std::vector<Selection> sums;
-  {
-    const Stopwatch waits(exposed_s_);
-    sums = exchange_.next();
-  }
-  const std::span<const ParameterSlot> slots = shared_.parameters.slots();
-  for (size_t s = 0; s < slots.size(); ++s) {
-    const ParameterRange range = slots[s].range;
-    const std::span<float> values(shared_.parameters.values(range.begin),
-                                  static_cast<size_t>(range.size()));
-    optimizer_.apply(s, sums[s], *hyper, values, worker_);
-  }
 }
 
 void SparseSync::flush() {

@@ -10,7 +10,10 @@
 namespace ndtrain {
 
 StateFiles::StateFiles(Fs& fs, std::string directory, int rank)
-    : fs_(fs), directory_(std::move(directory)), prefix_("rank" + std::to_string(rank) + "-") {}
+    : StateFiles(fs, std::move(directory), "rank" + std::to_string(rank) + "-") {}
+
+StateFiles::StateFiles(Fs& fs, std::string directory, std::string prefix)
+    : fs_(fs), directory_(std::move(directory)), prefix_(std::move(prefix)) {}
 
 std::string StateFiles::name_of(const Position& at) const {
   return prefix_ + "epoch" + std::to_string(at.epoch) + "-step" + std::to_string(at.step) +

@@ -24,6 +24,8 @@ class StateFiles {
 
   // Keeps a reference. The directory may be absent until something is written.
   StateFiles(Fs& fs, std::string directory, int rank);
+  // The same with `prefix` for "rank1-": for a rank whose number changes.
+  StateFiles(Fs& fs, std::string directory, std::string prefix);
 
   // Replaces what there is of the position, atomically. Throws Error: a full disk, say.
   void write(const Position& at, const std::map<std::string, Tensor>& state);

@@ -32,17 +32,17 @@ TEST(Signs, TravelAsABitForEachAndAMagnitude) {
   for (const int64_t n : {1, 7, 8, 9, 1000}) {
     std::vector<float> values = gradient(n, n);
     const Selection s = taken("efsignum", values);
-    for (const DType type : {DType::kF32, DType::kBF16}) {
-      const std::string bytes = encode(s, n, type);
-      EXPECT_EQ(bytes.size(), 2 + (n < 128 ? 1 : 2) + size_of(type) + (n + 7) / 8);
+    for (const ValueCoding coding : value_codings()) {
+      const std::string bytes = encode(s, n, coding);
+      // Of one element its value, which has its sign.
+      const uint64_t signs = value_bytes(1, coding) + (n == 1 ? 0 : (n + 7) / 8);
+      EXPECT_EQ(bytes.size(), 2 + (n < 128 ? 1 : 2) + signs);
       Selection back;
       ASSERT_TRUE(decode(bytes, n, back).ok());
       EXPECT_EQ(back.indices, s.indices);
-      for (size_t i = 0; i < back.values.size(); ++i) {
-        const float sent =
-            type == DType::kF32 ? s.values[i] : f32_from_bf16(bf16_from_f32(s.values[i]));
-        EXPECT_EQ(back.values[i], sent);
-      }
+      std::vector<float> sent = s.values;
+      round_to_coding(sent, coding);
+      EXPECT_EQ(back.values, sent);
       for (size_t length = 0; length < bytes.size(); ++length) {
         EXPECT_FALSE(decode(std::string_view(bytes).substr(0, length), n, back).ok());
       }

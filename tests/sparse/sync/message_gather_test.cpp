@@ -35,7 +35,7 @@ TEST(MessageGather, GivesAllRanksWhatEachHas) {
       std::jthread beside([&] {
         for (int i = 0; i < 20; ++i) barrier(communicator);
       });
-      MessageGather gather(communicator, 0);
+      MessageGather gather(communicator, Sites(communicator), 0);
       for (const size_t size : {0, 1, 3, 4, 5, 70'001}) {
         const auto of = [&](int rank) { return bytes_of(rank, size + static_cast<size_t>(rank)); };
         const std::vector<std::string> all = gather.gather(of(communicator.rank()), 100'000);
@@ -48,9 +48,51 @@ TEST(MessageGather, GivesAllRanksWhatEachHas) {
   }
 }
 
+// All are begun before any ends, and there is something to tell of how fast they came.
+TEST(MessageGather, EndsInTheOrderInWhichItBegan) {
+  on_ranks(3, [&](Communicator& communicator) {
+    MessageGather gather(communicator, Sites(communicator), 3);
+    const size_t sizes[] = {200'000, 0, 5, 300'000, 1};
+    for (int round = 0; round < 3; ++round) {
+      for (const size_t size : sizes) {
+        gather.begin(bytes_of(communicator.rank(), size), 300'000);
+      }
+      for (const size_t size : sizes) {
+        const std::vector<std::string> all = gather.end();
+        for (int r = 0; r < 3; ++r) EXPECT_EQ(all[static_cast<size_t>(r)], bytes_of(r, size));
+      }
+    }
+    EXPECT_GT(gather.receive_mbps(), 0);
+    EXPECT_GT(gather.send_mbps(), 0);
+    barrier(communicator);
+  });
+}
+
+// Of each site one rank's go to the other sites, and come to all ranks there.
+TEST(MessageGather, GivesRanksOfSitesWhatEachSiteHas) {
+  const std::vector<int> sites = {4, 7, 4, 2, 7, 7};
+  const std::vector<int> leaders = {0, 1, 3};
+  on_ranks(6, [&](Communicator& communicator) {
+    const Sites own(communicator, sites);
+    MessageGather gather(communicator, own, 0);
+    const size_t sizes[] = {200'000, 0, 5};
+    for (int round = 0; round < 3; ++round) {
+      for (const size_t size : sizes) gather.begin(bytes_of(own.leader(), size), 200'000);
+      for (const size_t size : sizes) {
+        const std::vector<std::string> all = gather.end();
+        ASSERT_EQ(all.size(), 3U);
+        for (size_t i = 0; i < 3; ++i) EXPECT_EQ(all[i], bytes_of(leaders[i], size));
+      }
+    }
+    EXPECT_EQ(gather.send_mbps() > 0, own.leads());
+    EXPECT_EQ(gather.receive_mbps() > 0, own.leads());
+    barrier(communicator);
+  });
+}
+
 TEST(MessageGather, RefusesWhatIsTooLong) {
   on_ranks(2, [](Communicator& communicator) {
-    MessageGather gather(communicator, 0);
+    MessageGather gather(communicator, Sites(communicator), 0);
     const bool first = communicator.rank() == 0;
     const auto call = [&] { (void)gather.gather(bytes_of(0, first ? 8 : 9), 8); };
     if (first) {

@@ -1,163 +1,22 @@
-// Ranks that send some of their gradients: against one process where all are sent, and one another.
+// Ranks that send some of gradients that a test gives them.
 #include "framework/sparse/sync/sparse_sync.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "framework/parallel/between_ranks.h"
 #include "tests/parallel/training_by_ranks.h"
+#include "tests/sparse/one_tensor.h"
 
 namespace ndtrain {
 namespace {
 
 using namespace testing;  // NOLINT: training_by_ranks.h
 
-// What each rank has after each epoch; and its losses.
-struct Trained {
-  std::vector<Bytes> bytes;
-  std::vector<double> losses;
-  int64_t sent_bytes = 0;
-};
-
-Trained train_sparsely(int ranks, const TrainerConfig& config, const SparseSyncOptions& options,
-                       int64_t epochs = kEpochs) {
-  auto transports = memory_transports(ranks);
-  Trained all{.bytes = std::vector<Bytes>(static_cast<size_t>(ranks)), .losses = {}};
-  const std::vector<double> equal(static_cast<size_t>(ranks), 1);
-  const std::vector<int> first_shards = shards_of_ranks(config.shards, equal);
-  std::vector<std::jthread> threads;
-  for (size_t r = 0; r < all.bytes.size(); ++r) {
-    threads.emplace_back([&, r] {
-      const auto communicator = talk(std::move(transports[r]));
-      TrainerConfig own = config;
-      own.own_shards = {first_shards[r], first_shards[r + 1]};
-      const SparseSync* sync = nullptr;
-      const Model m = small_net(true, 0.3);
-      Trainer trainer(m, weights_of(m), cpu(), own, [&](const Trainer::Shared& shared) {
-        auto made = std::make_unique<SparseSync>(shared, *communicator, first_shards, options);
-        sync = made.get();
-        return made;
-      });
-      TensorDataset data = stripes(kRows, 3);
-      for (int64_t e = 0; e < epochs; ++e) {
-        EpochResult result;
-        EXPECT_TRUE(trainer.train_epoch(data, result));
-        all.bytes[r].push_back(bytes_of(trainer.checkpoint(), result));
-        if (r == 0) all.losses.push_back(result.loss);
-      }
-      if (r == 0) all.sent_bytes = sync->sent_bytes();
-      barrier(*communicator);
-    });
-  }
-  threads.clear();
-  return all;
-}
-
-std::vector<OptimizerConfig> optimizers() {
-  return {{.kind = OptimizerConfig::Kind::kSgd, .weight_decay = 0.01},
-          {.kind = OptimizerConfig::Kind::kSgd, .dampening = 0.2},
-          {.kind = OptimizerConfig::Kind::kAdam},
-          {.kind = OptimizerConfig::Kind::kRmsProp}};
-}
-
-TEST(SparseSync, OfWholeGradientsGivesTheBytesOfOneProcess) {
-  for (const OptimizerConfig& optimizer : optimizers()) {
-    for (const int ranks : {1, 2, 3}) {
-      const TrainerConfig config = config_of(optimizer, ranks);
-      const Bytes expected = alone(config);
-      for (const Bytes& b : train_sparsely(ranks, config, {.drop = 0}).bytes) {
-        EXPECT_EQ(b == expected, true) << ranks << " ranks";
-      }
-    }
-  }
-}
-
-TEST(SparseSync, AnyCompressorAndDropGiveAllRanksTheSameBytes) {
-  for (const std::string_view name : compressor_names()) {
-    for (const DType wire : {DType::kF32, DType::kBF16}) {
-      const SparseSyncOptions options{
-          .compressor = std::string(name), .drop = 0.9, .wire = wire, .seed = 3};
-      const Trained t = train_sparsely(4, config_of({}, 8), options);
-      for (const Bytes& b : t.bytes) EXPECT_EQ(b == t.bytes[0], true) << name;
-    }
-  }
-}
-
-TEST(SparseSync, LearnsWithFewOfTheElements) {
-  TrainerConfig config = config_of({}, 2);
-  config.epochs = 30;
-  config.schedule = {.kind = Schedule::Kind::kConstant, .lr = 0.02};
-  const Trained whole = train_sparsely(2, config, {.drop = 0}, config.epochs);
-  const Trained few = train_sparsely(2, config, {.drop = 0.5}, config.epochs);
-  const double learnt = whole.losses.front() - whole.losses.back();
-  EXPECT_GT(few.losses.front() - few.losses.back(), 0.6 * learnt);
-  EXPECT_LT(few.sent_bytes, whole.sent_bytes / 2);
-  EXPECT_EQ(few.bytes[0] == whole.bytes[0], false);
-}
-
-// One tensor of `kElements` on a rank, without a Trainer around it.
-class OneTensor {
- public:
-  static constexpr int64_t kElements = 1000;
-
-  OneTensor(Communicator& communicator, int rank, int ranks, const OptimizerConfig& optimizer,
-            const SparseSyncOptions& options, double rate = 1)
-      : rate_(rate),
-        parameters_(parameters()),
-        optimizer_(optimizer, parameters_, cpu()),
-        sums_(parameters_.size(), {rank, rank + 1}, ranks, cpu(), parameters_.gradients()),
-        sync_({parameters_, optimizer_, sums_, nullptr, cpu()}, communicator,
-              shards_of_ranks(ranks, std::vector<double>(static_cast<size_t>(ranks), 1)), options),
-        rank_(rank),
-        reports_(static_cast<size_t>(ranks)) {}
-
-  void step(const std::vector<float>& gradient) {
-    begin();
-    end(gradient);
-  }
-  void begin() { sync_.begin(optimizer_.next(rate_)); }
-  void flush() { sync_.flush(); }
-  void end(const std::vector<float>& gradient) {
-    std::ranges::copy(gradient, sums_.shard(rank_));
-    sums_.add(rank_, {0, parameters_.size()});
-    sync_.share(reports_);
-    sync_.backward_done();
-  }
-  std::vector<float> values() const {
-    return {parameters_.values(), parameters_.values() + kElements};
-  }
-  const SparseSync& sync() const { return sync_; }
-  int64_t steps() const { return optimizer_.steps(); }
-
- private:
-  static ParameterSpace parameters() {
-    Graph g;
-    const ValueId w = g.add_param("w", Tensor({DType::kF32, {kElements}}));
-    return {g, std::vector{w}, cpu()};
-  }
-
-  const double rate_;
-  ParameterSpace parameters_;
-  Optimizer optimizer_;
-  ShardSums sums_;
-  SparseSync sync_;
-  int rank_;
-  std::vector<ShardReport> reports_;
-};
-
-void on_ranks(int ranks, const std::function<void(Communicator& communicator, int rank)>& f) {
-  auto transports = memory_transports(ranks);
-  std::vector<std::jthread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      const auto communicator = talk(std::move(transports[static_cast<size_t>(r)]));
-      f(*communicator, r);
-      barrier(*communicator);
-    });
-  }
-}
+using OneTensor = OneTensorOf<SparseSync, SparseSyncOptions>;
 
 std::vector<float> whole_numbers(int rank, int step) {
   const Rng rng(static_cast<uint64_t>(100 * rank + step), "gradient");
@@ -168,32 +27,237 @@ std::vector<float> whole_numbers(int rank, int step) {
   return g;
 }
 
-// SGD at rate 1 without momentum: what has left the parameters is what was sent.
-TEST(SparseSync, WhatIsSentAndWhatIsLeftAreTheGradients) {
+// SGD at rate 1 without momentum: what has left the parameters is what was sent. Sites of so many
+// ranks each.
+void expect_sums(const SparseSyncOptions& asked, int sites, int ranks_of_site,
+                 const std::string& what) {
   constexpr int kSteps = 25;
-  for (const int ranks : {1, 2, 4}) {
-    std::vector<float> sum(OneTensor::kElements, 0);
+  const int ranks = sites * ranks_of_site;
+  std::vector<float> sum(OneTensor::kElements, 0);
+  for (int r = 0; r < ranks; ++r) {
+    for (int step = 0; step < kSteps; ++step) {
+      const std::vector<float> g = whole_numbers(r, step);
+      for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
+    }
+  }
+  SparseSyncOptions options = asked;
+  for (int r = 0; r < ranks; ++r) options.sites.push_back(r / ranks_of_site);
+  std::vector<std::vector<float>> left(static_cast<size_t>(ranks)), values = left;
+  on_ranks(ranks, [&](Communicator& communicator, int rank) {
+    OneTensor one(communicator, rank, ranks, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                  options);
+    for (int step = 0; step < kSteps; ++step) one.step(whole_numbers(rank, step));
+    one.flush();
+    const auto r = static_cast<size_t>(rank);
+    left[r].assign(one.sync().feedback().left(0).begin(), one.sync().feedback().left(0).end());
+    values[r] = one.values();
+  });
+  for (size_t i = 0; i < sum.size(); ++i) {
+    float rest = 0;
     for (int r = 0; r < ranks; ++r) {
-      for (int step = 0; step < kSteps; ++step) {
-        const std::vector<float> g = whole_numbers(r, step);
-        for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
+      const std::vector<float>& of_site = left[static_cast<size_t>(r - r % ranks_of_site)];
+      ASSERT_EQ(left[static_cast<size_t>(r)][i], of_site[i]) << what << ", element " << i;
+      if (r % ranks_of_site == 0) rest += of_site[i];
+    }
+    ASSERT_EQ(rest - values[0][i], sum[i]) << what << ", element " << i;
+    for (const std::vector<float>& v : values) ASSERT_EQ(v[i], values[0][i]);
+  }
+}
+
+TEST(SparseSync, WhatIsSentAndWhatIsLeftAreTheGradients) {
+  std::vector<SparseSyncOptions> all = {{.drop = 0.95}};
+  for (const char* compressor : {"topk", "randomk", "threshold-v", "threshold-v16"}) {
+    for (const int staleness : {0, 2}) {
+      all.push_back(
+          {.compressor = compressor, .drop = 0.95, .pieces = true, .staleness = staleness});
+      all.push_back({.compressor = compressor,
+                     .drop = 0.95,
+                     .largest_of_sums = true,
+                     .staleness = staleness});
+    }
+  }
+  all.push_back({.drop = 0.5, .pieces = true, .largest_of_sums = true});
+  for (const SparseSyncOptions& options : all) {
+    const std::string way = "way " + std::to_string(&options - all.data());
+    for (const int sites : {1, 2, 4}) expect_sums(options, sites, 1, way);
+    for (const int ranks_of_site : {2, 4}) {
+      expect_sums(options, 2, ranks_of_site, way + ", sites of " + std::to_string(ranks_of_site));
+    }
+  }
+}
+
+// What was sent in a step may be under way until the next one but S reads it.
+TEST(SparseSync, ATensorTakesItsStepWhereItIsRead) {
+  for (const int staleness : {0, 1}) {
+    on_ranks(2, [&](Communicator& communicator, int rank) {
+      OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                    {.compressor = "topk", .drop = 0, .staleness = staleness});
+      const std::vector<float> ones(OneTensor::kElements, 1);
+      const auto all = [](float x) { return std::vector<float>(OneTensor::kElements, x); };
+      for (int step = 0; step < 4; ++step) {
+        const auto applied = static_cast<float>(std::max(0, step - staleness));
+        const float before = std::max(0.0F, applied - 1);
+        one.begin_unread();
+        EXPECT_EQ(one.values(), all(-2 * before)) << "step " << step;
+        one.read();
+        EXPECT_EQ(one.values(), all(-2 * applied)) << "step " << step;
+        one.read();
+        one.end(ones);
+        EXPECT_EQ(one.values(), all(-2 * applied)) << "step " << step;
+      }
+      one.flush();
+      EXPECT_EQ(one.values(), all(-8));
+    });
+  }
+}
+
+// A step that reads nothing applies it before it ends.
+TEST(SparseSync, ATensorThatIsNotReadTakesItsStepAllTheSame) {
+  on_ranks(2, [&](Communicator& communicator, int rank) {
+    OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                  {.compressor = "topk", .drop = 0});
+    const std::vector<float> ones(OneTensor::kElements, 1);
+    for (int step = 0; step < 3; ++step) {
+      one.begin_unread();
+      one.end(ones);
+      EXPECT_EQ(one.values(),
+                std::vector<float>(OneTensor::kElements, static_cast<float>(-2 * step)));
+    }
+    one.flush();
+  });
+}
+
+// Rank r changes piece (step + r) mod ranks of the 1000 elements alone, k of it.
+TEST(SparseSync, InPiecesEachRankSendsAnother) {
+  constexpr int kRanks = 3;
+  on_ranks(kRanks, [&](Communicator& communicator, int rank) {
+    OneTensor one(communicator, rank, kRanks, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                  {.compressor = "topk", .drop = 0.25, .pieces = true});
+    const int64_t n = OneTensor::kElements;
+    for (int step = 0; step < 7; ++step) {
+      const auto sent = [&] {
+        std::vector<float> left(one.sync().feedback().left(0).begin(),
+                                one.sync().feedback().left(0).end());
+        return left;
+      };
+      const std::vector<float> before = sent();
+      std::vector<float> g(static_cast<size_t>(n), static_cast<float>(step + 1));
+      one.step(g);
+      const std::vector<float> after = sent();
+      const int64_t piece = (step + rank) % kRanks;
+      int64_t taken = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const auto at = static_cast<size_t>(i);
+        if (after[at] == before[at] + g[at]) continue;
+        EXPECT_EQ(after[at], 0);
+        EXPECT_GE(i, n * piece / kRanks);
+        EXPECT_LT(i, n * (piece + 1) / kRanks);
+        ++taken;
+      }
+      EXPECT_EQ(taken, 250);
+    }
+  });
+}
+
+// k of a sum are kept: those with the largest magnitudes of what ranks sent.
+TEST(SparseSync, OfSumsTheLargestAreKept) {
+  on_ranks(2, [&](Communicator& communicator, int rank) {
+    OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                  {.compressor = "topk", .drop = 0.996, .largest_of_sums = true});
+    std::vector<float> g(OneTensor::kElements, 0);
+    g[10] = rank == 0 ? 5 : 4;  // 9 in all
+    g[20] = rank == 0 ? 6 : 0;
+    g[30] = rank == 0 ? 0 : -7;
+    one.step(g);
+    std::vector<float> expected(OneTensor::kElements, 0);
+    expected[10] = -9;
+    expected[30] = 7;
+    EXPECT_EQ(one.values(), expected);
+    EXPECT_EQ(one.sync().feedback().left(0)[20], rank == 0 ? 6 : 0);
+    one.step(std::vector<float>(OneTensor::kElements, 0));
+    expected[20] = -6;
+    EXPECT_EQ(one.values(), expected);
+  });
+}
+
+// All ranks have the same values, bit for bit; and but for the roundings of float sums what is sent
+// and what is left are the gradients.
+TEST(SparseSync, InIntegersAllRanksHaveTheSameValuesAtEveryStep) {
+  constexpr int kSteps = 25, kRanks = 3;
+  for (const ValueCoding wire : {ValueCoding::kInt8, ValueCoding::kInt4}) {
+    for (const std::string name : {"topk", "randomk", "threshold-v16", "efsignum"}) {
+      for (const double drop : {0.0, 0.9}) {
+        std::vector<std::vector<std::vector<float>>> values(kRanks), left(kRanks);
+        on_ranks(kRanks, [&](Communicator& communicator, int rank) {
+          OneTensor one(communicator, rank, kRanks,
+                        {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
+                        {.compressor = name, .drop = drop, .wire = wire, .seed = 5});
+          const auto r = static_cast<size_t>(rank);
+          for (int step = 0; step < kSteps; ++step) {
+            one.step(whole_numbers(rank, step));
+            values[r].push_back(one.values());
+            const std::span<const float> rest = one.sync().feedback().left(0);
+            left[r].emplace_back(rest.begin(), rest.end());
+          }
+        });
+        std::vector<double> sum(OneTensor::kElements, 0);
+        for (int step = 0; step < kSteps; ++step) {
+          const auto at = static_cast<size_t>(step);
+          for (size_t r = 0; r < kRanks; ++r) {
+            const std::vector<float> g = whole_numbers(static_cast<int>(r), step);
+            for (size_t i = 0; i < g.size(); ++i) sum[i] += g[i];
+            ASSERT_EQ(values[r][at], values[0][at]) << name << " step " << step;
+          }
+          for (size_t i = 0; i < sum.size(); ++i) {
+            double rest = -double{values[0][at][i]};
+            for (const auto& l : left) rest += l[at][i];
+            ASSERT_NEAR(rest, sum[i], 0.05) << name << " step " << step << " element " << i;
+          }
+        }
       }
     }
-    std::vector<std::vector<float>> left(static_cast<size_t>(ranks)), values = left;
-    on_ranks(ranks, [&](Communicator& communicator, int rank) {
-      OneTensor one(communicator, rank, ranks, {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0},
-                    {.drop = 0.95});
-      for (int step = 0; step < kSteps; ++step) one.step(whole_numbers(rank, step));
-      const auto r = static_cast<size_t>(rank);
-      left[r].assign(one.sync().feedback().left(0).begin(), one.sync().feedback().left(0).end());
-      values[r] = one.values();
+  }
+}
+
+TEST(SparseSync, SendsAsManyBytesOfIntegersAsDocumented) {
+  // 250 elements, whose indices all know: their length in two bytes, the coding, scales and values.
+  for (const auto& [wire, bytes] : {std::pair(ValueCoding::kInt8, 2 + 1 + 4 + 250),
+                                    std::pair(ValueCoding::kInt4, 2 + 1 + 4 * 4 + 125)}) {
+    on_ranks(2, [wire = wire, bytes = bytes](Communicator& communicator, int rank) {
+      OneTensor one(communicator, rank, 2, {.kind = OptimizerConfig::Kind::kSgd},
+                    {.compressor = "randomk", .drop = 0.5, .wire = wire});
+      for (int step = 1; step <= 3; ++step) {
+        one.step(whole_numbers(rank, step));
+        EXPECT_EQ(one.sync().sent_bytes(), step * bytes);
+      }
     });
-    for (size_t i = 0; i < sum.size(); ++i) {
-      float rest = 0;
-      for (const std::vector<float>& l : left) rest += l[i];
-      ASSERT_EQ(rest - values[0][i], sum[i]) << ranks << " ranks, element " << i;
-      for (const std::vector<float>& v : values) ASSERT_EQ(v[i], values[0][i]);
-    }
+  }
+}
+
+// In the first epochs the less is dropped: of 1000 elements randomk sends four bytes for each.
+TEST(SparseSync, ADropOfItsOwnCountsInEveryEpoch) {
+  struct Case {
+    std::vector<double> firsts;
+    std::vector<std::pair<std::string, double>> own;
+    std::vector<int64_t> elements;  // of each epoch, of one rank alone
+  };
+  const Case cases[] = {{{0.5, 0.75}, {}, {500, 250, 125}},
+                        {{0.5, 0.75}, {{"w", 0.8125}}, {500, 250, 187}},
+                        {{0.5, 0.75}, {{"*", 0.625}}, {500, 375, 375}},
+                        {{}, {{"w", 0.25}, {"w", 0.625}}, {375, 375, 375}}};
+  for (const Case& c : cases) {
+    on_ranks(1, [&](Communicator& communicator, int rank) {
+      OneTensor one(
+          communicator, rank, 1, {.kind = OptimizerConfig::Kind::kSgd},
+          {.compressor = "randomk", .drop = 0.875, .first_drops = c.firsts, .drops = c.own});
+      int64_t sent = 0;
+      for (int epoch = 0; epoch < 3; ++epoch) {
+        one.begin_epoch(epoch);
+        one.step(whole_numbers(rank, epoch));
+        const int64_t now = one.sync().sent_bytes() - std::exchange(sent, one.sync().sent_bytes());
+        EXPECT_EQ((now - 3) / 4, c.elements[static_cast<size_t>(epoch)]) << "epoch " << epoch;
+      }
+    });
   }
 }
 
@@ -286,10 +350,11 @@ TEST(SparseSync, RefusesWhatDoesNotGoTogether) {
     EXPECT_THAT(made({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, {.momentum = 1}),
                 ::testing::HasSubstr("momentum is 1: 0 to below 1"));
     EXPECT_THAT(made({}, {.first_drops = {0.5, 2}}), ::testing::HasSubstr("drop is 2"));
+    EXPECT_THAT(made({}, {.drops = {{"v", 0.5}}}), ::testing::HasSubstr("drop of 'v'"));
+    EXPECT_THAT(made({}, {.drops = {{"w", 1}}}), ::testing::HasSubstr("drop of 'w' is 1"));
     EXPECT_THAT(made({}, {.staleness = 17}), ::testing::HasSubstr("staleness is 17: 0 to 16"));
     EXPECT_THAT(made({}, {.drop = 1}), ::testing::HasSubstr("drop is 1"));
     EXPECT_THAT(made({}, {.compressor = "best"}), ::testing::HasSubstr("no compressor 'best'"));
-    EXPECT_THAT(made({}, {.wire = DType::kI8}), ::testing::HasSubstr("not as i8"));
   });
 }
 

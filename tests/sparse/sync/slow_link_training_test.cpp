@@ -1,5 +1,5 @@
-// Sparse training by ranks, begun, stopped and resumed.
-#include "framework/sparse/sync/sparse_training.h"
+// By sparse gradients.
+#include "framework/sparse/sync/slow_link_training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,84 +7,16 @@
 #include <deque>
 #include <stdexcept>
 
-#include "framework/parallel/between_ranks.h"
-#include "framework/testing/memory_fs.h"
-#include "tests/parallel/training_by_ranks.h"
+#include "framework/sparse/sync/sparse_sync.h"
+#include "tests/sparse/slow_link_ranks.h"
 
 namespace ndtrain {
 namespace {
 
 using namespace testing;  // NOLINT: training_by_ranks.h
 
-using Use = std::function<void(SparseTraining& training, int rank)>;
-
-// Each rank keeps its files in a directory of its own.
-void on_ranks_that_train(int ranks, const TrainerConfig& config,
-                         const SparseTraining::Options& options, Fs* fs, const Use& use) {
-  auto transports = memory_transports(ranks);
-  std::vector<std::jthread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, r] {
-      try {
-        SparseTraining::Options own = options;
-        if (fs) own.files.emplace(*fs, "run" + std::to_string(r), r);
-        const Model m = small_net(true, 0.3);
-        SparseTraining training(m, weights_of(m), cpu(), config,
-                                talk(std::move(transports[static_cast<size_t>(r)])), own);
-        use(training, r);
-        barrier(training.communicator());
-      } catch (const Error& e) {
-        ADD_FAILURE() << "rank " << r << ": " << e.what();
-      }
-    });
-  }
-}
-
-// Trains the rest of the epochs; what there is after the last one.
-std::string train_on(Training& training, int64_t epochs) {
-  TensorDataset data = stripes(kRows, 3);
-  std::string bytes;
-  while (training.epoch() < epochs) {
-    EpochResult result;
-    EXPECT_TRUE(training.train_epoch(data, result, {}));
-    bytes = bytes_of(training.checkpoint(), result);
-  }
-  return bytes;
-}
-
-// The checkpoint of rank 0, which has asked to stop after so many steps of the first epoch.
-Checkpoint stopped_after(int64_t steps, int ranks, const TrainerConfig& config,
-                         const SparseTraining::Options& options, Fs& fs) {
-  Checkpoint saved;
-  on_ranks_that_train(ranks, config, options, &fs, [&](SparseTraining& training, int rank) {
-    TensorDataset data = stripes(kRows, 3);
-    EpochResult result;
-    EXPECT_FALSE(training.train_epoch(
-        data, result, [&](int64_t done, int64_t) { return rank != 0 || done < steps; }));
-    const Checkpoint c = training.checkpoint();
-    if (rank == 0) saved = c;
-  });
-  return saved;
-}
-
-std::vector<std::string> resumed(const Checkpoint& from, int ranks, const TrainerConfig& config,
-                                 const SparseTraining::Options& options, Fs& fs) {
-  std::vector<std::string> bytes(static_cast<size_t>(ranks));
-  on_ranks_that_train(ranks, config, options, &fs, [&](SparseTraining& training, int rank) {
-    training.restore(from);
-    bytes[static_cast<size_t>(rank)] = train_on(training, kEpochs);
-  });
-  return bytes;
-}
-
-std::string unbroken(int ranks, const TrainerConfig& config,
-                     const SparseTraining::Options& options) {
-  std::string bytes;
-  on_ranks_that_train(ranks, config, options, nullptr, [&](SparseTraining& training, int rank) {
-    const std::string own = train_on(training, kEpochs);
-    if (rank == 0) bytes = own;
-  });
-  return bytes;
+SlowLinkWay sparse(const SparseSyncOptions& sync, SlowLinkTraining::Options options = {}) {
+  return slow_link_way<SparseSync>(sync, std::move(options));
 }
 
 struct Way {
@@ -93,7 +25,7 @@ struct Way {
   bool lazy = false;
 };
 
-TEST(SparseTraining, ResumedIsUnbroken) {
+TEST(SlowLinkTraining, ResumedIsUnbroken) {
   constexpr auto kSgd = OptimizerConfig::Kind::kSgd;
   const std::vector<Way> ways = {
       {.compressor = "threshold-v16", .optimizer = {.kind = OptimizerConfig::Kind::kAdam}},
@@ -102,10 +34,10 @@ TEST(SparseTraining, ResumedIsUnbroken) {
       {.compressor = "efsignum", .optimizer = {.kind = kSgd}}};
   for (const auto& [compressor, optimizer, lazy] : ways) {
     const TrainerConfig config = config_of(optimizer, 4);
-    const SparseTraining::Options options{.sync = {.compressor = compressor,
-                                                   .compressing = {.rotate = !lazy},
-                                                   .drop = 0.9,
-                                                   .optimizer = {.lazy = lazy}}};
+    const SlowLinkWay options = sparse({.compressor = compressor,
+                                        .compressing = {.rotate = !lazy},
+                                        .drop = 0.9,
+                                        .optimizer = {.lazy = lazy}});
     MemoryFs fs;
     const Checkpoint saved = stopped_after(1, 2, config, options, fs);
     EXPECT_EQ(saved.step, 2) << "all ranks do one more step";
@@ -116,13 +48,29 @@ TEST(SparseTraining, ResumedIsUnbroken) {
   }
 }
 
+TEST(SlowLinkTraining, ResumedIsUnbrokenInPiecesAndOfTheLargestSums) {
+  const TrainerConfig config = config_of({}, 4);
+  for (const SparseSyncOptions& sync :
+       {SparseSyncOptions{.drop = 0.9, .pieces = true},
+        SparseSyncOptions{.compressor = "randomk", .drop = 0.9, .pieces = true, .seed = 3},
+        SparseSyncOptions{.compressor = "topk", .drop = 0.9, .largest_of_sums = true}}) {
+    const SlowLinkWay options = sparse(sync);
+    MemoryFs fs;
+    const Checkpoint saved = stopped_after(1, 4, config, options, fs);
+    const std::string expected = unbroken(4, config, options);
+    for (const std::string& b : resumed(saved, 4, config, options, fs)) {
+      EXPECT_EQ(b == expected, true) << sync.compressor;
+    }
+  }
+}
+
 // As when rank 0 is killed before it has kept the newer one.
-TEST(SparseTraining, ResumedFromThePositionBeforeTheLastIsUnbroken) {
+TEST(SlowLinkTraining, ResumedFromThePositionBeforeTheLastIsUnbroken) {
   const TrainerConfig config = config_of({}, 2);
-  const SparseTraining::Options options{.sync = {.drop = 0.9}};
+  const SlowLinkWay options = sparse({.drop = 0.9});
   MemoryFs fs;
   Checkpoint first;
-  on_ranks_that_train(2, config, options, &fs, [&](SparseTraining& training, int rank) {
+  on_ranks_that_train(2, config, options, &fs, [&](SlowLinkTraining& training, int rank) {
     (void)train_on(training, 1);
     const Checkpoint c = training.checkpoint();
     if (rank == 0) first = c;
@@ -134,9 +82,9 @@ TEST(SparseTraining, ResumedFromThePositionBeforeTheLastIsUnbroken) {
   }
 }
 
-TEST(SparseTraining, ResumedIsUnbrokenWithMomentumOfGradients) {
+TEST(SlowLinkTraining, ResumedIsUnbrokenWithMomentumOfGradients) {
   const TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, 2);
-  const SparseTraining::Options options{.sync = deep_gradient_compression(0.9)};
+  const SlowLinkWay options = sparse(deep_gradient_compression(0.9));
   MemoryFs fs;
   const Checkpoint saved = stopped_after(1, 2, config, options, fs);
   const std::string expected = unbroken(2, config, options);
@@ -200,7 +148,7 @@ std::string delayed(const TrainerConfig& config, int delay, int64_t drain_every)
   return bytes;
 }
 
-TEST(SparseTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {
+TEST(SlowLinkTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {
   std::vector<std::string> others;
   for (const OptimizerConfig& optimizer : {OptimizerConfig{.kind = OptimizerConfig::Kind::kSgd},
                                            OptimizerConfig{.kind = OptimizerConfig::Kind::kAdam}}) {
@@ -212,8 +160,8 @@ TEST(SparseTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {
         for (const std::string& other : others) ASSERT_EQ(other == expected, false);
         others.push_back(expected);
         on_ranks_that_train(ranks, config,
-                            {.sync = {.drop = 0, .staleness = staleness}, .drain_every = 4},
-                            nullptr, [&](SparseTraining& training, int) {
+                            sparse({.drop = 0, .staleness = staleness}, {.drain_every = 4}),
+                            nullptr, [&](SlowLinkTraining& training, int) {
                               EXPECT_EQ(train_on(training, kEpochs) == expected, true)
                                   << ranks << " ranks, staleness " << staleness;
                             });
@@ -222,10 +170,10 @@ TEST(SparseTraining, OfWholeGradientsAndSomeStepsLateIsADelayedProgram) {
   }
 }
 
-TEST(SparseTraining, StopsWhereItIsDrainedAndResumedIsUnbroken) {
+TEST(SlowLinkTraining, StopsWhereItIsDrainedAndResumedIsUnbroken) {
   TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kAdam}, 2);
   config.batch = 10;
-  const SparseTraining::Options options{.sync = {.drop = 0.9, .staleness = 2}, .drain_every = 3};
+  const SlowLinkWay options = sparse({.drop = 0.9, .staleness = 2}, {.drain_every = 3});
   MemoryFs fs;
   const Checkpoint saved = stopped_after(1, 2, config, options, fs);
   EXPECT_EQ(saved.step, 3);
@@ -235,16 +183,16 @@ TEST(SparseTraining, StopsWhereItIsDrainedAndResumedIsUnbroken) {
   }
 }
 
-TEST(SparseTraining, MayEndInTheMiddleOfWhatIsUnderWay) {
+TEST(SlowLinkTraining, MayEndInTheMiddleOfWhatIsUnderWay) {
   TrainerConfig config = config_of({}, 2);
   auto transports = memory_transports(2);
   std::vector<std::jthread> threads;
   for (int r = 0; r < 2; ++r) {
     threads.emplace_back([&, r] {
       const Model m = small_net(true, 0.3);
-      SparseTraining training(m, weights_of(m), cpu(), config,
-                              talk(std::move(transports[static_cast<size_t>(r)])),
-                              {.sync = {.staleness = 2}});
+      SlowLinkTraining training(m, weights_of(m), cpu(), config,
+                                talk(std::move(transports[static_cast<size_t>(r)])), {},
+                                sparse({.staleness = 2}).make);
       TensorDataset data = stripes(kRows, 3);
       EpochResult result;
       EXPECT_THROW(training.train_epoch(data, result,
@@ -257,11 +205,11 @@ TEST(SparseTraining, MayEndInTheMiddleOfWhatIsUnderWay) {
   }
 }
 
-TEST(SparseTraining, FirstEpochsMaySendMore) {
+TEST(SlowLinkTraining, FirstEpochsMaySendMore) {
   TrainerConfig config = config_of({.kind = OptimizerConfig::Kind::kSgd, .momentum = 0}, 2);
   config.epochs = 6;
-  on_ranks_that_train(2, config, {.sync = deep_gradient_compression(0.9)}, nullptr,
-                      [&](SparseTraining& training, int) {
+  on_ranks_that_train(2, config, sparse(deep_gradient_compression(0.9)), nullptr,
+                      [&](SlowLinkTraining& training, int) {
                         std::vector<int64_t> sent;
                         for (int64_t epochs = 1; epochs <= 6; ++epochs) {
                           const int64_t before = training.sync().sent_bytes();
@@ -275,25 +223,31 @@ TEST(SparseTraining, FirstEpochsMaySendMore) {
                       });
 }
 
-TEST(SparseTraining, ARankThatHasLostItsFileGoesOnWithoutIt) {
+// What is drawn, and whose turn a piece is, has to be the same on all ranks.
+TEST(SlowLinkTraining, ARankThatHasLostItsFileGoesOnWithoutIt) {
   const TrainerConfig config = config_of({}, 2);
-  const SparseTraining::Options options{.sync = {.drop = 0.9}};
-  MemoryFs fs;
-  const Checkpoint saved = stopped_after(1, 2, config, options, fs);
-  fs.remove("run1/rank1-epoch0-step2.safetensors").or_throw();
-  ::testing::internal::CaptureStderr();
-  const std::vector<std::string> bytes = resumed(saved, 2, config, options, fs);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              ::testing::HasSubstr("rank 1 has no file of what it had not sent"));
-  EXPECT_EQ(bytes[0] == bytes[1], true);
-  EXPECT_EQ(bytes[0] == unbroken(2, config, options), false);
+  for (const SparseSyncOptions& sync :
+       {SparseSyncOptions{.drop = 0.9}, SparseSyncOptions{.compressor = "randomk", .drop = 0.9},
+        SparseSyncOptions{.compressor = "topk", .drop = 0.9, .pieces = true}}) {
+    SCOPED_TRACE(sync.compressor);
+    const SlowLinkWay options = sparse(sync);
+    MemoryFs fs;
+    const Checkpoint saved = stopped_after(1, 2, config, options, fs);
+    fs.remove("run1/rank1-epoch0-step2.safetensors").or_throw();
+    ::testing::internal::CaptureStderr();
+    const std::vector<std::string> bytes = resumed(saved, 2, config, options, fs);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                ::testing::HasSubstr("rank 1 has no file of what it had not sent"));
+    EXPECT_EQ(bytes[0] == bytes[1], true);
+    EXPECT_EQ(bytes[0] == unbroken(2, config, options), false);
+  }
 }
 
-TEST(SparseTraining, KeepsFilesOfTheLastTwoPositions) {
+TEST(SlowLinkTraining, KeepsFilesOfTheLastTwoPositions) {
   TrainerConfig config = config_of({}, 2);
   config.epochs = 4;
   MemoryFs fs;
-  on_ranks_that_train(2, config, {}, &fs, [&](SparseTraining& training, int rank) {
+  on_ranks_that_train(2, config, sparse({}), &fs, [&](SlowLinkTraining& training, int rank) {
     for (const int64_t epochs : {1, 2, 3}) {
       (void)train_on(training, epochs);
       (void)training.checkpoint();  // of the same position
@@ -306,20 +260,20 @@ TEST(SparseTraining, KeepsFilesOfTheLastTwoPositions) {
   });
 }
 
-TEST(SparseTraining, OfWholeGradientsAndUnequalSharesIsOneProcess) {
+TEST(SlowLinkTraining, OfWholeGradientsAndUnequalSharesIsOneProcess) {
   const TrainerConfig config = config_of({}, 3);
   const Bytes expected = alone(config);
-  on_ranks_that_train(2, config, {.sync = {.drop = 0}, .shares = {2, 1}}, nullptr,
-                      [&](SparseTraining& training, int rank) {
+  on_ranks_that_train(2, config, sparse({.drop = 0}, {.shares = {2, 1}}), nullptr,
+                      [&](SlowLinkTraining& training, int rank) {
                         EXPECT_EQ(training.own_shards().end, rank == 0 ? 2 : 3);
                         EXPECT_EQ(train_on(training, kEpochs) == expected.back(), true);
                       });
 }
 
-TEST(SparseTraining, AfterAResetItIsAsOneThatBegins) {
+TEST(SlowLinkTraining, AfterAResetItIsAsOneThatBegins) {
   const TrainerConfig config = config_of({}, 2);
-  on_ranks_that_train(2, config, {.sync = {.drop = 0.9}}, nullptr,
-                      [&](SparseTraining& training, int) {
+  on_ranks_that_train(2, config, sparse({.drop = 0.9}), nullptr,
+                      [&](SlowLinkTraining& training, int) {
                         (void)train_on(training, 1);
                         training.reset_optimizer();
                         for (const auto& [name, t] : training.sync().state()) {
@@ -327,6 +281,32 @@ TEST(SparseTraining, AfterAResetItIsAsOneThatBegins) {
                           for (const float x : t.as<float>()) ASSERT_EQ(x, 0) << name;
                         }
                       });
+}
+
+TEST(SlowLinkTraining, RanksThatDifferAreNamed) {
+  TrainerConfig config = config_of({}, 3);
+  config.batch = 12;
+  for (const int64_t verify_every : {0, 2}) {
+    on_ranks_that_train(
+        3, config, sparse({.drop = 0.9}, {.verify_every = verify_every}), nullptr,
+        [&](SlowLinkTraining& training, int rank) {
+          (void)train_on(training, 1);
+          if (rank == 2) {
+            Checkpoint c = training.checkpoint();
+            c.parameters.at("fc.b").mutable_as<float>()[0] += 1;
+            training.trainer().restore(c);
+          }
+          TensorDataset data = stripes(kRows, 3);
+          EpochResult result;
+          try {
+            training.train_epoch(data, result, {});
+            ADD_FAILURE() << "rank 2 has another bias";
+          } catch (const Error& e) {
+            const std::string step = verify_every > 0 ? "step 2" : "step 6";
+            EXPECT_THAT(e.what(), ::testing::HasSubstr("epoch 2, " + step + ": rank 2 has other"));
+          }
+        });
+  }
 }
 
 }  // namespace

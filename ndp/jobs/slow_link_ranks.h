@@ -1,5 +1,4 @@
-// A training by ranks that send some of their gradients, in a job: what they have to agree on, and
-// what is said of it.
+// A training by ranks over slow links in a job: what they have to agree on, and what is said of it.
 #pragma once
 
 #include <memory>
@@ -7,29 +6,32 @@
 #include <vector>
 
 #include "framework/comm/fingerprint.h"
-#include "framework/sparse/sync/sparse_training.h"
 #include "ndp/jobs/progress.h"
+#include "ndp/jobs/slow_link_method.h"
 #include "ndp/jobs/transfer.h"
 
 namespace ndtrain::ndp {
 
 // What they are asked for.
-struct SparseConfig {
-  SparseSyncOptions sync = {};
-  int64_t drain_every = SparseTraining::Options{}.drain_every;
-  std::vector<double> shares = {};  // of the work, see SparseTraining
-  // Where this rank keeps what it has not sent yet, also when it is not rank 0.
+struct SlowLinkConfig {
+  SlowLinkMethod method;
+  int64_t verify_every = 0;         // see SlowLinkTraining
+  std::vector<double> shares = {};  // of the work, see SlowLinkTraining
+  std::vector<int> sites = {};      // of each rank, see SlowLinkTraining
+  std::string trace = {};           // the file for a Chrome trace; "": none
+  // Where this rank keeps its state, also when it is not rank 0.
   std::string directory = {};
 };
 
 // All ranks make the same calls. One thread.
-class SparseRanks {
+class SlowLinkRanks {
  public:
-  // Keeps the references. Throws Error as SparseTraining does.
-  SparseRanks(const TransferModel& model, const Device& device, const TrainerConfig& trainer,
-              SparseConfig config, std::unique_ptr<Communicator> ranks, Fs& fs, Progress& progress);
+  // Keeps the references. Throws Error as SlowLinkTraining does.
+  SlowLinkRanks(const TransferModel& model, const Device& device, const TrainerConfig& trainer,
+                SlowLinkConfig config, std::unique_ptr<Communicator> ranks, Fs& fs,
+                Progress& progress);
 
-  SparseTraining& training() { return *training_; }
+  SlowLinkTraining& training() { return *training_; }
 
   // Throws the same Error on all ranks where one differs in these, what is sent how among them.
   void agree(const Fingerprint& decisive);
@@ -43,17 +45,19 @@ class SparseRanks {
     double step_gradient_bytes = 0;  // that all of them are
     int64_t left_out = 0;            // steps, for gradients that were not finite
   };
-  // Of this rank, after the training; rank 0 says it.
+  // Of this rank, after the training; rank 0 says it, and writes the trace. Collective with one.
   Figures describe();
   // So that no rank misses one that was faster.
   void leave_together();
 
  private:
   double gradient_bytes() const;
+  void write_trace();
 
-  const SparseConfig config_;
+  const SlowLinkConfig config_;
+  Fs& fs_;
   Progress& progress_;
-  std::unique_ptr<SparseTraining> training_;
+  std::unique_ptr<SlowLinkTraining> training_;
 };
 
 }  // namespace ndtrain::ndp

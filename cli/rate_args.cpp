@@ -1,0 +1,75 @@
+#include "cli/rate_args.h"
+
+#include <filesystem>
+
+#include "cli/number_args.h"
+#include "cli/optimizer_args.h"
+#include "framework/core/limits.h"
+
+namespace ndtrain::cli {
+
+void declare_rates(ArgsSpec& args) {
+  args.flag("controller",
+            "by --sync sparse: batches and --drop follow what ranks and links take, by a profile "
+            "of what they cost; its decisions are in RUN/rates.log");
+  args.flag("largest-batch",
+            "with --controller: photos of a step on this rank at most (default: what half of the "
+            "free memory has room for, and the profile knows of)",
+            "N");
+  args.flag("dry-run", "with --controller: decisions are logged, and nothing goes by them");
+}
+
+void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOptions& options) {
+  if (!args.on("controller")) {
+    for (const char* flag : kRateFlags) {
+      if (args.given(flag))
+        throw UsageError(std::string("--") + flag + " is of --controller: add that");
+    }
+    return;
+  }
+  if (!options.first_drops.empty() || make_compressor(options.compressor, {})->takes_all()) {
+    throw UsageError("--controller with --compressor " + args.text("compressor") +
+                     ": there is no drop that it could change; leave one away");
+  }
+  if (args.text("sparse-momentum") == "catch-up") {
+    throw UsageError(
+        "--controller with --sparse-momentum catch-up: missed steps are of one size; "
+        "take lazy");
+  }
+  if (args.has("site")) {
+    throw UsageError("--controller with --site " + args.text("site") +
+                     ": it knows of ranks, each with a link of its own; leave one away");
+  }
+  const std::string file = args.required("convergence");
+  RateControlOptions control{.profile = parse_convergence_profile(
+                                 fs.read(file, limits::kConvergenceText + 1).or_throw(), file),
+                             .model = std::filesystem::path(model).stem().string(),
+                             .batch = args.integer("batch"),
+                             .dry_run = args.on("dry-run"),
+                             .passes_apart = !args.has("shards") && accumulate_of(args) == 1};
+  if (control.profile.model != control.model) {
+    throw Error("--convergence ", file, ": is of ", control.profile.model, ", not of ",
+                control.model, "; measure one by ndtrain profile --convergence");
+  }
+  if (args.has("largest-batch")) {
+    control.largest_batch = integer_in(args, "largest-batch", 1, control.profile.largest_batch);
+  }
+  options.control = std::move(control);
+}
+
+void refuse_rates(const Args& args) {
+  for (const char* flag : kRateFlags) {
+    if (args.given(flag)) {
+      throw UsageError(std::string("--") + flag + " is of --sync sparse: add that");
+    }
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> rate_settings(const SparseSyncOptions& options) {
+  if (!options.control) return {};
+  std::vector<std::pair<std::string, std::string>> all = {{"controller", "true"}};
+  if (options.control->dry_run) all.emplace_back("dry-run", "true");
+  return all;
+}
+
+}  // namespace ndtrain::cli

@@ -1,0 +1,231 @@
+#include "framework/sparse/sync/slow_link_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "framework/core/clock.h"
+#include "framework/core/hash.h"
+#include "framework/core/log.h"
+#include "framework/core/memory.h"
+#include "framework/parallel/between_ranks.h"
+#include "framework/sparse/sync/sites.h"
+#include "framework/train/shards.h"
+
+namespace ndtrain {
+
+SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainable,
+                                   const Device& device, TrainerConfig config,
+                                   std::unique_ptr<Communicator> communicator, Options options,
+                                   const MakeSync& make_sync)
+    : options_(std::move(options)), communicator_(std::move(communicator)) {
+  const RankGroup members = communicator_->members();
+  if (options_.drain_every < 1)
+    throw Error("drained every ", options_.drain_every, " steps: 1 or more");
+  if (options_.verify_every < 0)
+    throw Error("verified every ", options_.verify_every, " steps: 0 or more");
+  if (!options_.shares.empty() && std::ssize(options_.shares) != communicator_->ranks()) {
+    throw Error(options_.shares.size(), " shares of ", communicator_->ranks(), " ranks");
+  }
+  std::vector<double> shares;
+  for (const int r : members) {
+    shares.push_back(options_.shares.empty() ? 1 : options_.shares[static_cast<size_t>(r)]);
+  }
+  const std::vector<int> first_shards = shards_of_ranks(config.shards, shares);
+  const auto place =
+      static_cast<size_t>(std::ranges::find(members, communicator_->rank()) - members.begin());
+  own_ = {first_shards[place], first_shards[place + 1]};
+  config.own_shards = own_;
+  sites_ = Sites(*communicator_, options_.sites).count();
+  trainer_ = std::make_unique<Trainer>(
+      std::move(model), std::move(trainable), device, config,
+      [&](const Trainer::Shared& shared) -> std::unique_ptr<GradientSync> {
+        std::unique_ptr<SlowLinkSync> sync =
+            make_sync(shared, *communicator_, first_shards, options_.sites);
+        sync_ = sync.get();
+        parameters_ = &shared.parameters;
+        if (config.compute == DType::kF16 && !sync_->shares_reports()) {
+          throw Error(
+              "in f16 each rank would scale its loss by itself, and a resumed run would know rank "
+              "0's scale alone; take bf16");
+        }
+        if (!options_.trace) return sync;
+        std::vector<std::string> slots;
+        for (const ParameterSlot& slot : shared.parameters.slots()) slots.push_back(slot.name);
+        auto timed = std::make_unique<TimedSync>(
+            std::move(sync), std::move(slots), [this] { return sync_->exposed_s(); },
+            system_clock());
+        timed_ = timed.get();
+        timed_->keep_spans(true);
+        return timed;
+      });
+  // The ranks may be on one machine, and other programs want some, too.
+  trainer_->vary_batches(sync_->batch_sizes(
+      [this] { return trainer_->rows_that_fit(available_memory() / 2 / communicator_->ranks()); }));
+}
+
+SlowLinkTraining::~SlowLinkTraining() {
+  if (sync_) sync_->abandon();
+}
+
+bool SlowLinkTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
+  if (restored_) settle_what_is_lost();
+  changed_ = true;
+  counted_ = trainer_->counts();
+  sync_->begin_epoch(epoch());
+  const std::chrono::nanoseconds begun = system_clock().monotonic();
+  int64_t steps = 0, verified = trainer_->counts().step;
+  const bool whole = trainer_->train_epoch(data, result, [&](int64_t done, int64_t total) {
+    ++steps;
+    if (timed_) trace_.add(timed_->take_spans(), communicator_->take_trace());
+    for (const std::string& line : sync_->take_log()) {
+      if (options_.log) options_.log(line);
+    }
+    stop_asked_ = stop_asked_ || (on_step && !on_step(done, total));
+    if (stop_asked_) sync_->ask_to_stop();
+    lost_ = false;
+    const bool drains = done == total || done % options_.drain_every == 0;
+    if (sync_->runs_ahead() && !drains) return true;
+    const int64_t every = options_.verify_every;
+    const bool verifies = done == total || (every > 0 && done / every > verified / every);
+    if (drains || verifies || sync_->is_stopped()) sync_->flush();
+    if (!sync_->shares_reports()) add_counts_of_others();
+    if (verifies) verify(done);
+    verified = done;
+    if (options_.on_drained && drains && done != total) options_.on_drained();
+    return !sync_->is_stopped();
+  });
+  if (whole && steps > 0) {
+    const std::chrono::duration<double> took = system_clock().monotonic() - begun;
+    step_s_ = took.count() / static_cast<double>(steps);
+  }
+  return whole;
+}
+
+Checkpoint SlowLinkTraining::checkpoint() {
+  if (!gathered()) gather();
+  return trainer_->checkpoint();
+}
+
+// Whoever has saved a checkpoint before has done so when it comes here again: of the positions
+// before that one nothing is needed.
+void SlowLinkTraining::gather() {
+  if (!options_.files) return;
+  sync_->flush();
+  const EpochCounts& counts = trainer_->counts();
+  const StateFiles::Position at{counts.epoch, counts.step};
+  options_.files->write(at, sync_->state());
+  barrier(*communicator_);
+  options_.files->keep_only({kept_.value_or(at), at});
+  kept_ = at;
+  changed_ = false;
+}
+
+SlowLinkTraining::Kept SlowLinkTraining::keep() {
+  return {.checkpoint = trainer_->checkpoint(), .state = sync_->state(), .lost = lost_};
+}
+
+void SlowLinkTraining::go_on_from(const Kept& kept, std::optional<StateFiles::Position> file) {
+  trainer_->restore(kept.checkpoint);
+  if (kept.checkpoint.optimizer_steps == 0) {
+    sync_->forget();
+  } else {
+    sync_->restore(kept.state);
+  }
+  lost_ = kept.lost;
+  kept_ = file;
+  restored_ = changed_ = true;
+}
+
+std::unique_ptr<Communicator> SlowLinkTraining::take_communicator() {
+  sync_->end_after_loss();
+  return std::move(communicator_);
+}
+
+void SlowLinkTraining::restore(const Checkpoint& c) {
+  trainer_->restore(c);
+  const StateFiles::Position at{c.epoch, c.step};
+  sync_->forget();
+  const auto state = options_.files ? options_.files->read(at) : std::nullopt;
+  if (state) sync_->restore(*state);
+  kept_ = state ? std::optional(at) : std::nullopt;
+  changed_ = !state;
+  lost_ = !state && c.optimizer_steps > 0;
+  restored_ = true;
+}
+
+void SlowLinkTraining::reset_optimizer() {
+  trainer_->reset_optimizer();
+  sync_->forget();
+  changed_ = true;
+}
+
+std::string SlowLinkTraining::trace() {
+  timed_->flush();
+  trace_.add(timed_->take_spans(), communicator_->take_trace());
+  return trace_.collect(*communicator_, system_clock());
+}
+
+// Throws the same Error on all ranks.
+void SlowLinkTraining::verify(int64_t step) {
+  const size_t bytes = static_cast<size_t>(parameters_->size()) * sizeof(float);
+  const RankGroup members = communicator_->members();
+  const std::vector<std::string> of_ranks =
+      ndtrain::gather(*communicator_, fmt::format("{:016x}", xxh3(parameters_->values(), bytes)));
+  for (size_t r = 1; r < of_ranks.size(); ++r) {
+    if (of_ranks[r] == of_ranks[0]) continue;
+    throw Error("epoch ", epoch() + 1, ", step ", step, ": rank ", members[r],
+                " has other parameters than rank ", members[0], " (", of_ranks[r], ", ",
+                of_ranks[0],
+                "): its memory or what it received is broken; go on from the last checkpoint with "
+                "--resume");
+  }
+}
+
+// Of the steps since the last time, in which each rank has counted all rows, and what its own
+// shards say of theirs.
+void SlowLinkTraining::add_counts_of_others() {
+  using Sums = std::array<double, 3>;
+  const EpochCounts& now = trainer_->counts();
+  const Sums own = {now.loss_sum - counted_.loss_sum, now.correct - counted_.correct,
+                    now.correct_top5 - counted_.correct_top5};
+  std::string bytes(sizeof own, '\0');
+  std::memcpy(bytes.data(), own.data(), bytes.size());
+  for (const std::string& of_rank : ndtrain::gather(*communicator_, bytes)) {
+    Sums sums;
+    if (of_rank.size() != sizeof sums) throw Error("a rank of another version has no sums");
+    std::memcpy(sums.data(), of_rank.data(), sizeof sums);
+    counted_.loss_sum += sums[0];
+    counted_.correct += sums[1];
+    counted_.correct_top5 += sums[2];
+  }
+  trainer_->set_sums(counted_);
+}
+
+// Collective; the lowest rank says it.
+void SlowLinkTraining::settle_what_is_lost() {
+  const std::vector<std::string> of_ranks = ndtrain::gather(*communicator_, lost_ ? "lost" : "");
+  restored_ = false;
+  const bool lost = std::ranges::any_of(of_ranks, [](const auto& said) { return !said.empty(); });
+  if (lost) sync_->forget_what_is_shared();
+  const RankGroup members = communicator_->members();
+  if (communicator_->rank() != members[0]) return;
+  for (size_t r = 0; r < of_ranks.size(); ++r) {
+    if (of_ranks[r].empty()) continue;
+    const std::string line = fmt::format(
+        "rank {} has no file of what it had not sent of its gradients yet, and keeps besides: that "
+        "is lost, and the training goes on without it",
+        members[r]);
+    if (options_.warn) {
+      options_.warn(line);
+    } else {
+      log::warn("{}", line);
+    }
+  }
+}
+
+}  // namespace ndtrain

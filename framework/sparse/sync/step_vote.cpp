@@ -1,0 +1,21 @@
+#include "framework/sparse/sync/step_vote.h"
+
+#include "framework/core/finite.h"
+#include "framework/core/stopwatch.h"
+
+namespace ndtrain {
+
+void StepVote::share(StepReports& to, std::span<ShardReport> reports, double& waited_s) {
+  constexpr uint8_t kNotFinite = 1, kStop = 2;  // flags of a rank
+  gradient_.end(waited_s);
+  const std::span<const float> sum(shared_.gradients.sums()[0],
+                                   static_cast<size_t>(shared_.parameters.size()));
+  const bool finite = all_finite(DType::kF32, std::as_bytes(sum));
+  const int flags = (finite ? 0 : kNotFinite) | (stop_ ? kStop : 0);
+  const Stopwatch waits(waited_s);
+  to.share(reports, static_cast<uint8_t>(flags));
+  finite_ = (to.flags() & kNotFinite) == 0;
+  stopped_ = stopped_ || (to.flags() & kStop) != 0;
+}
+
+}  // namespace ndtrain

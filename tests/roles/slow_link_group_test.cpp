@@ -1,0 +1,282 @@
+// Several Tuners over slow links: each method trains, the same again; who is lost takes along what
+// it had not sent, and the others end up with one model.
+#include <gmock/gmock.h>
+
+#include "tests/roles/tuner_group_fixture.h"
+
+namespace ndtrain::tuner {
+using namespace ndp;
+
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::RunningStore;
+using testing::TunerGroup;
+
+class SlowLinkGroup : public TunerGroup {
+ protected:
+  static JobSpec slow(int tuners, const std::string& sync) {
+    JobSpec s = spec(tuners);
+    s.sync = sync;
+    s.slow_link.verify = 1;
+    return s;
+  }
+  static JobSpec sparse(int tuners) {
+    JobSpec s = slow(tuners, "sparse");
+    s.slow_link.drop = 0.9;
+    return s;
+  }
+
+  // So long that the second run is under way when it is heard that the first has ended.
+  static constexpr int kLong = 20;
+  static JobSpec longer(JobSpec s) {
+    s.trainer.epochs = kLong;
+    return s;
+  }
+
+  // A name, and a job of each way.
+  static std::vector<std::pair<std::string, JobSpec>> ways(int tuners) {
+    const auto sgd = [](JobSpec s) {
+      s.trainer.optimizer = {.kind = OptimizerConfig::Kind::kSgd, .momentum = 0.9};
+      return s;
+    };
+    std::vector<std::pair<std::string, JobSpec>> all;
+    JobSpec late = sparse(tuners);
+    late.slow_link.staleness = 1;
+    late.slow_link.drain_every = 2;
+    late.slow_link.wire_dtype = "int8";
+    all.emplace_back("late", late);
+    JobSpec pieces = sgd(sparse(tuners));
+    pieces.slow_link.compressor = "randomk";
+    pieces.slow_link.pieces = true;
+    pieces.slow_link.drop_of = {"fc.weight=0.5"};
+    pieces.slow_link.sparse_momentum = "lazy";
+    all.emplace_back("pieces", pieces);
+    JobSpec deep = sgd(slow(tuners, "sparse"));
+    deep.slow_link.compressor = "dgc";
+    all.emplace_back("dgc", deep);
+    JobSpec local = slow(tuners, "local");
+    local.slow_link.inner_steps = 2;
+    all.emplace_back("local", local);
+    JobSpec diloco = slow(tuners, "diloco");
+    diloco.slow_link.inner_steps = 2;
+    diloco.slow_link.overlap = 1;
+    diloco.slow_link.compressor = "topk";
+    diloco.slow_link.drop = 0.5;
+    all.emplace_back("diloco", diloco);
+    JobSpec low_rank = slow(tuners, "powersgd");
+    low_rank.slow_link.factor_rank = 1;
+    low_rank.slow_link.wire_dtype = "bf16";
+    all.emplace_back("powersgd", low_rank);
+    return all;
+  }
+
+  std::vector<std::string> unsent_of(const std::string& member) const {
+    const auto files = real_fs().list(at("member-" + member + "/unsent"));
+    return files.ok() ? *files : std::vector<std::string>();
+  }
+};
+
+TEST_F(SlowLinkGroup, EachMethodTrainsTheSameAgainAndSaysWhatItSends) {
+  join("a");
+  for (const auto& [name, s] : ways(2)) {
+    SCOPED_TRACE(name);
+    const auto result = train(s, name + "1");
+    EXPECT_EQ(result["sync"], s.sync);
+    EXPECT_EQ(result["tuners"], 2);
+    EXPECT_EQ(result["epochs"], 4);
+    EXPECT_GT(result["step_sent_bytes"], 0);
+    EXPECT_LT(result["step_sent_bytes"], result["step_gradient_bytes"]);
+    EXPECT_EQ(result["left_out_steps"], 0);
+    EXPECT_FALSE(result.contains("lost_tuners"));
+    EXPECT_THAT(log_, HasSubstr("another number of them trains another model"));
+    EXPECT_THAT(log_, HasSubstr("another number of ranks gives another model"));
+    EXPECT_THAT(log_, HasSubstr("of gradients were sent in a step"));
+    EXPECT_EQ(train(s, name + "2")["model_id"], result["model_id"]) << log_;
+    EXPECT_THAT(unsent_of("a"), ::testing::IsEmpty());
+  }
+}
+
+TEST_F(SlowLinkGroup, OfWholeGradientsTheWeightsAreThoseOfOneTuner) {
+  JobSpec one = spec(1), two = slow(2, "sparse");
+  one.trainer.shards = two.trainer.shards = 2;
+  two.slow_link.drop = 0;
+  join("a");
+  EXPECT_EQ(train(two, "two")["model_id"], train(one, "one")["model_id"]);
+}
+
+TEST_F(SlowLinkGroup, WhereAMemberIsLostTheOthersGoOnWithWhatTheyHaveNotSentAndSayIt) {
+  const auto lost = [&](const std::string& name, const JobSpec& s, const std::string& when) {
+    SCOPED_TRACE(name + ", " + when);
+    join("a");
+    join("b");
+    const auto result = train(longer(s), name + when.substr(0, 1), [&](const std::string& line) {
+      if (line.starts_with(when)) members_.erase("a");
+    });
+    EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
+    EXPECT_EQ(result["regrouped"], 1);
+    EXPECT_EQ(result["epochs"], 2 * kLong);
+    EXPECT_THAT(log_, HasSubstr("lost: a, and what it had not sent of its gradients; this Tuner, b "
+                                "go on from epoch "));
+    EXPECT_THAT(log_, Not(HasSubstr("to the same model")));
+    members_.clear();
+  };
+  for (const auto& [name, s] : ways(3)) lost(name, s, "run 1/2");
+  lost("before", sparse(3), "3 of 3 Tuners");
+}
+
+// Of two members at one place the first talks to the Tuner; the other does when it is lost.
+TEST_F(SlowLinkGroup, MembersOfASiteExchangeAsOne) {
+  const auto join_at = [&](const std::string& name, const std::string& site) {
+    MemberConfig config = member(name);
+    config.site = site;
+    members_[name] = std::make_unique<testing::RunningMember>(config, devices_);
+  };
+  join_at("a", "oslo");
+  join_at("b", "oslo");
+  for (const auto& [name, s] : ways(3)) {
+    SCOPED_TRACE(name);
+    const auto result = train(s, name + "1");
+    EXPECT_EQ(result["sites"], 2);
+    EXPECT_EQ(result["tuners"], 3);
+    EXPECT_THAT(log_, HasSubstr("3 ranks are at 2 sites"));
+    EXPECT_EQ(train(s, name + "2")["model_id"], result["model_id"]) << log_;
+  }
+  const auto result = train(longer(sparse(3)), "lost", [&](const std::string& line) {
+    if (line.starts_with("run 1/2")) members_.erase("a");
+  });
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
+  EXPECT_EQ(result["sites"], 2);
+  EXPECT_EQ(result["epochs"], 2 * kLong);
+
+  TunerConfig config = tuner("near");
+  config.site = "oslo";
+  TunerDaemon near(config, devices_, real_fs(), system_clock());
+  const auto by_one_site = train_by(near, sparse(2), {store("near0", 0, 2), store("near1", 1, 2)});
+  EXPECT_EQ(by_one_site["sites"], 1);
+  EXPECT_EQ(by_one_site["tuners"], 2);
+}
+
+// Behind routers that let nobody in.
+TEST_F(SlowLinkGroup, MembersThatNobodyCanDialTalkByTheTuner) {
+  for (const char* name : {"a", "b"}) {
+    join(name);
+  }
+  const auto direct = train(sparse(3), "direct");
+  EXPECT_FALSE(direct.contains("relayed_bytes"));
+  members_.clear();
+  for (const char* name : {"a", "b"}) {
+    MemberConfig config = member(name);
+    config.relay = true;
+    members_[name] = std::make_unique<testing::RunningMember>(config, devices_);
+  }
+  const auto relayed = train(sparse(3), "relayed");
+  EXPECT_EQ(relayed["model_id"], direct["model_id"]) << log_;
+  EXPECT_GT(relayed["relayed_bytes"], 0);
+  const auto result = train(longer(sparse(3)), "lost", [&](const std::string& line) {
+    if (line.starts_with("run 1/2")) members_.erase("a");
+  });
+  EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
+}
+
+TEST_F(SlowLinkGroup, TheTunerGoesOnAloneAndWhoComesBackTakesPartInTheNextJob) {
+  join("a");
+  join("b");
+  const auto result = train(longer(sparse(3)), "alone", [&](const std::string& line) {
+    if (line.starts_with("run 1/2")) members_.clear();
+  });
+  EXPECT_EQ(result["lost_tuners"].size(), 2U) << log_;
+  EXPECT_THAT(log_, HasSubstr("; this Tuner goes on from epoch "));
+  join("a");
+  EXPECT_EQ(train(sparse(2), "next")["tuners"], 2);
+}
+
+TEST_F(SlowLinkGroup, WhereNobodyComesTheTunerIsTheOnlyRank) {
+  JobSpec s = sparse(3);
+  s.store_timeout = 1;
+  const auto result = train(s, "nobody");
+  EXPECT_EQ(result["tuners"], 1);
+  EXPECT_EQ(result["sync"], "sparse");
+  EXPECT_EQ(result["epochs"], 4);
+  EXPECT_THAT(log_, HasSubstr("no other Tuner is here: this one trains alone\n"));
+}
+
+// In two lives of the Tuner, by the same members or others.
+class SlowLinkLives : public SlowLinkGroup {
+ protected:
+  nlohmann::json in_two_lives(JobSpec s, const std::string& state,
+                              const std::function<void()>& between) {
+    std::vector<std::unique_ptr<RunningStore>> stores;
+    for (uint32_t i = 0; i < 2; ++i) {
+      stores.push_back(
+          std::make_unique<RunningStore>(store(state + std::to_string(i), i, 2), devices_));
+    }
+    TunerDaemon::Outcome o;
+    log_.clear();
+    for (int life = 0; life < 2; ++life) {
+      TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
+      s.model = to_hex(daemon.add_model(at("base.onnx")));
+      bool stop = false;
+      o = daemon.run_job(
+          s, [&] { return stop; },
+          [&](const std::string& line) {
+            log_ += line + "\n";
+            stop = stop || (life == 0 && line.starts_with("run 1/2"));
+          });
+      if (life > 0) break;
+      EXPECT_FALSE(o.ended) << log_;
+      between();
+    }
+    EXPECT_TRUE(o.done) << o.message << log_;
+    return nlohmann::json::parse(o.result);
+  }
+};
+
+TEST_F(SlowLinkLives, AJobThatIsInterruptedGoesOnWithWhatWasNotSentToTheSameWeights) {
+  join("a");
+  for (const auto& [name, s] : ways(2)) {
+    SCOPED_TRACE(name);
+    const std::string expected = train(longer(s), name)["model_id"];
+    const auto result = in_two_lives(longer(s), name + "-lives", [&] {
+      EXPECT_THAT(unsent_of("a"), Not(::testing::IsEmpty()));
+      EXPECT_THAT(unsent_of("a"), Each(HasSubstr("job1-")));
+    });
+    EXPECT_EQ(result["model_id"], expected) << log_;
+    EXPECT_THAT(log_, Not(HasSubstr("that is lost")));
+    EXPECT_THAT(unsent_of("a"), ::testing::IsEmpty());
+  }
+}
+
+TEST_F(SlowLinkLives, AMemberThatIsNewBeginsWithNothingLeftToSendAndItIsSaid) {
+  for (const auto& [name, s] : ways(2)) {
+    if (name == "dgc" || name == "local") continue;  // as the others of their kind
+    SCOPED_TRACE(name);
+    join("a");
+    const auto result = in_two_lives(longer(s), name, [&] {
+      members_.clear();
+      join("b");
+    });
+    EXPECT_EQ(result["tuners"], 2);
+    EXPECT_THAT(log_, HasSubstr("rank 1 has no file of what it had not sent"));
+    members_.clear();
+  }
+}
+
+TEST_F(SlowLinkGroup, ADropOfWhatIsNoParameterEndsTheJobWithTheNamesThereAre) {
+  JobSpec s = sparse(2);
+  s.slow_link.drop_of = {"nothing*=0.5"};
+  TunerDaemon daemon(tuner("refused"), devices_, real_fs(), system_clock());
+  s.model = to_hex(daemon.add_model(at("base.onnx")));
+  join("a");
+  RunningStore one(store("refused0", 0, 2), devices_), other(store("refused1", 1, 2), devices_);
+  const TunerDaemon::Outcome o = daemon.run_job(
+      s, [] { return false; }, [](const std::string&) {});
+  EXPECT_FALSE(o.done);
+  EXPECT_THAT(o.message, HasSubstr("drop of 'nothing*': no parameter that is trained has such"));
+  EXPECT_THAT(o.message, HasSubstr("fc.weight"));
+}
+
+}  // namespace
+}  // namespace ndtrain::tuner

@@ -1,0 +1,83 @@
+// A Tuner, PipeStores and members of its trainings in this process, and jobs that they do.
+#pragma once
+
+#include "tests/roles/roles_fixture.h"
+#include "tuner/group/member_daemon.h"
+
+namespace ndtrain::testing {
+
+class RunningMember {
+ public:
+  RunningMember(const MemberConfig& config, Devices& devices)
+      : daemon_(config, devices, real_fs(), system_clock()),
+        thread_([this] { daemon_.run([this] { return stop_.load(); }); }) {}
+  ~RunningMember() {
+    stop_ = true;
+    thread_.join();
+  }
+
+ private:
+  std::atomic<bool> stop_ = false;
+  MemberDaemon daemon_;
+  std::thread thread_;
+};
+
+class TunerGroup : public RolesTest {
+ protected:
+  static constexpr int kShards = 6;
+
+  static JobSpec spec(int tuners) {
+    JobSpec s;
+    s.stores = 2u;
+    s.runs = 2;
+    s.store_timeout = 60;
+    s.trainer.epochs = 2;
+    s.trainer.batch = 12;
+    s.trainer.shards = kShards;
+    s.trainer.schedule.lr = 5e-3;
+    s.freeze = "layer1";
+    s.tuners = tuners;
+    return s;
+  }
+
+  MemberConfig member(const std::string& name) const {
+    return {.name = name, .tuner = address(), .state = at("member-" + name), .version = "test"};
+  }
+
+  void join(const std::string& name) {
+    members_[name] = std::make_unique<RunningMember>(member(name), devices_);
+  }
+
+  // The job over two stores, from nothing, with the members that are joined; `on_line` hears what
+  // it says.
+  nlohmann::json train(const JobSpec& s, const std::string& state,
+                       const std::function<void(const std::string& line)>& on_line = {}) {
+    TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
+    return train_by(daemon, s, {store(state + "0", 0, 2), store(state + "1", 1, 2)}, on_line);
+  }
+  nlohmann::json train_by(TunerDaemon& daemon, JobSpec s,
+                          const std::vector<PipeStoreConfig>& configs,
+                          const std::function<void(const std::string& line)>& on_line = {}) {
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    std::vector<std::unique_ptr<RunningStore>> stores;
+    for (const PipeStoreConfig& c : configs) {
+      stores.push_back(std::make_unique<RunningStore>(c, devices_));
+    }
+    log_.clear();
+    const auto until = system_clock().monotonic() + std::chrono::minutes(3);
+    const TunerDaemon::Outcome o = daemon.run_job(
+        s, [&] { return system_clock().monotonic() > until; },
+        [&](const std::string& line) {
+          log_ += line + "\n";
+          if (on_line) on_line(line);
+        });
+    EXPECT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
+    return nlohmann::json::parse(o.result);
+  }
+
+  std::string by_one_tuner() { return train(spec(1), "one")["model_id"]; }
+
+  std::map<std::string, std::unique_ptr<RunningMember>> members_;
+};
+
+}  // namespace ndtrain::testing

@@ -6,19 +6,26 @@
 namespace ndtrain {
 namespace {
 
-// NaN and infinity have all bits of the exponent set.
+// NaN and infinity have all bits of the exponent set: then those of the result are, else none.
+template <typename Bits, Bits kExponent>
+Bits not_finite(const std::byte* at) {
+  Bits bits = 0;
+  std::memcpy(&bits, at, sizeof bits);
+  return (bits & kExponent) == kExponent ? static_cast<Bits>(~Bits{0}) : Bits{0};
+}
+
 template <typename Bits, Bits kExponent>
 bool exponents_below(std::span<const std::byte> values) {
-  constexpr size_t kBlock = 4096;  // looked at without a branch
-  const size_t n = values.size() / sizeof(Bits);
-  for (size_t begin = 0; begin < n; begin += kBlock) {
-    bool any = false;
-    for (size_t i = begin; i < n && i < begin + kBlock; ++i) {
-      Bits bits = 0;
-      std::memcpy(&bits, values.data() + i * sizeof(Bits), sizeof(Bits));
-      any |= (bits & kExponent) == kExponent;
+  constexpr size_t kBlock = 4096;  // of so many, known here, vectors are made
+  for (; values.size() >= kBlock * sizeof(Bits); values = values.subspan(kBlock * sizeof(Bits))) {
+    Bits any = 0;
+    for (size_t i = 0; i < kBlock; ++i) {
+      any |= not_finite<Bits, kExponent>(values.data() + i * sizeof(Bits));
     }
-    if (any) return false;
+    if (any != 0) return false;
+  }
+  for (; values.size() >= sizeof(Bits); values = values.subspan(sizeof(Bits))) {
+    if (not_finite<Bits, kExponent>(values.data()) != 0) return false;
   }
   return true;
 }

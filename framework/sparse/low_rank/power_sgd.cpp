@@ -8,6 +8,7 @@
 #include "framework/core/log.h"
 #include "framework/core/rng.h"
 #include "framework/core/stopwatch.h"
+#include "framework/sparse/sync/whole_gradient.h"
 #include "framework/train/state_entry.h"
 
 namespace ndtrain {
@@ -91,8 +92,7 @@ void PowerSgd::backward_done() {
     return;
   }
   for (Matrix& m : matrices_) {
-    const std::span<const float> gradient = gradient_of(m.slot);
-    for (size_t i = 0; i < m.left.size(); ++i) m.left[i] += gradient[i];
+    add_to(m.left, gradient_of(m.slot).data());
     multiply(m.left, m.size, q_of(m), p_of(m));
   }
   copy_whole_ones(/*back=*/false);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "framework/sparse/sync/whole_gradient.h"
 #include "framework/train/state_entry.h"
 
 namespace ndtrain {
@@ -45,7 +46,7 @@ int64_t ErrorFeedback::elements(size_t slot, int64_t k, int rank) const {
 void ErrorFeedback::add(size_t slot, std::span<const float> gradient) {
   std::vector<float>&left = slots_[slot].left, &velocity = slots_[slot].velocity;
   if (velocity.empty()) {
-    for (size_t i = 0; i < left.size(); ++i) left[i] += gradient[i];
+    add_to(left, gradient.data());
     return;
   }
   for (size_t i = 0; i < left.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "framework/core/stopwatch.h"
+#include "framework/sparse/sync/whole_gradient.h"
 
 namespace ndtrain {
 namespace {
@@ -56,8 +57,7 @@ void SiteGradient::add_up(const Bucket& bucket) {
   const std::vector<float*>& sums = shared_.gradients.sums();
   const std::span<float> own(sums[0] + range.begin, static_cast<size_t>(range.size()));
   for (size_t tree = 1; tree < sums.size(); ++tree) {
-    const float* const more = sums[tree] + range.begin;
-    for (size_t i = 0; i < own.size(); ++i) own[i] += more[i];
+    add_to(own, sums[tree] + range.begin);
   }
   if (members_.size() > 1) communicator_.release(bucket.sum);
 }

@@ -1,7 +1,7 @@
 #include "framework/sparse/sync/step_vote.h"
 
-#include "framework/core/finite.h"
 #include "framework/core/stopwatch.h"
+#include "framework/sparse/sync/whole_gradient.h"
 
 namespace ndtrain {
 
@@ -10,8 +10,7 @@ void StepVote::share(StepReports& to, std::span<ShardReport> reports, double& wa
   gradient_.end(waited_s);
   const std::span<const float> sum(shared_.gradients.sums()[0],
                                    static_cast<size_t>(shared_.parameters.size()));
-  const bool finite = all_finite(DType::kF32, std::as_bytes(sum));
-  const int flags = (finite ? 0 : kNotFinite) | (stop_ ? kStop : 0);
+  const int flags = (are_finite(sum) ? 0 : kNotFinite) | (stop_ ? kStop : 0);
   const Stopwatch waits(waited_s);
   to.share(reports, static_cast<uint8_t>(flags));
   finite_ = (to.flags() & kNotFinite) == 0;

@@ -1,34 +1,11 @@
 #include "framework/sparse/selection/compressors/first_above.h"
 
 #include <algorithm>
-#include <bit>
+
+#include "framework/sparse/selection/magnitude.h"
 
 namespace ndtrain::compressors {
 namespace {
-
-constexpr int64_t kElementsAtOnce = int64_t{1}
-                                    << 13;  // values that are looked at once, which stay in L1
-
-// Those in [begin, end), until there are `most`; returns behind the last that was looked at.
-int64_t above_in(std::span<const float> values, int64_t begin, int64_t end, float threshold,
-                 int64_t most, InstructionSet set, CompressorScratch& scratch,
-                 std::vector<uint32_t>& indices) {
-  scratch.masks.resize(kElementsAtOnce / kBlockElements);
-  for (int64_t at = begin; at < end; at += kElementsAtOnce) {
-    const int64_t length = std::min(kElementsAtOnce, end - at);
-    const int64_t blocks = (length + kBlockElements - 1) / kBlockElements;
-    const std::span<uint16_t> masks = std::span(scratch.masks).first(blocks);
-    mask_at_least(values.subspan(at, length), threshold, masks, set);
-    for (int64_t b = 0; b < blocks; ++b) {
-      for (unsigned mask = masks[b]; mask != 0; mask &= mask - 1) {
-        const int64_t i = at + b * kBlockElements + std::countr_zero(mask);
-        indices.push_back(static_cast<uint32_t>(i));
-        if (static_cast<int64_t>(indices.size()) == most) return i + 1;
-      }
-    }
-  }
-  return end;
-}
 
 // The first `count` that are not among `taken`, both from `begin` on and then from the first.
 std::vector<uint32_t> first_others(const std::vector<uint32_t>& taken, int64_t n, int64_t begin,
@@ -50,13 +27,13 @@ std::vector<uint32_t> first_others(const std::vector<uint32_t>& taken, int64_t n
 }  // namespace
 
 FirstAbove first_above(std::span<const float> values, float threshold, int64_t most, int64_t begin,
-                       InstructionSet set, CompressorScratch& scratch) {
+                       InstructionSet set) {
   const auto n = static_cast<int64_t>(values.size());
   FirstAbove found;
   found.indices.reserve(most);
-  found.stopped = above_in(values, begin, n, threshold, most, set, scratch, found.indices);
+  found.stopped = append_at_least(values, begin, n, threshold, most, set, found.indices);
   if (static_cast<int64_t>(found.indices.size()) < most) {
-    found.stopped = above_in(values, 0, begin, threshold, most, set, scratch, found.indices);
+    found.stopped = append_at_least(values, 0, begin, threshold, most, set, found.indices);
   }
   found.all = found.stopped == (begin == 0 ? n : begin);
   if (found.stopped == n) found.stopped = 0;
@@ -64,11 +41,10 @@ FirstAbove first_above(std::span<const float> values, float threshold, int64_t m
 }
 
 TakenAbove take_above(std::span<float> values, float threshold, int64_t k,
-                      const CompressorOptions& options, CompressorState& state,
-                      CompressorScratch& scratch, Selection& out) {
+                      const CompressorOptions& options, CompressorState& state, Selection& out) {
   const auto n = static_cast<int64_t>(values.size());
   const int64_t begin = options.rotate && state.begin < n ? state.begin : 0;
-  FirstAbove found = first_above(values, threshold, k, begin, options.instructions, scratch);
+  FirstAbove found = first_above(values, threshold, k, begin, options.instructions);
   const auto missing = k - static_cast<int64_t>(found.indices.size());
   if (missing > 0) {
     const std::vector<uint32_t> others = first_others(found.indices, n, begin, missing);

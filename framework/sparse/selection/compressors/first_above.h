@@ -17,7 +17,7 @@ struct FirstAbove {
   bool all = false;     // were looked at
 };
 FirstAbove first_above(std::span<const float> values, float threshold, int64_t most, int64_t begin,
-                       InstructionSet set, CompressorScratch& scratch);
+                       InstructionSet set);
 
 // Takes the first k of at least the threshold, and where there are fewer, the first of the others.
 // state.begin moves on, where passes rotate.
@@ -26,7 +26,6 @@ struct TakenAbove {
   bool before_end = false;  // k were found before all were looked at
 };
 TakenAbove take_above(std::span<float> values, float threshold, int64_t k,
-                      const CompressorOptions& options, CompressorState& state,
-                      CompressorScratch& scratch, Selection& out);
+                      const CompressorOptions& options, CompressorState& state, Selection& out);
 
 }  // namespace ndtrain::compressors

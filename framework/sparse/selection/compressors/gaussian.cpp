@@ -28,7 +28,7 @@ class Gaussian : public Compressor {
 
  private:
   void take_some(std::span<float> values, int64_t k, const Rng& /*rng*/, CompressorState& state,
-                 CompressorScratch& scratch, Selection& out) const override {
+                 CompressorScratch& /*scratch*/, Selection& out) const override {
     const auto n = static_cast<double>(values.size());
     const double mean = lane_sum(values, [](float x) { return static_cast<double>(x); }) / n;
     const double variance =
@@ -37,7 +37,7 @@ class Gaussian : public Compressor {
         std::fabs(mean) + std::sqrt(variance) * threshold_of_part(static_cast<double>(k) / n);
     // Values that are not finite have no deviation: of the rest, the first ones.
     const float threshold = std::isfinite(t) ? static_cast<float>(t) : 0.0F;
-    take_above(values, threshold, k, options_, state, scratch, out);
+    take_above(values, threshold, k, options_, state, out);
   }
 
   CompressorOptions options_;

@@ -16,14 +16,14 @@ class ThresholdV : public Compressor {
 
  private:
   void take_some(std::span<float> values, int64_t k, const Rng& /*rng*/, CompressorState& state,
-                 CompressorScratch& scratch, Selection& out) const override {
+                 CompressorScratch& /*scratch*/, Selection& out) const override {
     // Thresholds are made of finite values, so that one that is not does not stay in them.
     if (state.threshold <= 0) {
-      const uint32_t kth = nth_magnitude(values, k - 1);
+      const uint32_t kth = nth_magnitude(values, k - 1, options_.instructions);
       state.threshold =
           of_magnitude(kth < kInfiniteMagnitude ? kth : largest_finite_magnitude(values));
     }
-    const TakenAbove taken = take_above(values, state.threshold, k, options_, state, scratch, out);
+    const TakenAbove taken = take_above(values, state.threshold, k, options_, state, out);
     if (taken.short_of) state.threshold *= 0.99F;
     if (taken.before_end) {
       const uint32_t largest =

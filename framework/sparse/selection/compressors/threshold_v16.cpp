@@ -81,7 +81,7 @@ class Pass {
     std::vector<float> sums(others.size());
     for (size_t i = 0; i < others.size(); ++i) sums[i] = scratch_.sums[others[i]];
     const uint32_t least =
-        nth_magnitude(sums, std::min(needed, static_cast<int64_t>(others.size())) - 1);
+        nth_magnitude(sums, std::min(needed, static_cast<int64_t>(others.size())) - 1, set_);
     std::vector<uint32_t> larger, equal;
     for (size_t i = 0; i < others.size(); ++i) {
       if (magnitude(sums[i]) > least) larger.push_back(others[i]);
@@ -177,7 +177,7 @@ class ThresholdV16 : public Compressor {
                      CompressorState& state, CompressorScratch& scratch) const {
     block_sums(values, scratch.sums, options_.instructions);
     const int64_t number = std::min(k / kBlockElements, all.count() - 1);
-    const uint32_t sum = nth_magnitude(scratch.sums, number);
+    const uint32_t sum = nth_magnitude(scratch.sums, number, options_.instructions);
     state.threshold =
         of_magnitude(sum < kInfiniteMagnitude ? sum : largest_finite_magnitude(scratch.sums));
     state.increment = 0.01F * state.threshold;

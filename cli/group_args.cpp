@@ -11,7 +11,8 @@ namespace ndtrain::cli {
 namespace {
 
 // Flags of exchanges over slow links, whose keys in a job's JSON have '_' for '-'.
-constexpr const char *kTexts[] = {"compressor", "scan", "sparse-momentum", "wire-dtype"},
+constexpr const char *kTexts[] = {"compressor", "scan", "all-gather", "sparse-momentum",
+                                  "wire-dtype"},
                      *kNumbers[] = {"drop", "outer-lr", "outer-momentum", "mixing"},
                      *kIntegers[] = {"staleness", "drain-every", "inner-steps", "fragments",
                                      "overlap",   "factor-rank", "verify"};

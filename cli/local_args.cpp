@@ -31,7 +31,13 @@ void set_outer(const Args& args, LocalStepsOptions& options) {
 
 void set_selection(const Args& args, uint64_t seed, LocalStepsOptions& options) {
   options.wire = value_wire_of(args);
+  options.route = gather_route_of(args);
   options.seed = seed;
+  if (args.given("all-gather") && !args.has("compressor") && float_type_of(options.wire)) {
+    throw UsageError("--all-gather with --sync " + args.text("sync") +
+                     ": without --compressor what ranks have learnt is added up as it travels; add "
+                     "that, or --wire-dtype int8");
+  }
   if (!args.has("compressor")) {
     for (const char* flag : {"drop", "scan"}) {
       if (!args.given(flag)) continue;

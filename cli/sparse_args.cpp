@@ -103,6 +103,16 @@ bool scan_rotates(const Args& args) {
   throw UsageError("--scan " + how + ": there are first and rotate");
 }
 
+GatherRoute gather_route_of(const Args& args) {
+  const std::string name = args.text("all-gather");
+  if (name.empty()) return GatherRoute::kDirect;
+  try {
+    return gather_route_named(name);
+  } catch (const Error& e) {
+    throw UsageError("--all-gather " + name + ": " + e.what());
+  }
+}
+
 void declare_sparse(ArgsSpec& args) {
   args.flag("compressor",
             "by --sync sparse, local and diloco: which elements of a gradient travel: topk, "
@@ -123,6 +133,10 @@ void declare_sparse(ArgsSpec& args) {
             "that fits counts",
             "NAME=D");
   declare_scan(args);
+  args.flag("all-gather",
+            "likewise: how what a rank sends comes to the others: direct, or ring, each passes on "
+            "what it gets, for where not all links are alike; to the same bytes (default: direct)",
+            "WAY");
   args.flag("pieces",
             "by --sync sparse: at each step a rank sends elements of another part of each tensor, "
             "no two ranks of the same");
@@ -169,6 +183,7 @@ SparseSyncOptions sparse_of(const Args& args, uint64_t seed) {
   SparseSyncOptions options = compressor_of(args);
   options.compressing.rotate = scan_rotates(args);
   options.wire = value_wire_of(args);
+  options.route = gather_route_of(args);
   options.drops = named_drops_of(args);
   options.seed = seed;
   options.pieces = args.on("pieces");

@@ -16,7 +16,8 @@ namespace ndtrain::cli {
 inline constexpr std::array<const char*, 3> kSparseStepFlags = {"sparse-momentum", "pieces",
                                                                 "drop-of"};
 // Which elements travel; --sync local and diloco have these, too.
-inline constexpr std::array<const char*, 3> kSelectionFlags = {"compressor", "drop", "scan"};
+inline constexpr std::array<const char*, 4> kSelectionFlags = {"compressor", "drop", "scan",
+                                                               "all-gather"};
 void declare_sparse(ArgsSpec& args);
 
 // --drop, if there is one; a compressor that exists. Throw UsageError.
@@ -26,6 +27,8 @@ void check_compressor(const Args& args);
 // --scan alone, which benches have, too.
 void declare_scan(ArgsSpec& args);
 bool scan_rotates(const Args& args);  // throws UsageError
+
+GatherRoute gather_route_of(const Args& args);  // --all-gather; throws UsageError
 
 // --wire-dtype over slow links: of selections, and of what is added up as it travels. Throw
 // UsageError.

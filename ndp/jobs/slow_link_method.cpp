@@ -84,6 +84,7 @@ SlowLinkMethod sparse_method(const SparseSyncOptions& sync, int64_t drain_every)
   return {.name = "sparse",
           .make = maker<SparseSync>(sync),
           .drain_every = drain_every,
+          .route = sync.route,
           .what_it_does = what_it_does};
 }
 
@@ -112,6 +113,7 @@ SlowLinkMethod local_method(std::string name, const LocalStepsOptions& options,
   return {.name = std::move(name),
           .make = maker<LocalSteps>(options),
           .drain_every = drain_every,
+          .route = options.route,
           .what_it_does = what_it_does};
 }
 

@@ -20,6 +20,7 @@ struct SlowLinkMethod {
   SlowLinkTraining::MakeSync make;
   // Where steps are under way: SlowLinkTraining::Options.
   int64_t drain_every = SlowLinkTraining::Options{}.drain_every;
+  GatherRoute route = GatherRoute::kDirect;  // ranks have to agree on it
   // Sentences for whoever started it, by so many ranks at so many sites.
   std::function<std::vector<std::string>(int ranks, int sites)> what_it_does;
 };

@@ -43,7 +43,7 @@ TEST_F(LocalRanks, TakeEveryFlag) {
       {"diloco", {"--inner-steps", "2", "--fragments", "2"}},
       {"diloco", {"--inner-steps", "2", "--fragments", "2", "--overlap", "1"}},
       {"diloco", {"--inner-steps", "2", "--overlap", "1", "--mixing", "0.25"}},
-      {"diloco", {"--wire-dtype", "int8"}},
+      {"diloco", {"--wire-dtype", "int8", "--all-gather", "ring"}},
       {"diloco", {"--wire-dtype", "int4"}},
       {"diloco", {"--compressor", "topk"}},
       {"local", {"--compressor", "threshold-v", "--drop", "0.5", "--scan", "rotate"}},
@@ -98,13 +98,13 @@ TEST_F(LocalRanks, FlagsThatMakeNoSenseAreUsageErrors) {
               HasSubstr("a bit of each element"));
   EXPECT_THAT(refused("local", {"--opt", "sgd", "--sparse-momentum", "lazy"}),
               HasSubstr("--sparse-momentum is of --sync sparse"));
+  EXPECT_THAT(refused("diloco", {"--all-gather", "ring"}), HasSubstr("added up as it travels"));
   EXPECT_THAT(refused("powersgd", {"--drop", "0.5"}),
               HasSubstr("--drop is of --sync sparse, local and diloco"));
   EXPECT_THAT(refused("powersgd", {"--wire-dtype", "int8"}), HasSubstr("there are f32, f16"));
   EXPECT_THAT(refused("sparse", {"--fragments", "2"}),
               HasSubstr("--fragments is of --sync local and diloco"));
   EXPECT_THAT(refused("local", {"--shard-optimizer"}), HasSubstr("with --sync local"));
-  EXPECT_THAT(refused("local", {"--on-rank-loss", "regroup"}), HasSubstr("with --sync local"));
   EXPECT_THAT(refused("local", {"--parallel", "pipeline"}), HasSubstr("pipeline"));
   EXPECT_THAT(refused("local", {"--ranks", "1"}), HasSubstr("give --ranks 2 or more"));
   EXPECT_THAT(refused("local", {"--drain-every", "0"}), HasSubstr("--drain-every 0: 1 to"));

@@ -161,6 +161,8 @@ TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
                                    "fc.weight=0.5",
                                    "--scan",
                                    "rotate",
+                                   "--all-gather",
+                                   "ring",
                                    "--staleness",
                                    "1",
                                    "--drain-every",
@@ -196,6 +198,7 @@ TEST_F(TunerGroupVerbs, OverSlowLinksTheOthersGoOnWhereAMemberIsKilled) {
   EXPECT_EQ(spec.at("drop"), 0.9);
   EXPECT_EQ(spec.at("drop_of"), Json({"fc.weight=0.5"}));
   EXPECT_EQ(spec.at("scan"), "rotate");
+  EXPECT_EQ(spec.at("all_gather"), "ring");
   EXPECT_EQ(spec.at("staleness"), 1);
   EXPECT_EQ(spec.at("drain_every"), 3);
   EXPECT_EQ(spec.at("wire_dtype"), "int8");

@@ -27,13 +27,14 @@ std::string refused(const std::string& more) {
 SlowLinkChoice choice_of(const JobSpec& s) { return slow_link_of(s); }
 
 TEST(SlowLinkSpec, GoesThroughItsJsonWithAllItsKeys) {
-  for (const char* more :
-       {R"("sync":"sparse","compressor":"topk","drop":0.999,"drop_of":["fc.weight=0.5","a*=0"],)"
-        R"("scan":"rotate","pieces":true,"wire_dtype":"int8","staleness":1,"drain_every":7,)"
-        R"("opt":"sgd","sparse_momentum":"lazy","verify":3)",
-        R"("sync":"local","inner_steps":20,"fragments":4,"overlap":5,"mixing":0.25)",
-        R"("sync":"diloco","outer_lr":0.5,"outer_momentum":0.8,"compressor":"topk","drop":0.9)",
-        R"("sync":"powersgd","factor_rank":8,"wire_dtype":"bf16")"}) {
+  for (
+      const char* more :
+      {R"("sync":"sparse","compressor":"topk","drop":0.999,"drop_of":["fc.weight=0.5","a*=0"],)"
+       R"("scan":"rotate","all_gather":"ring","pieces":true,"wire_dtype":"int8","staleness":1,"drain_every":7,)"
+       R"("opt":"sgd","sparse_momentum":"lazy","verify":3)",
+       R"("sync":"local","inner_steps":20,"fragments":4,"overlap":5,"mixing":0.25)",
+       R"("sync":"diloco","outer_lr":0.5,"outer_momentum":0.8,"compressor":"topk","drop":0.9)",
+       R"("sync":"powersgd","factor_rank":8,"wire_dtype":"bf16")"}) {
     const JobSpec s = spec_of(more);
     const Json written = parse_json(s.text()), asked = parse_json(std::string("{") + more + "}");
     for (const auto& [key, value] : asked.items()) EXPECT_EQ(written.at(key), value) << key;
@@ -46,9 +47,9 @@ TEST(SlowLinkSpec, IsSaidOnlyWhereItIsAskedFor) {
   const Json plain = parse_json(spec_of("\"sync\":\"auto\"").text());
   const Json sparse = parse_json(spec_of("\"sync\":\"sparse\"").text());
   for (const char* key :
-       {"compressor", "drop", "drop_of", "scan", "pieces", "wire_dtype", "staleness", "drain_every",
-        "sparse_momentum", "verify", "inner_steps", "fragments", "overlap", "mixing", "outer_lr",
-        "outer_momentum", "factor_rank"}) {
+       {"compressor", "drop", "drop_of", "scan", "all_gather", "pieces", "wire_dtype", "staleness",
+        "drain_every", "sparse_momentum", "verify", "inner_steps", "fragments", "overlap", "mixing",
+        "outer_lr", "outer_momentum", "factor_rank"}) {
     EXPECT_FALSE(plain.contains(key)) << "an earlier Tuner takes it";
     EXPECT_FALSE(sparse.contains(key)) << key;
   }
@@ -82,6 +83,9 @@ TEST(SlowLinkSpec, ValuesOutOfRangeAreRefusedByName) {
       {R"("sync":"sparse","drop_of":["fc=2"])", "job: drop_of fc=2: a parameter's name"},
       {R"("sync":"sparse","drop_of":"fc=0")", "job: drop_of \"fc=0\" is of the wrong kind"},
       {R"("sync":"sparse","scan":"last")", "job: scan last: there are first and rotate"},
+      {R"("sync":"sparse","all_gather":"star")", "job: all_gather star: there are direct and ring"},
+      {R"("sync":"local","all_gather":"ring")",
+       "what Tuners have learnt is added up as it travels"},
       {R"("sync":"sparse","staleness":17)", "job: staleness 17: from 0 to 16"},
       {R"("sync":"sparse","staleness":1,"drain_every":0)", "job: drain_every 0: from 1"},
       {R"("sync":"sparse","wire_dtype":"f8")", "job: wire_dtype f8: "},

@@ -51,6 +51,15 @@ bool rotates(const SlowLinkSpec& spec) {
   return how == "rotate";
 }
 
+GatherRoute route_of(const SlowLinkSpec& spec) {
+  const std::string name = spec.all_gather.value_or("direct");
+  try {
+    return gather_route_named(name);
+  } catch (const Error& e) {
+    throw Error("job: all_gather ", name, ": ", e.what());
+  }
+}
+
 void check_compressor(const std::string& name, const char* more) {
   const auto names = compressor_names();
   require(std::ranges::count(names, name) > 0, "compressor ", name, ": there are ",
@@ -113,6 +122,7 @@ SparseSyncOptions sparse_of(const SlowLinkSpec& spec, const TrainerConfig& train
   refuse_parts_of_signs(spec, options.compressor);
   options.compressing.rotate = rotates(spec);
   options.wire = wire_of(spec);
+  options.route = route_of(spec);
   options.seed = trainer.seed;
   options.pieces = spec.pieces;
   options.optimizer = momentum_of(spec, trainer);
@@ -160,6 +170,11 @@ LocalStepsOptions local_of(const std::string& sync, const SlowLinkSpec& spec,
           " without overlap: nothing is learnt meanwhile; add that");
   options.mixing = below_1("mixing", spec.mixing, options.mixing);
   options.wire = wire_of(spec);
+  options.route = route_of(spec);
+  require(!spec.all_gather || spec.compressor || !float_type_of(options.wire), "all_gather ",
+          spec.all_gather.value_or(""), " with sync ", sync,
+          ": without compressor what Tuners have learnt is added up as it travels; add that, or "
+          "wire_dtype int8");
   options.seed = trainer.seed;
   choose_outer_elements(spec, options);
   return options;

@@ -20,6 +20,7 @@ const std::vector<std::pair<std::string_view, Methods>>& methods_of_keys() {
       {"compressor", {"sparse", "local", "diloco"}},
       {"drop", {"sparse", "local", "diloco"}},
       {"scan", {"sparse", "local", "diloco"}},
+      {"all_gather", {"sparse", "local", "diloco"}},
       {"drop_of", {"sparse"}},
       {"pieces", {"sparse"}},
       {"sparse_momentum", {"sparse"}},
@@ -47,6 +48,7 @@ bool is_slow_link(std::string_view sync) {
 void SlowLinkSpec::take(JobReader& r) {
   r.take("compressor", compressor);
   r.take("scan", scan);
+  r.take("all_gather", all_gather);
   r.take("sparse_momentum", sparse_momentum);
   r.take("wire_dtype", wire_dtype);
   r.take("drop", drop);
@@ -70,6 +72,7 @@ void SlowLinkSpec::add_to(Json& j) const {
   };
   add("compressor", compressor);
   add("scan", scan);
+  add("all_gather", all_gather);
   add("sparse_momentum", sparse_momentum);
   add("wire_dtype", wire_dtype);
   add("drop", drop);

@@ -19,7 +19,7 @@ bool is_slow_link(std::string_view sync);
 
 // What was asked for; what was not is the method's own.
 struct SlowLinkSpec {
-  std::optional<std::string> compressor, scan, sparse_momentum, wire_dtype;
+  std::optional<std::string> compressor, scan, all_gather, sparse_momentum, wire_dtype;
   std::optional<double> drop, outer_lr, outer_momentum, mixing;
   std::optional<int64_t> staleness, drain_every, inner_steps, fragments, overlap, factor_rank;
   std::optional<int64_t> verify;     // steps; changes nothing about what is trained

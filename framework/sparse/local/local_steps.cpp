@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "framework/core/finite.h"
 #include "framework/core/log.h"
 #include "framework/core/stopwatch.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/sparse/local/outer_optimizer.h"
+#include "framework/sparse/sync/whole_gradient.h"
 #include "framework/train/state_entry.h"
 
 namespace ndtrain {
@@ -51,8 +51,11 @@ std::unique_ptr<OuterExchange> exchange_of(std::span<float> outer, const Trainer
   if (const auto floats = float_type_of(o.wire); floats && o.compressor.empty()) {
     return dense_outer_exchange(outer, communicator, sites, *floats);
   }
-  OuterSelection selection{
-      .compressing = o.compressing, .drop = o.drop, .wire = o.wire, .seed = o.seed};
+  OuterSelection selection{.compressing = o.compressing,
+                           .drop = o.drop,
+                           .wire = o.wire,
+                           .route = o.route,
+                           .seed = o.seed};
   if (o.compressor.empty()) {
     selection.drop = 0;
   } else {
@@ -172,7 +175,7 @@ void LocalSteps::backward_done() {
   const std::span<float> own(shared_.gradients.sums()[0],
                              static_cast<size_t>(shared_.parameters.size()));
   for (float& x : own) x *= times_own_;
-  if (!all_finite(DType::kF32, std::as_bytes(own))) {
+  if (!are_finite(own)) {
     ++left_out_;
     log::warn("a step is left out on rank {}: gradients are not finite", communicator_.rank());
     shared_.optimizer.leave_out();

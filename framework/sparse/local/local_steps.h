@@ -31,7 +31,9 @@ struct LocalStepsOptions {
   // Of outer gradients; none: all of them travel.
   std::string compressor = {};
   CompressorOptions compressing = {};
-  double drop = 0.97;           // elements_to_send()
+  double drop = 0.97;  // elements_to_send()
+  // Of what is chosen so, or travels as integers; of no consequence for what is learnt.
+  GatherRoute route = GatherRoute::kDirect;
   uint64_t seed = 0;            // of compressors that draw
   std::vector<int> sites = {};  // of each rank (sites.h): one takes steps together
 };

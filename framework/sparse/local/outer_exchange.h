@@ -13,6 +13,7 @@
 #include "framework/sparse/local/fragments.h"
 #include "framework/sparse/selection/compressor.h"
 #include "framework/sparse/selection/value_coding.h"
+#include "framework/sparse/sync/message_gather.h"
 #include "framework/sparse/sync/sites.h"
 
 namespace ndtrain {
@@ -49,6 +50,7 @@ struct OuterSelection {
   CompressorOptions compressing = {};
   double drop = 0.97;  // elements_to_send()
   ValueCoding wire = ValueCoding::kF32;
+  GatherRoute route = GatherRoute::kDirect;
   uint64_t seed = 0;  // of compressors that draw
 };
 

@@ -19,7 +19,7 @@ class SelectiveOuterExchange final : public OuterExchange {
         slots_(slots.begin(), slots.end()),
         feedback_(slots, make_compressor(options.compressor, options.compressing), options.seed,
                   options.wire),
-        exchange_(slots_, feedback_, communicator, sites, options.wire) {
+        exchange_(slots_, feedback_, communicator, sites, options.wire, options.route) {
     if (options.compressing.unbiased) {
       throw Error("what is kept for later is sent later: values scaled for it would count twice");
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 namespace ndtrain {
@@ -23,7 +24,7 @@ using Size = std::array<float, sizeof(uint64_t) / sizeof(float)>;
 struct MessageGather::Pieces {
   struct Piece {
     Communicator::Op op = 0;
-    int64_t bytes = 0;
+    std::span<float> words = {};
     std::chrono::nanoseconds done{};
   };
   std::deque<Piece> pieces;  // stay where they are
@@ -32,14 +33,17 @@ struct MessageGather::Pieces {
     for (const Piece& p : pieces) communicator.wait(p.op);
   }
   void add_to(std::vector<LinkRate::Piece>& all) const {
-    for (const Piece& p : pieces) all.push_back({p.done, p.bytes});
+    for (const Piece& p : pieces)
+      all.push_back({p.done, static_cast<int64_t>(p.words.size_bytes())});
   }
 };
 
 struct MessageGather::Call {
   struct Site {  // another one
-    int leader;
-    int from;  // a leader hears of it from its leader, others from theirs
+    size_t place;
+    int from;  // a leader hears of it from its leader, or the one before, others from theirs
+    int lane;
+    std::optional<int> next = {};  // is told of it by this rank
     Size size{};
     Communicator::Op size_comes = 0;
     std::vector<float> words = {};
@@ -49,13 +53,22 @@ struct MessageGather::Call {
   uint64_t most;
   Size size{};
   std::vector<float> words = {};
-  std::vector<Site> sites = {};
+  std::vector<Site> sites = {};  // as they come
   std::vector<Communicator::Op> sizes_sent = {};
-  Pieces sent = {}, passed_on = {};
+  Pieces sent = {}, passed_on = {};  // to other sites, in this one
 };
 
-MessageGather::MessageGather(Communicator& communicator, const Sites& sites, int lane)
-    : communicator_(communicator), sites_(sites), lane_(lane) {}
+GatherRoute gather_route_named(const std::string& name) {
+  if (name == "direct") return GatherRoute::kDirect;
+  if (name == "ring") return GatherRoute::kRing;
+  throw Error("there are direct and ring");
+}
+
+const char* name_of(GatherRoute route) { return route == GatherRoute::kRing ? "ring" : "direct"; }
+
+MessageGather::MessageGather(Communicator& communicator, const Sites& sites, int lane,
+                             GatherRoute route)
+    : communicator_(communicator), sites_(sites), lane_(lane), route_(route) {}
 
 MessageGather::~MessageGather() = default;
 
@@ -75,16 +88,22 @@ Communicator::Op MessageGather::begin(CommOp op) const {
   return id;
 }
 
-void MessageGather::begin_pieces(int from, int to, std::span<float> words, Pieces& pieces) const {
+void MessageGather::begin_piece(int from, int to, std::span<float> piece, Pieces& pieces,
+                                int lane) const {
+  Pieces::Piece& kept = pieces.pieces.emplace_back();
+  kept.words = piece;
+  CommOp op = message(from, to, piece, lane);
+  op.ended = &kept.done;
+  kept.op = begin(std::move(op));
+}
+
+void MessageGather::begin_pieces(int from, int to, std::span<float> words, Pieces& pieces,
+                                 int lane) const {
   constexpr size_t kWords = kPiece / sizeof(float);
   while (!words.empty()) {
     const std::span<float> piece = words.first(std::min(words.size(), kWords));
     words = words.subspan(piece.size());
-    Pieces::Piece& kept = pieces.pieces.emplace_back();
-    kept.bytes = static_cast<int64_t>(piece.size_bytes());
-    CommOp op = message(from, to, piece, lane_ + 1);
-    op.ended = &kept.done;
-    kept.op = begin(std::move(op));
+    begin_piece(from, to, piece, pieces, lane);
   }
 }
 
@@ -94,6 +113,24 @@ RankGroup MessageGather::others_of_site() const {
   return sites_.leads() ? RankGroup(site.begin() + 1, site.end()) : RankGroup();
 }
 
+// By a ring each site hears all from the one before, whose own comes first. What others pass on has
+// lanes of its own: who begins the next call sends its own before that.
+void MessageGather::expect_sites(Call& c) const {
+  const auto count = static_cast<size_t>(sites_.count()),
+             here = static_cast<size_t>(sites_.place());
+  const RankGroup& leaders = sites_.leaders();
+  const bool ring = route_ == GatherRoute::kRing;
+  for (size_t i = 1; i < count; ++i) {
+    const size_t by_ring = (here + count - i) % count, in_order = i - 1 < here ? i - 1 : i;
+    Call::Site& s = c.sites.emplace_back(
+        Call::Site{.place = ring ? by_ring : in_order, .from = sites_.leader(), .lane = lane_});
+    if (!sites_.leads()) continue;
+    s.from = leaders[ring ? (here + count - 1) % count : s.place];
+    if (ring && i > 1) s.lane = lane_ + 2;
+    if (ring && i + 1 < count) s.next = leaders[(here + 1) % count];
+  }
+}
+
 // Sizes travel in a lane of their own, so that those of the next call are there while pieces of
 // this one are under way. What comes is received once its size is known, and until then waits where
 // the transport has it.
@@ -101,18 +138,33 @@ void MessageGather::begin(std::string ours, uint64_t most) {
   Call& c =
       *calls_.emplace_back(std::make_unique<Call>(Call{.ours = std::move(ours), .most = most}));
   const int here = communicator_.rank();
-  for (const int leader : sites_.leaders()) {
-    if (leader == sites_.leader()) continue;
-    c.sites.push_back({.leader = leader, .from = sites_.leads() ? leader : sites_.leader()});
-  }
   c.words = as_words(c.ours);
   const uint64_t bytes = c.ours.size();
   std::memcpy(c.size.data(), &bytes, sizeof bytes);
+  expect_sites(c);
+  for (Call::Site& s : c.sites) s.size_comes = begin(message(s.from, here, s.size, s.lane));
+  if (!sites_.leads()) return;
+  RankGroup to = sites_.leaders();
+  std::erase(to, here);
+  if (route_ == GatherRoute::kRing && !to.empty()) {
+    to = {sites_.leaders()[static_cast<size_t>((sites_.place() + 1) % sites_.count())]};
+  }
+  for (const int r : to) {
+    c.sizes_sent.push_back(begin(message(here, r, c.size, lane_)));
+    begin_pieces(here, r, c.words, c.sent, lane_ + 1);
+  }
+}
+
+// What comes, as it comes, to the next site and to the others of this one.
+void MessageGather::pass_on(Call& c) {
+  const int here = communicator_.rank();
+  const RankGroup others = others_of_site();
   for (Call::Site& s : c.sites) {
-    s.size_comes = begin(message(s.from, here, s.size, lane_));
-    if (!sites_.leads()) continue;
-    c.sizes_sent.push_back(begin(message(here, s.leader, c.size, lane_)));
-    begin_pieces(here, s.leader, c.words, c.sent);
+    for (const Pieces::Piece& piece : s.received.pieces) {
+      communicator_.wait(piece.op);
+      if (s.next) begin_piece(here, *s.next, piece.words, c.sent, lane_ + 3);
+      for (const int r : others) begin_piece(here, r, piece.words, c.passed_on, lane_ + 1);
+    }
   }
 }
 
@@ -120,26 +172,27 @@ std::vector<std::string> MessageGather::end() {
   Call& c = *calls_.front();
   const int here = communicator_.rank();
   const RankGroup others = others_of_site();
-  std::vector<std::string> all;
+  std::vector<std::string> all(static_cast<size_t>(sites_.count()));
   for (Call::Site& s : c.sites) {
     communicator_.wait(s.size_comes);
+    if (s.next) c.sizes_sent.push_back(begin(message(here, *s.next, s.size, lane_ + 2)));
     for (const int r : others) c.sizes_sent.push_back(begin(message(here, r, s.size, lane_)));
     uint64_t announced = 0;
     std::memcpy(&announced, s.size.data(), sizeof announced);
     if (announced > c.most) {
       communicator_.leave();  // it has memory of this call
-      throw Error("rank ", s.leader, " announces ", announced, " bytes of gradients, ", c.most,
+      throw Error("rank ", sites_.leaders()[s.place], " announces ", announced,
+                  " bytes of gradients, ", c.most,
                   " are the most; all ranks need the same compressor and drop");
     }
     s.words.resize((announced + sizeof(float) - 1) / sizeof(float));
-    begin_pieces(s.from, here, s.words, s.received);
-    all.emplace_back(announced, '\0');
+    begin_pieces(s.from, here, s.words, s.received, s.lane + 1);
+    all[s.place].resize(announced);
   }
-  for (size_t i = 0; i < c.sites.size(); ++i) {
-    Call::Site& s = c.sites[i];
-    s.received.wait(communicator_);
-    for (const int r : others) begin_pieces(here, r, s.words, c.passed_on);
-    if (!all[i].empty()) std::memcpy(all[i].data(), s.words.data(), all[i].size());
+  pass_on(c);
+  for (const Call::Site& s : c.sites) {
+    std::string& bytes = all[s.place];
+    if (!bytes.empty()) std::memcpy(bytes.data(), s.words.data(), bytes.size());
   }
   c.sent.wait(communicator_);
   for (const Communicator::Op op : c.sizes_sent) communicator_.wait(op);
@@ -148,7 +201,7 @@ std::vector<std::string> MessageGather::end() {
     c.sent.add_to(sent_);
     for (const Call::Site& s : c.sites) s.received.add_to(received_);
   }
-  all.insert(all.begin() + sites_.place(), std::move(c.ours));
+  all[static_cast<size_t>(sites_.place())] = std::move(c.ours);
   calls_.pop_front();
   if (calls_.empty()) {
     send_.add(std::exchange(sent_, {}));

@@ -23,14 +23,14 @@ uint64_t most_bytes(int64_t n, int64_t k) {
 
 SparseExchange::SparseExchange(std::vector<ParameterSlot> slots, ErrorFeedback& feedback,
                                Communicator& communicator, const Sites& sites, ValueCoding wire,
-                               bool largest_of_sums)
+                               GatherRoute route, bool largest_of_sums)
     : slots_(std::move(slots)),
       feedback_(feedback),
       communicator_(communicator),
       sites_(sites),
       wire_(wire),
       largest_of_sums_(largest_of_sums),
-      gather_(communicator, sites, kLane),
+      gather_(communicator, sites, kLane, route),
       own_(slots_.size()),
       thread_([this](const std::stop_token& stop) { run(stop); }) {}
 

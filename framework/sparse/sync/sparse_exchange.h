@@ -30,7 +30,7 @@ class SparseExchange {
   // sparsification", ICDCS 2019, whose tree drops what is put back here).
   SparseExchange(std::vector<ParameterSlot> slots, ErrorFeedback& feedback,
                  Communicator& communicator, const Sites& sites, ValueCoding wire,
-                 bool largest_of_sums = false);
+                 GatherRoute route, bool largest_of_sums = false);
   ~SparseExchange() { abandon(); }
 
   // What is under way is given up, and the communicator left then. After it nothing can begin.

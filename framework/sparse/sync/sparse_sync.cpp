@@ -41,7 +41,7 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
       own_drops_(drops_of(shared.parameters.slots(), options.drops)),
       first_shards_(std::move(first_shards)),
       exchange_({shared.parameters.slots().begin(), shared.parameters.slots().end()}, feedback_,
-                communicator, sites_, options.wire, options.largest_of_sums) {
+                communicator, sites_, options.wire, options.route, options.largest_of_sums) {
   if (shared.optimizer.config().clip_norm > 0) {
     throw Error("sparse gradients are not clipped: what of them is sent at a step has no norm");
   }

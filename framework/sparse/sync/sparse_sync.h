@@ -41,9 +41,10 @@ struct SparseSyncOptions {
   // Each rank sends elements of one piece of each tensor alone, another at each step
   // (error_feedback.h).
   bool pieces = false;
-  bool largest_of_sums = false;          // gTop-k (sparse_exchange.h)
-  ValueCoding wire = ValueCoding::kF32;  // what rounding to others leaves is sent later
-  uint64_t seed = 0;                     // of compressors that draw
+  bool largest_of_sums = false;              // gTop-k (sparse_exchange.h)
+  ValueCoding wire = ValueCoding::kF32;      // what rounding to others leaves is sent later
+  GatherRoute route = GatherRoute::kDirect;  // of no consequence for what is learnt
+  uint64_t seed = 0;                         // of compressors that draw
   // A step computes with what all steps have made of the parameters but the last so many before it.
   int staleness = 0;
   SparseOptimizerOptions optimizer = {};

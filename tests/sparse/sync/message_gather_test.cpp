@@ -90,6 +90,31 @@ TEST(MessageGather, GivesRanksOfSitesWhatEachSiteHas) {
   });
 }
 
+// What others have, passed on by each to the next one, while the next calls are under way.
+TEST(MessageGather, ByARingGivesTheSame) {
+  const std::vector<int> apart, sites = {4, 7, 4, 2, 7, 9};
+  for (const int ranks : {1, 2, 3, 6}) {
+    on_ranks(ranks, [&](Communicator& communicator) {
+      const Sites own(communicator, ranks == 6 ? sites : apart);
+      MessageGather gather(communicator, own, 1, GatherRoute::kRing);
+      const size_t sizes[] = {200'000, 0, 5, 70'001};
+      const auto of = [](int rank, size_t size) {
+        return bytes_of(rank, size + static_cast<size_t>(rank));
+      };
+      for (int round = 0; round < 3; ++round) {
+        for (const size_t size : sizes) gather.begin(of(own.leader(), size), 300'000);
+        for (const size_t size : sizes) {
+          const std::vector<std::string> all = gather.end();
+          ASSERT_EQ(all.size(), own.leaders().size());
+          for (size_t i = 0; i < all.size(); ++i) EXPECT_EQ(all[i], of(own.leaders()[i], size));
+        }
+      }
+      EXPECT_EQ(gather.send_mbps() > 0, own.leads() && own.count() > 1);
+      barrier(communicator);
+    });
+  }
+}
+
 TEST(MessageGather, RefusesWhatIsTooLong) {
   on_ranks(2, [](Communicator& communicator) {
     MessageGather gather(communicator, Sites(communicator), 0);

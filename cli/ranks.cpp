@@ -173,9 +173,10 @@ void declare_ranks(ArgsSpec& args) {
   args.flag(
       "on-rank-loss",
       "where a rank other than 0 is lost: regroup, the others take over its shards and redo "
-      "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes; "
-      "or end, resumable (default: regroup by tcp, end by mpi and nccl, by stages, and by --sync "
-      "sparse, powersgd, local and diloco)",
+      "the step, or with --shard-optimizer all since the last checkpoint, to the same bytes, or, "
+      "by --sync sparse, powersgd, local and diloco, to other ones, since what the lost rank had "
+      "not sent is lost with it; or end, resumable (default: regroup by tcp, end by mpi and nccl, "
+      "by stages, and where one of these four is asked for by name)",
       "WHAT");
 }
 

@@ -40,6 +40,11 @@ void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOpt
     throw UsageError("--controller with --site " + args.text("site") +
                      ": it knows of ranks, each with a link of its own; leave one away");
   }
+  if (args.text("on-rank-loss") == "regroup") {
+    throw UsageError(
+        "--controller with --on-rank-loss regroup: what it has learnt is of all ranks; leave one "
+        "away");
+  }
   const std::string file = args.required("convergence");
   RateControlOptions control{.profile = parse_convergence_profile(
                                  fs.read(file, limits::kConvergenceText + 1).or_throw(), file),

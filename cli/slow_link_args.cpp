@@ -42,11 +42,6 @@ void refuse_what_is_of_others(const Args& args, const std::string& asked) {
   if (args.text("shares") == "measured") {
     throw UsageError("--shares measured" + with + "the ranks are not timed; give them, as 2:1");
   }
-  if (args.text("on-rank-loss") == "regroup") {
-    throw UsageError("--on-rank-loss regroup" + with +
-                     "what the lost rank had not sent is lost with it; all ranks end, and go on "
-                     "with --resume; leave it away");
-  }
   if (by_stages(args)) {
     throw UsageError(asked + " with --parallel " + args.text("parallel") +
                      ": it is of ranks that share the photos; leave one away");

@@ -24,10 +24,10 @@ using namespace ndp;
 
 namespace {
 
-// Flags that change nothing about what a training gives.
-constexpr std::string_view kUndecisive[] = {"resume",       "config",      "quiet",      "json",
-                                            "help",         "out",         "threads",    "cache",
-                                            "memory-limit", "allow-lossy", "convergence"};
+// Flags that change nothing about what a training gives, or, as --site, are of each rank alone.
+constexpr std::string_view kUndecisive[] = {
+    "resume", "config",       "quiet",       "json",        "help",       "out", "threads",
+    "cache",  "memory-limit", "allow-lossy", "convergence", "all-gather", "site"};
 
 DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
@@ -229,12 +229,14 @@ void set_ranks(FinetuneConfig& config, const Args& args, Ranks& ranks, Fs& fs) {
     config.how.slow_link->directory = config.out;
     config.how.slow_link->shares = ranks.shares();
     config.how.slow_link->trace = args.text("trace");
+    config.how.slow_link->regroup = ranks.regroup();
   }
   if (config.choice) {
     for (ExchangeCandidate& c : config.choice->candidates) {
       c.config.directory = config.out;
       c.config.shares = ranks.shares();
       c.config.trace = args.text("trace");
+      c.config.regroup = ranks.regroup();
     }
   }
   config.out = ranks.directory(config.out);

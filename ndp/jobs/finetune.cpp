@@ -29,6 +29,14 @@ std::string size(double bytes) {
 
 constexpr const char* kEpochs = "epochs";
 
+// Whether some ranks are at one site: see sites_of_ranks().
+bool are_grouped(const std::vector<int>& sites) {
+  for (size_t r = 0; r < sites.size(); ++r) {
+    if (sites[r] != static_cast<int>(r)) return true;
+  }
+  return false;
+}
+
 class Finetune {
  public:
   Finetune(const FinetuneConfig& config, const Device& device, Fs& fs, Clock& clock,
@@ -265,6 +273,10 @@ class Finetune {
     hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
     if (config_.augmentation.any()) hash.field(name_of(config_.augmentation));
     if (device_.deterministic()) hash.field(settings_.numerics);
+    const auto& slow_link = config_.how.slow_link;
+    if (slow_link && are_grouped(slow_link->sites)) {
+      hash.field(fmt::format("{}", fmt::join(slow_link->sites, ",")));
+    }
     return to_hex(hash.finish());
   }
 

@@ -31,8 +31,10 @@ JobTraining::JobTraining(const TransferModel& model, const Device& device,
     alone_ = std::make_unique<Trainer>(model.head, model.trainable, device, config.trainer);
     now_ = trainer_ = alone_.get();
   }
-  row_types_ = by_stages_ ? by_stages_->training().row_types() : trainer_->row_types();
-  parameters_ = by_stages_ ? by_stages_->training().parameter_count() : trainer_->parameter_count();
+  if (trainer_) {
+    row_types_ = trainer_->row_types();
+    parameters_ = trainer_->parameter_count();
+  }
 }
 
 void JobTraining::begin_ranks(std::unique_ptr<Communicator> ranks) {
@@ -47,7 +49,8 @@ void JobTraining::begin_slow_link(std::unique_ptr<Communicator> ranks) {
       std::make_unique<SlowLinkRanks>(model_, device_, config_.trainer, *config_.slow_link,
                                       std::move(ranks), place_.fs, place_.progress);
   now_ = &by_slow_link_->training();
-  trainer_ = &by_slow_link_->training().trainer();
+  row_types_ = by_slow_link_->training().row_types();
+  parameters_ = by_slow_link_->parameters();
 }
 
 void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
@@ -55,6 +58,8 @@ void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
       model_, device_, of_stages(config_.trainer, *config_.stages), *config_.stages,
       std::move(ranks), place_.progress, place_.clock);
   now_ = &by_stages_->training();
+  row_types_ = by_stages_->training().row_types();
+  parameters_ = by_stages_->training().parameter_count();
 }
 
 // Ranks that train by stages later have agreed on these, and agree now on how they begin.
@@ -121,7 +126,9 @@ void JobTraining::leave_together() {
 }
 
 std::vector<int> JobTraining::lost_ranks() const {
-  return by_ranks_ ? by_ranks_->training().communicator().lost() : std::vector<int>{};
+  if (by_ranks_) return by_ranks_->training().communicator().lost();
+  if (by_slow_link_) return by_slow_link_->training().communicator().lost();
+  return {};
 }
 
 Checkpoint JobTraining::beginning() const { return trainer_->beginning(model_.head); }

@@ -73,7 +73,7 @@ class JobTraining {
   std::unique_ptr<SlowLinkRanks> by_slow_link_;  // or this
   std::unique_ptr<StageTraining> by_stages_;     // or this
   Training* now_ = nullptr;                      // theirs
-  Trainer* trainer_ = nullptr;                   // the same, or the one in it; null: by stages
+  Trainer* trainer_ = nullptr;                   // the same, or the one in it; null: by others
   std::optional<SwitchedTraining> switched_;
   std::vector<TensorType> row_types_;
   int64_t parameters_ = 0;

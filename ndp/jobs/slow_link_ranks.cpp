@@ -42,15 +42,45 @@ SlowLinkRanks::SlowLinkRanks(const TransferModel& model, const Device& device,
       add_line(fs, path, line);
     };
   }
-  training_ =
-      std::make_unique<SlowLinkTraining>(model.head, model.trainable, device, trainer,
-                                         std::move(ranks), std::move(options), config_.method.make);
-  if (rank != 0) return;
-  const int count = training_->communicator().ranks();
-  for (const std::string& what : config_.method.what_it_does(count, training_->sites())) {
+  begin(model, device, trainer, std::move(ranks), std::move(options));
+  if (rank == 0) say_what_is_done();
+}
+
+void SlowLinkRanks::begin(const TransferModel& model, const Device& device,
+                          const TrainerConfig& trainer, std::unique_ptr<Communicator> ranks,
+                          SlowLinkTraining::Options options) {
+  if (config_.regroup) {
+    regrouped_ = std::make_unique<RegroupedTraining>(
+        model.head, model.trainable, device, trainer, std::move(ranks), std::move(options),
+        config_.method.make, [this](const RegroupedTraining::Loss& loss) { say_loss(loss); });
+  } else {
+    all_or_none_ = std::make_unique<SlowLinkTraining>(model.head, model.trainable, device, trainer,
+                                                      std::move(ranks), std::move(options),
+                                                      config_.method.make);
+  }
+}
+
+SlowLinkTraining& SlowLinkRanks::now() { return regrouped_ ? regrouped_->now() : *all_or_none_; }
+
+const SlowLinkTraining& SlowLinkRanks::now() const {
+  return regrouped_ ? regrouped_->now() : *all_or_none_;
+}
+
+RankedTraining& SlowLinkRanks::training() {
+  if (regrouped_) return *regrouped_;
+  return *all_or_none_;
+}
+
+int64_t SlowLinkRanks::parameters() const {
+  return now().gradient_bytes() / static_cast<int64_t>(sizeof(float));
+}
+
+void SlowLinkRanks::say_what_is_done() {
+  const int count = now().communicator().ranks();
+  for (const std::string& what : config_.method.what_it_does(count, now().sites())) {
     progress_.say(what);
   }
-  const double bytes = gradient_bytes();
+  const auto bytes = static_cast<double>(now().gradient_bytes());
   if (bytes < kSmallGradient) {
     log::warn(
         "--sync {}: a whole gradient has {:.1f} KB; other schedules send all of it, and learn "
@@ -59,33 +89,38 @@ SlowLinkRanks::SlowLinkRanks(const TransferModel& model, const Device& device,
   }
 }
 
-double SlowLinkRanks::gradient_bytes() const {
-  return static_cast<double>(training_->trainer().parameter_count()) * sizeof(float);
+void SlowLinkRanks::say_loss(const RegroupedTraining::Loss& loss) {
+  if (loss.left.front() != training().communicator().rank()) return;
+  progress_.say(fmt::format(
+      "without rank {}, and what it had not sent, ranks {} go on from epoch {}, step {}",
+      fmt::join(loss.lost, ", "), fmt::join(loss.left, ", "), loss.epoch + 1, loss.step));
 }
 
 void SlowLinkRanks::agree(const Fingerprint& decisive) {
   Fingerprint all = decisive;
   all.emplace_back("--shares", fmt::format("{}", fmt::join(config_.shares, ":")));
   all.emplace_back("--trace", config_.trace.empty() ? "absent" : "given");
-  check_same(training_->communicator(), all);
+  all.emplace_back("--all-gather", name_of(config_.method.route));
+  all.emplace_back("--on-rank-loss", config_.regroup ? "regroup" : "end");
+  check_same(training().communicator(), all);
 }
 
 void SlowLinkRanks::agree_on_one_cache(const Fingerprint& decisive) {
-  if (training_->communicator().rank() == 0) barrier(training_->communicator());
+  if (training().communicator().rank() == 0) barrier(training().communicator());
   agree(decisive);
 }
 
 SlowLinkRanks::Figures SlowLinkRanks::describe() {
-  const SlowLinkSync& sync = training_->sync();
-  Figures f{.exposed_s = sync.exposed_s(),
-            .step_s = training_->step_s(),
-            .step_gradient_bytes = gradient_bytes(),
-            .left_out = sync.left_out()};
-  if (sync.steps() > 0) {
-    f.step_sent_bytes = static_cast<double>(sync.sent_bytes()) / static_cast<double>(sync.steps());
+  const SlowLinkTraining::Figures all = regrouped_ ? regrouped_->figures() : now().figures();
+  Figures f{.exposed_s = all.exposed_s,
+            .step_s = all.step_s,
+            .step_gradient_bytes = static_cast<double>(now().gradient_bytes()),
+            .left_out = all.left_out};
+  if (all.steps > 0) {
+    f.step_sent_bytes = static_cast<double>(all.sent_bytes) / static_cast<double>(all.steps);
   }
   write_trace();
-  if (training_->communicator().rank() != 0) return f;
+  if (training().communicator().rank() != 0) return f;
   progress_.say(fmt::format("{:.3g} of {:.3g} MB of gradients were sent in a step",
                             f.step_sent_bytes / 1e6, f.step_gradient_bytes / 1e6));
   if (f.left_out > 0) {
@@ -98,8 +133,8 @@ SlowLinkRanks::Figures SlowLinkRanks::describe() {
 void SlowLinkRanks::write_trace() {
   if (config_.trace.empty()) return;
   try {
-    const std::string trace = training_->trace();
-    if (training_->communicator().rank() != 0) return;
+    const std::string trace = now().trace();
+    if (now().communicator().rank() != 0) return;
     const Status written = publish(fs_, config_.trace, trace);
     if (!written.ok()) log::warn("--trace {}: {}", config_.trace, written.message());
   } catch (const RankLost& lost) {  // the others have the whole training
@@ -109,7 +144,11 @@ void SlowLinkRanks::write_trace() {
 
 void SlowLinkRanks::leave_together() {
   try {
-    barrier(training_->communicator());
+    try {
+      barrier(training().communicator());
+    } catch (const RankLost& lost) {
+      training().regroup_after(lost);  // some may still be behind the last epoch
+    }
   } catch (const RankLost& lost) {
     log::debug("{}", lost.what());
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "framework/comm/fingerprint.h"
+#include "framework/sparse/sync/regrouped_training.h"
 #include "ndp/jobs/progress.h"
 #include "ndp/jobs/slow_link_method.h"
 #include "ndp/jobs/transfer.h"
@@ -18,6 +19,7 @@ struct SlowLinkConfig {
   int64_t verify_every = 0;         // see SlowLinkTraining
   std::vector<double> shares = {};  // of the work, see SlowLinkTraining
   std::vector<int> sites = {};      // of each rank, see SlowLinkTraining
+  bool regroup = false;             // where some are lost, as RegroupedTraining does
   std::string trace = {};           // the file for a Chrome trace; "": none
   // Where this rank keeps its state, also when it is not rank 0.
   std::string directory = {};
@@ -31,7 +33,8 @@ class SlowLinkRanks {
                 SlowLinkConfig config, std::unique_ptr<Communicator> ranks, Fs& fs,
                 Progress& progress);
 
-  SlowLinkTraining& training() { return *training_; }
+  RankedTraining& training();
+  int64_t parameters() const;  // that are trained
 
   // Throws the same Error on all ranks where one differs in these, what is sent how among them.
   void agree(const Fingerprint& decisive);
@@ -51,13 +54,19 @@ class SlowLinkRanks {
   void leave_together();
 
  private:
-  double gradient_bytes() const;
+  void begin(const TransferModel& model, const Device& device, const TrainerConfig& trainer,
+             std::unique_ptr<Communicator> ranks, SlowLinkTraining::Options options);
+  SlowLinkTraining& now();
+  const SlowLinkTraining& now() const;
+  void say_what_is_done();
+  void say_loss(const RegroupedTraining::Loss& loss);
   void write_trace();
 
   const SlowLinkConfig config_;
   Fs& fs_;
   Progress& progress_;
-  std::unique_ptr<SlowLinkTraining> training_;
+  std::unique_ptr<SlowLinkTraining> all_or_none_;
+  std::unique_ptr<RegroupedTraining> regrouped_;  // or this
 };
 
 }  // namespace ndtrain::ndp

@@ -60,6 +60,7 @@ TEST_F(ControlledRanks, OnlySayWhatTheyWouldDo) {
 
 TEST_F(ControlledRanks, FlagsThatMakeNoSenseAreErrors) {
   const std::pair<Words, std::string> ways[] = {
+      {{"--on-rank-loss", "regroup"}, "--controller with --on-rank-loss regroup"},
       {{"--compressor", "efsignum"}, "--controller with --compressor efsignum"},
       {{"--compressor", "dgc", "--opt", "sgd"}, "--controller with --compressor dgc"},
       {{"--largest-batch", "17"}, "--largest-batch 17: 1 to 16"},

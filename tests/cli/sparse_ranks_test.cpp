@@ -82,14 +82,69 @@ TEST_F(SparseRanks, TakeEveryFlag) {
   }
 }
 
+TEST_F(SparseRanks, GatherBothWaysToTheSameModelAndARunMayChangeIts) {
+  const auto three = [](const std::string& directory, const Words& more) {
+    Words words = train(directory, {"--ranks", "3", "--sync", "sparse", "--drop", "0.5"});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  ASSERT_EQ(run(three("direct", {"-e", "2"})).code, 0);
+  ASSERT_EQ(run(three("ring", {"-e", "1", "--all-gather", "ring"})).code, 0);
+  ASSERT_EQ(run(three("ring", {"-e", "2", "--all-gather", "direct", "--resume"})).code, 0);
+  EXPECT_TRUE(model("ring") == model("direct"));
+  const Pair pair = start_apart({"-e", "2", "--sync", "sparse"}, {"--all-gather", "ring"});
+  const Outcome second = end_of(pair.second, "rank1"), first = end_of(pair.first, "rank0");
+  EXPECT_EQ(first.code, 1) << first.err;
+  EXPECT_THAT(second.err, HasSubstr("--all-gather is ring"));
+}
+
 TEST_F(SparseRanks, OfASiteSendNothingElsewhere) {
   const Outcome o = run(sparse("run", {"-e", "1", "--site", "oslo", "--json"}));
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, AllOf(HasSubstr("2 ranks are at 1 site"), HasSubstr("a site sends 1 %")));
+  const Outcome on = run(sparse("run", {"-e", "2", "--resume"}));
+  EXPECT_EQ(on.code, 1);
+  EXPECT_THAT(on.err, HasSubstr("was begun with other settings"));
+}
+
+TEST_F(SparseRanks, OfSeveralSitesTrainAsRanks) {
+  const std::string rendezvous = free_address();
+  std::vector<pid_t> ranks;
+  for (const int rank : {0, 1, 2}) {
+    const std::string number = std::to_string(rank);
+    ranks.push_back(start_as(
+        "rank" + number, at_place(train("run" + number, {"-e", "1", "--sync", "sparse", "--site",
+                                                         rank == 0 ? "oslo" : "rome"}),
+                                  rank, 3, rendezvous)));
+  }
+  std::vector<Outcome> all;
+  for (size_t r = 0; r < 3; ++r) all.push_back(end_of(ranks[r], "rank" + std::to_string(r)));
+  for (const Outcome& o : all) EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(all[0].err, HasSubstr("3 ranks are at 2 sites"));
 }
 
 TEST_F(SparseRanks, WhereOneIsKilledAllGoOnToTheSameBytes) {
   expect_the_same_where_one_is_killed({"--sync", "sparse", "--drop", "0.9", "--staleness", "1"});
+}
+
+TEST_F(SparseRanks, RegroupWhereThatIsAskedForAndTheRunIsGoneOnWith) {
+  const Words how = {"--sync", "sparse", "--drop", "0.9", "--staleness", "1"};
+  Words regrouping = how;
+  regrouping.insert(regrouping.end(), {"--on-rank-loss", "regroup", "--rank-timeout", "5"});
+  const std::vector<pid_t> ranks = start_three(regrouping);
+  wait_for("run/last.safetensors");
+  kill(ranks[1], SIGKILL);
+  const Outcome first = end_of(ranks[0], "rank0"), third = end_of(ranks[2], "rank2");
+  end_of(ranks[1], "rank1");
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(third.code, 0) << third.err;
+  EXPECT_THAT(first.err, HasSubstr("without rank 1, and what it had not sent, ranks 0, 2 go on"));
+  EXPECT_THAT(first.out, HasSubstr("lost_ranks"));
+  Words on = train("run", {"-e", "31", "--shards", "8", "--ranks", "3", "--resume"});
+  on.insert(on.end(), how.begin(), how.end());
+  const Outcome resumed = run(on);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("rank 1 has no file of what it had not sent"));
 }
 
 TEST_F(SparseRanks, ARunIsGoneOnWithAsItWasBegun) {
@@ -156,6 +211,8 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--compressor", "signum", "--drop", "0.9"}), HasSubstr("a bit of each"));
   EXPECT_THAT(refused({"--compressor", "signum", "--pieces"}), HasSubstr("signs are of all"));
   EXPECT_THAT(refused({"--scan", "back"}), HasSubstr("--scan back: there are first and rotate"));
+  EXPECT_THAT(refused({"--all-gather", "star"}),
+              HasSubstr("--all-gather star: there are direct and ring"));
   EXPECT_THAT(refused({"--sparse-momentum", "lazy"}), HasSubstr("it is of --opt sgd"));
   EXPECT_THAT(refused({"--opt", "sgd", "--sparse-momentum", "never"}),
               HasSubstr("there are touched, lazy and catch-up"));
@@ -183,7 +240,6 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--comm", "nccl"}), HasSubstr("--comm nccl with --sync sparse"));
   EXPECT_THAT(refused({"--bucket-size", "4"}), HasSubstr("--sync sparse has no such size"));
   EXPECT_THAT(refused({"--shares", "measured"}), HasSubstr("give them, as 2:1"));
-  EXPECT_THAT(refused({"--on-rank-loss", "regroup"}), HasSubstr("what the lost rank had not sent"));
   EXPECT_THAT(refused({"--parallel", "pipeline"}), HasSubstr("pipeline"));
   EXPECT_THAT(refused({"--site", "-x"}), HasSubstr("--site -x: letters, digits"));
   EXPECT_THAT(refused({"--site", "a", "--controller"}),

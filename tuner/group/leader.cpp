@@ -105,7 +105,7 @@ std::unique_ptr<RankedTraining> GroupLeader::slow_link_training(
        .on_loss = [this](const RegroupedTraining::Loss& loss) { say_loss(loss); },
        .warn = [this](const std::string& line) { setting_.progress.say(line); }});
   const SlowLinkMethod method = slow_link_of(rules_.spec).method;
-  for (const std::string& what : method.what_it_does(count, training->sites())) {
+  for (const std::string& what : method.what_it_does(count, training->now().sites())) {
     setting_.progress.say(what);
   }
   slow_link_ = training.get();
@@ -175,12 +175,12 @@ void GroupLeader::end() {
 }
 
 void GroupLeader::say_what_was_sent() {
-  const RegroupedTraining::Figures f = slow_link_->figures();
+  const SlowLinkTraining::Figures f = slow_link_->figures();
   if (f.steps > 0 && tuners() > 1) {
     setting_.progress.say(
         fmt::format("{:.3g} of {:.3g} MB of gradients were sent in a step",
                     static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) / 1e6,
-                    static_cast<double>(slow_link_->gradient_bytes()) / 1e6));
+                    static_cast<double>(slow_link_->now().gradient_bytes()) / 1e6));
   }
   if (f.left_out > 0) {
     setting_.progress.say(
@@ -226,7 +226,7 @@ void GroupLeader::report(RunDirectory& run) {
                        .row_bytes = rows_.bytes_sent()};
   if (stages_) figures.step_s = stages_->step_s();
   if (slow_link_) {
-    const RegroupedTraining::Figures f = slow_link_->figures();
+    const SlowLinkTraining::Figures f = slow_link_->figures();
     figures.step_s = f.step_s;
     figures.last_step = f.last_step;
     if (f.steps > 0) figures.step_sent_bytes = f.sent_bytes / f.steps;
@@ -254,15 +254,15 @@ Json GroupLeader::json() const {
     j.update({{"sync", rules_.spec.sync}, {"shards", rules_.spec.trainer.shards}});
   }
   if (slow_link_) {
-    const RegroupedTraining::Figures f = slow_link_->figures();
+    const SlowLinkTraining::Figures f = slow_link_->figures();
     rules_.spec.slow_link.add_to(j);
-    j["step_gradient_bytes"] = slow_link_->gradient_bytes();
+    j["step_gradient_bytes"] = slow_link_->now().gradient_bytes();
     j["step_sent_bytes"] =
         f.steps > 0 ? static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) : 0.0;
     j["step_s"] = f.step_s;
     j["left_out_steps"] = f.left_out;
     j["regrouped"] = slow_link_->regrouped();
-    j["sites"] = slow_link_->sites();
+    j["sites"] = slow_link_->now().sites();
   }
   if (relay_) j["relayed_bytes"] = relay_->passed_on();
   if (const auto gone = lost(); !gone.empty()) j["lost_tuners"] = gone;

@@ -47,7 +47,8 @@ void RegroupedTraining::keep_what_changed() {
   positions_.back().kept = training_->keep();
 }
 
-// An epoch that has ended on one rank has ended on all that are left: they have met behind it.
+// An epoch that has ended on one rank has ended on all that are left, and what goes with its
+// checkpoint is written: they have met behind it.
 bool RegroupedTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
   keep_what_changed();
   std::optional<bool> whole;
@@ -57,12 +58,19 @@ bool RegroupedTraining::train_epoch(Dataset& data, EpochResult& result, const On
         whole = training_->train_epoch(data, result, on_step);
         keep_position();
       }
-      barrier(communicator());
+      if (training_->gathered()) {
+        barrier(communicator());
+      } else {
+        training_->gather();
+      }
       return *whole;
     } catch (const RankLost& lost) {
       const int64_t reached = positions_.back().number;
       regroup(lost);
-      if (whole && positions_.back().number == reached) return *whole;
+      if (whole && positions_.back().number == reached) {
+        training_->count_as_gathered();
+        return *whole;
+      }
       whole.reset();
     }
   }
@@ -141,15 +149,13 @@ void RegroupedTraining::go_on_without(const RankLost& lost) {
   if (on_loss_) on_loss_(loss);
 }
 
-RegroupedTraining::Figures RegroupedTraining::figures() const {
-  Figures f = before_;
-  const SlowLinkSync& sync = training_->sync();
-  f.steps += sync.steps();
-  f.left_out += sync.left_out();
-  f.sent_bytes += sync.sent_bytes();
-  f.exposed_s += sync.exposed_s();
-  f.last_step = sync.last_step();
-  if (training_->step_s() > 0) f.step_s = training_->step_s();
+SlowLinkTraining::Figures RegroupedTraining::figures() const {
+  SlowLinkTraining::Figures f = training_->figures();
+  f.steps += before_.steps;
+  f.left_out += before_.left_out;
+  f.sent_bytes += before_.sent_bytes;
+  f.exposed_s += before_.exposed_s;
+  if (f.step_s == 0) f.step_s = before_.step_s;
   return f;
 }
 

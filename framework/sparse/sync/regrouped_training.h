@@ -42,7 +42,7 @@ class RegroupedTraining final : public RankedTraining {
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override { return training_->evaluate(data); }
   const Model& model() override { return training_->model(); }
-  // Collective unless gathered(); then the loss of a rank is a RankLost.
+  // Behind train_epoch() it is gathered().
   Checkpoint checkpoint() override { return training_->checkpoint(); }
   void restore(const Checkpoint& c) override;
   int64_t epoch() const override { return training_->epoch(); }
@@ -60,20 +60,12 @@ class RegroupedTraining final : public RankedTraining {
   void regroup_after(const RankLost& lost) override;
   void on_shards(const OnShards& f) override { on_shards_ = f; }
 
-  // In all, of this rank, steps that were gone back behind among them.
-  struct Figures {
-    int64_t steps = 0, left_out = 0, sent_bytes = 0;  // as SlowLinkSync has them
-    double exposed_s = 0;
-    double step_s = 0;  // of the last whole epoch; 0: there was none
-    Telemetry last_step = {};
-  };
-  Figures figures() const;
-  int regrouped() const { return regrouped_; }      // so many times
-  int sites() const { return training_->sites(); }  // of the ranks
-  // Of a step, all of them.
-  int64_t gradient_bytes() const {
-    return training_->trainer().parameter_count() * static_cast<int64_t>(sizeof(float));
-  }
+  // In all, steps that were gone back behind among them.
+  SlowLinkTraining::Figures figures() const;
+  int regrouped() const { return regrouped_; }  // so many times
+  // By the ranks that are there, until one is lost.
+  SlowLinkTraining& now() { return *training_; }
+  const SlowLinkTraining& now() const { return *training_; }
 
  private:
   struct Position {
@@ -101,7 +93,7 @@ class RegroupedTraining final : public RankedTraining {
   bool changed_ = false;            // since the last one was kept, but by no step
   double lr_factor_ = 1;
   // Of trainings that have lost a rank.
-  Figures before_;
+  SlowLinkTraining::Figures before_;
   std::optional<StateFiles::Position> file_;
   int regrouped_ = 0;
 };

@@ -116,13 +116,32 @@ Checkpoint SlowLinkTraining::checkpoint() {
 void SlowLinkTraining::gather() {
   if (!options_.files) return;
   sync_->flush();
-  const EpochCounts& counts = trainer_->counts();
-  const StateFiles::Position at{counts.epoch, counts.step};
+  const StateFiles::Position at = position();
   options_.files->write(at, sync_->state());
   barrier(*communicator_);
   options_.files->keep_only({kept_.value_or(at), at});
   kept_ = at;
   changed_ = false;
+}
+
+void SlowLinkTraining::count_as_gathered() {
+  if (!options_.files) return;
+  kept_ = position();
+  changed_ = false;
+}
+
+StateFiles::Position SlowLinkTraining::position() const {
+  const EpochCounts& counts = trainer_->counts();
+  return {counts.epoch, counts.step};
+}
+
+SlowLinkTraining::Figures SlowLinkTraining::figures() const {
+  return {.steps = sync_->steps(),
+          .left_out = sync_->left_out(),
+          .sent_bytes = sync_->sent_bytes(),
+          .exposed_s = sync_->exposed_s(),
+          .step_s = step_s_,
+          .last_step = sync_->last_step()};
 }
 
 SlowLinkTraining::Kept SlowLinkTraining::keep() {

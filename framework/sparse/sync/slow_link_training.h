@@ -80,6 +80,8 @@ class SlowLinkTraining final : public RankedTraining {
     bool lost = false;                    // it is without the state of another life
   };
   Kept keep();  // where all steps are applied
+  // Behind a loss in gather(), to which all that are left had come, and so had written: it holds.
+  void count_as_gathered();
   // All ranks from the same position, each from its own; by fewer ranks than before, or as many.
   // `file`: of the training that was lost, see last_file().
   void go_on_from(const Kept& kept, std::optional<StateFiles::Position> file = {});
@@ -105,13 +107,25 @@ class SlowLinkTraining final : public RankedTraining {
   // Options::trace, when flushed.
   std::string trace();
   const ParameterSpace& parameters() const { return *parameters_; }
-  // Of the last whole epoch here, without what an evaluation takes; 0: there was none.
-  double step_s() const { return step_s_; }
+
+  // Of this rank, so far.
+  struct Figures {
+    int64_t steps = 0, left_out = 0, sent_bytes = 0;  // as SlowLinkSync has them
+    double exposed_s = 0;
+    double step_s = 0;  // of the last whole epoch, without evaluations; 0: there was none
+    Telemetry last_step = {};
+  };
+  Figures figures() const;
+  // Of a step, all of them.
+  int64_t gradient_bytes() const {
+    return trainer_->parameter_count() * static_cast<int64_t>(sizeof(float));
+  }
 
  private:
   void settle_what_is_lost();
   void add_counts_of_others();
   void verify(int64_t step);
+  StateFiles::Position position() const;
 
   Options options_;
   ShardRange own_;

@@ -64,14 +64,14 @@ inline TrainerConfig config_of(const NamedWay& w) {
   return config;
 }
 
-// Of a rank, after the last epoch.
+// Of a rank, after the last epoch; it has a checkpoint behind each.
 inline std::string rest_of(Training& training) {
   TensorDataset data = stripes(kRows, 3);
   std::string bytes;
   while (training.epoch() < kEpochs) {
     EpochResult result;
     EXPECT_TRUE(training.train_epoch(data, result, {}));
-    if (training.epoch() == kEpochs) bytes = bytes_of(training.checkpoint(), result);
+    bytes = bytes_of(training.checkpoint(), result);
   }
   return bytes;
 }
@@ -100,18 +100,22 @@ inline void leave(RegroupedTraining& training) {
   }
 }
 
-inline std::vector<End> mortal(const NamedWay& w, const std::vector<int64_t>& lives) {
+// With `fs` each keeps what goes with a checkpoint there.
+inline std::vector<End> mortal(const NamedWay& w, const std::vector<int64_t>& lives,
+                               Fs* fs = nullptr) {
   auto transports = memory_transports(static_cast<int>(lives.size()));
   std::vector<End> ends(lives.size());
   on_threads(static_cast<int>(lives.size()), [&](size_t r) {
     try {
       const Model m = small_net(true, 0.3);
+      SlowLinkTraining::Options options{.drain_every = kDrainEvery, .sites = w.sites};
+      if (fs) options.files.emplace(*fs, "run", "of" + std::to_string(r) + "-");
       RegroupedTraining training(
           m, weights_of(m), cpu(), config_of(w),
           std::make_unique<Communicator>(
               std::make_unique<MortalTransport>(std::move(transports[r]), lives[r]),
               Communicator::Options{.in_flight = 1, .regroups = true}),
-          {.drain_every = kDrainEvery, .sites = w.sites}, w.make,
+          options, w.make,
           [&, r](const RegroupedTraining::Loss& loss) { ends[r].losses.push_back(loss); });
       ends[r].bytes = rest_of(training);
       ends[r].parameters = training.checkpoint().parameters;

@@ -53,13 +53,13 @@ class Follower {
   }
   ~Follower() { training_.on_shards({}); }
 
-  bool run() {
+  FollowEnd run() {
     try {
       while (next()) {
         const uint64_t number = current_.number;  // the next one may come while ranks regroup
-        if (current_.kind == Kind::kEnd) {
+        if (current_.kind == Kind::kEnd || current_.kind == Kind::kPart) {
           leave_together(training_);
-          return true;
+          return current_.kind == Kind::kEnd ? FollowEnd::kOver : FollowEnd::kParted;
         }
         carry_out();
         done_ = std::max(done_, number);
@@ -67,7 +67,7 @@ class Follower {
     } catch (const Leaving&) {
       training_.communicator().leave();
     }
-    return false;
+    return FollowEnd::kStopped;
   }
 
  private:
@@ -99,6 +99,7 @@ class Follower {
         return training_.reset_optimizer();
       case Kind::kGather:
         return training_.gather();
+      case Kind::kPart:
       case Kind::kEnd:
         return;
     }
@@ -195,13 +196,17 @@ RankedTraining& LeadingTraining::gathered() {
   return *training_;
 }
 
-void LeadingTraining::end() {
+void LeadingTraining::leave_by(Kind kind) {
   gathered();  // there is no asking later
-  order(Kind::kEnd);
+  order(kind);
   leave_together(*training_);
 }
 
-bool follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop) {
+void LeadingTraining::end() { leave_by(Kind::kEnd); }
+
+void LeadingTraining::part() { leave_by(Kind::kPart); }
+
+FollowEnd follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop) {
   return Follower(training, rows, stop).run();
 }
 

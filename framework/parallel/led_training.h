@@ -35,6 +35,7 @@ struct TrainingOrder {
     kScaleRate,       // `bytes` are the factor
     kResetOptimizer,  //
     kGather,          // see RankedTraining::gather()
+    kPart,            // the training goes on by ranks that meet anew
     kEnd              // the training is over
   };
   uint64_t number = 0;  // counts up from 1
@@ -67,11 +68,13 @@ class LeadingTraining final : public Training {
   int64_t batch() const override { return training_->batch(); }
   void scale_lr(double factor) override;
   void reset_optimizer() override;
-  // The others leave. What this one has stays.
+  // The others leave, for good or to meet again. What this one has stays.
   void end();
+  void part();
 
  private:
   bool order(TrainingOrder::Kind kind, std::string bytes = {});
+  void leave_by(TrainingOrder::Kind kind);
   RankedTraining& gathered();
 
   std::unique_ptr<RankedTraining> training_;
@@ -79,9 +82,13 @@ class LeadingTraining final : public Training {
   TrainingOrder current_;
 };
 
-// Another rank: does what rank 0 asks, until it says that the training is over (true), or `stop` is
-// true (false), which is asked while it waits and between steps. Throws RankLost where rank 0 is
+// Why another rank follows no longer: rank 0 has said so, or it was told to stop.
+enum class FollowEnd : uint8_t { kOver, kParted, kStopped };
+
+// Another rank: does what rank 0 asks, until it says that the training is over or that all part, or
+// `stop` is true, which is asked while it waits and between steps. Throws RankLost where rank 0 is
 // lost or goes on without this one.
-bool follow(RankedTraining& training, SharedRows& rows, const std::function<bool()>& stop = {});
+FollowEnd follow(RankedTraining& training, SharedRows& rows,
+                 const std::function<bool()>& stop = {});
 
 }  // namespace ndtrain

@@ -21,6 +21,19 @@ void RestartedTraining::with_restarts(const std::function<void()>& call) {
 
 void RestartedTraining::go_on_after(const RankLost& lost) {
   now_ = &restart_(lost);
+  bring_up();
+}
+
+void RestartedTraining::go_on_by(Training& other) {
+  now_ = &other;
+  bool tried = false;  // what comes in its place is brought up when it does
+  with_restarts([&] {
+    if (!std::exchange(tried, true)) bring_up();
+  });
+}
+
+// To where the training stands.
+void RestartedTraining::bring_up() {
   if (saved_) now_->restore(*saved_);
   if (lr_factor_ != 1) now_->scale_lr(lr_factor_);
   if (reset_) now_->reset_optimizer();

@@ -29,11 +29,15 @@ class RestartedTraining final : public Training {
   void scale_lr(double factor) override;
   void reset_optimizer() override;
 
+  // From here on by `other`, which has done nothing yet, as after a loss; between epochs, where
+  // nothing is lost. The one before is over.
+  void go_on_by(Training& other);
   // For what is done with the training besides: repeats it after a loss.
   void with_restarts(const std::function<void()>& call);
 
  private:
   void go_on_after(const RankLost& lost);
+  void bring_up();
 
   Training* now_;
   const Restart restart_;

@@ -65,7 +65,7 @@ Result follow_one(std::unique_ptr<Transport> transport, int64_t life,
   FollowerRows rows;
   try {
     const auto training = training_of(std::move(transport), life);
-    r.ended = follow(*training, rows, stop);
+    r.ended = follow(*training, rows, stop) == FollowEnd::kOver;
   } catch (const std::exception& e) {
     r.error = e.what();
   }

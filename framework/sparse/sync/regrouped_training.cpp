@@ -151,11 +151,7 @@ void RegroupedTraining::go_on_without(const RankLost& lost) {
 
 SlowLinkTraining::Figures RegroupedTraining::figures() const {
   SlowLinkTraining::Figures f = training_->figures();
-  f.steps += before_.steps;
-  f.left_out += before_.left_out;
-  f.sent_bytes += before_.sent_bytes;
-  f.exposed_s += before_.exposed_s;
-  if (f.step_s == 0) f.step_s = before_.step_s;
+  f.add_earlier(before_);
   return f;
 }
 

@@ -135,6 +135,14 @@ StateFiles::Position SlowLinkTraining::position() const {
   return {counts.epoch, counts.step};
 }
 
+void SlowLinkTraining::Figures::add_earlier(const Figures& f) {
+  steps += f.steps;
+  left_out += f.left_out;
+  sent_bytes += f.sent_bytes;
+  exposed_s += f.exposed_s;
+  if (step_s == 0) step_s = f.step_s;
+}
+
 SlowLinkTraining::Figures SlowLinkTraining::figures() const {
   return {.steps = sync_->steps(),
           .left_out = sync_->left_out(),

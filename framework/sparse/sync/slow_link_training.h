@@ -114,6 +114,9 @@ class SlowLinkTraining final : public RankedTraining {
     double exposed_s = 0;
     double step_s = 0;  // of the last whole epoch, without evaluations; 0: there was none
     Telemetry last_step = {};
+
+    // Those of a training that this one goes on with.
+    void add_earlier(const Figures& f);
   };
   Figures figures() const;
   // Of a step, all of them.

@@ -88,7 +88,7 @@ Result led(int ranks, int64_t life, const PipelineTraining::Options& options,
           while (transport) {
             try {
               const auto training = training_of(std::move(transport), left, options);
-              if (follow(*training, rows)) break;
+              if (follow(*training, rows) == FollowEnd::kOver) break;
             } catch (const std::exception&) {  // a rank is lost: it, or another
             }
             if (left != kForever && !comes_back) break;

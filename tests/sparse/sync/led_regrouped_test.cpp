@@ -62,7 +62,7 @@ std::vector<Led> led(const SlowLinkWay& way, const std::vector<int64_t>& lives) 
           take_what_there_is(by_ranks, all[r]);
         } else {
           FollowerRows rows;
-          if (follow(by_ranks, rows)) take_what_there_is(by_ranks, all[r]);
+          if (follow(by_ranks, rows) == FollowEnd::kOver) take_what_there_is(by_ranks, all[r]);
         }
       } catch (const std::exception& e) {
         all[r].error = e.what();

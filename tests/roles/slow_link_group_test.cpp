@@ -29,10 +29,10 @@ class SlowLinkGroup : public TunerGroup {
     return s;
   }
 
-  // So long that the second run is under way when it is heard that the first has ended.
-  static constexpr int kLong = 20;
+  // So long that it is still under way when it is heard that the fifth epoch has ended.
+  static constexpr int kLonger = 20;
   static JobSpec longer(JobSpec s) {
-    s.trainer.epochs = kLong;
+    s.trainer.epochs = kLonger;
     return s;
   }
 
@@ -117,13 +117,13 @@ TEST_F(SlowLinkGroup, WhereAMemberIsLostTheOthersGoOnWithWhatTheyHaveNotSentAndS
     });
     EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
     EXPECT_EQ(result["regrouped"], 1);
-    EXPECT_EQ(result["epochs"], 2 * kLong);
+    EXPECT_EQ(result["epochs"], 2 * kLonger);
     EXPECT_THAT(log_, HasSubstr("lost: a, and what it had not sent of its gradients; this Tuner, b "
                                 "go on from epoch "));
     EXPECT_THAT(log_, Not(HasSubstr("to the same model")));
     members_.clear();
   };
-  for (const auto& [name, s] : ways(3)) lost(name, s, "run 1/2");
+  for (const auto& [name, s] : ways(3)) lost(name, s, "epoch 5/");
   lost("before", sparse(3), "3 of 3 Tuners");
 }
 
@@ -145,11 +145,11 @@ TEST_F(SlowLinkGroup, MembersOfASiteExchangeAsOne) {
     EXPECT_EQ(train(s, name + "2")["model_id"], result["model_id"]) << log_;
   }
   const auto result = train(longer(sparse(3)), "lost", [&](const std::string& line) {
-    if (line.starts_with("run 1/2")) members_.erase("a");
+    if (line.starts_with("epoch 5/")) members_.erase("a");
   });
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
   EXPECT_EQ(result["sites"], 2);
-  EXPECT_EQ(result["epochs"], 2 * kLong);
+  EXPECT_EQ(result["epochs"], 2 * kLonger);
 
   TunerConfig config = tuner("near");
   config.site = "oslo";
@@ -176,7 +176,7 @@ TEST_F(SlowLinkGroup, MembersThatNobodyCanDialTalkByTheTuner) {
   EXPECT_EQ(relayed["model_id"], direct["model_id"]) << log_;
   EXPECT_GT(relayed["relayed_bytes"], 0);
   const auto result = train(longer(sparse(3)), "lost", [&](const std::string& line) {
-    if (line.starts_with("run 1/2")) members_.erase("a");
+    if (line.starts_with("epoch 5/")) members_.erase("a");
   });
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"a"})) << log_;
 }
@@ -185,12 +185,24 @@ TEST_F(SlowLinkGroup, TheTunerGoesOnAloneAndWhoComesBackTakesPartInTheNextJob) {
   join("a");
   join("b");
   const auto result = train(longer(sparse(3)), "alone", [&](const std::string& line) {
-    if (line.starts_with("run 1/2")) members_.clear();
+    if (line.starts_with("epoch 5/")) members_.clear();
   });
   EXPECT_EQ(result["lost_tuners"].size(), 2U) << log_;
   EXPECT_THAT(log_, HasSubstr("; this Tuner goes on from epoch "));
   join("a");
   EXPECT_EQ(train(sparse(2), "next")["tuners"], 2);
+}
+
+TEST_F(SlowLinkGroup, WhoComesLateOrBackTakesPartWithNothingLeftToSend) {
+  for (const auto& [name, s] : ways(3)) {
+    if (name != "late" && name != "diloco") continue;  // as the others of their kind
+    SCOPED_TRACE(name);
+    const auto result = train_while_some_come_and_go(s, name);
+    EXPECT_EQ(result["sites"], 3);
+    EXPECT_THAT(log_, HasSubstr("has no file of what it had not sent"));
+    EXPECT_THAT(unsent_of("a"), ::testing::IsEmpty());
+    EXPECT_THAT(unsent_of("b"), ::testing::IsEmpty());
+  }
 }
 
 TEST_F(SlowLinkGroup, WhereNobodyComesTheTunerIsTheOnlyRank) {
@@ -223,7 +235,7 @@ class SlowLinkLives : public SlowLinkGroup {
           s, [&] { return stop; },
           [&](const std::string& line) {
             log_ += line + "\n";
-            stop = stop || (life == 0 && line.starts_with("run 1/2"));
+            stop = stop || (life == 0 && line.starts_with("epoch 5/"));
           });
       if (life > 0) break;
       EXPECT_FALSE(o.ended) << log_;

@@ -1,6 +1,10 @@
 // A Tuner, PipeStores and members of its trainings in this process, and jobs that they do.
 #pragma once
 
+#include <gmock/gmock.h>
+
+#include <utility>
+
 #include "tests/roles/roles_fixture.h"
 #include "tuner/group/member_daemon.h"
 
@@ -74,6 +78,32 @@ class TunerGroup : public RolesTest {
     EXPECT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
     return nlohmann::json::parse(o.result);
   }
+
+  // A job for three: `a` comes when it has begun with `b`, which leaves then, and comes back.
+  nlohmann::json train_while_some_come_and_go(JobSpec s, const std::string& state) {
+    s.tuners = 3;
+    s.store_timeout = 1;
+    s.trainer.epochs = kLong;
+    join("b");
+    bool left = false;
+    const auto result = train(s, state, [&](const std::string& line) {
+      if (line.starts_with("2 of 3 Tuners") && !members_.contains("a")) join("a");
+      if (line.starts_with("3 of 3 Tuners") && !std::exchange(left, true)) {
+        members_.erase("b");
+        join("b");
+      }
+    });
+    EXPECT_THAT(log_, ::testing::HasSubstr("a is here: all Tuners meet again, and go on from"));
+    EXPECT_THAT(log_, ::testing::HasSubstr("b is here: all Tuners meet again, and go on from"));
+    EXPECT_EQ(result["taken_in_tuners"], nlohmann::json({"a", "b"}));
+    EXPECT_EQ(result["tuners"], 3);
+    EXPECT_EQ(result["epochs"], 2 * kLong);
+    EXPECT_FALSE(result.contains("lost_tuners"));
+    members_.clear();
+    return result;
+  }
+  // So many epochs of a run that members come and go within it.
+  static constexpr int kLong = 60;
 
   std::string by_one_tuner() { return train(spec(1), "one")["model_id"]; }
 

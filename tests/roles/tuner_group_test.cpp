@@ -74,6 +74,13 @@ TEST_F(TunerGroup, WhereAllMembersLeaveTheTunerGoesOnAlone) {
   EXPECT_EQ(result["lost_tuners"].size(), 2);
 }
 
+TEST_F(TunerGroup, WhoComesLateOrBackTakesPartToTheSameWeights) {
+  JobSpec one = spec(1);
+  one.trainer.epochs = kLong;
+  const std::string expected = train(one, "one")["model_id"];
+  EXPECT_EQ(train_while_some_come_and_go(spec(3), "three")["model_id"], expected) << log_;
+}
+
 TEST_F(TunerGroup, WithFewerMembersThanAskedForTheWeightsAreTheSame) {
   const std::string expected = by_one_tuner();
   JobSpec s = spec(3);
@@ -127,14 +134,20 @@ TEST_F(TunerGroup, AScheduleThatMeasuresGivesTheSameWeights) {
   }
 }
 
+// And is asked again three times, in case that has passed.
 TEST_F(TunerGroup, AMemberThatCannotKeepItsRowsLeavesAndSaysWhy) {
-  const std::string expected = by_one_tuner();
+  JobSpec one = spec(1), two = spec(2);
+  one.trainer.epochs = two.trainer.epochs = kLong;
+  const std::string expected = train(one, "one")["model_id"];
   MemberConfig small = member("small");
   small.disk = 1000;
   members_["small"] = std::make_unique<RunningMember>(small, devices_);
-  const auto result = train(spec(2), "small");
+  const auto result = train(two, "small");
   EXPECT_EQ(result["model_id"], expected) << log_;
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"small"}));
+  int asked = 0;
+  for (size_t at = 0; (at = log_.find("small is here: all", at)) != log_.npos; ++at) ++asked;
+  EXPECT_EQ(asked, 3);
 }
 
 // Stages of a synchronous schedule, each on one Tuner, train what one Tuner does that computes a
@@ -172,6 +185,10 @@ TEST_F(StagedTuners, TrainWhatOneDoesInAsManyParts) {
     EXPECT_EQ(result["model_id"], by_one_tuner_in_parts(result["micro_batches"])) << log_;
   }
   EXPECT_FALSE(members_.at("a") == nullptr);
+}
+
+TEST_F(StagedTuners, WhoComesLateOrBackGetsStagesToo) {
+  EXPECT_EQ(train_while_some_come_and_go(staged(3), "three")["stages"], 3) << log_;
 }
 
 TEST_F(StagedTuners, OnOldParametersTheyTrainToo) {

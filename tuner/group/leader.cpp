@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "framework/core/json.h"
+#include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "ndp/jobs/exchange_files.h"
 #include "ndp/jobs/model_file.h"
@@ -23,6 +24,8 @@ namespace {
 const std::string kHeadFile = "group_head.onnx", kThisTuner = "this Tuner";
 
 constexpr const char* kUnsent = "unsent";  // of gradients: files in the job's directory
+constexpr std::chrono::seconds kMeetingAgain{30};
+constexpr int kMostReturns = 3;  // of a member, which may fail every time
 
 }  // namespace
 
@@ -52,7 +55,9 @@ bool GroupLeader::meet_others(TrainingMembers::Wanted wanted) {
   const auto patience = std::chrono::duration<double>(rules_.spec.store_timeout);
   wanted.job = setting_.job;
   wanted.numerics = rules_.numerics;
-  wanted.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
+  if (wanted.patience.count() == 0) {
+    wanted.patience = std::chrono::duration_cast<std::chrono::nanoseconds>(patience);
+  }
   wanted.same_model = rules_.spec.parallel == "dp" && !over_slow_links();
   for (;;) {
     TrainingGroup group = setting_.members.meet(wanted, setting_.progress);
@@ -129,15 +134,25 @@ void GroupLeader::say_loss(const RegroupedTraining::Loss& loss) {
 Training& GroupLeader::begin_anew(const RankLost& lost) {
   setting_.progress.say(
       fmt::format("{}; those that are left begin anew where the last epoch ended", lost.what()));
+  return meet_again(static_cast<int>(names_.size()) - 1, {});
+}
+
+// So many with this one, of which all are here, or on their way out of a training.
+Training& GroupLeader::meet_again(int tuners, std::chrono::nanoseconds patience) {
   const std::vector<std::string> before = names_;
   exposed_before_s_ = exposed_s();
+  if (slow_link_) {
+    sent_before_ = sent();
+    regrouped_before_ += slow_link_->regrouped();
+  }
+  if (relay_) relayed_before_ += relay_->passed_on();
   forget_ranks();
-  const bool met =
-      before.size() > 2 && meet_others({.tuners = static_cast<int>(before.size()) - 1});
+  const bool met = tuners > 1 && meet_others({.tuners = tuners, .patience = patience});
   if (!met) names_ = {before.front()};
   for (const std::string& name : before) {
     if (std::ranges::count(names_, name) == 0) lost_before_.push_back(name);
   }
+  std::erase_if(lost_before_, [this](const auto& n) { return std::ranges::count(names_, n) > 0; });
   if (met) return *leading_;
   setting_.progress.say("this Tuner goes on alone");
   if (over_slow_links()) {
@@ -150,12 +165,47 @@ Training& GroupLeader::begin_anew(const RankLost& lost) {
   return *alone_;
 }
 
+// Ranks that are there, this one among them.
+int GroupLeader::present() const {
+  return leading_ ? static_cast<int>(names_.size() - ranks_->communicator().lost().size()) : 1;
+}
+
+void GroupLeader::take_in() {
+  const int asked = rules_.spec.tuners, here = present();
+  if (here >= asked) return;
+  TrainingMembers::Wanted wanted{.tuners = asked - here + 1, .numerics = rules_.numerics};
+  for (const auto& [name, times] : taken_in_) {
+    if (times >= kMostReturns) wanted.without.insert(name);
+  }
+  const std::vector<std::string> more = setting_.members.idle(wanted);
+  if (more.empty() || setting_.progress.interrupted()) return;
+  setting_.progress.say(fmt::format("{} {} here: all Tuners meet again, and go on from epoch {}",
+                                    fmt::join(more, ", "), more.size() == 1 ? "is" : "are",
+                                    training_->epoch() + 1));
+  try {
+    if (leading_) leading_->part();
+  } catch (const RankLost& lost) {  // the others miss this one, and leave, too
+    log::warn("{}", lost.what());
+  }
+  Training& all = meet_again(here + static_cast<int>(more.size()), kMeetingAgain);
+  for (const std::string& name : more) ++taken_in_[name];
+  training_->go_on_by(all);
+}
+
 void GroupLeader::forget_ranks() {
   ranks_ = nullptr;
   stages_ = nullptr;
   slow_link_ = nullptr;
   leading_.reset();
   relay_.reset();
+  alone_.reset();
+}
+
+// Over slow links, so far.
+SlowLinkTraining::Figures GroupLeader::sent() const {
+  SlowLinkTraining::Figures f = slow_link_->figures();
+  f.add_earlier(sent_before_);
+  return f;
 }
 
 void GroupLeader::use(SpoolDataset* data) {
@@ -175,7 +225,7 @@ void GroupLeader::end() {
 }
 
 void GroupLeader::say_what_was_sent() {
-  const SlowLinkTraining::Figures f = slow_link_->figures();
+  const SlowLinkTraining::Figures f = sent();
   if (f.steps > 0 && tuners() > 1) {
     setting_.progress.say(
         fmt::format("{:.3g} of {:.3g} MB of gradients were sent in a step",
@@ -226,7 +276,7 @@ void GroupLeader::report(RunDirectory& run) {
                        .row_bytes = rows_.bytes_sent()};
   if (stages_) figures.step_s = stages_->step_s();
   if (slow_link_) {
-    const SlowLinkTraining::Figures f = slow_link_->figures();
+    const SlowLinkTraining::Figures f = sent();
     figures.step_s = f.step_s;
     figures.last_step = f.last_step;
     if (f.steps > 0) figures.step_sent_bytes = f.sent_bytes / f.steps;
@@ -254,17 +304,19 @@ Json GroupLeader::json() const {
     j.update({{"sync", rules_.spec.sync}, {"shards", rules_.spec.trainer.shards}});
   }
   if (slow_link_) {
-    const SlowLinkTraining::Figures f = slow_link_->figures();
+    const SlowLinkTraining::Figures f = sent();
     rules_.spec.slow_link.add_to(j);
     j["step_gradient_bytes"] = slow_link_->now().gradient_bytes();
     j["step_sent_bytes"] =
         f.steps > 0 ? static_cast<double>(f.sent_bytes) / static_cast<double>(f.steps) : 0.0;
     j["step_s"] = f.step_s;
     j["left_out_steps"] = f.left_out;
-    j["regrouped"] = slow_link_->regrouped();
+    j["regrouped"] = regrouped_before_ + slow_link_->regrouped();
     j["sites"] = slow_link_->now().sites();
   }
-  if (relay_) j["relayed_bytes"] = relay_->passed_on();
+  const int64_t relayed = relayed_before_ + (relay_ ? relay_->passed_on() : 0);
+  if (relayed > 0 || relay_) j["relayed_bytes"] = relayed;
+  for (const auto& [name, times] : taken_in_) j["taken_in_tuners"].push_back(name);
   if (const auto gone = lost(); !gone.empty()) j["lost_tuners"] = gone;
   if (!exchange_) return j;
   j["step_s"] = exchange_->step_s;

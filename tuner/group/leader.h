@@ -1,6 +1,7 @@
 // The Tuner's own part in a training by several: it is rank 0, has the rows, and writes the run.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,8 @@ using namespace ndp;
 
 // Of one job; on its lane. By rows, members that are lost are trained on without, to the same
 // bytes; over slow links likewise, to another model. By stages, those that are left meet again,
-// make a plan of their own, and begin where the last epoch ended.
+// make a plan of their own, and begin where the last epoch ended. So do all when, after an epoch,
+// fewer than the job asks for train and others are here, back or for the first time.
 class GroupLeader {
  public:
   struct Setting {
@@ -57,6 +59,9 @@ class GroupLeader {
   };
   // After an epoch: says who was lost, and what steps take when that is known.
   void report(RunDirectory& run);
+  // Between epochs: whoever is here and has nothing else to do takes part from now on, the same one
+  // three times at most.
+  void take_in();
   // The training is over: members may be asked for other things.
   void end();
 
@@ -72,7 +77,10 @@ class GroupLeader {
   void say_loss(const RegroupedTraining::Loss& loss);
   void begin(std::unique_ptr<Communicator> ranks);
   Training& begin_anew(const RankLost& lost);
+  Training& meet_again(int tuners, std::chrono::nanoseconds patience);
   void forget_ranks();
+  int present() const;
+  SlowLinkTraining::Figures sent() const;
   void use(SpoolDataset* data);
   int tuners() const;
   std::vector<std::string> lost() const;
@@ -84,7 +92,12 @@ class GroupLeader {
   std::vector<std::string> names_;        // of the ranks of `leading_`
   std::vector<std::string> lost_before_;  // these had been met
   std::vector<std::string> said_lost_;
+  std::map<std::string, int> taken_in_;  // how often, of those that were
+  // Of trainings before this one.
   double exposed_before_s_ = 0;
+  SlowLinkTraining::Figures sent_before_;
+  int regrouped_before_ = 0;
+  int64_t relayed_before_ = 0;
   LeaderRows rows_;
   std::optional<ExchangeReport> exchange_;
   bool exchange_kept_ = false;

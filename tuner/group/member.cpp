@@ -23,9 +23,9 @@ std::string with_host_of(const std::string& address, const std::string& other) {
   return address;
 }
 
-bool take_part(const MemberSetting& setting, const TrainingPlace& place,
-               const std::function<bool()>& stop,
-               const std::function<void(const std::string& line)>& say) {
+FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
+                    const std::function<bool()>& stop,
+                    const std::function<void(const std::string& line)>& say) {
   auto streams = meet_ranks(setting.net,
                             {.rank = place.rank,
                              .ranks = place.ranks,
@@ -68,12 +68,16 @@ bool take_part(const MemberSetting& setting, const TrainingPlace& place,
                     place.ranks, training->own_shards().size(), training->shards()));
   }
   MemberRows rows(spool, training->row_types());
-  const bool ended = follow(*training, rows, stop);
-  if (ended) files.keep_only({});
+  const FollowEnd ended = follow(*training, rows, stop);
+  if (ended == FollowEnd::kOver) files.keep_only({});
   say(fmt::format(
       "job {}: {}, {} epochs, {:.1f} MB of rows received, {:.1f} s of waiting for the others",
-      place.job, ended ? "trained to its end" : "stopped", training->epoch(),
-      static_cast<double>(rows.bytes_received()) / 1e6, training->communicator().waited_s()));
+      place.job,
+      ended == FollowEnd::kOver     ? "trained to its end"
+      : ended == FollowEnd::kParted ? "its Tuners meet again, another is here"
+                                    : "stopped",
+      training->epoch(), static_cast<double>(rows.bytes_received()) / 1e6,
+      training->communicator().waited_s()));
   return ended;
 }
 

@@ -9,6 +9,7 @@
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
 #include "framework/core/net.h"
+#include "framework/parallel/led_training.h"
 #include "framework/runtime/devices.h"
 
 namespace ndtrain::tuner {
@@ -32,11 +33,11 @@ struct TrainingPlace {
   std::string rendezvous;  // where rank 0 listens
 };
 
-// Returns when rank 0 has ended the training (true), or `stop`, which is asked again and again, is
-// true (false). `say` tells people. Throws Error, RankLost where it cannot go on.
-bool take_part(const MemberSetting& setting, const TrainingPlace& place,
-               const std::function<bool()>& stop,
-               const std::function<void(const std::string& line)>& say);
+// Returns when rank 0 has ended the training or has all meet again, or `stop`, which is asked again
+// and again, is true. `say` tells people. Throws Error, RankLost where it cannot go on.
+FollowEnd take_part(const MemberSetting& setting, const TrainingPlace& place,
+                    const std::function<bool()>& stop,
+                    const std::function<void(const std::string& line)>& say);
 
 // `address` with the host of `other` where it has none of its own.
 std::string with_host_of(const std::string& address, const std::string& other);

@@ -95,10 +95,10 @@ struct MemberDaemon::Parts final : TunerEvents {
 
   void train(const TrainingPlace& place) {
     try {
-      const bool ended = take_part(
+      const FollowEnd ended = take_part(
           setting, place, [this] { return stopping.load(); },
           [](const std::string& line) { log::info("{}", line); });
-      if (!ended) failure = "it was stopped";
+      if (ended == FollowEnd::kStopped) failure = "it was stopped";
     } catch (const std::exception& e) {
       failure = e.what();
       log::warn("job {}: this member trains no longer: {}", place.job, failure);

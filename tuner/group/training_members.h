@@ -39,17 +39,20 @@ class TrainingMembers {
  public:
   struct Wanted {
     uint64_t job = 0;
-    int tuners = 2;                        // this one among them
-    std::string numerics;                  // that they have to have
-    std::chrono::nanoseconds patience{0};  // for so many; then those that are here do
-    std::set<std::string> without = {};    // who did not do
-    bool same_model = true;                // whoever and however many they are
+    int tuners = 2;        // this one among them
+    std::string numerics;  // that they have to have
+    // For so many; then those that are here do. 0: as the job waits for stores.
+    std::chrono::nanoseconds patience{0};
+    std::set<std::string> without = {};  // who did not do
+    bool same_model = true;              // whoever and however many they are
   };
 
   virtual ~TrainingMembers() = default;
   // Waits for members that have nothing else to do, and meets them. `progress` says who is waited
   // for; nobody is where it is interrupted. Throws Error.
   virtual TrainingGroup meet(const Wanted& wanted, Progress& progress) = 0;
+  // Who is here, has nothing else to do and would do, by name.
+  virtual std::vector<std::string> idle(const Wanted& wanted) const = 0;
   virtual void report(const GroupFigures& figures) = 0;
   // Where this Tuner is; "": at no site that another is at.
   virtual std::string site() const = 0;

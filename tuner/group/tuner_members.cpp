@@ -132,6 +132,7 @@ std::string TunerMembers::others(const Wanted& wanted) const {
 TrainingGroup TunerMembers::meet(const Wanted& asked, Progress& progress) {
   Wanted wanted = asked;
   const Time until = now() + wanted.patience;
+  const Time begun = now();
   std::string said;
   while (!progress.interrupted()) {
     const std::vector<std::string> here = idle(wanted);
@@ -139,8 +140,11 @@ TrainingGroup TunerMembers::meet(const Wanted& asked, Progress& progress) {
     if (missing > 0 && now() < until) {
       std::string line = fmt::format("waits for {} more of {} Tuners (ndtrain tuner join){}",
                                      missing, wanted.tuners, others(wanted));
-      if (line != said) progress.say(line);
-      said = std::move(line);
+      // Who has just left another training may say so in a moment.
+      if (line != said && now() - begun >= kBetweenLooks) {
+        progress.say(line);
+        said = std::move(line);
+      }
       setting_.clock.sleep(kBetweenLooks);
       continue;
     }

@@ -48,6 +48,7 @@ class TunerMembers final : public TrainingMembers {
   GroupFigures figures() const;               // of the last training
 
   TrainingGroup meet(const Wanted& wanted, Progress& progress) override;
+  std::vector<std::string> idle(const Wanted& wanted) const override;
   void report(const GroupFigures& figures) override;
   std::string site() const override { return setting_.site; }
 
@@ -65,7 +66,6 @@ class TunerMembers final : public TrainingMembers {
   Time now() const { return setting_.clock.monotonic(); }
   void apply(TunerSessions::Actions actions);
   void left_training(const std::string& name, const wire::LeftTraining& left);
-  std::vector<std::string> idle(const Wanted& wanted) const;
   static std::string why_not(const Member& member, const Wanted& wanted);  // "": it does
   std::string others(const Wanted& wanted) const;  // that do not do, and why
   Meeting meet_these(const std::vector<std::string>& names, const Wanted& wanted);

@@ -330,6 +330,7 @@ bool FinetuneWork::run(uint32_t run) {
     const bool whole = loop_->train_epoch(*train, validate ? val_.get() : nullptr, all);
     if (group_) group_->report(*run_directory_);
     if (!whole) return false;
+    if (group_ && training_->epoch() < until) group_->take_in();
   }
   report({.run = run,
           .photos = train->size(),

@@ -13,7 +13,7 @@
 namespace ndtrain {
 namespace {
 
-constexpr int kRounds = 8;
+constexpr int kRounds = 16;
 
 }  // namespace
 

@@ -60,12 +60,13 @@ function(ndt_test_program target)
 endfunction()
 
 # ndt_tests(<area> LIBS lib… SOURCES file… [LABEL unit] [TOGETHER pattern] [SHARDS n] [BACKENDS path]
-# [OPTIMISED]):
+# [COST n] [OPTIMISED]):
 # one executable, one ctest entry per TEST, but one for all that match the pattern, because they share
-# a costly fixture; or n entries, where a process costs more than a test, as it does under sanitizers. BACKENDS: where plugins are
-# looked for, when not where they are built. OPTIMISED: it computes much itself.
+# a costly fixture; or n entries, where a process costs more than a test, as it does under sanitizers.
+# BACKENDS: where plugins are looked for, when not where they are built. COST: entries of a higher one
+# begin first, so that no long one is left for the end. OPTIMISED: it computes much itself.
 function(ndt_tests area)
-  cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS" "LIBS;SOURCES" ${ARGN})
+  cmake_parse_arguments(ARG "OPTIMISED" "LABEL;TIMEOUT;TOGETHER;SHARDS;BACKENDS;COST" "LIBS;SOURCES" ${ARGN})
   if(NOT ARG_LABEL)
     set(ARG_LABEL unit)
   endif()
@@ -74,6 +75,9 @@ function(ndt_tests area)
   endif()
   if(NOT ARG_BACKENDS)
     set(ARG_BACKENDS ${NDT_PLUGIN_OUTPUT_DIRECTORY})
+  endif()
+  if(NOT ARG_COST)
+    set(ARG_COST 0)
   endif()
   ndt_test_program(${area}_test ${ARG_SOURCES})
   if(ARG_OPTIMISED)
@@ -90,7 +94,7 @@ function(ndt_tests area)
   if(ARG_TOGETHER)
     add_test(NAME ${area}_together COMMAND ${area}_test --gtest_filter=${ARG_TOGETHER})
     set_tests_properties(${area}_together PROPERTIES
-      LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}")
+      LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ENVIRONMENT "${environment}")
     set(filter "-${ARG_TOGETHER}")
   endif()
   if(filter STREQUAL "-*")
@@ -103,14 +107,15 @@ function(ndt_tests area)
   endif()
   if(NOT ARG_SHARDS)
     gtest_discover_tests(${area}_test DISCOVERY_TIMEOUT 120 TEST_FILTER "${filter}"
-      PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT "${environment}")
+      PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ENVIRONMENT "${environment}")
     return()
   endif()
   foreach(shard RANGE 1 ${ARG_SHARDS})
     math(EXPR index "${shard} - 1")
     set(name ${area}_${shard}_of_${ARG_SHARDS})
     add_test(NAME ${name} COMMAND ${area}_test "--gtest_filter=${filter}")
-    set_tests_properties(${name} PROPERTIES LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} ENVIRONMENT
+    set_tests_properties(${name} PROPERTIES
+      LABELS ${ARG_LABEL} TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ENVIRONMENT
       "${environment};GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${index}")
   endforeach()
 endfunction()

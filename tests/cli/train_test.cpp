@@ -117,10 +117,14 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
     return o.code == 0 ? bytes(name + "/model.onnx") : name;
   };
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> variants = {
-      {{"--opt", "sgd"}, {"--dampening", "0.5"}},  {{"--opt", "adam"}, {"--amsgrad"}},
-      {{"--opt", "rmsprop"}, {"--centered"}},      {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
-      {{"--opt", "rmsprop"}, {"--momentum", "0"}}, {{"--opt", "sgd"}, {"--clip-norm", "0.01"}},
-      {{"--opt", "sgd"}, {"--accumulate", "4"}}};
+      {{"--opt", "sgd"}, {"--dampening", "0.5"}},
+      {{"--opt", "adam"}, {"--amsgrad"}},
+      {{"--opt", "rmsprop"}, {"--centered"}},
+      {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
+      {{"--opt", "rmsprop"}, {"--momentum", "0"}},
+      {{"--opt", "sgd"}, {"--clip-norm", "0.01"}},
+      // Of a step's parts statistics of a batch are others; sums of rows alone may be the same.
+      {{"--opt", "sgd", "--freeze", "layer2"}, {"--accumulate", "2"}}};
   int run = 0;
   for (auto [flags, variant] : variants) {
     const std::string name = "run" + std::to_string(run++);

@@ -86,7 +86,7 @@ class TunerGroup : public RolesTest {
     s.trainer.epochs = kLong;
     join("b");
     bool left = false;
-    const auto result = train(s, state, [&](const std::string& line) {
+    auto result = train(s, state, [&](const std::string& line) {
       if (line.starts_with("2 of 3 Tuners") && !members_.contains("a")) join("a");
       if (line.starts_with("3 of 3 Tuners") && !std::exchange(left, true)) {
         members_.erase("b");

@@ -146,7 +146,9 @@ TEST_F(TunerGroup, AMemberThatCannotKeepItsRowsLeavesAndSaysWhy) {
   EXPECT_EQ(result["model_id"], expected) << log_;
   EXPECT_EQ(result["lost_tuners"], nlohmann::json({"small"}));
   int asked = 0;
-  for (size_t at = 0; (at = log_.find("small is here: all", at)) != log_.npos; ++at) ++asked;
+  for (size_t at = 0; (at = log_.find("small is here: all", at)) != std::string::npos; ++at) {
+    ++asked;
+  }
   EXPECT_EQ(asked, 3);
 }
 

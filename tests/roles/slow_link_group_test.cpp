@@ -205,6 +205,13 @@ TEST_F(SlowLinkGroup, WhoComesLateOrBackTakesPartWithNothingLeftToSend) {
   }
 }
 
+// While another is left there.
+TEST_F(SlowLinkGroup, WhoComesToASiteGetsWhatItHasNotSentFromAnother) {
+  site_ = "oslo";
+  EXPECT_EQ(train_while_some_come_and_go(sparse(3), "site")["sites"], 2);
+  EXPECT_THAT(log_, Not(HasSubstr("has no file of what it had not sent")));
+}
+
 TEST_F(SlowLinkGroup, WhereNobodyComesTheTunerIsTheOnlyRank) {
   JobSpec s = sparse(3);
   s.store_timeout = 1;

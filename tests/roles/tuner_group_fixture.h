@@ -45,7 +45,11 @@ class TunerGroup : public RolesTest {
   }
 
   MemberConfig member(const std::string& name) const {
-    return {.name = name, .tuner = address(), .state = at("member-" + name), .version = "test"};
+    return {.name = name,
+            .tuner = address(),
+            .state = at("member-" + name),
+            .version = "test",
+            .site = site_};
   }
 
   void join(const std::string& name) {
@@ -107,6 +111,7 @@ class TunerGroup : public RolesTest {
 
   std::string by_one_tuner() { return train(spec(1), "one")["model_id"]; }
 
+  std::string site_;  // of members that are made
   std::map<std::string, std::unique_ptr<RunningMember>> members_;
 };
 

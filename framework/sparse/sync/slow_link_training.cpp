@@ -14,6 +14,7 @@
 #include "framework/core/memory.h"
 #include "framework/parallel/between_ranks.h"
 #include "framework/sparse/sync/sites.h"
+#include "framework/train/safetensors.h"
 #include "framework/train/shards.h"
 
 namespace ndtrain {
@@ -233,10 +234,37 @@ void SlowLinkTraining::add_counts_of_others() {
   trainer_->set_sums(counted_);
 }
 
+// Ranks of a site keep the same: who has lost it gets it of the first that has it.
+void SlowLinkTraining::take_from_site(std::vector<std::string>& lost_of_ranks) {
+  const RankGroup members = communicator_->members();
+  const auto site_of = [&](size_t i) {
+    return options_.sites.empty() ? members[i] : options_.sites[static_cast<size_t>(members[i])];
+  };
+  std::map<int, size_t> givers;  // by site
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (lost_of_ranks[i].empty()) givers.emplace(site_of(i), i);
+  }
+  for (size_t i = 0; i < members.size(); ++i) {
+    const auto giver = givers.find(site_of(i));
+    if (lost_of_ranks[i].empty() || giver == givers.end()) continue;
+    lost_of_ranks[i].clear();
+    const int from = members[giver->second], to = members[i], here = communicator_->rank();
+    if (here != from && here != to) continue;
+    const std::string ours =
+        here == from ? to_safetensors({.tensors = sync_->state(), .metadata = {}}) : "";
+    const std::string bytes =
+        broadcast(*communicator_, from, ours, {std::min(from, to), std::max(from, to)});
+    if (here == from) continue;
+    sync_->restore(from_safetensors(bytes).or_throw().tensors);
+    lost_ = false;
+  }
+}
+
 // Collective; the lowest rank says it.
 void SlowLinkTraining::settle_what_is_lost() {
-  const std::vector<std::string> of_ranks = ndtrain::gather(*communicator_, lost_ ? "lost" : "");
+  std::vector<std::string> of_ranks = ndtrain::gather(*communicator_, lost_ ? "lost" : "");
   restored_ = false;
+  take_from_site(of_ranks);
   const bool lost = std::ranges::any_of(of_ranks, [](const auto& said) { return !said.empty(); });
   if (lost) sync_->forget_what_is_shared();
   const RankGroup members = communicator_->members();

@@ -126,6 +126,7 @@ class SlowLinkTraining final : public RankedTraining {
 
  private:
   void settle_what_is_lost();
+  void take_from_site(std::vector<std::string>& lost_of_ranks);
   void add_counts_of_others();
   void verify(int64_t step);
   StateFiles::Position position() const;

@@ -127,6 +127,27 @@ TEST(RegroupedTraining, EachRankOfASiteHasAllThatTheSiteHasNotSent) {
   }
 }
 
+// Of a rank that lost its file, or is new there.
+TEST(RegroupedTraining, ARankOfASiteGetsWhatItHasLostFromAnother) {
+  for (const NamedWay& w : ways()) {
+    const SlowLinkWay way{w.make, {.drain_every = kDrainEvery, .sites = {0, 1, 1}}};
+    std::vector<std::string> expected;
+    for (const int lost : {0, 1, 2}) {
+      SCOPED_TRACE(w.name + ", " + std::to_string(lost));
+      MemoryFs fs;
+      const Checkpoint saved = stopped_after(1, kRanks, config_of(w), way, fs);
+      const std::string rank = std::to_string(lost);
+      const std::string file = "run" + rank + "/rank" + rank + "-epoch" +
+                               std::to_string(saved.epoch) + "-step" + std::to_string(saved.step) +
+                               ".safetensors";
+      if (lost > 0) fs.remove(file).or_throw();
+      const std::vector<std::string> bytes = resumed(saved, kRanks, config_of(w), way, fs);
+      if (lost == 0) expected = bytes;
+      EXPECT_TRUE(bytes == expected);
+    }
+  }
+}
+
 TEST_P(RegroupedTrainingTest, TheLastRankGoesOnAlone) {
   const std::vector<End> ends = mortal(GetParam(), {kForever, 40, 90});
   EXPECT_EQ(ends[0].error, "");

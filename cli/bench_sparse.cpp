@@ -58,6 +58,7 @@ Rounds rounds_of(const Compressor& compressor, const std::vector<float>& gradien
   std::vector<float> left(gradient.size(), 0);
   CompressorState state;
   CompressorScratch scratch;
+  scratch.make_room(n);  // as an exchange has it
   Selection out;
   Rounds times;
   for (int64_t round = 0; round < rounds; ++round) {

@@ -34,6 +34,11 @@ struct CompressorScratch {
   std::vector<float> sums;
   std::vector<uint16_t> masks;
   std::vector<float> exact;  // of ErrorFeedback: values before they were rounded
+
+  // What a tensor of so many elements needs is there before the first step, whose time it would be.
+  void make_room(int64_t elements) {
+    sums.resize(static_cast<size_t>((elements + kBlockElements - 1) / kBlockElements));
+  }
 };
 
 class Compressor {

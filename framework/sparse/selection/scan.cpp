@@ -44,11 +44,19 @@ void mask_blocks(const float* x, int64_t blocks, float threshold, uint16_t* mask
   return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), _mm256_loadu_ps(x));
 }
 
+// Values some way ahead are asked for early: a thread alone reads faster so. What lies behind the
+// last is asked for in vain.
+inline void fetch_ahead(const float* x, int64_t values) {
+  constexpr int64_t kAhead = 2048, kLine = 16;
+  for (int64_t i = 0; i < values; i += kLine) __builtin_prefetch(x + kAhead + i);
+}
+
 // Eight blocks at once: of each, the eight sums of its halves, then a transposing tree.
 [[gnu::target("avx2")]] void sum_blocks_avx2(const float* x, int64_t blocks, float* sums) {
   int64_t b = 0;
   for (; b + 8 <= blocks; b += 8) {
     const float* const at = x + b * kBlockElements;
+    fetch_ahead(at, int64_t{8} * kBlockElements);
     __m256 s[8];
     for (int64_t i = 0; i < 8; ++i) {
       s[i] = _mm256_add_ps(magnitudes_avx2(at + 16 * i), magnitudes_avx2(at + 16 * i + 8));
@@ -86,6 +94,7 @@ void mask_blocks(const float* x, int64_t blocks, float threshold, uint16_t* mask
   int64_t b = 0;
   for (; b + 16 <= blocks; b += 16) {
     const float* const at = x + b * kBlockElements;
+    fetch_ahead(at, int64_t{16} * kBlockElements);
     __m512 eights[8];  // block i in the lower half, block i + 8 in the upper one
     for (int64_t i = 0; i < 8; ++i) {
       const __m512 v = _mm512_abs_ps(_mm512_loadu_ps(at + 16 * i));

@@ -31,8 +31,12 @@ SparseExchange::SparseExchange(std::vector<ParameterSlot> slots, ErrorFeedback& 
       wire_(wire),
       largest_of_sums_(largest_of_sums),
       gather_(communicator, sites, kLane, route),
-      own_(slots_.size()),
-      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+      own_(slots_.size()) {
+  int64_t largest = 0;
+  for (const ParameterSlot& slot : slots_) largest = std::max(largest, slot.range.size());
+  scratch_.make_room(largest);
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
 
 void SparseExchange::abandon() {
   if (!thread_.joinable()) return;

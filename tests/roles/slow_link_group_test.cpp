@@ -29,13 +29,6 @@ class SlowLinkGroup : public TunerGroup {
     return s;
   }
 
-  // So long that it is still under way when it is heard that the fifth epoch has ended.
-  static constexpr int kLonger = 20;
-  static JobSpec longer(JobSpec s) {
-    s.trainer.epochs = kLonger;
-    return s;
-  }
-
   // A name, and a job of each way.
   static std::vector<std::pair<std::string, JobSpec>> ways(int tuners) {
     const auto sgd = [](JobSpec s) {
@@ -223,35 +216,7 @@ TEST_F(SlowLinkGroup, WhereNobodyComesTheTunerIsTheOnlyRank) {
 }
 
 // In two lives of the Tuner, by the same members or others.
-class SlowLinkLives : public SlowLinkGroup {
- protected:
-  nlohmann::json in_two_lives(JobSpec s, const std::string& state,
-                              const std::function<void()>& between) {
-    std::vector<std::unique_ptr<RunningStore>> stores;
-    for (uint32_t i = 0; i < 2; ++i) {
-      stores.push_back(
-          std::make_unique<RunningStore>(store(state + std::to_string(i), i, 2), devices_));
-    }
-    TunerDaemon::Outcome o;
-    log_.clear();
-    for (int life = 0; life < 2; ++life) {
-      TunerDaemon daemon(tuner(state), devices_, real_fs(), system_clock());
-      s.model = to_hex(daemon.add_model(at("base.onnx")));
-      bool stop = false;
-      o = daemon.run_job(
-          s, [&] { return stop; },
-          [&](const std::string& line) {
-            log_ += line + "\n";
-            stop = stop || (life == 0 && line.starts_with("epoch 5/"));
-          });
-      if (life > 0) break;
-      EXPECT_FALSE(o.ended) << log_;
-      between();
-    }
-    EXPECT_TRUE(o.done) << o.message << log_;
-    return nlohmann::json::parse(o.result);
-  }
-};
+class SlowLinkLives : public SlowLinkGroup {};
 
 TEST_F(SlowLinkLives, AJobThatIsInterruptedGoesOnWithWhatWasNotSentToTheSameWeights) {
   join("a");

@@ -95,33 +95,15 @@ TEST_F(TunerGroup, WithFewerMembersThanAskedForTheWeightsAreTheSame) {
 }
 
 TEST_F(TunerGroup, AJobThatIsInterruptedGoesOnWithOtherMembersToTheSameWeights) {
-  const std::string expected = by_one_tuner();
+  const std::string expected = train(longer(spec(1)), "one")["model_id"];
+  JobSpec s = longer(spec(3));
+  s.store_timeout = 5;
   join("a");
-  TunerDaemon::Outcome o;
-  std::vector<std::unique_ptr<RunningStore>> stores;
-  for (uint32_t i = 0; i < 2; ++i) {
-    stores.push_back(
-        std::make_unique<RunningStore>(store("s" + std::to_string(i), i, 2), devices_));
-  }
-  for (int life = 0; life < 2; ++life) {
-    TunerDaemon daemon(tuner("state"), devices_, real_fs(), system_clock());
-    JobSpec s = spec(3);
-    s.store_timeout = 5;
-    s.model = to_hex(daemon.add_model(at("base.onnx")));
-    bool stop = false;
-    o = daemon.run_job(
-        s, [&] { return stop; },
-        [&](const std::string& line) {
-          log_ += line + "\n";
-          stop = stop || (life == 0 && line.starts_with("run 1/2"));
-        });
-    if (life > 0) break;
-    EXPECT_FALSE(o.ended) << log_;
+  const auto result = in_two_lives(s, "state", [&] {
     join("b");
     members_.erase("a");
-  }
-  EXPECT_TRUE(o.done) << o.message << log_;
-  EXPECT_EQ(nlohmann::json::parse(o.result)["model_id"], expected) << log_;
+  });
+  EXPECT_EQ(result["model_id"], expected) << log_;
 }
 
 TEST_F(TunerGroup, AScheduleThatMeasuresGivesTheSameWeights) {

@@ -61,6 +61,42 @@ TEST(ErrorFeedback, LosesNothingInAnyWireType) {
   }
 }
 
+// However it knows what compressors look at: by a tensor whose last block is short, where something
+// was put back, restored or taken twice, too.
+TEST(ErrorFeedback, TakesWhatTheCompressorWouldOfTheSum) {
+  constexpr int64_t kShort = kElements - 5;
+  const ParameterSlot slot{.name = "w", .shape = {kShort}, .range = {0, kShort}};
+  for (const std::string_view name : compressor_names()) {
+    const std::unique_ptr<Compressor> compressor = make_compressor(name, {.rotate = true});
+    ErrorFeedback f({&slot, 1}, make_compressor(name, {.rotate = true}), 7, ValueCoding::kF32);
+    std::vector<float> left(kShort, 0);
+    CompressorState state;
+    CompressorScratch scratch, others;
+    Selection out, expected;
+    const Rng rng(7, "w");
+    for (int64_t step = 0; step < 60; ++step) {
+      std::vector<float> g = gradient(step);
+      g.resize(kShort);
+      f.add(0, g);
+      for (int64_t i = 0; i < kShort; ++i) left[i] += g[i];
+      if (step == 20) f.restore(f.state());
+      if (step == 30) {
+        const size_t first[] = {0};
+        f.put_back(0, out, first);
+        left[out.indices[0]] += out.values[0];
+      }
+      for (int times = step % 7 == 6 ? 2 : 1; times > 0; --times) {
+        f.take(0, kTaken, scratch, out);
+        expected = {};
+        compressor->take(left, kTaken, rng, state, others, expected);
+        ASSERT_EQ(out.indices, expected.indices) << name << " at step " << step;
+        ASSERT_EQ(out.values, expected.values) << name << " at step " << step;
+      }
+      ASSERT_TRUE(std::ranges::equal(f.left(0), left)) << name << " at step " << step;
+    }
+  }
+}
+
 // Blocks of scale 4, whatever is left: all numbers stay whole.
 TEST(ErrorFeedback, OfIntegersWithAnExactScaleIsExact) {
   for (const auto& [wire, block, most] :

@@ -36,10 +36,6 @@ void set_rates(const Args& args, Fs& fs, const std::string& model, SparseSyncOpt
         "--controller with --sparse-momentum catch-up: missed steps are of one size; "
         "take lazy");
   }
-  if (args.has("site")) {
-    throw UsageError("--controller with --site " + args.text("site") +
-                     ": it knows of ranks, each with a link of its own; leave one away");
-  }
   if (args.text("on-rank-loss") == "regroup") {
     throw UsageError(
         "--controller with --on-rank-loss regroup: what it has learnt is of all ranks; leave one "

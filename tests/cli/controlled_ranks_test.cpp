@@ -51,6 +51,28 @@ TEST_F(ControlledRanks, GoByWhatTheyMeasureAndGoOnLater) {
   ASSERT_EQ(more.code, 0) << more.err;
 }
 
+TEST_F(ControlledRanks, AtSitesGoByTheLinksBetweenThem) {
+  const std::string rendezvous = free_address();
+  std::vector<pid_t> ranks;
+  for (const int rank : {0, 1, 2}) {
+    const std::string number = std::to_string(rank);
+    ranks.push_back(start_as(
+        "rank" + number,
+        at_place(train("run" + number, {"-b", "6", "-e", "15", "--staleness", "1", "--sync",
+                                        "sparse", "--controller", "--convergence", "c.txt",
+                                        "--verify", "1", "--site", rank == 0 ? "oslo" : "rome"}),
+                 rank, 3, rendezvous)));
+  }
+  for (size_t r = 0; r < 3; ++r) {
+    const Outcome o = end_of(ranks[r], "rank" + std::to_string(r));
+    EXPECT_EQ(o.code, 0) << o.err;
+  }
+  EXPECT_THAT(rates("run0"), AllOf(HasSubstr("batches grow"), HasSubstr("B begins as")));
+  const Outcome one = run(controlled("one", {"-e", "2", "--site", "oslo"}));
+  EXPECT_EQ(one.code, 1);
+  EXPECT_THAT(one.err, HasSubstr("a controller is for two sites or more: one sends nothing"));
+}
+
 TEST_F(ControlledRanks, OnlySayWhatTheyWouldDo) {
   const Outcome o = run(controlled("run", {"-e", "4", "--dry-run", "--largest-batch", "6"}));
   ASSERT_EQ(o.code, 0) << o.err;

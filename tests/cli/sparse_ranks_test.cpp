@@ -242,8 +242,6 @@ TEST_F(SparseRanks, FlagsThatMakeNoSenseAreUsageErrors) {
   EXPECT_THAT(refused({"--shares", "measured"}), HasSubstr("give them, as 2:1"));
   EXPECT_THAT(refused({"--parallel", "pipeline"}), HasSubstr("pipeline"));
   EXPECT_THAT(refused({"--site", "-x"}), HasSubstr("--site -x: letters, digits"));
-  EXPECT_THAT(refused({"--site", "a", "--controller"}),
-              HasSubstr("--controller with --site a: it knows of ranks"));
   EXPECT_THAT(refused({"--ranks", "1"}), HasSubstr("give --ranks 2 or more"));
   for (const std::string wrong :
        {"fc", "=0.5", "fc=", "fc=1", "fc=-0.1", "fc=nan", "fc=0.5x", "fc=0.5,", "fc=0.5,bn"}) {

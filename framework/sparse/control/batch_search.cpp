@@ -115,12 +115,13 @@ void descend(const BatchObjective& objective, BestBatch& best) {
 
 BatchObjective::BatchObjective(std::vector<ThroughputModel> throughput,
                                std::vector<int64_t> largest, double bandwidth_mbps,
-                               const SelectionSizes& sizes, const LossPenalty& penalty)
+                               const SelectionSizes& sizes, const LossPenalty& penalty, int senders)
     : throughput_(std::move(throughput)),
       largest_(std::move(largest)),
       bandwidth_mbps_(bandwidth_mbps),
       sizes_(sizes),
-      penalty_(penalty) {
+      penalty_(penalty),
+      senders_(senders > 0 ? senders : ranks()) {
   if (throughput_.size() < 2 || throughput_.size() != largest_.size()) {
     throw Error("batches: of ", throughput_.size(), " ranks, ", largest_.size(), " largest ones");
   }
@@ -138,7 +139,7 @@ BatchObjective::BatchObjective(std::vector<ThroughputModel> throughput,
     reference.push_back(static_cast<double>(profile.reference_batch) * m.beta / beta);
   }
   reference_mbps_ =
-      goodput_mbps(sizes_, link_drop(profile.reference_drop, ranks()), slowest_s(reference));
+      goodput_mbps(sizes_, link_drop(profile.reference_drop, senders_), slowest_s(reference));
 }
 
 double BatchObjective::slowest_s(std::span<const double> batch) const {
@@ -167,7 +168,7 @@ double BatchObjective::most_rows() const {
 }
 
 double BatchObjective::drop_for(double seconds) const {
-  return ndtrain::training_drop(least_drop(sizes_, seconds, bandwidth_mbps_), ranks());
+  return ndtrain::training_drop(least_drop(sizes_, seconds, bandwidth_mbps_), senders_);
 }
 
 double BatchObjective::training_drop(std::span<const double> batch) const {

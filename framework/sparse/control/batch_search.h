@@ -25,10 +25,11 @@ class BatchObjective {
  public:
   static constexpr double kPenaltyWeight = 50, kImbalanceWeight = 5;
 
-  // Of two ranks or more, `largest` rows for each. Keeps references. Throws Error: other numbers of
-  // ranks, a largest batch below 1, a bandwidth that is not above 0.
+  // Of two ranks or more, `largest` rows for each; so many of them send, 0: all. Keeps references.
+  // Throws Error: other numbers of ranks, a largest batch below 1, a bandwidth that is not above 0.
   BatchObjective(std::vector<ThroughputModel> throughput, std::vector<int64_t> largest,
-                 double bandwidth_mbps, const SelectionSizes& sizes, const LossPenalty& penalty);
+                 double bandwidth_mbps, const SelectionSizes& sizes, const LossPenalty& penalty,
+                 int senders = 0);
 
   // J, of rows that need not be whole. Infinite above most_rows().
   double operator()(std::span<const double> batch) const;
@@ -56,6 +57,7 @@ class BatchObjective {
   double bandwidth_mbps_;
   const SelectionSizes& sizes_;
   const LossPenalty& penalty_;
+  int senders_;
   double reference_mbps_ = 0;
 };
 

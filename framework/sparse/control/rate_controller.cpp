@@ -43,6 +43,10 @@ RateControllerOptions checked_options(RateControllerOptions o) {
     throw Error("rate controller: rank ", r, " begins with a batch of ", o.first_batch[r],
                 ", not from 1 to ", o.largest_batch[r]);
   }
+  if (o.sites != 0 && (o.sites < 2 || o.sites > std::ssize(o.first_batch))) {
+    throw Error("rate controller: ", o.sites, " sites of ", o.first_batch.size(),
+                " ranks; it is for two sites or more");
+  }
   if (o.first_step < 0) throw Error("rate controller: begins with step ", o.first_step);
   validate(o.sizes);
   return o;
@@ -177,7 +181,7 @@ std::optional<RateInstruction> RateController::run() {
   for (ThroughputSamples& s : samples_) s.fit();
   estimate_bandwidth();
   const BatchObjective objective(throughput(), options_.largest_batch, bandwidth_.mbps(),
-                                 options_.sizes, penalty_);
+                                 options_.sizes, penalty_, senders());
   RateInstruction next = decided_;
   next.batch = search(objective);
   const std::vector<double> batch(next.batch.begin(), next.batch.end());
@@ -208,8 +212,8 @@ void RateController::estimate_bandwidth() {
     // A full link is busy for the 1.5 backward passes of a step, whose goodput is of one; and of
     // the drop it is told of SparseSync sends a rank's part (elements_to_send()).
     how = bandwidth_.begin(measured,
-                           goodput_mbps(options_.sizes, link_drop(now.drop, ranks()), slowest_s),
-                           1.5 * ranks());
+                           goodput_mbps(options_.sizes, link_drop(now.drop, senders()), slowest_s),
+                           1.5 * senders());
   }
   log(fmt::format("{}; waited {:.4g} ms, computing {:.4g} ms, {} steps", how, s.wait_ms,
                   s.computing_ms, s.steps));

@@ -37,6 +37,7 @@ struct RateControllerOptions {
   // Of each rank, in rows: in force from first_step until the first instruction; and what its
   // memory has room for.
   std::vector<int64_t> first_batch, largest_batch;
+  int sites = 0;             // that send, each for its ranks (sites.h); 0: each rank does
   double first_drop = 0.99;  // SparseSyncOptions::drop, which grows with nothing but B
   int64_t first_step = 0;
   SelectionSizes sizes = {};
@@ -55,7 +56,8 @@ class RateController {
   static constexpr size_t kLogLines = 1000;
 
   // Throws Error: a profile of another model, or that validate() refuses; fewer than two ranks (one
-  // sends nothing: it needs no controller) or more than limits::kRanks; a batch below 1 or above
+  // sends nothing: it needs no controller) or more than limits::kRanks; one site, or more of them
+  // than ranks; a batch below 1 or above
   // the largest, a drop that is none; sizes or a jump that are refused.
   RateController(ConvergenceProfile profile, RateControllerOptions options);
 
@@ -83,6 +85,7 @@ class RateController {
 
  private:
   int ranks() const { return static_cast<int>(samples_.size()); }
+  int senders() const { return options_.sites > 0 ? options_.sites : ranks(); }
   std::string refusal(const Telemetry& t) const;
   void take(const Telemetry& t);
   bool is_as_told(const Telemetry& t);

@@ -42,7 +42,7 @@ void share_out(int64_t rows, int among, std::vector<int64_t>& to) {
 
 RateControl::RateControl(const RateControlOptions& options, Communicator& communicator,
                          std::vector<int> first_shards, int64_t room, SelectionSizes sizes,
-                         double drop, uint64_t seed)
+                         double drop, uint64_t seed, int sites)
     : communicator_(communicator),
       members_(communicator.members()),
       first_shards_(std::move(first_shards)),
@@ -51,6 +51,7 @@ RateControl::RateControl(const RateControlOptions& options, Communicator& commun
   std::vector<int64_t> of_shards, largest;
   share_out(options.batch, first_shards_.back(), of_shards);
   RateControllerOptions control{.model = options.model,
+                                .sites = sites,
                                 .first_drop = drop,
                                 .sizes = std::move(sizes),
                                 .seed = seed,

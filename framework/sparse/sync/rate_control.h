@@ -29,10 +29,10 @@ class RateControl {
  public:
   // The r-th member has shards [first_shards[r], first_shards[r + 1]). Collective: ranks tell what
   // they have room for, `room` rows here, or RateControlOptions::largest_batch. Throws as
-  // RateController does.
+  // RateController does. `sites`: RateControllerOptions::sites.
   RateControl(const RateControlOptions& options, Communicator& communicator,
               std::vector<int> first_shards, int64_t room, SelectionSizes sizes, double drop,
-              uint64_t seed);
+              uint64_t seed, int sites = 0);
 
   // A step begins: rows of each shard, of so many that are left in the epoch (BatchSizes).
   std::vector<int64_t> next_sizes(int64_t left);

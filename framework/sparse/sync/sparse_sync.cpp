@@ -60,8 +60,8 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
                           make_compressor(options.compressor, options.compressing)->takes_all())) {
     throw Error("a controller decides of the drop: not of signs, nor where epochs have their own");
   }
-  if (options.control && sites_.has_groups()) {
-    throw Error("a controller knows of ranks, each with a link of its own, not of sites");
+  if (options.control && sites_.count() == 1) {
+    throw Error("a controller is for two sites or more: one sends nothing");
   }
   for (const double drop : options.first_drops) count_elements(drop, true);
   count_elements(options.drop, false);
@@ -96,7 +96,7 @@ void SparseSync::begin_control() {
   if (feedback_.indices_are_known()) sizes.index_bytes = 0;
   control_ = std::make_unique<RateControl>(*options_.control, communicator_, first_shards_,
                                            room_ ? room_() : 0, std::move(sizes), options_.drop,
-                                           options_.seed);
+                                           options_.seed, sites_.count());
 }
 
 BatchSizes SparseSync::batch_sizes(std::function<int64_t()> room) {
@@ -124,7 +124,7 @@ void SparseSync::begin(const HyperParameters& hyper) {
     if (control_->drop() != counted_drop_) count_elements(control_->drop(), false);
     control_->enqueue();
   }
-  clock_.begin(exposed_s_);
+  clock_.begin(waited_for_gradients());
 }
 
 void SparseSync::before_read(size_t slot, ndt_stream* /*stream*/) {
@@ -132,18 +132,20 @@ void SparseSync::before_read(size_t slot, ndt_stream* /*stream*/) {
 }
 
 void SparseSync::forward_done() {
-  if (passes_apart()) clock_.forward_done(exposed_s_);
+  if (passes_apart()) clock_.forward_done(waited_for_gradients());
 }
 
 void SparseSync::share(std::span<ShardReport> reports) {
   if (!to_apply_.empty()) apply_oldest();  // what nobody has read
-  clock_.computed(exposed_s_);
+  clock_.computed(waited_for_gradients());
   if (control_) control_->tell(last_step());
+  const double waited_before = exposed_s_;
   vote_.share(reports_, reports, exposed_s_);
   if (control_) {
     const Stopwatch waits(exposed_s_);
     control_->take();
   }
+  agreeing_s_ += exposed_s_ - waited_before;
 }
 
 Telemetry SparseSync::last_step() const {

@@ -48,10 +48,10 @@ struct SparseSyncOptions {
   // A step computes with what all steps have made of the parameters but the last so many before it.
   int staleness = 0;
   SparseOptimizerOptions optimizer = {};
-  // Batches, and `drop`, follow what ranks and links take (rate_controller.h); not with
-  // `first_drops`, nor of signs.
+  // Batches, and `drop`, follow what ranks, and links between sites, take (rate_controller.h); not
+  // with `first_drops`, nor of signs.
   std::optional<RateControlOptions> control = {};
-  // Of each rank (sites.h): a site sends what a rank would; not with `control`.
+  // Of each rank (sites.h): a site sends what a rank would.
   std::vector<int> sites = {};
 };
 
@@ -119,6 +119,8 @@ class SparseSync final : public SlowLinkSync {
  private:
   void begin_control();
   bool passes_apart() const;
+  // What no drop changes is not in it: a site's own sums, and the round trip of a vote.
+  double waited_for_gradients() const { return exposed_s_ - agreeing_s_; }
   void begin_oldest();
   void apply(size_t slot);
   void apply_oldest();
@@ -145,8 +147,8 @@ class SparseSync final : public SlowLinkSync {
   std::deque<std::optional<HyperParameters>> pending_;  // steps; none: it is left out
   std::vector<bool> to_apply_;                          // slots of the oldest, where it is due
   int64_t left_out_ = 0, steps_ = 0;
-  double exposed_s_ = 0;
-  SparseExchange exchange_;  // ends first
+  double exposed_s_ = 0, agreeing_s_ = 0;  // the latter is in the former
+  SparseExchange exchange_;                // ends first
 };
 
 }  // namespace ndtrain

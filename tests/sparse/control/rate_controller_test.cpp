@@ -288,6 +288,30 @@ TEST(RateController, RefusesOneRankAndOtherProfiles) {
   EXPECT_THAT(message_of(p, options()), HasSubstr("the penalty of point 4 is nan"));
 }
 
+// Each of three ranks sends what two of them take, where all are sites: then twice as much as where
+// two send for three.
+TEST(RateController, SharesTheLinkAmongSitesNotRanks) {
+  RateControllerOptions o = options();
+  o.first_batch = o.largest_batch = {16, 16, 16};
+  std::vector<double> sent;
+  for (const int sites : {2, 0}) {
+    o.sites = sites;
+    RateController controller(profile(), o);
+    for (int64_t step = 0; controller.phase() != Phase::kRun; ++step) {
+      ASSERT_LT(step, 50);
+      for (const int rank : {0, 1, 2}) {
+        Telemetry t = good(rank, step);
+        t.batch = 16;
+        controller.tell(t);
+      }
+    }
+    const double link = least_drop(o.sizes, 0.08, controller.bandwidth_mbps());
+    EXPECT_NEAR(controller.decided().drop, training_drop(link, sites == 0 ? 3 : sites), 1e-3);
+    sent.push_back(1 - controller.decided().drop);
+  }
+  EXPECT_GT(sent[0], sent[1]);
+}
+
 TEST(RateController, RefusesOptionsThatCannotBe) {
   RateControllerOptions o = options();
   o.first_batch[1] = 41;
@@ -305,6 +329,11 @@ TEST(RateController, RefusesOptionsThatCannotBe) {
   o = options();
   o.sizes.elements.clear();
   EXPECT_THAT(message_of(profile(), o), HasSubstr("of no tensors"));
+  for (const int sites : {1, 3, -1}) {
+    o = options();
+    o.sites = sites;
+    EXPECT_THAT(message_of(profile(), o), HasSubstr("it is for two sites or more"));
+  }
   o = options();
   o.jump = 1;
   EXPECT_THAT(message_of(profile(), o), HasSubstr("not above 1"));

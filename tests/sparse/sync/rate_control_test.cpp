@@ -62,7 +62,7 @@ struct Outcome {
       std::vector<std::multiset<int64_t>>(static_cast<size_t>(kSomeEpochs));
 };
 
-Outcome trained(const SparseSyncOptions& sync, int ranks = 2) {
+Outcome trained(const SparseSyncOptions& sync, int ranks = 2, const std::vector<int>& sites = {}) {
   Outcome o;
   o.bytes.resize(static_cast<size_t>(ranks));
   std::mutex mutex;
@@ -73,6 +73,7 @@ Outcome trained(const SparseSyncOptions& sync, int ranks = 2) {
   };
   TrainerConfig c = config();
   c.shards = ranks;
+  way.options.sites = sites;
   on_ranks_that_train(ranks, c, way, nullptr, [&](SlowLinkTraining& training, int rank) {
     for (int64_t e = 0; e < kSomeEpochs; ++e) {
       RememberingRows data(o.rows[static_cast<size_t>(e)], mutex);
@@ -103,6 +104,15 @@ TEST(RateControl, RanksGoByItAlikeAndReadEachRowOnce) {
       EXPECT_THAT(o.log, Contains(HasSubstr("B begins as")));
     }
   }
+}
+
+TEST(RateControl, RanksOfASiteGoByWhatItsFirstReceives) {
+  SparseSyncOptions sync = controlled();
+  sync.staleness = 1;
+  const Outcome o = trained(sync, 3, {0, 1, 1});
+  for (const std::string& b : o.bytes) EXPECT_TRUE(b == o.bytes[0]);
+  EXPECT_THAT(o.log, Contains(HasSubstr("batches 16 16 16")));
+  EXPECT_THAT(o.log, Contains(HasSubstr("B begins as")));
 }
 
 TEST(RateControl, OfADryRunDoesNotDependOnTimes) {

@@ -151,14 +151,14 @@ TEST(Sites, MayBeOne) {
   }
 }
 
-TEST(Sites, HaveNoController) {
+TEST(Sites, HaveNoControllerWhereThereIsOne) {
   on_ranks(2, [](Communicator& communicator, int rank) {
     SparseSyncOptions options;
     options.control.emplace();
     options.sites = {0, 0};
     using OneTensor = OneTensorOf<SparseSync, SparseSyncOptions>;
     EXPECT_THAT(error_of([&] { OneTensor(communicator, rank, 2, {}, options); }),
-                ::testing::HasSubstr("not of sites"));
+                ::testing::HasSubstr("one sends nothing"));
   });
 }
 

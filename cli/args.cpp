@@ -16,8 +16,6 @@ using namespace ndp;
 
 namespace {
 
-constexpr const char* kCommon = "Every verb's";
-
 std::string toml_text(const toml::node& node) {
   if (const auto s = node.value<std::string>(); node.is_string()) return *s;
   std::ostringstream out;
@@ -68,11 +66,6 @@ T parse_number(const std::string& name, const std::string& text) {
   return value;
 }
 
-std::string long_name(const std::string& flags) {
-  const size_t comma = flags.find(',');
-  return comma == std::string::npos ? flags : flags.substr(comma + 1);
-}
-
 // The word of the command line that is not a flag of the verb, if that is what is wrong.
 std::string explain(const std::vector<std::string>& words, const std::vector<std::string>& names,
                     const std::string& what) {
@@ -80,7 +73,7 @@ std::string explain(const std::vector<std::string>& words, const std::vector<std
     if (!word.starts_with("--") || word == "--") continue;
     const std::string name = word.substr(2, word.find('=') - 2);
     if (std::ranges::find(names, name) != names.end()) continue;
-    const std::string near = nearest(name, names);
+    const std::string near = nearest_flag(name, names);
     return "there is no --" + name + (near.empty() ? "" : "; did you mean --" + near + "?");
   }
   return what;
@@ -90,30 +83,24 @@ std::string explain(const std::vector<std::string>& words, const std::vector<std
 
 ArgsSpec::ArgsSpec(std::string_view verb)
     : options_(std::make_unique<cxxopts::Options>("ndtrain " + std::string(verb))), verb_(verb) {
-  options_->set_width(100);
-  group_ = kCommon;
+  const Heading heading(*this, "Output and help");
   flag("json", "print the result as JSON on stdout");
   flag("q,quiet", "no progress on stderr");
-  flag("seed", "seed of everything random", "N", "0");
-  flag("device", "a backend that ndtrain doctor lists (default: the first of them)", "NAME");
-  flag("less-memory",
-       "networks take less memory and more time: no convolution by algorithms whose weights are "
-       "larger");
-  flag("tf32",
-       "with --device cuda: products and convolutions of f32 round their factors to 11 bits, which "
-       "is faster");
-  flag("tuning",
-       "which algorithms layers take, as ndtrain tune measured it (default: a fixed rule)", "FILE");
-  flag("j,threads", "threads; 0 takes all cores", "N", "0");
   flag("h,help", "show this help");
-  group_ = "";
 }
 
 ArgsSpec::~ArgsSpec() = default;
 
 void ArgsSpec::flag(const std::string& flags, const std::string& help, const std::string& value,
                     const std::string& fallback) {
-  names_.push_back(long_name(flags));
+  const size_t comma = flags.find(',');
+  const bool has_letter = comma != std::string::npos;
+  flags_.push_back({.name = has_letter ? flags.substr(comma + 1) : flags,
+                    .letter = has_letter ? flags.substr(0, comma) : "",
+                    .value = value,
+                    .fallback = fallback,
+                    .help = help,
+                    .heading = heading_});
   std::shared_ptr<cxxopts::Value> kind;
   if (value.empty()) {
     kind = cxxopts::value<bool>()->default_value("false")->implicit_value("true");
@@ -121,47 +108,33 @@ void ArgsSpec::flag(const std::string& flags, const std::string& help, const std
     kind = cxxopts::value<std::vector<std::string>>();
     if (!fallback.empty()) kind->default_value(fallback);
   }
-  options_->add_options(group_)(flags, help, kind, value);
+  options_->add_options()(flags, help, kind, value);
+}
+
+std::vector<std::string> ArgsSpec::names() const {
+  std::vector<std::string> names;
+  for (const Flag& flag : flags_) names.push_back(flag.name);
+  return names;
 }
 
 void ArgsSpec::positional(const std::string& name, const std::string& help) {
-  positionals_.push_back(name);
-  positional_help_.push_back(help);
-  options_->add_options("arguments")(name, help, cxxopts::value<std::string>()->default_value(""));
+  arguments_.push_back({.name = name, .help = help});
+  options_->add_options()(name, help, cxxopts::value<std::string>()->default_value(""));
 }
 
 void ArgsSpec::positionals(const std::string& name, const std::string& help) {
-  positionals_.push_back(name);
-  positional_help_.push_back(help);
-  options_->add_options("arguments")(name, help, cxxopts::value<std::vector<std::string>>());
-}
-
-std::string Args::help(ArgsSpec& spec) {
-  std::string out;
-  size_t width = 0;
-  for (const std::string& name : spec.positionals_) width = std::max(width, name.size());
-  for (size_t i = 0; i < spec.positionals_.size(); ++i) {
-    const std::string& name = spec.positionals_[i];
-    out += (i == 0 ? "\nArguments:\n  " : "  ") + name + std::string(width - name.size() + 2, ' ') +
-           spec.positional_help_[i] + "\n";
-  }
-  // cxxopts puts a title and a usage line of its own before the options, and indents a group's
-  // name.
-  std::string options = spec.options_->help({"", kCommon});
-  if (const size_t at = options.find(std::string("\n ") + kCommon); at != std::string::npos) {
-    options.erase(at + 1, 1);
-  }
-  options.erase(0, std::min(options.find("\n\n") + 1, options.size()));
-  const bool own = !options.starts_with(std::string("\n") + kCommon);
-  return out + (own ? "\nOptions:" : "") + options;
+  arguments_.push_back({.name = name, .help = help, .more = true});
+  options_->add_options()(name, help, cxxopts::value<std::vector<std::string>>());
 }
 
 Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
-  std::vector<std::string> all = {"ndtrain"};
-  for (const auto& more : {from_file(spec.verb_, spec.names_), from_environment(spec.names_)}) {
+  std::vector<std::string> all = {"ndtrain"}, positionals;
+  const std::vector<std::string> names = spec.names();
+  for (const Positional& p : spec.arguments_) positionals.push_back(p.name);
+  for (const auto& more : {from_file(spec.verb_, names), from_environment(names)}) {
     all.insert(all.end(), more.begin(), more.end());
   }
-  const Settings again = std::ranges::count(spec.names_, "config") > 0
+  const Settings again = std::ranges::count(names, "config") > 0
                              ? repeated(all, words)
                              : Settings();  // of a run, which go over the file and the environment
   std::erase_if(all, [&](const std::string& word) {
@@ -171,7 +144,7 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
   all.insert(all.end(), words.begin(), words.end());
   std::vector<const char*> argv;
   for (const std::string& word : all) argv.push_back(word.c_str());
-  spec.options_->parse_positional(spec.positionals_);
+  spec.options_->parse_positional(positionals);
   try {
     const cxxopts::ParseResult parsed =
         spec.options_->parse(static_cast<int>(argv.size()), argv.data());
@@ -188,7 +161,7 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
     }
     take_repeated(spec, again, last);
   } catch (const cxxopts::exceptions::exception& e) {
-    throw UsageError(explain(words, spec.names_, e.what()));
+    throw UsageError(explain(words, names, e.what()));
   }
 }
 
@@ -197,7 +170,9 @@ void Args::take_repeated(const ArgsSpec& spec,
                          const std::vector<std::pair<std::string, std::string>>& run,
                          const std::map<std::string, std::string>& said) {
   for (const auto& [name, value] : run) {
-    if (std::ranges::count(spec.names_, name) + std::ranges::count(spec.positionals_, name) == 0) {
+    if (std::ranges::count(spec.flags_, name, &Flag::name) +
+            std::ranges::count(spec.arguments_, name, &Positional::name) ==
+        0) {
       throw UsageError("the run of --config " + text("config") + " was asked for " + name +
                        ", which this version does not have");
     }

@@ -25,10 +25,37 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+struct Flag {
+  std::string name, letter;  // "epochs", "e" or ""
+  std::string value;         // what stands for it, "N"; "": a switch
+  std::string fallback;      // its default, or ""
+  std::string help, heading;
+};
+
+struct Positional {
+  std::string name, help;
+  bool more = false;  // all that follow
+};
+
+// All verbs take --json, --quiet and --help; what else of Context they look at they declare.
 class ArgsSpec {
  public:
   explicit ArgsSpec(std::string_view verb);
   ~ArgsSpec();
+
+  // Flags are declared under this heading as long as it lives.
+  class [[nodiscard]] Heading {
+   public:
+    Heading(ArgsSpec& args, std::string text)
+        : args_(args), before_(std::exchange(args.heading_, std::move(text))) {}
+    Heading(const Heading&) = delete;
+    Heading& operator=(const Heading&) = delete;
+    ~Heading() { args_.heading_ = before_; }
+
+   private:
+    ArgsSpec& args_;
+    const std::string before_;
+  };
 
   // `flags` as in cxxopts: "e,epochs". An empty `value` makes a switch; `fallback` may be "".
   void flag(const std::string& flags, const std::string& help, const std::string& value = "",
@@ -37,13 +64,16 @@ class ArgsSpec {
   void positional(const std::string& name, const std::string& help);
   void positionals(const std::string& name, const std::string& help);  // all that follow: list()
 
-  const std::vector<std::string>& names() const { return names_; }  // of the flags, the long ones
+  const std::vector<Flag>& flags() const { return flags_; }  // in the order of their declaration
+  const std::vector<Positional>& arguments() const { return arguments_; }
+  std::vector<std::string> names() const;  // of the flags, the long ones
 
  private:
   friend class Args;
   std::unique_ptr<cxxopts::Options> options_;
-  std::string verb_, group_;
-  std::vector<std::string> positionals_, positional_help_, names_;
+  std::string verb_, heading_;
+  std::vector<Flag> flags_;
+  std::vector<Positional> arguments_;
 };
 
 class Args {
@@ -65,8 +95,6 @@ class Args {
 
   // Whether anybody said it (here, in the environment or in ndtrain.toml), or it is the default.
   bool given(const std::string& name) const;
-
-  static std::string help(ArgsSpec& spec);  // arguments and options
 
  private:
   void take_repeated(const ArgsSpec& spec,

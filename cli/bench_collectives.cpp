@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/ranks.h"
 #include "cli/verb.h"
@@ -137,6 +138,7 @@ void declare_bench_collectives(ArgsSpec& args) {
   args.flag("megabytes", "what is summed: numbers from 1, as 1,10,100", "LIST", "1,4,16,64,100");
   args.flag("rounds", "of each size, after one that does not count", "N", "10");
   args.flag("ordered-only", "leave the library's own out, which would change what the caches have");
+  declare_computing(args);
 }
 
 int run_bench_collectives(Context& context, const Args& args) {

@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/engine/engine.h"
@@ -16,6 +17,7 @@ void declare_bench_decode(ArgsSpec& args) {
   args.flag("resize", "shorter side before cropping", "N", "256");
   args.flag("fast-decode", "decode large JPEGs at a reduced size");
   args.flag("seconds", "run for at least so long", "S", "5");
+  declare_threads(args);
 }
 
 int run_bench_decode(Context& context, const Args& args) {

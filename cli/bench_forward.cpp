@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/profile_table.h"
 #include "cli/verb.h"
 #include "framework/graph/precision.h"
@@ -54,6 +55,8 @@ void declare_bench_forward(ArgsSpec& args) {
   args.flag("profile",
             "also the time of each op, and its share of this machine's peak; with --json of "
             "every node");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_bench_forward(Context& context, const Args& args) {

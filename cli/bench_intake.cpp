@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "cli/bench_roles.h"
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "tuner/ingest/spool.h"
@@ -87,6 +88,7 @@ void declare_bench_intake(ArgsSpec& args) {
   args.flag("photos", "how many", "N", "300000");
   args.flag("row-bytes", "features of one photo", "BYTES", "4096");
   args.flag("state", "where both roles keep their state; what is there is lost (required)", "DIR");
+  declare_threads(args);
 }
 
 int run_bench_intake(Context& context, const Args& args) {

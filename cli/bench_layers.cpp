@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "framework/graph/arithmetic.h"
@@ -124,6 +125,7 @@ void declare_bench_layers(ArgsSpec& args) {
   args.flag("m,model", "the ONNX file (required)", "FILE");
   args.flag("b,batch", "batch size", "N", "16");
   args.flag("seconds", "for each layer and backend", "S", "0.2");
+  declare_computing(args);
 }
 
 int run_bench_layers(Context& context, const Args& args) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/ranks.h"
 #include "cli/replay_group.h"
@@ -305,6 +306,8 @@ void declare_bench_parallel(ArgsSpec& args) {
   args.flag("rank", "this process is rank R; rank 0 is started elsewhere", "R");
   args.flag("rendezvous", "with --rank: where rank 0 listens (see ndtrain train)", "HOST:PORT");
   declare_security(args);
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_bench_parallel(Context& context, const Args& args) {

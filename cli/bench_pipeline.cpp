@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/passes/inference.h"
 #include "framework/train/step_graph.h"
@@ -109,6 +110,7 @@ void declare_bench_pipeline(ArgsSpec& args) {
   args.flag("photos", "how many, over and over where there are fewer", "N", "512");
   args.flag("rounds", "the stages alone and all together, in turn", "N", "3");
   declare_deterministic(args, /*features=*/false);
+  declare_computing(args);
 }
 
 int run_bench_pipeline(Context& context, const Args& args) {

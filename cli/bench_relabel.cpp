@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cli/bench_roles.h"
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/core/rng.h"
 #include "models/zoo.h"
@@ -176,6 +177,8 @@ void declare_bench_relabel(ArgsSpec& args) {
   args.flag("db", "the label database, an empty one (default: SQLite in the state directory)",
             "URL");
   args.flag("state", "where both roles keep their state; what is there is lost (required)", "DIR");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_bench_relabel(Context& context, const Args& args) {

@@ -7,6 +7,7 @@
 
 #include "cli/bench.h"
 #include "cli/bench_sparse_optimizers.h"
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/sparse_args.h"
 #include "cli/verb.h"
@@ -156,6 +157,8 @@ void declare_bench_sparse(ArgsSpec& args) {
   args.flag("optimizer", "sgd, adam, adamw, rmsprop: a list of those to be timed", "NAMES",
             "sgd,adam");
   args.flag("rounds", "how many gradients", "N", "20");
+  declare_threads(args);
+  declare_seed(args);
 }
 
 int run_bench_sparse(Context& context, const Args& args) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/security_args.h"
 #include "cli/started_ranks.h"
@@ -226,6 +227,8 @@ void declare_bench_stages(ArgsSpec& args) {
   args.flag("rank", "this process is rank R; rank 0 is started elsewhere", "R");
   args.flag("rendezvous", "with --rank: where rank 0 listens (see ndtrain train)", "HOST:PORT");
   declare_security(args);
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_bench_stages(Context& context, const Args& args) {

@@ -1,4 +1,5 @@
 #include "cli/bench.h"
+#include "cli/computing_args.h"
 #include "cli/head_args.h"
 #include "cli/profile_table.h"
 #include "cli/verb.h"
@@ -20,6 +21,8 @@ void declare_bench_train(ArgsSpec& args) {
   args.flag("profile",
             "also the time of each op, and its share of this machine's peak; with --json of "
             "every node");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_bench_train(Context& context, const Args& args) {

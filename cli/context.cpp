@@ -17,7 +17,7 @@ using namespace ndp;
 Context::Context(const Args& args)
     : json_(args.on("json")),
       quiet_(args.on("quiet")),
-      seed_(static_cast<uint64_t>(args.integer("seed"))),
+      seed_(args.has("seed") ? static_cast<uint64_t>(args.integer("seed")) : 0),
       device_name_(args.text("device")),
       device_options_{.deterministic = args.on("deterministic"),
                       .tuning_file = args.text("tuning"),
@@ -29,7 +29,7 @@ Context::Context(const Args& args)
     log::warn("--deterministic follows a fixed rule: --tuning {} is not used",
               device_options_.tuning_file);
   }
-  const int64_t threads = args.integer("threads");
+  const int64_t threads = args.has("threads") ? args.integer("threads") : 0;
   if (threads < 0 || threads > 1024)
     throw UsageError("--threads " + args.text("threads") + ": 0 to 1024");
   set_threads(threads > 0 ? static_cast<int>(threads)
@@ -62,6 +62,7 @@ void Context::print(const std::string& text) const {
 }
 
 void declare_deterministic(ArgsSpec& args, bool features) {
+  const ArgsSpec::Heading heading(args, "Computing");
   args.flag("deterministic",
             std::string("the same bytes for any number of threads on one kind of processor: "
                         "kernels and the order of sums by a fixed rule") +

@@ -16,7 +16,7 @@ using namespace ndp;
 class Args;
 class ArgsSpec;
 
-// What every verb shares: the flags --json -q --seed --device --less-memory --tf32 --tuning -j, the
+// What verbs share: the flags --json and -q, those of computing_args.h where a verb has them, the
 // device they choose, and where results and progress go.
 class Context {
  public:

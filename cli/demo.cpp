@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/computing_args.h"
 #include "cli/demo_photos.h"
 #include "cli/demo_site.h"
 #include "cli/verb.h"
@@ -239,6 +240,8 @@ class Demo {
 
 void declare_demo(ArgsSpec& args) {
   args.positional("DIR", "a new directory; everything goes there");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_demo(Context& context, const Args& args) {

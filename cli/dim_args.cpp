@@ -5,6 +5,7 @@
 namespace ndtrain::cli {
 
 void declare_dims(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Model");
   args.flag("dim",
             "extent of a symbolic dimension of an input, by its name or as INPUT[AXIS]; again for "
             "each (default: height and width as the preprocessing says)",

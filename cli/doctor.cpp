@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/comm/comm_plugin.h"
 #include "framework/runtime/copy_rate.h"
@@ -69,7 +70,7 @@ std::string examine_talk(const std::string& name, Json& json) {
 
 }  // namespace
 
-void declare_doctor(ArgsSpec&) {}
+void declare_doctor(ArgsSpec& args) { declare_computing(args); }
 
 // Every line is something that was asked of the machine just now.
 int run_doctor(Context& context, const Args&) {

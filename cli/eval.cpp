@@ -1,3 +1,4 @@
+#include "cli/computing_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/verb.h"
@@ -31,6 +32,7 @@ void declare_eval(ArgsSpec& args) {
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
+  declare_computing(args);
 }
 
 int run_eval(Context& context, const Args& args) {

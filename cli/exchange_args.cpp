@@ -36,6 +36,7 @@ Breakdown breakdown_of(const Args& args, int ranks) {
 }  // namespace
 
 void declare_exchange(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Ranks");
   args.flag("shard-optimizer",
             "by ranks: each keeps the optimizer's moments of its part of the parameters and "
             "updates that part alone; the others get the parameters; not with --sync rb");

@@ -28,6 +28,7 @@ SlowLinkAsked asked_of(const ExchangeMethod& method, uint64_t seed) {
 }  // namespace
 
 void declare_exchange_choice(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Ranks");
   args.flag(
       "allow-lossy",
       "with --sync auto: sparse gradients, PowerSGD, local steps and DiLoCo, too, if they come "

@@ -45,6 +45,7 @@ void read_slow_link(const Args& args, Json& job) {
 }  // namespace
 
 void declare_group(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Several Tuners");
   args.flag(
       "tuners",
       "so many Tuners train together, each its shards of every step: this one, and those that "
@@ -118,6 +119,7 @@ void read_group(const Args& args, Json& job) {
 }
 
 void declare_leading(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Several Tuners");
   args.flag("ranks-listen",
             "where members meet this Tuner while they train with it (default: the address of "
             "--listen, one port up; on loopback any port)",

@@ -3,6 +3,7 @@
 namespace ndtrain::cli {
 
 void declare_head(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Model");
   args.flag("head",
             "the classifier: keep, the model's own, begun anew if the classes differ; linear, "
             "pooling and one Gemm",
@@ -18,6 +19,7 @@ std::string head_of(const Args& args) {
 }
 
 void declare_compute(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Computing");
   args.flag(
       "compute",
       "what training computes in: f32; with --device cuda bf16 or f16 but for the last layers, on "

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <thread>
 
+#include "cli/computing_args.h"
 #include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/tuner_client.h"
@@ -198,6 +199,7 @@ void declare_job_submit(ArgsSpec& args) {
   args.flag("candidate", "finetune: publish the model and wait for ndtrain model promote");
   declare_training(args, "r,runs");
   declare_http(args);
+  declare_seed(args);
 }
 
 int run_job_submit(Context& context, const Args& args) {

@@ -4,6 +4,7 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 void declare_database(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Database");
   args.flag("db", "the label database, as relabel makes it (required)", "URL");
   args.flag("collection", "collection of photos", "NAME", std::string(kDefaultCollection));
   args.flag("task", "which classifier's labels", "NAME", std::string(kDefaultTask));
@@ -18,6 +19,7 @@ OpenLabels open_labels(const Args& args, bool to_read) {
 }
 
 void declare_conditions(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Conditions");
   args.flag("label", "only this class", "NAME");
   args.flag("min-score", "only scores of at least this", "X");
   args.flag("max-score", "only scores of at most this", "X");

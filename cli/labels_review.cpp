@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "cli/computing_args.h"
 #include "cli/labels_args.h"
 #include "framework/core/csv.h"
 #include "ndp/labels/label_files.h"
@@ -41,6 +42,7 @@ void declare_labels_review(ArgsSpec& args) {
             "100");
   args.flag("ask", "ask for each photo here and now, instead of listing them");
   args.flag("answers", "take the list back, with its label column corrected", "CSV");
+  declare_seed(args);
 }
 
 int run_labels_review(Context& context, const Args& args) {

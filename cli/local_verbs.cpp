@@ -19,6 +19,7 @@ VERB(bench_pipeline);
 VERB(bench_train);
 VERB(doctor);
 VERB(eval);
+VERB(help);
 VERB(model_build);
 VERB(model_import);
 VERB(model_inspect);
@@ -153,7 +154,14 @@ std::span<const Verb> local_bench_verbs() {
            "rotate\n",
            declare_bench_sparse, run_bench_sparse},
       Verb{"bench decode", "time decoding and preprocessing", "DIR [--seconds S]",
-           "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode},
+           "  ndtrain bench decode photos\n", declare_bench_decode, run_bench_decode}};
+  return verbs;
+}
+
+std::span<const Verb> local_help_verbs() {
+  static const std::array verbs = {
+      Verb{"help", "a verb's options and examples, as its --help", "[VERB]",
+           "  ndtrain help train\n  ndtrain help job\n", declare_help, run_help},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,
            run_version}};
   return verbs;

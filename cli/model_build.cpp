@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/computing_args.h"
 #include "cli/suggest.h"
 #include "cli/verb.h"
 #include "models/zoo.h"
@@ -38,6 +39,7 @@ void declare_model_build(ArgsSpec& args) {
   args.flag("depth", "vit: layers", "N", "4");
   args.flag("width", "vit: features of a token", "N", "192");
   args.flag("heads", "vit: attention heads", "N", "3");
+  declare_seed(args);
 }
 
 int run_model_build(Context& context, const Args& args) {

@@ -1,5 +1,6 @@
 #include "cli/model_precision.h"
 
+#include "cli/computing_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "framework/onnx/metadata.h"
@@ -79,6 +80,8 @@ void declare_model_quantize(ArgsSpec& args) {
             "there on)");
   args.flag("external-data", "let the model read weights from other files in its directory");
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_model_quantize(Context& context, const Args& args) {

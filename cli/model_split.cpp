@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "cli/computing_args.h"
 #include "cli/verb.h"
 #include "framework/pipeline/planner/stage_models.h"
 #include "framework/train/head.h"
@@ -60,6 +61,7 @@ void declare_model_split(ArgsSpec& args) {
   args.flag("feature-dtype", "f16 or f32: what crosses the cut", "TYPE", "f32");
   args.flag("o,out", "the directory for extractor.onnx and head.onnx, or the stages (required)",
             "DIR");
+  declare_seed(args);
 }
 
 int run_model_split(Context& context, const Args& args) {

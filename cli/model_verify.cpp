@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cli/computing_args.h"
 #include "cli/dim_args.h"
 #include "cli/model_precision.h"
 #include "cli/photo_args.h"
@@ -58,6 +59,7 @@ void declare_model_verify(ArgsSpec& args) {
   args.flag("photos", "with --precision: at most so many are compared", "N", "1000");
   declare_label_flags(args);
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
+  declare_computing(args);
 }
 
 int run_model_verify(Context& context, const Args& args) {

@@ -5,6 +5,7 @@ namespace ndtrain::cli {
 // Where a run of an earlier version is gone on with, flags it did not know must not look as if they
 // had changed: they have no value until they are given.
 void declare_optimizer(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Optimizer");
   args.flag("opt", "optimizer: sgd, adam, adamw or rmsprop", "NAME", "adam");
   args.flag("momentum", "momentum of sgd and rmsprop", "X", "0.9");
   args.flag("dampening", "of sgd: the share of a gradient that momentum leaves out (default: 0)",
@@ -51,6 +52,7 @@ int64_t accumulate_of(const Args& args) {
 }
 
 void declare_schedule(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Optimizer");
   args.flag("sched",
             "learning rate over the steps of a run: constant; step, a tenth after each third; "
             "cosine and polynomial (of power 2), to 0; exponential, .97 of it after each epoch; or "

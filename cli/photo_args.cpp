@@ -61,6 +61,7 @@ NamedPhotos named_photos(const Args& args) {
 }
 
 void declare_label_flags(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Data");
   args.flag(
       "labels",
       "a file says what the photos show: CSV with the columns file,class, or what ndtrain labels "

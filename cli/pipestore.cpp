@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "cli/computing_args.h"
 #include "cli/role_args.h"
 #include "cli/verb.h"
 #include "framework/core/log.h"
@@ -109,6 +110,7 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
 void declare_pipestore_serve(ArgsSpec& args) {
   args.flag("tuner", "the Tuner to dial", "HOST:PORT", "127.0.0.1:25258");
   declare_store(args);
+  declare_computing(args);
 }
 int run_pipestore_serve(Context& context, const Args& args) {
   return serve(context, args, args.required("tuner"));
@@ -117,6 +119,7 @@ int run_pipestore_serve(Context& context, const Args& args) {
 void declare_pipestore(ArgsSpec& args) {
   args.positional("PORT", "the Tuner's; its host is $TUNER_IP, or 127.0.0.1");
   declare_store(args);
+  declare_computing(args);
 }
 int run_pipestore(Context& context, const Args& args) {
   const char* host = std::getenv("TUNER_IP");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/plan_tables.h"
 #include "cli/verb.h"
@@ -176,6 +177,8 @@ void declare_plan(ArgsSpec& args) {
   args.flag("top", "rows to print", "N", "12");
   args.flag("inputs", "print every input too, with where it is from");
   args.flag("sweep", "compare with the other modes over store counts and bandwidths");
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_plan(Context& context, const Args& args) {

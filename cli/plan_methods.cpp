@@ -198,6 +198,7 @@ std::string title(const Args& args, const TrainingCosts& costs, double steps, bo
 }  // namespace
 
 void declare_plan_methods(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Exchanges over a link");
   args.flag("link",
             "instead of stages: compare the ways to exchange gradients over links of so many bits "
             "per second, as 100M, between -n ranks (default: 2), by their time to the same "

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/ranks.h"
 #include "cli/verb.h"
@@ -52,6 +53,7 @@ void declare_plan_network(ArgsSpec& args) {
             "N,N");
   args.flag("seconds", "for each kind of each level, about", "S", "2");
   args.flag("o,out", "write them for ndtrain plan train --network, as JSON", "FILE");
+  declare_computing(args);
 }
 
 int run_plan_network(Context& context, const Args& args) {

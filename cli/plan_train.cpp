@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/computing_args.h"
 #include "cli/number_args.h"
 #include "cli/plan_methods.h"
 #include "cli/profile_file.h"
@@ -142,6 +143,8 @@ void declare_plan_train(ArgsSpec& args) {
             "sets of nodes that are searched at most; time and memory grow with their square", "N",
             "3000");
   declare_plan_methods(args);
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_plan_train(Context& context, const Args& args) {

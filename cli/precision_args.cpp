@@ -4,6 +4,7 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 void declare_precision_flags(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Computing");
   args.flag("precision",
             "in which the frozen network computes: f32, bf16, f16, int8, or auto, bf16 where this "
             "machine (of a job: every store) is faster with it (default: as the model declares); "

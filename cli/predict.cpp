@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "cli/computing_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/save_inputs.h"
@@ -55,6 +56,7 @@ void declare_predict(ArgsSpec& args) {
   args.flag("cache", "where the list of the photos is kept (default: ~/.cache/ndtrain)", "DIR");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
+  declare_computing(args);
 }
 
 int run_predict(Context& context, const Args& args) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/computing_args.h"
 #include "cli/head_args.h"
 #include "cli/profile_convergence.h"
 #include "cli/profile_file.h"
@@ -164,6 +165,8 @@ void declare_profile(ArgsSpec& args) {
   declare_compute(args);
   args.flag("fast-decode", "decode large JPEGs at a reduced size");
   declare_profile_convergence(args);
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_profile(Context& context, const Args& args) {

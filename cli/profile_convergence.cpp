@@ -218,6 +218,7 @@ int measure(Context& context, const std::string& file, Plan& plan) {
 }  // namespace
 
 void declare_profile_convergence(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Convergence");
   args.flag(
       "convergence",
       "instead: train on DATA with batches and drops of sparse gradients, and write what loss "

@@ -121,6 +121,7 @@ void refuse_security(const Args& args) {
 }  // namespace
 
 void declare_meeting(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Ranks");
   args.flag("ranks",
             "processes that share the rows of each step (default: as many as mpirun or srun has "
             "started, else 1)",
@@ -143,6 +144,7 @@ void declare_meeting(ArgsSpec& args) {
 }
 
 void declare_ranks(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Ranks");
   declare_meeting(args);
   args.flag(
       "shards",

@@ -9,6 +9,7 @@
 namespace ndtrain::cli {
 
 void declare_rates(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Slow links");
   args.flag("controller",
             "by --sync sparse: batches and --drop follow what ranks and links take, by a profile "
             "of what they cost; its decisions are in RUN/rates.log");

@@ -1,5 +1,6 @@
 #include "ndp/jobs/relabel.h"
 
+#include "cli/computing_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
 #include "cli/verb.h"
@@ -33,6 +34,7 @@ void declare_relabel(ArgsSpec& args) {
             "where the list of the photos, and crops, are kept (default: ~/.cache/ndtrain)", "DIR");
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/false);
+  declare_computing(args);
 }
 
 int run_relabel(Context& context, const Args& args) {

@@ -30,6 +30,7 @@ int exit_code_of_result(const Json& result) {
 }
 
 void declare_http_security(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Access");
   args.flag("http-cert", "a certificate for --http, by which it has TLS (ndtrain cert init --web)",
             "FILE");
   args.flag("http-key", "its key", "FILE");
@@ -92,23 +93,10 @@ std::string name_of_role(const Args& args, const std::string& otherwise) {
   return gethostname(host, sizeof(host) - 1) == 0 && is_store_name(host) ? host : otherwise;
 }
 
-void declare_training(ArgsSpec& args, const std::string& runs_flag) {
-  args.flag(runs_flag,
-            "training photos are dealt to N runs; stores extract one while the Tuner "
-            "trains on another",
-            "N", "1");
-  args.flag("e,epochs", "passes over the photos of each run", "N", "15");
-  args.flag("b,batch", "photos per step", "N", "64");
-  args.flag("lr", "learning rate", "X", "0.001");
-  declare_optimizer(args);
-  declare_schedule(args);
-  args.flag("recipe",
-            "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
-            "weight decay .002; what is given by flags of their own goes over it",
-            "NAME");
-  declare_head(args);
-  declare_compute(args);
-  args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
+namespace {
+
+void declare_where(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "What is done where");
   args.flag("mode",
             "where the work is done: ndpipe, stores extract and send features; typical, "
             "they send photos; srv-p, crops; srv-c, compressed crops; ideal, the Tuner has the "
@@ -128,21 +116,49 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "CSV");
   args.flag("feature-dtype", "f16 or f32: what crosses, and how the model rounds there", "TYPE",
             "f16");
-  args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
-  args.flag("reset-optimizer", "each run begins without the last one's moments, as NDPipe does");
-  args.flag("all-runs", "train on all photos so far, not on this run's alone");
-  args.flag("damp", "learning rate times (N - run/2) / N");
   args.flag("memory", "features beyond this are streamed from disk (default: half of what is free)",
             "BYTES");
   args.flag("disk", "the Tuner's disk may hold this much (default: a tenth of the volume)",
             "BYTES");
-  declare_group(args);
+}
+
+void declare_stores(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Stores that are away");
   args.flag("store-timeout",
             "seconds that the job waits for a store that is away before it begins, and for Tuners "
             "before it trains; 0: not at all",
             "S", "30");
   args.flag("lost-after", "seconds that a store may be away when the job has begun", "S", "600");
   args.flag("allow-missing", "go on without the photos that only lost stores have");
+}
+
+}  // namespace
+
+void declare_training(ArgsSpec& args, const std::string& runs_flag) {
+  const ArgsSpec::Heading heading(args, "Training");
+  args.flag(runs_flag,
+            "training photos are dealt to N runs; stores extract one while the Tuner "
+            "trains on another",
+            "N", "1");
+  args.flag("e,epochs", "passes over the photos of each run", "N", "15");
+  args.flag("b,batch", "photos per step", "N", "64");
+  args.flag("lr", "learning rate", "X", "0.001");
+  declare_optimizer(args);
+  declare_schedule(args);
+  args.flag("recipe",
+            "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
+            "weight decay .002; what is given by flags of their own goes over it",
+            "NAME");
+  declare_head(args);
+  declare_compute(args);
+  args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
+  args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
+  args.flag("reset-optimizer", "each run begins without the last one's moments, as NDPipe does");
+  args.flag("all-runs", "train on all photos so far, not on this run's alone");
+  args.flag("damp", "learning rate times (N - run/2) / N");
+  declare_where(args);
+  declare_stores(args);
+  declare_group(args);
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
 }

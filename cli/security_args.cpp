@@ -6,6 +6,7 @@ namespace ndtrain::cli {
 using namespace ndp;
 
 void declare_security(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Access");
   args.flag("ca", "the authority that the other side's certificate is from (ndtrain cert init)",
             "FILE");
   args.flag("cert", "this side's certificate", "FILE");

@@ -104,8 +104,8 @@ void check_settings(std::span<const Verb> verbs) {
   for (const Verb& verb : verbs) {
     ArgsSpec spec(verb.name);
     verb.declare(spec);
-    flags_of[std::string(verb.name)] = spec.names();
-    every.insert(spec.names().begin(), spec.names().end());
+    const Names& names = flags_of[std::string(verb.name)] = spec.names();
+    every.insert(names.begin(), names.end());
   }
   const Names all(every.begin(), every.end());
   check_file(file, flags_of, all);

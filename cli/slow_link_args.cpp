@@ -81,6 +81,7 @@ bool is_slow_link(std::string_view sync) { return std::ranges::count(kNames, syn
 bool is_slow_link(const Args& args) { return is_slow_link(args.text("sync")); }
 
 void declare_slow_link(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Slow links");
   declare_sparse(args);
   declare_local(args);
   args.flag("factor-rank",
@@ -143,6 +144,7 @@ SlowLinkMethod method_of(const SlowLinkAsked& asked) {
 }
 
 void declare_site(ArgsSpec& args, const std::string& who) {
+  const ArgsSpec::Heading heading(args, "Slow links");
   args.flag("site",
             "over slow links (--sync sparse, powersgd, local and diloco): where " + who +
                 " is; those of one site are near each other, add up whole gradients, and exchange "

@@ -241,6 +241,7 @@ std::vector<std::pair<std::string, std::string>> decisive_of(const Args& args, i
 }  // namespace
 
 void declare_stages(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Stages");
   args.flag(
       "parallel",
       "by ranks: dp, each has all layers and some rows of a step; or pipeline, each has some "

@@ -1,6 +1,7 @@
 #include "cli/suggest.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -23,7 +24,84 @@ size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+struct Synonym {
+  std::string_view theirs, ours;
+};
+
+// As PyTorch's examples, timm, Keras, Ultralytics and common Unix programs have them.
+constexpr Synonym kSynonyms[] = {{"learning-rate", "lr"},
+                                 {"lr0", "lr"},
+                                 {"epoch", "epochs"},
+                                 {"num-epochs", "epochs"},
+                                 {"batch-size", "batch"},
+                                 {"bs", "batch"},
+                                 {"optimizer", "opt"},
+                                 {"optim", "opt"},
+                                 {"scheduler", "sched"},
+                                 {"lr-scheduler", "sched"},
+                                 {"lr-schedule", "sched"},
+                                 {"warmup-epochs", "warmup"},
+                                 {"wd", "weight-decay"},
+                                 {"decay", "weight-decay"},
+                                 {"smoothing", "label-smoothing"},
+                                 {"clip-grad", "clip-norm"},
+                                 {"max-grad-norm", "clip-norm"},
+                                 {"grad-accum-steps", "accumulate"},
+                                 {"gradient-accumulation-steps", "accumulate"},
+                                 {"amp", "compute"},
+                                 {"dtype", "compute"},
+                                 {"dtype", "precision"},
+                                 {"half", "precision"},
+                                 {"imgsz", "img-size"},
+                                 {"image-size", "img-size"},
+                                 {"input-size", "img-size"},
+                                 {"val-ratio", "val-split"},
+                                 {"validation-split", "val-split"},
+                                 {"early-stopping", "patience"},
+                                 {"workers", "threads"},
+                                 {"num-workers", "threads"},
+                                 {"jobs", "threads"},
+                                 {"gpu", "device"},
+                                 {"backend", "device"},
+                                 {"output", "out"},
+                                 {"output-dir", "out"},
+                                 {"save-dir", "out"},
+                                 {"project", "out"},
+                                 {"weights", "model"},
+                                 {"checkpoint", "model"},
+                                 {"checkpoint", "resume"},
+                                 {"world-size", "ranks"},
+                                 {"nproc-per-node", "ranks"},
+                                 {"master-addr", "rendezvous"},
+                                 {"rdzv-endpoint", "rendezvous"},
+                                 {"num-classes", "classes"},
+                                 {"database", "db"},
+                                 {"host", "http"},
+                                 {"url", "http"},
+                                 {"silent", "quiet"},
+                                 {"num-steps", "steps"},
+                                 {"limit", "n"}};
+
 }  // namespace
+
+std::string nearest_flag(std::string_view word, std::span<const std::string> flags) {
+  std::string name(word);
+  std::ranges::replace(name, '_', '-');
+  const auto has = [&](std::string_view flag) { return std::ranges::count(flags, flag) > 0; };
+  if (has(name)) return name;
+  for (const Synonym& s : kSynonyms) {
+    if (s.theirs == name && has(s.ours)) return std::string(s.ours);
+  }
+  if (std::string near = nearest(name, flags); !near.empty()) return near;
+  std::string part;
+  if (name.size() < 4) return part;
+  for (const std::string& flag : flags) {
+    if (flag.find(name) == std::string::npos) continue;
+    if (!part.empty()) return "";
+    part = flag;
+  }
+  return part;
+}
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   std::string best;

@@ -10,4 +10,8 @@ namespace ndtrain::cli {
 // else "".
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
+// Of a verb's flags: the one that other programs call `word` ("learning-rate": "lr"), or the
+// nearest, or the only one that has it as a part ("smoothing": "label-smoothing"); else "".
+std::string nearest_flag(std::string_view word, std::span<const std::string> flags);
+
 }  // namespace ndtrain::cli

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "cli/computing_args.h"
 #include "cli/exchange_args.h"
 #include "cli/exchange_choice_args.h"
 #include "cli/head_args.h"
@@ -163,37 +164,9 @@ void add_exchange(const ExchangeReport& r, Json& json) {
   }
 }
 
-}  // namespace
-
-void declare_train(ArgsSpec& args) {
-  args.positional(
-      "DATA",
-      "photos: DATA/train and DATA/val, or DATA itself; a directory per class, unless --labels or "
-      "--db says what they show");
+void declare_training_data(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Data");
   declare_label_flags(args);
-  args.flag("m,model", "the model to start from, an ONNX file or a run directory (required)",
-            "MODEL");
-  args.flag("o,out", "the directory for model.onnx, checkpoints and report.html (required)", "RUN");
-  args.flag(
-      "freeze",
-      "what stays as it is: auto, all but the classifier; NAME, up to that layer or value (see "
-      "ndtrain model inspect); N, the first N layers; or none",
-      "WHAT", "auto");
-  declare_head(args);
-  args.flag("e,epochs", "passes over the training photos", "N", "15");
-  args.flag("b,batch", "photos per step", "N", "64");
-  args.flag("lr", "learning rate", "X", "0.001");
-  declare_optimizer(args);
-  declare_schedule(args);
-  declare_compute(args);
-  args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
-  args.flag(
-      "augment",
-      "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
-      "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
-      "of them (default: not at all)",
-      "crop,flip,cutout");
-  args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
   args.flag("val-split",
             "share of photos for validation, chosen by their content (default: DATA/val, else 0.2)",
             "X");
@@ -208,10 +181,50 @@ void declare_train(ArgsSpec& args) {
             "BYTES");
   args.flag("fast-decode",
             "decode large JPEGs at a reduced size, but for --augment crop: faster, other pixels");
+}
+
+void declare_epochs(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Training");
+  args.flag("e,epochs", "passes over the training photos", "N", "15");
+  args.flag("b,batch", "photos per step", "N", "64");
+  args.flag("lr", "learning rate", "X", "0.001");
+  args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
+  args.flag(
+      "augment",
+      "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
+      "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
+      "of them (default: not at all)",
+      "crop,flip,cutout");
+  args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
+}
+
+}  // namespace
+
+void declare_train(ArgsSpec& args) {
+  args.positional(
+      "DATA",
+      "photos: DATA/train and DATA/val, or DATA itself; a directory per class, unless --labels or "
+      "--db says what they show");
+  args.flag("m,model", "the model to start from, an ONNX file or a run directory (required)",
+            "MODEL");
+  args.flag("o,out", "the directory for model.onnx, checkpoints and report.html (required)", "RUN");
   args.flag("resume", "go on with the run in RUN, also to more --epochs than it was begun with");
   args.flag("config",
             "take all settings of another run, from its directory or args.toml; flags go over them",
             "RUN");
+  args.flag(
+      "freeze",
+      "what stays as it is: auto, all but the classifier; NAME, up to that layer or value (see "
+      "ndtrain model inspect); N, the first N layers; or none",
+      "WHAT", "auto");
+  declare_head(args);
+  declare_training_data(args);
+  declare_epochs(args);
+  declare_optimizer(args);
+  declare_schedule(args);
+  declare_computing(args);
+  declare_seed(args);
+  declare_compute(args);
   declare_precision_flags(args);
   declare_deterministic(args, /*features=*/true);
   declare_ranks(args);

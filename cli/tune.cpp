@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 
+#include "cli/computing_args.h"
 #include "cli/head_args.h"
 #include "cli/verb.h"
 #include "framework/onnx/import.h"
@@ -97,6 +98,7 @@ void declare_tune(ArgsSpec& args) {
             "also the layers of a training step that trains the rest, as for ndtrain train",
             "WHAT");
   declare_compute(args);
+  declare_computing(args);
 }
 
 int run_tune(Context& context, const Args& args) {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/computing_args.h"
 #include "cli/group_args.h"
 #include "cli/progress_bar.h"
 #include "cli/role_args.h"
@@ -28,6 +29,7 @@ void declare_tuner_serve(ArgsSpec& args) {
       "RULE.toml");
   declare_security(args);
   declare_http_security(args);
+  declare_computing(args);
 }
 
 int run_tuner_serve(Context& context, const Args& args) {
@@ -63,6 +65,8 @@ void declare_finetune(ArgsSpec& args) {
   args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
   declare_training(args, "r,num_of_run");
   declare_security(args);
+  declare_computing(args);
+  declare_seed(args);
 }
 
 int run_finetune(Context& context, const Args& args) {

@@ -15,6 +15,7 @@ void declare_http(ArgsSpec& args) {
 }
 
 void declare_http_trust(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Access");
   args.flag("token",
             "what lets you in (ndtrain token new); others of this machine do not see it "
             "in $NDTRAIN_TOKEN",

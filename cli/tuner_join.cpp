@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "cli/computing_args.h"
 #include "cli/group_args.h"
 #include "cli/role_args.h"
 #include "cli/slow_link_args.h"
@@ -36,6 +37,7 @@ void declare_tuner_join(ArgsSpec& args) {
   declare_site(args, "this member");
   declare_rank_timeout(args);
   declare_security(args);
+  declare_computing(args);
 }
 
 int run_tuner_join(Context& context, const Args& args) {

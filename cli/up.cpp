@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "cli/computing_args.h"
 #include "cli/role_args.h"
 #include "cli/site.h"
 #include "cli/verb.h"
@@ -98,6 +99,7 @@ void declare_up(ArgsSpec& args) {
             "WHAT", "none");
   args.flag("port", "where the PipeStores dial; 0: any that is free", "PORT", "25258");
   args.flag("http", "where people and tools ask; port 0: any that is free", "HOST:PORT", kHttp);
+  declare_computing(args);
 }
 
 int run_up(Context& context, const Args& args) {

@@ -2,7 +2,9 @@
 // local_verbs.cpp list them.
 #pragma once
 
+#include <cstddef>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "cli/args.h"
@@ -22,10 +24,22 @@ struct Verb {
   int (*run)(Context& context, const Args& args);  // an ExitCode; throws Error
 };
 
-std::span<const Verb> verbs();  // of the program, in the order of its help
-// Those of them that one machine can run alone.
+// Under one heading of `ndtrain --help`, with its neighbours of the same.
+struct VerbSection {
+  std::string_view heading;
+  std::span<const Verb> verbs;
+};
+
+// Of the program, in the order of its help.
+std::span<const VerbSection> verb_sections();
+std::span<const Verb> verbs();  // all of them
+// Those that one machine can run alone.
 std::span<const Verb> local_verbs();
 std::span<const Verb> local_model_verbs();
 std::span<const Verb> local_bench_verbs();
+std::span<const Verb> local_help_verbs();
+
+// The verb that the first words name, of which there are `taken` then; or null.
+const Verb* find_verb(std::span<const std::string> words, size_t& taken);
 
 }  // namespace ndtrain::cli

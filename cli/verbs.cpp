@@ -1,5 +1,4 @@
 #include <array>
-#include <vector>
 
 #include "cli/verb.h"
 
@@ -66,7 +65,7 @@ VERB(restore);
 
 namespace {
 
-constexpr Verb kSiteVerbs[] = {
+constexpr Verb kHere[] = {
     {"demo", "the whole story on drawn photos, in a minute", "DIR", "  ndtrain demo /tmp/demo\n",
      declare_demo, run_demo},
     {"relabel", "label photos into a database", "PHOTOS... -m MODEL --db URL",
@@ -74,7 +73,9 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain relabel photos/july/*.jpg --root photos -m runs/flowers --db "
      "sqlite:labels.db\n"
      "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
-     declare_relabel, run_relabel},
+     declare_relabel, run_relabel}};
+
+constexpr Verb kLabels[] = {
     {"labels query", "find labels", "--db URL [options]",
      "  ndtrain labels query --db sqlite:labels.db --label rose --max-score 0.6\n"
      "  ndtrain labels query --db sqlite:labels.db --stale --store attic\n"
@@ -116,7 +117,9 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain labels export --db sqlite:labels.db --label rose --format jsonl\n",
      declare_labels_export, run_labels_export},
     {"labels rm", "forget a photo and all its labels", "PHOTO --db URL",
-     "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm, run_labels_rm},
+     "  ndtrain labels rm july/1.jpg --db sqlite:labels.db\n", declare_labels_rm, run_labels_rm}};
+
+constexpr Verb kRoles[] = {
     {"finetune", "fine-tune over PipeStores: a Tuner for one job",
      "-m MODEL -o OUT [-n STORES] [-r RUNS] [options]",
      "  ndtrain finetune -m squeezenet.onnx -n 2 -r 3 -o out --head linear\n"
@@ -153,7 +156,9 @@ constexpr Verb kSiteVerbs[] = {
      "  ndtrain up site --stores 3          # photos in site/store1/photos and so on\n",
      declare_up, run_up},
     {"down", "stop what ndtrain up started", "DIR", "  ndtrain down site\n", declare_down,
-     run_down},
+     run_down}};
+
+constexpr Verb kJobs[] = {
     {"job submit", "ask a Tuner for a job", "finetune|relabel|eval [-m MODEL] [options]",
      "  ndtrain job submit finetune -m squeezenet.onnx --head linear --runs 3 --follow\n"
      "  ndtrain job submit finetune -m resnet50.onnx --stores attic,cellar --precision int8\n"
@@ -173,7 +178,9 @@ constexpr Verb kSiteVerbs[] = {
      "go on with a job that was paused or cancelled, or failed; what decides its result stays",
      "JOB [--disk BYTES ...]",
      "  ndtrain job resume 3\n  ndtrain job resume 3 --disk 20G --allow-missing\n",
-     declare_job_resume, run_job_resume},
+     declare_job_resume, run_job_resume}};
+
+constexpr Verb kStores[] = {
     {"photos rm", "remove photos, and all that was made of them, from all machines",
      "PHOTO... [--http HOST:PORT]",
      "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
@@ -184,7 +191,9 @@ constexpr Verb kSiteVerbs[] = {
     {"store drain", "give a PipeStore no more work", "STORE [--undo]",
      "  ndtrain store drain attic\n", declare_store_drain, run_store_drain},
     {"store forget", "take a PipeStore that is gone off the list", "STORE",
-     "  ndtrain store forget attic\n", declare_store_forget, run_store_forget},
+     "  ndtrain store forget attic\n", declare_store_forget, run_store_forget}};
+
+constexpr Verb kVersions[] = {
     {"model ls", "the versions a Tuner has published, and where each is in force",
      "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
     {"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
@@ -194,7 +203,9 @@ constexpr Verb kSiteVerbs[] = {
     {"model rollback", "put in force again what was before", "[--http HOST:PORT]",
      "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},
     {"model rm", "remove a version that nobody needs", "VERSION", "  ndtrain model rm 2\n",
-     declare_model_rm, run_model_rm},
+     declare_model_rm, run_model_rm}};
+
+constexpr Verb kPlans[] = {
     {"plan", "predict time, bytes, cost and energy of fine-tuning over PipeStores",
      "-m MODEL --photos DIR --stores N --bandwidth RATE | --profile FILE",
      "  ndtrain plan -m squeezenet.onnx --photos flowers --stores 2 --bandwidth 20M\n"
@@ -217,7 +228,9 @@ constexpr Verb kSiteVerbs[] = {
      "--ranks N [--rank R --rendezvous HOST:PORT] [--levels N,N] [-o FILE]",
      "  ndtrain plan network --ranks 2 --rank 0 --rendezvous 10.0.0.1:25300 -o network.json\n"
      "  mpirun -n 8 ndtrain plan network --levels 4,2 -o network.json\n",
-     declare_plan_network, run_plan_network},
+     declare_plan_network, run_plan_network}};
+
+constexpr Verb kKeeping[] = {
     {"cache ls", "what the feature cache holds", "[--cache DIR]", "  ndtrain cache ls\n",
      declare_cache_ls, run_cache_ls},
     {"cache gc", "shrink the feature cache to its budget", "[--cache DIR] [--budget BYTES]",
@@ -244,7 +257,9 @@ constexpr Verb kSiteVerbs[] = {
      run_backup},
     {"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",
      "  ndtrain restore tuner-2026-11-21.tar.zst -o /var/lib/ndtrain/tuner\n", declare_restore,
-     run_restore},
+     run_restore}};
+
+constexpr Verb kBench[] = {
     {"bench intake", "how fast a Tuner takes in features from memory over loopback",
      "--state DIR [--photos N] [--row-bytes N]", "  ndtrain bench intake --state /dev/shm/intake\n",
      declare_bench_intake, run_bench_intake},
@@ -267,16 +282,21 @@ constexpr Verb kSiteVerbs[] = {
 
 }  // namespace
 
-std::span<const Verb> verbs() {
-  static const std::vector<Verb> all = [] {
-    std::vector<Verb> list;
-    for (const auto& part : {local_verbs(), local_model_verbs(), std::span<const Verb>(kSiteVerbs),
-                             local_bench_verbs()}) {
-      list.insert(list.end(), part.begin(), part.end());
-    }
-    return list;
-  }();
-  return all;
+std::span<const VerbSection> verb_sections() {
+  static const std::array kSections = {VerbSection{"On this machine", local_verbs()},
+                                       VerbSection{"On this machine", kHere},
+                                       VerbSection{"Models", local_model_verbs()},
+                                       VerbSection{"Labels", kLabels},
+                                       VerbSection{"PipeStores and Tuners", kRoles},
+                                       VerbSection{"Jobs of a Tuner", kJobs},
+                                       VerbSection{"Photos and stores of a Tuner", kStores},
+                                       VerbSection{"Model versions of a Tuner", kVersions},
+                                       VerbSection{"Predictions", kPlans},
+                                       VerbSection{"Caches, access and backups", kKeeping},
+                                       VerbSection{"Measurements", kBench},
+                                       VerbSection{"Measurements", local_bench_verbs()},
+                                       VerbSection{"This program", local_help_verbs()}};
+  return kSections;
 }
 
 }  // namespace ndtrain::cli

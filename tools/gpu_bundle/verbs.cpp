@@ -1,19 +1,16 @@
 // The verbs of the program that goes into the bundle.
-#include <vector>
+#include <array>
 
 #include "cli/verb.h"
 
 namespace ndtrain::cli {
 
-std::span<const Verb> verbs() {
-  static const std::vector<Verb> all = [] {
-    std::vector<Verb> list;
-    for (const auto& part : {local_verbs(), local_model_verbs(), local_bench_verbs()}) {
-      list.insert(list.end(), part.begin(), part.end());
-    }
-    return list;
-  }();
-  return all;
+std::span<const VerbSection> verb_sections() {
+  static const std::array kSections = {VerbSection{"On this machine", local_verbs()},
+                                       VerbSection{"Models", local_model_verbs()},
+                                       VerbSection{"Measurements", local_bench_verbs()},
+                                       VerbSection{"This program", local_help_verbs()}};
+  return kSections;
 }
 
 }  // namespace ndtrain::cli

@@ -17,9 +17,11 @@ VERB(bench_parallel);
 VERB(bench_stages);
 VERB(bench_pipeline);
 VERB(bench_train);
+VERB(completion);
 VERB(doctor);
 VERB(eval);
 VERB(help);
+VERB(manual);
 VERB(model_build);
 VERB(model_import);
 VERB(model_inspect);
@@ -162,6 +164,13 @@ std::span<const Verb> local_help_verbs() {
   static const std::array verbs = {
       Verb{"help", "a verb's options and examples, as its --help", "[VERB]",
            "  ndtrain help train\n  ndtrain help job\n", declare_help, run_help},
+      Verb{"completion", "what a shell needs to complete verbs and options", "bash|zsh",
+           "  ndtrain completion bash > ~/.local/share/bash-completion/completions/ndtrain\n"
+           "  ndtrain completion zsh > ~/.zfunc/_ndtrain  # with ~/.zfunc in $fpath\n",
+           declare_completion, run_completion},
+      Verb{"manual", "a manual page for each verb", "DIR",
+           "  ndtrain manual /usr/local/share/man/man1\n  man ndtrain-train\n", declare_manual,
+           run_manual},
       Verb{"version", "print the version", "", "  ndtrain version\n", declare_version,
            run_version}};
   return verbs;

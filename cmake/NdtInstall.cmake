@@ -23,6 +23,7 @@ install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
 install(SCRIPT cmake/install_headers.cmake)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
 install(FILES docs/operations.md docs/labels.md docs/http.md docs/wire.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_BINARY_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 # The services: systemd looks for both below /usr and /usr/local.
 install(FILES packaging/ndtrain-tuner.service packaging/ndtrain-member.service packaging/ndtrain-pipestore@.service
         DESTINATION lib/systemd/system)

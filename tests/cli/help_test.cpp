@@ -105,5 +105,69 @@ TEST_F(Help, KnowsWhatOthersCallAFlag) {
   EXPECT_THAT(run({"labels", "stats", "--learning-rate", "3"}).err, Not(HasSubstr("did you mean")));
 }
 
+TEST_F(Help, CompletesInBash) {
+  write("ndtrain.bash", run({"completion", "bash"}).out);
+  write("model.onnx", "");
+  write("complete", R"(source ./ndtrain.bash
+type_in() {
+  COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+  _ndtrain
+  echo "${COMPREPLY[*]}"
+}
+type_in ndtrain tra
+type_in ndtrain job s
+type_in ndtrain train --label
+type_in ndtrain train -m mod
+type_in ndtrain train --model = mod
+type_in ndtrain train --freeze ""
+type_in ndtrain model import mod
+type_in ndtrain help labels hi
+type_in ndtrain plan --band
+type_in ndtrain version ""
+)");
+  EXPECT_EQ(shell("bash complete"),
+            "train\nsubmit show start-now\n--labels --label-smoothing\nmodel.onnx\nmodel.onnx\n\n"
+            "model.onnx\nhistory\n--bandwidth\n\n");
+  EXPECT_EQ(run({"completion", "fish"}).code, 2);
+  EXPECT_EQ(run({"completion", "bash", "--json"}).code, 2);
+}
+
+// Keys are typed into a shell at a terminal of its own.
+TEST_F(Help, CompletesInZsh) {
+  write("_ndtrain", run({"completion", "zsh"}).out);
+  write("complete", R"(zmodload zsh/zpty
+zpty z 'zsh -f -i'
+zpty -w z 'PS1=; fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; bindkey "^I" complete-word'
+zpty -w z 'typed() { print -r -- "<$BUFFER>"; BUFFER= }; zle -N typed; bindkey "^T" typed; print ready'
+zpty -r -m z seen $'*\r\nready*' || zpty -r -m z seen $'*ready\r\n*'
+for line in $'ndtrain trai\t' $'ndtrain job sub\t' $'ndtrain train --label-sm\t' $'ndtrain help labels hist\t'; do
+  zpty -w -n z "$line"$'\x14'
+  zpty -r -m z seen '*<ndtrain*>*'
+  print -r -- "$seen"
+done
+zpty -d z
+)");
+  const std::string said = shell("timeout 60 zsh complete");
+  for (const char* line :
+       {"<ndtrain train >", "<ndtrain job submit >", "<ndtrain train --label-smoothing=>",
+        "<ndtrain help labels history >"}) {
+    EXPECT_THAT(said, HasSubstr(line));
+  }
+}
+
+TEST_F(Help, HasManualPagesThatTroffTakes) {
+  const Outcome o = run({"manual", "man"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_EQ(shell("for page in man/*.1; do groff -k -man -ww -z $page; done"), "");
+  EXPECT_THAT(shell("groff -k -man -Tutf8 -P -cbou man/ndtrain-train.1"),
+              AllOf(HasSubstr("ndtrain-train - fine-tune or train a model on photos"),
+                    HasSubstr("-e, --epochs N"), HasSubstr("(default: 15)"),
+                    HasSubstr("ndtrain train --config runs/flowers -o runs/again")));
+  EXPECT_THAT(shell("groff -k -man -Tutf8 -P -cbou man/ndtrain.1"),
+              AllOf(HasSubstr("ndtrain-labels-query(1)"), HasSubstr("NDTRAIN_EPOCHS=30")));
+  write("file", "");
+  EXPECT_EQ(run({"manual", "file/man"}).code, 1);
+}
+
 }  // namespace
 }  // namespace ndtrain

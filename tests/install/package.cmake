@@ -26,7 +26,8 @@ set(wanted bin/ndtrain ${LIBDIR}/libndtrain.a ${LIBDIR}/cmake/ndtrain/ndtrainCon
   include/ndtrain/models/zoo.h share/doc/ndtrain/copyright share/doc/ndtrain/operations.md
   share/doc/ndtrain/examples/tuner.env share/doc/ndtrain/examples/member.env share/doc/ndtrain/examples/pipestore.env
   lib/systemd/system/ndtrain-tuner.service lib/systemd/system/ndtrain-member.service lib/systemd/system/ndtrain-pipestore@.service
-  lib/sysusers.d/ndtrain.conf)
+  lib/sysusers.d/ndtrain.conf share/man/man1/ndtrain.1 share/man/man1/ndtrain-train.1 share/man/man1/ndtrain-job-submit.1
+  share/bash-completion/completions/ndtrain share/zsh/vendor-completions/_ndtrain)
 foreach(level IN LISTS LEVELS)
   if(level MATCHES "^x86-64-")
     list(APPEND wanted ${LIBDIR}/ndtrain/backends/${level}/libndt_cpu.so)

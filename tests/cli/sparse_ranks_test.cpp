@@ -101,7 +101,8 @@ TEST_F(SparseRanks, GatherBothWaysToTheSameModelAndARunMayChangeIts) {
 TEST_F(SparseRanks, OfASiteSendNothingElsewhere) {
   const Outcome o = run(sparse("run", {"-e", "1", "--site", "oslo", "--json"}));
   ASSERT_EQ(o.code, 0) << o.err;
-  EXPECT_THAT(o.err, AllOf(HasSubstr("2 ranks are at 1 site"), HasSubstr("a site sends 1 %")));
+  EXPECT_THAT(o.err, AllOf(HasSubstr("2 ranks are at 1 site"), HasSubstr("a site sends 1 %"),
+                           HasSubstr("ranks 0, 1 add up gradients in ")));
   const Outcome on = run(sparse("run", {"-e", "2", "--resume"}));
   EXPECT_EQ(on.code, 1);
   EXPECT_THAT(on.err, HasSubstr("was begun with other settings"));
@@ -121,6 +122,7 @@ TEST_F(SparseRanks, OfSeveralSitesTrainAsRanks) {
   for (size_t r = 0; r < 3; ++r) all.push_back(end_of(ranks[r], "rank" + std::to_string(r)));
   for (const Outcome& o : all) EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(all[0].err, HasSubstr("3 ranks are at 2 sites"));
+  EXPECT_THAT(all[1].err, HasSubstr("ranks 1, 2 add up gradients in "));
 }
 
 TEST_F(SparseRanks, WhereOneIsKilledAllGoOnToTheSameBytes) {

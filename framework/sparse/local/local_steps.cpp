@@ -150,6 +150,7 @@ void LocalSteps::apply_oldest(double mixing) {
 
 // Statistics of the shards of a site stand for those of all.
 void LocalSteps::add_up_statistics() {
+  gradient_.end(exposed_s_);
   const std::vector<float*>& sums = shared_.statistics->sums();
   const std::span<float> own(sums[0], static_cast<size_t>(shared_.statistics->size()));
   for (size_t tree = 1; tree < sums.size(); ++tree) {
@@ -171,7 +172,6 @@ void LocalSteps::add_up_in_site(std::span<float> values) {
 
 // Rows weigh what they would in the step of all ranks: here they are the whole step.
 void LocalSteps::backward_done() {
-  gradient_.end(exposed_s_);
   const std::span<float> own(shared_.gradients.sums()[0],
                              static_cast<size_t>(shared_.parameters.size()));
   for (float& x : own) x *= times_own_;

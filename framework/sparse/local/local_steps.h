@@ -62,6 +62,7 @@ class LocalSteps final : public SlowLinkSync {
   bool follows_the_run() const override { return sites_.members().size() > 1; }
   void gradient_ready(size_t slot, ndt_stream* /*stream*/) override { gradient_.ready(slot); }
   void add_up_statistics() override;
+  void share(std::span<ShardReport> /*reports*/) override { gradient_.end(exposed_s_); }
   void backward_done() override;
   void skip() override {}
   void flush() override;

@@ -42,7 +42,10 @@ class PowerSgd final : public SlowLinkSync {
   void begin(const HyperParameters& hyper) override;
   bool follows_the_run() const override { return sites_.members().size() > 1; }
   void gradient_ready(size_t slot, ndt_stream* /*stream*/) override { gradient_.ready(slot); }
-  void add_up_statistics() override { reports_.add_up_statistics(); }
+  void add_up_statistics() override {
+    gradient_.end(exposed_s_);
+    reports_.add_up_statistics();
+  }
   void share(std::span<ShardReport> reports) override {
     vote_.share(reports_, reports, exposed_s_);
   }

@@ -83,7 +83,10 @@ class SparseSync final : public SlowLinkSync {
   void before_read(size_t slot, ndt_stream* stream) override;
   void forward_done() override;
   void gradient_ready(size_t slot, ndt_stream* /*stream*/) override { gradient_.ready(slot); }
-  void add_up_statistics() override { reports_.add_up_statistics(); }
+  void add_up_statistics() override {
+    gradient_.end(exposed_s_);
+    reports_.add_up_statistics();
+  }
   void share(std::span<ShardReport> reports) override;
   void backward_done() override;
   void skip() override {}

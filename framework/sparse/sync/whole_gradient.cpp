@@ -58,4 +58,10 @@ void add_to(std::span<float> to, const float* from, std::span<float> sums) {
                                 });
 }
 
+void copy_to(std::span<float> to, const float* from) {
+  shared_threads().parallel_for(std::ssize(to), kGrain, [&](int64_t begin, int64_t end) {
+    std::copy(from + begin, from + end, to.data() + begin);
+  });
+}
+
 }  // namespace ndtrain

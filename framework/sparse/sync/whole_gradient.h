@@ -13,5 +13,7 @@ void add_to(std::span<float> to, const float* from);
 // Likewise, and `sums` become those of the blocks of `to` then (block_sums() in scan.h), read while
 // they are near.
 void add_to(std::span<float> to, const float* from, std::span<float> sums);
+// As many are copied there.
+void copy_to(std::span<float> to, const float* from);
 
 }  // namespace ndtrain

@@ -124,7 +124,7 @@ void SparseSync::begin(const HyperParameters& hyper) {
     if (control_->drop() != counted_drop_) count_elements(control_->drop(), false);
     control_->enqueue();
   }
-  clock_.begin(waited_for_gradients());
+  clock_.begin(exposed_s_, agreeing_s_);
 }
 
 void SparseSync::before_read(size_t slot, ndt_stream* /*stream*/) {
@@ -132,12 +132,19 @@ void SparseSync::before_read(size_t slot, ndt_stream* /*stream*/) {
 }
 
 void SparseSync::forward_done() {
-  if (passes_apart()) clock_.forward_done(waited_for_gradients());
+  if (passes_apart()) clock_.forward_done(exposed_s_);
+}
+
+void SparseSync::add_up_statistics() {
+  const double waited_before = exposed_s_;
+  gradient_.end(exposed_s_);
+  agreeing_s_ += exposed_s_ - waited_before;
+  reports_.add_up_statistics();
 }
 
 void SparseSync::share(std::span<ShardReport> reports) {
   if (!to_apply_.empty()) apply_oldest();  // what nobody has read
-  clock_.computed(waited_for_gradients());
+  clock_.computed(exposed_s_);
   if (control_) control_->tell(last_step());
   const double waited_before = exposed_s_;
   vote_.share(reports_, reports, exposed_s_);

@@ -83,10 +83,7 @@ class SparseSync final : public SlowLinkSync {
   void before_read(size_t slot, ndt_stream* stream) override;
   void forward_done() override;
   void gradient_ready(size_t slot, ndt_stream* /*stream*/) override { gradient_.ready(slot); }
-  void add_up_statistics() override {
-    gradient_.end(exposed_s_);
-    reports_.add_up_statistics();
-  }
+  void add_up_statistics() override;
   void share(std::span<ShardReport> reports) override;
   void backward_done() override;
   void skip() override {}
@@ -122,8 +119,6 @@ class SparseSync final : public SlowLinkSync {
  private:
   void begin_control();
   bool passes_apart() const;
-  // What no drop changes is not in it: a site's own sums, and the round trip of a vote.
-  double waited_for_gradients() const { return exposed_s_ - agreeing_s_; }
   void begin_oldest();
   void apply(size_t slot);
   void apply_oldest();
@@ -150,8 +145,9 @@ class SparseSync final : public SlowLinkSync {
   std::deque<std::optional<HyperParameters>> pending_;  // steps; none: it is left out
   std::vector<bool> to_apply_;                          // slots of the oldest, where it is due
   int64_t left_out_ = 0, steps_ = 0;
-  double exposed_s_ = 0, agreeing_s_ = 0;  // the latter is in the former
-  SparseExchange exchange_;                // ends first
+  double exposed_s_ = 0;
+  double agreeing_s_ = 0;    // of that, for sums of this site and the round trip of a vote
+  SparseExchange exchange_;  // ends first
 };
 
 }  // namespace ndtrain

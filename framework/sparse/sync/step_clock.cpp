@@ -1,6 +1,7 @@
 #include "framework/sparse/sync/step_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ndtrain {
 namespace {
@@ -11,10 +12,12 @@ double ms(std::chrono::nanoseconds t) {
 
 }  // namespace
 
-void StepClock::begin(double waited_s) {
+void StepClock::begin(double waited_s, double agreeing_s) {
+  const double agreed_s = agreeing_s - std::exchange(agreeing_s_, agreeing_s);
   if (begun_ && computed_) {
     last_ = now_;
-    last_.backward_forward_gap_ms = 1e3 * (waited_s - waited_forward_s_);
+    // What is left where all of it was agreeing may be below 0 by a rounding.
+    last_.backward_forward_gap_ms = std::max(0.0, 1e3 * (waited_s - waited_forward_s_ - agreed_s));
   }
   begun_ = true;
   computed_ = split_ = false;

@@ -36,6 +36,24 @@ TEST(StepClock, TakesAThirdForAForwardPassThatNobodyTimes) {
   EXPECT_NEAR(clock.last().backward_ms, 18, 1e-9);
 }
 
+TEST(StepClock, AgreeingIsNoWaitForGradients) {
+  ManualClock time;
+  StepClock clock(&time);
+  double waited = 0.1, agreeing = 0.1;
+  clock.begin(waited, agreeing);
+  for (const double gradients : {0.0, 0.02}) {
+    time.advance(milliseconds(30));
+    clock.computed(waited);
+    waited += 0.3 + gradients;
+    agreeing += 0.3;
+    time.advance(milliseconds(300));
+    clock.begin(waited, agreeing);
+    EXPECT_GE(clock.last().backward_forward_gap_ms, 0);
+    EXPECT_NEAR(clock.last().backward_forward_gap_ms, 1e3 * gradients, 1e-9);
+    EXPECT_NEAR(clock.last().backward_ms, 20, 1e-9);
+  }
+}
+
 TEST(StepClock, AStepThatIsNotComputedIsNone) {
   ManualClock time;
   StepClock clock(&time);

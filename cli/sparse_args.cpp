@@ -21,7 +21,7 @@ std::vector<std::pair<std::string, double>> named_drops_of(const Args& args) {
       const auto drop = named_drop(part);
       if (!drop) {
         throw UsageError("--drop-of " + part +
-                         ": a parameter's name, or its beginning and *, then = and 0 to below 1");
+                         ": a parameter's name, in which * is anything, then = and 0 to below 1");
       }
       drops.push_back(*drop);
     }
@@ -127,11 +127,12 @@ void declare_sparse(ArgsSpec& args) {
             "N ranks sends an Nth of the rest (default: 0.99; "
             "of dgc 0.999, by local and diloco with a --compressor 0.97)",
             "D");
-  args.flag("drop-of",
-            "by --sync sparse: --drop of a parameter, as fc.weight=0.5, or of all whose names "
-            "begin so, as layer4.*=0.9; more than one between commas, or given again; the last "
-            "that fits counts",
-            "NAME=D");
+  args.flag(
+      "drop-of",
+      "by --sync sparse: --drop of a parameter, as fc.weight=0.5, or of all of such names, as "
+      "layer4.*=0.9 or *.bias=0; more than one between commas, or given again; the last that "
+      "fits counts",
+      "NAME=D");
   declare_scan(args);
   args.flag("all-gather",
             "likewise: how what a rank sends comes to the others: direct, or ring, each passes on "

@@ -129,7 +129,7 @@ SparseSyncOptions sparse_of(const SlowLinkSpec& spec, const TrainerConfig& train
   for (const std::string& text : spec.drop_of) {
     const auto drop = named_drop(text);
     require(drop.has_value(), "drop_of ", text,
-            ": a parameter's name, or its beginning and *, then = and 0 to below 1");
+            ": a parameter's name, in which * is anything, then = and 0 to below 1");
     options.drops.push_back(*drop);
   }
   options.staleness =

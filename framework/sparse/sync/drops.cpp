@@ -8,11 +8,22 @@
 namespace ndtrain {
 namespace {
 
+// Each '*' as little as leaves a place for what follows it: the last part alone has to end the
+// name.
 bool fits(std::string_view pattern, std::string_view name) {
-  if (pattern == name) return true;
-  if (!pattern.ends_with('*')) return false;
-  pattern.remove_suffix(1);
-  return name.starts_with(pattern);
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  pattern.remove_prefix(star + 1);
+  name.remove_prefix(star);
+  while (true) {
+    const std::string_view part = pattern.substr(0, pattern.find('*'));
+    if (part.size() == pattern.size()) return name.ends_with(part);
+    const size_t at = name.find(part);
+    if (at == std::string_view::npos) return false;
+    pattern.remove_prefix(part.size() + 1);
+    name.remove_prefix(at + part.size());
+  }
 }
 
 }  // namespace

@@ -12,13 +12,12 @@
 
 namespace ndtrain {
 
-// "fc.weight=0.5" as a name, or the beginning of names and "*", and a drop; none where it is not
-// that, or the drop is not from 0 to below 1.
+// "fc.weight=0.5" as a name, in which "*" is anything, and a drop; none where it is not that, or
+// the drop is not from 0 to below 1.
 std::optional<std::pair<std::string, double>> named_drop(std::string_view text);
 
-// For each slot what the last of `drops` says that fits its name: as a whole, or, where a "*" ends
-// it, from its beginning; none where none fits. Throws Error where one fits no slot, or is not from
-// 0 to below 1.
+// For each slot what the last of `drops` says that fits its name; none where none does. Throws
+// Error where one fits no slot, or is not from 0 to below 1.
 std::vector<std::optional<double>> drops_of(std::span<const ParameterSlot> slots,
                                             std::span<const std::pair<std::string, double>> drops);
 

@@ -22,13 +22,17 @@ OfSlots of_slots(const Drops& drops) {
   return drops_of(slots, drops);
 }
 
-TEST(Drops, AreByNamesAndTheirBeginnings) {
+TEST(Drops, AreByNamesAndPatterns) {
   constexpr auto kNone = std::nullopt;
   EXPECT_EQ(of_slots({}), (OfSlots{kNone, kNone, kNone, kNone}));
   EXPECT_EQ(of_slots({{"fc.w", 0.5}}), (OfSlots{kNone, kNone, kNone, 0.5}));
   EXPECT_EQ(of_slots({{"conv.*", 0}}), (OfSlots{0, 0, kNone, kNone}));
   EXPECT_EQ(of_slots({{"conv*", 0.25}}), (OfSlots{0.25, 0.25, 0.25, kNone}));
   EXPECT_EQ(of_slots({{"*", 0.25}}), (OfSlots{0.25, 0.25, 0.25, 0.25}));
+  EXPECT_EQ(of_slots({{"*.w", 0.25}}), (OfSlots{0.25, kNone, 0.25, 0.25}));
+  EXPECT_EQ(of_slots({{"c*v*w", 0.25}}), (OfSlots{0.25, kNone, 0.25, kNone}));
+  EXPECT_EQ(of_slots({{"conv*2*", 0.25}}), (OfSlots{kNone, kNone, 0.25, kNone}));
+  EXPECT_EQ(of_slots({{"*nv*.b", 0.25}}), (OfSlots{kNone, 0.25, kNone, kNone}));
 }
 
 TEST(Drops, TheLastThatFitsCounts) {
@@ -42,7 +46,8 @@ TEST(Drops, OfWhatThereIsNotAreRefusedByName) {
   EXPECT_THAT(refused({{"fc", 0}}), HasSubstr("there are conv.w, conv.b, conv2.w, fc.w"));
   EXPECT_THAT(refused({{"bn*", 0}}), HasSubstr("drop of 'bn*': no parameter"));
   EXPECT_THAT(refused({{"", 0}}), HasSubstr("drop of '': no parameter"));
-  EXPECT_THAT(refused({{"*w", 0}}), HasSubstr("drop of '*w': no parameter"));
+  EXPECT_THAT(refused({{"conv.w*w", 0}}), HasSubstr("drop of 'conv.w*w': no parameter"));
+  EXPECT_THAT(refused({{"*x*", 0}}), HasSubstr("drop of '*x*': no parameter"));
   EXPECT_THAT(refused({{"fc.w", 1}}), HasSubstr("drop of 'fc.w' is 1: from 0 to below 1"));
   EXPECT_THAT(refused({{"fc.w", -0.5}, {"*", 0}}), HasSubstr("is -0.5"));
   EXPECT_THAT(refused({{"fc.w", NAN}}), HasSubstr("nan"));

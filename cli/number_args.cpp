@@ -51,6 +51,15 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
+double parse_finite(const std::string& flag, const std::string& text) {
+  double v = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), v);
+  if (error != std::errc() || rest != text.data() + text.size() || !std::isfinite(v)) {
+    throw UsageError("--" + flag + " " + text + ": not a number");
+  }
+  return v;
+}
+
 double parse_positive(const std::string& flag, const std::string& text) {
   double v = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), v);

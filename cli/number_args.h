@@ -17,6 +17,7 @@ double parse_bandwidth(const std::string& flag, const std::string& text);
 // Between commas.
 std::vector<std::string> parts_of(const std::string& text);
 
+double parse_finite(const std::string& flag, const std::string& text);
 double parse_positive(const std::string& flag, const std::string& text);
 
 // "1,2,4" and "1-8", up to `most`.

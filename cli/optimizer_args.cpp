@@ -1,6 +1,19 @@
 #include "cli/optimizer_args.h"
 
+#include "cli/number_args.h"
+
 namespace ndtrain::cli {
+
+namespace {
+
+void read_betas(const std::string& text, OptimizerConfig& c) {
+  const std::vector<std::string> parts = parts_of(text);
+  if (parts.size() != 2) throw UsageError("--betas " + text + ": two numbers, as 0.9,0.999");
+  c.beta1 = parse_finite("betas", parts[0]);
+  c.beta2 = parse_finite("betas", parts[1]);
+}
+
+}  // namespace
 
 // Where a run of an earlier version is gone on with, flags it did not know must not look as if they
 // had changed: they have no value until they are given.
@@ -14,6 +27,11 @@ void declare_optimizer(ArgsSpec& args) {
   args.flag("alpha", "of rmsprop: how much of the mean square stays at a step (default: 0.99)",
             "X");
   args.flag("centered", "rmsprop divides by the deviation from the mean gradient");
+  args.flag("betas",
+            "of adam and adamw: how much of the mean gradient and of the mean square stays at a "
+            "step (default: 0.9,0.999)",
+            "B1,B2");
+  args.flag("eps", "added to what adam, adamw and rmsprop divide by (default: 1e-8)", "X");
   args.flag("amsgrad", "adam and adamw divide by the largest second moment so far");
   args.flag("weight-decay", "weight decay", "X", "0");
   args.flag(
@@ -33,6 +51,8 @@ OptimizerConfig optimizer_of(const Args& args) {
   if (args.has("dampening")) c.dampening = args.number("dampening");
   c.nesterov = args.on("nesterov");
   if (args.has("alpha")) c.alpha = args.number("alpha");
+  if (args.has("betas")) read_betas(args.text("betas"), c);
+  if (args.has("eps")) c.epsilon = args.number("eps");
   c.centered = args.on("centered");
   c.amsgrad = args.on("amsgrad");
   c.weight_decay = args.number("weight-decay");

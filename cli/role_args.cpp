@@ -185,6 +185,9 @@ void read_optimizer(const Args& args, Json& j) {
   j["dampening"] = c.dampening;
   j["nesterov"] = c.nesterov;
   j["alpha"] = c.alpha;
+  j["beta1"] = c.beta1;
+  j["beta2"] = c.beta2;
+  j["epsilon"] = c.epsilon;
   j["centered"] = c.centered;
   j["amsgrad"] = c.amsgrad;
   j["weight_decay"] = c.weight_decay;

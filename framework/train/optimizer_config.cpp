@@ -63,6 +63,15 @@ void OptimizerConfig::check() const {
   if (dampening != 0 && nesterov) throw Error("Nesterov momentum goes without dampening");
   if (!(dampening >= 0 && dampening <= 1)) throw Error("dampening ", dampening, ": from 0 to 1");
   if (amsgrad && !is_adam(*this)) throw Error("amsgrad is of adam and adamw");
+  for (const double beta : {beta1, beta2}) {
+    if (!(beta >= 0 && beta < 1)) throw Error("beta ", beta, ": from 0 to below 1");
+  }
+  const OptimizerConfig plain;
+  if ((beta1 != plain.beta1 || beta2 != plain.beta2) && !is_adam(*this)) {
+    throw Error("betas are of adam and adamw");
+  }
+  if (!(epsilon > 0) || !std::isfinite(epsilon)) throw Error("epsilon ", epsilon, ": above 0");
+  if (epsilon != plain.epsilon && kind == Kind::kSgd) throw Error("sgd has no epsilon");
   if (centered && kind != Kind::kRmsProp) throw Error("centered is of rmsprop");
   if (!(clip_norm >= 0) || !std::isfinite(clip_norm)) {
     throw Error("clip_norm ", clip_norm, ": a number above 0, or 0 for none");

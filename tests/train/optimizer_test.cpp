@@ -312,6 +312,10 @@ TEST(Optimizer, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .amsgrad = true}), HasSubstr("adam and adamw"));
   EXPECT_THAT(refusal({.kind = Kind::kAdamW, .centered = true}), HasSubstr("of rmsprop"));
   EXPECT_THAT(refusal({.kind = Kind::kRmsProp, .alpha = 1}), HasSubstr("alpha 1: from 0 to below"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdam, .beta1 = 1}), HasSubstr("beta 1: from 0 to below"));
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .beta2 = 0.9}), HasSubstr("betas are of adam"));
+  EXPECT_THAT(refusal({.kind = Kind::kAdam, .epsilon = 0}), HasSubstr("epsilon 0: above 0"));
+  EXPECT_THAT(refusal({.kind = Kind::kSgd, .epsilon = 1e-3}), HasSubstr("sgd has no epsilon"));
 }
 
 TEST(Optimizer, NamesAreKnown) {

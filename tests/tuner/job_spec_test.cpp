@@ -60,10 +60,15 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
   EXPECT_EQ(rms.alpha, 0.5);
   EXPECT_TRUE(rms.centered);
   EXPECT_TRUE(optimizer(R"(,"opt":"adamw","amsgrad":true)").amsgrad);
+  const OptimizerConfig adam = optimizer(R"(,"opt":"adam","beta1":0.5,"beta2":0.75,"epsilon":0.1)");
+  EXPECT_EQ(adam.beta1, 0.5);
+  EXPECT_EQ(adam.beta2, 0.75);
+  EXPECT_EQ(adam.epsilon, 0.1);
+  EXPECT_THAT(refusal(R"(,"beta2":1)"), HasSubstr("job: beta 1: from 0 to below 1"));
   EXPECT_EQ(optimizer(R"(,"clip_norm":2.5)").clip_norm, 2.5);
   EXPECT_THAT(refusal(R"(,"clip_norm":-1)"), HasSubstr("job: clip_norm -1"));
-  for (const char* key :
-       {"dampening", "nesterov", "alpha", "centered", "amsgrad", "clip_norm", "accumulate"}) {
+  for (const char* key : {"dampening", "nesterov", "alpha", "beta1", "beta2", "epsilon", "centered",
+                          "amsgrad", "clip_norm", "accumulate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
   EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),

@@ -46,6 +46,9 @@ void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("dampening", o.dampening);
   r.take("nesterov", o.nesterov);
   r.take("alpha", o.alpha);
+  r.take("beta1", o.beta1);
+  r.take("beta2", o.beta2);
+  r.take("epsilon", o.epsilon);
   r.take("centered", o.centered);
   r.take("amsgrad", o.amsgrad);
   r.take("weight_decay", o.weight_decay);
@@ -73,6 +76,9 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.dampening != plain.dampening) j["dampening"] = o.dampening;
   if (o.nesterov) j["nesterov"] = true;
   if (o.alpha != plain.alpha) j["alpha"] = o.alpha;
+  if (o.beta1 != plain.beta1) j["beta1"] = o.beta1;
+  if (o.beta2 != plain.beta2) j["beta2"] = o.beta2;
+  if (o.epsilon != plain.epsilon) j["epsilon"] = o.epsilon;
   if (o.centered) j["centered"] = true;
   if (o.amsgrad) j["amsgrad"] = true;
   if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;

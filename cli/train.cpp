@@ -94,6 +94,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.freeze = args.text("freeze");
   c.head = head_of(args);
   c.patience = args.integer("patience");
+  c.calibrate = args.on("calibrate");
   c.cache_dtype = cache_dtype(args.text("cache-dtype"));
   c.cache = args.text("cache");
   c.precision = precision_config(args, c.cache);
@@ -129,6 +130,7 @@ Json to_json(const FinetuneResult& r) {
           {"top1", of_validation(r.top1)},
           {"top5", of_validation(r.top5)},
           {"val_loss", of_validation(r.loss)},
+          {"temperature", r.temperature > 0 ? Json(r.temperature) : Json()},
           {"best_epoch", r.best_epoch},
           {"epochs", r.epochs},
           {"classes", r.classes},
@@ -196,6 +198,9 @@ void declare_epochs(ArgsSpec& args) {
       "of them (default: not at all)",
       "crop,flip,cutout");
   args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
+  args.flag("calibrate",
+            "divide the classifier by the temperature that fits probabilities to the validation "
+            "photos; no prediction changes by it");
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ PhotoEvaluation evaluate_photos(const ModelFile& model, const Device& device, Fs
                           const int64_t label = set.photos[c.photo].label;
                           top1 += c.top[0].id == label;
                           top5 += c.better_than_label < 5;
+                          e.calibration.add(c.top[0].score, c.top[0].id == label);
                           ++e.confusion[static_cast<size_t>(label * classes + c.top[0].id)];
                         }
                         for (const BadPhoto& b : bad) {

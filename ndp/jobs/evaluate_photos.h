@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/train/class_quality.h"
 #include "ndp/jobs/classify.h"
 
 namespace ndtrain::ndp {
@@ -10,6 +11,7 @@ namespace ndtrain::ndp {
 struct PhotoEvaluation {
   int64_t photos = 0, quarantined = 0, skipped = 0;
   double top1 = 0, top5 = 0;
+  CalibrationError calibration;
   std::vector<int64_t> confusion;  // [classes, classes], rows are the truth
   EngineStats engine;
   std::vector<QuarantinedPhoto> bad;

@@ -15,6 +15,7 @@
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
 #include "ndp/jobs/report.h"
+#include "ndp/jobs/temperature.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
@@ -417,8 +418,10 @@ class Finetune {
   // The best epoch's weights, evaluated once more and written out.
   void finish() {
     loop_->restore_best();
+    const Model trained = training().model();
+    const Model calibrated = config_.calibrate ? calibrate(trained) : trained;
     result_.model =
-        write_models(fs_, run_, model_, transfer_, training().model(), photos_.set.classes).path;
+        write_models(fs_, run_, model_, transfer_, calibrated, photos_.set.classes).path;
     result_.best_epoch = loop_->best_epoch() + 1;
     if (val_->size() == 0) return;
     const Evaluation e = training().evaluate(*val_);
@@ -426,6 +429,23 @@ class Finetune {
     result_.top5 = e.top5;
     result_.loss = e.loss;
     write_report(e);
+  }
+
+  // What is trained, so that probabilities of validation photos are what they seem.
+  Model calibrate(const Model& trained) {
+    if (val_->size() == 0) {
+      progress_.say("there are no validation photos: probabilities stay as they are");
+      return trained;
+    }
+    BatchPlans plans(
+        [&](int64_t batch) { return inference_graph(trained, batch, with_plain_logits); }, device_,
+        config_.how.trainer.batch);
+    result_.temperature = fitted_temperature(plans, *val_, row_types_);
+    progress_.say(
+        fmt::format("the classifier is divided by a temperature of {:.3f}, which changes "
+                    "no prediction, so that probabilities are what they seem",
+                    result_.temperature));
+    return with_temperature(trained, result_.temperature);
   }
 
   void write_report(const Evaluation& e) {
@@ -441,8 +461,12 @@ class Finetune {
                                            result_.val_photos)},
                     {"validation top-1", fmt::format("{:.4f}", e.top1)},
                     {"validation top-5", fmt::format("{:.4f}", e.top5)},
+                    {"validation macro F1", macro_f1_text(e.confusion)},
                     {"features per photo", size(static_cast<double>(result_.feature_bytes))},
                     {"quarantined", std::to_string(result_.quarantined)}};
+    if (result_.temperature > 0) {
+      report.facts.push_back({"temperature", fmt::format("{:.3f}", result_.temperature)});
+    }
     for (size_t i = 0; i < val_rows_.size(); ++i) {
       const Photo& p = photos_.set.photos[val_rows_[i]];
       report.photos.push_back(

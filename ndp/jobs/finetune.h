@@ -39,6 +39,7 @@ struct FinetuneConfig {
   int64_t memory_limit = 0;  // bytes of features or crops in memory; 0: half of the free memory
   int64_t extract_batch = 32;
   bool fast_decode = false;
+  bool calibrate = false;  // by a temperature (temperature.h), where there are validation photos
   bool resume = false;
   // Every flag that decides the result, `epochs` among them, as it holds: for args.toml.
   Settings given = {};
@@ -50,6 +51,7 @@ struct FinetuneResult {
   std::string model;  // path of model.onnx; "": none was written
   int64_t epochs = 0, best_epoch = 0;
   double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
+  double temperature = 0;               // that the classifier was divided by; 0: it was not
   int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
   int64_t unlabelled = 0;  // photos that the database says nothing about
   int64_t parameters = 0;

@@ -4,17 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <optional>
 
 #include "framework/core/csv.h"
 #include "framework/core/markup.h"
+#include "framework/train/class_quality.h"
 #include "ndp/jobs/thumbnail.h"
 
 namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kWorstPhotos = 24;
-constexpr size_t kMatrixClasses = 50;  // beyond this only the most confused pairs are listed
+constexpr size_t kMatrixClasses = 50;  // beyond this only the most confused pairs are listed,
+constexpr size_t kWorstClasses = 30;   // and classes
 
 constexpr const char* kStyle = R"(
 :root { --ink: #1b1b1f; --soft: #6b6b76; --line: #e2e2e8; --a: #2f6f9f; --b: #c8553d; }
@@ -106,15 +108,24 @@ std::string charts(const std::vector<EpochRow>& epochs) {
          "</div>\n";
 }
 
+std::string cell(std::optional<double> share) {
+  return share ? fmt::format("<td>{:.3f}</td>", *share) : "<td></td>";
+}
+
+constexpr const char* kQualities = "<th>precision</th><th>recall</th><th>F1</th>";
+
+std::string cells(const ClassQuality& c) {
+  return cell(c.precision()) + cell(c.recall()) + cell(c.f1());
+}
+
 std::string matrix(const ReportInput& r) {
   const size_t n = r.classes.size();
+  const std::vector<ClassQuality> quality = class_quality(r.confusion);
   std::string out = "<table>\n<tr><th>truth \\ predicted</th>";
   for (const std::string& name : r.classes) out += "<th>" + escaped_markup(name) + "</th>";
-  out += "<th>recall</th></tr>\n";
+  out += std::string(kQualities) + "</tr>\n";
   for (size_t i = 0; i < n; ++i) {
-    const int64_t row =
-        std::accumulate(r.confusion.begin() + static_cast<std::ptrdiff_t>(i * n),
-                        r.confusion.begin() + static_cast<std::ptrdiff_t>((i + 1) * n), int64_t{0});
+    const int64_t row = quality[i].rows;
     out += "<tr><td>" + escaped_markup(r.classes[i]) + "</td>";
     for (size_t j = 0; j < n; ++j) {
       const double share =
@@ -123,10 +134,25 @@ std::string matrix(const ReportInput& r) {
       out += fmt::format("<td style=\"background:rgba({},{:.2f})\">{}</td>", rgb, share * 0.7,
                          r.confusion[i * n + j]);
     }
-    out += row > 0
-               ? fmt::format("<td>{:.3f}</td></tr>\n",
-                             static_cast<double>(r.confusion[i * n + i]) / static_cast<double>(row))
-               : "<td></td></tr>\n";
+    out += cells(quality[i]) + "</tr>\n";
+  }
+  return out + "</table>\n";
+}
+
+// Of too many classes for a matrix.
+std::string worst_classes(const ReportInput& r) {
+  const std::vector<ClassQuality> quality = class_quality(r.confusion);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < quality.size(); ++i) {
+    if (quality[i].rows > 0) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return *quality[i].f1(); });
+  order.resize(std::min(order.size(), kWorstClasses));
+  std::string out =
+      std::string("<table>\n<tr><th>class</th><th>photos</th>") + kQualities + "</tr>\n";
+  for (const size_t i : order) {
+    out += fmt::format("<tr><td>{}</td><td>{}</td>{}</tr>\n", escaped_markup(r.classes[i]),
+                       quality[i].rows, cells(quality[i]));
   }
   return out + "</table>\n";
 }
@@ -187,12 +213,21 @@ std::string report_html(Fs& fs, const ReportInput& r) {
   out += "</table>\n<h2>Training</h2>\n" + charts(r.epochs);
   out += fmt::format("<p>The weights are those of epoch {}.</p>\n", r.best_epoch);
   out += "<h2>Confusion</h2>\n";
-  out += r.classes.size() <= kMatrixClasses ? matrix(r) : confused_pairs(r);
+  if (r.classes.size() <= kMatrixClasses) {
+    out += matrix(r);
+  } else {
+    out += confused_pairs(r) + "<h2>Classes with the least F1</h2>\n" + worst_classes(r);
+  }
   if (r.photos.empty()) return out;  // they are elsewhere
   return out +
          "<h2>The worst photos</h2>\n<p>Validation photos whose true class got the least "
          "probability.</p>\n" +
          worst_photos(fs, r);
+}
+
+std::string macro_f1_text(const std::vector<int64_t>& confusion) {
+  const std::optional<double> f1 = macro_f1(class_quality(confusion));
+  return f1 ? fmt::format("{:.4f}", *f1) : "-";
 }
 
 std::string confusion_csv(const std::vector<std::string>& classes,

@@ -25,9 +25,13 @@ struct ReportInput {
   std::vector<ReportPhoto> photos;  // validation photos; the worst are shown
 };
 
-// One page that stands alone: inline SVG curves, the confusion matrix, the photos whose true class
-// got the least probability (as small inline JPEGs). Deterministic.
+// One page that stands alone: inline SVG curves, the confusion matrix with each class's precision,
+// recall and F1, the photos whose true class got the least probability (as small inline JPEGs).
+// Deterministic.
 std::string report_html(Fs& fs, const ReportInput& report);
+
+// The mean F1 of the classes, "0.8813", or "-" where no photo is of any.
+std::string macro_f1_text(const std::vector<int64_t>& confusion);
 
 // A header line with class names, then one row per true class.
 std::string confusion_csv(const std::vector<std::string>& classes,

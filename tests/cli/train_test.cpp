@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <stdlib.h>
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -44,6 +45,56 @@ TEST_F(TrainProgram, ClassesAndHowManyValidateAreSaidBeforeItStarts) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_LT(o.err.find("photos: 24 photos of 2 classes: c0 12, c1 12\n"), o.err.find("evaluating"))
       << o.err;
+}
+
+TEST_F(TrainProgram, EvalSaysHowGoodEachClassIs) {
+  ASSERT_EQ(train("run", {"-e", "1"}).code, 0);
+  const Outcome o = run({"eval", "run", "--data", "photos", "--json", "--confusion", "m.csv"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json json = Json::parse(o.out);
+  int64_t m[2][2] = {};
+  ASSERT_EQ(
+      std::sscanf(real_fs().read(at("m.csv")).or_throw().c_str(),
+                  "truth,c0,c1\nc0,%ld,%ld\nc1,%ld,%ld", &m[0][0], &m[0][1], &m[1][0], &m[1][1]),
+      4);
+  double sum = 0;
+  for (const int c : {0, 1}) {
+    const Json& quality = json.at("classes").at(static_cast<size_t>(c));
+    EXPECT_EQ(quality.at("class"), "c" + std::to_string(c));
+    EXPECT_EQ(quality.at("photos"), m[c][0] + m[c][1]);
+    const auto right = static_cast<double>(m[c][c]);
+    const double f1 = 2 * right / static_cast<double>(m[c][0] + m[c][1] + m[0][c] + m[1][c]);
+    EXPECT_NEAR(quality.at("recall").get<double>(), right / 12, 1e-12);
+    EXPECT_NEAR(quality.at("f1").get<double>(), f1, 1e-12);
+    sum += f1;
+  }
+  EXPECT_NEAR(json.at("macro_f1").get<double>(), sum / 2, 1e-12);
+  EXPECT_GE(json.at("calibration_error").get<double>(), 0);
+  EXPECT_THAT(
+      run({"eval", "run", "--data", "photos"}).out,
+      AllOf(HasSubstr("macro_f1 "), HasSubstr("class  photos  precision  recall      F1\nc0 "),
+            testing::Not(HasSubstr("classes"))));
+  EXPECT_THAT(real_fs().read(at("run/report.html")).or_throw(),
+              AllOf(HasSubstr("validation macro F1"), HasSubstr("<th>precision</th>")));
+}
+
+TEST_F(TrainProgram, CalibratesWithoutChangingAPrediction) {
+  const Json plain = Json::parse(train("plain", {"-e", "3", "--json"}).out);
+  const Outcome o = train("fitted", {"-e", "3", "--calibrate", "--json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const Json fitted = Json::parse(o.out);
+  EXPECT_TRUE(plain.at("temperature").is_null());
+  EXPECT_GT(fitted.at("temperature").get<double>(), 0.04);
+  EXPECT_EQ(fitted.at("top1"), plain.at("top1"));
+  EXPECT_THAT(o.err, HasSubstr("the classifier is divided by a temperature of "));
+  EXPECT_NE(bytes("fitted/model.onnx"), bytes("plain/model.onnx"));
+  const auto evaluated = [&](const std::string& name) {
+    return Json::parse(run({"eval", name, "--data", "photos", "--json"}).out);
+  };
+  EXPECT_EQ(evaluated("fitted").at("classes"), evaluated("plain").at("classes"));
+  const Outcome none = train("none", {"-e", "1", "--val-split", "0", "--calibrate"});
+  EXPECT_EQ(none.code, 0) << none.err;
+  EXPECT_THAT(none.err, HasSubstr("no validation photos: probabilities stay as they are"));
 }
 
 TEST_F(TrainProgram, WithoutValidationThereIsNoAccuracy) {
@@ -119,6 +170,8 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
   const std::vector<std::pair<std::vector<std::string>, std::vector<std::string>>> variants = {
       {{"--opt", "sgd"}, {"--dampening", "0.5"}},
       {{"--opt", "adam"}, {"--amsgrad"}},
+      {{"--opt", "adam"}, {"--betas", "0.5,0.9"}},
+      {{"--opt", "adamw"}, {"--eps", "0.001"}},
       {{"--opt", "rmsprop"}, {"--centered"}},
       {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
       {{"--opt", "rmsprop"}, {"--momentum", "0"}},
@@ -135,6 +188,9 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
   const Outcome o = train("none", {"--opt", "sgd", "--amsgrad"});
   EXPECT_EQ(o.code, 2);
   EXPECT_THAT(o.err, HasSubstr("amsgrad is of adam and adamw"));
+  for (const char* wrong : {"0.9", "0.9,1", "0.9,x", "0.9,0.99,0.999", "-1,0.9"}) {
+    EXPECT_EQ(train("none", {"--betas", wrong}).code, 2) << wrong;
+  }
 }
 
 TEST_F(TrainProgram, EachScheduleTrainsAndGoesOnAsItWouldHave) {

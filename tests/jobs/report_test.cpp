@@ -26,7 +26,33 @@ TEST(Report, TextIsEscapedAndThePageStandsAlone) {
   EXPECT_NE(page.find("dog &quot;x&quot;"), std::string::npos);
   EXPECT_EQ(page.find("http"), std::string::npos) << "nothing is loaded from elsewhere";
   EXPECT_NE(page.find("<polyline"), std::string::npos);
-  EXPECT_NE(page.find("0.750"), std::string::npos) << "recall of cat";
+  EXPECT_NE(page.find("<td>1.000</td><td>0.750</td><td>0.857</td>"), std::string::npos)
+      << "precision, recall and F1 of cat";
+}
+
+TEST(Report, OfManyClassesHasThoseWithTheLeastF1) {
+  MemoryFs fs;
+  ReportInput many = input();
+  constexpr size_t kMany = 60;
+  many.photos.clear();
+  many.classes.clear();
+  many.confusion.assign(kMany * kMany, 0);
+  for (size_t i = 0; i < kMany; ++i) {
+    many.classes.push_back("class " + std::to_string(i));
+    many.confusion[i * kMany + i] = 2;
+  }
+  many.confusion[7 * kMany + 8] = 6;
+  const std::string page = report_html(fs, many);
+  EXPECT_NE(
+      page.find("<tr><td>class 7</td><td>8</td><td>1.000</td><td>0.250</td><td>0.400</td></tr>"),
+      std::string::npos);
+  EXPECT_LT(page.find("<td>class 7</td><td>8</td>"), page.find("<td>class 8</td><td>2</td>"));
+  EXPECT_EQ(page.find("<td>class 59</td><td>2</td>"), std::string::npos);
+}
+
+TEST(Report, SaysHowGoodTheClassesAreInTheMean) {
+  EXPECT_EQ(macro_f1_text({3, 1, 0, 4}), "0.8730");  // of 6/7 and 8/9
+  EXPECT_EQ(macro_f1_text({0, 0, 0, 0}), "-");
 }
 
 TEST(Report, IsAFunctionOfItsInput) {

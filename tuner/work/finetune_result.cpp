@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "framework/core/json.h"
+#include "framework/train/class_quality.h"
 #include "ndp/jobs/report.h"
 #include "tuner/work/finetune_work.h"
 
@@ -32,6 +33,7 @@ Json FinetuneWork::result_json(const Evaluation& e, int64_t epochs) const {
   Json result = {{"top1", of_validation(e.top1)},
                  {"top5", of_validation(e.top5)},
                  {"val_loss", of_validation(e.loss)},
+                 {"macro_f1", of_validation(macro_f1(class_quality(e.confusion)).value_or(0))},
                  {"best_epoch", loop_->best_epoch() + 1},
                  {"epochs", epochs},
                  {"classes", manifest_->classes().size()},
@@ -131,7 +133,8 @@ void FinetuneWork::write_report(const Evaluation& e) {
              {"mode", std::string(name_of(spec_.mode))},
              {"cut", transfer_.cut},
              {"validation top-1", fmt::format("{:.4f}", e.top1)},
-             {"validation top-5", fmt::format("{:.4f}", e.top5)}};
+             {"validation top-5", fmt::format("{:.4f}", e.top5)},
+             {"validation macro F1", macro_f1_text(e.confusion)}};
   if (!spec_.why.empty()) r.facts.push_back({"why so", spec_.why});
   run_directory_->write("report.html", report_html(context_.fs, r));
 }

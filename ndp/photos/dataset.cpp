@@ -56,9 +56,9 @@ Status add_class(Fs& fs, const std::string& name, LabelledPhotos& photos) {
   if (photos.items.size() == before && skipped == 0 && photos.uploads > uploads) return {};
   photos.classes.push_back(name);
   if (photos.items.size() > before) return {};
-  const std::string why = skipped > 0
-                              ? "only photos of formats that are not supported (JPEG and PNG are)"
-                              : "no photos";
+  const std::string why = skipped > 0 ? "only photos of formats that are not supported (" +
+                                            decodable_formats() + " are)"
+                                      : "no photos";
   return {Code::kNotFound,
           "class folder " + join(photos.root, name) + ": " + why + "; fill it or remove it"};
 }

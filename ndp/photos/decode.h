@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "framework/core/status.h"
 #include "ndp/photos/image.h"
@@ -17,9 +18,12 @@ namespace ndtrain::ndp {
 enum class PhotoFormat : uint8_t { kUnknown, kJpeg, kPng, kHeic, kAvif, kWebp, kGif, kBmp, kTiff };
 
 std::string_view name_of(PhotoFormat f);                      // "JPEG", …, "unknown"
-bool can_decode(PhotoFormat f);                               // JPEG and PNG
+bool can_decode(PhotoFormat f);                               // in this build, on this machine
 PhotoFormat sniff(std::span<const std::byte> file);           // by the magic bytes alone
 PhotoFormat format_of_extension(std::string_view extension);  // ".jpg", lower case
+std::string_view extension_for(PhotoFormat f);                // ".jpg"; "" for kUnknown
+std::string_view media_type(PhotoFormat f);                   // "image/jpeg"; "" for kUnknown
+bool browsers_show(PhotoFormat f);
 
 struct PhotoHeader {
   PhotoFormat format = PhotoFormat::kUnknown;
@@ -46,10 +50,25 @@ Result<PhotoHeader> read_photo_header(std::span<const std::byte> file);
 
 // "libjpeg-turbo 2001005": other versions may give other pixels.
 std::string jpeg_decoder();
+// The same of all decoders whose version may decide pixels; jpeg_decoder() where there is no other.
+std::string photo_decoders();
+
+// What this build reads photos with.
+struct PhotoLibrary {
+  std::string use;      // "WebP"
+  std::string library;  // and its version; "" where this build has none
+  std::string option;   // of CMake, that puts it into a build
+  std::string package;  // of Debian, which that needs
+};
+std::vector<PhotoLibrary> photo_libraries();
+
+// "JPEG, PNG and WebP": what can_decode().
+std::string decodable_formats();
 
 // Everything becomes RGB as PIL's convert("RGB") does it: alpha and tRNS are dropped, CMYK is taken
-// for Adobe's inverted one. The exception is 16-bit grey PNG: the high byte, where PIL clips at
-// 255.
+// for Adobe's inverted one in a JPEG. The exception is 16-bit grey: the high byte, where PIL clips
+// at 255. Of an animation it is the first frame. Colours of an embedded RGB profile that is not
+// sRGB's become sRGB's, as PIL's ImageCms has them.
 Result<Decoded> decode(std::span<const std::byte> file, const DecodeOptions& options = {});
 
 }  // namespace ndtrain::ndp

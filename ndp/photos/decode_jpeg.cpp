@@ -2,6 +2,7 @@
 // own with a setjmp and no object that has a destructor; memory belongs to the callers, so a
 // longjmp never skips one.
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -105,6 +106,7 @@ class JpegReader {
     cinfo_.progress = &progress_;
     jpeg_mem_src(&cinfo_, reinterpret_cast<const unsigned char*>(file.data()), file.size());
     jpeg_save_markers(&cinfo_, JPEG_APP0 + 1, 0xffff);
+    jpeg_save_markers(&cinfo_, JPEG_APP0 + 2, 0xffff);
     jpeg_read_header(&cinfo_, TRUE);
     return true;
   }
@@ -140,6 +142,7 @@ class JpegReader {
 
   int orientation() const {
     for (auto* m = cinfo_.marker_list; m != nullptr; m = m->next) {
+      if (m->marker != JPEG_APP0 + 1) continue;
       if (m->data_length >= 6 && std::memcmp(m->data, "Exif\0\0", 6) == 0) {
         return exif_orientation({m->data + 6, m->data_length - 6});
       }
@@ -172,14 +175,28 @@ uint8_t times_over_255(int a, int b) {
   return static_cast<uint8_t>(((t >> 8) + t) >> 8);
 }
 
-// Photoshop, and everybody after it, stores CMYK inverted: 255 is no ink.
-void rgb_from_inverted_cmyk(const std::vector<uint8_t>& cmyk, std::vector<uint8_t>& rgb) {
-  for (size_t i = 0, n = cmyk.size() / 4; i < n; ++i) {
-    const int white = cmyk[4 * i + 3];
-    for (size_t c = 0; c < 3; ++c) {
-      rgb[3 * i + c] = static_cast<uint8_t>(white - times_over_255(255 - cmyk[4 * i + c], white));
-    }
+// A profile is cut into chunks, each with its number from 1 and how many there are (ICC.1, annex
+// B.4). "" when there is none, or a chunk is missing; `broken` tells these apart.
+std::vector<uint8_t> assemble_profile(const jpeg_decompress_struct& info, bool& broken) {
+  constexpr size_t kHead = 14;
+  std::array<jpeg_saved_marker_ptr, 256> chunks{};
+  size_t count = 0;
+  for (auto* m = info.marker_list; m != nullptr; m = m->next) {
+    if (m->marker != JPEG_APP0 + 2 || m->data_length < kHead) continue;
+    if (std::memcmp(m->data, "ICC_PROFILE", 12) != 0) continue;
+    const size_t number = m->data[12], of = m->data[13];
+    broken |= (count != 0 && count != of) || number == 0 || number > of || chunks[number];
+    count = of;
+    chunks[number] = m;
   }
+  std::vector<uint8_t> profile;
+  for (size_t i = 1; i <= count && !broken; ++i) {
+    broken = chunks[i] == nullptr;
+    if (!broken)
+      profile.insert(profile.end(), chunks[i]->data + kHead,
+                     chunks[i]->data + chunks[i]->data_length);
+  }
+  return broken ? std::vector<uint8_t>() : profile;
 }
 
 }  // namespace
@@ -209,17 +226,31 @@ Result<Decoded> decode_jpeg(std::span<const std::byte> file, const DecodeOptions
   Decoded d;
   d.format = PhotoFormat::kJpeg;
   d.orientation = reader.orientation();
+  bool broken = false;
+  const std::vector<uint8_t> profile = assemble_profile(info, broken);
   d.image = Image(static_cast<int>(info.output_width), static_cast<int>(info.output_height));
   if (cmyk) {
     const size_t stride = size_t{4} * info.output_width;
     std::vector<uint8_t> inks(stride * info.output_height);
     if (!reader.read_rows(inks.data(), stride)) return reader.status();
-    rgb_from_inverted_cmyk(inks, d.image.rgb);
+    // Photoshop, and everybody after it, stores CMYK inverted.
+    rgb_from_cmyk(inks, true, d.image.rgb.data());
   } else if (!reader.read_rows(d.image.rgb.data(), d.image.stride())) {
     return reader.status();
   }
-  d.warnings = reader.harmless();
+  d.warnings = reader.harmless() + (broken ? 1 : 0);
+  to_srgb(profile, d);
   return d;
+}
+
+void rgb_from_cmyk(std::span<const uint8_t> inks, bool inverted, uint8_t* rgb) {
+  const uint8_t flip = inverted ? 0xff : 0;
+  for (size_t i = 0; i + 3 < inks.size(); i += 4, rgb += 3) {
+    const int white = 255 - (inks[i + 3] ^ flip);
+    for (size_t c = 0; c < 3; ++c) {
+      rgb[c] = static_cast<uint8_t>(white - times_over_255(inks[i + c] ^ flip, white));
+    }
+  }
 }
 
 }  // namespace ndtrain::ndp::codec

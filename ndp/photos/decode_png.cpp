@@ -58,6 +58,15 @@ class PngReader {
     return exif_orientation({exif, n});
   }
 
+  std::span<const uint8_t> profile() const {
+    png_charp name = nullptr;
+    int compression = 0;
+    png_bytep profile = nullptr;
+    png_uint_32 n = 0;
+    if (png_get_iCCP(png_, info_, &name, &compression, &profile, &n) == 0) return {};
+    return {profile, n};
+  }
+
  private:
   [[noreturn]] static void on_error(png_structp png, png_const_charp message) {
     auto& self = *static_cast<PngReader*>(png_get_error_ptr(png));
@@ -101,7 +110,7 @@ Result<PhotoHeader> read_png_header(std::span<const std::byte> file) {
                      .height = static_cast<int>(height)};
 }
 
-Result<Decoded> decode_png(std::span<const std::byte> file) {
+Result<Decoded> decode_png(std::span<const std::byte> file, const DecodeOptions&) {
   const Result<PhotoHeader> header = read_png_header(file);
   if (!header.ok()) return header.status();
   PngReader reader(file);
@@ -118,7 +127,10 @@ Result<Decoded> decode_png(std::span<const std::byte> file) {
   if (!reader.read_rows(rows.data())) return reader.status();
   d.orientation = reader.orientation();
   d.warnings = reader.harmless();
+  to_srgb(reader.profile(), d);
   return d;
 }
+
+std::string png_library() { return std::string("libpng ") + png_get_libpng_ver(nullptr); }
 
 }  // namespace ndtrain::ndp::codec

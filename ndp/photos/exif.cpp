@@ -51,6 +51,12 @@ int exif_orientation(std::span<const uint8_t> tiff) {
   return 1;
 }
 
+std::span<const uint8_t> without_exif_mark(std::span<const uint8_t> block) {
+  constexpr size_t kMark = 6;
+  const bool marked = block.size() >= kMark && std::memcmp(block.data(), "Exif\0\0", kMark) == 0;
+  return marked ? block.subspan(kMark) : block;
+}
+
 Image upright(Image image, int orientation) {
   if (orientation <= 1 || orientation > 8) return image;
   const bool transposed = orientation >= 5;

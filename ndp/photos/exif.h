@@ -11,6 +11,9 @@ namespace ndtrain::ndp {
 // (upright) when there is none or the block is damaged: untrusted, never reads outside `tiff`.
 int exif_orientation(std::span<const uint8_t> tiff);
 
+// Some writers begin the block as JPEG's APP1 does, with "Exif" and two zeros.
+std::span<const uint8_t> without_exif_mark(std::span<const uint8_t> block);
+
 // The image as it should be seen, for an orientation of 1 to 8.
 Image upright(Image image, int orientation);
 

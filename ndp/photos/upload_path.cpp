@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/fs.h"
+#include "ndp/photos/decode.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -20,7 +21,8 @@ bool is_upload_path(std::string_view path) {
   const std::string name = name_of_path(path), folder = parent_of(path);
   const std::string extension = extension_of(name);
   if (name.size() != kHexDigits + extension.size()) return false;
-  if (extension != ".jpg" && extension != ".png") return false;
+  const PhotoFormat format = format_of_extension(extension);
+  if (format == PhotoFormat::kUnknown || extension != extension_for(format)) return false;
   const auto is_hex = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
   return std::all_of(name.begin(), name.begin() + kHexDigits, is_hex) &&
          name_of_path(folder) == name.substr(0, 2) &&

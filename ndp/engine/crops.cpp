@@ -15,7 +15,7 @@ constexpr size_t kRoom = 16;  // crops: what several threads may put at once, an
 
 Digest crop_group(const Preprocess& preprocess) {
   Sha256 hash;
-  hash.field("crops").field(jpeg_decoder());
+  hash.field("crops").field(photo_decoders());
   for (const auto& [key, value] : to_metadata(preprocess)) hash.field(key).field(value);
   return hash.finish();
 }

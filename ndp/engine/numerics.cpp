@@ -29,7 +29,7 @@ double difference_of(double a, double b, DType type) {
 }  // namespace
 
 std::string feature_numerics(const Device& device) {
-  return device.numerics() + "; ndtrain " NDT_VERSION " " + jpeg_decoder();
+  return device.numerics() + "; ndtrain " NDT_VERSION " " + photo_decoders();
 }
 
 NumericsCheck::NumericsCheck(std::vector<TensorType> row_types) {

@@ -19,7 +19,7 @@ inline constexpr double kNumericsTolerance = 1e-3;
 inline constexpr size_t kNumericsSample = 8;
 
 // What decides the bits of a feature besides its extractor: the backend's own numerics, and the
-// version and JPEG decoder of this program, which preprocesses photos and folds the graph.
+// version and photo decoders of this program, which preprocesses photos and folds the graph.
 std::string feature_numerics(const Device& device);
 
 // Compares photos' features with the same photos' features computed here.

@@ -4,6 +4,8 @@
 #include "framework/core/json_input.h"
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/photos/decode.h"
+#include "ndp/photos/encode.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -71,10 +73,15 @@ HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes)
   return {.held = nullptr, .refuse = later("the store has as many uploads as it can take")};
 }
 
+// What browsers cannot show, HEIC and TIFF, they get as a JPEG; its bytes are not the photo's.
 HttpResponse image(const Result<std::string>& file) {
   if (!file.ok()) return refused(file.status());
-  const bool png = sniff(std::as_bytes(std::span(*file))) == PhotoFormat::kPng;
-  return {.body = *file, .type = png ? "image/png" : "image/jpeg"};
+  const auto bytes = std::as_bytes(std::span(*file));
+  const PhotoFormat format = sniff(bytes);
+  if (browsers_show(format)) return {.body = *file, .type = std::string(media_type(format))};
+  const Result<Decoded> photo = decode(bytes);
+  if (!photo.ok()) return refused(photo.status());
+  return {.body = encode_jpeg(photo->image), .type = "image/jpeg"};
 }
 
 HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {

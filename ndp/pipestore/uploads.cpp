@@ -107,7 +107,8 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   const Digest id = sha256(file);
   const std::string hex = to_hex(id);
   const PhotoFormat format = sniff(std::as_bytes(std::span(file)));
-  const std::string path = upload_path(id, format == PhotoFormat::kPng ? ".png" : ".jpg");
+  const std::string path =
+      upload_path(id, extension_for(can_decode(format) ? format : PhotoFormat::kJpeg));
   const Busy alone(*this, id);
   const std::optional<UploadLog::Known> known = log_.find(id);
   if (known && known->removed) {

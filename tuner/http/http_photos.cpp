@@ -1,7 +1,9 @@
 #include "tuner/http/http_photos.h"
 
+#include <algorithm>
 #include <memory>
 #include <semaphore>
+#include <string_view>
 
 #include "framework/core/json.h"
 
@@ -21,7 +23,9 @@ HttpResponse fetch(const std::string& address, const std::string& path, HttpTrus
   Result<HttpResponse> got = HttpClient(address, kPatience, std::move(trust)).get(path);
   if (!got.ok()) return http_error(502, got.status().message());
   // Whatever answers there: nothing but a picture is handed on as if it were the Tuner's own.
-  const bool picture = got->type == "image/jpeg" || got->type == "image/png";
+  constexpr std::string_view kPictures[] = {"image/jpeg", "image/png", "image/webp", "image/gif",
+                                            "image/avif"};
+  const bool picture = std::ranges::find(kPictures, got->type) != std::end(kPictures);
   if (got->status == 200 && !picture) {
     return http_error(502, address + " answered no picture, but " + got->type);
   }

@@ -9,6 +9,7 @@
 #include "framework/runtime/copy_rate.h"
 #include "framework/runtime/product_rate.h"
 #include "ndp/jobs/photo_set.h"
+#include "ndp/photos/decode.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
@@ -68,6 +69,22 @@ std::string examine_talk(const std::string& name, Json& json) {
   return fmt::format("ranks cannot talk by {}: {}\n", name, why);
 }
 
+std::string list_photo_libraries(Json& json) {
+  std::string text;
+  for (const PhotoLibrary& l : photo_libraries()) {
+    json.push_back({{"use", l.use}});
+    if (l.library.empty()) {
+      json.back()["missing"] = {{"option", l.option}, {"package", l.package}};
+      text += fmt::format("photos: {} not in this build ({}=ON, with {})\n", l.use, l.option,
+                          l.package);
+    } else {
+      json.back()["library"] = l.library;
+      text += fmt::format("photos: {} by {}\n", l.use, l.library);
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 void declare_doctor(ArgsSpec& args) { declare_computing(args); }
@@ -101,6 +118,7 @@ int run_doctor(Context& context, const Args&) {
   for (const std::string name : {"mpi", "nccl"}) {
     talk += examine_talk(name, json["communication"].emplace_back());
   }
+  const std::string photos = list_photo_libraries(json["photos"]);
   std::string volume = cache;
   while (!volume.empty() && !context.fs().exists(volume)) volume = parent_of(volume);
   const Result<Space> space = context.fs().space(volume.empty() ? "/" : volume);
@@ -110,10 +128,10 @@ int run_doctor(Context& context, const Args&) {
     json["cache_free_bytes"] = space->free;
     disk = fmt::format(", {:.1f} GiB free", static_cast<double>(space->free) / (1 << 30));
   }
-  context.print(json,
-                fmt::format("ndtrain {}\n{} cores, {} threads, {:.1f} GiB memory\n{}{}cache {}{}\n",
-                            NDT_VERSION, json["cores"].get<int>(), shared_threads().threads(),
-                            memory / (1 << 30), backends, talk, cache, disk));
+  context.print(
+      json, fmt::format("ndtrain {}\n{} cores, {} threads, {:.1f} GiB memory\n{}{}{}cache {}{}\n",
+                        NDT_VERSION, json["cores"].get<int>(), shared_threads().threads(),
+                        memory / (1 << 30), backends, talk, photos, cache, disk));
   return code;
 }
 

@@ -27,11 +27,11 @@ def s15(values):
     return b"".join(struct.pack(">i", round(v * 65536)) for v in values)
 
 
-def rgb_profile(primaries, gamma):
+def rgb_profile(primaries, gamma, points=1024):
     if gamma is None:
-        x = np.linspace(0, 1, 1024)
+        x = np.linspace(0, 1, points)
         y = np.where(x <= 0.04045, x / 12.92, ((x + 0.055) / 1.055) ** 2.4)
-        curve = b"curv" + bytes(4) + struct.pack(">I1024H", 1024, *np.round(y * 65535).astype(int)) + bytes(0)
+        curve = b"curv" + bytes(4) + struct.pack(f">I{points}H", points, *np.round(y * 65535).astype(int))
     else:
         curve = b"curv" + bytes(4) + struct.pack(">IHxx", 1, round(gamma * 256))
     m = colorants(primaries)

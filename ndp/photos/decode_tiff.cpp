@@ -98,6 +98,7 @@ Result<Decoded> decode_tiff(std::span<const std::byte> bytes, const DecodeOption
   TiffFile file(bytes);
   const Result<TiffLayout> layout = read_layout(file);
   if (!layout.ok()) return layout.status();
+  if (!file.is_whole()) return Status(Code::kCorrupt, "TIFF: the file ends too early");
   Decoded d;
   d.format = PhotoFormat::kTiff;
   d.orientation = layout->orientation;

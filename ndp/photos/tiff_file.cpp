@@ -88,6 +88,46 @@ std::span<const uint8_t> TiffFile::profile() const {
   return {icc, n};
 }
 
+uint64_t TiffFile::number(uint64_t at, uint64_t bytes) const {
+  const bool big_endian = TIFFIsBigEndian(tiff_) != 0;
+  uint64_t v = 0;
+  for (uint64_t i = 0; i < bytes; ++i) {
+    v = v << 8 | std::to_integer<uint64_t>(bytes_[at + (big_endian ? i : bytes - 1 - i)]);
+  }
+  return v;
+}
+
+// A directory is a count, entries (tag, type, count, and the values or where they are), and where
+// the next one is. libtiff does without that, and without what lies behind the file's end.
+bool TiffFile::has_whole_directory() const {
+  static constexpr uint64_t kTypeBytes[] = {0, 1, 1, 2, 4, 8, 1, 1, 2, 4,
+                                            8, 4, 8, 4, 0, 0, 8, 8, 8};
+  const bool big = TIFFIsBigTIFF(tiff_) != 0;
+  const uint64_t word = big ? 8 : 4, head = big ? 8 : 2, entry = 4 + 2 * word;
+  const uint64_t at = TIFFCurrentDirOffset(tiff_), size = bytes_.size();
+  if (at > size || size - at < head + word) return false;
+  const uint64_t count = number(at, head);
+  if ((size - at - head - word) / entry < count) return false;
+  for (uint64_t e = at + head; e < at + head + count * entry; e += entry) {
+    const uint64_t type = number(e + 2, 2), values = number(e + 4, word);
+    const uint64_t each = type < std::size(kTypeBytes) ? kTypeBytes[type] : 0;
+    if (each == 0 || values <= word / each) continue;
+    const uint64_t from = number(e + 4 + word, word);
+    if (from > size || (size - from) / each < values) return false;
+  }
+  return true;
+}
+
+bool TiffFile::is_whole() const {
+  if (!has_whole_directory()) return false;
+  const uint32_t n = TIFFIsTiled(tiff_) != 0 ? TIFFNumberOfTiles(tiff_) : TIFFNumberOfStrips(tiff_);
+  for (uint32_t i = 0; i < n && !damaged_; ++i) {
+    const uint64_t at = TIFFGetStrileOffset(tiff_, i), bytes = TIFFGetStrileByteCount(tiff_, i);
+    if (at > bytes_.size() || bytes > bytes_.size() - at) return false;
+  }
+  return !damaged_;
+}
+
 Status TiffFile::status() const {
   return {Code::kCorrupt, std::string("TIFF: ") + (*message_ != '\0' ? message_ : "damaged")};
 }

@@ -31,6 +31,9 @@ class TiffFile {
   }
   std::span<const uint8_t> profile() const;
 
+  // Whether the directory and all strips or tiles lie in the file: libtiff may do without the last
+  // bytes of one.
+  bool is_whole() const;
   // Whether something was said to be wrong with the pixels, though a call has not failed.
   bool damaged() const { return damaged_; }
   int warnings() const { return warnings_; }
@@ -47,6 +50,8 @@ class TiffFile {
   static int on_error(TIFF*, void* self, const char* module, const char* format, va_list args);
   static int on_warning(TIFF*, void* self, const char* module, const char* format, va_list args);
   void fail(const char* format, va_list args);
+  bool has_whole_directory() const;
+  uint64_t number(uint64_t at, uint64_t bytes) const;  // in the file's byte order
 
   std::span<const std::byte> bytes_;
   uint64_t at_ = 0;

@@ -141,6 +141,21 @@ TEST_F(ProgramTest, DoctorSaysByWhatRanksCanTalkOrWhyNot) {
   EXPECT_EQ(all, (std::set<std::string>{"mpi", "nccl"})) << j;
 }
 
+TEST_F(ProgramTest, DoctorListsEveryPhotoDecoderOrHowToBuildIt) {
+  const Json j = Json::parse(run({"doctor", "--json"}).out);
+  const std::string text = run({"doctor"}).out;
+  std::set<std::string> all;
+  for (const Json& p : j.at("photos")) {
+    const auto use = p.at("use").get<std::string>();
+    all.insert(use);
+    EXPECT_TRUE(p.contains("library") != p.contains("missing")) << p;
+    EXPECT_THAT(text, HasSubstr("photos: " + use + (p.contains("library") ? " by " : " not in")));
+  }
+  EXPECT_EQ(all, (std::set<std::string>{"JPEG", "PNG", "HEIC", "AVIF", "WebP", "GIF", "TIFF",
+                                        "colour profiles"}))
+      << j;
+}
+
 TEST_F(ProgramTest, MissingFilesAreNamed) {
   const Outcome o = run({"model", "inspect", "nowhere.onnx"});
   EXPECT_EQ(o.code, 1);

@@ -280,7 +280,7 @@ TEST(Engine, BadPhotosAreReportedAndOthersUnaffected) {
   files[8].bytes = "";
   files[10].bytes = "gone";
   files[11].bytes = testing::jpeg_declaring(good[11].bytes, 60000, 60000);
-  files[13] = {"13.webp", std::string("RIFF\x24\0\0\0WEBPVP8 ", 16) + std::string(28, 'x')};
+  files[13] = {"13.bmp", std::string("BM\x24\0\0\0\0\0\0\0", 10) + std::string(28, 'x')};
   for (size_t i = 16; i < 24; ++i) files[i].bytes = "no photo at all";  // a whole batch
   const Outcome want = run(good, all_of(good)), o = run(files, all_of(files));
   EXPECT_EQ(o.bad.size(), 15U);

@@ -159,7 +159,7 @@ TEST_F(CatalogueTest, BadPhotosAreQuarantinedAndTheScanGoesOn) {
   write_file(memory_, "r/bad/png.jpg", png);
   write_file(memory_, "r/bad/text.png", "<html>");
   write_file(memory_, "r/bad/unreadable.jpg", photo(2));
-  write_file(memory_, "r/skip/a.webp", std::string("RIFF\x10\0\0\0WEBPVP8 ", 16));
+  write_file(memory_, "r/skip/a.bmp", std::string("BM\x10\0\0\0\0\0\0\0xxxxxx", 16));
   write_file(memory_, "r/good.png", png);
   fs_.broken = {"r/bad/unreadable.jpg"};
   scan();
@@ -168,7 +168,7 @@ TEST_F(CatalogueTest, BadPhotosAreQuarantinedAndTheScanGoesOn) {
   EXPECT_EQ(entry("bad/png.jpg").reason, "named .jpg but holds PNG");
   EXPECT_THAT(entry("bad/huge.jpg").reason, HasSubstr("60000 x 60000"));
   EXPECT_THAT(entry("bad/text.png").reason, HasSubstr("not a photo"));
-  EXPECT_THAT(entry("skip/a.webp").reason, HasSubstr("WebP"));
+  EXPECT_THAT(entry("skip/a.bmp").reason, HasSubstr("BMP"));
   EXPECT_THAT(entry("bad/unreadable.jpg").reason, HasSubstr("permission denied"));
   ASSERT_EQ(report_.problems.size(), 1u);
   EXPECT_EQ(report_.problems[0].path, "bad/unreadable.jpg");

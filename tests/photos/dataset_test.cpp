@@ -27,16 +27,16 @@ std::string text_of(const LabelledPhotos& photos) {
 
 TEST(ImageFolder, ClassesAreTheFoldersInByteOrder) {
   MemoryFs fs;
-  for (const char* path : {"d/rose/2.jpg", "d/rose/1.png", "d/Zinnia/x.JPG", "d/aster/sub/y.jpeg",
-                           "d/aster/z.heic", "d/aster/w.webp", "d/aster/v.webp", "d/readme.txt",
-                           "d/aster/notes.txt", "d/.cache/q.jpg", "d/loose.jpg"}) {
+  for (const char* path :
+       {"d/rose/2.jpg", "d/rose/1.png", "d/Zinnia/x.JPG", "d/aster/sub/y.jpeg", "d/aster/w.bmp",
+        "d/aster/v.bmp", "d/readme.txt", "d/aster/notes.txt", "d/.cache/q.jpg", "d/loose.jpg"}) {
     write_file(fs, path, "x");
   }
   const Result<LabelledPhotos> photos = read_image_folder(fs, "d");
   ASSERT_TRUE(photos.ok()) << photos.status().message();
   EXPECT_THAT(photos->classes, ElementsAre("Zinnia", "aster", "rose"));
   EXPECT_EQ(text_of(*photos), "Zinnia/x.JPG=0 aster/sub/y.jpeg=1 rose/1.png=2 rose/2.jpg=2 ");
-  EXPECT_EQ(photos->skipped, (std::map<std::string, int64_t>{{"HEIC", 1}, {"WebP", 2}}));
+  EXPECT_EQ(photos->skipped, (std::map<std::string, int64_t>{{"BMP", 2}}));
 }
 
 TEST(ImageFolder, WhatWasUploadedToAnOlderPipeStoreIsNoClass) {
@@ -69,7 +69,7 @@ TEST(ImageFolder, FoldersThatMayBeMeantAsClassesAreFound) {
     write_file(fs, path.c_str(), "x");
   }
   EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre()) << "one folder is no classes";
-  write_file(fs, "d/2024/1.heic", "x");
+  write_file(fs, "d/2024/1.bmp", "x");
   write_file(fs, "d/2025/1.png", "x");
   EXPECT_THAT(class_like_folders(fs, "d", 9), ElementsAre("2023", "2024", "2025"));
   EXPECT_THAT(class_like_folders(fs, "d", 2), ElementsAre("2023", "2024"));
@@ -82,7 +82,7 @@ TEST(ImageFolder, WhatIsWrongIsSaid) {
   MemoryFs memory;
   write_file(memory, "empty/a/1.jpg", "x");
   memory.make_directories("empty/b").or_throw();
-  write_file(memory, "heic/a/1.heic", "x");
+  write_file(memory, "bmp/a/1.bmp", "x");
   write_file(memory, "flat/1.jpg", "x");
   write_file(memory, "closed/a/sub/1.jpg", "x");
   testing::BrokenFs fs(memory);
@@ -91,7 +91,7 @@ TEST(ImageFolder, WhatIsWrongIsSaid) {
     return read_image_folder(fs, root).status().message();
   };
   EXPECT_THAT(message("empty"), AllOf(HasSubstr("empty/b"), HasSubstr("no photos")));
-  EXPECT_THAT(message("heic"), AllOf(HasSubstr("heic/a"), HasSubstr("not supported")));
+  EXPECT_THAT(message("bmp"), AllOf(HasSubstr("bmp/a"), HasSubstr("not supported")));
   EXPECT_THAT(message("flat"), HasSubstr("no photos"));
   EXPECT_THAT(message("closed"), AllOf(HasSubstr("closed/a"), HasSubstr("permission denied")));
   EXPECT_EQ(read_image_folder(fs, "nowhere").status().code(), Code::kNotFound);
@@ -100,7 +100,7 @@ TEST(ImageFolder, WhatIsWrongIsSaid) {
 class LabelsCsv : public ::testing::Test {
  protected:
   LabelsCsv() {
-    for (const char* path : {"d/a.jpg", "d/b,c.jpg", "d/sub/e.png", "d/f.heic"}) {
+    for (const char* path : {"d/a.jpg", "d/b,c.jpg", "d/sub/e.png", "d/f.bmp"}) {
       write_file(fs_, path, "x");
     }
   }
@@ -121,12 +121,11 @@ TEST_F(LabelsCsv, IndicesNeedNoListOfNames) {
 }
 
 TEST_F(LabelsCsv, NamesAreSortedWhenNobodyListsThem) {
-  const Result<LabelledPhotos> photos =
-      read("a.jpg,rose\n\"b,c.jpg\",\"a \"\"b\"\"\"\nf.heic,rose");
+  const Result<LabelledPhotos> photos = read("a.jpg,rose\n\"b,c.jpg\",\"a \"\"b\"\"\"\nf.bmp,rose");
   ASSERT_TRUE(photos.ok()) << photos.status().message();
   EXPECT_THAT(photos->classes, ElementsAre("a \"b\"", "rose"));
   EXPECT_EQ(text_of(*photos), "a.jpg=1 b,c.jpg=0 ");
-  EXPECT_EQ(photos->skipped.at("HEIC"), 1);
+  EXPECT_EQ(photos->skipped.at("BMP"), 1);
 }
 
 TEST_F(LabelsCsv, AListOfNamesBesideItCounts) {
@@ -158,7 +157,7 @@ TEST_F(LabelsCsv, WhatIsWrongIsSaidWithItsLine) {
   EXPECT_THAT(message("/etc/passwd,0\n"), HasSubstr("not inside"));
   EXPECT_THAT(message(",0\n"), HasSubstr("no file name"));
   EXPECT_THAT(message("file,class\n"), HasSubstr("no photos"));
-  EXPECT_THAT(message("f.heic,0\n"), HasSubstr("supported"));
+  EXPECT_THAT(message("f.bmp,0\n"), HasSubstr("supported"));
   EXPECT_EQ(read_labels_csv(fs_, "d/none.csv", "d").status().code(), Code::kNotFound);
 }
 

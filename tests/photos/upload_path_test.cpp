@@ -10,7 +10,9 @@ TEST(UploadPath, IsMadeOfThePhotosBytesAndKnownByThat) {
   const std::string hex = to_hex(id), path = upload_path(id, ".jpg");
   EXPECT_EQ(path, "uploads/" + hex.substr(0, 2) + "/" + hex + ".jpg");
   EXPECT_TRUE(is_upload_path(path));
-  EXPECT_TRUE(is_upload_path(upload_path(id, ".png")));
+  for (const char* extension : {".png", ".heic", ".avif", ".webp", ".gif", ".tif"}) {
+    EXPECT_TRUE(is_upload_path(upload_path(id, extension))) << extension;
+  }
   EXPECT_TRUE(is_upload_path("/srv/photos/" + path));
 }
 
@@ -19,7 +21,7 @@ TEST(UploadPath, WhatPeopleNamedIsNone) {
   for (const std::string& path :
        {std::string(), std::string("uploads"), std::string("uploads/cat.jpg"),
         "uploads/" + hex + ".jpg", two + "/" + hex + ".jpg", "upload/" + two + "/" + hex + ".jpg",
-        "uploads/" + two + "/" + hex, "uploads/" + two + "/" + hex + ".gif",
+        "uploads/" + two + "/" + hex, "uploads/" + two + "/" + hex + ".jpeg",
         "uploads/" + two + "/" + hex + "0.jpg", "uploads/" + two + "/" + hex.substr(1) + ".jpg",
         "uploads/zz/" + hex + ".jpg", "uploads/" + two + "/" + hex.substr(0, 63) + "g.jpg"}) {
     EXPECT_FALSE(is_upload_path(path)) << path;

@@ -55,6 +55,8 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA
   ${PROJECT_SOURCE_DIR}/packaging/postinst ${PROJECT_SOURCE_DIR}/packaging/prerm
   ${PROJECT_SOURCE_DIR}/packaging/postrm)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+# HEIC, where libheif's decoders are packages of their own (Debian 13).
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libheif-plugin-libde265)
 # mpirun, for ranks; the rest is for those who build against the library.
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "openmpi-bin, libonnx-dev, libprotobuf-dev, libssl-dev, libfmt-dev, \
 libspdlog-dev, nlohmann-json3-dev, libxxhash-dev, pkg-config, cmake")

@@ -25,15 +25,25 @@ is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null) == installed ]]
 }
 
-# Installs what scripts/packages.txt lists and this machine lacks. Quick when nothing is missing.
+# Installs what scripts/packages.txt lists and this machine lacks. Quick when nothing is missing. A
+# name with a ? is of packages that one of the Debians does not have.
 install_packages() {
-  local missing=() name
+  local missing=() optional=() name
   while read -r name; do
-    [[ -z $name || $name == \#* ]] || is_installed "$name" || missing+=("$name")
+    if [[ -z $name || $name == \#* ]] || is_installed "${name%\?}"; then
+      continue
+    elif [[ $name == *\? ]]; then
+      optional+=("${name%\?}")
+    else
+      missing+=("$name")
+    fi
   done < scripts/packages.txt
+  [[ ${#missing[@]} == 0 ]] || as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update < /dev/null
+  for name in "${optional[@]}"; do
+    if apt-cache show "$name" > /dev/null 2>&1; then missing+=("$name"); fi
+  done
   [[ ${#missing[@]} -gt 0 ]] || return 0
   say "installing ${missing[*]}"
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q update < /dev/null
   as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get -q install -y --no-install-recommends "${missing[@]}" < /dev/null
 }

@@ -7,7 +7,9 @@
 #include <fstream>
 
 #include "framework/testing/memory_fs.h"
+#include "ndp/photos/decode.h"
 #include "tests/photos/broken_fs.h"
+#include "tests/photos/golden_formats.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
@@ -150,6 +152,23 @@ TEST_F(CatalogueTest, AForgottenPhotoIsDeletedAtOnce) {
   EXPECT_EQ(entry("d/4.jpg").state, PhotoState::kDeleted);
   EXPECT_THAT(scan(), IsEmpty());
   EXPECT_EQ(catalogue_->forget("d/9.jpg").code(), Code::kNotFound);
+}
+
+TEST_F(CatalogueTest, PhotosOfEveryFormatAreTakenInAndDamagedOnesQuarantined) {
+  const int64_t before = (scan(), catalogue_->counts().or_throw().ok);
+  int64_t good = 0, others = 0;
+  for (const testing::GoldenFile& g : testing::golden_files()) {
+    const std::string file = testing::from_hex(g.hex);
+    const PhotoFormat format = sniff(testing::bytes_of(file));
+    if (g.width == 0) continue;
+    const std::string name = std::string(g.name) + std::string(extension_for(format));
+    write_file(memory_, "r/new/" + name, file);
+    write_file(memory_, "r/new/short " + name, file.substr(0, 26));
+    ++(can_decode(format) ? good : others);
+  }
+  scan();
+  EXPECT_EQ(catalogue_->counts().or_throw(),
+            (CatalogueCounts{.ok = before + good, .quarantined = good, .skipped = 2 * others}));
 }
 
 TEST_F(CatalogueTest, BadPhotosAreQuarantinedAndTheScanGoesOn) {

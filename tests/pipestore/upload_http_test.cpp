@@ -4,9 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "framework/core/fs.h"
 #include "ndp/http/http_client.h"
 #include "ndp/photos/decode.h"
 #include "tests/http/raw_http.h"
+#include "tests/photos/golden_formats.h"
 #include "tests/pipestore/uploads_fixture.h"
 
 namespace ndtrain::ndp {
@@ -67,6 +69,35 @@ TEST_F(UploadHttp, TakesAPhotoAndShowsWhatIsKnownOfIt) {
   EXPECT_EQ(client().remove("/photos/" + id).or_throw().status, 200);
   EXPECT_EQ(client().get("/photos/" + id).or_throw().status, 404);
   EXPECT_EQ(post(file).status, 410);
+}
+
+TEST_F(UploadHttp, BrowsersGetAJpegOfWhatTheyCannotShow) {
+  serve();
+  struct Case {
+    const char *format, *name, *type;
+  };
+  for (const Case& c : {Case{"HEIC", "plain", "image/jpeg"},
+                        {"TIFF", "plain", "image/jpeg"},
+                        {"AVIF", "plain", "image/avif"},
+                        {"WebP", "lossless", "image/webp"},
+                        {"GIF", "interlaced", "image/gif"}}) {
+    SCOPED_TRACE(c.format);
+    const std::string file = testing::golden_file(c.format, c.name);
+    const HttpResponse r = post(file);
+    if (!can_decode(sniff(std::as_bytes(std::span(file))))) {
+      EXPECT_EQ(r.status, 422);
+      continue;
+    }
+    ASSERT_EQ(r.status, 202) << r.body;
+    const Json json = Json::parse(r.body);
+    const std::string id = json.at("id"), path = json.at("path");
+    EXPECT_EQ(format_of_extension(extension_of(path)), sniff(std::as_bytes(std::span(file))));
+    const HttpResponse photo = client().get("/photos/" + id).or_throw();
+    EXPECT_EQ(photo.type, c.type);
+    EXPECT_EQ(media_type(sniff(std::as_bytes(std::span(photo.body)))), c.type);
+    const HttpResponse small = client().get("/photos/" + id + "/thumbnail").or_throw();
+    EXPECT_EQ(decode(std::as_bytes(std::span(small.body))).or_throw().image.width, 128);
+  }
 }
 
 TEST_F(UploadHttp, SaysWhatIsWrongWithAnUpload) {

@@ -149,6 +149,18 @@ TEST_F(SparseRanks, RegroupWhereThatIsAskedForAndTheRunIsGoneOnWith) {
   EXPECT_THAT(resumed.err, HasSubstr("rank 1 has no file of what it had not sent"));
 }
 
+TEST_F(SparseRanks, StopWhereSomebodyAsks) {
+  const std::vector<pid_t> ranks =
+      start_three({"-e", "100000", "--sync", "sparse", "--drop", "0.9", "--staleness", "1"});
+  wait_for("run/last.safetensors");
+  kill(ranks[2], SIGTERM);  // one of them
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Outcome o = end_of(ranks[r], "rank" + std::to_string(r));
+    EXPECT_EQ(o.code, 4) << o.err;
+    EXPECT_THAT(o.err, HasSubstr("--resume goes on"));
+  }
+}
+
 TEST_F(SparseRanks, ARunIsGoneOnWithAsItWasBegun) {
   ASSERT_EQ(run(sparse("run", {"-e", "1"})).code, 0);
   const auto refused = [&](const Words& words) {

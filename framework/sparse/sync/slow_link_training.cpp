@@ -74,6 +74,7 @@ SlowLinkTraining::~SlowLinkTraining() {
 }
 
 bool SlowLinkTraining::train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step) {
+  if (sync_->is_stopped()) return false;  // in the epoch before, which ended then
   if (restored_) settle_what_is_lost();
   changed_ = true;
   counted_ = trainer_->counts();

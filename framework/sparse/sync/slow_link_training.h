@@ -61,7 +61,7 @@ class SlowLinkTraining final : public RankedTraining {
   ~SlowLinkTraining() override;
 
   // False when `on_step` stopped it on some rank: all ranks do one more step, and stop behind the
-  // next that is drained.
+  // next that is drained. Where that ends an epoch it is true, and false before the next one.
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override { return trainer_->evaluate(data); }
   const Model& model() override { return trainer_->model(); }

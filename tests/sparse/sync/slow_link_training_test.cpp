@@ -183,6 +183,26 @@ TEST(SlowLinkTraining, StopsWhereItIsDrainedAndResumedIsUnbroken) {
   }
 }
 
+// Of fewer steps than are drained together.
+TEST(SlowLinkTraining, StopsBehindAShortEpoch) {
+  const TrainerConfig config = config_of({}, 2);
+  for (const int staleness : {0, 1}) {
+    const SlowLinkWay way = sparse({.staleness = staleness}, {.drain_every = 1000});
+    on_ranks_that_train(2, config, way, nullptr, [&](SlowLinkTraining& training, int rank) {
+      TensorDataset data = stripes(kRows, 3);
+      EpochResult result;
+      bool whole = true;
+      int64_t epochs = 0;
+      for (; whole && epochs < 10; ++epochs) {
+        whole = training.train_epoch(data, result, [&](int64_t, int64_t) { return rank != 1; });
+      }
+      EXPECT_FALSE(whole);
+      EXPECT_LE(epochs, 2);
+      EXPECT_EQ(training.epoch(), staleness == 0 ? 0 : 1);
+    });
+  }
+}
+
 TEST(SlowLinkTraining, MayEndInTheMiddleOfWhatIsUnderWay) {
   TrainerConfig config = config_of({}, 2);
   auto transports = memory_transports(2);

@@ -163,7 +163,7 @@ TEST_F(CatalogueTest, PhotosOfEveryFormatAreTakenInAndDamagedOnesQuarantined) {
     if (g.width == 0) continue;
     const std::string name = std::string(g.name) + std::string(extension_for(format));
     write_file(memory_, "r/new/" + name, file);
-    write_file(memory_, "r/new/short " + name, file.substr(0, 26));
+    write_file(memory_, "r/new/short " + name, file.substr(0, 20));
     ++(can_decode(format) ? good : others);
   }
   scan();

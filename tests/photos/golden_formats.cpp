@@ -8,6 +8,8 @@ namespace {
 
 constexpr GoldenFile kGoldenFiles[] = {
 #include "tests/photos/golden_formats.inc"
+#include "tests/photos/golden_heif.inc"
+#include "tests/photos/golden_tiff.inc"
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Small files of the formats besides JPEG and PNG, and of all with colour profiles, and what PIL makes of them.
 
-    golden_formats.py > golden_formats.inc
+    golden_formats.py JPEG PNG WebP GIF profile > golden_formats.inc
+    golden_formats.py TIFF > golden_tiff.inc
+    golden_formats.py HEIC AVIF > golden_heif.inc
 
 Needs numpy, Pillow 12 or later, pillow-heif.
 """
@@ -159,15 +161,21 @@ def literal(data):
     return "\n".join(f' "{text[i:i + 96]}"' for i in range(0, len(text), 96))
 
 
+def profiles():
+    yield "profile", "sRGB's own", rgb_profile(*SRGB, points=256)
+    yield "profile", "wide", P3
+
+
 def main():
     pillow_heif.register_heif_opener()
     print("// golden_formats.py: format, name, file, width, height of what PIL makes of it, and the SHA-256 of that or all of it.")
-    for files, told in ((exact(), lambda i: f' "{hashlib.sha256(i.tobytes()).hexdigest()}"'), (near(), lambda i: literal(i.tobytes()))):
+    for files, told in ((exact(), lambda i: f' "{hashlib.sha256(i.tobytes()).hexdigest()}"'), (near(), lambda i: literal(i.tobytes())),
+                        (profiles(), None)):
         for form, name, file in files:
-            image = by_pil(file)
-            print(f'{{"{form}", "{name}",\n{literal(file)},\n {image.width}, {image.height},\n{told(image)}}},')
-    print(f'{{"profile", "sRGB\'s own",\n{literal(rgb_profile(*SRGB, points=256))},\n 0, 0, ""}},')
-    print(f'{{"profile", "wide",\n{literal(P3)},\n 0, 0, ""}},')
+            if form not in sys.argv[1:]:
+                continue
+            image = by_pil(file) if told else Image.new("RGB", (0, 0))
+            print(f'{{"{form}", "{name}",\n{literal(file)},\n {image.width}, {image.height},\n{told(image) if told else chr(34) * 2}}},')
 
 
 if __name__ == "__main__":

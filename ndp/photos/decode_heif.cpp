@@ -70,7 +70,7 @@ class HeifFile {
   Result<Heif<heif_image>> decode() {
     const Heif<heif_decoding_options> options(heif_decoding_options_alloc());
     if (options == nullptr) return Status(Code::kTooLarge, "libheif: out of memory");
-    options->strict_decoding = 1;
+    // No strict decoding: libheif 1.15 then leaks an image whose stream has reserved colours.
     options->convert_hdr_to_8bit = 1;
     heif_image* image = nullptr;
     const heif_error e = heif_decode_image(handle_.get(), &image, heif_colorspace_RGB,
@@ -133,6 +133,7 @@ Result<Decoded> decode_heif(std::span<const std::byte> bytes, const DecodeOption
   Decoded d;
   d.format = file.format();
   d.image = Image(width, height);
+  d.warnings = heif_image_get_decoding_warnings(image->get(), 0, nullptr, 0);
   if (rows == nullptr || stride < 0 || static_cast<size_t>(stride) < d.image.stride()) {
     return Status(Code::kCorrupt, "HEIC: no pixels");
   }

@@ -75,16 +75,16 @@ TEST(Temperature, StaysWithinBoundsAndLeavesOutWhatIsNotFinite) {
 // A Gemm, and SqueezeNet's convolution with a ReLU and a mean behind it.
 TEST(Temperature, DividesWhatAModelSays) {
   for (const char* name : {"tinynet", "squeezenet1_1"}) {
-    const Model m = build_model(name, {.classes = 3, .img_size = 32, .seed = 3});
+    const Model m = build_model(name, {.classes = 20, .img_size = 32, .seed = 3});
     const Graph plain = bind(m, 1), scaled = bind(with_temperature(m, 2.5), 1);
     const std::vector<Tensor> photo = {
         testing::random_tensor({DType::kF32, {1, 3, 32, 32}}, 4, "photo")};
     const Tensor a = interpret_outputs(plain, photo)[0], b = interpret_outputs(scaled, photo)[0];
     double largest = 0;
-    for (size_t i = 0; i < 3; ++i) largest = std::max<double>(largest, std::abs(a.as<float>()[i]));
+    for (const float x : a.as<float>()) largest = std::max<double>(largest, std::abs(x));
     EXPECT_GT(largest, 0) << name;
-    for (size_t i = 0; i < 3; ++i) {
-      EXPECT_NEAR(b.as<float>()[i], a.as<float>()[i] / 2.5, 1e-5 * largest) << name;
+    for (size_t i = 0; i < 20; ++i) {
+      EXPECT_NEAR(b.as<float>()[i], a.as<float>()[i] / 2.5, 1e-4 * largest) << name;
     }
   }
 }

@@ -44,6 +44,14 @@ void declare_store(ArgsSpec& args) {
             "only a part of the photos, as 0/2 and 1/2: to try several stores on one "
             "directory",
             "I/N", "0/1");
+  args.flag("no-watch",
+            "do not follow the photo directory: photos that are put there are seen by the next job "
+            "alone, and not labelled before");
+  args.flag(
+      "rescan",
+      "seconds between looks through all of the photo directory, for what was not heard of; 0: "
+      "only at the start (default: 600, on a network file system 60)",
+      "SECONDS");
   args.flag("b,batch", "the most photos at a time", "N", "32");
   declare_security(args);
   declare_http_security(args);
@@ -89,6 +97,11 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   config.batch = args.integer("batch");
   if (config.batch < 1) throw UsageError("--batch " + args.text("batch") + ": at least 1");
   read_shard(args.text("shard"), config);
+  config.watch = !args.on("no-watch");
+  if (args.has("rescan")) config.rescan = args.number("rescan");
+  if (config.rescan.value_or(0) < 0) {
+    throw UsageError("--rescan " + args.text("rescan") + ": at least 0");
+  }
   read_uploads(args, config.uploads);
   config.version = NDT_VERSION;
   config.security = security_of(context, args, LinkRole::kStore, config.tuner);

@@ -20,12 +20,12 @@ namespace {
 constexpr size_t kPage = 10'000;
 
 // Catalogues are SQLite's, so they are on disks, whatever the photos are on.
-void scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, Progress& progress) {
+void scan(PhotoSource& source, Catalogue& catalogue, const std::string& root, Progress& progress,
+          ScanOptions options = {}) {
   const auto alone = lock_in_turn(
       real_fs(), join(catalogue.directory(), "scan.lock"), "scans " + root,
       "what it finds will serve here too; another --cache does not have to wait", progress);
   alone.status().or_throw();
-  ScanOptions options;
   progress.begin("scanning " + root, 0, "photos");
   options.on_page = [&](int64_t seen, int64_t) { progress.update(seen); };
   const ScanReport report = catalogue.scan(source, shared_threads(), options).or_throw();
@@ -119,8 +119,8 @@ PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progr
 }
 
 PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
-                    Progress& progress) {
-  scan(source, catalogue, root, progress);
+                    Progress& progress, const ScanOptions& options) {
+  scan(source, catalogue, root, progress, options);
   PhotoSet set{.root = root};
   for_each_entry(catalogue, [&](const CatalogueEntry& e) { add(set, e, -1); });
   return set;

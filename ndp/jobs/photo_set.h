@@ -49,7 +49,7 @@ PhotoSet hash_photos(Fs& fs, Catalogue& catalogue, const LabelledPhotos& labelle
 PhotoSet all_photos(Fs& fs, Catalogue& catalogue, const std::string& root, Progress& progress);
 // Of a source of which `root` is the name, for people.
 PhotoSet all_photos(PhotoSource& source, Catalogue& catalogue, const std::string& root,
-                    Progress& progress);
+                    Progress& progress, const ScanOptions& options = {});
 
 // The same labels counted in other classes. Throws Error, naming it, for a label not among them.
 void count_in(PhotoSet& set, const std::vector<std::string>& classes);

@@ -83,6 +83,10 @@ Result<CatalogueCounts> Catalogue::counts() {
   return guarded([&]() -> Result<CatalogueCounts> { return state_->rows.counts(); });
 }
 
+Result<bool> Catalogue::scanned() {
+  return guarded([&]() -> Result<bool> { return state_->rows.scanned(); });
+}
+
 Status Catalogue::quarantine(const Digest& digest, const std::string& reason) {
   return guarded([&]() -> Status {
     sql::Transaction t(state_->rows.database());

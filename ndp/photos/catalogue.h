@@ -11,7 +11,8 @@
 //   missing  a known path not seen in this scan, for the first time in a row
 //   deleted  a known path not seen for the second scan in a row; seen again, it counts as added
 //   returned a missing path seen again, whatever its bytes
-// Photos below a place that could not be looked at stay as they were.
+// Photos below a place that could not be looked at stay as they were. A scan may be of a few places
+// only: all else stays as it was, and a photo that is missing may be found there as moved.
 //
 // One thread at a time. A crash loses at most the page being scanned; what an unfinished scan added
 // is reported as added or moved by the next one that finishes.
@@ -41,13 +42,22 @@ struct PhotoChange {
   enum class Kind : uint8_t { kAdded, kMoved, kChanged, kMissing, kDeleted, kReturned };
   Kind kind = Kind::kAdded;
   std::string path;
-  std::string from;  // of kMoved
+  std::string from;                   // of kMoved
+  std::optional<Digest> digest = {};  // as it is now; none of what is gone, or cannot be read
+  PhotoState state = PhotoState::kOk;
+  bool new_bytes = false;  // that no scan which ended had seen, at this path or another
 };
 
 struct ScanOptions {
   size_t page = 4096;  // photos looked up, hashed and committed together
-  std::function<void(const PhotoChange&)> on_change;          // by the calling thread
-  std::function<void(int64_t seen, int64_t hashed)> on_page;  // for progress
+  std::function<void(const PhotoChange&)> on_change = {};  // by the calling thread
+  // Only of these, each a photo's path or that of a directory with all that is below it; the source
+  // lists what is there (PlacesSource). Empty: of all.
+  std::vector<std::string> places = {};
+  // Called when all changes are told. What it returns ends the scan, and they are told by the next
+  // one again; so are they after a crash before its return.
+  std::function<Status()> on_end = {};
+  std::function<void(int64_t seen, int64_t hashed)> on_page = {};  // for progress
 };
 
 struct ScanReport {
@@ -80,6 +90,8 @@ class Catalogue {
   // In byte order of the path, after `path` ("" to begin), all states.
   Result<std::vector<CatalogueEntry>> entries_after(const std::string& path, size_t limit);
   Result<CatalogueCounts> counts();
+  // Whether a scan of all has ever come to its end.
+  Result<bool> scanned();
 
   // A decoder found these bytes bad: every photo that has them now or later is quarantined.
   Status quarantine(const Digest& digest, const std::string& reason);

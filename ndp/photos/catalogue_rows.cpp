@@ -7,6 +7,7 @@ namespace ndtrain::ndp {
 namespace {
 
 constexpr int64_t kVersion = 1;
+constexpr int64_t kScanned = 0x4e445453;  // application_id once a scan of all came to its end
 
 // Paths are blobs: file names need not be UTF-8.
 constexpr const char* kSchema = R"(
@@ -95,6 +96,8 @@ CatalogueRows::CatalogueRows(const std::string& path)
       after_id_(db_, "SELECT " NDT_COLUMNS " FROM photo WHERE id > ? ORDER BY id LIMIT ?"),
       fresh_after_id_(
           db_, "SELECT " NDT_COLUMNS " FROM photo WHERE id > ? AND fresh ORDER BY id LIMIT ?"),
+      below_(db_, "SELECT " NDT_COLUMNS " FROM photo WHERE path > ? AND path < ? ORDER BY path"),
+      clear_fresh_(db_, "UPDATE photo SET fresh = 0 WHERE id = ?"),
       insert_(db_,
               "INSERT INTO photo(path, size, mtime_ns, inode, digest, state, reason, fresh)"
               " VALUES(?, ?, ?, ?, ?, ?, ?, 1) RETURNING id"),
@@ -141,6 +144,14 @@ std::vector<CatalogueRow> CatalogueRows::after_path(const std::string& path, siz
   return read(after_path_.bind(blob(path), static_cast<int64_t>(limit)));
 }
 
+// Those below "a" are between "a/" and "a0", which is what follows '/'.
+std::vector<CatalogueRow> CatalogueRows::at_or_below(const std::string& place) {
+  const std::string first = place + '/', end = place + '0';
+  std::vector<CatalogueRow> rows = read(below_.bind(blob(first), blob(end)));
+  if (std::optional<CatalogueRow> row = by_path(place)) rows.push_back(std::move(*row));
+  return rows;
+}
+
 std::vector<CatalogueRow> CatalogueRows::after_id(int64_t id, size_t limit, bool only_fresh) {
   return read((only_fresh ? fresh_after_id_ : after_id_).bind(id, static_cast<int64_t>(limit)));
 }
@@ -166,6 +177,19 @@ void CatalogueRows::set_missed(int64_t id, int64_t missed) { set_missed_.bind(mi
 void CatalogueRows::remove(int64_t id) { remove_.bind(id).run(); }
 
 void CatalogueRows::clear_fresh() { db_.execute("UPDATE photo SET fresh = 0 WHERE fresh"); }
+
+void CatalogueRows::clear_fresh(int64_t id) { clear_fresh_.bind(id).run(); }
+
+// Earlier programs did not say so.
+bool CatalogueRows::scanned() {
+  return db_.integer("PRAGMA application_id") == kScanned ||
+         db_.integer("SELECT EXISTS(SELECT 1 FROM photo WHERE NOT fresh)") != 0;
+}
+
+void CatalogueRows::set_scanned() {
+  if (db_.integer("PRAGMA application_id") == kScanned) return;
+  db_.execute("PRAGMA application_id = " + std::to_string(kScanned));
+}
 
 CatalogueCounts CatalogueRows::counts() {
   CatalogueCounts c;

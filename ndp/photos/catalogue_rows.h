@@ -30,6 +30,7 @@ class CatalogueRows {
   std::optional<CatalogueRow> same_file(const PhotoRef& ref);
   std::vector<CatalogueRow> by_digest(const Digest& digest);
   std::vector<CatalogueRow> after_path(const std::string& path, size_t limit);
+  std::vector<CatalogueRow> at_or_below(const std::string& place);  // a path, or a directory's
   std::vector<CatalogueRow> after_id(int64_t id, size_t limit, bool only_fresh);
 
   int64_t insert(const CatalogueEntry& entry);                       // fresh
@@ -37,6 +38,9 @@ class CatalogueRows {
   void set_missed(int64_t id, int64_t missed);
   void remove(int64_t id);
   void clear_fresh();
+  void clear_fresh(int64_t id);
+  void set_scanned();  // a scan of all came to its end
+  bool scanned();      // one has
   CatalogueCounts counts();
 
   // What decoders said of contents.
@@ -51,7 +55,8 @@ class CatalogueRows {
   sql::Database db_;
   bool ready_;  // made before the statements are prepared
   sql::Statement by_path_, same_file_, by_digest_, after_path_, after_id_, fresh_after_id_;
-  sql::Statement insert_, update_, set_missed_, remove_, add_bad_, quarantine_, bad_, remove_bad_;
+  sql::Statement below_, clear_fresh_, insert_, update_, set_missed_, remove_, add_bad_,
+      quarantine_, bad_, remove_bad_;
 };
 
 }  // namespace ndtrain::ndp

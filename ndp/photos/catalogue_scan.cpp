@@ -45,6 +45,7 @@ std::vector<CatalogueScan::Candidate> CatalogueScan::look_up(const PhotoPage& pa
     Candidate c = look_up(ref);
     if (c.known) mark_seen(c.known->id);
     const bool unchanged = c.known && !c.read && c.known->missed == 0;
+    if (unchanged && c.known->fresh && !places_.empty()) fresh_.push_back(*c.known);
     if (!unchanged) changed.push_back(std::move(c));
   }
   t.commit();
@@ -105,29 +106,45 @@ void CatalogueScan::store(Candidate& c) {
     }
   }
   if (!c.known) {
-    mark_seen(rows_.insert(c.entry));
+    const int64_t id = rows_.insert(c.entry);
+    mark_seen(id);
+    if (!places_.empty()) fresh_.push_back({.id = id, .entry = c.entry, .fresh = true});
     return;
   }
   const CatalogueRow& known = *c.known;
-  const bool reborn = known.missed >= 2;
-  rows_.update(known.id, c.entry, known.fresh || reborn);
-  if (known.fresh || reborn) return;
-  if (known.missed == 1) {
-    tell(PhotoChange::Kind::kReturned, path);
-  } else if (c.entry.digest != known.entry.digest) {
-    tell(PhotoChange::Kind::kChanged, path);
+  const bool reborn = known.missed >= 2, same = c.entry.digest == known.entry.digest;
+  const bool fresh = known.fresh || reborn;
+  const bool new_bytes = !fresh && !same && !is_known({.id = known.id, .entry = c.entry});
+  rows_.update(known.id, c.entry, fresh);
+  if (reborn && same && !known.fresh) reborn_.insert(known.id);
+  if (fresh && !places_.empty()) {
+    fresh_.push_back({.id = known.id, .entry = c.entry, .fresh = true});
   }
+  if (fresh || (known.missed == 0 && same)) return;
+  tell({.kind = known.missed == 1 ? PhotoChange::Kind::kReturned : PhotoChange::Kind::kChanged,
+        .path = path,
+        .digest = c.entry.digest,
+        .state = c.entry.state,
+        .new_bytes = new_bytes});
 }
 
 // In one transaction: a crash before its end leaves the fresh rows fresh.
 void CatalogueScan::finish() {
   sql::Transaction t(rows_.database());
+  places_.empty() ? end_of_all() : end_of_places();
+  if (options_.on_end) {
+    if (Status s = options_.on_end(); !s.ok()) throw sql::Failure{s};
+  }
+  t.commit();
+}
+
+void CatalogueScan::end_of_all() {
   for (int64_t id = 0;;) {
     const std::vector<CatalogueRow> rows = rows_.after_id(id, kRowsAtOnce, true);
     if (rows.empty()) break;
     id = rows.back().id;
     for (const CatalogueRow& row : rows) {
-      if (!is_gone(row) && !settle_fresh(row)) tell(PhotoChange::Kind::kAdded, row.entry.ref.path);
+      if (!is_gone(row)) settle(row);
     }
   }
   for (int64_t id = 0;;) {
@@ -137,7 +154,33 @@ void CatalogueScan::finish() {
     for (const CatalogueRow& row : rows) settle_absent(row);
   }
   rows_.clear_fresh();
-  t.commit();
+  rows_.set_scanned();
+}
+
+// What an unfinished scan of all added elsewhere is for the next one to tell.
+void CatalogueScan::end_of_places() {
+  for (const CatalogueRow& row : fresh_) settle(row);
+  for (const CatalogueRow& row : fresh_) rows_.clear_fresh(row.id);
+  for (const std::string& place : places_) {
+    for (const CatalogueRow& row : rows_.at_or_below(place)) settle_absent(row);
+  }
+}
+
+void CatalogueScan::settle(const CatalogueRow& row) {
+  if (settle_fresh(row)) return;
+  tell({.kind = PhotoChange::Kind::kAdded,
+        .path = row.entry.ref.path,
+        .digest = row.entry.digest,
+        .state = row.entry.state,
+        .new_bytes = !reborn_.contains(row.id) && !is_known(row)});
+}
+
+// Whether a scan that ended has seen these bytes elsewhere.
+bool CatalogueScan::is_known(const CatalogueRow& row) const {
+  if (!row.entry.digest) return false;
+  return std::ranges::any_of(rows_.by_digest(*row.entry.digest), [&](const CatalogueRow& other) {
+    return other.id != row.id && !other.fresh;
+  });
 }
 
 // Whether `row` is where a photo that is gone went; of several the one of the same name.
@@ -155,7 +198,11 @@ bool CatalogueScan::settle_fresh(const CatalogueRow& row) {
     }
   }
   if (from == nullptr) return false;
-  tell(PhotoChange::Kind::kMoved, row.entry.ref.path, from->entry.ref.path);
+  tell({.kind = PhotoChange::Kind::kMoved,
+        .path = row.entry.ref.path,
+        .from = from->entry.ref.path,
+        .digest = row.entry.digest,
+        .state = row.entry.state});
   rows_.remove(from->id);
   return true;
 }
@@ -165,18 +212,20 @@ void CatalogueScan::settle_absent(const CatalogueRow& row) {
   // Seen by an unfinished scan and by no finished one: nobody was told of it.
   if (row.fresh) return rows_.remove(row.id);
   rows_.set_missed(row.id, row.missed + 1);
-  tell(row.missed == 0 ? PhotoChange::Kind::kMissing : PhotoChange::Kind::kDeleted,
-       row.entry.ref.path);
+  tell({.kind = row.missed == 0 ? PhotoChange::Kind::kMissing : PhotoChange::Kind::kDeleted,
+        .path = row.entry.ref.path});
 }
 
 // Known at the last scan or the one before, not seen in this one, though we could look.
 bool CatalogueScan::is_gone(const CatalogueRow& row) const {
   const auto id = static_cast<size_t>(row.id);
   if ((id < seen_.size() && seen_[id]) || row.missed >= 2) return false;
+  bool looked = places_.empty() || row.missed == 1;
   for (std::string place = row.entry.ref.path; !place.empty(); place = parent_of(place)) {
     if (hidden_.contains(place)) return false;
+    looked = looked || places_.contains(place);
   }
-  return true;
+  return looked;
 }
 
 void CatalogueScan::mark_seen(int64_t id) {
@@ -185,11 +234,11 @@ void CatalogueScan::mark_seen(int64_t id) {
   seen_[i] = true;
 }
 
-void CatalogueScan::tell(PhotoChange::Kind kind, const std::string& path, const std::string& from) {
+void CatalogueScan::tell(const PhotoChange& change) {
   int64_t* const counts[] = {&report_.added,   &report_.moved,   &report_.changed,
                              &report_.missing, &report_.deleted, &report_.returned};
-  ++*counts[static_cast<size_t>(kind)];
-  if (options_.on_change) options_.on_change({kind, path, from});
+  ++*counts[static_cast<size_t>(change.kind)];
+  if (options_.on_change) options_.on_change(change);
 }
 
 }  // namespace ndtrain::ndp

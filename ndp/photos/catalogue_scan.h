@@ -14,7 +14,11 @@ class CatalogueScan {
  public:
   CatalogueScan(CatalogueRows& rows, PhotoSource& source, ThreadPool& pool,
                 const ScanOptions& options)
-      : rows_(rows), source_(source), pool_(pool), options_(options) {}
+      : rows_(rows),
+        source_(source),
+        pool_(pool),
+        options_(options),
+        places_(options.places.begin(), options.places.end()) {}
 
   Result<ScanReport> run();
 
@@ -34,19 +38,26 @@ class CatalogueScan {
   void read(Candidate& c) const;  // on any thread
   void store(Candidate& c);
   void finish();
-  bool settle_fresh(const CatalogueRow& row);
+  void end_of_all();
+  void end_of_places();
+  void settle(const CatalogueRow& row);        // a fresh one
+  bool settle_fresh(const CatalogueRow& row);  // whether it was moved
   void settle_absent(const CatalogueRow& row);
   bool is_gone(const CatalogueRow& row) const;
+  bool is_known(const CatalogueRow& row) const;
   void mark_seen(int64_t id);
-  void tell(PhotoChange::Kind kind, const std::string& path, const std::string& from = "");
+  void tell(const PhotoChange& change);
 
   CatalogueRows& rows_;
   PhotoSource& source_;
   ThreadPool& pool_;
   const ScanOptions& options_;
   ScanReport report_;
-  std::vector<bool> seen_;                  // by row id
-  std::unordered_set<std::string> hidden_;  // places that could not be looked at
+  std::vector<bool> seen_;                        // by row id
+  std::unordered_set<std::string> hidden_;        // places that could not be looked at
+  const std::unordered_set<std::string> places_;  // that are looked at; empty: all
+  std::unordered_set<int64_t> reborn_;  // rows of deleted photos that are back as they were
+  std::vector<CatalogueRow> fresh_;     // of a scan of places: what it added
 };
 
 }  // namespace ndtrain::ndp

@@ -22,6 +22,11 @@ Status DirectorySource::enter(std::string path, const FileInfo& info) {
       return {Code::kIo, full(path) + ": a link back to " + full(above.path) + ", not followed"};
     }
   }
+  for (const FileInfo& above : above_) {
+    if (same_directory(above, info)) {
+      return {Code::kIo, full(path) + ": a link back to a directory above, not followed"};
+    }
+  }
   Result<std::vector<std::string>> names = fs_.list(full(path));
   if (!names.ok()) return names.status();
   levels_.push_back({.path = std::move(path), .info = info, .names = std::move(*names)});

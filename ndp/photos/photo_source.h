@@ -47,7 +47,9 @@ class PhotoSource {
 // one that leads back to a directory above it is a problem of its page.
 class DirectorySource final : public PhotoSource {
  public:
-  DirectorySource(Fs& fs, std::string root) : fs_(fs), root_(std::move(root)) {}
+  // `above`: directories that `root` is below, into which no link is followed either.
+  DirectorySource(Fs& fs, std::string root, std::vector<FileInfo> above = {})
+      : fs_(fs), root_(std::move(root)), above_(std::move(above)) {}
 
   const std::string& root() const { return root_; }
   Result<PhotoPage> list(const std::string& cursor, size_t limit) override;
@@ -71,6 +73,7 @@ class DirectorySource final : public PhotoSource {
 
   Fs& fs_;
   const std::string root_;
+  const std::vector<FileInfo> above_;
   std::vector<Level> levels_;
   std::string stands_at_;  // the cursor that levels_ continue from
 };

@@ -11,6 +11,7 @@
 #include "ndp/http/http_server.h"
 #include "ndp/http/metrics.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/pipestore/folder_follower.h"
 #include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/pipestore/service.h"
 #include "ndp/pipestore/upload_http.h"
@@ -37,6 +38,29 @@ HttpLimits limits_for(const UploadConfig& uploads) {
   limits.handlers =
       std::max(limits.handlers, static_cast<int64_t>(uploads.queue) + 2 * limits::kHttpReserved);
   return limits;
+}
+
+constexpr std::chrono::seconds kRescan{600}, kNetworkRescan{60};
+
+FolderFollower::Options folder_options(const PipeStoreConfig& config) {
+  const std::string network = network_file_system(config.photos);
+  FolderFollower::Options options;
+  options.rescan = network.empty() ? kRescan : kNetworkRescan;
+  if (config.rescan) {
+    options.rescan = std::chrono::duration_cast<FolderFollower::Time>(
+        std::chrono::duration<double>(std::min(*config.rescan, 1e9)));
+  }
+  if (!network.empty()) {
+    log::info(
+        "{} is on {}: of photos that other machines put there nobody here hears, they are seen "
+        "when "
+        "all is looked at{}",
+        config.photos, network,
+        options.rescan.count() == 0
+            ? ", which --rescan 0 leaves to jobs"
+            : fmt::format(", every {:g} s", std::chrono::duration<double>(options.rescan).count()));
+  }
+  return options;
 }
 
 std::string host_of(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -69,6 +93,7 @@ struct PipeStoreDaemon::Parts {
                                                           .shards = config.shards,
                                                           .uploads = log.get(),
                                                           .forget = forget,
+                                                          .found = found_by(config),
                                                           .upload_priority = &upload_priority},
                                            devices, fs, clock);
     const UploadConfig upload = upload_of(config);
@@ -91,6 +116,7 @@ struct PipeStoreDaemon::Parts {
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;
     if (service->in_force().version > 0) put_in_force();
+    if (config.watch) follow(config, clock);
     show();
     if (config.http.empty()) return;
     http = HttpServer::listen(config.http, routes(), limits::kHttpBody, guard.protection(),
@@ -110,8 +136,26 @@ struct PipeStoreDaemon::Parts {
     upload.online.batch = static_cast<size_t>(config.batch);
     return upload;
   }
+  std::function<Status(std::span<const FoundPhoto>)> found_by(const PipeStoreConfig& config) {
+    if (!config.watch) return {};
+    return [this](std::span<const FoundPhoto> found) { return uploads->take_in(found); };
+  }
+  void follow(const PipeStoreConfig& config, Clock& clock) {
+    follower = std::make_unique<FolderFollower>(
+        FolderFollower::Ports{.clock = clock,
+                              .look =
+                                  [this, &clock](const DirectoryChanges& changes) {
+                                    return producer->inventory().follow(
+                                        changes, clock, [this] { return ending.load(); });
+                                  },
+                              .count = [this] { producer->inventory().count(); }},
+        folder_options(config));
+    folder =
+        std::make_unique<FolderThread>(watch_directory(config.photos), *follower, clock, ending);
+  }
   ~Parts() {
     http.reset();
+    folder.reset();
     lanes.reset();  // its tasks use the service
     uploads.reset();
     service.reset();
@@ -218,7 +262,12 @@ struct PipeStoreDaemon::Parts {
       m.counter(name, help, {}, static_cast<double>(value));
     };
     gauge("ndtrain_upload_version", "Version that labels uploads", uploads->version());
-    gauge("ndtrain_upload_photos", "Photos that were uploaded here", c.log.photos);
+    gauge("ndtrain_upload_photos", "Photos that were uploaded here, or found in the directory",
+          c.log.photos);
+    counter("ndtrain_photos_found_total", "New photos that were found in the directory", c.found);
+    counter("ndtrain_photos_waited_labelled_total",
+            "Photos labelled after they waited: found ones, and uploads without a version",
+            c.waited);
     gauge("ndtrain_upload_unlabelled", "Those that no version has labelled", c.log.unlabelled);
     gauge("ndtrain_upload_outbox", "Lines that the Tuner has not acknowledged",
           c.log.unacknowledged);
@@ -261,6 +310,9 @@ struct PipeStoreDaemon::Parts {
   int64_t batch = 0;
   std::unique_ptr<ThreadLanes> lanes;
   std::unique_ptr<PipeStoreService> service;
+  std::atomic<bool> ending = false;
+  std::unique_ptr<FolderFollower> follower;
+  std::unique_ptr<FolderThread> folder;
   std::unique_ptr<HttpServer> http;
   std::atomic<bool> ready = false;
   std::mutex mutex;  // of metrics

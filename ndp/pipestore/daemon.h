@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -25,7 +26,10 @@ struct PipeStoreConfig {
   bool compress_crops = false;
   int64_t batch = 32;
   uint32_t shard = 0, shards = 1;
-  std::string version;        // of the program
+  std::string version;  // of the program
+  bool watch = true;    // the photo directory, for photos to label; else jobs alone look there
+  // Between looks at all of it, in seconds; 0: none but the first. Absent: as its volume asks for.
+  std::optional<double> rescan = {};
   UploadConfig uploads = {};  // directory, batch and compress_crops are those above
   LinkSecurity security = {};
   HttpSecurity http_security = {};

@@ -87,6 +87,7 @@ void OnlineLabeler::run() {
 void OnlineLabeler::infer(std::vector<Item>& items) const {
   size_t done = 0;
   try {
+    const std::lock_guard alone(items[0].model->running);
     Network& n = *items[0].model->network;
     std::vector<std::string_view> crops;
     for (const Item& i : items) crops.push_back(i.crop);

@@ -26,6 +26,7 @@ struct OnlineModel {
   uint64_t version = 0;         // the Tuner's number
   std::string extractor, head;  // SHA-256 of its files; the head may be ""
   std::unique_ptr<Network> network;
+  std::mutex running;  // held by who runs the network
 };
 
 // One at a time runs any plan for each size of batch.

@@ -31,9 +31,6 @@ PhotoInventory::PhotoInventory(const PhotoRowConfig& config, Fs& fs)
       fs_(fs),
       photos_(fs, config.photos, config.state),
       catalogue_(open_catalogue(fs, config.cache, config.photos)) {
-  const Result<CatalogueCounts> counts = catalogue_->counts();
-  if (counts.ok()) collection_ = counts->ok;
-  if (config_.uploads) collection_ -= config_.uploads->counts().photos;
   say_what_was_found();
   size_ = look();
 }
@@ -82,6 +79,7 @@ uint64_t PhotoInventory::look() {
     if (page.empty()) break;
     after = page.back().ref.path;
     for (CatalogueEntry& e : page) {
+      collection_ += e.state == PhotoState::kOk && !photos_.is_upload(e.ref.path);
       std::string path = e.ref.path;
       seen.emplace(std::move(path), std::move(e));
     }
@@ -109,6 +107,7 @@ uint64_t PhotoInventory::look() {
 }
 
 Result<StoreInventory> PhotoInventory::scan() {
+  const std::lock_guard lock(mutex_);
   NoProgress quiet;
   if (config_.labels != "folder" && config_.labels != "none") {
     const auto csv = read_labels_csv(fs_, config_.labels, config_.photos);
@@ -118,15 +117,13 @@ Result<StoreInventory> PhotoInventory::scan() {
       csv_[i.path] = csv->classes[static_cast<size_t>(i.label)];
     }
   }
-  const PhotoSet set = all_photos(photos_, *catalogue_, config_.photos, quiet);
+  if (Status s = is_there(); !s.ok()) return s;
+  std::vector<PhotoChange> changes;
+  const PhotoSet set =
+      all_photos(photos_, *catalogue_, config_.photos, quiet, options_for(changes));
   say_what_was_found();
-  const auto collection =
+  collection_ =
       std::ranges::count_if(set.photos, [&](const Photo& p) { return !photos_.is_upload(p.path); });
-  if (collection == 0 && collection_ > 0) {
-    return Status(Code::kNotFound, "all " + std::to_string(collection_) + " photos are gone from " +
-                                       config_.photos + "; is it mounted?");
-  }
-  collection_ = collection;
   StoreInventory inventory;
   inventory.unreadable = static_cast<uint64_t>(std::ranges::count_if(
       set.quarantined, [this](const QuarantinedPhoto& p) { return in_shard(p.path); }));

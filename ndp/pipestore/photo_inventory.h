@@ -1,13 +1,17 @@
 // The photos that a PipeStore has: those of its directory, those that people uploaded, and what
-// both are said to show. One thread at a time, but for size().
+// both are said to show. One thread at a time, but for size(); follow() and count() may be called
+// by a thread of their own, and wait for scan() as it does for them.
 #pragma once
 
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 
+#include "framework/core/clock.h"
+#include "framework/core/directory_watch.h"
 #include "framework/core/fs.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/pipestore/photo_row_config.h"
@@ -15,6 +19,13 @@
 #include "ndp/pipestore/store_photos.h"
 
 namespace ndtrain::ndp {
+
+// What a look at the photo directory found there.
+struct FolderLook {
+  int64_t found = 0, moved = 0, gone = 0, unreadable = 0;  // photos: new, at other paths, …
+  std::vector<std::string> unfinished;                     // paths: they are being written
+  bool changed = false;
+};
 
 class PhotoInventory {
  public:
@@ -25,6 +36,11 @@ class PhotoInventory {
   uint64_t size() const { return size_; }
   // What is there now. A Status when the photo directory cannot be read.
   Result<StoreInventory> scan();
+  // Looks at what may have changed, and has what is new labelled (PhotoRowConfig::found). A Status
+  // when that cannot be, or when `stopping` is true.
+  Result<FolderLook> follow(const DirectoryChanges& changes, Clock& clock,
+                            const std::function<bool()>& stopping);
+  void count();  // size() again, from what follow() found
   // As of the last scan, or as it was given.
   const StoreInventory& last() const { return last_; }
   void take(StoreInventory inventory);
@@ -36,15 +52,20 @@ class PhotoInventory {
   void say_what_was_found();
   bool in_shard(const std::string& path) const;
   uint64_t look();  // reads no photo
+  // Under the mutex.
+  Status is_there();  // that not all photos of the directory have gone at once
+  ScanOptions options_for(std::vector<PhotoChange>& changes);
+  Status take_found(std::span<const PhotoChange> changes) const;
   void forget(std::span<const Digest> deleted) const;
 
   const PhotoRowConfig& config_;
   Fs& fs_;
   StorePhotos photos_;
+  std::mutex mutex_;                                // of the catalogue, and of all up to size_
   bool said_folders_ = false, said_older_ = false;  // once each
   std::unique_ptr<Catalogue> catalogue_;
+  int64_t collection_ = 0;  // how many were no uploads when they were counted last
   std::atomic<uint64_t> size_ = 0;
-  int64_t collection_ = 0;                  // how many were no uploads in the last scan
   std::map<std::string, std::string> csv_;  // label by path, of a CSV
   StoreInventory last_;
 };

@@ -7,6 +7,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
+#include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
 
@@ -29,6 +30,10 @@ struct PhotoRowConfig {
   // Removes photos that were deleted and are there all the same: no scan had seen the file yet, or
   // somebody put it back. Durable on return.
   std::function<Status(std::span<const Digest>)> forget = {};
+  // Photos of the directory that a scan finds at new paths, before it counts them as seen; durable
+  // on return. On the thread that scans, which has the catalogue: this must not wait for it.
+  // Absent: nobody asks.
+  std::function<Status(std::span<const FoundPhoto>)> found = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload
 };
 

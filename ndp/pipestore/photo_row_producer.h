@@ -37,6 +37,7 @@ class PhotoRowProducer : public RowProducer {
   void close() override;
 
   SegmentStore& cache() { return *cache_; }
+  PhotoInventory& inventory() { return inventory_; }
 
  protected:
   // What there is, when it is not a directory that says so.

@@ -1,5 +1,5 @@
-// What goes on behind uploads: versions that come into force, photos that no version has labelled
-// yet, and the last traces of deleted ones.
+// What goes on behind uploads: versions that come into force, and the last traces of deleted
+// photos.
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "ndp/pipestore/uploads.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::seconds kGlance{1};
 constexpr std::chrono::seconds kBetweenTidying{60};
-constexpr size_t kAtOnce = 8;  // waiting photos in one batch: those that people upload go first
+constexpr std::chrono::seconds kRetry{10};  // where waiting photos could not be labelled
 constexpr int64_t kWorthCompacting = int64_t{16} << 20;
 
 }  // namespace
@@ -78,12 +78,17 @@ Status Uploads::erase_file(const Digest& id, const std::string& file) {
 
 void Uploads::chores() {
   std::unique_lock lock(mutex_);
+  std::optional<std::chrono::nanoseconds> again;
   while (!stopping_) {
     const bool version = coming_ != nullptr;
-    const bool waiting = std::exchange(unlabelled_, false);
+    const bool waiting =
+        std::exchange(unlabelled_, false) || (again && clock_.monotonic() > *again);
     lock.unlock();
     if (version) load_version();
-    if ((version || waiting) && online_.model()) label_waiting();
+    if ((version || waiting) && online_.model()) {
+      again.reset();
+      if (!label_waiting()) again = clock_.monotonic() + kRetry;
+    }
     try {
       tidy();
     } catch (const std::exception& e) {
@@ -109,56 +114,6 @@ void Uploads::load_version() {
     log::error("uploads go on with version {}: the next one cannot run here: {}", version(),
                e.what());
   }
-}
-
-void Uploads::label_waiting() {
-  std::optional<Digest> after;
-  for (std::vector<Digest> ids; !(ids = log_.unlabelled(after, kAtOnce)).empty();) {
-    after = ids.back();
-    try {
-      if (Status s = label_some(ids); !s.ok()) return log::warn("{}", s.message());
-    } catch (const std::exception& e) {
-      return log::warn("waiting photos are not labelled: {}", e.what());
-    }
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-  }
-}
-
-Status Uploads::label_some(const std::vector<Digest>& ids) {
-  const std::shared_ptr<OnlineModel> model = online_.model();
-  struct Waiting {
-    Digest id;
-    std::string path;
-    std::future<OnlineLabeler::Labelled> label;
-    std::unique_ptr<Busy> alone;
-  };
-  std::vector<Waiting> all;
-  {
-    const OnlineLabeler::Coming coming(online_);
-    for (const Digest& id : ids) {
-      auto alone = std::make_unique<Busy>(*this, id);
-      const auto known = log_.find(id);
-      if (!known || !known->uploaded || known->version > 0) continue;
-      const Result<std::string> file = fs_.read(photos_.file_of(known->path), limits::kPhotoFile);
-      if (!file.ok()) continue;  // somebody took it away
-      Result<std::string> pixels = crop(known->path, *file, model->network->preprocess());
-      if (!pixels.ok()) continue;
-      all.push_back({id, known->path, online_.label(model, std::move(*pixels)), std::move(alone)});
-    }
-  }
-  std::vector<wire::Upload> lines;
-  for (Waiting& w : all) {
-    OnlineLabeler::Labelled label = w.label.get();
-    wire::Upload line = line_of(w.id, w.path);
-    if (!put_label(line, *model, label.top)) continue;
-    lines.push_back(std::move(line));
-    cache_writer_.put(w.id, model, std::move(label));
-  }
-  if (lines.empty()) return {};
-  Status s = log_.commit(std::move(lines));
-  changed_();
-  return s;
 }
 
 void Uploads::tidy() {

@@ -62,10 +62,17 @@ wire::Upload UploadLog::mark() const {
 }
 
 Status UploadLog::commit(std::vector<wire::Upload> lines) {
-  for (const wire::Upload& line : lines) {  // what the Tuner would refuse is not promised
+  return commit(Waiting{.lines = std::move(lines)});
+}
+
+Status UploadLog::commit_new(std::vector<wire::Upload> lines) {
+  return commit(Waiting{.lines = std::move(lines), .only_new = true});
+}
+
+Status UploadLog::commit(Waiting mine) {
+  for (const wire::Upload& line : mine.lines) {  // what the Tuner would refuse is not promised
     if (Status s = wire::check_message(line); !s.ok()) return s;
   }
-  Waiting mine{.lines = std::move(lines)};
   std::unique_lock lock(commit_mutex_);
   waiting_.push_back(&mine);
   committed_.wait(lock, [&] { return mine.done || !writing_; });
@@ -98,8 +105,30 @@ void UploadLog::end_writing() {
   committed_.notify_all();
 }
 
+// What the others of the batch say of a photo counts as said before.
+void UploadLog::leave_out_known(const std::vector<Waiting*>& batch) const {
+  std::set<std::string> others;
+  for (const Waiting* w : batch) {
+    for (const wire::Upload& line : w->lines) {
+      if (!w->only_new) others.insert(line.digest());
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  for (Waiting* w : batch) {
+    if (!w->only_new) continue;
+    std::erase_if(w->lines, [&](const wire::Upload& line) {
+      if (others.contains(line.digest())) return true;
+      const auto it = photos_.find(*digest_of(line.digest()));
+      if (it == photos_.end()) return false;
+      return it->second.removal.has_value() ||
+             (line.version() == 0 && it->second.label.has_value());
+    });
+  }
+}
+
 Status UploadLog::write(const std::vector<Waiting*>& batch) {
   if (!broken_.ok()) return broken_;
+  if (std::ranges::any_of(batch, &Waiting::only_new)) leave_out_known(batch);
   std::string bytes;
   std::vector<Place> places;
   int64_t end = 0;
@@ -123,6 +152,7 @@ Status UploadLog::write(const std::vector<Waiting*>& batch) {
       bytes += upload_format::record(header_.salt, line);
     }
   }
+  if (bytes.empty()) return {};
   if (Status s = file_->append(std::as_bytes(std::span(bytes))); !s.ok()) {
     const Status undone = file_->truncate(end);
     if (!undone.ok()) broken_ = {Code::kIo, undone.message() + "; a restart puts it right"};

@@ -61,6 +61,9 @@ class UploadLog {
   // a time shares an fsync. kNoSpace, kIo: nothing of it is there. kUnsupported: a line is none
   // that a Tuner takes (ndp/wire/message_limits.h).
   Status commit(std::vector<wire::Upload> lines);
+  // The same, but for lines of photos that are deleted by then, and those without a label of photos
+  // that were taken before: these say nothing new.
+  Status commit_new(std::vector<wire::Upload> lines);
 
   // Throws Error when a line cannot be read any more; so do the two below.
   std::optional<Known> find(const Digest& photo) const;
@@ -98,6 +101,7 @@ class UploadLog {
   // A commit that waits for whoever writes.
   struct Waiting {
     std::vector<wire::Upload> lines;
+    bool only_new = false;
     bool done = false;
     Status status = {};
   };
@@ -106,6 +110,8 @@ class UploadLog {
 
   Status recover();
   Status reopen();
+  Status commit(Waiting mine);
+  void leave_out_known(const std::vector<Waiting*>& batch) const;
   Status write(const std::vector<Waiting*>& batch);
   void take(const wire::Upload& line, const Place& at);
   Result<wire::Upload> read(const Place& at) const;

@@ -271,7 +271,9 @@ Uploads::Counts Uploads::counts() const {
           .in_progress = in_progress_,
           .refused = refused_,
           .unreadable = unreadable_,
-          .not_cached = cache_writer_.dropped()};
+          .not_cached = cache_writer_.dropped(),
+          .found = found_,
+          .waited = waited_};
 }
 
 }  // namespace ndtrain::ndp

@@ -1,6 +1,7 @@
 // Photos that people upload to a PipeStore: taken, labelled at once by the version in force, looked
 // at, corrected, deleted. What is answered is durable: the photo under uploads/ in the store's
-// state, named by its SHA-256, and the label in the log.
+// state, named by its SHA-256, and the label in the log. A photo that was found in the photo
+// directory is an upload that stays where it is: first there is a line for it, then its label.
 //
 // Thread-safe.
 #pragma once
@@ -18,6 +19,7 @@
 #include "framework/core/clock.h"
 #include "ndp/photos/catalogue.h"
 #include "ndp/pipestore/cache_writer.h"
+#include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/online_labeler.h"
 #include "ndp/pipestore/rate_limiter.h"
 #include "ndp/pipestore/store_photos.h"
@@ -67,6 +69,11 @@ class Uploads {
   // kNoSpace.
   Result<Photo> add(const std::string& file);
 
+  // Photos of the photo directory: those that are new are labelled soon, those of which there is a
+  // line elsewhere, and no file there any more, keep what was said of them. Durable on return; once
+  // more is harmless. Nothing here waits for the catalogue: a scan calls it.
+  Status take_in(std::span<const FoundPhoto> found);
+
   // All of these: kNotFound when there is no such photo here.
   Result<Photo> find(const Digest& id);
   Result<std::string> read(const Digest& id);
@@ -80,6 +87,7 @@ class Uploads {
     UploadLog::Counts log;
     OnlineLabeler::Counts online;
     int64_t in_progress = 0, refused = 0, unreadable = 0, not_cached = 0;
+    int64_t found = 0, waited = 0;  // in the directory; of those that waited: labelled since
   };
   Counts counts() const;
 
@@ -109,8 +117,8 @@ class Uploads {
 
   void chores();
   void load_version();
-  void label_waiting();
-  Status label_some(const std::vector<Digest>& ids);
+  bool label_waiting();  // whether nothing failed
+  class WaitingBatch;
   void tidy();
   void forget_traces(const std::set<Digest>& erased);
 
@@ -135,12 +143,14 @@ class Uploads {
   std::set<std::string> made_;  // directories
   DiskBudget room_;
   RateLimiter rate_limiter_;
-  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0;
+  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0, found_ = 0, waited_ = 0;
   std::function<std::shared_ptr<OnlineModel>()> coming_;
   bool unlabelled_ = true, stopping_ = false;
   std::set<Digest> erased_;  // since the last time that files were tidied up
 
-  std::chrono::nanoseconds tidied_{0};  // of the thread
+  // Of the thread.
+  std::chrono::nanoseconds tidied_{0};
+  std::set<Digest> undecodable_;  // of those that wait
   std::jthread thread_;
 };
 

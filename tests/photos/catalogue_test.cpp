@@ -8,6 +8,7 @@
 
 #include "framework/testing/memory_fs.h"
 #include "ndp/photos/decode.h"
+#include "ndp/photos/places_source.h"
 #include "tests/photos/broken_fs.h"
 #include "tests/photos/golden_formats.h"
 #include "tests/photos/photo_factory.h"
@@ -296,6 +297,106 @@ TEST_F(CatalogueTest, ADamagedFileIsCorrupt) {
   std::filesystem::create_directories(other);
   std::ofstream(other + "/catalogue.sqlite") << std::string(5000, 'x');
   EXPECT_EQ(Catalogue::open(real_fs(), other).status().code(), Code::kCorrupt);
+}
+
+// As in a scan of all, of these places alone.
+class CatalogueOfPlaces : public CatalogueTest {
+ protected:
+  std::vector<std::string> look(const std::vector<std::string>& places, size_t page = 2) {
+    PlacesSource source(fs_, "r", places);
+    std::vector<std::string> changes;
+    news_.clear();
+    report_ = catalogue_
+                  ->scan(source, pool_,
+                         {.page = page,
+                          .on_change =
+                              [&](const PhotoChange& c) {
+                                changes.push_back(text_of(c));
+                                if (c.new_bytes) news_.push_back(c.path);
+                              },
+                          .places = places})
+                  .or_throw();
+    std::sort(changes.begin(), changes.end());
+    return changes;
+  }
+  void write(const std::string& path, int i) { write_file(memory_, "r/" + path, photo(i)); }
+  void remove(const std::string& path) { memory_.remove("r/" + path).or_throw(); }
+
+  std::vector<std::string> news_;
+};
+
+TEST_F(CatalogueOfPlaces, SeesWhatIsThereAndNothingElse) {
+  scan();
+  write("e/1.jpg", 7);
+  write("e/sub/2.jpg", 9);
+  write("unseen.jpg", 11);
+  remove("d/0.jpg");
+  remove("d/1.jpg");
+  EXPECT_THAT(look({"e", "d/0.jpg", "e/sub/2.jpg", "none.jpg"}),
+              ElementsAre("added e/1.jpg", "added e/sub/2.jpg", "missing d/0.jpg"));
+  EXPECT_THAT(news_, ElementsAre("e/1.jpg", "e/sub/2.jpg"));
+  EXPECT_EQ(report_.hashed, 2);
+  EXPECT_THAT(look({"e"}), IsEmpty());
+  EXPECT_THAT(scan(), ElementsAre("added unseen.jpg", "deleted d/0.jpg", "missing d/1.jpg"));
+}
+
+TEST_F(CatalogueOfPlaces, FollowsWhatIsMovedAtOnceOrWithAPauseInBetween) {
+  scan();
+  memory_.rename("r/d", "r/e").or_throw();
+  EXPECT_THAT(look({"d", "e"}), ElementsAre("moved d/0.jpg -> e/0.jpg", "moved d/1.jpg -> e/1.jpg",
+                                            "moved d/2.jpg -> e/2.jpg", "moved d/3.jpg -> e/3.jpg",
+                                            "moved d/4.jpg -> e/4.jpg"));
+  EXPECT_EQ(report_.hashed, 0);
+  remove("e/0.jpg");
+  EXPECT_THAT(look({"e/0.jpg"}), ElementsAre("missing e/0.jpg"));
+  write("later.jpg", 0);
+  EXPECT_THAT(look({"later.jpg"}), ElementsAre("moved e/0.jpg -> later.jpg"));
+  EXPECT_THAT(news_, IsEmpty());
+}
+
+TEST_F(CatalogueOfPlaces, CallsOnlyBytesNewThatItHasNeverSeen) {
+  scan();
+  write("copy.jpg", 40);
+  EXPECT_THAT(look({"copy.jpg"}), ElementsAre("added copy.jpg"));
+  EXPECT_THAT(news_, IsEmpty());
+  write("d/1.jpg", 3);
+  EXPECT_THAT(look({"d/1.jpg"}), ElementsAre("changed d/1.jpg"));
+  EXPECT_THAT(news_, ElementsAre("d/1.jpg"));
+  remove("d/2.jpg");
+  look({"d/2.jpg"});
+  look({"d/2.jpg"});  // deleted by now
+  write("d/2.jpg", 80);
+  EXPECT_THAT(look({"d/2.jpg"}), ElementsAre("added d/2.jpg"));
+  EXPECT_THAT(news_, IsEmpty());
+}
+
+TEST_F(CatalogueOfPlaces, TellsAgainWhatWasToldToSomebodyWhoFailed) {
+  scan();
+  write("new.jpg", 7);
+  int told = 0;
+  const auto failing = [&](bool fails) {
+    PlacesSource source(fs_, "r", {"new.jpg"});
+    return catalogue_
+        ->scan(source, pool_,
+               {.on_change = [&](const PhotoChange& c) { told += c.new_bytes; },
+                .places = {"new.jpg"},
+                .on_end = [&] { return fails ? Status(Code::kNoSpace, "full") : Status(); }})
+        .status();
+  };
+  EXPECT_EQ(failing(true).code(), Code::kNoSpace);
+  EXPECT_EQ(failing(true).code(), Code::kNoSpace);
+  EXPECT_EQ(failing(false).code(), Code::kOk);
+  EXPECT_EQ(told, 3);
+  EXPECT_THAT(scan(), IsEmpty());
+}
+
+TEST_F(CatalogueOfPlaces, KnowsWhetherAllWasEverLookedAt) {
+  EXPECT_FALSE(catalogue_->scanned().or_throw());
+  look({"d/1.jpg"});
+  catalogue_ = nullptr;
+  catalogue_ = open().or_throw();
+  scan();
+  EXPECT_TRUE(catalogue_->scanned().or_throw());
 }
 
 }  // namespace

@@ -389,5 +389,35 @@ TEST(UploadLogCrash, LosesNothingThatWasCommittedWhereverThePowerFails) {
   }
 }
 
+TEST(UploadLogOfTheFolder, TakesNoLineThatSaysNothingNewOrBringsADeletedPhotoBack) {
+  MemoryFs fs;
+  const auto log = UploadLog::open(fs, "u").or_throw();
+  log->commit({labelled(1, 3, "rose"), removed(2), truth(3, "tulip")}).or_throw();
+  log->commit_new({about(0), about(1), about(2), about(3)}).or_throw();
+  log->commit_new({about(0), about(2)}).or_throw();
+  EXPECT_EQ(log->find(photo(1))->version, 3U);
+  EXPECT_TRUE(log->find(photo(2))->removed);
+  EXPECT_EQ(log->unlabelled(std::nullopt, 9).size(), 2U);
+  EXPECT_EQ(log->after(0, 1 << 20).size(), 5U);
+  wire::Upload moved = labelled(1, 3, "rose");
+  moved.set_path("elsewhere.jpg");
+  log->commit_new({moved}).or_throw();
+  EXPECT_EQ(log->find(photo(1))->path, "elsewhere.jpg");
+}
+
+// Also in one batch, whoever is first in it.
+TEST(UploadLogOfTheFolder, LetsADeletionWinThatIsCommittedAtTheSameTime) {
+  MemoryFs fs;
+  const auto log = UploadLog::open(fs, "u").or_throw();
+  constexpr int kPhotos = 50;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kPhotos; ++i) {
+    threads.emplace_back([&log, i] { log->commit_new({about(i)}).or_throw(); });
+    threads.emplace_back([&log, i] { log->commit({removed(i)}).or_throw(); });
+  }
+  for (std::thread& t : threads) t.join();
+  for (int i = 0; i < kPhotos; ++i) EXPECT_TRUE(log->find(photo(i))->removed) << i;
+}
+
 }  // namespace
 }  // namespace ndtrain::ndp

@@ -5,6 +5,7 @@
 #include "framework/testing/fsync_throws.h"
 #include "ndp/engine/crops.h"
 #include "tests/pipestore/uploads_fixture.h"
+#include "tests/support/files.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -363,6 +364,132 @@ TEST_F(UploadsTest, KeepsWhatItAnsweredWhereverThePowerFails) {
       EXPECT_TRUE(labelled.emplace(line.digest(), line.version()).second) << "call " << n;
     }
     ASSERT_LT(n, 200);
+  }
+}
+
+class FoundPhotos : public UploadsTest {
+ protected:
+  FoundPhoto put(const std::string& path, const std::string& bytes) {
+    support::write_file(fs_, photos_ + "/" + path, bytes);
+    return {.id = sha256(bytes), .path = path, .is_new = true};
+  }
+  FoundPhoto put(const std::string& path, int i) { return put(path, photo_file(i)); }
+  void wait_until_labelled() {
+    await([&] { return log_->counts().unlabelled == 0; });
+  }
+};
+
+TEST_F(FoundPhotos, AreLabelledWhereTheyAreAsAJobDoesToTheLastBit) {
+  open();
+  version(1);
+  std::vector<std::string> all;
+  std::vector<FoundPhoto> found;
+  for (int i = 0; i < 100; ++i) {
+    all.push_back(photo_file(i));
+    found.push_back(put("c/" + std::to_string(i) + ".jpg", i));
+  }
+  uploads_->take_in(found).or_throw();
+  uploads_->take_in(found).or_throw();
+  wait_until_labelled();
+  const auto model = model_of(1);
+  const auto expected = labels_of(*model, all);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Uploads::Photo photo = uploads_->find(found[i].id).or_throw();
+    EXPECT_EQ(photo.known.path, found[i].path);
+    EXPECT_EQ(photo.known.version, 1U);
+    expect_label(photo.known, expected[i]);
+  }
+  EXPECT_EQ(log_->after(0, 1 << 20).size(), 200U) << "one line each, and one with a label";
+  EXPECT_EQ(uploads_->counts().found, 100);
+  EXPECT_EQ(uploads_->counts().waited, 100);
+  EXPECT_FALSE(fs_.exists("state/uploads/" + to_hex(found[0].id).substr(0, 2)));
+}
+
+TEST_F(FoundPhotos, WaitForAVersionAlsoOverARestart) {
+  open();
+  const FoundPhoto found = put("a.jpg", 1);
+  uploads_->take_in({&found, 1}).or_throw();
+  EXPECT_EQ(log_->counts().unlabelled, 1);
+  open();
+  version(2);
+  wait_until_labelled();
+  EXPECT_EQ(uploads_->find(found.id).or_throw().known.version, 2U);
+}
+
+TEST_F(FoundPhotos, KeepTheirLabelWhenTheyAreMovedAndSayWhereTheyAre) {
+  open();
+  version(1);
+  FoundPhoto photo = put("a.jpg", 1);
+  uploads_->take_in({&photo, 1}).or_throw();
+  wait_until_labelled();
+  const UploadLog::Known before = uploads_->find(photo.id).or_throw().known;
+  const FoundPhoto copy = put("copy.jpg", 1);
+  uploads_->take_in({&copy, 1}).or_throw();
+  EXPECT_EQ(log_->after(0, 1 << 20).size(), 2U) << "the first is there still";
+  fs_.remove("photos/a.jpg").or_throw();
+  uploads_->take_in({&copy, 1}).or_throw();
+  const UploadLog::Known after = uploads_->find(photo.id).or_throw().known;
+  EXPECT_EQ(after.path, "copy.jpg");
+  EXPECT_EQ(after.version, before.version);
+  EXPECT_EQ(after.files, before.files);
+  EXPECT_EQ(after.time, before.time);
+  EXPECT_EQ(after.top.at(0).name(), before.top.at(0).name());
+  EXPECT_EQ(uploads_->counts().online.photos + uploads_->counts().waited, 1);
+}
+
+TEST_F(FoundPhotos, ThatAreBadGoneOrOthersByNowAreNotLabelled) {
+  open();
+  version(1);
+  const std::string whole = photo_file(1);
+  const FoundPhoto found[] = {put("bad.jpg", testing::without_last(whole, 40)), put("gone.jpg", 2),
+                              put("other.jpg", 3), put("good.jpg", 4)};
+  fs_.remove("photos/gone.jpg").or_throw();
+  put("other.jpg", 5);
+  uploads_->take_in(found).or_throw();
+  await([&] { return log_->counts().unlabelled == 3; });
+  EXPECT_EQ(uploads_->find(found[3].id).or_throw().known.version, 1U);
+  put("other.jpg", 3);
+  const FoundPhoto next = put("next.jpg", 6);
+  uploads_->take_in({&next, 1}).or_throw();
+  await([&] { return log_->counts().unlabelled == 2; });
+}
+
+TEST_F(FoundPhotos, AreNotTakenInWhenTheyWereDeletedAndMeetUploadsOfTheSameBytes) {
+  open();
+  version(1);
+  const Uploads::Photo photo = uploads_->add(photo_file(1)).or_throw();
+  const FoundPhoto same = put("same.jpg", 1);
+  uploads_->take_in({&same, 1}).or_throw();
+  EXPECT_EQ(log_->after(0, 1 << 20).size(), 1U);
+  uploads_->remove(photo.id).or_throw();
+  uploads_->take_in({&same, 1}).or_throw();
+  EXPECT_TRUE(log_->find(photo.id)->removed);
+}
+
+// A crash after any call leaves a photo that a scan finds again, or one that a start labels.
+TEST_F(FoundPhotos, AreLabelledOnceWhereverACrashStrikes) {
+  for (int64_t call = 1; call < 6; ++call) {
+    state_ = "state" + std::to_string(call);
+    open();
+    const FoundPhoto found = put("a.jpg", 1);
+    fs_.sync_directory("photos");
+    fs_.die_in_call(call);
+    bool died = false;
+    try {
+      const FsyncThrows throws;
+      died = !uploads_->take_in({&found, 1}).ok();
+    } catch (const FsyncFailed&) {
+      died = true;
+    }
+    close();
+    fs_.crash(MemoryFs::Survives::kNames);
+    support::write_file(fs_, "photos/a.jpg", photo_file(1));
+    open();
+    uploads_->take_in({&found, 1}).or_throw();
+    version(1);
+    wait_until_labelled();
+    EXPECT_EQ(log_->after(0, 1 << 20).size(), 2U) << call;
+    if (!died) break;
   }
 }
 

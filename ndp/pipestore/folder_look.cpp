@@ -103,7 +103,8 @@ Result<FolderLook> PhotoInventory::follow(const DirectoryChanges& changes, Clock
   }
   PlacesSource some(fs_, config_.photos, places);
   PhotoSource& source = all ? static_cast<PhotoSource&>(photos_) : some;
-  SettledPhotos settled(source, changes.files, clock.unix_seconds(), stopping);
+  // The first time all is taken as it is: what is held back then would be new later.
+  SettledPhotos settled(source, changes.files, *scanned ? clock.unix_seconds() : 0, stopping);
   std::vector<PhotoChange> told;
   ScanOptions options = options_for(told);
   options.page = kPhotosOfAPage;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMessageBytes = size_t{256} << 10;
 constexpr size_t kUploadWindow = size_t{1} << 20;  // bytes unacknowledged
-constexpr UploadSender::Time kBetweenLooks = std::chrono::seconds(10);
+constexpr UploadSender::Time kBetweenLooks = std::chrono::seconds(2);
 
 bool differs(uint64_t a, uint64_t b) {
   return std::max(a, b) - std::min(a, b) > std::max(a, b) / 100;

@@ -187,6 +187,17 @@ class FolderLooks : public ::testing::Test {
   bool stopping_ = false;
 };
 
+TEST_F(FolderLooks, TakeNothingForNewThatWasThereFirstThoughItWasJustWritten) {
+  config_.cache = at("another");
+  inventory_ = std::make_unique<PhotoInventory>(config_, real_fs());
+  put("just.jpg", 10, /*now=*/true);
+  EXPECT_THAT(look_at_all().unfinished, IsEmpty());
+  (void)look_at_all();
+  EXPECT_EQ(look_at("just.jpg").found, 0);
+  EXPECT_THAT(new_, IsEmpty());
+  EXPECT_EQ(inventory_->size(), 4U);
+}
+
 TEST_F(FolderLooks, FindNewPhotosAndCountThem) {
   EXPECT_EQ(inventory_->size(), 3U);
   put("new.jpg", 10);

@@ -29,7 +29,7 @@ std::vector<std::string> without_those_below(const std::vector<std::string>& pla
 
 }  // namespace
 
-PlacesSource::PlacesSource(Fs& fs, std::string root, std::vector<std::string> places)
+PlacesSource::PlacesSource(Fs& fs, std::string root, const std::vector<std::string>& places)
     : fs_(fs), root_(std::move(root)), places_(without_those_below(places)) {}
 
 Result<PhotoPage> PlacesSource::list(const std::string& cursor, size_t limit) {

@@ -13,7 +13,7 @@ namespace ndtrain::ndp {
 
 class PlacesSource final : public PhotoSource {
  public:
-  PlacesSource(Fs& fs, std::string root, std::vector<std::string> places);
+  PlacesSource(Fs& fs, std::string root, const std::vector<std::string>& places);
 
   Result<PhotoPage> list(const std::string& cursor, size_t limit) override;
   Result<std::string> open(const std::string& path) override;

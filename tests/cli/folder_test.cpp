@@ -35,7 +35,7 @@ class FolderVerbs : public testing_cli::SiteTest {
   }
   void put(int i) const {
     const Image photo =
-        cli::draw_demo_photo(i % 2, cli::Look::kDay, static_cast<uint64_t>(500 + i));
+        cli::draw_demo_photo(i % 2, cli::Look::kDay, 500 + static_cast<uint64_t>(i));
     publish(real_fs(), file(i), encode_jpeg(photo)).or_throw();
   }
   std::string file(int i) const { return at("photos/c0/new" + std::to_string(i) + ".jpg"); }

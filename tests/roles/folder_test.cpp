@@ -43,7 +43,7 @@ class RoleFolder : public testing::RolesTest {
   }
   static std::string photo(int i) {
     return encode_jpeg(
-        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, static_cast<uint64_t>(3000 + i)));
+        cli::draw_demo_photo(i % kClasses, cli::Look::kDay, 3000 + static_cast<uint64_t>(i)));
   }
   // As `cp` does it.
   void copy_in(const std::string& path, int i) const {

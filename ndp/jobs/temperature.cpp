@@ -39,9 +39,10 @@ void divide(Model& m, const std::string& initialiser, double by) {
     throw Error("the classifier shares ", initialiser,
                 " with another layer: it has no temperature");
   }
-  for (float& x : m.initialisers.at(initialiser).mutable_as<float>()) {
-    x = static_cast<float>(x / by);
-  }
+  Tensor& shared = m.initialisers.at(initialiser);  // with the model that this is a copy of
+  std::vector<float> values;
+  for (const float x : shared.as<float>()) values.push_back(static_cast<float>(x / by));
+  shared = Tensor::of<float>(DType::kF32, shared.shape(), values);
 }
 
 }  // namespace

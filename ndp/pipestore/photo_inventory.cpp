@@ -157,8 +157,9 @@ Result<StoreInventory> PhotoInventory::scan() {
   warn_of("photos are left out, since their names", paths);
   warn_of("labels are left out, since they", labels);
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
-  const auto twice = std::ranges::unique(inventory.photos, {}, &StorePhoto::digest);
-  inventory.photos.erase(twice.begin(), twice.end());
+  const auto same = [](const StorePhoto& p, const StorePhoto& q) { return p.digest == q.digest; };
+  auto& photos = inventory.photos;
+  photos.erase(std::unique(photos.begin(), photos.end(), same), photos.end());
   take(inventory);
   return inventory;
 }

@@ -60,7 +60,8 @@ TEST_F(SqueezeNet, TellsThreeInFiveOfTheSample) {
       evaluate_photos(model, *testing::host_devices().back(), real_fs(), set, 16, quiet);
   EXPECT_EQ(e.photos, 500);
   EXPECT_EQ(e.quarantined, 0);
-  EXPECT_DOUBLE_EQ(e.top1, 0.600);
+  // As of photos that PIL's ImageCms has turned to sRGB; 0.600 where profiles are left aside.
+  EXPECT_DOUBLE_EQ(e.top1, 0.602);
   EXPECT_DOUBLE_EQ(e.top5, 0.820);
 }
 

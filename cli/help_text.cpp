@@ -100,9 +100,9 @@ std::string family_overview(std::string_view first_word) {
   std::vector<Verb> family;
   const std::string first = std::string(first_word) + " ";
   for (const Verb& v : verbs()) {
-    if (v.name == first_word || v.name.starts_with(first)) family.push_back(v);
+    if (v.name.starts_with(first)) family.push_back(v);
   }
-  if (family.size() < 2) return "";
+  if (family.empty()) return "";
   return "Usage: ndtrain " + first + "VERB [options]\n\n" + lines_of(family) + "\nndtrain help " +
          first + "VERB shows a verb's options and examples.\n";
 }

@@ -12,7 +12,7 @@ namespace ndtrain::cli {
 // All verbs under their headings, and what holds for each of them.
 std::string overview();
 
-// The verbs whose first word this is, of two or more; else "".
+// The verbs of two words whose first this is; "" where there are none.
 std::string family_overview(std::string_view first_word);
 
 // Of a verb: usage, arguments, options under their headings, and examples.

@@ -43,6 +43,7 @@ TEST_F(Help, ListsVerbsUnderHeadingsAndOptionsToo) {
     EXPECT_EQ(family.code, 0) << family.err;
     EXPECT_THAT(family.out, AllOf(HasSubstr("  job pause "), Not(HasSubstr("labels"))));
   }
+  EXPECT_THAT(run({"photos", "--help"}).out, HasSubstr("  photos rm "));
   EXPECT_THAT(run({"help", "plan"}).out, HasSubstr("See also:\n  ndtrain plan train\n"));
   const Outcome none = run({"help", "trian"});
   EXPECT_EQ(none.code, 2);

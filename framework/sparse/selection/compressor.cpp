@@ -34,13 +34,10 @@ constexpr auto kNames = [] {
 }  // namespace
 
 void Compressor::take(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
-                      CompressorScratch& scratch, Selection& out,
-                      std::span<const float> sums) const {
+                      CompressorScratch& scratch, Selection& out) const {
   const auto n = static_cast<int64_t>(values.size());
   if (k < 1) throw Error("compressor: asked for ", k, " of ", n, " elements");
-  if (k < n && !sums.empty()) {
-    take_by_sums(values, sums, k, state, scratch, out);
-  } else if (k < n || takes_all()) {
+  if (k < n || takes_all()) {
     take_some(values, k, rng, state, scratch, out);
   } else {
     std::vector<uint32_t> all(values.size());
@@ -48,12 +45,6 @@ void Compressor::take(std::span<float> values, int64_t k, const Rng& rng, Compre
     move_out(values, std::move(all), out);
   }
   ++state.step;
-}
-
-void Compressor::take_by_sums(std::span<float> /*values*/, std::span<const float> /*sums*/,
-                              int64_t /*k*/, CompressorState& /*state*/,
-                              CompressorScratch& /*scratch*/, Selection& /*out*/) const {
-  throw Error("this compressor does not go by sums of blocks");
 }
 
 std::unique_ptr<Compressor> make_compressor(std::string_view name,

@@ -48,13 +48,9 @@ class Compressor {
   // Moves min(k, n) elements of the n `values` into `out`, bit for bit; zeros stay behind, so what
   // is left is what was not sent. (Where it takes_all(), signs: see make_compressor().) NaN counts
   // as the largest. A function of values, k, state and `rng`, of which each tensor has its own, the
-  // same on all ranks. k >= 1, or Error. `sums`: block_sums() of the values where they are known,
-  // or none; of one that goes_by_sums() alone.
+  // same on all ranks. k >= 1, or Error.
   void take(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
-            CompressorScratch& scratch, Selection& out, std::span<const float> sums = {}) const;
-
-  // Whether it looks at sums of blocks before it looks at values.
-  virtual bool goes_by_sums() const { return false; }
+            CompressorScratch& scratch, Selection& out) const;
 
   // Whether it takes something of every element, whatever k is.
   virtual bool takes_all() const { return false; }
@@ -65,10 +61,6 @@ class Compressor {
   // 0 < k < n, but where it takes_all().
   virtual void take_some(std::span<float> values, int64_t k, const Rng& rng, CompressorState& state,
                          CompressorScratch& scratch, Selection& out) const = 0;
-  // Likewise, of one that goes_by_sums().
-  virtual void take_by_sums(std::span<float> values, std::span<const float> sums, int64_t k,
-                            CompressorState& state, CompressorScratch& scratch,
-                            Selection& out) const;
 };
 
 // - topk: the k largest magnitudes; of equal ones, the first.

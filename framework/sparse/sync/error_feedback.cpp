@@ -1,7 +1,6 @@
 #include "framework/sparse/sync/error_feedback.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "framework/sparse/sync/whole_gradient.h"
 #include "framework/train/state_entry.h"
@@ -22,16 +21,13 @@ ErrorFeedback::ErrorFeedback(std::span<const ParameterSlot> slots,
   if (pieces.count > 1 && compressor_->takes_all()) {
     throw Error("signs are of all elements of a tensor, not of a piece");
   }
-  const bool has_sums = compressor_->goes_by_sums() && momentum == 0 && pieces.count == 1;
   for (const ParameterSlot& slot : slots) {
     const auto size = static_cast<size_t>(slot.range.size());
-    const size_t blocks = (size + kBlockElements - 1) / kBlockElements;
     slots_.push_back({.name = slot.name,
                       .shape = slot.shape,
                       .rng = Rng(seed, slot.name),
                       .left = std::vector<float>(size),
                       .velocity = std::vector<float>(momentum > 0 ? size : 0),
-                      .sums = std::vector<float>(has_sums ? blocks : 0),
                       .states = std::vector<CompressorState>(static_cast<size_t>(pieces.count))});
   }
 }
@@ -48,13 +44,7 @@ int64_t ErrorFeedback::elements(size_t slot, int64_t k, int rank) const {
 }
 
 void ErrorFeedback::add(size_t slot, std::span<const float> gradient) {
-  Slot& s = slots_[slot];
-  std::vector<float>&left = s.left, &velocity = s.velocity;
-  if (!s.sums.empty()) {
-    add_to(left, gradient.data(), s.sums);
-    s.sums_known = true;
-    return;
-  }
+  std::vector<float>&left = slots_[slot].left, &velocity = slots_[slot].velocity;
   if (velocity.empty()) {
     add_to(left, gradient.data());
     return;
@@ -72,11 +62,9 @@ void ErrorFeedback::take(size_t slot, int64_t k, CompressorScratch& scratch, Sel
   out.indices.clear();
   out.values.clear();
   if (range.size() == 0) return;  // a tensor of fewer elements than pieces
-  const std::span<float> left = std::span(s.left).subspan(static_cast<size_t>(range.begin),
-                                                          static_cast<size_t>(range.size()));
-  const bool by_sums = std::exchange(s.sums_known, false);
-  compressor_->take(left, k, s.rng, s.states[static_cast<size_t>(number % pieces_.count)], scratch,
-                    out, by_sums ? std::span<const float>(s.sums) : std::span<const float>());
+  compressor_->take(std::span(s.left).subspan(static_cast<size_t>(range.begin),
+                                              static_cast<size_t>(range.size())),
+                    k, s.rng, s.states[static_cast<size_t>(number % pieces_.count)], scratch, out);
   for (uint32_t& i : out.indices) i += static_cast<uint32_t>(range.begin);
   if (!s.velocity.empty()) {
     for (const uint32_t i : out.indices) s.velocity[i] = 0;
@@ -90,7 +78,6 @@ void ErrorFeedback::take(size_t slot, int64_t k, CompressorScratch& scratch, Sel
 }
 
 void ErrorFeedback::put_back(size_t slot, const Selection& taken, std::span<const size_t> places) {
-  slots_[slot].sums_known = false;
   for (const size_t place : places) slots_[slot].left[taken.indices[place]] += taken.values[place];
 }
 
@@ -120,7 +107,6 @@ std::map<std::string, Tensor> ErrorFeedback::state() const {
 void ErrorFeedback::forget() {
   forget_passes();
   for (Slot& s : slots_) {
-    s.sums_known = false;
     std::ranges::fill(s.left, 0.0F);
     std::ranges::fill(s.velocity, 0.0F);
   }
@@ -138,7 +124,6 @@ void ErrorFeedback::restore(const std::map<std::string, Tensor>& state) {
   for (Slot& s : slots_) {
     const auto left = state_entry(state, s.name + ".residual", {DType::kF32, s.shape}).as<float>();
     std::ranges::copy(left, s.left.begin());
-    s.sums_known = false;
     if (!s.velocity.empty()) {
       std::ranges::copy(
           state_entry(state, s.name + ".velocity", {DType::kF32, s.shape}).as<float>(),

@@ -68,9 +68,7 @@ class ErrorFeedback {
     Shape shape;
     Rng rng;
     std::vector<float> left;
-    std::vector<float> velocity;  // empty: no momentum
-    std::vector<float> sums;      // block_sums() of `left`; empty: the compressor needs none
-    bool sums_known = false;      // since the last add(), until anything is taken
+    std::vector<float> velocity;          // empty: no momentum
     std::vector<CompressorState> states;  // of each piece
     int64_t takes = 0;
   };

@@ -7,13 +7,11 @@
 
 #include "framework/core/finite.h"
 #include "framework/runtime/backend.h"
-#include "framework/sparse/selection/scan.h"
 
 namespace ndtrain {
 namespace {
 
 constexpr int64_t kGrain = 1 << 18;  // elements that a thread does at once
-constexpr int64_t kNear = 1 << 11;   // that are in its nearest cache, with what is added
 
 void add_part(float* __restrict to, const float* __restrict from, size_t n) {
   constexpr size_t kBlock = 1024;  // of so many, known here, vectors are made
@@ -38,24 +36,6 @@ void add_to(std::span<float> to, const float* from) {
   shared_threads().parallel_for(std::ssize(to), kGrain, [&](int64_t begin, int64_t end) {
     add_part(to.data() + begin, from + begin, static_cast<size_t>(end - begin));
   });
-}
-
-void add_to(std::span<float> to, const float* from, std::span<float> sums) {
-  static_assert(kGrain % kNear == 0 && kNear % kBlockElements == 0);
-  const InstructionSet set = instruction_sets_here().back();
-  const auto add = [&](int64_t begin, int64_t end) {
-    const auto at = static_cast<size_t>(begin), n = static_cast<size_t>(end - begin);
-    add_part(to.data() + at, from + at, n);
-    block_sums(to.subspan(at, n),
-               sums.subspan(at / kBlockElements, (n + kBlockElements - 1) / kBlockElements), set);
-  };
-  const int64_t all = std::ssize(to);
-  shared_threads().parallel_for((all + kNear - 1) / kNear, kGrain / kNear,
-                                [&](int64_t begin, int64_t end) {
-                                  for (int64_t i = begin; i < end; ++i) {
-                                    add(i * kNear, std::min((i + 1) * kNear, all));
-                                  }
-                                });
 }
 
 void copy_to(std::span<float> to, const float* from) {

@@ -10,9 +10,6 @@ bool are_finite(std::span<const float> values);
 
 // As many of `from` are added, which do not overlap `to`.
 void add_to(std::span<float> to, const float* from);
-// Likewise, and `sums` become those of the blocks of `to` then (block_sums() in scan.h), read while
-// they are near.
-void add_to(std::span<float> to, const float* from, std::span<float> sums);
 // As many are copied there.
 void copy_to(std::span<float> to, const float* from);
 

@@ -35,16 +35,15 @@ struct Taken {
 // One pass over a tensor, for k elements.
 class Pass {
  public:
-  // `sums`: of all blocks; or none, and they are made in the scratch as far as the pass comes.
-  Pass(std::span<const float> values, std::span<const float> sums, int64_t k, float threshold,
-       InstructionSet set, CompressorScratch& scratch)
+  // `sums_known`: scratch.sums has those of all blocks already.
+  Pass(std::span<const float> values, int64_t k, float threshold, InstructionSet set,
+       bool sums_known, CompressorScratch& scratch)
       : values_(values),
         all_{.elements = static_cast<int64_t>(values.size())},
         k_(k),
         threshold_(threshold),
         set_(set),
-        known_(!sums.empty()),
-        sums_(known_ ? sums : scratch.sums),
+        sums_known_(sums_known),
         scratch_(scratch) {}
 
   const Taken& taken() const { return taken_; }
@@ -80,7 +79,7 @@ class Pass {
       if (static_cast<int64_t>(others.size()) >= needed) break;
     }
     std::vector<float> sums(others.size());
-    for (size_t i = 0; i < others.size(); ++i) sums[i] = sums_[others[i]];
+    for (size_t i = 0; i < others.size(); ++i) sums[i] = scratch_.sums[others[i]];
     const uint32_t least =
         nth_magnitude(sums, std::min(needed, static_cast<int64_t>(others.size())) - 1, set_);
     std::vector<uint32_t> larger, equal;
@@ -88,8 +87,9 @@ class Pass {
       if (magnitude(sums[i]) > least) larger.push_back(others[i]);
       if (magnitude(sums[i]) == least) equal.push_back(others[i]);
     }
-    std::stable_sort(larger.begin(), larger.end(),
-                     [this](uint32_t a, uint32_t b) { return sums_[a] > sums_[b]; });
+    std::stable_sort(larger.begin(), larger.end(), [this](uint32_t a, uint32_t b) {
+      return scratch_.sums[a] > scratch_.sums[b];
+    });
     for (const std::vector<uint32_t>& blocks : {larger, equal}) {
       for (size_t i = 0; i < blocks.size() && !complete(); ++i) taken_.add(all_, blocks[i]);
     }
@@ -97,24 +97,23 @@ class Pass {
 
  private:
   std::span<const float> sums_of(int64_t block, int64_t count) {
-    if (!known_) {
-      const int64_t first = block * kBlockElements;
-      const int64_t last = std::min((block + count) * kBlockElements, all_.elements);
-      block_sums(values_.subspan(first, last - first),
-                 std::span(scratch_.sums).subspan(block, count), set_);
-    }
-    return sums_.subspan(block, count);
+    const std::span<float> sums = std::span(scratch_.sums).subspan(block, count);
+    const int64_t first = block * kBlockElements;
+    const int64_t last = std::min((block + count) * kBlockElements, all_.elements);
+    if (!sums_known_) block_sums(values_.subspan(first, last - first), sums, set_);
+    return sums;
   }
 
   // Blocks with sums of at least `least`.
   std::vector<uint32_t> below_threshold(float least) {
-    scratch_.masks.resize((sums_.size() + kBlockElements - 1) / kBlockElements);
-    mask_at_least(sums_, least, scratch_.masks, set_);
+    const std::span<const float> sums = scratch_.sums;
+    scratch_.masks.resize((sums.size() + kBlockElements - 1) / kBlockElements);
+    mask_at_least(sums, least, scratch_.masks, set_);
     std::vector<uint32_t> blocks;
     for (size_t g = 0; g < scratch_.masks.size(); ++g) {
       for (unsigned mask = scratch_.masks[g]; mask != 0; mask &= mask - 1) {
         const size_t block = g * kBlockElements + std::countr_zero(mask);
-        if (sums_[block] < threshold_) blocks.push_back(static_cast<uint32_t>(block));
+        if (sums[block] < threshold_) blocks.push_back(static_cast<uint32_t>(block));
       }
     }
     return blocks;
@@ -125,8 +124,7 @@ class Pass {
   int64_t k_;
   float threshold_;
   InstructionSet set_;
-  bool known_;
-  std::span<const float> sums_;
+  bool sums_known_;
   CompressorScratch& scratch_;
   Taken taken_;
 };
@@ -152,32 +150,14 @@ class ThresholdV16 : public Compressor {
  public:
   explicit ThresholdV16(const CompressorOptions& options) : options_(options) {}
 
-  bool goes_by_sums() const override { return true; }
-
  private:
   void take_some(std::span<float> values, int64_t k, const Rng& /*rng*/, CompressorState& state,
                  CompressorScratch& scratch, Selection& out) const override {
-    scratch.make_room(std::ssize(values));
-    if (state.threshold > 0) {
-      take_blocks(values, {}, k, state, scratch, out);
-      return;
-    }
-    block_sums(values, scratch.sums, options_.instructions);
-    take_by_sums(values, scratch.sums, k, state, scratch, out);
-  }
-
-  void take_by_sums(std::span<float> values, std::span<const float> sums, int64_t k,
-                    CompressorState& state, CompressorScratch& scratch,
-                    Selection& out) const override {
-    if (state.threshold <= 0) set_threshold(sums, k, state);
-    take_blocks(values, sums, k, state, scratch, out);
-  }
-
-  // By these sums, or none of which are known.
-  void take_blocks(std::span<float> values, std::span<const float> sums, int64_t k,
-                   CompressorState& state, CompressorScratch& scratch, Selection& out) const {
     const Blocks all{.elements = static_cast<int64_t>(values.size())};
-    Pass pass(values, sums, k, state.threshold, options_.instructions, scratch);
+    scratch.sums.resize(all.count());
+    const bool first = state.threshold <= 0;
+    if (first) set_threshold(values, k, all, state, scratch);
+    Pass pass(values, k, state.threshold, options_.instructions, first, scratch);
     const int64_t begin =
         options_.rotate && state.begin < all.elements ? state.begin / kBlockElements : 0;
     int64_t stopped = pass.take_first(begin, all.count());
@@ -193,10 +173,13 @@ class ThresholdV16 : public Compressor {
   }
 
   // While it would be 0 it stays unset: a threshold of 0 would take the same blocks for ever.
-  void set_threshold(std::span<const float> sums, int64_t k, CompressorState& state) const {
-    const int64_t number = std::min(k / kBlockElements, std::ssize(sums) - 1);
-    const uint32_t sum = nth_magnitude(sums, number, options_.instructions);
-    state.threshold = of_magnitude(sum < kInfiniteMagnitude ? sum : largest_finite_magnitude(sums));
+  void set_threshold(std::span<const float> values, int64_t k, const Blocks& all,
+                     CompressorState& state, CompressorScratch& scratch) const {
+    block_sums(values, scratch.sums, options_.instructions);
+    const int64_t number = std::min(k / kBlockElements, all.count() - 1);
+    const uint32_t sum = nth_magnitude(scratch.sums, number, options_.instructions);
+    state.threshold =
+        of_magnitude(sum < kInfiniteMagnitude ? sum : largest_finite_magnitude(scratch.sums));
     state.increment = 0.01F * state.threshold;
   }
 

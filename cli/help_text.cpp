@@ -64,8 +64,10 @@ std::vector<std::string> headings_of(const ArgsSpec& spec) {
   for (const Flag& flag : spec.flags()) {
     if (std::ranges::count(headings, flag.heading) == 0) headings.push_back(flag.heading);
   }
-  std::ranges::rotate(headings, headings.begin() + 1);  // what all verbs have was declared first
-  std::ranges::stable_partition(headings, [](const std::string& h) { return h.empty(); });
+  // What all verbs have was declared first.
+  std::rotate(headings.begin(), headings.begin() + 1, headings.end());
+  std::stable_partition(headings.begin(), headings.end(),
+                        [](const std::string& h) { return h.empty(); });
   return headings;
 }
 

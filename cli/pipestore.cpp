@@ -99,8 +99,8 @@ int serve(Context& context, const Args& args, const std::string& tuner) {
   read_shard(args.text("shard"), config);
   config.watch = !args.on("no-watch");
   if (args.has("rescan")) config.rescan = args.number("rescan");
-  if (config.rescan.value_or(0) < 0) {
-    throw UsageError("--rescan " + args.text("rescan") + ": at least 0");
+  if (const double seconds = config.rescan.value_or(0); !(seconds >= 0 && seconds <= 1e9)) {
+    throw UsageError("--rescan " + args.text("rescan") + ": from 0 to 1e9 seconds");
   }
   read_uploads(args, config.uploads);
   config.version = NDT_VERSION;

@@ -82,10 +82,12 @@ TEST_F(FolderVerbs, APhotoIsLabelledOnceThoughTheStoreIsKilledAndNotWithoutAWatc
                            "--db", "sqlite:" + at("site/tuner/labels.db")});
     EXPECT_EQ(std::ranges::count(o.out, '\n'), 2) << "a heading and a label: " << o.out;
   }
-  const Outcome o =
-      run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rescan=-1"});
-  EXPECT_EQ(o.code, 2);
-  EXPECT_THAT(o.err, HasSubstr("--rescan -1: at least 0"));
+  for (const std::string wrong : {"-1", "nan", "1e300"}) {
+    const Outcome o =
+        run({"pipestore", "serve", "--photos", "photos", "--state", "s", "--rescan=" + wrong});
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err, HasSubstr("--rescan " + wrong + ": from 0 to 1e9 seconds"));
+  }
 }
 
 }  // namespace

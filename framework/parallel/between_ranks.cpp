@@ -115,6 +115,11 @@ std::vector<std::string> gather(Communicator& communicator, const std::string& o
   return all;
 }
 
+bool any_of_ranks(Communicator& communicator, bool ours) {
+  const std::vector<std::string> all = gather(communicator, ours ? "yes" : "");
+  return std::ranges::any_of(all, [](const std::string& said) { return !said.empty(); });
+}
+
 void check_same(Communicator& communicator, const Fingerprint& ours) {
   const std::vector<std::string> all = gather(communicator, to_text(ours));
   const Fingerprint first = from_text(all[0]);

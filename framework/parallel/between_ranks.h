@@ -28,6 +28,9 @@ std::optional<std::string> await_broadcast(Communicator& communicator, int root,
 std::vector<std::string> gather(Communicator& communicator, const std::string& ours,
                                 const RankGroup& among = {});
 
+// Whether some rank says so.
+bool any_of_ranks(Communicator& communicator, bool ours);
+
 // Throws the same Error on all ranks where one has another fingerprint than rank 0: which rank, and
 // the first field.
 void check_same(Communicator& communicator, const Fingerprint& ours);

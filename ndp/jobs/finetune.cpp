@@ -64,17 +64,17 @@ class Finetune {
       describe_run();
       agree(/*have_cache=*/false);
       result_.setup_s = seconds();
-      make_rows();
+      if (!result_.interrupted) make_rows();
       agree(/*have_cache=*/true);
-      split_rows();
+      if (!stops()) split_rows();
     } catch (const std::exception&) {
       run_.abandon();
       throw;
     }
     result_.extract_s = seconds() - result_.setup_s;
-    if (!progress_.interrupted()) train();
+    if (!result_.interrupted) train();
     if (!result_.interrupted && !config_.how.ranks.is_breakdown()) finish();
-    if (loop_) job_->leave_together();
+    job_->leave_together();
     result_.lost_ranks = job_->lost_ranks();
     result_.total_s = seconds();
     return result_;
@@ -230,10 +230,22 @@ class Finetune {
     return all;
   }
 
-  // Ranks that have one cache agree once it is filled.
+  // Ranks that have one cache agree once it is filled, for which those other than 0 have waited.
+  // Where one stops nobody is asked: it may have read a part.
   void agree(bool have_cache) {
     if (config_.how.ranks.one_cache != have_cache) return;
-    have_cache ? job_->agree_on_one_cache(rank_fingerprint()) : job_->agree(rank_fingerprint());
+    Communicator* const ranks = job_->ranks();
+    if (have_cache && ranks && ranks->rank() == 0) barrier(*ranks);
+    if (!stops()) job_->agree(rank_fingerprint());
+  }
+
+  // Whether some rank has been asked to stop, and so all do.
+  bool stops() {
+    if (result_.interrupted) return true;
+    const bool asked = progress_.interrupted();
+    Communicator* const ranks = job_->ranks();
+    result_.interrupted = ranks ? any_of_ranks(*ranks, asked) : asked;
+    return result_.interrupted;
   }
 
   void refuse_frozen_augmentation() const {
@@ -387,11 +399,7 @@ class Finetune {
     result_.unlabelled = photos_.set.unlabelled;
     result_.classes = static_cast<int64_t>(photos_.set.classes.size());
     run_.write("quarantine.csv", quarantine_csv(photos_.set.quarantined));
-    if (progress_.interrupted()) {
-      result_.interrupted = true;
-    } else if (train_->size() == 0) {
-      throw Error(config_.data, ": no photo is left to train on");
-    }
+    if (train_->size() == 0) throw Error(config_.data, ": no photo is left to train on");
   }
 
   void train() {

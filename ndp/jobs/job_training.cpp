@@ -62,10 +62,16 @@ void JobTraining::begin_stages(std::unique_ptr<Communicator> ranks) {
   parameters_ = by_stages_->training().parameter_count();
 }
 
+Communicator* JobTraining::ranks() {
+  if (by_ranks_) return &by_ranks_->training().communicator();
+  if (by_slow_link_) return &by_slow_link_->training().communicator();
+  if (by_stages_) return &by_stages_->training().communicator();
+  return nullptr;
+}
+
 // Ranks that train by stages later have agreed on these, and agree now on how they begin.
-template <class F>
-void JobTraining::agree_by(const F& f) {
-  if (by_stages_) f(*by_stages_);
+void JobTraining::agree(const Fingerprint& decisive) {
+  if (by_stages_) by_stages_->agree(decisive);
   if (by_stages_ && config_.stages_from > 0) {
     std::unique_ptr<Communicator> all = by_stages_->training().take_communicator();
     by_stages_.reset();
@@ -74,16 +80,8 @@ void JobTraining::agree_by(const F& f) {
                       [this]() -> Training& { return go_on_by_stages(); });
     return by_ranks_->agree({});
   }
-  if (by_slow_link_) f(*by_slow_link_);
-  if (by_ranks_) f(*by_ranks_);
-}
-
-void JobTraining::agree(const Fingerprint& decisive) {
-  agree_by([&](auto& by) { by.agree(decisive); });
-}
-
-void JobTraining::agree_on_one_cache(const Fingerprint& decisive) {
-  agree_by([&](auto& by) { by.agree_on_one_cache(decisive); });
+  if (by_slow_link_) by_slow_link_->agree(decisive);
+  if (by_ranks_) by_ranks_->agree(decisive);
 }
 
 Training& JobTraining::go_on_by_stages() {

@@ -34,10 +34,10 @@ class JobTraining {
   const std::vector<TensorType>& row_types() const { return row_types_; }
   int64_t parameters() const { return parameters_; }
 
-  // Throws the same Error on all ranks where one differs in these or in how it takes part; the
-  // second where ranks other than 0 have waited until there is a cache to read.
+  // Among those that train by now; null: it is alone.
+  Communicator* ranks();
+  // Throws the same Error on all ranks where one differs in these or in how it takes part.
   void agree(const Fingerprint& decisive);
-  void agree_on_one_cache(const Fingerprint& decisive);
 
   struct Figures {
     double exposed_s = 0;                         // waiting for other ranks, in all
@@ -61,8 +61,6 @@ class JobTraining {
   void begin_stages(std::unique_ptr<Communicator> ranks);
   Training& go_on_by_stages();
   void add_figures_of_ranks();
-  template <class F>
-  void agree_by(const F& f);
 
   const TransferModel& model_;
   const Device& device_;

@@ -73,11 +73,6 @@ void RankTraining::agree(const Fingerprint& decisive) {
   check_same(training_->communicator(), all);
 }
 
-void RankTraining::agree_on_one_cache(const Fingerprint& decisive) {
-  if (training_->communicator().rank() == 0) barrier(training_->communicator());
-  agree(decisive);
-}
-
 // At rank 0, when enough steps have been timed, or at the end.
 void RankTraining::keep_exchange(const ExchangeReport& report) {
   place_.progress.say(exchange_line(config_.sync, report));

@@ -49,8 +49,6 @@ class RankTraining {
 
   // Throws the same Error on all ranks where one differs in these or in what is exchanged how.
   void agree(const Fingerprint& decisive);
-  // The same where ranks other than 0 have waited until there is a cache to read.
-  void agree_on_one_cache(const Fingerprint& decisive);
 
   // What steps have taken, after the training; none where a rank is lost meanwhile. At rank 0 it is
   // said, and kept in the run directory; so is the trace.

@@ -105,11 +105,6 @@ void SlowLinkRanks::agree(const Fingerprint& decisive) {
   check_same(training().communicator(), all);
 }
 
-void SlowLinkRanks::agree_on_one_cache(const Fingerprint& decisive) {
-  if (training().communicator().rank() == 0) barrier(training().communicator());
-  agree(decisive);
-}
-
 SlowLinkRanks::Figures SlowLinkRanks::describe() {
   const SlowLinkTraining::Figures all = regrouped_ ? regrouped_->figures() : now().figures();
   Figures f{.exposed_s = all.exposed_s,

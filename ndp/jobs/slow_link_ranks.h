@@ -38,8 +38,6 @@ class SlowLinkRanks {
 
   // Throws the same Error on all ranks where one differs in these, what is sent how among them.
   void agree(const Fingerprint& decisive);
-  // The same where ranks other than 0 have waited until there is a cache to read.
-  void agree_on_one_cache(const Fingerprint& decisive);
 
   struct Figures {
     double exposed_s = 0;            // waiting for other ranks, in all

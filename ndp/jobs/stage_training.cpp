@@ -108,11 +108,6 @@ void StageTraining::agree(const Fingerprint& decisive) {
   check_same(training_->communicator(), all);
 }
 
-void StageTraining::agree_on_one_cache(const Fingerprint& decisive) {
-  if (training_->communicator().rank() == 0) barrier(training_->communicator());
-  agree(decisive);
-}
-
 std::vector<StageTraining::RankFigures> StageTraining::describe() {
   const RankFigures ours{training_->waited_s(), training_->memory_bytes()};
   std::string bytes(sizeof ours, '\0');

@@ -47,8 +47,6 @@ class StageTraining {
 
   // Throws the same Error on all ranks where one differs in these or in its stages.
   void agree(const Fingerprint& decisive);
-  // The same where ranks other than 0 have waited until there is a cache to read.
-  void agree_on_one_cache(const Fingerprint& decisive);
   struct RankFigures {
     double waited_s = 0;       // for other ranks
     int64_t memory_bytes = 0;  // PipelineTraining::memory_bytes()

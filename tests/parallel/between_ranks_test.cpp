@@ -23,6 +23,15 @@ TEST(BetweenRanks, ABroadcastGivesTheBytesOfItsRootWhateverTheyAre) {
   }
 }
 
+TEST(BetweenRanks, OneIsSome) {
+  for (const int who : {-1, 0, 2}) {
+    run_ranks(3, [&](Communicator& comm) {
+      EXPECT_EQ(any_of_ranks(comm, comm.rank() == who), who >= 0);
+      barrier(comm);
+    });
+  }
+}
+
 TEST(BetweenRanks, TheFirstDifferenceEndsAllOfThemInTheSameWords) {
   std::vector<std::string> said(3);
   run_ranks(3, [&](Communicator& comm) {

@@ -45,6 +45,7 @@ class RanksStop : public FinetuneTest {
           try {
             FinetuneConfig own = config;
             own.out = at("run" + std::to_string(r));
+            if (!own.how.ranks.one_cache) own.cache = at("cache/" + std::to_string(r));
             StopsAt progress(r == rank ? question : INT64_MAX);
             results[r] = finetune(
                 own, device_, real_fs(), system_clock(), progress,

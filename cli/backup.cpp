@@ -46,9 +46,9 @@ struct Contents {
   int64_t bytes = 0;
 };
 
-// Features are computed again: a store's from its photos, a finished job's are needed no more.
+// Features are computed again: a store's from its photos, and a Tuner's of earlier jobs by stores.
 bool is_derived(Fs& fs, const std::string& state, const std::string& name) {
-  if (name == "cache") return true;
+  if (name == "cache" || name == "features") return true;
   if (!name.starts_with("jobs/") || !name.ends_with("/spool")) return false;
   const std::string job = join(state, parent_of(name) + "/job.json");
   return fs.exists(job) && read_json(fs, job).value("state", "") == "done";

@@ -15,6 +15,23 @@ namespace ndtrain::cli {
 using namespace ndp;
 using namespace tuner;
 
+namespace {
+
+void declare_cache(ArgsSpec& args) {
+  args.flag("cache-bytes",
+            "features of earlier jobs kept on disk, which stores need not send again (default: a "
+            "tenth of the volume; 0: none)",
+            "BYTES");
+}
+
+void read_cache(const Args& args, TunerConfig& config) {
+  if (!args.has("cache-bytes")) return;
+  config.cache_bytes = static_cast<int64_t>(args.bytes("cache-bytes"));
+  config.keep_features = config.cache_bytes > 0;
+}
+
+}  // namespace
+
 void declare_tuner_serve(ArgsSpec& args) {
   args.flag("listen", "where PipeStores and members dial", "HOST:PORT", "127.0.0.1:25258");
   declare_leading(args);
@@ -22,6 +39,7 @@ void declare_tuner_serve(ArgsSpec& args) {
             "HOST:PORT", "127.0.0.1:8420");
   args.flag("state", "jobs, features, models and versions are kept here (required)", "DIR");
   args.flag("db", "labels that stores make (default: sqlite:STATE/labels.db)", "URL");
+  declare_cache(args);
   args.flag(
       "watch",
       "fine-tune by itself, by this rule, when there are enough new labels by people or drift "
@@ -38,6 +56,7 @@ int run_tuner_serve(Context& context, const Args& args) {
   config.http = args.text("http") == "none" ? "" : args.text("http");
   config.state = args.required("state");
   config.db = args.text("db");
+  read_cache(args, config);
   if (args.has("watch")) config.watch = load_watch_rule(context.fs(), args.text("watch"));
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
   read_leading(args, config);
@@ -63,6 +82,7 @@ void declare_finetune(ArgsSpec& args) {
   args.flag("listen", "the address to that port", "HOST", "127.0.0.1");
   declare_leading(args);
   args.flag("o,out", "the Tuner's state; the model is copied to OUT/model.onnx (required)", "OUT");
+  declare_cache(args);
   declare_training(args, "r,num_of_run");
   declare_security(args);
   declare_computing(args);
@@ -75,6 +95,7 @@ int run_finetune(Context& context, const Args& args) {
   config.state = args.required("out");
   config.security = security_of(context, args, LinkRole::kTuner, config.listen);
   read_leading(args, config);
+  read_cache(args, config);
   const ModelFile model = load_model(context.fs(), args.required("model"));
   Devices devices(context.device_name(), context.device_options());
   TunerDaemon tuner(config, devices, context.fs(), context.clock());

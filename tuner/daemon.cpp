@@ -41,6 +41,12 @@ StateDirectory open_state(Fs& fs, const std::string& path) {
   return StateDirectory::open(fs, path, "tuner").or_throw();
 }
 
+std::unique_ptr<KeptFeatures> kept_features(const TunerConfig& config, Fs& fs, Clock& clock,
+                                            const StateDirectory& state) {
+  if (!config.keep_features) return nullptr;
+  return std::make_unique<KeptFeatures>(fs, clock, state.file("features"), config.cache_bytes);
+}
+
 }  // namespace
 
 struct TunerDaemon::Parts {
@@ -52,7 +58,8 @@ struct TunerDaemon::Parts {
         guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         labels(config.db.empty() ? "sqlite:" + state.file("labels.db") : config.db),
         me(state.next_term(random_bits()).or_throw()),
-        works({fs, clock, devices, models, &members}, versions, labels),
+        features(kept_features(config, fs, clock, state)),
+        works({fs, clock, devices, models, &members, features.get()}, versions, labels),
         net(config.security),
         server(
             LinkServer::listen(config.listen, config.security, events, &member_events).or_throw()),
@@ -75,7 +82,10 @@ struct TunerDaemon::Parts {
         versions,
         &uploads,
         &guard.audit(),
-        [this](const std::string& store) { return tickets.key_of(store); }};
+        [this](const std::string& store) { return tickets.key_of(store); },
+        [this](const std::set<Digest>& photos) {
+          return features ? features->forget(photos) : Status();
+        }};
     service = std::make_unique<TunerService>(setting, me);
     service->remove_done_rows();
     if (config.watch) {
@@ -205,6 +215,7 @@ struct TunerDaemon::Parts {
   uint64_t tokens = 0;  // the list that the service has
   std::string labels;   // url
   const TunerIdentity me;
+  const std::unique_ptr<KeptFeatures> features;  // null: none are kept
   DefaultJobFactory works;
   UploadedLabels uploads{[this]() -> LabelDb& { return works.labels(); }, &guard.audit()};
   const GroupNet net;
@@ -280,6 +291,7 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
       return !s.here || s.version_in_force == in_force->version;
     });
   };
+  while (outcome.done && !stop() && !service.idle()) turn();  // its features are left to the next
   while (outcome.done && !stop() && !published() && system_clock().monotonic() < until) turn();
   parts_->finish();
   return outcome;

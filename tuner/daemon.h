@@ -28,6 +28,8 @@ struct TunerConfig {
   std::string http = "127.0.0.1:8420";             // for people; "": none
   std::string state;                               // directory
   std::string db;                                  // labels; "": sqlite:STATE/labels.db
+  bool keep_features = true;                       // for later jobs,
+  int64_t cache_bytes = 0;                         // so many bytes; 0: a tenth of the volume
   LinkSecurity security = {};
   HttpSecurity http_security = {};
   std::optional<WatchRule> watch = {};  // fine-tunings and relabellings by themselves

@@ -258,9 +258,10 @@ class FinetuneVerb : public SiteVerbs {
     SiteVerbs::TearDown();
   }
   void start_both(const std::string& stores) {
-    tuner_ = start_as("tuner", {"finetune", "-m", "m.onnx", "-n", stores, "-r", "2", "-p", "0",
-                                "-o", "tuned", "-e", "1", "--head", "linear"});
-    const std::string mark = "PipeStores on 127.0.0.1:";
+    tuner_ =
+        start_as("tuner", {"finetune", "-m", "m.onnx", "-n", stores, "-r", "2", "-p", "0", "-o",
+                           "tuned", "-e", "1", "--head", "linear", "--cache-bytes", cache_bytes_});
+    const std::string mark = " on 127.0.0.1:";
     const auto port_at = [&] { return said_by("tuner").find(mark); };
     ASSERT_TRUE(comes([&] { return port_at() != std::string::npos; }));
     std::string port = said_by("tuner").substr(port_at() + mark.size());
@@ -271,8 +272,25 @@ class FinetuneVerb : public SiteVerbs {
     unsetenv("TUNER_IP");
   }
 
+  std::string cache_bytes_ = "1G";
   pid_t tuner_ = 0, store_ = 0;
 };
+
+TEST_F(FinetuneVerb, KeepsFeaturesForTheNextJobOrNone) {
+  draw_photos(12);
+  ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
+  for (const auto& [bytes, kept] : {std::pair("1G", true), {"0", false}}) {
+    cache_bytes_ = bytes;
+    ASSERT_NO_FATAL_FAILURE(start_both("1"));
+    const Outcome o = end_of(std::exchange(tuner_, 0), "tuner");
+    EXPECT_EQ(o.code, 0) << o.err;
+    EXPECT_EQ(real_fs().exists(at("tuned/features")), kept);
+    kill(store_, SIGKILL);
+    waitpid(std::exchange(store_, 0), nullptr, 0);
+    std::filesystem::remove_all(at("tuned"));
+    std::filesystem::remove_all(at("state"));
+  }
+}
 
 TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
   draw_photos(12);

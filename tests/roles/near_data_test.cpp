@@ -197,6 +197,66 @@ TEST_F(NearData, AFineTuningOfAVersionKeepsItsExtractorsFile) {
   EXPECT_EQ(after.find(2)->photos, before.find(1)->photos);
 }
 
+// The next job over the same stores asks for what is missing, whatever precision of weights or seed
+// it has, and gives what it would have given alone.
+TEST_F(NearData, AFeatureTravelsOnce) {
+  JobSpec again = spec(2, 2);
+  again.seed = again.trainer.seed = 2;
+  const auto alone = run(again, "alone");
+  EXPECT_EQ(alone["features_of_earlier_jobs"], 0);
+  EXPECT_GT(alone["report"]["row_bytes"], 0);
+  EXPECT_EQ(run(spec(2, 2), "t")["features_of_earlier_jobs"], 0);
+  const auto second = run(again, "t");
+  EXPECT_EQ(second["features_of_earlier_jobs"], kPhotos);
+  EXPECT_EQ(second["report"]["row_bytes"], 0);
+  EXPECT_EQ(second["model_id"], alone["model_id"]);
+  EXPECT_THAT(log_, HasSubstr("features of 60 photos are here from earlier jobs"));
+
+  publish(real_fs(), at("photos/c0/new.jpg"),
+          encode_jpeg(cli::draw_demo_photo(0, cli::Look::kDay, 4711)))
+      .or_throw();
+  again.trainer.epochs = 1;
+  const auto third = run(again, "t");
+  EXPECT_EQ(third["features_of_earlier_jobs"], kPhotos);
+  EXPECT_EQ(third["train_photos"].get<int>() + third["val_photos"].get<int>(), kPhotos + 1);
+  const double row = alone["report"]["row_bytes"].get<double>() / kPhotos;
+  EXPECT_EQ(third["report"]["row_bytes"], row) << "the new one";
+}
+
+TEST_F(NearData, AJobThatIsGoneOnWithReadsWhatEarlierOnesLeft) {
+  const std::string undisturbed = run(spec(2, 3), "calm")["model_id"];
+  JobSpec first = spec(2, 1);
+  first.trainer.epochs = 1;
+  (void)run(first, "t");
+  {
+    TunerDaemon daemon(tuner("t"), devices_, real_fs(), system_clock());
+    JobSpec s = spec(2, 3);
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    const RunningStore a(store("t0", 0, 2), devices_), b(store("t1", 1, 2), devices_);
+    (void)daemon.run_job(
+        s, [&] { return real_fs().exists(at("t/jobs/2/manifest.cbor")); },
+        [](const std::string&) {});
+  }
+  const auto on = run(spec(2, 3), "t");
+  EXPECT_EQ(on["features_of_earlier_jobs"], kPhotos);
+  EXPECT_EQ(on["report"]["row_bytes"], 0);
+  EXPECT_EQ(on["model_id"], undisturbed);
+}
+
+TEST_F(NearData, WhereNoneAreKeptFeaturesTravelAgain) {
+  TunerConfig config = tuner("t");
+  config.keep_features = false;
+  for (uint64_t seed = 1; seed < 3; ++seed) {
+    TunerDaemon daemon(config, devices_, real_fs(), system_clock());
+    const RunningStore a(store("a", 0, 1), devices_);
+    JobSpec s = spec(1, 1);
+    s.seed = seed;
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    EXPECT_GT(outcome(daemon, s)["report"]["row_bytes"], 0);
+  }
+  EXPECT_FALSE(real_fs().exists(at("t/features")));
+}
+
 TEST_F(NearData, RelabelFillsTheDatabaseOnceAndEvaluationAgrees) {
   RunningStore a(store("a", 0, 2), devices_), b(store("b", 1, 2), devices_);
   JobSpec s = spec(2, 1);

@@ -101,7 +101,7 @@ class WatchedWork final : public JobWork {
     watch_.spool = sink_->rows();
     return work_->finish();
   }
-  void discard() override {}  // the rows are looked at when all is over
+  void discard(const std::function<bool()>&) override {}  // the rows are looked at when all is over
 
  private:
   std::unique_ptr<JobWork> work_;

@@ -57,9 +57,10 @@ class RowIngest {
   struct Inventory {
     std::string store;
     std::vector<PhotoClaim> photos;
-    uint64_t bytes = 0;       // of their files
-    std::string sample = {};  // rows of the job's sample
-    double bf16_gain = 0;     // times as fast as in f32; 0: it was not asked
+    uint64_t bytes = 0;         // of their files
+    std::string sample = {};    // rows of the job's sample
+    double bf16_gain = 0;       // times as fast as in f32; 0: it was not asked
+    std::string numerics = {};  // that compute its rows; whoever counts it in says so
   };
   // A row that is of no use after all.
   struct BadRow {

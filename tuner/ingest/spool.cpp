@@ -15,8 +15,14 @@ Spool::Spool(Fs& fs, const Clock& clock, const std::string& directory, const Dig
   store_ = std::move(*store);
 }
 
+Status Spool::inventory(const RowIngest::Inventory& i) {
+  if (shared_) shared_->count_in(i.store, i.numerics);
+  return {};
+}
+
 Result<std::vector<uint64_t>> Spool::open(const Manifest& manifest) {
   manifest_ = &manifest;
+  if (shared_) shared_->begin(manifest);
   std::vector<uint64_t> durable;
   for (uint64_t n = 0; n < manifest.size(); ++n) {
     if (has(manifest.entry(n).digest)) durable.push_back(n);
@@ -24,14 +30,26 @@ Result<std::vector<uint64_t>> Spool::open(const Manifest& manifest) {
   return durable;
 }
 
-Status Spool::put(const Digest& photo, std::span<const std::byte> row) {
-  return store_->put(group_, photo, {}, row);
+Status Spool::put(const Digest& photo, std::span<const std::byte> row, const std::string& store) {
+  return store_->put(group_, photo, {.numerics = shared_ ? shared_->tag_of(store) : 0}, row);
+}
+
+Status Spool::leave(const Manifest& manifest, const std::function<bool()>& stop) {
+  if (!shared_) return {};
+  std::vector<std::byte> row;
+  for (uint64_t n = 0; n < manifest.size() && !stop(); ++n) {
+    const Digest& photo = manifest.entry(n).digest;
+    const Result<Found> found = store_->get(group_, photo, row);
+    if (!found.ok()) continue;  // an earlier job's, or nobody could deliver it
+    if (Status s = shared_->leave(photo, found->meta.numerics, row); !s.ok()) return s;
+  }
+  return shared_->end();
 }
 
 Result<std::vector<RowIngest::BadRow>> Spool::keep(std::span<const RowIngest::Rows> rows) {
   for (const RowIngest::Rows& r : rows) {
     for (const auto& [number, row] : r.rows) {
-      const Status s = put(manifest_->entry(number).digest, std::as_bytes(std::span(row)));
+      const Status s = put(manifest_->entry(number).digest, std::as_bytes(std::span(row)), r.store);
       if (!s.ok()) return s;
     }
   }
@@ -40,7 +58,8 @@ Result<std::vector<RowIngest::BadRow>> Spool::keep(std::span<const RowIngest::Ro
 }
 
 void Spool::read(const Digest& photo, std::span<std::byte> to) {
-  const Result<Found> found = store_->get(group_, photo, to);
+  Result<Found> found = store_->get(group_, photo, to);
+  if (found.status().code() == Code::kNotFound && shared_) found = shared_->get(photo, to);
   if (!found.ok() || found->bytes != to.size()) {
     throw Error("the spool has lost the row of photo ", to_hex(photo).substr(0, 12), ": ",
                 found.ok() ? "another size" : found.status().message(),

@@ -2,12 +2,14 @@
 // durable as an acknowledgement promises.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "framework/core/clock.h"
 #include "framework/train/dataset.h"
 #include "ndp/store/segment_store.h"
+#include "tuner/ingest/kept_features.h"
 #include "tuner/ingest/row_sink.h"
 
 namespace ndtrain::tuner {
@@ -21,18 +23,29 @@ class Spool final : public RowSink {
   Spool(Fs& fs, const Clock& clock, const std::string& directory, const Digest& group,
         int64_t budget);
 
+  // From open() on it has what earlier jobs have left, too.
+  void share(std::unique_ptr<JobFeatures> features) { shared_ = std::move(features); }
+
+  Status inventory(const RowIngest::Inventory& inventory) override;
   Result<std::vector<uint64_t>> open(const Manifest& manifest) override;
   Result<std::vector<RowIngest::BadRow>> keep(std::span<const RowIngest::Rows> rows) override;
 
-  Status put(const Digest& photo, std::span<const std::byte> row);
+  // `store`: that made it; "": this machine did.
+  Status put(const Digest& photo, std::span<const std::byte> row, const std::string& store = {});
   Status flush() { return store_->flush(); }
   Status clear() { return store_->remove_group(group_); }
-  bool has(const Digest& photo) const { return store_->contains(group_, photo); }
+  bool has(const Digest& photo) const {
+    return store_->contains(group_, photo) || (shared_ && shared_->has(photo));
+  }
+  size_t shared() const { return shared_ ? shared_->size() : 0; }  // that earlier jobs have left
+  // Leaves its own rows of these photos to later jobs, until `stop`.
+  Status leave(const Manifest& manifest, const std::function<bool()>& stop);
   // Fills `to`. Throws Error when the row is gone, or of another size.
   void read(const Digest& photo, std::span<std::byte> to);
 
  private:
   std::unique_ptr<SegmentStore> store_;
+  std::unique_ptr<JobFeatures> shared_;  // null: with nobody
   Digest group_;
   const Manifest* manifest_ = nullptr;
 };

@@ -3,6 +3,7 @@
 // the Tuner all of them again, so each finds out what is done already.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,8 +53,9 @@ class JobWork {
   // interrupted; called again after a restart.
   virtual bool run(uint32_t run) = 0;
   virtual JobOutcome finish() = 0;
-  // The job is done for good: what it kept for going on may go.
-  virtual void discard() {}
+  // The job is done for good: what it kept for going on may go. What others may want of it is left
+  // to them until `stop`.
+  virtual void discard(const std::function<bool()>& /*stop*/) {}
 };
 
 // Makes the work of a job in its directory.

@@ -110,6 +110,7 @@ void JobIngest::apply(ActivePtr job, const std::string& store, RowIngest::Action
       return ports_.control.fail(job, why);
     }
     i.sample.clear();
+    i.numerics = ports_.stores.record(i.store).numerics;
     ports_.holders.set(i.store, i.photos);
     std::erase_if(i.photos, [&](const PhotoClaim& p) { return ports_.deletions.has(p.digest); });
     job->inventories.push_back(std::move(i));

@@ -143,13 +143,14 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   ports_.records.at(job->id).result = json_text(result);
   if (!missing.text.empty()) message += (message.empty() ? "" : "; ") + missing.text;
   end(job, JobState::kDone, message);
-  ports_.lanes.start(kJobLane, [job]() -> Continuation {
+  ++tasks_;  // what is deleted meanwhile is not left behind: see PhotoDeletions
+  ports_.lanes.start(kJobLane, [this, job]() -> Continuation {
     try {
-      job->work->discard();
+      job->work->discard([this] { return stopping_.load(); });
     } catch (const Error& e) {
       log::warn("job {}: {}", job->id, e.what());
     }
-    return nullptr;
+    return [this] { --tasks_; };
   });
 }
 

@@ -5,6 +5,7 @@
 // (SinkUnavailable) is asked again.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 
@@ -87,9 +88,9 @@ class JobRunner final : JobControl {
   const Ports ports_;
   ActivePtr active_;
   JobIngest ingest_;
-  JobReport::Counts past_;  // of jobs that have ended
-  size_t tasks_ = 0;        // on the lanes, or waiting for this thread
-  bool stopping_ = false;
+  JobReport::Counts past_;              // of jobs that have ended
+  size_t tasks_ = 0;                    // on the lanes, or waiting for this thread
+  std::atomic<bool> stopping_ = false;  // a lane asks
 };
 
 }  // namespace ndtrain::tuner

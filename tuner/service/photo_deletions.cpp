@@ -99,6 +99,7 @@ void PhotoDeletions::pump() {
        gone = std::set(photos.begin(), photos.end())]() mutable -> Continuation {
         Status s = ports_.uploads ? ports_.uploads->forget(std::vector(gone.begin(), gone.end()))
                                   : Status();
+        if (s.ok() && idle && ports_.forget_features) s = ports_.forget_features(gone);
         for (auto& [files, done] : jobs) {
           if (s.ok()) s = files.forget(gone, done);
         }

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -31,6 +32,7 @@ class PhotoDeletions {
     StoreRegistry& stores;
     const JobRecords& records;
     UploadSink* uploads = nullptr;
+    std::function<Status(const std::set<Digest>&)> forget_features = {};
     std::function<bool()> idle;  // no job is in progress, and no task of one is out
   };
   // Throws Error when the list cannot be read.

@@ -21,6 +21,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                   .stores = stores_,
                   .records = records_,
                   .uploads = setting.uploads,
+                  .forget_features = setting.forget_features,
                   .idle = [this] { return runner_.idle(); }}),
       uploads_({.clock = setting.clock,
                 .lanes = setting.lanes,

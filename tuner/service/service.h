@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,6 +60,9 @@ class TunerService final : StoreEvents {
     AuditLog* audit = nullptr;  // of versions that jobs put in force, and of what stores say
     // By which a store knows the Tuner's tickets (ndp/http/tickets.h); absent: there are none.
     std::function<std::string(const std::string& store)> ticket_key = {};
+    // Lets go of features that are kept for later jobs; on the upload lane, while no job is in
+    // progress. Absent: there are none.
+    std::function<Status(const std::set<Digest>& photos)> forget_features = {};
   };
 
   // Goes on with the jobs of the state directory. Throws Error when it cannot be read.
@@ -66,6 +70,7 @@ class TunerService final : StoreEvents {
                uint64_t window = kWindow);
 
   void remove_done_rows() { records_.remove_done_rows(); }
+  bool idle() const { return runner_.idle(); }  // no job is in progress, or put away
 
   void handle(LinkEvent<wire::FromStore> event) { stores_.handle(std::move(event)); }
   void tick();        // after each round of events, too: it begins the next job

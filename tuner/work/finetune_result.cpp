@@ -39,6 +39,7 @@ Json FinetuneWork::result_json(const Evaluation& e, int64_t epochs) const {
                  {"classes", manifest_->classes().size()},
                  {"train_photos", photos},
                  {"val_photos", val_->size()},
+                 {"features_of_earlier_jobs", spool_->shared()},
                  {"stores", stores_},
                  {"mode", name_of(spec_.mode)},
                  {"cut", transfer_.cut},

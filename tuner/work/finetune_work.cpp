@@ -7,8 +7,10 @@
 
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
+#include "framework/core/log.h"
 #include "framework/graph/precision.h"
 #include "framework/train/compute.h"
+#include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
 #include "ndp/wire/digests.h"
 #include "tuner/work/precision_survey.h"
@@ -96,6 +98,7 @@ RowRequest FinetuneWork::prepare() {
   spool_ = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
                                    transfer_.extractor_id, spec_.disk);
   ask_for_rows(q);
+  share_features();
   q.manifest = {.seed = spec_.seed,
                 .runs = spec_.runs,
                 .val_split = spec_.val_split,
@@ -131,6 +134,31 @@ void FinetuneWork::ask_for_rows(RowRequest& q) {
     }
   }
   sink_ = std::make_unique<ExtractingSink>(q.ask.rows(), *here_, *spool_);
+}
+
+// Behind an extraction on this machine rows are its own; else they are the stores'.
+void FinetuneWork::share_features() {
+  if (!context_.features) return;
+  const bool here = spec_.mode != JobMode::kNdpipe;
+  spool_->share(std::make_unique<JobFeatures>(
+      *context_.features, context_.fs, join(directory_, "spool/begun_with.json"),
+      JobFeatures::What{
+          .extractor = extractor_,
+          .exact = spec_.deterministic,
+          .here = here ? feature_numerics(context_.devices.get(spec_.deterministic)) : ""}));
+}
+
+void FinetuneWork::say_what_is_here() const {
+  if (spool_->shared() == 0) return;
+  progress_.say(fmt::format("features of {} photos are here from earlier jobs", spool_->shared()));
+}
+
+void FinetuneWork::discard(const std::function<bool()>& stop) {
+  const Status s = spool_->leave(*manifest_, stop);
+  if (!s.ok()) {
+    log::warn("job {}: some of its features are not kept for later jobs: {}", job_, s.message());
+  }
+  spool_->clear().or_throw();
 }
 
 // The photos of a run that are not in the spool from before a restart.
@@ -192,6 +220,7 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
                             manifest.size(), manifest.classes().size(), stores.size(),
                             stores.size() == 1 ? "" : "s", val,
                             val == 0 ? ": there will be no accuracy" : ""));
+  say_what_is_here();
 }
 
 // What is trained in several shards follows the rule that is the same on all machines.

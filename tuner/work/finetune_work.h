@@ -43,7 +43,7 @@ class FinetuneWork final : public JobWork {
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t run) override;
   JobOutcome finish() override;
-  void discard() override { spool_->clear().or_throw(); }
+  void discard(const std::function<bool()>& stop) override;
 
  private:
   struct RunReport {
@@ -54,6 +54,8 @@ class FinetuneWork final : public JobWork {
   };
 
   void ask_for_rows(RowRequest& request);
+  void share_features();
+  void say_what_is_here() const;
   void extract_here(uint32_t run);
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);

@@ -4,6 +4,7 @@
 #include "framework/core/fs.h"
 #include "framework/runtime/devices.h"
 #include "tuner/group/training_members.h"
+#include "tuner/ingest/kept_features.h"
 #include "tuner/models/model_store.h"
 
 namespace ndtrain::tuner {
@@ -15,6 +16,7 @@ struct JobContext {
   Devices& devices;
   ModelStore& models;
   TrainingMembers* members = nullptr;  // Tuners that may train with this one; null: there are none
+  KeptFeatures* features = nullptr;    // of earlier jobs; null: none are kept
 };
 
 }  // namespace ndtrain::tuner

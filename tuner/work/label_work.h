@@ -62,7 +62,7 @@ class LabelWork final : public JobWork {
   void manifest(const Manifest& manifest, const std::vector<std::string>& stores) override;
   bool run(uint32_t) override { return true; }
   JobOutcome finish() override;
-  void discard() override {
+  void discard(const std::function<bool()>&) override {
     if (spool_) spool_->clear().or_throw();
   }
 

@@ -56,7 +56,7 @@ class WatchedSink final : public RowSink {
     if (!result.ok()) return result;
     for (const RowIngest::Rows& r : now) {
       for (const auto& [number, row] : r.rows) {
-        if (bug_ == Bug::kRepeatsKept && !memory_.received.insert(number).second) {
+        if (bug_ == Bug::kRepeatsKept && number % 7 == 0) {  // as if the ingest let one through
           Digest other = manifest_->entry(number).digest;
           other[0] ^= 1;
           static_cast<Spool&>(sink_).put(other, std::as_bytes(std::span(row))).or_throw();

@@ -181,17 +181,38 @@ TEST(RowIngest, PiecesThatAreNotOfOneRowEndTheSessionAndLeaveNothingBehind) {
   EXPECT_EQ(c.spool.at(0).size(), kLarge);
 }
 
-TEST(RowIngest, AnotherHolderTakesOverFromAStoreThatLeaves) {
-  Store a("a", claims(0, 100)), b("b", claims(0, 100)), deaf("a", claims(0, 100));
-  Calm c(rules(), 2);
+// A store that says what it holds, and nothing more when it is asked for it.
+TEST(RowIngest, AnotherHolderTakesOverFromAStoreThatSaysNothingOrLeaves) {
+  for (const bool leaves : {false, true}) {
+    Store b("b", claims(0, 100)), deaf("a", claims(0, 100));
+    Calm c(rules(), 2);
+    if (!leaves) c.arrive(b);
+    c.take(c.ingest.arrive(c.now, "a"));
+    wire::ToStore job;
+    job.mutable_job()->set_job(9);
+    c.take(c.ingest.message(c.now, "a", deaf.answer(job).at(0)));
+    if (leaves) {
+      c.take(c.ingest.arrive(c.now, "b"));
+      c.take(c.ingest.message(c.now, "b", b.answer(job).at(0)));
+      EXPECT_TRUE(c.complete.empty());
+      c.take(c.ingest.leave(c.now, "a"));
+      EXPECT_TRUE(c.complete.empty());
+      c.arrive(b);  // it begins another session
+    }
+    EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
+    expect_all_rows(c.ingest.manifest(), c.spool);
+  }
+}
+
+// Of several stores with all photos each answers for what it makes, however few it is asked for at
+// a time.
+TEST(RowIngest, StoresAreAskedForAPartAtATime) {
+  IngestRules r = rules();
+  r.portion = 3;
+  Store a("a", claims(0, 200)), b("b", claims(0, 200));
+  Calm c(r, 2);
+  c.arrive(a);
   c.arrive(b);
-  // A store that says what it holds, and dies when it is asked for it.
-  c.take(c.ingest.arrive(c.now, "a"));
-  wire::ToStore job;
-  job.mutable_job()->set_job(9);
-  c.take(c.ingest.message(c.now, "a", deaf.answer(job).at(0)));
-  EXPECT_TRUE(c.complete.empty());
-  c.take(c.ingest.leave(c.now, "a"));
   EXPECT_THAT(c.complete, ElementsAre(0u, 1u, 2u));
   expect_all_rows(c.ingest.manifest(), c.spool);
 }
@@ -325,7 +346,7 @@ TEST(RowIngest, AStoreOfManyWrongChecksumsIsLost) {
 
 // A store whose every feature is NaN holds the same photos as another.
 TEST(RowIngest, RowsThatAreNoNumbersAreRefusedByTheNameOfTheStoreAndAskedOfAnother) {
-  Store a("a", claims(0, 60)), evil("evil", claims(0, 60));
+  Store a("honest", claims(0, 60)), evil("evil", claims(0, 60));
   const std::string nan(Store::kRow, '\xff');
   IngestRules r = rules();
   r.check = [&](std::string_view row) { return row == nan ? "a feature is NaN or Inf" : ""; };
@@ -333,7 +354,7 @@ TEST(RowIngest, RowsThatAreNoNumbersAreRefusedByTheNameOfTheStoreAndAskedOfAnoth
   std::map<uint64_t, std::string> spool;
   std::vector<std::string> notes;
   std::vector<uint32_t> complete;
-  std::deque<RowIngest::Actions> todo = {ingest.arrive(seconds(0), "a"),
+  std::deque<RowIngest::Actions> todo = {ingest.arrive(seconds(0), "honest"),
                                          ingest.arrive(seconds(0), "evil")};
   for (; !todo.empty(); todo.pop_front()) {
     const RowIngest::Actions actions = todo.front();
@@ -346,7 +367,7 @@ TEST(RowIngest, RowsThatAreNoNumbersAreRefusedByTheNameOfTheStoreAndAskedOfAnoth
       todo.push_back(ingest.durable(rows.ticket));
     }
     for (const auto& [name, m] : actions.send) {
-      for (wire::FromStore& reply : (name == "a" ? a : evil).answer(m)) {
+      for (wire::FromStore& reply : (name == "honest" ? a : evil).answer(m)) {
         if (name == "evil" && reply.has_rows()) {
           std::string& bytes = *reply.mutable_rows()->mutable_rows();
           std::ranges::fill(bytes, '\xff');

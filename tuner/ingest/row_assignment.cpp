@@ -1,73 +1,179 @@
 #include "tuner/ingest/row_assignment.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
-RowAssignment::RowAssignment(const Manifest& manifest, std::vector<std::string> stores)
-    : manifest_(manifest), here_(stores.size()), rows_(manifest.size()) {
-  for (const std::string& name : stores) names_.push_back(xxh3(name.data(), name.size()));
+namespace {
+
+// Rendezvous hashing: the loss of one store moves only its own photos, and spreads them over the
+// others.
+uint32_t owner_of(const Manifest::Entry& photo, const std::vector<uint64_t>& names) {
+  const auto hash = [&](uint32_t store) {
+    return xxh3(photo.digest.data(), photo.digest.size(), names[store]);
+  };
+  return *std::ranges::max_element(photo.holders, {}, hash);
+}
+
+}  // namespace
+
+RowAssignment::RowAssignment(const Manifest& manifest, const std::vector<std::string>& stores)
+    : manifest_(manifest),
+      stores_(stores.size()),
+      rows_(manifest.size()),
+      askers_(manifest.size(), Askers{kNobody, kNobody}) {
+  std::vector<uint64_t> names;  // hashes
+  for (const std::string& name : stores) names.push_back(xxh3(name.data(), name.size()));
+  for (Store& store : stores_) store.runs.resize(manifest.runs() + 1);
   for (uint32_t run = 0; run <= manifest.runs(); ++run) {
     open_.push_back(manifest.run(run).size());
+    for (const bool alone : {true, false}) {
+      for (const uint64_t number : manifest.run(run)) {
+        const Manifest::Entry& photo = manifest.entry(number);
+        if (photo.holders.empty() || (photo.holders.size() == 1) != alone) continue;
+        const uint32_t owner = owner_of(photo, names);
+        for (const uint32_t store : photo.holders) {
+          Run& r = stores_[store].runs[run];
+          (store == owner ? r.own : r.others).numbers.push_back(number);
+        }
+      }
+    }
+    for (Store& store : stores_) std::ranges::reverse(store.runs[run].others.numbers);
   }
 }
 
-void RowAssignment::arrive(uint32_t store) { here_.at(store) = true; }
-void RowAssignment::leave(uint32_t store) { here_.at(store) = false; }
+void RowAssignment::arrive(uint32_t store) {
+  give_up(store);
+  stores_[store].here = true;
+}
 
-// Rendezvous hashing: each photo goes to the holder with the highest hash of both, so that the loss
-// of one store moves only its own photos, and spreads them over the others.
-std::optional<uint32_t> RowAssignment::assignee(uint64_t number) const {
-  if (rows_.at(number)) return std::nullopt;
-  const Manifest::Entry& photo = manifest_.entry(number);
-  std::optional<uint32_t> best;
-  uint64_t highest = 0;
-  for (uint32_t store : photo.holders) {
-    if (!here_[store] || !can(store, number)) continue;
-    const uint64_t hash = xxh3(photo.digest.data(), photo.digest.size(), names_[store]);
-    if (!best || hash > highest) {
-      best = store;
-      highest = hash;
+void RowAssignment::leave(uint32_t store) {
+  give_up(store);
+  stores_[store].here = false;
+}
+
+void RowAssignment::give_up(uint32_t store) {
+  for (Run& run : stores_.at(store).runs) {
+    for (const uint64_t number : std::set<uint64_t>(run.asked)) {
+      if (release(store, number)) open_again(number);
     }
   }
-  return best;
 }
 
-std::vector<uint64_t> RowAssignment::assigned(uint32_t store, uint32_t run) const {
-  std::vector<uint64_t> numbers;
-  for (uint64_t number : manifest_.run(run)) {
-    if (assignee(number) == store) numbers.push_back(number);
+void RowAssignment::ask(uint32_t store, uint64_t number) {
+  Askers& askers = askers_[number];
+  askers[askers[0] == kNobody ? 0 : 1] = store;
+  ++stores_[store].outstanding;
+  stores_[store].runs[manifest_.entry(number).run].asked.insert(number);
+}
+
+// True when it was asked, and nobody is any more.
+bool RowAssignment::release(uint32_t store, uint64_t number) {
+  Askers& askers = askers_[number];
+  if (askers[0] != store && askers[1] != store) return false;
+  if (askers[0] == store) askers[0] = askers[1];
+  askers[1] = kNobody;
+  --stores_[store].outstanding;
+  stores_[store].runs[manifest_.entry(number).run].asked.erase(number);
+  return askers[0] == kNobody;
+}
+
+void RowAssignment::open_again(uint64_t number) {
+  const Manifest::Entry& photo = manifest_.entry(number);
+  for (const uint32_t store : photo.holders) {
+    if (can(store, number)) stores_[store].runs[photo.run].again.push_back(number);
   }
-  return numbers;
+}
+
+void RowAssignment::take_from(Queue& queue, uint32_t store, size_t most,
+                              std::vector<uint64_t>& numbers) {
+  while (queue.next < queue.numbers.size() && numbers.size() < most) {
+    const uint64_t number = queue.numbers[queue.next++];
+    if (!waits(store, number)) continue;
+    ask(store, number);
+    numbers.push_back(number);
+  }
+}
+
+std::vector<RowAssignment::Share> RowAssignment::take(uint32_t store, size_t most) {
+  return take(store, most, false);
+}
+
+std::vector<RowAssignment::Share> RowAssignment::take_own(uint32_t store, size_t most) {
+  return take(store, most, true);
+}
+
+std::vector<RowAssignment::Share> RowAssignment::take(uint32_t store, size_t most, bool own_alone) {
+  std::vector<Share> shares;
+  for (uint32_t run = 0; run < open_.size() && most > 0; ++run) {
+    Run& r = stores_.at(store).runs[run];
+    Share share{run, {}};
+    while (!r.again.empty() && share.numbers.size() < most) {
+      const uint64_t number = r.again.back();
+      r.again.pop_back();
+      if (!waits(store, number)) continue;
+      ask(store, number);
+      share.numbers.push_back(number);
+    }
+    take_from(r.own, store, most, share.numbers);
+    if (!own_alone) take_from(r.others, store, most, share.numbers);
+    if (share.numbers.empty()) continue;
+    most -= share.numbers.size();
+    std::ranges::sort(share.numbers);
+    shares.push_back(std::move(share));
+  }
+  return shares;
+}
+
+// Of the first run that lacks some, half of what the store with the most of them was asked for: the
+// half that it comes to last.
+RowAssignment::Share RowAssignment::take_second(uint32_t store, size_t most) {
+  for (uint32_t run = 0; run < open_.size() && most > 0; ++run) {
+    std::vector<uint64_t> longest;
+    for (uint32_t other = 0; other < stores_.size(); ++other) {
+      std::vector<uint64_t> numbers;
+      for (const uint64_t number : stores_[other].runs[run].asked) {
+        const auto& holders = manifest_.entry(number).holders;
+        if (other == store || askers_[number][1] != kNobody || !can(store, number)) continue;
+        if (std::ranges::binary_search(holders, store)) numbers.push_back(number);
+      }
+      if (numbers.size() > longest.size()) longest = std::move(numbers);
+    }
+    if (longest.empty()) continue;
+    const size_t half = std::min(most, (longest.size() + 1) / 2);
+    Share share{run, {longest.end() - static_cast<int64_t>(half), longest.end()}};
+    for (const uint64_t number : share.numbers) ask(store, number);
+    return share;
+  }
+  return {};
 }
 
 bool RowAssignment::mark_durable(uint64_t number) {
   if (rows_.at(number)) return false;
   rows_[number] = true;
+  dropped_.erase(number);
+  for (const uint32_t store : Askers(askers_[number])) {
+    if (store != kNobody) (void)release(store, number);
+  }
   // Someone could read it after all: a copy may have been mended.
   if (unreadable_.erase(number) == 0) --open_[manifest_.entry(number).run];
   return true;
 }
 
+void RowAssignment::take_back(uint64_t number, uint32_t store) {
+  if (release(store, number)) dropped_.insert(number);
+}
+
 void RowAssignment::cannot_read(uint64_t number, uint32_t store, std::string reason) {
   const Manifest::Entry& photo = manifest_.entry(number);
   if (rows_[number] || !failed_.insert({number, store}).second) return;
-  if (std::ranges::any_of(photo.holders, [&](uint32_t s) { return can(s, number); })) return;
-  if (unreadable_.emplace(number, std::move(reason)).second) --open_[photo.run];
-}
-
-bool RowAssignment::complete(uint32_t run) const { return open_.at(run) == 0; }
-
-std::vector<uint64_t> RowAssignment::orphans(uint32_t run) const {
-  std::vector<uint64_t> numbers;
-  for (uint64_t number : manifest_.run(run)) {
-    if (!rows_[number] && !unreadable_.contains(number) && !assignee(number)) {
-      numbers.push_back(number);
-    }
+  const bool nobody = release(store, number);
+  if (std::ranges::any_of(photo.holders, [&](uint32_t s) { return can(s, number); })) {
+    if (dropped_.erase(number) > 0 || nobody) open_again(number);
+    return;
   }
-  return numbers;
+  if (unreadable_.emplace(number, std::move(reason)).second) --open_[photo.run];
 }
 
 }  // namespace ndtrain::tuner

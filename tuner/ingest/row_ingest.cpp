@@ -55,8 +55,9 @@ std::vector<std::string> RowIngest::stores() const {
   return all;
 }
 
-RowIngest::Actions RowIngest::arrive(Time, const std::string& name) {
+RowIngest::Actions RowIngest::arrive(Time now, const std::string& name) {
   Actions a;
+  now_ = now;
   if (manifest_ && !stores_.contains(name)) {
     if (late_.insert(name).second) a.notes.push_back("store " + name + " is too late for this job");
     return a;
@@ -64,6 +65,8 @@ RowIngest::Actions RowIngest::arrive(Time, const std::string& name) {
   Store& store = stores_[name];
   if (over_ || store.lost) return a;
   ++store.session;
+  store.portion = rules_.portion;
+  store.portion_at.reset();
   store.here = true;
   store.ready = false;
   store.claims.clear();
@@ -77,6 +80,7 @@ RowIngest::Actions RowIngest::arrive(Time, const std::string& name) {
 
 RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
   Actions a;
+  now_ = now;
   const auto it = stores_.find(name);
   if (it == stores_.end() || !it->second.here) return a;
   Store& store = it->second;
@@ -94,6 +98,7 @@ RowIngest::Actions RowIngest::leave(Time now, const std::string& name) {
 
 RowIngest::Actions RowIngest::message(Time now, const std::string& name, wire::FromStore m) {
   Actions a;
+  now_ = now;
   const auto it = stores_.find(name);
   if (over_ || it == stores_.end() || !it->second.here) return a;
   Store& store = it->second;
@@ -219,39 +224,69 @@ void RowIngest::name_conflicts(Actions& a) const {
   }
 }
 
-// Again while a store finds that it lost a photo, which another may have then.
+// Stores that were not asked yet are first asked for their own. Again while a store finds that it
+// lost a photo, which another may have then.
 void RowIngest::ask_all(Actions& a) {
   for (bool again = begun_; again;) {
     again = false;
-    for (auto& [name, store] : stores_) {
-      if (store.ready && !store.lost && ask(name, store, a)) again = true;
+    for (const bool first : {true, false}) {
+      for (auto& [name, store] : stores_) {
+        if (!store.ready || store.lost || (first && store.portion_at)) continue;
+        if (ask(name, store, first, a)) again = true;
+      }
     }
   }
 }
 
-// What the store is assigned and has not been asked for in this session, run by run. True when it
-// has some of it no more.
-bool RowIngest::ask(const std::string& name, Store& store, Actions& a) {
+// So that a store has always something to do, and others may have what it does not come to soon.
+void RowIngest::adapt_portion(Store& store) const {
+  if (store.portion_at) {
+    const Time took = now_ - *store.portion_at;
+    if (took < kShort) store.portion = std::min(2 * store.portion, kMostPortion);
+    const size_t half = std::max(store.portion / 2, kLeastPortion);
+    if (took > kLong) store.portion = std::min(store.portion, half);
+  }
+  store.portion_at = now_;
+}
+
+// Rows that travel for nothing must not be so many that they take longer than they save.
+size_t RowIngest::second_of(const Store& store) const {
+  const uint64_t photos = std::max<uint64_t>(1, store.claims.size());
+  const uint64_t row = rules_.row_bytes > 0 ? rules_.row_bytes : store.photo_bytes / photos;
+  return std::clamp<size_t>(kSecondBytes / std::max<uint64_t>(1, row), 1, kSecond);
+}
+
+// True when it has some of what it is to be asked for no more.
+bool RowIngest::ask(const std::string& name, Store& store, bool own, Actions& a) {
+  const uint32_t number = *store.number;
+  const size_t outstanding = assignment_->outstanding(number);
+  if (outstanding >= store.portion) return false;
+  const size_t most = 2 * store.portion - outstanding;
+  auto shares = own ? assignment_->take_own(number, most) : assignment_->take(number, most);
+  if (shares.empty() && outstanding == 0 && !own) {
+    RowAssignment::Share last = assignment_->take_second(number, second_of(store));
+    if (!last.numbers.empty()) shares.push_back(std::move(last));
+  }
+  if (!shares.empty()) adapt_portion(store);
   bool gone = false;
-  for (uint32_t run = 0; run <= manifest_->runs(); ++run) {
+  for (const RowAssignment::Share& share : shares) {
     std::vector<uint64_t> numbers, places;
-    for (uint64_t number : assignment_->assigned(*store.number, run)) {
-      if (store.asked[number]) continue;
-      const Digest& digest = manifest_->entry(number).digest;
+    for (const uint64_t photo : share.numbers) {
+      const Digest& digest = manifest_->entry(photo).digest;
       const auto at = std::ranges::lower_bound(store.claims, digest, {}, &PhotoClaim::digest);
       if (at == store.claims.end() || at->digest != digest) {
-        assignment_->cannot_read(number, *store.number, "the photo is gone from store " + name);
+        assignment_->cannot_read(photo, number, "the photo is gone from store " + name);
         gone = true;
         continue;
       }
-      store.asked[number] = true;
-      numbers.push_back(number);
+      store.asked[photo] = true;
+      numbers.push_back(photo);
       places.push_back(static_cast<uint64_t>(at - store.claims.begin()));
     }
     if (numbers.empty()) continue;
     wire::Wanted& w = *a.send.emplace_back(name, wire::ToStore()).second.mutable_wanted();
     w.set_job(rules_.job.job());
-    w.set_run(run);
+    w.set_run(share.run);
     w.set_numbers(pack_numbers(numbers));
     w.set_places(pack_numbers(places));
   }
@@ -313,6 +348,7 @@ void RowIngest::lose(const std::string& name, Store& store, const std::string& w
 
 RowIngest::Actions RowIngest::tick(Time now) {
   Actions a;
+  now_ = now;
   for (auto& [name, store] : stores_) {
     if (over_) break;
     if (!store.number || store.here || store.lost) continue;

@@ -34,6 +34,8 @@ struct IngestRules {
   // Of a row, and of all rows of the job's sample; a row that is refused is asked of another store.
   RowCheck check = {}, check_sample = {};
   size_t most_photos = wire::kMostPhotos;  // of one store
+  size_t portion =
+      4096;  // a store is asked for so many photos at first, and again when fewer are out
 };
 
 class RowIngest {
@@ -42,7 +44,13 @@ class RowIngest {
   // What counts of the time between two ticks, at most, for stores that are away: while the Tuner
   // itself was suspended, nobody could come.
   static constexpr Time kStep = std::chrono::seconds(10);
-  static constexpr int kBadChecksums = 3;         // of one store; then it is lost for this job
+  static constexpr int kBadChecksums = 3;  // of one store; then it is lost for this job
+  // What a store is asked for at a time: twice as much as before where that took it less than
+  // kShort, half where more than kLong; within these bounds.
+  static constexpr Time kShort = std::chrono::seconds(1), kLong = std::chrono::seconds(20);
+  static constexpr size_t kLeastPortion = 512, kMostPortion = 65536;
+  // Of what others were asked for, at a time: photos, and about so many bytes of rows.
+  static constexpr size_t kSecond = 256, kSecondBytes = size_t{8} << 20;
   static constexpr uint64_t kNamedRefusals = 10;  // rows of one store that people are told of
 
   // Rows that the caller makes durable; then it says durable(ticket).
@@ -118,6 +126,8 @@ class RowIngest {
     double bf16_gain = 0;
     std::vector<std::string> names;
     std::vector<bool> asked;                // by manifest number, in this session
+    size_t portion = 0;                     // that it is asked for
+    std::optional<Time> portion_at;         // when it was asked last
     std::map<uint32_t, uint64_t> received;  // numbers by run, in this session
     std::string pieces;                     // of a row that has not come whole yet,
     uint64_t piece_of = 0;                  // of this number
@@ -136,7 +146,9 @@ class RowIngest {
 
   void inventory(Time now, Store& store, const wire::Inventory& message, Actions& a);
   void name_conflicts(Actions& a) const;
-  bool ask(const std::string& name, Store& store, Actions& a);
+  void adapt_portion(Store& store) const;
+  size_t second_of(const Store& store) const;
+  bool ask(const std::string& name, Store& store, bool own, Actions& a);
   void ask_all(Actions& a);
   void rows(Store& store, const std::string& name, wire::Rows f, Actions& a);
   size_t pieced_row(const wire::Rows& f) const;
@@ -154,6 +166,8 @@ class RowIngest {
   std::unique_ptr<Manifest> manifest_;
   std::unique_ptr<RowAssignment> assignment_;
   std::map<uint64_t, Pending> pending_;
+  std::set<uint64_t> keeping_;  // numbers of these
+  Time now_{0};                 // of the last call that said it
   uint64_t tickets_ = 0;
   std::vector<bool> reported_;  // runs
   bool begun_ = false, over_ = false;

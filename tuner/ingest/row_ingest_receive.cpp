@@ -101,6 +101,10 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     const std::string_view mine = bytes.substr(0, size);
     bytes.remove_prefix(size);
     if (assignment_->has_row(number)) continue;
+    if (keeping_.contains(number)) {
+      assignment_->take_back(number, *store.number);
+      continue;
+    }
     if (refuse_row(name, store, number, mine, a)) {
       any_refused = true;
     } else {
@@ -108,7 +112,10 @@ void RowIngest::rows(Store& store, const std::string& name, wire::Rows f, Action
     }
   }
   Pending& p = pending_[rows.ticket] = {name, store.session, message->run(), message->chunk(), {}};
-  for (const auto& [number, row_bytes] : rows.rows) p.numbers.push_back(number);
+  for (const auto& [number, row_bytes] : rows.rows) {
+    p.numbers.push_back(number);
+    keeping_.insert(number);
+  }
   for (const wire::Unreadable& u : message->unreadable()) {
     assignment_->cannot_read(u.number(), *store.number, u.reason());
     a.notes.push_back("store " + name + ": " + u.path() + ": " + u.reason());
@@ -132,6 +139,7 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
                       to_hex(manifest_->entry(b.number).digest).substr(0, 12) + ": " + b.reason);
   }
   for (uint64_t number : p.numbers) {
+    keeping_.erase(number);
     if (std::ranges::find(bad, number, &BadRow::number) == bad.end()) {
       (void)assignment_->mark_durable(number);
     }
@@ -142,7 +150,7 @@ RowIngest::Actions RowIngest::durable(uint64_t ticket, std::span<const BadRow> b
     ack.set_run(p.run);
     ack.set_chunk(p.chunk);
   }
-  if (!bad.empty()) ask_all(a);
+  ask_all(a);
   report_complete(a);
   return a;
 }

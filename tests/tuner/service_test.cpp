@@ -383,7 +383,7 @@ TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
   const uint64_t job = submit();
   greet(1, "a");
   lanes_.run();
-  constexpr uint32_t kPhotos = 4 * TunerService::kKeptAtOnce, kInMessage = kPhotos / 2;
+  constexpr uint32_t kPhotos = 8 * TunerService::kKeptAtOnce, kInMessage = kPhotos / 4;
   for (uint32_t p = 0; p < kPhotos;) {
     wire::FromStore inventory;
     wire::Inventory& i = *inventory.mutable_inventory();
@@ -400,26 +400,39 @@ TEST_F(ServiceTest, WhatComesWhileASinkWritesIsGivenToItInPieces) {
     say(1, inventory);
   }
   lanes_.run();
-  const wire::Wanted wanted = links_.sent.back().second.wanted();
-  const std::vector<uint64_t> numbers =
-      unpack_numbers(wanted.numbers(), UINT64_MAX, wanted.numbers().size()).or_throw();
   constexpr size_t kAtOnce = TunerService::kKeptAtOnce * 2 / 5;
-  for (size_t at = 0; at < numbers.size(); at += kAtOnce) {
-    const auto some = std::span(numbers).subspan(at, std::min(kAtOnce, numbers.size() - at));
-    wire::FromStore m;
-    m.mutable_rows()->set_job(job);
-    m.mutable_rows()->set_run(wanted.run());
-    m.mutable_rows()->set_chunk(at + 1);
-    m.mutable_rows()->set_numbers(pack_numbers(some));
-    m.mutable_rows()->set_rows(std::string(4 * some.size(), 'x'));
-    m.mutable_rows()->set_checksum(xxh3(m.rows().rows().data(), m.rows().rows().size()));
-    say(1, m);
+  // It is asked for more at a time, as it delivers what it was asked for at once.
+  for (size_t asked = 0; asked < 2 * TunerService::kKeptAtOnce;) {
+    std::vector<std::pair<uint32_t, std::vector<uint64_t>>> all;  // of each run
+    asked = 0;
+    for (const auto& [to, m] : std::exchange(links_.sent, {})) {
+      if (!m.has_wanted()) continue;
+      const std::string& packed = m.wanted().numbers();
+      all.emplace_back(m.wanted().run(),
+                       unpack_numbers(packed, UINT64_MAX, packed.size()).or_throw());
+      asked += all.back().second.size();
+    }
+    ASSERT_GT(asked, 0U);
+    works_.kept.clear();
+    for (const auto& [run, numbers] : all) {
+      for (size_t at = 0; at < numbers.size(); at += kAtOnce) {
+        const auto some = std::span(numbers).subspan(at, std::min(kAtOnce, numbers.size() - at));
+        wire::FromStore m;
+        m.mutable_rows()->set_job(job);
+        m.mutable_rows()->set_run(run);
+        m.mutable_rows()->set_chunk(at + 1);
+        m.mutable_rows()->set_numbers(pack_numbers(some));
+        m.mutable_rows()->set_rows(std::string(4 * some.size(), 'x'));
+        m.mutable_rows()->set_checksum(xxh3(m.rows().rows().data(), m.rows().rows().size()));
+        say(1, m);
+      }
+    }
+    lanes_.run();
+    EXPECT_EQ(std::accumulate(works_.kept.begin(), works_.kept.end(), size_t{0}), asked);
   }
-  lanes_.run();
-  EXPECT_EQ(std::accumulate(works_.kept.begin(), works_.kept.end(), size_t{0}), numbers.size());
-  ASSERT_GT(works_.kept.size(), 3U);
+  ASSERT_GT(works_.kept.size(), 2U);
   EXPECT_EQ(works_.kept[0], kAtOnce) << "the first finds the sink idle";
-  EXPECT_EQ(works_.kept[1], 2 * kAtOnce);
+  EXPECT_GT(works_.kept[1], kAtOnce) << "then what has come meanwhile";
   for (const size_t n : works_.kept) EXPECT_LE(n, TunerService::kKeptAtOnce);
 }
 

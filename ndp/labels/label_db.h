@@ -65,16 +65,24 @@ class LabelDb {
   // Takes paths out of the collection; photos and labels stay.
   virtual Status remove_paths(int64_t collection, std::span<const std::string> paths) = 0;
   virtual Result<int64_t> find_photo(int64_t collection, std::string_view path) = 0;
-  virtual Result<Digest> digest_of(int64_t photo) = 0;
+  virtual Result<Digest> digest_of(int64_t photo) = 0;  // kNotFound also in the trash
   // Their ids, in order; 0 for those that are not there.
   virtual Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) = 0;
-  // Where each photo is, in all collections; of one that is not there, nowhere.
+  // Where each photo is, in all collections, in the trash as well; of one that is not there,
+  // nowhere.
   virtual Result<std::vector<std::vector<std::string>>> paths_of(
       std::span<const Digest> digests) = 0;
   // Photos, their paths and all their labels, for good: the database's files hold nothing of them
   // any more. Costs a rewriting of the files, so many at once are better than one by one. Those
   // that are not there are not counted; once more is harmless.
   virtual Result<int64_t> remove_photos(std::span<const int64_t> photos) = 0;
+
+  // From now on no path leads to these photos, nor to those of them that are only added later, so
+  // that queries, statistics, reviews and exports are without them. Their labels stay, and what
+  // comes of them meanwhile is kept as well. Once more is harmless.
+  virtual Status put_in_trash(std::span<const Digest> photos) = 0;
+  // At their paths again, with all that was said; but for paths that other photos have by now.
+  virtual Status restore_from_trash(std::span<const Digest> photos) = 0;
 
   // All or none. A label that says nothing new is skipped: a version's second label for a photo, or
   // the class that the source named last for it. kCancelled: the version was undone.
@@ -88,7 +96,7 @@ class LabelDb {
   virtual Status settle() = 0;
 
   virtual Result<LabelPage> query(const LabelQuery& query) = 0;
-  // All labels a photo ever had, newest first; `path` is empty.
+  // All labels a photo ever had, newest first; `path` is empty. Of one in the trash, none.
   virtual Result<std::vector<LabelRow>> history(int64_t task, int64_t photo) = 0;
   virtual Result<LabelStats> stats(int64_t collection, int64_t task) = 0;
 

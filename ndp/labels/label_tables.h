@@ -106,6 +106,8 @@ class LabelTables {
   std::vector<int64_t> labelled_between(int64_t task, int64_t version, int64_t above, int64_t to);
   std::string collected_photos() const;  // FROM these, as p, of the collection that is bound
   bool has_all_photos(int64_t collection);
+  void hide_places();  // of all photos in the trash
+  bool is_hidden(int64_t photo);
 
  private:
   template <typename F>

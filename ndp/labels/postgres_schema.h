@@ -77,4 +77,17 @@ inline constexpr std::string_view kPostgresSchema2 = R"sql(
 ALTER TABLE versions ADD COLUMN number BIGINT;
 )sql";
 
+// As kSchema4.
+inline constexpr std::string_view kPostgresSchema3 = R"sql(
+CREATE TABLE trash (
+  sha256 BYTEA PRIMARY KEY CHECK (length(sha256) = 32)
+);
+CREATE TABLE trash_places (
+  photo BIGINT NOT NULL REFERENCES photos (id),
+  collection BIGINT NOT NULL REFERENCES collections (id),
+  path BYTEA NOT NULL,
+  PRIMARY KEY (photo, collection, path)
+);
+)sql";
+
 }  // namespace ndtrain::ndp

@@ -134,4 +134,17 @@ inline constexpr std::string_view kSchema3 = R"sql(
 ALTER TABLE versions ADD COLUMN number INTEGER;
 )sql";
 
+// Photos in the trash, also such as are not there yet, and the places that they come back to.
+inline constexpr std::string_view kSchema4 = R"sql(
+CREATE TABLE trash (
+  sha256 BLOB PRIMARY KEY CHECK (length(sha256) = 32)
+) WITHOUT ROWID;
+CREATE TABLE trash_places (
+  photo INTEGER NOT NULL REFERENCES photos (id),
+  collection INTEGER NOT NULL REFERENCES collections (id),
+  path TEXT NOT NULL,
+  PRIMARY KEY (photo, collection, path)
+) WITHOUT ROWID;
+)sql";
+
 }  // namespace ndtrain::ndp

@@ -102,14 +102,21 @@ Result<std::vector<int64_t>> SqlLabels::add_photos(int64_t collection,
                                          " are accepted");
     }
   }
-  return tables_->writing([&] { return tables_->place_photos(collection, places); });
+  return tables_->writing([&] {
+    std::vector<int64_t> photos = tables_->place_photos(collection, places);
+    tables_->hide_places();
+    return photos;
+  });
 }
 
 Status SqlLabels::remove_paths(int64_t collection, std::span<const std::string> paths) {
   return tables_
       ->writing([&] {
         for (const std::string& path : paths) {
-          tables_->run("DELETE FROM places WHERE collection = ? AND path = ?", collection, path);
+          for (const std::string table : {"places", "trash_places"}) {
+            tables_->run("DELETE FROM " + table + " WHERE collection = ? AND path = ?", collection,
+                         path);
+          }
         }
         return true;
       })
@@ -135,6 +142,11 @@ Result<Digest> SqlLabels::digest_of(int64_t photo) {
     std::string bytes;
     tables_->rows([&](const SqlRow& r) { bytes = r.bytes(0); },
                   "SELECT sha256 FROM photos WHERE id = ?", photo);
+    if (tables_->is_hidden(photo)) {
+      throw sql::Failure{Status(Code::kNotFound, "labels: photo " + std::to_string(photo) +
+                                                     " is in the trash; ndtrain photos restore "
+                                                     "brings it back")};
+    }
     Digest digest{};
     if (bytes.size() != digest.size()) {
       throw sql::Failure{Status(Code::kNotFound, "labels: no photo " + std::to_string(photo))};
@@ -161,8 +173,10 @@ Result<std::vector<std::vector<std::string>>> SqlLabels::paths_of(std::span<cons
       std::vector<std::string>& paths = all.emplace_back();
       tables_->rows(
           [&](const SqlRow& r) { paths.push_back(r.bytes(0)); },
-          "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?",
-          digest);
+          "SELECT p.path FROM places p JOIN photos ph ON ph.id = p.photo WHERE ph.sha256 = ?"
+          " UNION ALL SELECT p.path FROM trash_places p JOIN photos ph ON ph.id = p.photo"
+          " WHERE ph.sha256 = ?",
+          digest, digest);
     }
     return all;
   });
@@ -174,7 +188,10 @@ Result<int64_t> SqlLabels::remove_photos(std::span<const int64_t> photos) {
     for (const int64_t photo : photos) {
       if (!tables_->integer("SELECT 1 FROM photos WHERE id = ?", photo)) continue;
       ++n;
+      tables_->run("DELETE FROM trash WHERE sha256 = (SELECT sha256 FROM photos WHERE id = ?)",
+                   photo);
       tables_->run("DELETE FROM labels WHERE photo = ?", photo);
+      tables_->run("DELETE FROM trash_places WHERE photo = ?", photo);
       tables_->run("DELETE FROM places WHERE photo = ?", photo);
       tables_->run("DELETE FROM photos WHERE id = ?", photo);
     }

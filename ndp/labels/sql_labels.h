@@ -36,6 +36,8 @@ class SqlLabels final : public LabelDb {
   Result<std::vector<int64_t>> photos_with(std::span<const Digest> digests) override;
   Result<std::vector<std::vector<std::string>>> paths_of(std::span<const Digest> digests) override;
   Result<int64_t> remove_photos(std::span<const int64_t> photos) override;
+  Status put_in_trash(std::span<const Digest> photos) override;
+  Status restore_from_trash(std::span<const Digest> photos) override;
   Result<PutReport> put_labels(const LabelBatch& batch) override;
   Result<std::vector<int64_t>> labelled_by(int64_t version,
                                            std::span<const int64_t> photos) override;

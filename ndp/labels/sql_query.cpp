@@ -166,6 +166,7 @@ Result<LabelPage> SqlLabels::query(const LabelQuery& query) {
 Result<std::vector<LabelRow>> SqlLabels::history(int64_t task, int64_t photo) {
   return tables_->reading([&] {
     std::vector<LabelRow> found;
+    if (tables_->is_hidden(photo)) return found;
     tables_->rows([&](const SqlRow& r) { found.push_back(label_row(r)); },
                   "SELECT " + std::string(kLabelColumns) + " FROM labels l" +
                       std::string(kLabelJoins) +

@@ -72,6 +72,7 @@ struct PipeStoreDaemon::Parts {
       : fs(f),
         devices(d),
         state(StateDirectory::open(f, config.state, "pipestore").or_throw()),
+        trash(f, state.file("trash.bin")),
         guard(f, clock, config.state, std::string(kDefaultCollection), config.http_security),
         upload_host(config.http_security.tls() ? host_of(config.http) : "") {
     const Result<FileInfo> photos = fs.info(config.photos);
@@ -92,6 +93,7 @@ struct PipeStoreDaemon::Parts {
                                                           .shard = config.shard,
                                                           .shards = config.shards,
                                                           .uploads = log.get(),
+                                                          .trash = &trash,
                                                           .forget = forget,
                                                           .found = found_by(config),
                                                           .upload_priority = &upload_priority},
@@ -112,7 +114,8 @@ struct PipeStoreDaemon::Parts {
                                   [this](const std::string& json, const std::string& key) {
                                     guard.access().set_ticket_key(key);
                                     keep_tokens(json);
-                                  }},
+                                  },
+                                  &trash, [this] { uploads->restored(); }},
         hello_of(config, devices, drawn), drawn);
     batch = config.batch;
     if (service->in_force().version > 0) put_in_force();
@@ -128,6 +131,7 @@ struct PipeStoreDaemon::Parts {
     upload.photos = config.photos;
     upload.state = config.state;
     upload.compress_crops = config.compress_crops;
+    upload.trash = &trash;
     upload.forget = [this](const std::set<Digest>& deleted) {
       std::map<std::string, Digest> paths;
       for (const Digest& id : deleted) paths.emplace("/photos/" + to_hex(id), id);
@@ -300,6 +304,7 @@ struct PipeStoreDaemon::Parts {
   Fs& fs;
   Devices& devices;
   StateDirectory state;
+  StoreTrash trash;
   HttpGuard guard;
   const std::string upload_host;  // that the certificate is for; "": in the clear
   LinkEvents<wire::ToStore> events;

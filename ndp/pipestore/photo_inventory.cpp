@@ -97,7 +97,8 @@ uint64_t PhotoInventory::look() {
       const auto e = seen.find(file.path);
       if (e == seen.end() || e->second.ref != file) {
         unseen += can_decode(format_of_extension(extension_of(file.path)));
-      } else if (e->second.state == PhotoState::kOk && e->second.digest) {
+      } else if (e->second.state == PhotoState::kOk && e->second.digest &&
+                 !in_trash(*e->second.digest)) {
         photos.insert(*e->second.digest);
       }
     }
@@ -130,7 +131,7 @@ Result<StoreInventory> PhotoInventory::scan() {
   std::vector<Digest> deleted;
   std::set<std::string> paths, labels;  // that cannot be said to a Tuner
   for (const Photo& p : set.photos) {
-    if (!in_shard(p.path)) continue;
+    if (!in_shard(p.path) || in_trash(p.digest)) continue;
     if (!wire::is_photo_path(p.path)) {
       paths.insert(p.path);
       continue;

@@ -51,6 +51,7 @@ class PhotoInventory {
   std::string label_of(const std::string& path) const;
   void say_what_was_found();
   bool in_shard(const std::string& path) const;
+  bool in_trash(const Digest& photo) const { return config_.trash && config_.trash->has(photo); }
   uint64_t look();  // reads no photo
   // Under the mutex.
   Status is_there();  // that not all photos of the directory have gone at once

@@ -8,6 +8,7 @@
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
 #include "ndp/pipestore/found_photo.h"
+#include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
 
@@ -27,6 +28,7 @@ struct PhotoRowConfig {
   uint32_t shard = 0, shards = 1;
   // What people said of photos here, if anybody can; it counts more than `labels`.
   const UploadLog* uploads = nullptr;
+  const StoreTrash* trash = nullptr;  // photos in it are left out; null: there is none
   // Removes photos that were deleted and are there all the same: no scan had seen the file yet, or
   // somebody put it back. Durable on return.
   std::function<Status(std::span<const Digest>)> forget = {};

@@ -52,7 +52,11 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                   .state = setting.state,
                   .lanes = setting.lanes,
                   .tuner = tuner_,
-                  .forget = setting.forget}) {}
+                  .forget = setting.forget}),
+      trash_({.lanes = setting.lanes,
+              .tuner = tuner_,
+              .trash = setting.trash,
+              .restored = setting.restored}) {}
 
 void PipeStoreService::tick() {
   tuner_.tick();
@@ -82,6 +86,8 @@ void PipeStoreService::message(const wire::ToStore& m) {
     take_tokens(m.tokens());
   } else if (m.has_deletions()) {
     deletions_.take(m.deletions());
+  } else if (m.has_trash()) {
+    trash_.take(m.trash());
   } else if (m.has_uploads_kept()) {
     uploads_.kept(m.uploads_kept());
   } else if (m.has_job_end()) {
@@ -93,6 +99,7 @@ void PipeStoreService::session_over() {
   jobs_.session_over();
   models_.session_over();
   uploads_.session_over();
+  trash_.session_over();
 }
 
 void PipeStoreService::take_tokens(const wire::Tokens& tokens) {

@@ -26,6 +26,7 @@
 #include "ndp/pipestore/row_jobs.h"
 #include "ndp/pipestore/row_producer.h"
 #include "ndp/pipestore/store_lanes.h"
+#include "ndp/pipestore/trash_follower.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_sender.h"
 #include "ndp/wire/model_blobs.h"
@@ -55,6 +56,8 @@ class PipeStoreService final : TunerEvents {
     std::function<Status(std::span<const Digest>)> forget = {};
     // The Tuner's list, and the key of its tickets, for this store's HTTP.
     std::function<void(const std::string& json, const std::string& ticket_key)> tokens = {};
+    StoreTrash* trash = nullptr;  // what it holds is not shown; null: the trash is not followed
+    std::function<void()> restored = {};  // photos are back from it
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.
@@ -86,6 +89,7 @@ class PipeStoreService final : TunerEvents {
   ModelDeployment deployment_;
   UploadSender uploads_;
   DeletionFollower deletions_;
+  TrashFollower trash_;
 };
 
 }  // namespace ndtrain::ndp

@@ -48,6 +48,14 @@ Status Uploads::forget(std::span<const Digest> photos) {
   return {};
 }
 
+void Uploads::restored() {
+  {
+    const std::lock_guard lock(mutex_);
+    unlabelled_ = true;
+  }
+  woken_.notify_all();
+}
+
 Status Uploads::erase(const Digest& id, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     for (const std::string& directory : {config_.state, config_.photos}) {

@@ -67,7 +67,7 @@ class Uploads::WaitingBatch {
   WaitingBatch(Uploads& uploads, const std::vector<Digest>& ids)
       : uploads_(uploads), model_(uploads.online_.model()) {
     for (const Digest& id : ids) {
-      if (uploads.undecodable_.contains(id)) continue;
+      if (uploads.undecodable_.contains(id) || uploads.in_trash(id)) continue;
       auto alone = std::make_unique<Busy>(uploads, id);
       const auto known = uploads.log_.find(id);
       if (!known || !known->uploaded || known->version > 0) continue;

@@ -114,12 +114,14 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   if (known && known->removed) {
     return Status(Code::kExists, "photo " + hex + " was deleted here, and is not taken in again");
   }
+  // Before the photo can be trashed anew: it is restored by what is said of this revision.
+  const uint64_t restores = in_trash(id) ? config_.trash->revision() : 0;
   const bool here = known && known->uploaded && fs_.exists(photos_.file_of(known->path));
   auto coming = std::make_unique<OnlineLabeler::Coming>(online_);
   const std::shared_ptr<OnlineModel> model = online_.model();
   const bool same = model && known && known->version == model->version &&
                     known->files == model->extractor + model->head;
-  if (here && (!model || same)) return Photo{id, *known};
+  if (here && (!model || same) && restores == 0) return Photo{id, *known};
 
   Result<std::string> pixels =
       crop(path, file, model ? model->network->preprocess() : Preprocess());
@@ -131,11 +133,15 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
     if (Status s = keep(path, file); !s.ok()) return s;
   }
   wire::Upload line = line_of(id, path);
+  line.set_restores(restores);
   if (model) {
     OnlineLabeler::Labelled label = labelled.get();
     if (put_label(line, *model, label.top)) cache_writer_.put(id, model, std::move(label));
   }
   if (Status s = log_.commit({line}); !s.ok()) return s;
+  if (restores > 0) {
+    if (Status s = config_.trash->restore(id); !s.ok()) return s;
+  }
   changed_();
   if (!model && online_.model()) {  // it came meanwhile
     const std::lock_guard lock(mutex_);
@@ -229,8 +235,14 @@ Result<std::vector<std::string>> Uploads::places(const Digest& id) {
   return paths;
 }
 
+Result<std::vector<std::string>> Uploads::shown(const Digest& id) {
+  if (!in_trash(id)) return places(id);
+  return Status(Code::kNotFound, "photo " + to_hex(id) +
+                                     " is in the trash; `ndtrain photos restore` brings it back");
+}
+
 Result<Uploads::Photo> Uploads::find(const Digest& id) {
-  const Result<std::vector<std::string>> paths = places(id);
+  const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
   Photo photo{id, log_.find(id).value_or(UploadLog::Known())};
   photo.known.path = paths->front();
@@ -238,14 +250,14 @@ Result<Uploads::Photo> Uploads::find(const Digest& id) {
 }
 
 Result<std::string> Uploads::read(const Digest& id) {
-  const Result<std::vector<std::string>> paths = places(id);
+  const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
   return fs_.read(photos_.file_of(paths->front()), limits::kPhotoFile);
 }
 
 Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) {
   const Busy alone(*this, id);
-  const Result<std::vector<std::string>> paths = places(id);
+  const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
   const auto path = std::ranges::find_if(*paths, wire::is_photo_path);
   if (path == paths->end()) {

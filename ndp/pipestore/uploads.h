@@ -23,6 +23,7 @@
 #include "ndp/pipestore/online_labeler.h"
 #include "ndp/pipestore/rate_limiter.h"
 #include "ndp/pipestore/store_photos.h"
+#include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/pipestore/upload_priority.h"
 #include "ndp/store/disk_budget.h"
@@ -38,6 +39,7 @@ struct UploadConfig {
   bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
+  StoreTrash* trash = nullptr;  // photos in it are not shown; null: there is none
   OnlineLabeler::Options online = {};
 };
 
@@ -65,6 +67,7 @@ class Uploads {
     Digest id{};
     UploadLog::Known known;
   };
+  // One that is in the trash is restored by it, here at once, elsewhere when the Tuner hears of it.
   // kCorrupt, kUnsupported, kTooLarge: it cannot be read, and is not kept. kExists: it was deleted.
   // kNoSpace.
   Result<Photo> add(const std::string& file);
@@ -74,7 +77,11 @@ class Uploads {
   // more is harmless. Nothing here waits for the catalogue: a scan calls it.
   Status take_in(std::span<const FoundPhoto> found);
 
-  // All of these: kNotFound when there is no such photo here.
+  // Photos are back from the trash: they are labelled, where they wait for that.
+  void restored();
+
+  // All of these: kNotFound when there is no such photo here, and but for remove() when it is in
+  // the trash.
   Result<Photo> find(const Digest& id);
   Result<std::string> read(const Digest& id);
   Result<Photo> say(const Digest& id, const std::string& truth);
@@ -109,6 +116,8 @@ class Uploads {
                            const Preprocess& preprocess);
   Status keep(const std::string& path, const std::string& file);
   Result<std::vector<std::string>> places(const Digest& id);  // paths of the photo
+  Result<std::vector<std::string>> shown(const Digest& id);   // and it is not in the trash
+  bool in_trash(const Digest& id) const { return config_.trash && config_.trash->has(id); }
   wire::Upload line_of(const Digest& id, const std::string& path) const;
   // False, and without a label, where the model makes none of the photo.
   static bool put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);

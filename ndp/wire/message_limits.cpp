@@ -53,6 +53,7 @@ constexpr FieldRange kRanges[] = {
     {"Hello.takes_tokens", Kind::kAny},
     {"Hello.newest_start", Kind::kAny},
     {"Hello.takes_tickets", Kind::kAny},
+    {"Hello.trash", Kind::kNumber, 0, kLargestNumber},
 
     {"Welcome.protocol", Kind::kNumber, 1, 65'535},
     {"Welcome.tuner", Kind::kBytes, 0, 16},
@@ -166,6 +167,7 @@ constexpr FieldRange kRanges[] = {
     {"Upload.top", Kind::kMessages, 0, 0, 100},
     {"Upload.truth", Kind::kName, 0, kClassNameBytes},
     {"Upload.removed", Kind::kAny},
+    {"Upload.restores", Kind::kNumber, 0, kLargestNumber},
     {"TopClass.name", Kind::kName, 1, kClassNameBytes},
     {"TopClass.score", Kind::kReal, 0, 1},
 
@@ -173,6 +175,11 @@ constexpr FieldRange kRanges[] = {
     {"Deletions.count", Kind::kNumber, 0, kLargestNumber},
     {"Deletions.mark", Kind::kAny},
     {"Deleted.count", Kind::kNumber, 0, kLargestNumber},
+    {"Trash.photos", Kind::kDigests, 0, kMostBytes},
+    {"Trash.restored", Kind::kDigests, 0, kMostBytes},
+    {"Trash.revision", Kind::kNumber, 0, kLargestNumber},
+    {"Trash.whole", Kind::kAny},
+    {"Trash.last", Kind::kAny},
 
     {"Uploads.lines", Kind::kBytes, 0, kMostBytes, kMostItems},  // each is looked at by itself
     {"Uploads.checksum", Kind::kAny},

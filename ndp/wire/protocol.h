@@ -9,9 +9,10 @@
 
 namespace ndtrain::ndp {
 
-// What this program speaks, newest first. 2: deletions. 3: rows in pieces.
-inline constexpr uint32_t kProtocols[] = {3, 2, 1};
+// What this program speaks, newest first. 2: deletions. 3: rows in pieces. 4: the trash.
+inline constexpr uint32_t kProtocols[] = {4, 3, 2, 1};
 inline constexpr uint32_t kSpeaksOfPieces = 3;
+inline constexpr uint32_t kSpeaksOfTrash = 4;
 
 inline constexpr std::chrono::milliseconds kHeartbeat{5000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged

@@ -48,6 +48,7 @@ class StoreSession {
     hello_.set_deletions(count);
     hello_.set_deletions_mark(mark);
   }
+  void put_trash(uint64_t revision) { hello_.set_trash(revision); }
   // Marks a message as of this session, about to be sent.
   void stamp(Time now, wire::FromStore& message);
   Time next() const;  // when tick() has something to do

@@ -54,6 +54,7 @@ class TunerConnection {
   // Of the next Hello.
   void put_in_force(uint64_t version) { session_.put_in_force(version); }
   void put_deletions(uint64_t count, uint64_t mark) { session_.put_deletions(count, mark); }
+  void put_trash(uint64_t revision) { session_.put_trash(revision); }
 
  private:
   Time now() const { return ports_.clock.monotonic(); }

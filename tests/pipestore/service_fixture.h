@@ -146,6 +146,8 @@ class StoreServiceTest : public ::testing::Test {
   uint64_t free_ = 1000;
   std::vector<std::string> tokens_;
   std::unique_ptr<UploadLog> log_ = UploadLog::open(fs_, "uploads").or_throw();
+  StoreTrash trash_{fs_, state_.file("trash.bin")};
+  int restored_ = 0;  // how often photos came back
   PipeStoreService service_{
       {fs_,
        clock_,
@@ -170,7 +172,9 @@ class StoreServiceTest : public ::testing::Test {
          forgotten_.insert(forgotten_.end(), photos.begin(), photos.end());
          return Status();
        },
-       [this](const std::string& json, const std::string&) { tokens_.push_back(json); }},
+       [this](const std::string& json, const std::string&) { tokens_.push_back(json); },
+       &trash_,
+       [this] { ++restored_; }},
       {},
       1};
   bool full_ = false;

@@ -25,8 +25,9 @@ using ::testing::IsEmpty;
 // Who has slow work done on a lane: what syncs the disk in a simulation, and what does not.
 const Names kSync = {
     "DeletionFollower::take", "JobRunner::start",     "ModelDistribution::answer_asks",
-    "ModelFetch::apply_step", "PhotoDeletions::pump", "UploadIngest::judge",
-    "UploadIngest::keep",     "Watcher::start"};
+    "ModelFetch::apply_step", "PhotoDeletions::pump", "PhotoTrash::keep_labels",
+    "TrashFollower::take",    "UploadIngest::judge",  "UploadIngest::keep",
+    "Watcher::start"};
 const Names kRead = {"JobRunner::finished", "ModelDeployment::check", "RowJobs::end",
                      "RowJobs::list",       "RowJobs::make_more",     "RowJobs::open",
                      "UploadIngest::pump"};

@@ -15,7 +15,7 @@ using namespace tuner;
 
 class KeptUploads final : public UploadSink {
  public:
-  explicit KeptUploads(Fs& fs) : fs_(fs), labels_(on(fs)) {}
+  explicit KeptUploads(Fs& fs) : fs_(fs), labels_(on(fs)), hidden_(hidden_on(fs)) {}
 
   // By digest; as a file on `fs` has it.
   using Labels = std::map<std::string, std::string>;
@@ -38,7 +38,29 @@ class KeptUploads final : public UploadSink {
   Status forget(const std::vector<Digest>& photos) override {
     Labels next = labels_;
     for (const Digest& photo : photos) next.erase(to_hex(photo));
-    return save(std::move(next));
+    if (Status s = save(std::move(next)); !s.ok()) return s;
+    return restore_from_trash(photos);
+  }
+
+  // Photos in the trash keep what was said of them.
+  Status put_in_trash(const std::vector<Digest>& photos) override {
+    std::set<std::string> next = hidden_;
+    for (const Digest& photo : photos) next.insert(to_hex(photo));
+    return hide(std::move(next));
+  }
+  Status restore_from_trash(const std::vector<Digest>& photos) override {
+    std::set<std::string> next = hidden_;
+    for (const Digest& photo : photos) next.erase(to_hex(photo));
+    return hide(std::move(next));
+  }
+  static std::set<std::string> hidden_on(Fs& fs) {
+    const Result<std::string> text = fs.read(kHidden);
+    std::set<std::string> photos;
+    if (!text.ok()) return photos;
+    for (size_t at = 0, end; (end = text->find('\n', at)) != std::string::npos; at = end + 1) {
+      photos.insert(text->substr(at, end - at));
+    }
+    return photos;
   }
 
   static std::string hex_of(const std::string& digest) {
@@ -46,7 +68,15 @@ class KeptUploads final : public UploadSink {
   }
 
  private:
-  static constexpr char kFile[] = "state/uploads.txt";
+  static constexpr char kFile[] = "state/uploads.txt", kHidden[] = "state/hidden.txt";
+
+  Status hide(std::set<std::string> next) {
+    std::string text;
+    for (const std::string& photo : next) text += photo + "\n";
+    if (Status s = publish(fs_, kHidden, text); !s.ok()) return s;
+    hidden_ = std::move(next);
+    return {};
+  }
 
   Status save(Labels next) {
     std::string text;
@@ -66,6 +96,7 @@ class KeptUploads final : public UploadSink {
 
   Fs& fs_;
   Labels labels_;
+  std::set<std::string> hidden_;
 };
 
 }  // namespace ndtrain::sim

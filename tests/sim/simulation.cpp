@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "framework/core/publish.h"
 #include "tests/sim/labelling.h"
@@ -53,6 +54,7 @@ Simulation::Simulation(uint64_t seed, int faults, Bug bug)
       bug_(bug),
       rng_(seed, "simulation"),
       upload_rng_(seed, "uploads"),
+      trash_rng_(seed, "trash"),
       collection_(seed % Collection::kKinds),
       network_(timeline_, seed, watch_, bug) {
   allow_missing_ = faults > 0 && rng_.next_below(8) == 0;
@@ -88,6 +90,7 @@ Ending Simulation::run() {
   }
   timeline_.after(seconds(1), [this] { look_after(); });
   timeline_.after(seconds(2), [this] { upload(); });
+  timeline_.after(seconds(3), [this] { use_trash(); });
   if (faults_ > 0) timeline_.after(seconds(20 * rng_.next_uniform()), [this] { strike(); });
   Ending ending;
   while (!over() && timeline_.step()) {
@@ -111,6 +114,7 @@ Ending Simulation::run() {
   if (ending.labelled) {
     check_labels(*tuner_->labels(), collection_, lost_, !allow_missing_, watch_);
   }
+  if (ending.done && ending.labelled) check_trash();
   if (ending.done) check_result(ending);
   if (ending.done) check_uploads();
   ending.violations = watch_.violations();
@@ -129,7 +133,7 @@ bool Simulation::over() {
   if (!job) return false;
   if (job->state == JobState::kFailed) return given_up_;
   if (job->state == JobState::kDone && job->id == kRelabelling) {
-    return everybody_well() && uploads_heard() && deletions_heard();
+    return everybody_well() && uploads_heard() && deletions_heard() && trash_heard();
   }
   // Without a manifest there is no job to fail: it waits for the third store.
   return lost_ < Collection::kStores && timeline_.now() > healed_ + seconds(3 * kStoreTimeout) &&
@@ -159,6 +163,8 @@ void Simulation::upload() {
   const uint64_t photo = upload_rng_.next_below(20), n = ++uploads_;
   if (upload_rng_.next_below(10) == 0) return remove_upload(store, photo);
   if (!stores_[store]->awake()) return;
+  const auto trashed = trashed_.find(StoreMachine::uploaded(store, photo));
+  if (trashed != trashed_.end()) trashed->second.reset();
   stores_[store]->upload(photo, n, [&] { uploaded_[{store, photo}] = n; });
 }
 
@@ -194,6 +200,52 @@ bool Simulation::deletions_heard() const {
              return s->gone() || (s->up() && s->was_deleted(photo));
            });
   });
+}
+
+// Into the trash, for longer than any clock is set ahead, or back.
+void Simulation::use_trash() {
+  constexpr int64_t kForever = int64_t{1} << 40;  // Unix seconds
+  const bool done = tuner_->up() && !tuner_->service().jobs().empty() &&
+                    !tuner_->service().jobs().begin()->second.open();
+  if (!done) timeline_.after(seconds(4 * trash_rng_.next_uniform()), [this] { use_trash(); });
+  const size_t store = trash_rng_.next_below(Collection::kStores);
+  const Digest id = StoreMachine::uploaded(store, trash_rng_.next_below(20));
+  const bool put = trash_rng_.next_below(3) > 0;
+  ask_tuner([&] {
+    if (tuner_->service().is_deleted(id)) return;
+    std::optional<bool>& in = trashed_[id];
+    in.reset();
+    if (put) {
+      (void)tuner_->service().trash_photos({{.photo = id, .until = kForever}});
+    } else {
+      tuner_->service().restore_photos({&id, 1});
+    }
+    in = put;
+  });
+}
+
+// By every store, and by what is in the place of the label database.
+bool Simulation::trash_heard() const {
+  const TunerService& service = tuner_->service();
+  const std::set<std::string> hidden = KeptUploads::hidden_on(tuner_->disk());
+  return std::ranges::all_of(trashed_, [&](const auto& t) {
+    const Digest& id = t.first;
+    const bool in = service.trash().has(id);
+    return hidden.contains(to_hex(id)) == in && std::ranges::all_of(stores_, [&](const auto& s) {
+             return s->gone() || (s->up() && s->hides(id) == in);
+           });
+  });
+}
+
+void Simulation::check_trash() {
+  const TunerService& service = tuner_->service();
+  for (const auto& [id, in] : trashed_) {
+    if (deleted_.contains(id) || !in) continue;
+    if (service.is_deleted(id)) watch_.violation("a photo of the trash is deleted");
+    if (service.trash().has(id) != *in) {
+      watch_.violation(*in ? "a photo is not in the trash any more" : "a photo is not restored");
+    }
+  }
 }
 
 bool Simulation::uploads_heard() const {

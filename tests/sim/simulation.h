@@ -63,6 +63,9 @@ class Simulation {
   void remove_upload(size_t store, uint64_t photo);
   bool uploads_heard() const;
   bool deletions_heard() const;
+  void use_trash();
+  bool trash_heard() const;
+  void check_trash();
   void check_uploads();
 
   // The person in front of the Tuner.
@@ -80,7 +83,7 @@ class Simulation {
   int faults_;  // that are still to strike
   bool disturbed_;
   Bug bug_;
-  Rng rng_, upload_rng_;
+  Rng rng_, upload_rng_, trash_rng_;
   Collection collection_;
   Timeline timeline_;
   Watch watch_;
@@ -90,6 +93,9 @@ class Simulation {
   // What was answered: store and photo -> what was said last.
   std::map<std::pair<size_t, uint64_t>, uint64_t> uploaded_;
   std::map<Digest, bool> deleted_;  // whether the Tuner has answered
+  // Whether it is in the trash, by the last answer; of one that nobody got, or that was uploaded
+  // again, nobody knows.
+  std::map<Digest, std::optional<bool>> trashed_;
   uint64_t uploads_ = 0;
   Coverage coverage_;
   std::vector<std::string> story_;

@@ -94,6 +94,7 @@ void StoreMachine::start() {
       StateDirectory::open(disk_, "state", "pipestore").or_throw());
   producer_ = std::make_unique<Maker>(disk_, collection_, number_, bug_);
   log_ = UploadLog::open(disk_, "uploads").or_throw();
+  trash_ = std::make_unique<StoreTrash>(disk_, state_->file("trash.bin"));
   wire::Hello hello;
   hello.set_store(Collection::name_of(number_));
   hello.set_incarnation(rng_.next_bits());
@@ -110,12 +111,14 @@ void StoreMachine::start() {
           .dial = dial,
           .uploads = log_.get(),
           .apply = bug_ == Bug::kDeltaUnverified ? apply_unverified : apply_delta,
-          .forget = [this](std::span<const Digest> photos) { return forget(photos); }},
+          .forget = [this](std::span<const Digest> photos) { return forget(photos); },
+          .trash = trash_.get()},
       hello, rng_.next_bits());
 }
 
 void StoreMachine::end() {
   service_.reset();
+  trash_.reset();
   log_.reset();
   producer_.reset();
   state_.reset();
@@ -140,7 +143,10 @@ void StoreMachine::upload(uint64_t photo, uint64_t n, const std::function<void()
     line.set_digest(id.data(), id.size());
     line.set_path("uploads/" + to_hex(id));
     line.set_truth(std::to_string(n));
-    if (log_->commit({line}).ok()) promised();
+    line.set_restores(trash_->has(id) ? trash_->revision() : 0);
+    if (!log_->commit({line}).ok()) return;
+    if (line.restores() > 0 && !trash_->restore(id).ok()) return;
+    promised();
   });
 }
 

@@ -25,6 +25,7 @@ class StoreMachine final : public Machine {
   // `promised`.
   void upload(uint64_t photo, uint64_t n, const std::function<void()>& promised);
   bool was_deleted(const Digest& photo) const;
+  bool hides(const Digest& photo) const { return trash_ && trash_->has(photo); }
   bool outbox_empty() const { return log_ && log_->counts().unacknowledged == 0; }
   static Digest uploaded(size_t store, uint64_t photo) {
     return sha256("upload " + std::to_string(store) + " " + std::to_string(photo));
@@ -48,6 +49,7 @@ class StoreMachine final : public Machine {
   std::unique_ptr<StateDirectory> state_;
   std::unique_ptr<Maker> producer_;
   std::unique_ptr<UploadLog> log_;
+  std::unique_ptr<StoreTrash> trash_;
   std::unique_ptr<PipeStoreService> service_;
 };
 

@@ -35,7 +35,18 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status put_in_trash(const std::vector<Digest>& photos) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    hidden.insert(photos.begin(), photos.end());
+    return {};
+  }
+  Status restore_from_trash(const std::vector<Digest>& photos) override {
+    if (broken) return {Code::kIo, "the database is away"};
+    for (const Digest& photo : photos) hidden.erase(photo);
+    return {};
+  }
   bool broken = false;
+  std::set<Digest> hidden;
   std::map<Digest, std::set<std::string>> at;
   std::vector<Digest> kept, forgotten;
 };

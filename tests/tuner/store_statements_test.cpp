@@ -69,6 +69,8 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status put_in_trash(const std::vector<Digest>&) override { return {}; }
+  Status restore_from_trash(const std::vector<Digest>&) override { return {}; }
   std::set<std::string> broken;  // whose lines the database does not take
   std::map<Digest, std::set<std::string>> at;
   std::vector<std::string> kept;

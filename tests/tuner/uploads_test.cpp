@@ -184,6 +184,8 @@ struct Keeper final : UploadSink {
     forgotten.insert(forgotten.end(), photos.begin(), photos.end());
     return {};
   }
+  Status put_in_trash(const std::vector<Digest>&) override { return {}; }
+  Status restore_from_trash(const std::vector<Digest>&) override { return {}; }
   std::vector<Digest> forgotten;
   bool broken = false;
   std::map<Digest, std::set<std::string>> at;

@@ -15,7 +15,7 @@ using namespace ndp;
 
 void JobIngest::begin(const ActivePtr& job, const RowRequest& request) {
   IngestRules rules = ingest_rules(job->id, job->spec, request);
-  rules.manifest.leave_out = [this](const Digest& photo) { return ports_.deletions.has(photo); };
+  rules.manifest.leave_out = [this](const Digest& photo) { return ports_.trash.hides(photo); };
   job->runs = rules.manifest.runs;
   job->row_bytes = rules.row_bytes;
   job->local = request.local.has_value();
@@ -112,7 +112,7 @@ void JobIngest::apply(ActivePtr job, const std::string& store, RowIngest::Action
     i.sample.clear();
     i.numerics = ports_.stores.record(i.store).numerics;
     ports_.holders.set(i.store, i.photos);
-    std::erase_if(i.photos, [&](const PhotoClaim& p) { return ports_.deletions.has(p.digest); });
+    std::erase_if(i.photos, [&](const PhotoClaim& p) { return ports_.trash.hides(p.digest); });
     job->inventories.push_back(std::move(i));
   }
   for (auto& rows : a.keep) job->rows.push_back(std::move(rows));

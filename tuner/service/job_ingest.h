@@ -13,8 +13,8 @@
 #include "tuner/ingest/mixed_numerics.h"
 #include "tuner/jobs/job_records.h"
 #include "tuner/service/active_job.h"
-#include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
+#include "tuner/service/photo_trash.h"
 #include "tuner/service/store_registry.h"
 
 namespace ndtrain::tuner {
@@ -44,7 +44,7 @@ class JobIngest {
     JobRecords& records;
     StoreRegistry& stores;
     PhotoHolders& holders;
-    const PhotoDeletions& deletions;
+    const PhotoTrash& trash;
     JobControl& control;
   };
   explicit JobIngest(const Ports& ports) : ports_(ports) {}

@@ -12,7 +12,7 @@ namespace ndtrain::tuner {
 using namespace ndp;
 
 MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
-                         const PhotoDeletions& deletions) {
+                         const PhotoTrash& trash) {
   Json json = Json::object();
   std::string text;
   const std::vector<UnavailableStore> apart =
@@ -24,7 +24,7 @@ MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const Sto
   uint64_t photos = ingest.unreadable();
   for (uint32_t run = 0; run <= ingest.manifest().runs(); ++run) {
     for (const uint64_t number : ingest.absent(run)) {
-      photos += !deletions.has(ingest.manifest().entry(number).digest);
+      photos += !trash.hides(ingest.manifest().entry(number).digest);
     }
   }
   if (photos > 0) {

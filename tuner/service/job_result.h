@@ -8,7 +8,7 @@
 #include "tuner/jobs/job_spec.h"
 #include "tuner/jobs/job_work.h"
 #include "tuner/models/versions.h"
-#include "tuner/service/photo_deletions.h"
+#include "tuner/service/photo_trash.h"
 #include "tuner/service/store_registry.h"
 
 namespace ndtrain::tuner {
@@ -20,7 +20,7 @@ struct MissingData {
   std::string text = {};    // for people; "": nothing is missing
 };
 MissingData missing_data(const JobSpec& spec, const RowIngest& ingest, const StoreRegistry& stores,
-                         const PhotoDeletions& deletions);
+                         const PhotoTrash& trash);
 
 // Why the job's version is not put in force; "": it is. A rule's word counts for what it compared
 // with, which somebody may have replaced meanwhile.

@@ -31,7 +31,7 @@ JobRunner::JobRunner(const Ports& ports)
                .records = ports.records,
                .stores = ports.stores,
                .holders = ports.holders,
-               .deletions = ports.deletions,
+               .trash = ports.trash,
                .control = *this}) {}
 
 void JobRunner::start(const ActivePtr& job, size_t lane, std::function<Continuation()> f) {
@@ -134,7 +134,7 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
   job->report.end(now(), job->energy->take());
   Json result = parse_json(outcome.result);
   MissingData missing;
-  if (!job->local) missing = missing_data(job->spec, *job->ingest, ports_.stores, ports_.deletions);
+  if (!job->local) missing = missing_data(job->spec, *job->ingest, ports_.stores, ports_.trash);
   result.update(parse_json(missing.json));
   result["report"] = parse_json(job->report.json());
   std::string message = outcome.model ? publish(job, outcome, result) : "";

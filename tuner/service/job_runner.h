@@ -18,8 +18,8 @@
 #include "tuner/service/active_job.h"
 #include "tuner/service/job_ingest.h"
 #include "tuner/service/model_distribution.h"
-#include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
+#include "tuner/service/photo_trash.h"
 #include "tuner/service/store_registry.h"
 
 namespace ndtrain::tuner {
@@ -37,7 +37,7 @@ class JobRunner final : JobControl {
     JobRecords& records;
     StoreRegistry& stores;
     PhotoHolders& holders;
-    const PhotoDeletions& deletions;
+    const PhotoTrash& trash;
     ModelDistribution& models;
     const Versions& versions;
   };

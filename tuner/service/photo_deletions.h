@@ -47,6 +47,7 @@ class PhotoDeletions {
   Status add(std::span<const Digest> photos);  // the same
 
   bool has(const Digest& photo) const { return log_.has(photo); }
+  uint64_t size() const { return log_.size(); }
   uint64_t due(const StoreRecord& store) const { return log_.size() - store.deletions; }
 
   // A store's session begins; it is told what it has not heard of.

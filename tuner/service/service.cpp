@@ -23,11 +23,19 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                   .uploads = setting.uploads,
                   .forget_features = setting.forget_features,
                   .idle = [this] { return runner_.idle(); }}),
+      trash_({.fs = setting.fs,
+              .directory = setting.state.path(),
+              .clock = setting.clock,
+              .lanes = setting.lanes,
+              .stores = stores_,
+              .deletions = deletions_,
+              .uploads = setting.uploads}),
       uploads_({.clock = setting.clock,
                 .lanes = setting.lanes,
                 .stores = stores_,
                 .records = records_,
                 .deletions = deletions_,
+                .trash = trash_,
                 .holders = holders_,
                 .versions = setting.versions,
                 .uploads = setting.uploads,
@@ -48,7 +56,7 @@ TunerService::TunerService(const Setting& setting, TunerIdentity me, Time heartb
                .records = records_,
                .stores = stores_,
                .holders = holders_,
-               .deletions = deletions_,
+               .trash = trash_,
                .models = models_,
                .versions = setting.versions}),
       queue_({.clock = setting.clock,
@@ -65,17 +73,20 @@ void TunerService::tick() {
   stores_.tick();
   runner_.tick();
   models_.collect();
+  trash_.pump();
   deletions_.pump();  // before another job begins
   queue_.begin_next();
   uploads_.pump();
 }
 
 TunerService::Time TunerService::next() const {
-  return std::min({stores_.next(), runner_.next(), uploads_.next(), deletions_.next()});
+  return std::min(
+      {stores_.next(), runner_.next(), uploads_.next(), deletions_.next(), trash_.next()});
 }
 
 void TunerService::arrived(const wire::Hello& hello) {
   deletions_.greet(hello);  // before it is asked what it holds
+  trash_.greet(hello);
   models_.publish_to(hello.store());
   runner_.ingest().arrive(hello.store());
 }
@@ -108,6 +119,13 @@ std::vector<StoreRecord> TunerService::stores() const {
   return all;
 }
 
+// Those that are in the trash leave it.
+TunerService::Deletion TunerService::delete_photos(std::span<const Digest> photos) {
+  Deletion d = deletions_.remove(photos);
+  trash_.pump();
+  return d;
+}
+
 void TunerService::drain(const std::string& store, bool drained) {
   if (stores_.drain(store, drained)) runner_.ingest().drained(store);
 }
@@ -122,6 +140,7 @@ int64_t TunerService::room() const {
 }
 
 void TunerService::stop() {
+  trash_.stop();
   deletions_.stop();
   uploads_.stop();
   models_.stop();

@@ -5,6 +5,7 @@
 //
 //   StoreRegistry      the stores, and what is sent to them
 //   PhotoDeletions     photos that people deleted
+//   PhotoTrash         photos that they may still restore
 //   UploadIngest       what stores say of photos that people upload to them
 //   ModelDistribution  versions, and how they get to the stores
 //   JobQueue           what people ask of jobs
@@ -33,6 +34,7 @@
 #include "tuner/service/model_distribution.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
+#include "tuner/service/photo_trash.h"
 #include "tuner/service/service_lanes.h"
 #include "tuner/service/store_registry.h"
 #include "tuner/service/upload_ingest.h"
@@ -87,7 +89,9 @@ class TunerService final : StoreEvents {
   const StoreRecord* place_upload() { return uploads_.place(); }
   void set_tokens(const std::string& json) { stores_.set_tokens(json); }
   using Deletion = PhotoDeletions::Deletion;
-  Deletion delete_photos(std::span<const Digest> photos) { return deletions_.remove(photos); }
+  Deletion delete_photos(std::span<const Digest> photos);
+  Deletion trash_photos(std::vector<TrashedPhoto> photos) { return trash_.put(std::move(photos)); }
+  void restore_photos(std::span<const Digest> photos) { trash_.restore(photos).or_throw(); }
   PublishedModel publish_version(PublishedModel model, bool production) {
     return models_.publish(std::move(model), production);
   }
@@ -101,6 +105,8 @@ class TunerService final : StoreEvents {
   const std::vector<std::string>& log(uint64_t job) const { return records_.log(job); }
   std::string doing() const { return runner_.doing(); }
   const StoreChoice* waits_for(uint64_t job) const { return runner_.waits_for(job); }
+  const PhotoTrash& trash() const { return trash_; }
+  bool is_deleted(const Digest& photo) const { return deletions_.has(photo); }
   std::vector<StoreRecord> stores() const;
   int64_t room() const;  // bytes that a job's rows may take here where it does not say how many
   JobReport::Counts counts() const { return runner_.counts(); }
@@ -120,6 +126,7 @@ class TunerService final : StoreEvents {
   JobRecords records_;
   PhotoHolders holders_;
   PhotoDeletions deletions_;
+  PhotoTrash trash_;
   UploadIngest uploads_;
   ModelDistribution models_;
   JobRunner runner_;

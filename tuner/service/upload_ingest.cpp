@@ -52,7 +52,9 @@ void UploadIngest::take(const std::string& store, const wire::Uploads& message) 
 void UploadIngest::pump() {
   if (stopping_) return;
   const auto counts = [this](const wire::Upload& line) {
-    return is_statement(line) && !ports_.deletions.has(*digest_of(line.digest()));
+    const Digest photo = *digest_of(line.digest());
+    return (is_statement(line) || ports_.trash.would_restore(photo, line.restores())) &&
+           !ports_.deletions.has(photo);
   };
   const UploadBatch* batch = queues_.next(now(), counts);
   if (!batch) return;
@@ -103,8 +105,9 @@ void UploadIngest::judge(const std::map<Digest, std::set<std::string>>& recorded
     if (!line.refused.empty()) continue;
     const Digest photo = *digest_of(line.upload.digest());
     const auto stores = recorded.find(photo);
+    const bool again = line.upload.restores() > 0;  // it comes with the photo
     if (!is_statement(line.upload)) taken.insert(photo);
-    if (!is_statement(line.upload) || stores == recorded.end()) continue;
+    if ((!is_statement(line.upload) && !again) || stores == recorded.end()) continue;
     const bool here = taken.contains(photo) || ports_.holders.holds(batch.store, photo) ||
                       stores->second.contains(batch.store);
     const bool elsewhere =
@@ -140,6 +143,10 @@ AuditLine UploadIngest::audit_of(const std::string& store, const wire::Upload& l
   if (line.removed()) {
     a.what = "deletion";
     a.request = "DELETE " + photo;
+  } else if (line.restores() > 0) {
+    a.what = "restore";
+    a.request = "POST /restore/" + to_hex(*digest_of(line.digest()));
+    a.before = to_hex(*digest_of(line.digest()));
   } else {
     a.what = "label";
     a.request = "PUT " + photo + "/label";
@@ -158,6 +165,12 @@ void UploadIngest::keep() {
     }
   }
   if (const Status s = ports_.deletions.add(deleted); !s.ok()) return failed(s);
+  for (const UploadLine& line : batch.lines) {
+    if (!line.refused.empty() || line.upload.restores() == 0) continue;
+    const Digest photo = *digest_of(line.upload.digest());
+    const Status s = ports_.trash.restore({&photo, 1}, line.upload.restores());
+    if (!s.ok()) return failed(s);
+  }
   std::vector<wire::Upload> lines;
   std::map<uint64_t, PublishedModel> versions;
   for (const UploadLine& line : batch.lines) {

@@ -15,6 +15,7 @@
 #include "tuner/models/versions.h"
 #include "tuner/service/photo_deletions.h"
 #include "tuner/service/photo_holders.h"
+#include "tuner/service/photo_trash.h"
 #include "tuner/service/store_registry.h"
 #include "tuner/service/upload_queues.h"
 #include "tuner/service/uploaded_labels.h"
@@ -32,6 +33,7 @@ class UploadIngest {
     StoreRegistry& stores;
     const JobRecords& records;
     PhotoDeletions& deletions;
+    PhotoTrash& trash;
     PhotoHolders& holders;
     const Versions& versions;
     UploadSink* uploads = nullptr;  // null: nothing is taken

@@ -106,7 +106,24 @@ Status UploadedLabels::forget(const std::vector<Digest>& photos) {
       }
       audit_->forget(paths).or_throw();
     }
-    return db.remove_photos(ids).status();
+    db.remove_photos(ids).or_throw();
+    return db.restore_from_trash(photos);  // of those that it never had
+  } catch (const std::exception& e) {
+    return {Code::kIo, e.what()};
+  }
+}
+
+Status UploadedLabels::put_in_trash(const std::vector<Digest>& photos) {
+  try {
+    return db_().put_in_trash(photos);
+  } catch (const std::exception& e) {
+    return {Code::kIo, e.what()};
+  }
+}
+
+Status UploadedLabels::restore_from_trash(const std::vector<Digest>& photos) {
+  try {
+    return db_().restore_from_trash(photos);
   } catch (const std::exception& e) {
     return {Code::kIo, e.what()};
   }

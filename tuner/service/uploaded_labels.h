@@ -27,6 +27,9 @@ class UploadSink {
   virtual Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) = 0;
   // Photos that were deleted: nothing of them is left on return.
   virtual Status forget(const std::vector<Digest>& photos) = 0;
+  // As LabelDb has them.
+  virtual Status put_in_trash(const std::vector<Digest>& photos) = 0;
+  virtual Status restore_from_trash(const std::vector<Digest>& photos) = 0;
 };
 
 // Photos are at STORE/path in the default collection. A label of a version that this Tuner does not
@@ -42,6 +45,8 @@ class UploadedLabels final : public UploadSink {
               const std::map<uint64_t, PublishedModel>& versions) override;
   Result<std::vector<std::set<std::string>>> holders(std::span<const Digest> photos) override;
   Status forget(const std::vector<Digest>& photos) override;
+  Status put_in_trash(const std::vector<Digest>& photos) override;
+  Status restore_from_trash(const std::vector<Digest>& photos) override;
 
  private:
   using Lines = std::span<const wire::Upload>;

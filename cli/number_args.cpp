@@ -19,6 +19,19 @@ int64_t integer_in(const Args& args, const std::string& flag, int64_t least, int
   return n;
 }
 
+int64_t parse_duration(const std::string& flag, const std::string& text) {
+  int64_t n = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, n);
+  const std::string unit(stop, end);
+  const int64_t seconds = unit == "h" ? 3600 : unit == "d" ? 86400 : unit == "w" ? 604800 : 0;
+  if (error != std::errc() || n < 1 || n > 100'000 || seconds == 0) {
+    throw UsageError("--" + flag + " " + text +
+                     ": a number of hours, days or weeks, as 12h, 90d or 4w");
+  }
+  return n * seconds;
+}
+
 double parse_bandwidth(const std::string& flag, const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();

@@ -14,6 +14,9 @@ int64_t integer_in(const Args& args, const std::string& flag, int64_t least, int
 // "20M", "20Mbit", "2.5 Gbit/s", "64000": bits per second, in steps of 1000. As bytes per second.
 double parse_bandwidth(const std::string& flag, const std::string& text);
 
+// "12h", "90d", "4w" as seconds.
+int64_t parse_duration(const std::string& flag, const std::string& text);
+
 // Between commas.
 std::vector<std::string> parts_of(const std::string& text);
 

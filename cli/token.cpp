@@ -4,9 +4,9 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <cstdlib>
 
+#include "cli/number_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/http/audit.h"
@@ -21,19 +21,6 @@ constexpr size_t kCollectionBytes = 256;
 
 std::string day(int64_t seconds) {
   return seconds == 0 ? "-" : fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(seconds));
-}
-
-// "90d", "12h", "2w" in seconds.
-int64_t duration_in(const std::string& text) {
-  int64_t n = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, n);
-  const std::string unit(stop, end);
-  const int64_t seconds = unit == "h" ? 3600 : unit == "d" ? 86400 : unit == "w" ? 604800 : 0;
-  if (error != std::errc() || n < 1 || n > 100'000 || seconds == 0) {
-    throw UsageError("--expires " + text + ": a number of hours, days or weeks, as 12h, 90d or 4w");
-  }
-  return n * seconds;
 }
 
 Role role_in(const std::string& text) {
@@ -91,7 +78,8 @@ int run_token_new(Context& context, const Args& args) {
               .role = role_in(args.text("role")),
               .collection = args.text("collection"),
               .created = context.clock().unix_seconds()};
-  if (args.has("expires")) token.expires = token.created + duration_in(args.text("expires"));
+  if (args.has("expires"))
+    token.expires = token.created + parse_duration("expires", args.text("expires"));
   TokensFile tokens = TokensFile::open(context.fs(), state).or_throw();
   const bool first = tokens.all().empty();
   record(context, state,

@@ -33,7 +33,9 @@ VERB(model_ls);
 VERB(model_promote);
 VERB(model_rm);
 VERB(model_rollback);
+VERB(photos_restore);
 VERB(photos_rm);
+VERB(photos_trash);
 VERB(plan);
 VERB(plan_network);
 VERB(plan_train);
@@ -181,11 +183,16 @@ constexpr Verb kJobs[] = {
      declare_job_resume, run_job_resume}};
 
 constexpr Verb kStores[] = {
-    {"photos rm", "remove photos, and all that was made of them, from all machines",
-     "PHOTO... [--http HOST:PORT]",
+    {"photos rm", "move photos to the trash, or remove them and all that was made of them for good",
+     "PHOTO... [--keep TIME | --now] [--dry-run]",
      "  ndtrain photos rm attic/july/1.jpg attic/july/2.jpg\n"
-     "  ndtrain photos rm $(sha256sum 1.jpg | cut -c-64)\n",
+     "  ndtrain photos rm $(sha256sum 1.jpg | cut -c-64) --keep 12h\n"
+     "  ndtrain photos rm attic/july/1.jpg --now --dry-run\n",
      declare_photos_rm, run_photos_rm},
+    {"photos trash", "the photos that can be restored, and until when", "[--http HOST:PORT]",
+     "  ndtrain photos trash\n", declare_photos_trash, run_photos_trash},
+    {"photos restore", "bring photos back from the trash, with their labels", "PHOTO...",
+     "  ndtrain photos restore attic/july/1.jpg\n", declare_photos_restore, run_photos_restore},
     {"store ls", "the PipeStores a Tuner knows", "[--http HOST:PORT]", "  ndtrain store ls\n",
      declare_store_ls, run_store_ls},
     {"store drain", "give a PipeStore no more work", "STORE [--undo]",

@@ -18,6 +18,7 @@
 #include "tuner/http/http_deletions.h"
 #include "tuner/http/http_labels.h"
 #include "tuner/http/http_photos.h"
+#include "tuner/http/http_trash.h"
 #include "tuner/watch/watcher.h"
 #include "tuner/work/default_job_factory.h"
 
@@ -130,7 +131,9 @@ struct TunerDaemon::Parts {
     add(photo_routes(
         with, [this](std::string t) { return guard.trust(std::move(t)); }, ticket));
     add(http_labels.routes());
-    all.push_back(photo_deletion(with, [this]() -> LabelDb& { return works.labels(); }));
+    const auto labelled = [this]() -> LabelDb& { return works.labels(); };
+    all.push_back(photo_deletion(with, labelled));
+    add(trash_routes(with, labelled, system_clock()));
     all.push_back({"GET", "/watch", Role::kViewer, [this](const HttpRequest&) {
                      return call([this](TunerService&) { return watched(); });
                    }});

@@ -32,7 +32,7 @@ std::string text_of(const AuditLine& line, int64_t now) {
 // behind the photo's own path, or name it otherwise and have its digest as what was before.
 std::string photo_of(const Json& line, const std::map<std::string, Digest>& photos) {
   const std::string what = line.value("what", ""), request = line.value("request", "");
-  if (what != "label" && what != "deletion") return "";
+  if (what != "label" && what != "deletion" && what != "trash" && what != "restore") return "";
   const std::string path = request.substr(std::min(request.find(' '), request.size() - 1) + 1);
   for (const std::string& name :
        {path, path.substr(0, path.rfind('/')), "/photos/" + line.value("before", "")}) {

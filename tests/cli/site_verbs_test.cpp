@@ -104,7 +104,7 @@ TEST_F(SiteVerbs, APhotoIsRemovedWithItsLabels) {
     return run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"}).out;
   };
   ASSERT_THAT(labelled(), AllOf(HasSubstr("store1/c0/0.jpg,"), HasSubstr("store1/c1/3.jpg,")));
-  const Outcome o = run_at({"photos", "rm", "store1/c0/0.jpg", to_hex(sha256(file))});
+  const Outcome o = run_at({"photos", "rm", "store1/c0/0.jpg", to_hex(sha256(file)), "--now"});
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.out, HasSubstr("store1/c0/0.jpg is deleted; told: store1\n"));
   EXPECT_TRUE(comes([&] {
@@ -116,6 +116,47 @@ TEST_F(SiteVerbs, APhotoIsRemovedWithItsLabels) {
   })) << labelled();
   EXPECT_THAT(labelled(), HasSubstr("store1/c0/2.jpg,"));
   EXPECT_EQ(run_at({"photos", "rm", "store1/nowhere.jpg"}).code, 1);
+}
+
+// The oracle: what labels export says, byte for byte.
+TEST_F(SiteVerbs, APhotoIsInTheTrashUntilItIsRestoredAndThenAsItWas) {
+  begin(8, 1);
+  ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "-e", "1", "--follow"});
+  ask(site_, {"job", "submit", "relabel", "--follow"});
+  const std::string photo = "store1/c0/0.jpg";
+  const auto exported = [&] {
+    return run({"labels", "export", "--db", "sqlite:site/tuner/labels.db"}).out;
+  };
+  const std::string before = exported();
+  ASSERT_THAT(before, HasSubstr(photo + ","));
+  EXPECT_THAT(run_at({"photos", "trash"}).out, HasSubstr("the trash is empty"));
+  Outcome o = run_at({"photos", "rm", photo, "--dry-run"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr(photo + " would go to the trash; told: store1; it is at " + photo));
+  EXPECT_THAT(run_at({"photos", "rm", photo, "--now", "--dry-run"}).out,
+              HasSubstr(photo + " would be deleted for good"));
+  EXPECT_EQ(exported(), before);
+  EXPECT_EQ(ask(site_, {"photos", "trash"}), Json::array());
+
+  o = run_at({"photos", "rm", photo, "--keep", "12h"});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr(photo + " is in the trash until "));
+  ASSERT_TRUE(comes([&] { return exported().find(photo) == std::string::npos; })) << exported();
+  EXPECT_TRUE(real_fs().exists(at("photos/c0/0.jpg"))) << "its file is not touched";
+  const Json trash = ask(site_, {"photos", "trash"});
+  ASSERT_EQ(trash.size(), 1U);
+  EXPECT_EQ(trash[0].at("paths"), Json::array({photo}));
+  EXPECT_EQ(trash[0].at("until").get<int64_t>() - trash[0].at("since").get<int64_t>(), 12 * 3600);
+  EXPECT_THAT(run_at({"photos", "trash"}).out, HasSubstr(photo));
+  ask(site_, {"job", "submit", "relabel", "--follow"});
+  EXPECT_EQ(job(3).at("result").at("photos"), 7) << "no job is about it";
+
+  o = run_at({"photos", "restore", photo});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr(photo + " is restored"));
+  EXPECT_TRUE(comes([&] { return exported() == before; })) << exported() << before;
+  EXPECT_EQ(run_at({"photos", "restore", photo}).code, 1) << "it is not in the trash any more";
+  EXPECT_EQ(run_at({"photos", "rm", photo, "--keep", "soon"}).code, 2);
 }
 
 TEST_F(SiteVerbs, APhotoThatCannotBeReadEndsARelabellingWithExit3) {

@@ -140,6 +140,8 @@ class FsyncDeathTest : public testing::RolesTest {
     const Request submit{"POST", "/jobs", R"({"model": ")" + to_hex(base_) + R"("})"};
     const std::string steer = job + "/(cancel|pause|resume|start-now)";
     const Request pause{"POST", "/jobs/1/pause"};
+    const Request trash{"POST", "/trash/" + to_hex(sha256("photo 2"))};
+    const Request restore{"POST", "/restore/" + to_hex(sha256("photo 2"))};
     const std::string drain = "/stores/([^/]+)/(drain|undrain)";
     const std::string point = version + "/(production|candidate)";
     std::vector<Case> cases = {
@@ -151,6 +153,8 @@ class FsyncDeathTest : public testing::RolesTest {
         {drain, {"POST", "/stores/cellar/undrain"}},
         {"/stores/([^/]+)", {"DELETE", "/stores/attic"}},
         {"/photos/(.+)", {"DELETE", "/photos/" + to_hex(sha256("photo 1"))}},
+        {"/trash/(.+)", {"POST", "/trash/" + to_hex(sha256("photo 1"))}},
+        {"/restore/(.+)", restore, {trash}},
         {"/models/" + digest, {"PUT", "/models/" + to_hex(sha256("model")), "model"}},
         {point, {"POST", "/versions/3/production"}},
         {point, {"POST", "/versions/1/candidate"}},
@@ -168,6 +172,8 @@ class FsyncDeathTest : public testing::RolesTest {
         {job + "/trace", "/jobs/1/trace"},
         {"/members", "/members"},
         {"/stores", "/stores"},
+        {"/trash", "/trash"},
+        {"/trash/(.+)", "/trash/" + to_hex(sha256("photo 1"))},
         {"/stores/([^/]+)/photos/([0-9a-f]{64}(?:/thumbnail)?)",
          "/stores/attic/photos/" + to_hex(sha256("photo 1"))},
         {"/models/" + digest, "/models/" + to_hex(base_)},

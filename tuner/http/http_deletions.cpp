@@ -1,8 +1,10 @@
 #include "tuner/http/http_deletions.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "framework/core/json.h"
+#include "framework/core/text.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -34,6 +36,17 @@ Result<Digest> named(const std::function<LabelDb&()>& labels, const std::string&
   }
 }
 
+std::optional<Digest> trashed_at(const WithService& with, const std::string& name) {
+  std::optional<Digest> found;
+  (void)with([&](const TunerService& service) {
+    for (const auto& [photo, entry] : service.trash().photos()) {
+      if (std::ranges::find(entry.paths, printable(name)) != entry.paths.end()) found = photo;
+    }
+    return HttpResponse();
+  });
+  return found;
+}
+
 HttpResponse remove(TunerService& service, const Digest& photo) {
   try {
     const TunerService::Deletion d = service.delete_photos({&photo, 1});
@@ -47,12 +60,20 @@ HttpResponse remove(TunerService& service, const Digest& photo) {
 
 }  // namespace
 
+Result<Digest> named_photo(const WithService& with, const std::function<LabelDb&()>& labels,
+                           const std::string& name) {
+  Result<Digest> photo = named(labels, name);
+  if (photo.status().code() != Code::kNotFound) return photo;
+  if (const auto trashed = trashed_at(with, name)) return *trashed;
+  return photo;
+}
+
 HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> labels) {
   return {"DELETE",
           "/photos/(.+)",
           {Role::kOperator, HttpScope::kPhotos},
           [with, labels](const HttpRequest& request) {
-            const Result<Digest> photo = named(labels, request.captures.at(0));
+            const Result<Digest> photo = named_photo(with, labels, request.captures.at(0));
             if (!photo.ok()) {
               return http_error(photo.status().code() == Code::kNotFound ? 404 : 503,
                                 photo.status().message());
@@ -60,8 +81,8 @@ HttpServer::Route photo_deletion(WithService with, std::function<LabelDb&()> lab
             return with([&](TunerService& s) { return remove(s, *photo); });
           },
           {},
-          {"deletion", [labels](const HttpRequest& request) {
-             const Result<Digest> photo = named(labels, request.captures.at(0));
+          {"deletion", [with, labels](const HttpRequest& request) {
+             const Result<Digest> photo = named_photo(with, labels, request.captures.at(0));
              return photo.ok() ? to_hex(*photo) : "";
            }}};
 }

@@ -66,6 +66,18 @@ T parse_number(const std::string& name, const std::string& text) {
   return value;
 }
 
+// Those that begin with one "-" go behind "--".
+std::vector<std::string> with_minus_words_last(const std::vector<std::string>& words) {
+  const auto begins_so = [](const std::string& w) {
+    return w.size() > 1 && w[0] == '-' && w[1] != '-';
+  };
+  std::vector<std::string> sorted;
+  std::ranges::remove_copy_if(words, std::back_inserter(sorted), begins_so);
+  sorted.emplace_back("--");
+  std::ranges::copy_if(words, std::back_inserter(sorted), begins_so);
+  return sorted;
+}
+
 // The word of the command line that is not a flag of the verb, if that is what is wrong.
 std::string explain(const std::vector<std::string>& words, const std::vector<std::string>& names,
                     const std::string& what) {
@@ -141,7 +153,8 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
     return std::ranges::any_of(
         again, [&](const auto& kv) { return word.starts_with("--" + kv.first + "="); });
   });
-  all.insert(all.end(), words.begin(), words.end());
+  const std::vector<std::string> said = spec.minus_words_ ? with_minus_words_last(words) : words;
+  all.insert(all.end(), said.begin(), said.end());
   std::vector<const char*> argv;
   for (const std::string& word : all) argv.push_back(word.c_str());
   spec.options_->parse_positional(positionals);

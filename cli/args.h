@@ -63,6 +63,9 @@ class ArgsSpec {
   // Arguments without a flag, in order.
   void positional(const std::string& name, const std::string& help);
   void positionals(const std::string& name, const std::string& help);  // all that follow: list()
+  // Words that begin with one "-" are arguments, behind all others: flags have their long names
+  // only.
+  void minus_words() { minus_words_ = true; }
 
   const std::vector<Flag>& flags() const { return flags_; }  // in the order of their declaration
   const std::vector<Positional>& arguments() const { return arguments_; }
@@ -72,6 +75,7 @@ class ArgsSpec {
   friend class Args;
   std::unique_ptr<cxxopts::Options> options_;
   std::string verb_, heading_;
+  bool minus_words_ = false;
   std::vector<Flag> flags_;
   std::vector<Positional> arguments_;
 };

@@ -7,6 +7,7 @@
 #include "cli/exchange_args.h"
 #include "cli/exchange_choice_args.h"
 #include "cli/head_args.h"
+#include "cli/note_args.h"
 #include "cli/optimizer_args.h"
 #include "cli/photo_args.h"
 #include "cli/precision_args.h"
@@ -27,8 +28,8 @@ namespace {
 
 // Flags that change nothing about what a training gives, or, as --site, are of each rank alone.
 constexpr std::string_view kUndecisive[] = {
-    "resume", "config",       "quiet",       "json",        "help",       "out", "threads",
-    "cache",  "memory-limit", "allow-lossy", "convergence", "all-gather", "site"};
+    "resume",       "config",      "quiet",       "json",       "help", "out",  "threads", "cache",
+    "memory-limit", "allow-lossy", "convergence", "all-gather", "site", "name", "note",    "tag"};
 
 DType cache_dtype(const std::string& name) {
   if (name == "f16") return DType::kF16;
@@ -105,6 +106,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.given = args.settings();
   std::erase_if(c.given, [](const auto& kv) { return !is_decisive(kv.first); });
   c.version = NDT_VERSION;
+  c.notes = notes_of(args);
   if (args.has("config")) c.repeats = read_run_settings(real_fs(), args.text("config")).or_throw();
   TrainerConfig& t = c.how.trainer;
   t.epochs = args.integer("epochs");
@@ -222,6 +224,7 @@ void declare_train(ArgsSpec& args) {
       "what stays as it is: auto, all but the classifier; NAME, up to that layer or value (see "
       "ndtrain model inspect); N, the first N layers; or none",
       "WHAT", "auto");
+  declare_notes(args, "the run");
   declare_head(args);
   declare_training_data(args);
   declare_epochs(args);

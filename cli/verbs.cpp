@@ -40,6 +40,11 @@ VERB(plan);
 VERB(plan_network);
 VERB(plan_train);
 VERB(relabel);
+VERB(runs_compare);
+VERB(runs_ls);
+VERB(runs_note);
+VERB(runs_show);
+VERB(runs_tag);
 VERB(finetune);
 VERB(job_cancel);
 VERB(job_ls);
@@ -76,6 +81,27 @@ constexpr Verb kHere[] = {
      "sqlite:labels.db\n"
      "  ndtrain relabel photos -m runs/flowers --db sqlite:labels.db --dry-run\n",
      declare_relabel, run_relabel}};
+
+constexpr Verb kRuns[] = {
+    {"runs ls", "trainings, what they are called and how good they became", "[DIR...] [options]",
+     "  ndtrain runs ls\n"
+     "  ndtrain runs ls runs /var/lib/ndtrain/tuner --sort top1 --tag flowers\n",
+     declare_runs_ls, run_runs_ls},
+    {"runs show", "the settings, the note and the figures of a training", "RUN",
+     "  ndtrain runs show runs/flowers\n", declare_runs_show, run_runs_show},
+    {"runs compare", "what differs between trainings, and what came of it",
+     "RUN RUN... [--html FILE]",
+     "  ndtrain runs compare runs/flowers runs/linear\n"
+     "  ndtrain runs compare runs/flowers runs/linear runs/slow --html compared.html\n",
+     declare_runs_compare, run_runs_compare},
+    {"runs note", "say something of a training", "RUN [TEXT] [--name NAME]",
+     "  ndtrain runs note runs/flowers 'half the rate, and still no better'\n"
+     "  ndtrain runs note runs/flowers --name 'July, without blurred photos'\n",
+     declare_runs_note, run_runs_note},
+    {"runs tag", "words to find a training by", "RUN +TAG... -TAG...",
+     "  ndtrain runs tag runs/flowers +july -to-do\n"
+     "  ndtrain runs ls --tag july\n",
+     declare_runs_tag, run_runs_tag}};
 
 constexpr Verb kLabels[] = {
     {"labels query", "find labels", "--db URL [options]",
@@ -292,6 +318,7 @@ constexpr Verb kBench[] = {
 std::span<const VerbSection> verb_sections() {
   static const std::array kSections = {VerbSection{"On this machine", local_verbs()},
                                        VerbSection{"On this machine", kHere},
+                                       VerbSection{"Runs", kRuns},
                                        VerbSection{"Models", local_model_verbs()},
                                        VerbSection{"Labels", kLabels},
                                        VerbSection{"PipeStores and Tuners", kRoles},

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
 #include "framework/parallel/between_ranks.h"
@@ -308,6 +309,7 @@ class Finetune {
     std::string classes;
     for (const std::string& name : photos_.set.classes) classes += name + "\n";
     run_.write("classes.txt", classes);
+    keep_notes();
     run_.write("env.json", run_.env_json());
     run_.write(kRunArgs, to_toml(settings_));  // last: it marks the directory as a run
   }
@@ -318,11 +320,18 @@ class Finetune {
       std::ranges::move(changed_numerics(before_, settings_), std::back_inserter(changed));
     }
     refuse_changed(changed);
+    keep_notes();
     if (!longer_) return;
     progress_.say(fmt::format("going on to {} epochs, instead of {}{}", config_.how.trainer.epochs,
                               before_.text(kEpochs), what_the_length_decides()));
     before_.asked = settings_.asked;
     run_.write(kRunArgs, to_toml(before_));
+  }
+
+  void keep_notes() {
+    const Notes before = read_notes(fs_, run_.path()).or_throw();
+    const Notes now = changed_notes(before, config_.notes);
+    if (now != before) run_.write(kNotesFile, json_text(to_json(now), 2) + "\n");
   }
 
   std::string what_the_length_decides() const {

@@ -16,6 +16,7 @@
 #include "ndp/jobs/job_training.h"
 #include "ndp/jobs/low_precision.h"
 #include "ndp/jobs/model_file.h"
+#include "ndp/jobs/notes.h"
 #include "ndp/jobs/photo_rows.h"
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
@@ -44,6 +45,7 @@ struct FinetuneConfig {
   // Every flag that decides the result, `epochs` among them, as it holds: for args.toml.
   Settings given = {};
   std::string version = {};                 // of the program
+  NotesChange notes = {};                   // of the run; they decide nothing
   std::optional<RunSettings> repeats = {};  // what this is meant to repeat; what differs is said
 };
 

@@ -23,6 +23,16 @@ constexpr const char* kLock = "lock";
 constexpr const char* kCsvHeader =
     "epoch,train_loss,train_top1,val_loss,val_top1,val_top5,lr,seconds,train_top5\n";
 
+std::string to_csv(const EpochRow& r) {
+  const std::string val =
+      r.val ? fmt::format("{:.6f},{:.6f},{:.6f}", r.val->loss, r.val->top1, r.val->top5) : ",,";
+  const std::string top5 = r.train_top5 ? fmt::format("{:.6f}", *r.train_top5) : "";
+  return fmt::format("{},{:.6f},{:.6f},{},{:.8g},{:.3f},{}\n", r.epoch, r.train_loss, r.train_top1,
+                     val, r.lr, r.seconds, top5);
+}
+
+}  // namespace
+
 Json to_json(const EpochRow& r) {
   Json j = {{"epoch", r.epoch}, {"train_loss", r.train_loss}, {"train_top1", r.train_top1}};
   if (r.train_top5) j["train_top5"] = *r.train_top5;
@@ -35,16 +45,6 @@ Json to_json(const EpochRow& r) {
   j["seconds"] = r.seconds;
   return j;
 }
-
-std::string to_csv(const EpochRow& r) {
-  const std::string val =
-      r.val ? fmt::format("{:.6f},{:.6f},{:.6f}", r.val->loss, r.val->top1, r.val->top5) : ",,";
-  const std::string top5 = r.train_top5 ? fmt::format("{:.6f}", *r.train_top5) : "";
-  return fmt::format("{},{:.6f},{:.6f},{},{:.8g},{:.3f},{}\n", r.epoch, r.train_loss, r.train_top1,
-                     val, r.lr, r.seconds, top5);
-}
-
-}  // namespace
 
 std::vector<EpochRow> parse_metrics(std::string_view jsonl) {
   std::vector<EpochRow> rows;

@@ -6,6 +6,7 @@
 //   model.onnx extractor.onnx head.onnx  the result
 //   parallel_plan.txt parallel_profile.json  by ranks: exchange_files.h
 //   confusion.csv quarantine.csv report.html log.txt; rates.log with --controller
+//   notes.json                           what people say of it: notes.h
 //   lock                                 held by the one process that writes here
 #pragma once
 
@@ -19,6 +20,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/core/fs.h"
+#include "framework/core/json_fwd.h"
 
 namespace ndtrain::ndp {
 
@@ -73,6 +75,7 @@ class RunDirectory {
   std::string events_name_;
 };
 
+Json to_json(const EpochRow& row);  // a line of metrics.jsonl
 // Rows of metrics.jsonl; lines that are not whole are left out.
 std::vector<EpochRow> parse_metrics(std::string_view jsonl);
 

@@ -16,14 +16,6 @@ constexpr const char* kBegun = "begun";
 constexpr std::string_view kSources[] = {"DATA", "model",      "labels", "db",
                                          "task", "collection", "pseudo"};
 
-std::string flag_of(const std::string& name) {
-  const bool is_argument = std::isupper(static_cast<unsigned char>(name[0])) != 0;
-  return is_argument ? name : "--" + name;
-}
-
-// Not given, or a switch that is off: a version that did not know it wrote nothing down.
-bool is_off(const std::string& value) { return value.empty() || value == "false"; }
-
 Result<RunSettings> parse(const std::string& toml, const std::string& name) {
   toml::table table;
   try {
@@ -58,6 +50,15 @@ Result<RunSettings> parse(const std::string& toml, const std::string& name) {
 }
 
 }  // namespace
+
+std::string flag_of(const std::string& name) {
+  const bool is_argument = std::isupper(static_cast<unsigned char>(name[0])) != 0;
+  return is_argument ? name : "--" + name;
+}
+
+bool is_off(const std::string& value) { return value.empty() || value == "false"; }
+
+bool is_source(const std::string& flag) { return std::ranges::count(kSources, flag) > 0; }
 
 std::string RunSettings::text(const std::string& flag) const {
   const auto it = std::ranges::find(asked, flag, &Settings::value_type::first);
@@ -99,7 +100,7 @@ std::vector<std::string> changed_settings(const RunSettings& before, const RunSe
   std::vector<std::string> changed;
   for (const std::string& flag : flags) {
     const std::string was = before.text(flag), is = now.text(flag);
-    if (was == is || std::ranges::count(kSources, flag) > 0) continue;
+    if (was == is || is_source(flag)) continue;
     if (is_off(was) && is_off(is)) continue;
     changed.push_back(fmt::format("{} is {} and was {}", flag_of(flag), shown(is), shown(was)));
   }

@@ -31,6 +31,13 @@ std::string to_toml(const RunSettings& run);
 // all of it.
 Result<RunSettings> read_run_settings(Fs& fs, const std::string& path);
 
+// As a person types it: "--lr", "DATA".
+std::string flag_of(const std::string& name);
+// Whether it says where model, photos and labels come from, and nothing else.
+bool is_source(const std::string& flag);
+// Not given, or a switch that is off: a version that did not know it wrote nothing down.
+bool is_off(const std::string& value);
+
 // Each setting that is another one now, for people: "--lr is 0.01 and was 0.001". Not where model,
 // photos and labels come from: what they are is compared on its own.
 std::vector<std::string> changed_settings(const RunSettings& before, const RunSettings& now);

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/computing_args.h"
+#include "cli/note_args.h"
 #include "cli/progress_bar.h"
 #include "cli/role_args.h"
 #include "cli/tuner_client.h"
@@ -92,6 +93,7 @@ void show(Context& context, const Json& job) {
       job["job"].get<uint64_t>(), job["kind"].get<std::string>(), job["state"].get<std::string>(),
       done || message.empty() ? "" : ": " + message, when(job["submitted"]), when(job["started"]),
       when(job["ended"]));
+  text += notes_text(notes_in(job));
   if (job["state"] == "running") text += "now        " + summary(job) + "\n";
   for (const Json& s : job["result"].value("left_out_stores", Json::array())) {
     text += fmt::format("{:<32} {}: {} photos, {}\n", "left out", s["store"].get<std::string>(),
@@ -139,6 +141,13 @@ Json stores_of(const std::string& text) {
     at = comma + 1;
   }
   return names;
+}
+
+// An older Tuner does not know the key: it is there where it says something.
+std::string with_notes(const JobSpec& spec, const Notes& notes) {
+  Json json = parse_json(spec.text());
+  if (!notes.empty()) json["notes"] = ndp::to_json(notes);
+  return json_text(json);
 }
 
 int64_t stores_at_work(const TunerClient& tuner) {
@@ -190,6 +199,7 @@ void declare_job_submit(ArgsSpec& args) {
       "change");
   args.flag("task", "relabel: what the model tells apart", "NAME", "default");
   args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
+  declare_notes(args, "the job");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
   args.flag("promote",
             "finetune: rule, put the new version in force when it is the first or better than the "
@@ -205,6 +215,7 @@ void declare_job_submit(ArgsSpec& args) {
 int run_job_submit(Context& context, const Args& args) {
   const TunerClient tuner(args);
   const std::string kind = args.required("KIND");
+  const Notes notes = changed_notes({}, notes_of(args));
   Json json = {{"kind", kind}};
   if (args.has("model")) {
     const ModelFile model = load_model(context.fs(), args.text("model"));
@@ -235,7 +246,7 @@ int run_job_submit(Context& context, const Args& args) {
   } catch (const Error& e) {
     throw UsageError(e.what());
   }
-  const uint64_t id = tuner.post("/jobs", spec.text())["job"];
+  const uint64_t id = tuner.post("/jobs", with_notes(spec, notes))["job"];
   if (!args.on("follow")) {
     context.print({{"job", id}},
                   fmt::format("job {}; ndtrain job show {} says how far it is\n", id, id));
@@ -252,9 +263,9 @@ int run_job_ls(Context& context, const Args& args) {
   std::string text =
       fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}\n", "job", "kind", "state", "submitted", "");
   for (const Json& j : jobs) {
-    text += fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}\n", j["job"].get<uint64_t>(),
+    text += fmt::format("{:>4}  {:<9} {:<9}  {:<14}  {}{}\n", j["job"].get<uint64_t>(),
                         j["kind"].get<std::string>(), j["state"].get<std::string>(),
-                        when(j["submitted"]), summary(j));
+                        when(j["submitted"]), summary(j), label_of(notes_in(j)));
   }
   context.print(jobs, text);
   return kOk;

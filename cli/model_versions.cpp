@@ -1,6 +1,7 @@
 // What a Tuner has published, and what is in force.
 #include <fmt/format.h>
 
+#include "cli/note_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
 #include "ndp/labels/version_name.h"
@@ -51,11 +52,12 @@ int run_model_ls(Context& context, const Args& args) {
       fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version",
                   "content", "parent", "job", "classes", "top-1", "bytes", "alias", "in force on");
   for (const Json& v : versions) {
-    text += fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n",
+    text += fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}{}\n",
                         v["version"].get<uint64_t>(), v["content"].get<std::string>().substr(0, 12),
                         v["parent"] == 0 ? "-" : std::to_string(v["parent"].get<uint64_t>()),
                         v["job"].get<uint64_t>(), v["classes"].get<uint64_t>(), top1(v["metrics"]),
-                        v["bytes"].get<int64_t>(), joined(v["aliases"]), joined(v["stores"]));
+                        v["bytes"].get<int64_t>(), joined(v["aliases"]), joined(v["stores"]),
+                        label_of(notes_in(v)));
   }
   context.print(versions, text);
   return kOk;

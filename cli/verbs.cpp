@@ -30,9 +30,11 @@ VERB(labels_stats);
 VERB(labels_undo);
 VERB(model_diff);
 VERB(model_ls);
+VERB(model_note);
 VERB(model_promote);
 VERB(model_rm);
 VERB(model_rollback);
+VERB(model_tag);
 VERB(photos_restore);
 VERB(photos_rm);
 VERB(photos_trash);
@@ -48,11 +50,13 @@ VERB(runs_tag);
 VERB(finetune);
 VERB(job_cancel);
 VERB(job_ls);
+VERB(job_note);
 VERB(job_pause);
 VERB(job_resume);
 VERB(job_show);
 VERB(job_start_now);
 VERB(job_submit);
+VERB(job_tag);
 VERB(pipestore);
 VERB(pipestore_serve);
 VERB(store_drain);
@@ -196,6 +200,10 @@ constexpr Verb kJobs[] = {
      run_job_ls},
     {"job show", "one job, with its times and bytes", "JOB [--follow]",
      "  ndtrain job show 3 --follow\n", declare_job_show, run_job_show},
+    {"job note", "say something of a job", "JOB [TEXT] [--name NAME]",
+     "  ndtrain job note 3 'with the photos of July'\n", declare_job_note, run_job_note},
+    {"job tag", "words to find a job by", "JOB +TAG... -TAG...",
+     "  ndtrain job tag 3 +july -to-do\n", declare_job_tag, run_job_tag},
     {"job cancel", "stop a job; resume goes on with it", "JOB", "  ndtrain job cancel 3\n",
      declare_job_cancel, run_job_cancel},
     {"job pause", "stop a job for now; others go on, and resume takes it up again", "JOB",
@@ -231,6 +239,11 @@ constexpr Verb kVersions[] = {
      "[--http HOST:PORT]", "  ndtrain model ls\n", declare_model_ls, run_model_ls},
     {"model diff", "what differs between two versions, and what sending it costs", "FROM TO",
      "  ndtrain model diff 3 4\n", declare_model_diff, run_model_diff},
+    {"model note", "say something of a version", "VERSION [TEXT] [--name NAME]",
+     "  ndtrain model note 4 'the first that knows tulips' --name tulips\n", declare_model_note,
+     run_model_note},
+    {"model tag", "words to find a version by", "VERSION +TAG... -TAG...",
+     "  ndtrain model tag 4 +july -to-do\n", declare_model_tag, run_model_tag},
     {"model promote", "put a version in force on all stores", "VERSION [--candidate]",
      "  ndtrain model promote 4\n", declare_model_promote, run_model_promote},
     {"model rollback", "put in force again what was before", "[--http HOST:PORT]",

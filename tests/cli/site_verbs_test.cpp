@@ -350,5 +350,41 @@ TEST_F(FinetuneVerb, BeginsOnCtrlCWithTheStoresThatAreHere) {
   EXPECT_THAT(said_by("store"), HasSubstr("PipeStore attic dials 127.0.0.1:"));
 }
 
+TEST_F(SiteVerbs, JobsAndVersionsHaveNamesNotesAndTags) {
+  begin(24, 1);
+  ASSERT_EQ(ask(site_, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "-e", "2",
+                        "--name", "Rosen", "--note", "first", "--tag", "july", "--follow"})
+                .at("name"),
+            "Rosen");
+  EXPECT_THAT(run_at({"job", "ls"}).out, HasSubstr("  Rosen  [july]\n"));
+  EXPECT_THAT(run_at({"job", "tag", "1", "+x", "-july"}).out, HasSubstr("tags          x\n"));
+  EXPECT_EQ(run_at({"job", "note", "1", "second"}).code, 0);
+  EXPECT_THAT(run_at({"job", "show", "1"}).out,
+              HasSubstr("name          Rosen\nnote          second\ntags          x\n"));
+  EXPECT_EQ(job(1).at("spec").contains("notes"), false);
+  EXPECT_EQ(run_at({"model", "note", "1", "good", "--name", "Tulpen"}).code, 0);
+  EXPECT_THAT(run_at({"model", "tag", "1", "+y"}).out,
+              HasSubstr("name          Tulpen\nnote          good\ntags          y\n"));
+  EXPECT_THAT(run_at({"model", "ls"}).out, HasSubstr("  Tulpen  [y]\n"));
+  // What is wrong is said, and nothing changes.
+  EXPECT_THAT(run_at({"job", "tag", "9", "+x"}).err, HasSubstr("there is no job 9"));
+  EXPECT_THAT(run_at({"model", "tag", "1", "-z"}).err, HasSubstr("there is no tag 'z'"));
+  EXPECT_EQ(run_at({"job", "tag", "x", "+x"}).code, 2);
+  EXPECT_EQ(run_at({"job", "submit", "eval", "--tag", "a b"}).code, 2);
+  // The run of the job has the job's; they are changed at the Tuner.
+  const Json runs = Json::parse(run({"runs", "ls", "site", "--json"}).out);
+  ASSERT_EQ(runs.size(), 1U);
+  EXPECT_EQ(runs.at(0).at("job"), 1);
+  EXPECT_EQ(runs.at(0).at("name"), "Rosen");
+  EXPECT_EQ(runs.at(0).at("epochs_asked"), 2);
+  EXPECT_EQ(runs.at(0).at("state"), "done");
+  EXPECT_THAT(run({"runs", "tag", runs.at(0).at("run"), "+z"}).err, HasSubstr("ndtrain job tag 1"));
+  // A Tuner that starts again has them still.
+  ASSERT_EQ(run({"down", "site"}).code, 0);
+  site_ = up_json(1);
+  EXPECT_EQ(job(1).at("note"), "second");
+  EXPECT_EQ(ask(site_, {"model", "ls"}).at(0).at("tags"), Json({"y"}));
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -59,6 +59,22 @@ TEST_F(VersionsTest, ComeBackAsTheyWere) {
   EXPECT_EQ(again.aliases().at(kCandidate), 2U);
 }
 
+TEST_F(VersionsTest, KeepWhatPeopleSayOfThem) {
+  Versions v(fs_, "versions.json");
+  v.add(model("a", 3), true).or_throw();
+  EXPECT_EQ(fs_.read("versions.json").or_throw().find("notes"), std::string::npos);
+  EXPECT_EQ(v.change_notes(1, {.name = "roses", .note = {}, .add = {"b", "a"}, .remove = {}})
+                .or_throw()
+                .notes.name,
+            "roses");
+  v.change_notes(1, {.name = {}, .note = "n", .add = {}, .remove = {"b"}}).or_throw();
+  EXPECT_EQ(Versions(fs_, "versions.json").find(1)->notes,
+            (ndp::Notes{.name = "roses", .note = "n", .tags = {"a"}}));
+  EXPECT_THROW((void)v.change_notes(2, {}), Error);
+  EXPECT_THROW((void)v.change_notes(1, {.name = {}, .note = {}, .add = {"a b"}, .remove = {}}),
+               Error);
+}
+
 // As the program before wrote it.
 TEST_F(VersionsTest, OfTheFormerFormatTheNewestIsInForce) {
   const auto entry = [](int version) {

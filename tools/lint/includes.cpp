@@ -57,7 +57,7 @@ const std::map<std::string_view, Names>& table() {
       {"ndp/pipestore", {"ndp/jobs", "ndp/wire", "ndp/http"}},
       {"tuner", {"tuner/work", "tuner/watch", "tuner/http"}},
       {"tuner/ingest", {"ndp/jobs", "ndp/wire"}},
-      {"tuner/models", {"ndp/deltas", "ndp/labels", "ndp/wire"}},
+      {"tuner/models", {"ndp/jobs", "ndp/wire"}},
       {"tuner/jobs", {"tuner/ingest", "tuner/models"}},
       {"tuner/group", {"tuner/jobs", "framework/pipeline/profiler"}},
       {"tuner/work", {"tuner/group"}},

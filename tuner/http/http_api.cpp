@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "framework/core/json.h"
+#include "framework/core/json_input.h"
 #include "framework/core/limits.h"
 #include "ndp/http/metrics.h"
 #include "tuner/http/http_answer.h"
@@ -53,6 +54,9 @@ namespace {
 
 Json to_json(const JobRecord& r, const TunerService& service) {
   Json json = progress_json(r, service);
+  json["name"] = r.notes.name;
+  json["note"] = r.notes.note;
+  json["tags"] = r.notes.tags;
   json["spec"] = parse_json(r.spec.text());
   json["result"] = parse_json(r.result);
   return json;
@@ -171,6 +175,22 @@ HttpResponse job_log(TunerService& s, Request r) {
   return log_from(s, number(r), given ? std::stoull(from->second.substr(0, 18)) : 0);
 }
 
+// A spec, and beside its keys `notes`, which are no part of it.
+HttpResponse submit_job(TunerService& s, Request r) {
+  Result<Json> body = read_json(r.body);
+  if (!body.ok() || !body->is_object() || !body->contains("notes")) {
+    return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
+  }
+  const Notes notes = notes_of(body->at("notes"));
+  body->erase("notes");
+  return answer({{"job", s.submit(parse_job_spec(json_text(*body)), notes)}}, 201);
+}
+
+HttpResponse note_job(TunerService& s, Request r) {
+  s.change_notes(number(r), parse_notes_change(r.body));
+  return answer(to_json(s.job(number(r)), s));
+}
+
 HttpResponse steer_job(TunerService& s, Request r) {
   const std::string& what = r.captures.at(1);
   what == "cancel"      ? s.cancel(number(r))
@@ -191,15 +211,7 @@ Routes job_routes(const WithService& with) {
             }
             return answer(all);
           })},
-      {"POST",
-       "/jobs",
-       Role::kOperator,
-       on(with,
-          [](TunerService& s, Request r) {
-            return answer({{"job", s.submit(parse_job_spec(r.body))}}, 201);
-          }),
-       {},
-       {"job"}},
+      {"POST", "/jobs", Role::kOperator, on(with, submit_job), {}, {"job"}},
       {"GET", "/jobs/([0-9]{1,18})", Role::kViewer,
        on(with, [](TunerService& s, Request r) { return answer(to_json(s.job(number(r)), s)); })},
       {"GET", "/jobs/([0-9]{1,18})/log", Role::kViewer, on(with, job_log)},
@@ -208,7 +220,8 @@ Routes job_routes(const WithService& with) {
        Role::kOperator,
        on(with, steer_job),
        {},
-       {"job"}}};
+       {"job"}},
+      {"POST", "/jobs/([0-9]{1,18})/notes", Role::kOperator, on(with, note_job), {}, {"note"}}};
 }
 
 Routes store_routes(const WithService& with) {
@@ -265,7 +278,7 @@ Routes file_routes(const WithService& with, ModelStore& models, const TicketFor&
 }  // namespace
 
 std::vector<HttpServer::Route> tuner_routes(WithService with, ModelStore& models,
-                                            const Versions& versions, const TunerMembers& members,
+                                            Versions& versions, const TunerMembers& members,
                                             const TicketFor& ticket) {
   Routes routes = {members_route(members)};
   for (Routes part : {health_routes(with, members), job_routes(with), store_routes(with),

@@ -25,7 +25,7 @@ using TicketFor = std::function<std::string(const HttpRequest& request, const st
                                             const std::string& path)>;
 
 std::vector<HttpServer::Route> tuner_routes(WithService with_service, ModelStore& models,
-                                            const Versions& versions, const TunerMembers& members,
+                                            Versions& versions, const TunerMembers& members,
                                             const TicketFor& ticket);
 
 }  // namespace ndtrain::tuner

@@ -43,7 +43,10 @@ Json to_json(const PublishedModel& m, const ModelStore& models, const Versions& 
           {"photos", to_hex(m.photos)},
           {"bytes", bytes_of_files(models, m)},
           {"stores", std::move(stores)},
-          {"metrics", parse_json(m.metrics)}};
+          {"metrics", parse_json(m.metrics)},
+          {"name", m.notes.name},
+          {"note", m.notes.note},
+          {"tags", m.notes.tags}};
 }
 
 Json all_versions(const TunerService& service, const ModelStore& models, const Versions& versions) {
@@ -58,6 +61,12 @@ PublishedModel existing(const Versions& versions, uint64_t version) {
   const std::optional<PublishedModel> model = versions.find(version);
   if (!model) throw Error("there is no version ", version);
   return *model;
+}
+
+Json note(const TunerService& service, const ModelStore& models, Versions& versions,
+          uint64_t version, const std::string& change) {
+  const PublishedModel m = versions.change_notes(version, parse_notes_change(change)).or_throw();
+  return to_json(m, models, versions, service);
 }
 
 std::vector<std::string> beyond(const std::vector<std::string>& a,
@@ -122,7 +131,7 @@ Json diff(const ModelStore& models, const PublishedModel& a, const PublishedMode
 }  // namespace
 
 std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore& models,
-                                              const Versions& versions) {
+                                              Versions& versions) {
   const auto on = [with](auto f) {
     return [with, f](const HttpRequest& request) {
       return with([&](TunerService& s) { return asked([&] { return f(s, request); }); });
@@ -148,11 +157,8 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
        "/versions/([0-9]{1,18})/(production|candidate)",
        Role::kOperator,
        on([&](TunerService& s, Request r) {
-         if (r.captures.at(1) == kProduction) {
-           s.promote(number(r));
-         } else {
-           s.set_candidate(number(r));
-         }
+         const bool production = r.captures.at(1) == kProduction;
+         production ? s.promote(number(r)) : s.set_candidate(number(r));
          return to_json(existing(versions, number(r)), models, versions, s);
        }),
        {},
@@ -165,6 +171,12 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
        }),
        {},
        promotion},
+      {"POST",
+       "/versions/([0-9]{1,18})/notes",
+       Role::kOperator,
+       on([&](TunerService& s, Request r) { return note(s, models, versions, number(r), r.body); }),
+       {},
+       {"note"}},
       {"DELETE",
        "/versions/([0-9]{1,18})",
        Role::kOperator,

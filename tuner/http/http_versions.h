@@ -7,6 +7,6 @@ using namespace ndp;
 
 // Versions over HTTP: docs/http.md. Keeps references.
 std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore& models,
-                                              const Versions& versions);
+                                              Versions& versions);
 
 }  // namespace ndtrain::tuner

@@ -84,6 +84,11 @@ Status JobFiles::save(const JobRecord& r) {
                               {"result", parse_json(r.result)}}));
 }
 
+Status JobFiles::save_notes(const Notes& notes) {
+  if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
+  return write_notes(fs_, directory_, notes);
+}
+
 Result<JobRecord> JobFiles::load() const {
   const std::string path = file("job.json");
   const Result<std::string> text = fs_.read(path);
@@ -101,6 +106,11 @@ Result<JobRecord> JobFiles::load() const {
     const auto state = std::ranges::find(kStates, json.at("state").get<std::string>());
     if (state == kStates.end()) throw Error("an unknown state");
     r.state = static_cast<JobState>(state - kStates.begin());
+    if (Result<Notes> notes = read_notes(fs_, directory_); notes.ok()) {
+      r.notes = std::move(*notes);
+    } else {  // the job does without
+      log::warn("{}", notes.status().message());
+    }
     return r;
   } catch (const std::exception& e) {
     return corrupt(path, e);

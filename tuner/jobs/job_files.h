@@ -4,6 +4,7 @@
 //   closed.json      runs that are complete, and which photos they were closed without
 //   numerics.cbor    which store's numerics the others' are compared with
 //   log.txt          what was said
+//   notes.json       what people call it, and say of it
 //   spool/           its rows, until it is done
 //   survey/          the same of what was asked first, to choose how the job is done
 #pragma once
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "framework/core/fs.h"
+#include "ndp/jobs/notes.h"
 #include "tuner/ingest/manifest.h"
 #include "tuner/ingest/mixed_numerics.h"
 #include "tuner/jobs/job_spec.h"
@@ -32,6 +34,7 @@ struct JobRecord {
   std::string message;                            // why it failed, or what it was done without
   std::string result = "{}";                      // JSON
   int64_t submitted = 0, started = 0, ended = 0;  // Unix seconds; 0: not yet
+  Notes notes = {};                               // as JobFiles::save_notes() keeps them
   bool readable = true;                           // false: nothing but the id and why is known
   bool start_now = false;  // it waits for no store; people say so to this process, nothing is kept
 
@@ -52,7 +55,8 @@ class JobFiles {
 
   const std::string& directory() const { return directory_; }
 
-  Status save(const JobRecord& record);
+  Status save(const JobRecord& record);  // but for its notes
+  Status save_notes(const Notes& notes);
   Result<JobRecord> load() const;  // kCorrupt, kNotFound
 
   Status save_manifest(const Manifest& manifest, const std::vector<std::string>& stores);

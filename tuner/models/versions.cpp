@@ -15,16 +15,18 @@ namespace {
 constexpr int kFormat = 2;
 
 Json to_json(const PublishedModel& m) {
-  return {{"version", m.version},
-          {"parent", m.parent},
-          {"content", to_hex(m.content)},
-          {"extractor", to_hex(m.extractor)},
-          {"head", to_hex(m.head)},
-          {"classes", m.classes},
-          {"created", m.created},
-          {"metrics", parse_json(m.metrics)},
-          {"job", m.job},
-          {"photos", to_hex(m.photos)}};
+  Json json = {{"version", m.version},
+               {"parent", m.parent},
+               {"content", to_hex(m.content)},
+               {"extractor", to_hex(m.extractor)},
+               {"head", to_hex(m.head)},
+               {"classes", m.classes},
+               {"created", m.created},
+               {"metrics", parse_json(m.metrics)},
+               {"job", m.job},
+               {"photos", to_hex(m.photos)}};
+  if (!m.notes.empty()) json["notes"] = ndp::to_json(m.notes);
+  return json;
 }
 
 Digest digest(const Json& j) { return digest_from_hex(j.get<std::string>()); }
@@ -41,6 +43,7 @@ PublishedModel from_json(const Json& j) {
                    .job = j.at("job")};
   if (j.contains("parent")) m.parent = j.at("parent");
   if (j.contains("photos")) m.photos = digest(j.at("photos"));
+  if (j.contains("notes")) m.notes = notes_of(j.at("notes"));
   return m;
 }
 
@@ -210,6 +213,17 @@ Status Versions::point(const std::string& alias, uint64_t version) {
     s.aliases[alias] = version;
   }
   return keep(std::move(s));
+}
+
+Result<PublishedModel> Versions::change_notes(uint64_t version, const NotesChange& change) {
+  const std::lock_guard lock(mutex_);
+  State s = state_;
+  const auto it = std::ranges::find(s.all, version, &PublishedModel::version);
+  if (it == s.all.end()) throw Error("there is no version ", version);
+  it->notes = changed_notes(it->notes, change);
+  PublishedModel model = *it;
+  if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
+  return model;
 }
 
 std::optional<uint64_t> Versions::in_force_before() const {

@@ -12,6 +12,7 @@
 
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
+#include "ndp/jobs/notes.h"
 
 namespace ndtrain::tuner {
 
@@ -30,6 +31,7 @@ struct PublishedModel {
   std::string metrics = "{}";  // JSON
   uint64_t job = 0;            // that trained it
   Digest photos{};             // it was trained on: Manifest::digest(); the job has the manifest
+  ndp::Notes notes = {};       // what people call it, and say of it
 
   bool has_file(const Digest& file) const { return file == extractor || file == head; }
 };
@@ -61,6 +63,8 @@ class Versions {
   Result<PublishedModel> add(PublishedModel model, bool production);
   // Throws Error when there is no such version or alias.
   Status point(const std::string& alias, uint64_t version);
+  // Throws Error when there is no such version, and as changed_notes().
+  Result<PublishedModel> change_notes(uint64_t version, const ndp::NotesChange& change);
   // What was in force before what is, by the history of promotions; it may have been removed.
   std::optional<uint64_t> in_force_before() const;
   // Takes the last promotion back: what was in force before it is again, and once more goes back

@@ -29,7 +29,7 @@ const JobRecord* first_that_is(JobState state, const JobRecords& records) {
 
 }  // namespace
 
-uint64_t JobQueue::submit(const JobSpec& spec) {
+uint64_t JobQueue::submit(const JobSpec& spec, const Notes& notes) {
   if (!spec.model.empty() && !ports_.models.has(digest_from_hex(spec.model))) {
     throw Error("model ", spec.model.substr(0, 12), " is not on the Tuner; send it first");
   }
@@ -46,10 +46,19 @@ uint64_t JobQueue::submit(const JobSpec& spec) {
   }
   record.spec = spec;
   record.submitted = ports_.clock.unix_seconds();
+  record.notes = notes;
+  if (!notes.empty()) ports_.records.files(record.id).save_notes(notes).or_throw();
   ports_.records.save(record).or_throw();
   ports_.records.put(record);
   begin_next();
   return record.id;
+}
+
+void JobQueue::change_notes(uint64_t id, const NotesChange& change) {
+  JobRecord record = ports_.records.job(id);
+  record.notes = changed_notes(record.notes, change);
+  ports_.records.files(id).save_notes(record.notes).or_throw();
+  ports_.records.put(record);
 }
 
 // A name that was mistyped would be waited for in vain.

@@ -29,7 +29,8 @@ class JobQueue {
   };
   explicit JobQueue(const Ports& ports) : ports_(ports) {}
 
-  uint64_t submit(const JobSpec& spec);
+  uint64_t submit(const JobSpec& spec, const Notes& notes = {});
+  void change_notes(uint64_t job, const NotesChange& change);  // whatever its state
   // The stores stop with it, nothing is held for it, others may go before it; a paused one until it
   // is resumed.
   void cancel(uint64_t job) { put_away(job, JobState::kCancelled); }

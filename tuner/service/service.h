@@ -79,7 +79,10 @@ class TunerService final : StoreEvents {
   Time next() const;  // when tick() has something to do
 
   // What people ask. Throws Error.
-  uint64_t submit(const JobSpec& spec) { return queue_.submit(spec); }
+  uint64_t submit(const JobSpec& spec, const Notes& notes = {}) {
+    return queue_.submit(spec, notes);
+  }
+  void change_notes(uint64_t job, const NotesChange& change) { queue_.change_notes(job, change); }
   void cancel(uint64_t job) { queue_.cancel(job); }
   void pause(uint64_t job) { queue_.pause(job); }
   void resume(uint64_t job, std::string_view changes = "{}") { queue_.resume(job, changes); }

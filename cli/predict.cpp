@@ -16,32 +16,50 @@ using namespace ndp;
 
 namespace {
 
-// Rows file,rank,class,score; or an array of {file, top: [{class, score}]}.
+// Rows file,rank,class,score; or {file, top: [{class, score}]}, in an array or each on a line.
 class Listing {
  public:
-  Listing(const ModelFile& model, bool json) : model_(model), json_(json) {}
+  enum class Form { kCsv, kJson, kJsonl };
+  Listing(const ModelFile& model, Form form) : model_(model), form_(form) {}
 
   void add(const std::string& path, const Classification& c) {
     Json top = Json::array();
     for (size_t i = 0; i < c.top.size(); ++i) {
       const std::string name = model_.class_name(c.top[i].id);
-      if (json_) {
+      if (form_ != Form::kCsv) {
         top.push_back({{"class", name}, {"score", c.top[i].score}});
       } else {
-        csv_ += csv_row({path, std::to_string(i + 1), name, fmt::format("{:.6f}", c.top[i].score)});
+        text_ +=
+            csv_row({path, std::to_string(i + 1), name, fmt::format("{:.6f}", c.top[i].score)});
       }
     }
-    if (json_) array_.push_back({{"file", path}, {"top", std::move(top)}});
+    if (form_ == Form::kCsv) return;
+    Json photo = {{"file", path}, {"top", std::move(top)}};
+    if (form_ == Form::kJson) {
+      array_.push_back(std::move(photo));
+    } else {
+      text_ += json_text(photo) + "\n";
+    }
   }
 
-  std::string text() const { return json_ ? json_text(array_, 2) + "\n" : csv_; }
+  std::string text() const {
+    if (form_ == Form::kJson) return json_text(array_, 2) + "\n";
+    return (form_ == Form::kCsv ? "file,rank,class,score\n" : "") + text_;
+  }
 
  private:
   const ModelFile& model_;
-  bool json_;
+  Form form_;
   Json array_ = Json::array();
-  std::string csv_ = "file,rank,class,score\n";
+  std::string text_;
 };
+
+Listing::Form form_named(const std::string& name) {
+  if (name == "csv") return Listing::Form::kCsv;
+  if (name == "json") return Listing::Form::kJson;
+  if (name == "jsonl") return Listing::Form::kJsonl;
+  throw UsageError("--format " + name + ": there are csv, json and jsonl");
+}
 
 }  // namespace
 
@@ -49,7 +67,7 @@ void declare_predict(ArgsSpec& args) {
   args.positional("MODEL", "a run directory or an ONNX file");
   declare_photos(args);
   args.flag("k", "the N best classes of each photo", "N", "5");
-  args.flag("format", "csv or json", "NAME", "csv");
+  args.flag("format", "csv, json or jsonl, a line for each photo", "NAME", "csv");
   args.flag("o,out", "the file to write (default: stdout)", "FILE");
   args.flag("b,batch", "the most photos at a time", "N", "32");
   args.flag("save-inputs", "also write what the network sees of each photo, as .pb tensors", "DIR");
@@ -60,9 +78,7 @@ void declare_predict(ArgsSpec& args) {
 }
 
 int run_predict(Context& context, const Args& args) {
-  const std::string format = context.json() ? "json" : args.text("format");
-  if (format != "csv" && format != "json")
-    throw UsageError("--format " + format + ": there are csv and json");
+  const Listing::Form form = form_named(context.json() ? "json" : args.text("format"));
   ModelFile model = load_model(context.fs(), args.required("MODEL"));
   context.progress().say(preprocess_note(model));
   const NamedPhotos named = named_photos(args);
@@ -77,7 +93,7 @@ int run_predict(Context& context, const Args& args) {
     save_inputs(context.fs(), set, model.preprocess, args.text("save-inputs"));
   std::vector<size_t> all(set.photos.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  Listing listing(model, format == "json");
+  Listing listing(model, form);
   int64_t done = 0;
   context.progress().begin("predicting", static_cast<int64_t>(all.size()), "photos");
   classify(model, context.device(), context.fs(), set, all,

@@ -128,5 +128,26 @@ TEST_F(NamedPhotosTest, RelabelPutsThemWhereTheDirectoryWouldHave) {
   EXPECT_THAT(o.err, HasSubstr("photos/c0/0.jpg is not below the root photos/c1"));
 }
 
+TEST_F(NamedPhotosTest, PredictionsAreCsvJsonOrALineOfJsonForEachPhoto) {
+  const auto predict_as = [&](const std::string& format) {
+    return run({"predict", "m.onnx", "photos", "--format", format});
+  };
+  const Json array = Json::parse(predict_as("json").out);
+  ASSERT_EQ(array.size(), 6U);
+  const std::string lines = predict_as("jsonl").out;
+  size_t at = 0;
+  for (const Json& photo : array) {
+    const size_t end = lines.find('\n', at);
+    ASSERT_NE(end, lines.npos);
+    EXPECT_EQ(Json::parse(lines.substr(at, end - at)), photo);
+    at = end + 1;
+  }
+  EXPECT_EQ(at, lines.size());
+  EXPECT_EQ(predict_as("csv").out.find("file,rank,class,score\nc0/0.jpg,1,"), 0U);
+  const Outcome o = predict_as("parquet");
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("--format parquet: there are csv, json and jsonl"));
+}
+
 }  // namespace
 }  // namespace ndtrain

@@ -15,19 +15,13 @@
 #include "framework/parallel/between_ranks.h"
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
-#include "ndp/jobs/report.h"
-#include "ndp/jobs/temperature.h"
+#include "ndp/jobs/finetune_report.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
 
 namespace ndtrain::ndp {
 namespace {
-
-std::string size(double bytes) {
-  return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3)
-                     : fmt::format("{:.1f} MB", bytes / 1e6);
-}
 
 constexpr const char* kEpochs = "epochs";
 
@@ -194,14 +188,15 @@ class Finetune {
     const double total =
         static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.set.photos.size());
     progress_.say(fmt::format("{} per photo cross the cut, {} in all; a photo has {}",
-                              size(static_cast<double>(result_.feature_bytes)), size(total),
-                              size(result_.mean_photo_bytes)));
+                              size_text(static_cast<double>(result_.feature_bytes)),
+                              size_text(total), size_text(result_.mean_photo_bytes)));
     if (!transfer_.features.empty() &&
         static_cast<double>(result_.feature_bytes) > result_.mean_photo_bytes) {
       log::warn(
           "the features are larger than the photos ({} against {}); --head linear or a later cut "
           "(ndtrain model inspect) makes them smaller",
-          size(static_cast<double>(result_.feature_bytes)), size(result_.mean_photo_bytes));
+          size_text(static_cast<double>(result_.feature_bytes)),
+          size_text(result_.mean_photo_bytes));
     }
   }
 
@@ -435,61 +430,21 @@ class Finetune {
   // The best epoch's weights, evaluated once more and written out.
   void finish() {
     loop_->restore_best();
-    const Model trained = training().model();
-    const Model calibrated = config_.calibrate ? calibrate(trained) : trained;
+    Calibrated trained{.model = training().model()};
+    if (config_.calibrate) {
+      trained = calibrated(trained.model, *val_, row_types_, device_, config_.how.trainer.batch,
+                           progress_);
+    }
+    result_.temperature = trained.temperature;
     result_.model =
-        write_models(fs_, run_, model_, transfer_, calibrated, photos_.set.classes).path;
+        write_models(fs_, run_, model_, transfer_, trained.model, photos_.set.classes).path;
     result_.best_epoch = loop_->best_epoch() + 1;
     if (val_->size() == 0) return;
     const Evaluation e = training().evaluate(*val_);
     result_.top1 = e.top1;
     result_.top5 = e.top5;
     result_.loss = e.loss;
-    write_report(e);
-  }
-
-  // What is trained, so that probabilities of validation photos are what they seem.
-  Model calibrate(const Model& trained) {
-    if (val_->size() == 0) {
-      progress_.say("there are no validation photos: probabilities stay as they are");
-      return trained;
-    }
-    BatchPlans plans(
-        [&](int64_t batch) { return inference_graph(trained, batch, with_plain_logits); }, device_,
-        config_.how.trainer.batch);
-    result_.temperature = fitted_temperature(plans, *val_, row_types_);
-    progress_.say(
-        fmt::format("the classifier is divided by a temperature of {:.3f}, which changes "
-                    "no prediction, so that probabilities are what they seem",
-                    result_.temperature));
-    return with_temperature(trained, result_.temperature);
-  }
-
-  void write_report(const Evaluation& e) {
-    run_.write("confusion.csv", confusion_csv(photos_.set.classes, e.confusion));
-    ReportInput report{.title = config_.out,
-                       .classes = photos_.set.classes,
-                       .epochs = run_.epochs(),
-                       .best_epoch = result_.best_epoch,
-                       .confusion = e.confusion};
-    report.facts = {{"model", config_.model},
-                    {"data", config_.data},
-                    {"photos", fmt::format("{} to train, {} to validate", result_.train_photos,
-                                           result_.val_photos)},
-                    {"validation top-1", fmt::format("{:.4f}", e.top1)},
-                    {"validation top-5", fmt::format("{:.4f}", e.top5)},
-                    {"validation macro F1", macro_f1_text(e.confusion)},
-                    {"features per photo", size(static_cast<double>(result_.feature_bytes))},
-                    {"quarantined", std::to_string(result_.quarantined)}};
-    if (result_.temperature > 0) {
-      report.facts.push_back({"temperature", fmt::format("{:.3f}", result_.temperature)});
-    }
-    for (size_t i = 0; i < val_rows_.size(); ++i) {
-      const Photo& p = photos_.set.photos[val_rows_[i]];
-      report.photos.push_back(
-          {photos_.path(val_rows_[i]), p.label, e.predicted[i], e.true_probability[i]});
-    }
-    run_.write("report.html", report_html(fs_, report));
+    write_finetune_report(fs_, run_, config_, result_, photos_, val_rows_, e);
   }
 
   FinetuneConfig config_;

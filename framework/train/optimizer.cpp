@@ -138,23 +138,32 @@ std::vector<Executor::NodeTime> Optimizer::profile() const {
   return times;
 }
 
+void Optimizer::add_moments(size_t i, std::map<std::string, Tensor>& to,
+                            const std::string& suffix) const {
+  std::vector<float> whole(static_cast<size_t>(parameters_.size()));
+  for (const Kept& k : kept_) {
+    if (moments_.empty()) break;  // no step was taken
+    device_.download(whole.data() + k.range.begin, moment(i, k.at),
+                     static_cast<size_t>(k.range.size()) * sizeof(float));
+  }
+  if (complete_) complete_(whole);
+  for (const ParameterSlot& slot : parameters_.slots()) {
+    const auto begin = whole.begin() + slot.range.begin;
+    to.emplace(slot.name + suffix,
+               Tensor::of<float>(DType::kF32, slot.shape, {begin, begin + slot.range.size()}));
+  }
+}
+
 std::map<std::string, Tensor> Optimizer::state() const {
   std::map<std::string, Tensor> s;
-  for (size_t i = 0; i < moment_names_.size(); ++i) {
-    std::vector<float> whole(static_cast<size_t>(parameters_.size()));
-    for (const Kept& k : kept_) {
-      if (moments_.empty()) break;  // no step was taken
-      device_.download(whole.data() + k.range.begin, moment(i, k.at),
-                       static_cast<size_t>(k.range.size()) * sizeof(float));
-    }
-    if (complete_) complete_(whole);
-    for (const ParameterSlot& slot : parameters_.slots()) {
-      const auto begin = whole.begin() + slot.range.begin;
-      s.emplace(slot.name + "." + moment_names_[i],
-                Tensor::of<float>(DType::kF32, slot.shape, {begin, begin + slot.range.size()}));
-    }
-  }
+  for (size_t i = 0; i < moment_names_.size(); ++i) add_moments(i, s, "." + moment_names_[i]);
   return s;
+}
+
+std::map<std::string, Tensor> Optimizer::averages() const {
+  std::map<std::string, Tensor> all;
+  if (config_.ema > 0 && steps_ > 0) add_moments(moment_names_.size() - 1, all, "");
+  return all;
 }
 
 void Optimizer::restore(const std::map<std::string, Tensor>& state, int64_t steps) {

@@ -53,6 +53,9 @@ class Optimizer {
   // Moments by parameter, "layer1.weight.m", in whatever ranges they were made; for checkpoints.
   // All of them, also where not all are kept here.
   std::map<std::string, Tensor> state() const;
+  // Of the weights, by parameter; none before the first step, or where none is kept
+  // (OptimizerConfig::ema). All of them, as state() has them.
+  std::map<std::string, Tensor> averages() const;
   // Of no steps there need be none. Throws Error where the state does not fit.
   void restore(const std::map<std::string, Tensor>& state, int64_t steps);
 
@@ -71,6 +74,7 @@ class Optimizer {
   void make_moments();
   int64_t place_of(ParameterRange range) const;  // among the moments
   float* moment(size_t i, int64_t at) const;
+  void add_moments(size_t i, std::map<std::string, Tensor>& to, const std::string& suffix) const;
 
   OptimizerConfig config_;
   const ParameterSpace& parameters_;

@@ -31,6 +31,19 @@ StepOp op_of(const OptimizerConfig& c) {
   return op;
 }
 
+constexpr const char* kAverage = "ema";
+
+// How much of the weights after step `step`, from 1, enters their average.
+double share_of_step(double ema, int64_t step) {
+  return (1 - ema) / (1 - std::pow(ema, static_cast<double>(step)));
+}
+
+// a + share (w - a)
+ValueId averaged(Graph& g, ValueId average, ValueId weights, ValueId share) {
+  const ValueId apart = g.add1("Sub", {weights, average});
+  return g.add1("Add", {average, g.add1("Mul", {apart, share})});
+}
+
 // As the op takes them; steps count from 1.
 std::vector<double> numbers_of(const OptimizerConfig& c, double lr, int64_t step) {
   if (c.kind == Kind::kSgd) {
@@ -77,18 +90,28 @@ void OptimizerConfig::check() const {
     throw Error("clip_norm ", clip_norm, ": a number above 0, or 0 for none");
   }
   if (!(alpha >= 0 && alpha < 1)) throw Error("alpha ", alpha, ": from 0 to below 1");
+  if (!(ema >= 0 && ema < 1)) {
+    throw Error("ema ", ema, ": what stays of the average is from 0, for none, to below 1");
+  }
 }
 
 HyperParameters hyper_parameters(const OptimizerConfig& c, double lr, int64_t step) {
   HyperParameters hyper{.step = step};
   for (const double v : numbers_of(c, lr, step)) hyper.values.push_back(static_cast<float>(v));
+  if (c.ema > 0) hyper.values.push_back(static_cast<float>(share_of_step(c.ema, step)));
   return hyper;
 }
 
-std::vector<std::string> moment_names(const OptimizerConfig& c) { return op_of(c).moments; }
+std::vector<std::string> moment_names(const OptimizerConfig& c) {
+  std::vector<std::string> names = op_of(c).moments;
+  if (c.ema > 0) names.emplace_back(kAverage);
+  return names;
+}
+
+std::string average_name(const std::string& parameter) { return parameter + "." + kAverage; }
 
 TensorType hyper_type(const OptimizerConfig& c) {
-  return {DType::kF32, {static_cast<int64_t>(numbers_of(c, 0, 1).size())}};
+  return {DType::kF32, {static_cast<int64_t>(hyper_parameters(c, 0, 1).values.size())}};
 }
 
 Graph optimizer_graph(const OptimizerConfig& c, int64_t n) {
@@ -97,9 +120,20 @@ Graph optimizer_graph(const OptimizerConfig& c, int64_t n) {
   Graph g;
   std::vector<ValueId> in = {g.add_input("values", flat), g.add_input("gradients", flat)};
   for (const std::string& name : op.moments) in.push_back(g.add_input(name, flat));
-  in.push_back(g.add_input("hyper", hyper_type(c)));
   const int outputs = 1 + static_cast<int>(op.moments.size());
-  for (ValueId v : g.add(op.name, in, op.attrs, outputs)) g.mark_output(v);
+  if (c.ema == 0) {
+    in.push_back(g.add_input("hyper", hyper_type(c)));
+    for (ValueId v : g.add(op.name, in, op.attrs, outputs)) g.mark_output(v);
+    return g;
+  }
+  const ValueId average = g.add_input(kAverage, flat), hyper = g.add_input("hyper", hyper_type(c));
+  const Tensor sizes = Tensor::of<int64_t>(DType::kI64, {2}, {hyper_type(c).shape.count() - 1, 1});
+  const std::vector<ValueId> of =
+      g.add("Split", {hyper, g.add_constant("", sizes)}, {{"axis", int64_t{0}}}, 2);
+  in.push_back(of[0]);
+  const std::vector<ValueId> out = g.add(op.name, in, op.attrs, outputs);
+  for (ValueId v : out) g.mark_output(v);
+  g.mark_output(averaged(g, average, out[0], of[1]));
   return g;
 }
 

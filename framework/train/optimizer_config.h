@@ -23,6 +23,11 @@ struct OptimizerConfig {
   double epsilon = 1e-8;              // all but SGD
   double weight_decay = 0;
   double clip_norm = 0;  // gradients are shortened to this norm (gradient_norm.h); 0: to none
+  // An exponential moving average of the weights is kept, and this is how much of it stays at a
+  // step; 0: none is. After step T it is the sum of d^(T-t) times the weights after step t, from 1
+  // to T, divided by the sum of d^(T-t): as Adam corrects its means (Kingma and Ba, ICLR 2015), so
+  // that the weights from before the first step have no part in it.
+  double ema = 0;
 
   void check() const;  // throws Error: what does not go together, and what is out of range
 };
@@ -42,8 +47,11 @@ struct HyperParameters {
 HyperParameters hyper_parameters(const OptimizerConfig& c, double lr, int64_t step);
 TensorType hyper_type(const OptimizerConfig& c);  // of their values, as the op takes them
 
-// What is kept of each element besides its value: "m", or "m" and "v" and so on.
+// What is kept of each element besides its value: "m", or "m" and "v" and so on; with an average of
+// the weights, that is the last one.
 std::vector<std::string> moment_names(const OptimizerConfig& c);
+// The average of this parameter among the moments in a checkpoint.
+std::string average_name(const std::string& parameter);
 
 // The step of n elements. Inputs: values, gradients, moments…, hyper-parameters. Outputs: values,
 // moments…. Each may lie where its input does.

@@ -306,9 +306,12 @@ std::vector<Executor::NodeTime> Trainer::profile() const {
 
 const Model& Trainer::model() {
   sync_->flush();
+  const std::map<std::string, Tensor> averages = optimizer_->averages();
   for (size_t i = 0; i < parameters_->slots().size(); ++i) {
     const std::string& name = parameters_->slots()[i].name;
-    model_.initialisers[name] = finite(name, parameters_->copy(i));
+    const auto average = averages.find(name);
+    model_.initialisers[name] =
+        finite(name, average == averages.end() ? parameters_->copy(i) : average->second);
   }
   if (statistics_) {
     for (const auto& [name, value] : statistics_->copy()) {

@@ -52,7 +52,9 @@ class Trainer final : public Training {
 
   bool train_epoch(Dataset& data, EpochResult& result, const OnStep& on_step = {}) override;
   Evaluation evaluate(Dataset& data) override;
-  // These flush the updates that are under way.
+  // These flush the updates that are under way. Where an average of the weights is kept
+  // (OptimizerConfig::ema), it is in model() and evaluated, beside the running statistics of the
+  // training; by ranks that keep a part of the moments each, that is collective.
   const Model& model() override;
   Checkpoint checkpoint() override;
   void restore(const Checkpoint& c) override;

@@ -22,10 +22,12 @@ struct StepOption {
   double clip_norm = 0;
   bool shard_optimizer = false;
   int64_t accumulate = 1;
+  double ema = 0;
 };
 
 TrainerConfig config_with(const StepOption& option, Kind kind) {
-  TrainerConfig config = config_of({.kind = kind, .clip_norm = option.clip_norm}, 8);
+  TrainerConfig config =
+      config_of({.kind = kind, .clip_norm = option.clip_norm, .ema = option.ema}, 8);
   config.batch = 40;
   config.accumulate = option.accumulate;
   return config;
@@ -42,7 +44,7 @@ TEST_P(StepOptionBytes, AreThoseOfOneProcessWhateverScheduleAndRanks) {
   for (const Kind kind : kKinds) {
     const TrainerConfig config = config_with(option, kind);
     const Bytes expected = alone(config);
-    if (option.clip_norm > 0 || option.accumulate > 1) {
+    if (option.clip_norm > 0 || option.accumulate > 1 || option.ema > 0) {
       EXPECT_NE(expected == alone(config_with({}, kind)), true) << "it does nothing";
     }
     for (const auto& [name, plan] : plans(option.shard_optimizer)) {
@@ -62,7 +64,9 @@ INSTANTIATE_TEST_SUITE_P(Options, StepOptionBytes,
                          ::testing::Values(StepOption{"Clipping", kClipNorm},
                                            StepOption{"ShardedOptimizer", 0, true},
                                            StepOption{"Accumulation", 0, false, 2},
-                                           StepOption{"Together", kClipNorm, true, 2}),
+                                           StepOption{"Average", 0, false, 1, 0.8},
+                                           StepOption{"ShardedAverage", 0, true, 1, 0.8},
+                                           StepOption{"Together", kClipNorm, true, 2, 0.9}),
                          [](const auto& of) { return std::string(of.param.name); });
 
 // What each rank ends with.

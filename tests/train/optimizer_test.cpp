@@ -123,6 +123,72 @@ TEST(Optimizer, ARestoredOneGoesOnWithTheSameBits) {
   }
 }
 
+const std::vector<OptimizerConfig>& averaging() {
+  static const std::vector<OptimizerConfig> all = {
+      {.kind = Kind::kSgd, .nesterov = true, .ema = 0.5},
+      {.kind = Kind::kAdam, .amsgrad = true, .ema = 0.9},
+      {.kind = Kind::kAdamW, .weight_decay = 0.1, .ema = 0.999},
+      {.kind = Kind::kRmsProp, .centered = true, .ema = 0.75}};
+  return all;
+}
+
+// Torch's EMA of weights (swa_utils.get_ema_multi_avg_fn), from zero, divided by the sum of its
+// shares.
+TEST(Optimizer, TheAverageOfTheWeightsIsThatInDouble) {
+  for (const OptimizerConfig& config : averaging()) {
+    OptimizerConfig without = config;
+    without.ema = 0;
+    ParameterSpace p = one_parameter(), q = one_parameter();
+    Optimizer optimizer(config, p, cpu()), plain(without, q, cpu());
+    EXPECT_TRUE(optimizer.averages().empty());
+    std::vector<double> average(kValues);
+    double shares = 0;
+    for (int64_t step = 0; step < 9; ++step) {
+      set_gradient(p, step);
+      set_gradient(q, step);
+      take_step(optimizer, p, 0.05);
+      take_step(plain, q, 0.05);
+      ASSERT_TRUE(p.copy(0).same_bytes(q.copy(0))) << "the weights are what they were";
+      shares = config.ema * shares + 1 - config.ema;
+      const Tensor now = optimizer.averages().at("w");
+      for (size_t i = 0; i < kValues; ++i) {
+        average[i] = config.ema * average[i] + (1 - config.ema) * double{p.values()[i]};
+        EXPECT_NEAR(now.as<float>()[i], average[i] / shares, 2e-6) << config.ema << " " << step;
+      }
+      EXPECT_TRUE(now.same_bytes(optimizer.state().at(average_name("w"))));
+    }
+    EXPECT_TRUE(plain.averages().empty());
+  }
+}
+
+TEST(Optimizer, ARestoredAverageGoesOnWithTheSameBits) {
+  for (const OptimizerConfig& config : averaging()) {
+    ParameterSpace p = one_parameter(), q = one_parameter();
+    Optimizer whole(config, p, cpu()), resumed(config, q, cpu());
+    for (int64_t step = 0; step < 5; ++step) {
+      set_gradient(p, step);
+      take_step(whole, p, 0.05);
+      if (step != 2) continue;
+      q.set(0, p.copy(0));
+      resumed.restore(whole.state(), whole.steps());
+    }
+    for (int64_t step = 3; step < 5; ++step) {
+      set_gradient(q, step);
+      take_step(resumed, q, 0.05);
+    }
+    EXPECT_TRUE(whole.averages().at("w").same_bytes(resumed.averages().at("w")));
+    auto lacking = whole.state();
+    lacking.erase(average_name("w"));
+    EXPECT_THAT(error_of([&] { resumed.restore(lacking, 5); }), HasSubstr("w.ema"));
+  }
+}
+
+TEST(Optimizer, WhatStaysOfAnAverageIsBelowOne) {
+  for (const double ema : {1.0, -0.5}) {
+    EXPECT_THAT(error_of([&] { OptimizerConfig{.ema = ema}.check(); }), HasSubstr("ema "));
+  }
+}
+
 // Several parameters, with random values, and gradients that are a function of the step.
 struct Several {
   Several() : space(make()) {}

@@ -51,6 +51,37 @@ TEST(Trainer, ANetWithBatchNormalizationAndDropoutLearns) {
   }
 }
 
+TEST(Trainer, TheAverageOfTheWeightsIsEvaluatedAndTheModel) {
+  TensorDataset train = stripes(120, 1), val = stripes(90, 2);
+  const Model m = small_net(true, 0);
+  const TrainerConfig plain{.batch = 16, .schedule = {.lr = 0.05}};
+  TrainerConfig config = plain;
+  config.optimizer.ema = 0.9;
+  Trainer t = trainer_for(m, config), raw = trainer_for(m, plain),
+          of_average = trainer_for(m, plain);
+  EXPECT_EQ(t.evaluate(val).loss, raw.evaluate(val).loss) << "before the first step";
+  EpochResult result;
+  ASSERT_TRUE(t.train_epoch(train, result));
+  ASSERT_TRUE(raw.train_epoch(train, result));
+  const Checkpoint c = t.checkpoint();
+  Checkpoint average = raw.checkpoint();
+  for (auto& [name, value] : average.parameters) {
+    EXPECT_TRUE(c.parameters.at(name).same_bytes(value)) << "the weights are what they were";
+    value = c.optimizer.at(average_name(name));
+    EXPECT_TRUE(t.model().initialisers.at(name).same_bytes(value)) << name;
+    EXPECT_FALSE(c.parameters.at(name).same_bytes(value)) << name;
+  }
+  of_average.restore(average);
+  EXPECT_EQ(t.evaluate(val).loss, of_average.evaluate(val).loss);
+  EXPECT_NE(t.evaluate(val).loss, raw.evaluate(val).loss);
+  Trainer resumed = trainer_for(m, config);
+  resumed.restore(c);
+  EXPECT_EQ(t.evaluate(val).loss, resumed.evaluate(val).loss);
+  ASSERT_TRUE(t.train_epoch(train, result));
+  ASSERT_TRUE(resumed.train_epoch(train, result));
+  EXPECT_EQ(bytes_of(t.checkpoint()), bytes_of(resumed.checkpoint()));
+}
+
 TEST(Trainer, LearnsInSixteenBitsOnWeightsOfThirtyTwo) {
   TensorDataset train = stripes(240, 1), val = stripes(90, 2);
   for (const DType compute : {DType::kBF16, DType::kF16}) {

@@ -406,11 +406,13 @@ const Checkpoint& PipelineTraining::whole() {
 }
 
 const Model& PipelineTraining::model() {
-  for (const auto* tensors : {&whole().parameters, &whole().states}) {
-    for (const auto& [name, value] : *tensors) {
-      model_.initialisers[name] = finite(name, value);
-    }
+  const Checkpoint& all = whole();
+  const bool averaged = config_.optimizer.ema > 0 && optimizer_->steps() > 0;
+  for (const auto& [name, value] : all.parameters) {
+    const Tensor& now = averaged ? all.optimizer.at(average_name(name)) : value;
+    model_.initialisers[name] = finite(name, now);
   }
+  for (const auto& [name, value] : all.states) model_.initialisers[name] = finite(name, value);
   return model_;
 }
 

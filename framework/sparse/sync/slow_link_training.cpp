@@ -29,6 +29,11 @@ SlowLinkTraining::SlowLinkTraining(Model model, std::vector<std::string> trainab
     throw Error("drained every ", options_.drain_every, " steps: 1 or more");
   if (options_.verify_every < 0)
     throw Error("verified every ", options_.verify_every, " steps: 0 or more");
+  if (config.optimizer.ema > 0) {
+    throw Error("an average of the weights (ema ", config.optimizer.ema,
+                ") is of ranks that take every step alike, which those over slow links do not; "
+                "leave it away, or take another sync");
+  }
   if (!options_.shares.empty() && std::ssize(options_.shares) != communicator_->ranks()) {
     throw Error(options_.shares.size(), " shares of ", communicator_->ranks(), " ranks");
   }

@@ -95,7 +95,8 @@ TEST(AsynchronousPipeline, OfAnyOptimizerHasTheBytesOfASerialProgramWithDelays) 
         OptimizerConfig{.kind = Kind::kSgd, .nesterov = true, .weight_decay = 1e-3},
         OptimizerConfig{.kind = Kind::kAdam}, OptimizerConfig{.kind = Kind::kAdam, .amsgrad = true},
         OptimizerConfig{.kind = Kind::kAdamW, .weight_decay = 1e-2},
-        OptimizerConfig{.kind = Kind::kRmsProp, .centered = true}}) {
+        OptimizerConfig{.kind = Kind::kRmsProp, .centered = true},
+        OptimizerConfig{.kind = Kind::kAdam, .ema = 0.8}}) {
     for (const int ranks : {1, 2, 3, 4}) {
       expect_bytes_of_the_serial_program(n, many_steps(2, optimizer),
                                          {.ranks = ranks, .seed = static_cast<uint64_t>(ranks)});

@@ -67,7 +67,8 @@ TEST(PipelineTraining, OfAnyOptimizerAndWithoutStatisticsHasTheBytesOfOneProcess
   for (const OptimizerConfig& optimizer :
        {OptimizerConfig{.kind = Kind::kSgd, .nesterov = true, .weight_decay = 1e-3},
         OptimizerConfig{.kind = Kind::kAdamW, .amsgrad = true, .weight_decay = 1e-2},
-        OptimizerConfig{.kind = Kind::kRmsProp, .centered = true}}) {
+        OptimizerConfig{.kind = Kind::kRmsProp, .centered = true},
+        OptimizerConfig{.kind = Kind::kAdam, .ema = 0.8}}) {
     for (const int64_t parts : {3, 5}) {
       for (const char* schedule : {"1f1b", "zb"}) {
         SCOPED_TRACE(std::string(schedule) + ", micro-batches: " + std::to_string(parts));
@@ -162,9 +163,10 @@ TEST(PipelineTraining, BranchesAreCutInAnyOrderWithTheBytesOfOneProcess) {
   }
 }
 
-TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
+// Of the weights, and of their average.
+void expect_model_of_one_process(const OptimizerConfig& optimizer) {
   const Network n = network(skipping_net(true, 0.3));
-  const TrainerConfig config = config_by_parts(2);
+  const TrainerConfig config = config_by_parts(2, optimizer);
   TensorDataset data = stripes(kRows, 3), other = stripes(20, 9);
   Trainer one(n.model, n.trained, cpu(), config);
   EpochResult expected;
@@ -187,6 +189,11 @@ TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
       EXPECT_EQ(std::memcmp(value.data(), there.data(), value.bytes()), 0) << name;
     }
   });
+}
+
+TEST(PipelineTraining, EvaluatesAndHasTheModelOfOneProcess) {
+  expect_model_of_one_process({});
+  expect_model_of_one_process({.ema = 0.8});
 }
 
 TEST(PipelineTraining, SaysWhatEachStageHas) {

@@ -183,6 +183,13 @@ class Finetune {
     if (!compute.why.empty()) progress_.say(compute.why);
     config_.how.trainer.compute = compute.dtype;
     make_training();
+    const double ema = config_.how.trainer.optimizer.ema;
+    if (ema > 0) {
+      progress_.say(
+          fmt::format("an average of the weights, of which {:g} stays at a step, is evaluated and "
+                      "written instead of them",
+                      ema));
+    }
     for (const TensorType& t : row_types_) result_.feature_bytes += static_cast<int64_t>(t.bytes());
     result_.mean_photo_bytes = photos_.set.mean_bytes();
     const double total =
@@ -407,7 +414,8 @@ class Finetune {
   }
 
   void train() {
-    loop_ = std::make_unique<TrainingLoop>(fs_, run_, training(), clock_, progress_, fingerprint_);
+    loop_ = std::make_unique<TrainingLoop>(fs_, run_, training(), clock_, progress_, fingerprint_,
+                                           config_.best);
     if (config_.resume) (void)loop_->restore();
     while (training().epoch() < config_.how.trainer.epochs) {
       if (config_.patience > 0 && !config_.how.ranks.is_breakdown() &&
@@ -444,6 +452,7 @@ class Finetune {
     result_.top1 = e.top1;
     result_.top5 = e.top5;
     result_.loss = e.loss;
+    result_.macro_f1 = score_of(e, BestMetric::kMacroF1);
     write_finetune_report(fs_, run_, config_, result_, photos_, val_rows_, e);
   }
 

@@ -10,6 +10,7 @@
 
 #include "framework/core/clock.h"
 #include "ndp/jobs/augmented_photos.h"
+#include "ndp/jobs/best_metric.h"
 #include "ndp/jobs/database_labels.h"
 #include "ndp/jobs/exchange_choice.h"
 #include "ndp/jobs/features.h"
@@ -33,7 +34,8 @@ struct FinetuneConfig {
   JobTrainingConfig how = {};
   std::optional<ExchangeChoice> choice = {};  // by ranks: instead of a schedule, if one is better
   Augmentation augmentation = {};             // of training photos, where nothing is frozen
-  int64_t patience = 0;  // epochs without a better val top-1 before stopping; 0: never
+  BestMetric best = BestMetric::kTop1;        // of validation photos: which epoch is kept
+  int64_t patience = 0;  // epochs without a better one before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()
@@ -52,8 +54,9 @@ struct FinetuneConfig {
 struct FinetuneResult {
   std::string model;  // path of model.onnx; "": none was written
   int64_t epochs = 0, best_epoch = 0;
-  double top1 = 0, top5 = 0, loss = 0;  // of the best epoch, on validation photos
-  double temperature = 0;               // that the classifier was divided by; 0: it was not
+  // Of the best epoch, on validation photos.
+  double top1 = 0, top5 = 0, loss = 0, macro_f1 = 0;
+  double temperature = 0;  // that the classifier was divided by; 0: it was not
   int64_t train_photos = 0, val_photos = 0, quarantined = 0, skipped = 0, classes = 0;
   int64_t unlabelled = 0;  // photos that the database says nothing about
   int64_t parameters = 0;

@@ -42,6 +42,7 @@ void write_finetune_report(Fs& fs, RunDirectory& run, const FinetuneConfig& conf
                   {"data", config.data},
                   {"photos", fmt::format("{} to train, {} to validate", result.train_photos,
                                          result.val_photos)},
+                  {"best epoch by", "validation " + name_of(config.best)},
                   {"validation top-1", fmt::format("{:.4f}", e.top1)},
                   {"validation top-5", fmt::format("{:.4f}", e.top5)},
                   {"validation macro F1", macro_f1_text(e.confusion)},

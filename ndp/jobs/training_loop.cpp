@@ -13,13 +13,14 @@ constexpr const char *kLast = "last.safetensors", *kBest = "best.safetensors";
 }  // namespace
 
 TrainingLoop::TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock& clock,
-                           Progress& progress, std::string fingerprint)
+                           Progress& progress, std::string fingerprint, BestMetric metric)
     : fs_(fs),
       run_(run),
       training_(training),
       clock_(clock),
       progress_(progress),
-      fingerprint_(std::move(fingerprint)) {}
+      fingerprint_(std::move(fingerprint)),
+      metric_(metric) {}
 
 std::optional<Checkpoint> TrainingLoop::saved() const {
   Result<Checkpoint> last = load_checkpoint(fs_, run_.file(kLast));
@@ -37,7 +38,7 @@ bool TrainingLoop::restore() {
                 "another -o");
   }
   training_.restore(*last);
-  best_top1_ = last->best_top1;
+  best_score_ = last->best_top1;
   best_epoch_ = last->best_epoch;
   progress_.say(fmt::format("going on at epoch {}, step {}", last->epoch + 1, last->step));
   return true;
@@ -48,7 +49,7 @@ bool TrainingLoop::train_epoch(Dataset& train, Dataset* val, int64_t epochs) {
     return train_rest(train, val, epochs);
   } catch (const WentBack& back) {
     progress_.end();
-    best_top1_ = back.best_top1;
+    best_score_ = back.best_top1;
     best_epoch_ = back.best_epoch;
     return true;
   }
@@ -79,8 +80,10 @@ bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
                .lr = epoch.lr};
   if (!std::isnan(epoch.top5)) row.train_top5 = epoch.top5;
   std::string line = fmt::format("loss {:.4f}", epoch.loss);
+  double score = 0;
   if (val && val->size() > 0) {
     const Evaluation e = training_.evaluate(*val);
+    score = score_of(e, metric_);
     row.val = {.loss = e.loss, .top1 = e.top1, .top5 = e.top5};
     line += fmt::format("  val loss {:.4f}  top-1 {:.4f}  top-5 {:.4f}", e.loss, e.top1, e.top5);
   } else {
@@ -91,8 +94,8 @@ bool TrainingLoop::train_rest(Dataset& train, Dataset* val, int64_t epochs) {
   seconds_ += row.seconds;
   progress_.update(train.size(), line);
   progress_.end();
-  if (val && (!row.val || row.val->top1 > best_top1_ || best_epoch_ < 0)) {
-    best_top1_ = row.val ? row.val->top1 : 0;
+  if (val && (!row.val || score > best_score_ || best_epoch_ < 0)) {
+    best_score_ = score;
     best_epoch_ = epoch.epoch;
     save(kBest);
   }
@@ -107,7 +110,7 @@ void TrainingLoop::restore_best() {
 
 void TrainingLoop::save(const std::string& name) {
   Checkpoint c = training_.checkpoint();
-  c.best_top1 = best_top1_;
+  c.best_top1 = best_score_;
   c.best_epoch = best_epoch_;
   c.config = fingerprint_;
   const Status s = save_checkpoint(fs_, run_.file(name), c);

@@ -9,6 +9,7 @@
 
 #include "framework/core/clock.h"
 #include "framework/train/training.h"
+#include "ndp/jobs/best_metric.h"
 #include "ndp/jobs/model_file.h"
 #include "ndp/jobs/progress.h"
 #include "ndp/jobs/run_directory.h"
@@ -19,9 +20,9 @@ namespace ndtrain::ndp {
 class TrainingLoop {
  public:
   // Keeps references. `fingerprint` is all that decides the result: a checkpoint of another one is
-  // refused.
+  // refused. `metric`: what the best epoch has most of, of a run the same each time.
   TrainingLoop(Fs& fs, RunDirectory& run, Training& training, Clock& clock, Progress& progress,
-               std::string fingerprint);
+               std::string fingerprint, BestMetric metric = BestMetric::kTop1);
 
   // Goes on where last.safetensors stands; false when there is none. Throws Error when it is of
   // another training.
@@ -51,7 +52,8 @@ class TrainingLoop {
   Clock& clock_;
   Progress& progress_;
   std::string fingerprint_;
-  double best_top1_ = -1;
+  BestMetric metric_;
+  double best_score_ = -1;  // Checkpoint::best_top1, whatever the metric
   int64_t best_epoch_ = -1;
   double seconds_ = 0;
   std::chrono::nanoseconds first_step_{0};

@@ -18,6 +18,7 @@ class FakeTraining final : public Training {
  public:
   std::function<bool(int64_t checkpoints)> fails;
   std::function<Checkpoint()> saved;
+  std::function<Evaluation(int64_t epochs)> evaluates;
 
   bool train_epoch(Dataset& /*data*/, EpochResult& result, const OnStep& on_step) override {
     (void)on_step(1, 1);
@@ -26,6 +27,7 @@ class FakeTraining final : public Training {
     return true;
   }
   Evaluation evaluate(Dataset& /*data*/) override {
+    if (evaluates) return evaluates(epoch_);
     return {.rows = 1, .top1 = static_cast<double>(epoch_) / 10};
   }
   const Model& model() override { return model_; }
@@ -80,6 +82,37 @@ TEST(TrainingLoop, WhatIsTrainedAgainHasItsRowOnce) {
     EXPECT_EQ(last.epoch, 3);
     EXPECT_EQ(last.best_epoch, 2);
     EXPECT_EQ(last.best_top1, 0.3);
+  }
+}
+
+// Rises in top-1 each epoch; its loss is least in the second, macro F1 highest in the third of
+// four.
+TEST(TrainingLoop, TheBestEpochIsThatOfTheMetric) {
+  for (const auto& [metric, best] :
+       std::vector<std::pair<BestMetric, int64_t>>{{BestMetric::kTop1, 3},
+                                                   {BestMetric::kTop5, 0},
+                                                   {BestMetric::kLoss, 1},
+                                                   {BestMetric::kMacroF1, 2}}) {
+    MemoryFs fs;
+    ManualClock clock;
+    NoProgress quiet;
+    RunDirectory run(fs, clock, "/run", false);
+    FakeTraining training;
+    training.fails = [](int64_t) { return false; };
+    training.evaluates = [](int64_t epochs) {
+      Evaluation e{.rows = 2, .top1 = static_cast<double>(epochs) / 10, .top5 = 1};
+      e.loss = epochs == 2 ? 1.5 : 2;
+      e.confusion =
+          epochs == 3 ? std::vector<int64_t>{1, 0, 0, 1} : std::vector<int64_t>{1, 0, 1, 0};
+      return e;
+    };
+    TrainingLoop loop(fs, run, training, clock, quiet, "print", metric);
+    TensorDataset data({Tensor({DType::kF32, {1, 1}})}, {0});
+    while (training.epoch() < 4) ASSERT_TRUE(loop.train_epoch(data, &data, 4));
+    EXPECT_EQ(loop.best_epoch(), best) << name_of(metric);
+    TrainingLoop again(fs, run, training, clock, quiet, "print", metric);
+    ASSERT_TRUE(again.restore());
+    EXPECT_EQ(again.best_epoch(), best);
   }
 }
 

@@ -55,6 +55,11 @@ std::optional<ExchangeChoice> exchange_choice_of(Context& context, const Args& a
   if (ranks == 1) {
     throw UsageError("--allow-lossy: one process sends nothing; give --ranks 2 or more");
   }
+  if (args.has("ema")) {
+    throw UsageError("--ema " + args.text("ema") +
+                     " with --allow-lossy: over slow links ranks do not take every step alike; "
+                     "leave one away");
+  }
   refuse_what_is_of_others(args, "--allow-lossy");
   if (args.given("wire-dtype")) {
     throw UsageError("--wire-dtype " + args.text("wire-dtype") +

@@ -38,6 +38,10 @@ void declare_optimizer(ArgsSpec& args) {
       "clip-norm",
       "the gradients of a step are shortened to this norm, all together (default: not at all)",
       "X");
+  args.flag("ema",
+            "keep an exponential moving average of the weights, of which DECAY stays at a step, "
+            "0.999, say: it is evaluated and written instead of the weights (default: none)",
+            "DECAY");
   args.flag("accumulate",
             "compute each step's --batch photos in N parts one after the other, which takes the "
             "memory of a part; N changes no --batch, and only batch statistics see it (default: 1)",
@@ -57,6 +61,12 @@ OptimizerConfig optimizer_of(const Args& args) {
   c.amsgrad = args.on("amsgrad");
   c.weight_decay = args.number("weight-decay");
   if (args.has("clip-norm")) c.clip_norm = args.number("clip-norm");
+  if (args.has("ema")) {
+    c.ema = args.number("ema");
+    if (!(c.ema > 0 && c.ema < 1)) {
+      throw UsageError("--ema " + args.text("ema") + ": above 0 and below 1, as 0.999");
+    }
+  }
   try {
     c.check();
   } catch (const Error& e) {
@@ -69,6 +79,23 @@ int64_t accumulate_of(const Args& args) {
   const int64_t parts = args.has("accumulate") ? args.integer("accumulate") : 1;
   if (parts < 1) throw UsageError("--accumulate " + args.text("accumulate") + ": at least 1");
   return parts;
+}
+
+void declare_best(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "Training");
+  args.flag("best",
+            "what says which epoch is best, of the validation photos: top1, top5, loss or macro-f1 "
+            "(default: top1)",
+            "METRIC");
+}
+
+ndp::BestMetric best_of(const Args& args) {
+  if (!args.has("best")) return ndp::BestMetric::kTop1;
+  try {
+    return ndp::best_metric_named(args.text("best"));
+  } catch (const Error& e) {
+    throw UsageError("--best " + args.text("best") + ": " + e.what());
+  }
 }
 
 void declare_schedule(ArgsSpec& args) {

@@ -145,6 +145,7 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
   args.flag("lr", "learning rate", "X", "0.001");
   declare_optimizer(args);
   declare_schedule(args);
+  declare_best(args);
   args.flag("recipe",
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
             "weight decay .002; what is given by flags of their own goes over it",
@@ -192,6 +193,7 @@ void read_optimizer(const Args& args, Json& j) {
   j["amsgrad"] = c.amsgrad;
   j["weight_decay"] = c.weight_decay;
   j["clip_norm"] = c.clip_norm;
+  j["ema"] = c.ema;
 }
 
 void read_common(const Args& args, Json& j) {
@@ -227,6 +229,7 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   text("sched", "sched");
   number("warmup", "warmup");
   read_optimizer(args, j);
+  j["best"] = ndp::name_of(best_of(args));
   j["accumulate"] = accumulate_of(args);
   read_group(args, j);
   if (recipe == "ndpipe") use_recipe(args, j);

@@ -94,6 +94,7 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
   c.freeze = args.text("freeze");
   c.head = head_of(args);
+  c.best = best_of(args);
   c.patience = args.integer("patience");
   c.calibrate = args.on("calibrate");
   c.cache_dtype = cache_dtype(args.text("cache-dtype"));
@@ -134,6 +135,7 @@ Json to_json(const FinetuneResult& r) {
           {"val_loss", of_validation(r.loss)},
           {"temperature", r.temperature > 0 ? Json(r.temperature) : Json()},
           {"best_epoch", r.best_epoch},
+          {"val_macro_f1", of_validation(r.macro_f1)},
           {"epochs", r.epochs},
           {"classes", r.classes},
           {"train_photos", r.train_photos},
@@ -199,7 +201,8 @@ void declare_epochs(ArgsSpec& args) {
       "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
       "of them (default: not at all)",
       "crop,flip,cutout");
-  args.flag("patience", "stop after N epochs without a better top-1; 0: never", "N", "0");
+  declare_best(args);
+  args.flag("patience", "stop after N epochs without a better --best; 0: never", "N", "0");
   args.flag("calibrate",
             "divide the classifier by the temperature that fits probabilities to the validation "
             "photos; no prediction changes by it");
@@ -304,6 +307,11 @@ void set_slow_link(FinetuneConfig& config, const SlowLinkAsked& asked, int ranks
     throw UsageError("--sync " + asked.name +
                      ": one process sends nothing; give --ranks 2 or more");
   }
+  if (config.how.trainer.optimizer.ema > 0) {
+    throw UsageError("--ema with --sync " + asked.name +
+                     ": an average is of ranks that take every step alike; leave it away, or take "
+                     "--sync ddp");
+  }
   config.how.slow_link =
       SlowLinkConfig{.method = method_of(asked), .verify_every = asked.verify_every};
   const auto* const sparse = std::get_if<SparseSyncOptions>(&asked.options);
@@ -374,6 +382,16 @@ Json result_of(const FinetuneResult& r, const Ranks& ranks, const FinetuneConfig
   return json;
 }
 
+// What evaluates an average asks all ranks for their parts of it, and does not go back for one.
+void refuse_regrouping(const FinetuneConfig& config, const Args& args) {
+  if (config.how.trainer.optimizer.ema == 0 || !args.given("on-rank-loss")) return;
+  if (args.text("on-rank-loss") != "regroup") return;
+  if (!config.how.ranks.exchange.shard_optimizer) return;
+  throw UsageError(
+      "--ema with --shard-optimizer and --on-rank-loss regroup: each rank has a part of the "
+      "average alone; leave one of them away");
+}
+
 int run_train(Context& context, const Args& args) {
   FinetuneConfig config = config_of(args, context.seed());
   const std::optional<SlowLinkAsked> slow_link = slow_link_of(args, context, config.model);
@@ -383,6 +401,7 @@ int run_train(Context& context, const Args& args) {
     set_slow_link(config, *slow_link, ranks.count());
   } else {
     config.how.ranks.exchange = exchange_of(args, ranks.count());
+    refuse_regrouping(config, args);
   }
   config.choice = exchange_choice_of(context, args, ranks.count());
   if (const auto asked = stages_of(args, context.fs(), ranks.count())) {

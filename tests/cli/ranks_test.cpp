@@ -38,6 +38,29 @@ TEST_F(Ranks, AnyNumberOfThemAndAnyScheduleGiveTheSameModel) {
   }
 }
 
+TEST_F(Ranks, AnyNumberOfThemGivesTheSameAverageOfTheWeights) {
+  const Words flags = {"-e", "2", "--shards", "4", "--ema", "0.8"};
+  ASSERT_EQ(run(train("plain", {"-e", "2", "--shards", "4"})).code, 0);
+  ASSERT_EQ(run(train("one", flags)).code, 0);
+  EXPECT_FALSE(model("one") == model("plain"));
+  for (const Words& ranks :
+       {Words{"2"}, {"4", "--sync", "dear"}, {"3", "--shard-optimizer", "--clip-norm", "100"}}) {
+    Words more = flags;
+    more.emplace_back("--ranks");
+    more.insert(more.end(), ranks.begin(), ranks.end());
+    const bool clipped = ranks.back() == "100";
+    const std::string expected = clipped ? "clipped" : "one";
+    if (clipped) {
+      Words alone = flags;
+      alone.insert(alone.end(), {"--clip-norm", "100"});
+      ASSERT_EQ(run(train(expected, alone)).code, 0);
+    }
+    const Outcome o = run(train("by" + ranks[0], more));
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_TRUE(model("by" + ranks[0]) == model(expected)) << ranks[0];
+  }
+}
+
 TEST_F(Ranks, AnyNumberOfThemSeesTheSameAugmentedPhotos) {
   const Words flags = {"-e", "3", "--shards", "4", "--augment", "crop,flip,cutout"};
   ASSERT_EQ(run(train("one", flags)).code, 0);
@@ -324,6 +347,15 @@ TEST_F(Ranks, OptionsOfAStepThatMakeNoSenseAreUsageErrors) {
   };
   EXPECT_THAT(refused({"--clip-norm", "-1"}), HasSubstr("clip_norm -1"));
   EXPECT_THAT(refused({"--accumulate", "0"}), HasSubstr("--accumulate 0: at least 1"));
+  for (const std::string sync : {"sparse", "local", "diloco", "powersgd"}) {
+    EXPECT_THAT(refused({"--ranks", "2", "--ema", "0.9", "--sync", sync}),
+                HasSubstr("--ema with --sync " + sync));
+  }
+  EXPECT_THAT(refused({"--ranks", "2", "--ema", "0.9", "--sync", "auto", "--allow-lossy"}),
+              HasSubstr("--ema 0.9 with --allow-lossy"));
+  EXPECT_THAT(
+      refused({"--ranks", "2", "--ema", "0.9", "--shard-optimizer", "--on-rank-loss", "regroup"}),
+      HasSubstr("--ema with --shard-optimizer and --on-rank-loss regroup"));
   EXPECT_THAT(refused({"--accumulate", "7", "--shards", "2"}),
               HasSubstr("--accumulate 7 but a shard has 6 of the --batch 12"));
   EXPECT_THAT(refused({"--ranks", "2", "--sync", "rb", "--shard-optimizer"}),

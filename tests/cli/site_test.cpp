@@ -182,12 +182,14 @@ TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {
   EXPECT_EQ(mine.at("weight_decay"), 0);
   EXPECT_EQ(mine.at("batch"), 1024);
   EXPECT_EQ(mine.at("sched"), "ndpipe");
-  const Json steps = spec({"--clip-norm", "2.5", "--accumulate", "4"});
+  const Json steps = spec({"--clip-norm", "2.5", "--accumulate", "4", "--ema", "0.75"});
+  EXPECT_EQ(steps.at("ema"), 0.75);
   EXPECT_EQ(steps.at("clip_norm"), 2.5);
   EXPECT_EQ(steps.at("accumulate"), 4);
   const Json rates = spec({"--sched", "exponential", "--warmup", "0.5"});
   EXPECT_EQ(rates.at("sched"), "exponential");
   EXPECT_EQ(rates.at("warmup"), 0.5);
+  EXPECT_EQ(spec({"--best", "loss"}).at("best"), "loss");
   EXPECT_EQ(spec({"--lost-after", "7"}).at("lost_after"), 7);
   EXPECT_EQ(spec({"--candidate"}).at("promote"), false);
   EXPECT_EQ(spec({"--promote", "always"}).at("promote"), true);

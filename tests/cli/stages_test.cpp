@@ -57,6 +57,16 @@ TEST_F(StagedRanks, GiveTheModelOfOneProcessThatAccumulates) {
   }
 }
 
+TEST_F(StagedRanks, GiveTheAverageOfTheWeightsOfOneProcess) {
+  const Words average = {"--ema", "0.8"};
+  ASSERT_EQ(run(train("plain", kOne)).code, 0);
+  ASSERT_EQ(run(train("one", joined(kOne, average))).code, 0);
+  EXPECT_FALSE(model("one") == model("plain"));
+  const Outcome o = by_stages("two", joined(kFour, average));
+  ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_TRUE(model("two") == model("one"));
+}
+
 TEST_F(StagedRanks, SeeTheAugmentedPhotosOfOneProcess) {
   const Words augmented = {"--augment", "crop,flip,cutout"};
   ASSERT_EQ(run(train("one", joined(kOne, augmented))).code, 0);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include "framework/train/schedule.h"
 #include "tests/cli/program_fixture.h"
@@ -176,6 +177,7 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
       {{"--opt", "rmsprop"}, {"--alpha", "0.5"}},
       {{"--opt", "rmsprop"}, {"--momentum", "0"}},
       {{"--opt", "sgd"}, {"--clip-norm", "0.01"}},
+      {{"--opt", "adam"}, {"--ema", "0.9"}},
       // Of a step's parts statistics of a batch are others; sums of rows alone may be the same.
       {{"--opt", "sgd", "--freeze", "layer2"}, {"--accumulate", "2"}}};
   int run = 0;
@@ -190,6 +192,32 @@ TEST_F(TrainProgram, EachOptimizerHasItsVariants) {
   EXPECT_THAT(o.err, HasSubstr("amsgrad is of adam and adamw"));
   for (const char* wrong : {"0.9", "0.9,1", "0.9,x", "0.9,0.99,0.999", "-1,0.9"}) {
     EXPECT_EQ(train("none", {"--betas", wrong}).code, 2) << wrong;
+  }
+}
+
+TEST_F(TrainProgram, AnAverageOfTheWeightsIsWrittenAndGoneOnWith) {
+  const auto flags = [](const char* epochs) {
+    return std::vector<std::string>{"-e", epochs, "-b", "5", "--deterministic", "--ema", "0.9"};
+  };
+  const Outcome whole = train("whole", flags("4"));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.err, HasSubstr("an average of the weights, of which 0.9 stays at a step, is "
+                                   "evaluated and written instead of them"));
+  ASSERT_EQ(train("run", flags("2")).code, 0);
+  Outcome o = train("run", {"-e", "4", "-b", "5", "--deterministic", "--resume"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--ema is not given and was 0.9"));
+  std::vector<std::string> on = flags("4");
+  on.emplace_back("--resume");
+  o = train("run", on);
+  ASSERT_EQ(o.code, 0) << o.err;
+  for (const char* file : {"model.onnx", "last.safetensors", "best.safetensors"}) {
+    EXPECT_EQ(bytes(std::string("run/") + file), bytes(std::string("whole/") + file)) << file;
+  }
+  for (const char* wrong : {"0", "1", "-0.5"}) {
+    o = train("none", {"--ema", wrong});
+    EXPECT_EQ(o.code, 2) << wrong;
+    EXPECT_THAT(o.err, HasSubstr(std::string("--ema ") + wrong + ": above 0 and below 1"));
   }
 }
 
@@ -286,6 +314,40 @@ TEST_F(TrainProgram, PatienceEndsItWhenTheAccuracyRisesNoMore) {
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(Json::parse(o.out).at("epochs"), 3);
   EXPECT_EQ(Json::parse(o.out).at("best_epoch"), 1);
+}
+
+// By a rate at which the loss goes on falling when no more photos can be right.
+TEST_F(TrainProgram, TheBestEpochIsThatOfTheMetricThatIsAskedFor) {
+  const std::vector<std::string> flags = {"-e", "6", "--deterministic", "--lr", "0.01", "--json"};
+  for (const std::string metric : {"top1", "top5", "loss", "macro-f1"}) {
+    std::vector<std::string> more = flags;
+    more.insert(more.end(), {"--best", metric});
+    const Outcome o = train(metric, more);
+    ASSERT_EQ(o.code, 0) << o.err;
+    EXPECT_THAT(bytes(metric + "/report.html"), HasSubstr("validation " + metric));
+    EXPECT_THAT(bytes(metric + "/args.toml"), HasSubstr("best = \"" + metric + "\"\n"));
+    const std::string rows = bytes(metric + "/metrics.jsonl");
+    std::vector<double> losses;
+    std::istringstream lines(rows);
+    for (std::string line; std::getline(lines, line);) {
+      losses.push_back(Json::parse(line).at("val_loss"));
+    }
+    ASSERT_EQ(losses.size(), 6U) << rows;
+    const auto least = std::min_element(losses.begin(), losses.end());
+    if (metric == "loss") {
+      EXPECT_EQ(Json::parse(o.out).at("best_epoch"), least - losses.begin() + 1) << rows;
+      EXPECT_NEAR(Json::parse(o.out).at("val_loss").get<double>(), *least, 1e-6);
+    }
+    if (metric == "top5") {
+      EXPECT_EQ(Json::parse(o.out).at("best_epoch"), 1) << "of two classes";
+    }
+  }
+  Outcome o = train("loss", {"-e", "7", "--deterministic", "--lr", "0.01", "--resume"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("--best is not given and was loss"));
+  o = train("none", {"--best", "accuracy"});
+  EXPECT_EQ(o.code, 2);
+  EXPECT_THAT(o.err, HasSubstr("there are top1, top5, loss and macro-f1"));
 }
 
 TEST_F(TrainProgram, AddedClassesComeBehindTheModelsOwn) {

@@ -67,12 +67,24 @@ TEST(JobSpecOptimizer, VariantsAreSaidOnlyWhereTheyAreAskedFor) {
   EXPECT_THAT(refusal(R"(,"beta2":1)"), HasSubstr("job: beta 1: from 0 to below 1"));
   EXPECT_EQ(optimizer(R"(,"clip_norm":2.5)").clip_norm, 2.5);
   EXPECT_THAT(refusal(R"(,"clip_norm":-1)"), HasSubstr("job: clip_norm -1"));
-  for (const char* key : {"dampening", "nesterov", "alpha", "beta1", "beta2", "epsilon", "centered",
-                          "amsgrad", "clip_norm", "accumulate"}) {
+  EXPECT_EQ(optimizer(R"(,"ema":0.75)").ema, 0.75);
+  EXPECT_THAT(refusal(R"(,"ema":1)"), HasSubstr("job: ema 1"));
+  for (const char* key : {"ema", "dampening", "nesterov", "alpha", "beta1", "beta2", "epsilon",
+                          "centered", "amsgrad", "clip_norm", "accumulate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
   EXPECT_THAT(refusal(R"(,"opt":"sgd","amsgrad":true)"),
               HasSubstr("job: amsgrad is of adam and adamw"));
+}
+
+TEST(JobSpecBest, IsOneOfTheMetrics) {
+  for (const auto& [metric, name] : ndp::kBestMetrics) {
+    const JobSpec s = parsed(R"(,"best":")" + std::string(name) + '"');
+    EXPECT_EQ(parse_job_spec(s.text()).best, metric);
+  }
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("best"))) << "an earlier Tuner takes it";
+  EXPECT_THAT(refusal(R"(,"best":"accuracy")"),
+              HasSubstr("job: best 'accuracy': there are top1, top5, loss, macro-f1"));
 }
 
 TEST(JobSpecSchedule, IsOneOfThoseThatThereAre) {

@@ -53,6 +53,7 @@ void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("amsgrad", o.amsgrad);
   r.take("weight_decay", o.weight_decay);
   r.take("clip_norm", o.clip_norm);
+  r.take("ema", o.ema);
 }
 
 void take_group(JobReader& r, JobSpec& s) {
@@ -82,6 +83,7 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.centered) j["centered"] = true;
   if (o.amsgrad) j["amsgrad"] = true;
   if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;
+  if (o.ema != plain.ema) j["ema"] = o.ema;
 }
 
 void add_group(const JobSpec& s, Json& j) {
@@ -124,6 +126,11 @@ void demand_slow_link(const JobSpec& s) {
   if (s.parallel != "dp") {
     throw Error(with, " with parallel ", s.parallel,
                 ": it is of Tuners that share the photos; leave one away");
+  }
+  if (s.trainer.optimizer.ema > 0) {
+    throw Error("job: ema ", s.trainer.optimizer.ema, " with sync ", s.sync,
+                ": an average is of Tuners that take every step alike; leave it away, or take sync "
+                "ddp");
   }
   static_cast<void>(slow_link_of(s));
 }
@@ -238,6 +245,7 @@ std::string JobSpec::text() const {
               {"promote",
                promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
     add_variants(t.optimizer, j);
+    if (best != BestMetric::kTop1) j["best"] = name_of(best);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
@@ -282,6 +290,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("warmup", t.warmup_epochs);
   r.take("label_smoothing", t.label_smoothing);
   r.take("compute", kComputeTypes, t.compute);
+  r.take("best", kBestMetrics, s.best);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);

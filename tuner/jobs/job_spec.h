@@ -9,6 +9,7 @@
 #include "framework/core/dtype.h"
 #include "framework/core/limits.h"
 #include "framework/train/trainer.h"
+#include "ndp/jobs/best_metric.h"
 #include "tuner/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
@@ -68,6 +69,7 @@ struct JobSpec {
   // `slow_link` has it.
   std::string sync = "ddp";
   SlowLinkSpec slow_link = {};
+  ndp::BestMetric best = ndp::BestMetric::kTop1;  // of validation photos: which epoch is kept
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";

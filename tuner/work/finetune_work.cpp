@@ -213,7 +213,7 @@ void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::str
     run_directory_->write("args.toml", fmt::format("# job.json has all of it\njob = {}\n", job_));
   }
   loop_ = std::make_unique<TrainingLoop>(context_.fs, *run_directory_, *training_, context_.clock,
-                                         progress_, fingerprint());
+                                         progress_, fingerprint(), spec_.best);
   (void)loop_->restore();
   const size_t val = manifest.run(0).size();
   progress_.say(fmt::format("{} photos of {} classes on {} store{}, {} for validation{}",

@@ -16,7 +16,7 @@ size_t width_of(const std::string& text) {
 }
 
 bool is_numeric(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.+-/%") == text.npos;
+  return !text.empty() && text.find_first_not_of("0123456789.+-/%") == std::string::npos;
 }
 
 }  // namespace

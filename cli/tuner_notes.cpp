@@ -16,7 +16,7 @@ namespace {
 int change_noted(Context& context, const Args& args, const char* of, const char* where,
                  const NotesChange& change) {
   const std::string number = args.required(of);
-  if (number.size() > 18 || number.find_first_not_of("0123456789") != number.npos) {
+  if (number.size() > 18 || number.find_first_not_of("0123456789") != std::string::npos) {
     throw UsageError(std::string(of) + " " + number + ": a number");
   }
   const Json answer = TunerClient(args).post(fmt::format("/{}/{}/notes", where, number),

@@ -39,7 +39,7 @@ void check_note(const std::string& note) {
 
 void check_tag(const std::string& tag) {
   demand_length("the tag", tag, limits::kTag);
-  const bool ok = !tag.empty() && is_plain(tag) && tag.find_first_of(" ,") == tag.npos &&
+  const bool ok = !tag.empty() && is_plain(tag) && tag.find_first_of(" ,") == std::string::npos &&
                   tag[0] != '+' && tag[0] != '-';
   if (ok) return;
   throw Error("the tag '", printable(tag, kShown),

@@ -44,7 +44,8 @@ TEST(Notes, LimitsHoldAtTheirEdges) {
   const auto text = [](int64_t n) { return std::string(static_cast<size_t>(n), 'x'); };
   for (const int64_t by : {-1, 0, 1}) {
     const auto matches = [&](const std::string& why, int64_t limit) {
-      return by <= 0 ? why.empty() : why.find("at most " + std::to_string(limit)) != why.npos;
+      return by <= 0 ? why.empty()
+                     : why.find("at most " + std::to_string(limit)) != std::string::npos;
     };
     EXPECT_TRUE(matches(refusal({}, said(text(limits::kName + by))), limits::kName));
     EXPECT_TRUE(matches(refusal({}, said("", text(limits::kNote + by))), limits::kNote));

@@ -70,8 +70,8 @@ TEST(StoreTrash, OutlivesAPowerCutInEachCall) {
 
 class TrashFollowerTest : public testing::StoreServiceTest {
  protected:
-  void say(std::vector<int> photos, std::vector<int> restored, uint64_t revision, bool whole,
-           bool last = true) {
+  void say(const std::vector<int>& photos, const std::vector<int>& restored, uint64_t revision,
+           bool whole, bool last = true) {
     wire::ToStore m;
     m.set_term(1);
     wire::Trash& t = *m.mutable_trash();

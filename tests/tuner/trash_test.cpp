@@ -70,7 +70,7 @@ class Trash : public testing::ServiceTest {
     hello.mutable_hello()->set_trash(knows);
     tuner_->handle({link, hello});
   }
-  void put(std::vector<int> photos, int64_t keep = kHour) {
+  void put(const std::vector<int>& photos, int64_t keep = kHour) {
     std::vector<TrashedPhoto> all;
     for (const int i : photos) {
       const int64_t now = clock_.unix_seconds();

@@ -85,7 +85,7 @@ Status JobFiles::save(const JobRecord& r) {
 }
 
 Status JobFiles::save_notes(const Notes& notes) {
-  if (const Status s = fs_.make_directories(directory_); !s.ok()) return s;
+  if (Status s = fs_.make_directories(directory_); !s.ok()) return s;
   return write_notes(fs_, directory_, notes);
 }
 

@@ -24,7 +24,8 @@ using namespace ndp;
 class PhotoTrash {
  public:
   using Time = StoreRegistry::Time;
-  static constexpr int64_t kKept = 30 * 24 * 3600;  // seconds, unless somebody says otherwise
+  static constexpr int64_t kKept =
+      int64_t{30} * 24 * 3600;  // seconds, unless somebody says otherwise
 
   struct Ports {
     Fs& fs;

@@ -114,7 +114,7 @@ Status TrashLog::commit(const std::vector<Json>& lines) {
   std::string bytes;
   for (const Json& line : lines) bytes += line_of(line);
   // A file that is begun whole is there whatever a crash leaves of what comes after.
-  const Status s = size_ == 0 ? publish(fs_, path_, bytes) : append(bytes);
+  Status s = size_ == 0 ? publish(fs_, path_, bytes) : append(bytes);
   if (!s.ok()) return s;
   size_ += static_cast<int64_t>(bytes.size());
   for (const Json& line : lines) take(line);

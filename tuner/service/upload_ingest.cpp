@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "framework/core/hash.h"
@@ -87,8 +86,9 @@ void UploadIngest::pump() {
 std::vector<JobFiles> UploadIngest::earlier_records() {
   std::vector<JobFiles> all;
   if (std::exchange(recalled_, true)) return all;
-  for (const auto& [id, record] : ports_.records.all() | std::views::reverse) {
-    all.push_back(ports_.records.files(id));
+  const auto& records = ports_.records.all();
+  for (auto at = records.rbegin(); at != records.rend(); ++at) {
+    all.push_back(ports_.records.files(at->first));
   }
   return all;
 }

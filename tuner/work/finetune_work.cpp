@@ -60,11 +60,10 @@ FinetuneWork::FinetuneWork(const JobContext& context, const Versions& versions, 
       versions_(versions),
       job_(job),
       spec_(std::move(spec)),
+      memory_(spec_.memory > 0 ? spec_.memory : half_of_free_memory()),
       directory_(std::move(directory)),
       progress_(progress),
-      human_labels_(std::move(truths)) {
-  if (spec_.memory == 0) spec_.memory = half_of_free_memory();
-}
+      human_labels_(std::move(truths)) {}
 
 TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) const {
   TransferModel t = transfer_of(model_, spec_, classes);
@@ -330,7 +329,7 @@ void FinetuneWork::begin_run(uint32_t run) {
 bool FinetuneWork::run(uint32_t run) {
   if (spec_.mode == JobMode::kIdeal) extract_here(run);
   if (run == 0) {
-    val_ = dataset(manifest_->run(0), spec_.memory / 4);
+    val_ = dataset(manifest_->run(0), memory_ / 4);
     // While the stores extract.
     if (alone_) alone_->prepare(static_cast<int64_t>(manifest_->run(1).size()), val_->size());
     return true;
@@ -342,7 +341,7 @@ bool FinetuneWork::run(uint32_t run) {
     }
     std::ranges::sort(numbers);
   }
-  const auto train = dataset(numbers, spec_.memory / 4 * 3);
+  const auto train = dataset(numbers, memory_ / 4 * 3);
   if (train->size() == 0) {
     progress_.say(fmt::format("run {} has no photos to train on", run));
     return true;

@@ -76,6 +76,7 @@ class FinetuneWork final : public JobWork {
   const Versions& versions_;
   uint64_t job_;
   JobSpec spec_;
+  const int64_t memory_;  // for features, in bytes
   std::string directory_;
   Progress& progress_;
   HumanLabels human_labels_;

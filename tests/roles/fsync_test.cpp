@@ -149,6 +149,7 @@ class FsyncDeathTest : public testing::RolesTest {
         {steer, {"POST", "/jobs/1/cancel"}, {submit}},
         {steer, pause, {submit}},
         {steer, {"POST", "/jobs/1/resume"}, {submit, pause}},
+        {job + "/notes", {"POST", "/jobs/1/notes", R"({"note": "a look"})"}, {submit}},
         {drain, {"POST", "/stores/attic/drain"}},
         {drain, {"POST", "/stores/cellar/undrain"}},
         {"/stores/([^/]+)", {"DELETE", "/stores/attic"}},
@@ -160,6 +161,7 @@ class FsyncDeathTest : public testing::RolesTest {
         {point, {"POST", "/versions/1/candidate"}},
         {"/versions/rollback", {"POST", "/versions/rollback"}},
         {version, {"DELETE", "/versions/3"}},
+        {version + "/notes", {"POST", "/versions/3/notes", R"({"note": "a look"})"}},
         {label, {"PUT", here, R"({"label": "tulip"})"}},
     };
     const std::vector<std::pair<std::string, std::string>> read = {

@@ -197,8 +197,8 @@ TEST_F(NearData, AFineTuningOfAVersionKeepsItsExtractorsFile) {
   EXPECT_EQ(after.find(2)->photos, before.find(1)->photos);
 }
 
-// The next job over the same stores asks for what is missing, whatever precision of weights or seed
-// it has, and gives what it would have given alone.
+// The next job over the same stores asks for what is missing, whatever its seed and epochs, and
+// gives what it would have given alone.
 TEST_F(NearData, AFeatureTravelsOnce) {
   JobSpec again = spec(2, 2);
   again.seed = again.trainer.seed = 2;

@@ -1,9 +1,9 @@
 // Which store is to deliver the row of which photo of a job, and which rows are there: what makes
 // delivery exactly-once. A store is asked for a part at a time, so that shares follow what stores
-// deliver: at first for the photos that are its own (of their holders the one with the highest hash
-// of both names it, and so asks for what it has cached), then for those of others that nobody was
-// asked for, and when there are none left, once more for the last ones that others have not
-// delivered. The first answer counts.
+// deliver. First for photos of its own: each photo is that holder's whose name and the photo's
+// digest have the highest hash, the same one in each job, so that it finds it in its cache. Then
+// for photos of others that nobody was asked for. When there are none left, for the last ones that
+// another was asked for and has not delivered; the first answer counts.
 //
 // A pure state machine: no clock, socket or disk. One thread.
 #pragma once

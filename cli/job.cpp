@@ -197,8 +197,12 @@ void declare_job_submit(ArgsSpec& args) {
       "dry-run",
       "relabel: only say how many photos, how long, and, from a sample, how many labels would "
       "change");
-  args.flag("task", "relabel: what the model tells apart", "NAME", "default");
-  args.flag("collection", "relabel: collection the photos belong to", "NAME", "default");
+  args.flag("task",
+            "the classifier: without -m its version in force is taken, and a fine-tuning publishes "
+            "its next one",
+            "NAME", std::string(kDefaultTask));
+  args.flag("collection", "collection of photos that labels are of, people's or a model's", "NAME",
+            std::string(kDefaultCollection));
   declare_notes(args, "the job");
   args.flag("no-publish", "finetune: keep the model, and put nothing in force");
   args.flag("promote",
@@ -231,9 +235,9 @@ int run_job_submit(Context& context, const Args& args) {
     json["top_k"] = args.integer("top-k");
     json["only"] = args.text("only");
     json["dry_run"] = args.on("dry-run");
-    json["task"] = args.text("task");
-    json["collection"] = args.text("collection");
   }
+  json["task"] = args.text("task");
+  json["collection"] = args.text("collection");
   JobSpec spec;
   try {
     spec = parse_job_spec(json_text(json));

@@ -1,9 +1,13 @@
 // What a Tuner has published, and what is in force.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "cli/note_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
+#include "ndp/http/http_client.h"
+#include "ndp/labels/label_db.h"
 #include "ndp/labels/version_name.h"
 
 namespace ndtrain::cli {
@@ -38,22 +42,43 @@ std::string name_of(const Json& version) {
                            digest_from_hex(version["content"].get<std::string>()));
 }
 
+// An earlier Tuner has one task, and does not say so.
+std::string task_of(const Json& version) {
+  return version.value("task", std::string(kDefaultTask));
+}
+
+std::string task_query(const Args& args) {
+  const std::string task = args.text("task");
+  return task.empty() ? "" : "?task=" + url_encoded(task);
+}
+
 std::string in_force_line(const Json& version) {
-  return fmt::format("version {} is in force; stores that are away get it when they are back\n",
-                     name_of(version));
+  const std::string task = task_of(version);
+  return fmt::format("version {} is in force{}; stores that are away get it when they are back\n",
+                     name_of(version), task == kDefaultTask ? "" : " of the task " + task);
 }
 
 }  // namespace
 
-void declare_model_ls(ArgsSpec& args) { declare_http(args); }
+void declare_model_ls(ArgsSpec& args) {
+  args.flag("task", "versions of this classifier alone", "NAME");
+  declare_http(args);
+}
 int run_model_ls(Context& context, const Args& args) {
-  const Json versions = TunerClient(args).get("/versions");
+  const Json versions = TunerClient(args).get("/versions" + task_query(args));
+  const bool by_task =
+      std::ranges::any_of(versions, [](const Json& v) { return task_of(v) != ndp::kDefaultTask; });
+  const auto task_column = [by_task](const std::string& task) {
+    return by_task ? fmt::format("{:<12}  ", task) : "";
+  };
   std::string text =
-      fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version",
-                  "content", "parent", "job", "classes", "top-1", "bytes", "alias", "in force on");
+      fmt::format("{:>7}  {}{:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}\n", "version",
+                  task_column("task"), "content", "parent", "job", "classes", "top-1", "bytes",
+                  "alias", "in force on");
   for (const Json& v : versions) {
-    text += fmt::format("{:>7}  {:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}{}\n",
-                        v["version"].get<uint64_t>(), v["content"].get<std::string>().substr(0, 12),
+    text += fmt::format("{:>7}  {}{:<12}  {:>6}  {:>5}  {:>7}  {:>7}  {:>10}  {:<21}  {}{}\n",
+                        v["version"].get<uint64_t>(), task_column(task_of(v)),
+                        v["content"].get<std::string>().substr(0, 12),
                         v["parent"] == 0 ? "-" : std::to_string(v["parent"].get<uint64_t>()),
                         v["job"].get<uint64_t>(), v["classes"].get<uint64_t>(), top1(v["metrics"]),
                         v["bytes"].get<int64_t>(), joined(v["aliases"]), joined(v["stores"]),
@@ -114,9 +139,12 @@ int run_model_promote(Context& context, const Args& args) {
   return kOk;
 }
 
-void declare_model_rollback(ArgsSpec& args) { declare_http(args); }
+void declare_model_rollback(ArgsSpec& args) {
+  args.flag("task", "of this classifier", "NAME", std::string(kDefaultTask));
+  declare_http(args);
+}
 int run_model_rollback(Context& context, const Args& args) {
-  const Json version = TunerClient(args).post("/versions/rollback");
+  const Json version = TunerClient(args).post("/versions/rollback" + task_query(args));
   context.print(version, in_force_line(version));
   return kOk;
 }

@@ -11,13 +11,12 @@
 #include "framework/core/limits.h"
 #include "ndp/http/audit.h"
 #include "ndp/http/tokens.h"
+#include "ndp/wire/message_limits.h"
 
 namespace ndtrain::cli {
 using namespace ndp;
 
 namespace {
-
-constexpr size_t kCollectionBytes = 256;
 
 std::string day(int64_t seconds) {
   return seconds == 0 ? "-" : fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(seconds));
@@ -71,8 +70,10 @@ int run_token_new(Context& context, const Args& args) {
   if (!is_token_name(name)) {
     throw UsageError("NAME '" + name + "': letters, digits, '.', '_', '-' and '@', at most 64");
   }
-  if (args.text("collection").size() > kCollectionBytes) {
-    throw UsageError(fmt::format("--collection: at most {} bytes", kCollectionBytes));
+  if (args.has("collection") && !wire::is_set_name(args.text("collection"))) {
+    throw UsageError(
+        fmt::format("--collection {}: from 1 to {} bytes of UTF-8 without control characters",
+                    args.text("collection"), wire::kSetNameBytes));
   }
   Token token{.name = name,
               .role = role_in(args.text("role")),

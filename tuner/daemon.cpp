@@ -289,7 +289,7 @@ TunerDaemon::Outcome TunerDaemon::run_job(const JobSpec& spec, const std::functi
                   .directory = join(parts_->state.file("jobs"), std::to_string(id))};
   const auto until = system_clock().monotonic() + std::chrono::minutes(1);
   auto published = [&] {
-    const std::optional<PublishedModel> in_force = parts_->versions.in_force();
+    const std::optional<PublishedModel> in_force = parts_->versions.in_force(kDefaultTask);
     return !in_force || std::ranges::all_of(service.stores(), [&](const StoreRecord& s) {
       return !s.here || s.version_in_force == in_force->version;
     });

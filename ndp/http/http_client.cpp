@@ -123,4 +123,18 @@ Result<HttpResponse> HttpClient::ask(const std::string& method, const std::strin
                             what));
 }
 
+std::string url_encoded(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+  std::string out;
+  for (const char c : text) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
 }  // namespace ndtrain::ndp

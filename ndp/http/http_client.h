@@ -46,4 +46,7 @@ class HttpClient {
   HttpTrust trust_;
 };
 
+// As a part of a path or query: what is neither a letter, a digit nor one of -._~ is %XX.
+std::string url_encoded(std::string_view text);
+
 }  // namespace ndtrain::ndp

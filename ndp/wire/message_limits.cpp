@@ -360,6 +360,10 @@ bool is_class_name(std::string_view name) {
   return !name.empty() && name.size() <= kClassNameBytes && is_plain(name);
 }
 
+bool is_set_name(std::string_view name) {
+  return !name.empty() && name.size() <= kSetNameBytes && is_plain(name);
+}
+
 bool is_photo_path(std::string_view path) {
   return path.size() <= static_cast<size_t>(limits::kPathBytes) && is_path_below(path);
 }

@@ -19,6 +19,7 @@ inline constexpr int64_t kMostBytes = limits::kMessage;       // of any field
 inline constexpr int64_t kMostItems = limits::kMessage / 32;  // one for each digest of a message
 inline constexpr int64_t kMostPhotos = int64_t{1} << 26;      // of one store
 inline constexpr int64_t kClassNameBytes = 256;               // of what photos show
+inline constexpr int64_t kSetNameBytes = 256;                 // of a collection or a task
 inline constexpr int64_t kTextBytes = int64_t{16} << 10;      // of what people read
 inline constexpr int64_t kLatestTime = 253'402'300'799;       // the last second of the year 9999
 inline constexpr int64_t kLargestNumber = (int64_t{1} << 53) - 1;  // that JSON keeps as it is
@@ -56,6 +57,7 @@ Status admit(google::protobuf::Message& message);
 std::string as_text(std::string_view text);
 
 bool is_class_name(std::string_view name);
+bool is_set_name(std::string_view name);  // of a collection or a task
 bool is_photo_path(std::string_view path);
 
 }  // namespace ndtrain::wire

@@ -144,6 +144,26 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   EXPECT_EQ(all[1].at("aliases"), Json({"candidate"}));
   EXPECT_EQ(all[1].at("parent"), 1);
 
+  // A classifier of its own, with the same photos: the other's version stays in force.
+  EXPECT_THAT(refusal({"job", "submit", "relabel", "--task", "birds & bees"}),
+              HasSubstr("no version of the task birds & bees is in force yet"));
+  ask(site, {"job", "submit", "finetune", "-m", "site/tuner/jobs/1/run", "--follow", "--task",
+             "birds & bees"});
+  const Json birds = ask(site, {"model", "ls", "--task", "birds & bees"});
+  ASSERT_EQ(birds.size(), 1U);
+  EXPECT_EQ(birds[0].at("version"), 3);
+  EXPECT_EQ(birds[0].at("parent"), 0);
+  EXPECT_EQ(birds[0].at("aliases"), Json({"candidate", "production"}));
+  EXPECT_EQ(ask(site, {"model", "ls", "--task", "default"}).size(), 2U);
+  EXPECT_THAT(run({"model", "ls", "--http", site.at("http").get<std::string>()}).out,
+              HasSubstr("birds & bees"));
+  EXPECT_THAT(refusal({"model", "rollback", "--task", "birds & bees"}),
+              HasSubstr("nothing was in force before version 3"));
+  const Json relabelled =
+      ask(site, {"job", "submit", "relabel", "--task", "birds & bees", "--follow"});
+  EXPECT_EQ(relabelled.at("result").at("version"), 3);
+  EXPECT_TRUE(in_force(1));
+
   const Json diff = ask(site, {"model", "diff", "1", "2"});
   EXPECT_EQ(diff.at("same_photos"), true);
   ASSERT_EQ(diff.at("files").size(), 2U);
@@ -159,7 +179,7 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   EXPECT_THAT(refusal({"model", "promote", "7"}), HasSubstr("there is no version 7"));
   ask(site, {"model", "promote", "1", "--candidate"});
   EXPECT_EQ(ask(site, {"model", "rm", "2"}).at("removed"), true);
-  EXPECT_EQ(ask(site, {"model", "ls"}).size(), 1U);
+  EXPECT_EQ(ask(site, {"model", "ls", "--task", "default"}).size(), 1U);
 }
 
 TEST_F(SiteTest, FlagsGoOverARecipeAndTheRuleIsTheDefault) {

@@ -42,7 +42,7 @@ class PromotionByRule : public RolesTest {
     return outcome(daemon, s);
   }
   uint64_t in_force() const {
-    return Versions(real_fs(), at("t/versions.json")).in_force()->version;
+    return Versions(real_fs(), at("t/versions.json")).in_force(kDefaultTask)->version;
   }
 };
 
@@ -64,7 +64,7 @@ TEST_F(PromotionByRule, ABetterOneTakesItsPlaceAndWorseAndEquallyGoodOnesWait) {
   EXPECT_EQ(worse["production_top1"], good["top1"]);
   EXPECT_EQ(in_force(), 2U);
   const Versions versions(real_fs(), at("t/versions.json"));
-  EXPECT_EQ(versions.aliases().at(kCandidate), 3U);
+  EXPECT_EQ(versions.aliases(kDefaultTask).at(kCandidate), 3U);
   EXPECT_THAT(log_,
               HasSubstr(fmt::format("top-1 {:.4f} on {} validation photos, against {:.4f} of "
                                     "version 2",

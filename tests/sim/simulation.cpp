@@ -147,7 +147,7 @@ const JobRecord* Simulation::last_job() const {
 
 // Every store that is left has put the new version in force.
 bool Simulation::everybody_well() const {
-  const std::optional<PublishedModel> published = tuner_->versions().in_force();
+  const std::optional<PublishedModel> published = tuner_->versions().in_force(kDefaultTask);
   return std::ranges::all_of(stores_, [&](const auto& store) {
     return store->gone() ||
            (store->up() && published && store->version_in_force() == published->version);

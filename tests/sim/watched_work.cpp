@@ -122,7 +122,7 @@ std::unique_ptr<JobWork> WatchedJobFactory::make(uint64_t job, const JobSpec& sp
       memory_.database = make_database();
       watch_.next_job();
     }
-    const std::optional<PublishedModel> model = versions_.in_force();
+    const std::optional<PublishedModel> model = versions_.in_force(kDefaultTask);
     if (!model) throw Error("no version is in force");
     return make_labelling(context_, spec, directory, *model, *memory_.database, progress, watch_,
                           bug_, life_);

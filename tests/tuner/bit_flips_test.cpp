@@ -123,7 +123,8 @@ TEST_F(BitFlips, OfVersionsAreRefused) {
              std::to_string(m.job) + to_hex(m.photos);
       for (const std::string& name : m.classes) all += "," + name;
     }
-    for (const auto& [alias, version] : versions.aliases()) all += alias + std::to_string(version);
+    for (const auto& [alias, version] : versions.aliases(kDefaultTask))
+      all += alias + std::to_string(version);
     return all;
   };
   MemoryFs fs;

@@ -50,6 +50,26 @@ class ServiceModelsTest : public testing::ServiceTest {
   }
 };
 
+// Uploads are labelled by the default task's; a rollback is of one task.
+TEST_F(ServiceModelsTest, AVersionOfAnotherTaskIsNotWhatStoresLabelUploadsWith) {
+  publish(1);
+  const auto other = [this](uint64_t seed) {
+    Model m = some_model();
+    m.initialisers["fc.w"] = drawn(DType::kF32, {10, 32}, Rng(seed, "fc"));
+    const Digest head = models_.add(export_model(m)).or_throw();
+    const PublishedModel v = service_.publish_version(
+        {.task = "birds", .extractor = model_, .head = head}, /*production=*/true);
+    lanes_.run();
+    return v;
+  };
+  EXPECT_EQ(other(2).parent, 0U) << "nothing of its task was in force";
+  EXPECT_EQ(other(3).parent, 2U);
+  EXPECT_EQ(told(1, "a"), 1U);
+  EXPECT_EQ(versions_.in_force("birds")->version, 3U);
+  EXPECT_EQ(service_.rollback("birds"), 2U);
+  EXPECT_EQ(versions_.in_force(kDefaultTask)->version, 1U);
+}
+
 TEST_F(ServiceModelsTest, AStoreGetsWhatIsInForceAndNotTheCandidate) {
   publish(1);
   publish(2, /*production=*/false);
@@ -60,19 +80,20 @@ TEST_F(ServiceModelsTest, AStoreGetsWhatIsInForceAndNotTheCandidate) {
 }
 
 TEST_F(ServiceModelsTest, RollbackPublishesWhatWasInForceBefore) {
-  EXPECT_THROW(service_.rollback(), Error);
+  EXPECT_THROW(service_.rollback(std::string(kDefaultTask)), Error);
   publish(1);
   publish(2);
   greet(1, "a");
   in_force(1, 2);
-  EXPECT_EQ(service_.rollback(), 1U);
+  EXPECT_EQ(service_.rollback(std::string(kDefaultTask)), 1U);
   EXPECT_EQ(links_.sent.back().second.publish().version(), 1U);
-  EXPECT_THROW(service_.rollback(), Error) << "nothing was before version 1";
+  EXPECT_THROW(service_.rollback(std::string(kDefaultTask)), Error)
+      << "nothing was before version 1";
   publish(3);
   EXPECT_EQ(versions_.find(3)->parent, 1U) << "what it took the place of";
   service_.promote(2);
-  EXPECT_EQ(service_.rollback(), 3U) << "not version 2's parent";
-  EXPECT_EQ(service_.rollback(), 1U);
+  EXPECT_EQ(service_.rollback(std::string(kDefaultTask)), 3U) << "not version 2's parent";
+  EXPECT_EQ(service_.rollback(std::string(kDefaultTask)), 1U);
 }
 
 // It was on its way to the version that is no longer wanted.
@@ -81,7 +102,7 @@ TEST_F(ServiceModelsTest, AStoreThatEndsElsewhereIsToldAgain) {
   greet(1, "a");
   in_force(1, 1);
   publish(2);
-  service_.rollback();
+  service_.rollback(std::string(kDefaultTask));
   const size_t before = links_.sent.size();
   in_force(1, 2);
   ASSERT_EQ(links_.sent.size(), before + 1);

@@ -30,7 +30,7 @@ class ServicePromotionTest : public ::testing::Test {
     last_ = service_.submit({.model = to_hex(model_), .promote = promote});
     lanes_.run();
     EXPECT_EQ(service_.job(last_).state, JobState::kDone) << service_.job(last_).message;
-    return versions_.in_force() ? versions_.in_force()->version : 0;
+    return versions_.in_force(kDefaultTask) ? versions_.in_force(kDefaultTask)->version : 0;
   }
   std::string log() const {
     std::string all;
@@ -66,7 +66,7 @@ TEST_F(ServicePromotionTest, TheRuleIsTheDefaultAndPutsTheFirstVersionInForce) {
 TEST_F(ServicePromotionTest, TheLastLineSaysWhyAVersionWaitsAndWhatPutsItInForce) {
   EXPECT_EQ(job(Promote::kRule, 0), 1U);
   EXPECT_EQ(job(Promote::kRule, std::nullopt), 1U);
-  EXPECT_EQ(versions_.aliases().at(kCandidate), 2U);
+  EXPECT_EQ(versions_.aliases(kDefaultTask).at(kCandidate), 2U);
   const std::string name = text_of(versions_.find(2));
   EXPECT_THAT(log(), HasSubstr("published as " + name + ", a candidate"));
   EXPECT_EQ(service_.log(last_).back(),

@@ -55,8 +55,8 @@ TEST_F(VersionsTest, ComeBackAsTheyWere) {
   EXPECT_EQ(b.metrics, R"({"top1":0.5})");
   EXPECT_EQ(b.classes, second.classes);
   EXPECT_EQ(again.of_job(4)->version, 2U);
-  EXPECT_EQ(again.in_force()->version, 1U) << "the second one is a candidate only";
-  EXPECT_EQ(again.aliases().at(kCandidate), 2U);
+  EXPECT_EQ(again.in_force(ndp::kDefaultTask)->version, 1U) << "the second one is a candidate only";
+  EXPECT_EQ(again.aliases(ndp::kDefaultTask).at(kCandidate), 2U);
 }
 
 TEST_F(VersionsTest, KeepWhatPeopleSayOfThem) {
@@ -86,8 +86,8 @@ TEST_F(VersionsTest, OfTheFormerFormatTheNewestIsInForce) {
   };
   support::write_file(fs_, "versions.json", "[" + entry(1) + "," + entry(2) + "]\n");
   Versions v(fs_, "versions.json");
-  EXPECT_EQ(v.in_force()->version, 2U);
-  EXPECT_EQ(v.in_force()->parent, 1U);
+  EXPECT_EQ(v.in_force(ndp::kDefaultTask)->version, 2U);
+  EXPECT_EQ(v.in_force(ndp::kDefaultTask)->parent, 1U);
   EXPECT_EQ(v.find(1)->parent, 0U);
   EXPECT_EQ(v.find(2)->metrics, R"({"top1":0.25})");
   EXPECT_EQ(v.add(model("c"), true).or_throw().version, 3U);
@@ -95,13 +95,13 @@ TEST_F(VersionsTest, OfTheFormerFormatTheNewestIsInForce) {
 
   support::write_file(fs_, "versions.json", "[]\n");
   Versions none(fs_, "versions.json");
-  EXPECT_FALSE(none.in_force());
+  EXPECT_FALSE(none.in_force(ndp::kDefaultTask));
   EXPECT_EQ(none.add(model("a"), true).or_throw().version, 1U);
 }
 
 TEST_F(VersionsTest, FilesThatAreNotOursAreNamed) {
-  support::write_file(fs_, "versions.json", R"({"format":3})");
-  EXPECT_THAT(refusal(), HasSubstr("versions.json: has format 3; this program reads up to 2"));
+  support::write_file(fs_, "versions.json", R"({"format":4})");
+  EXPECT_THAT(refusal(), HasSubstr("versions.json: has format 4; this program reads up to 3"));
   support::write_file(fs_, "versions.json", "{");
   EXPECT_THAT(refusal(), HasSubstr("versions.json"));
   support::write_file(
@@ -152,16 +152,17 @@ TEST_F(VersionsTest, RollingBackFollowsThePromotionsAndNotTheParents) {
     v.add(m, n % 2 == 0).or_throw();  // 2, 4 and 6 were in force
   }
   v.point(kProduction, 4).or_throw();
-  EXPECT_EQ(v.in_force_before(), 6U);
-  EXPECT_EQ(Versions(fs_, "versions.json").roll_back().or_throw().version, 6U);
+  EXPECT_EQ(v.in_force_before(ndp::kDefaultTask), 6U);
+  EXPECT_EQ(Versions(fs_, "versions.json").roll_back(ndp::kDefaultTask).or_throw().version, 6U);
   Versions again(fs_, "versions.json");
-  EXPECT_EQ(again.in_force()->version, 6U);
+  EXPECT_EQ(again.in_force(ndp::kDefaultTask)->version, 6U);
   again.point(kProduction, 6).or_throw();  // it is: no promotion
-  EXPECT_EQ(again.roll_back().or_throw().version, 4U) << "once more goes back further";
-  EXPECT_EQ(again.roll_back().or_throw().version, 2U);
-  EXPECT_EQ(again.in_force_before(), std::nullopt);
-  EXPECT_THROW((void)again.roll_back(), Error);
-  EXPECT_EQ(again.in_force()->version, 2U);
+  EXPECT_EQ(again.roll_back(ndp::kDefaultTask).or_throw().version, 4U)
+      << "once more goes back further";
+  EXPECT_EQ(again.roll_back(ndp::kDefaultTask).or_throw().version, 2U);
+  EXPECT_EQ(again.in_force_before(ndp::kDefaultTask), std::nullopt);
+  EXPECT_THROW((void)again.roll_back(ndp::kDefaultTask), Error);
+  EXPECT_EQ(again.in_force(ndp::kDefaultTask)->version, 2U);
 }
 
 TEST_F(VersionsTest, WhatWasRemovedIsNotRolledBackTo) {
@@ -169,15 +170,84 @@ TEST_F(VersionsTest, WhatWasRemovedIsNotRolledBackTo) {
   for (const char* head : {"a", "b", "c"}) v.add(model(head), true).or_throw();
   v.remove(2).or_throw();
   try {
-    (void)v.roll_back();
+    (void)v.roll_back(ndp::kDefaultTask);
     FAIL() << "to what?";
   } catch (const Error& e) {
     EXPECT_THAT(e.what(), HasSubstr("version 2, which was in force before version 3, was removed"));
   }
-  EXPECT_EQ(v.in_force()->version, 3U);
+  EXPECT_EQ(v.in_force(ndp::kDefaultTask)->version, 3U);
 }
 
-// As the program before wrote it.
+// Of each task its own aliases and history; numbers count through all.
+TEST_F(VersionsTest, AreInForcePerTask) {
+  const auto of = [](const std::string& task, const std::string& head) {
+    PublishedModel m = model(head);
+    m.task = task;
+    return m;
+  };
+  {
+    Versions v(fs_, "versions.json");
+    v.add(of("flowers", "a"), true).or_throw();
+    v.add(of("birds", "b"), true).or_throw();
+    v.add(of("flowers", "c"), true).or_throw();
+    v.add(of("birds", "d"), false).or_throw();
+    EXPECT_FALSE(v.in_force(ndp::kDefaultTask));
+    EXPECT_FALSE(v.in_force("fish"));
+  }
+  Versions v(fs_, "versions.json");
+  EXPECT_THAT(v.tasks(), ElementsAre("birds", "flowers"));
+  EXPECT_EQ(v.in_force("flowers")->version, 3U);
+  EXPECT_EQ(v.in_force("birds")->version, 2U);
+  EXPECT_EQ(v.find(4)->task, "birds");
+  EXPECT_EQ(v.aliases("birds").at(kCandidate), 4U);
+  EXPECT_THAT(v.aliases_of(3), ElementsAre(kCandidate, kProduction));
+  EXPECT_THROW(v.remove(2).or_throw(), Error) << "birds have it in force";
+  v.point(kProduction, 4).or_throw();
+  EXPECT_EQ(v.in_force_before("birds"), 2U);
+  EXPECT_EQ(v.in_force_before("flowers"), 1U);
+  EXPECT_EQ(v.roll_back("flowers").or_throw().version, 1U);
+  EXPECT_EQ(v.in_force("birds")->version, 4U) << "the other task's stays";
+  EXPECT_THROW((void)v.roll_back("fish"), Error);
+  EXPECT_THAT(v.tasks(), ElementsAre("birds", "flowers"));
+}
+
+// As programs before wrote it: all is of one task.
+nlohmann::json of_one_task(nlohmann::json json) {
+  const nlohmann::json task = json.at("tasks").at("default");
+  json.erase("tasks");
+  json.erase("checksum");
+  json["format"] = 2;
+  json["aliases"] = task.at("aliases");
+  json["promotions"] = task.at("promotions");
+  for (auto& version : json.at("versions")) version.erase("task");
+  return json;
+}
+
+TEST_F(VersionsTest, OfOneTaskBecomeThoseOfTheDefaultOne) {
+  {
+    Versions v(fs_, "versions.json");
+    v.add(model("a"), true).or_throw();
+    v.add(model("b"), true).or_throw();
+    v.add(model("c"), false).or_throw();
+  }
+  const auto former = of_one_task(nlohmann::json::parse(fs_.read("versions.json").or_throw()));
+  support::write_file(fs_, "versions.json", former.dump());
+  Versions v(fs_, "versions.json");
+  EXPECT_EQ(v.in_force(ndp::kDefaultTask)->version, 2U);
+  EXPECT_EQ(v.aliases(ndp::kDefaultTask).at(kCandidate), 3U);
+  EXPECT_EQ(v.find(3)->task, ndp::kDefaultTask);
+  EXPECT_EQ(v.roll_back(ndp::kDefaultTask).or_throw().version, 1U);
+}
+
+TEST_F(VersionsTest, AnAliasIsOfItsTask) {
+  Versions(fs_, "versions.json").add(model("a"), true).or_throw();
+  auto json = nlohmann::json::parse(fs_.read("versions.json").or_throw());
+  json.erase("checksum");
+  json["tasks"]["birds"] = json["tasks"]["default"];
+  support::write_file(fs_, "versions.json", json.dump());
+  EXPECT_THAT(refusal(), HasSubstr("of the task birds points to version 1 of the task default"));
+}
+
 TEST_F(VersionsTest, InAFileWithoutAHistoryParentsWereInForceBefore) {
   {
     Versions v(fs_, "versions.json");
@@ -187,14 +257,13 @@ TEST_F(VersionsTest, InAFileWithoutAHistoryParentsWereInForceBefore) {
       v.add(m, true).or_throw();
     }
   }
-  auto json = nlohmann::json::parse(fs_.read("versions.json").or_throw());
+  auto json = of_one_task(nlohmann::json::parse(fs_.read("versions.json").or_throw()));
   EXPECT_EQ(json.at("promotions"), (std::vector<uint64_t>{1, 2, 3, 4}));
   json.erase("promotions");
-  json.erase("checksum");
   support::write_file(fs_, "versions.json", json.dump());
   Versions v(fs_, "versions.json");
-  EXPECT_EQ(v.roll_back().or_throw().version, 2U);
-  EXPECT_EQ(v.roll_back().or_throw().version, 1U);
+  EXPECT_EQ(v.roll_back(ndp::kDefaultTask).or_throw().version, 2U);
+  EXPECT_EQ(v.roll_back(ndp::kDefaultTask).or_throw().version, 1U);
   json["promotions"] = {4, 3};
   support::write_file(fs_, "versions.json", json.dump());
   EXPECT_THAT(refusal(), HasSubstr("do not end with the version that is production"));
@@ -208,9 +277,10 @@ TEST_F(VersionsTest, TheHistoryHasTheNewestPromotions) {
     v.add(model("b"), true).or_throw();
     const size_t promotions = Versions::kHistory - 1 + more;
     for (size_t n = 2; n < promotions; ++n) v.point(kProduction, n % 2 + 1).or_throw();
-    const auto kept = nlohmann::json::parse(fs.read("versions.json").or_throw()).at("promotions");
+    const auto json = nlohmann::json::parse(fs.read("versions.json").or_throw());
+    const auto kept = json.at("tasks").at("default").at("promotions");
     EXPECT_EQ(kept.size(), std::min(promotions, Versions::kHistory));
-    EXPECT_EQ(kept.back(), v.in_force()->version);
+    EXPECT_EQ(kept.back(), v.in_force(ndp::kDefaultTask)->version);
   }
 }
 
@@ -221,8 +291,8 @@ TEST_F(VersionsTest, OnAFullDiskNothingChanges) {
   fs_.set_capacity(0);
   EXPECT_FALSE(v.point(kProduction, 2).ok());
   EXPECT_FALSE(v.add(model("c"), true).ok());
-  EXPECT_EQ(v.in_force_before(), std::nullopt);
-  EXPECT_EQ(v.in_force()->version, 1U);
+  EXPECT_EQ(v.in_force_before(ndp::kDefaultTask), std::nullopt);
+  EXPECT_EQ(v.in_force(ndp::kDefaultTask)->version, 1U);
   EXPECT_EQ(v.all().size(), 2U);
 }
 

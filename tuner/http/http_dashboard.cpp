@@ -49,7 +49,7 @@ HttpResponse trace(Fs& fs, const std::string& jobs, const std::string& job) {
 }  // namespace
 
 void put_events(EventFeed& feed, const TunerService& service, const Versions& versions) {
-  Json stores = Json::array(), jobs = Json::array(), newest = versions.aliases();
+  Json stores = Json::array(), jobs = Json::array(), newest = versions.aliases(kDefaultTask);
   for (const StoreRecord& s : service.stores()) {
     stores.push_back(to_json(s));
     if (s.here) stores.back().erase("last_seen");  // it changes all the time

@@ -32,6 +32,7 @@ Json to_json(const PublishedModel& m, const ModelStore& models, const Versions& 
     if (s.version_in_force == m.version) stores.push_back(s.name);
   }
   return {{"version", m.version},
+          {"task", m.task},
           {"aliases", versions.aliases_of(m.version)},
           {"parent", m.parent},
           {"job", m.job},
@@ -49,12 +50,21 @@ Json to_json(const PublishedModel& m, const ModelStore& models, const Versions& 
           {"tags", m.notes.tags}};
 }
 
-Json all_versions(const TunerService& service, const ModelStore& models, const Versions& versions) {
+// Of one task, where the query names it.
+Json all_versions(const TunerService& service, const ModelStore& models, const Versions& versions,
+                  const HttpRequest& request) {
+  const auto task = request.query.find("task");
   Json all = Json::array();
   for (const PublishedModel& m : versions.all()) {
+    if (task != request.query.end() && task->second != m.task) continue;
     all.push_back(to_json(m, models, versions, service));
   }
   return all;
+}
+
+std::string task_of(const HttpRequest& request) {
+  const auto task = request.query.find("task");
+  return task == request.query.end() ? std::string(kDefaultTask) : task->second;
 }
 
 PublishedModel existing(const Versions& versions, uint64_t version) {
@@ -138,11 +148,15 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
     };
   };
   using Request = const HttpRequest&;
-  const HttpAudit promotion = {"promotion",
-                               [&versions](Request) { return text_of(versions.in_force()); }};
+  const HttpAudit promotion = {"promotion", [&versions](Request r) {
+                                 const auto model = versions.find(number(r));
+                                 return model ? text_of(versions.in_force(model->task)) : "";
+                               }};
+  const HttpAudit rollback = {"promotion",
+                              [&](Request r) { return text_of(versions.in_force(task_of(r))); }};
   return {
       {"GET", "/versions", Role::kViewer,
-       on([&](TunerService& s, Request) { return all_versions(s, models, versions); })},
+       on([&](TunerService& s, Request r) { return all_versions(s, models, versions, r); })},
       {"GET", "/versions/([0-9]{1,18})", Role::kViewer, on([&](TunerService& s, Request r) {
          return to_json(existing(versions, number(r)), models, versions, s);
        })},
@@ -166,11 +180,11 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
       {"POST",
        "/versions/rollback",
        Role::kOperator,
-       on([&](TunerService& s, Request) {
-         return to_json(existing(versions, s.rollback()), models, versions, s);
+       on([&](TunerService& s, Request r) {
+         return to_json(existing(versions, s.rollback(task_of(r))), models, versions, s);
        }),
        {},
-       promotion},
+       rollback},
       {"POST",
        "/versions/([0-9]{1,18})/notes",
        Role::kOperator,

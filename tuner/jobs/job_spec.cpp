@@ -9,6 +9,7 @@
 #include "framework/core/limits.h"
 #include "framework/parallel/plan_by_sizes.h"
 #include "framework/pipeline/planner/pipeline_rules.h"
+#include "ndp/wire/message_limits.h"
 #include "tuner/jobs/job_reader.h"
 #include "tuner/jobs/slow_link_choice.h"
 
@@ -162,7 +163,16 @@ void demand_parallel(const JobSpec& s) {
   }
 }
 
+void demand_name(std::string_view key, const std::string& name) {
+  if (!wire::is_set_name(name)) {
+    throw Error("job: ", key, " '", name, "': from 1 to ", wire::kSetNameBytes,
+                " bytes of UTF-8 without control characters");
+  }
+}
+
 void validate(const JobSpec& s) {
+  demand_name("task", s.task);
+  demand_name("collection", s.collection);
   const TrainerConfig& t = s.trainer;
   demand(s.store_timeout >= 0 && s.store_timeout <= kLongest, "store_timeout", s.store_timeout,
          "from 0 to 31622400 seconds");
@@ -250,12 +260,13 @@ std::string JobSpec::text() const {
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
   } else {
-    j.update({{"top_k", top_k},
-              {"only", name_in(kOnly, only)},
-              {"dry_run", dry_run},
-              {"task", task},
-              {"collection", collection}});
+    j.update({{"top_k", top_k}, {"only", name_in(kOnly, only)}, {"dry_run", dry_run}});
   }
+  // An earlier Tuner knows these of no fine-tuning.
+  const bool one_task = kind == JobKind::kFinetune && task == kDefaultTask;
+  const bool one_collection = kind == JobKind::kFinetune && collection == kDefaultCollection;
+  if (!one_task) j["task"] = task;
+  if (!one_collection) j["collection"] = collection;
   return json_text(j, 2);
 }
 

@@ -10,6 +10,7 @@
 #include "framework/core/limits.h"
 #include "framework/train/trainer.h"
 #include "ndp/jobs/best_metric.h"
+#include "ndp/labels/label_db.h"
 #include "tuner/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
@@ -46,6 +47,10 @@ struct JobSpec {
   double store_timeout = 30;   // seconds that one which is away is waited for before the job begins
   double lost_after = 600;     // seconds that one may be away when it has begun
   bool allow_missing = false;  // go on without what only lost stores have
+  // Whose version in force it begins with or is about, and whose next one it publishes; whose
+  // labels people have said, or are made.
+  std::string task = std::string(ndp::kDefaultTask);
+  std::string collection = std::string(ndp::kDefaultCollection);  // of these labels
   bool deterministic = false;
   uint64_t seed = 0;
   // In which the frozen network computes: f32, bf16, int8, or auto, bf16 where all stores are
@@ -88,7 +93,6 @@ struct JobSpec {
   uint32_t top_k = 5;
   RelabelOnly only = RelabelOnly::kAll;
   bool dry_run = false;  // of a relabelling: only what it would do, from a sample
-  std::string task = "default", collection = "default";
 
   std::string text() const;  // JSON
 };

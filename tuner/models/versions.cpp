@@ -12,10 +12,12 @@ using namespace ndp;
 
 namespace {
 
-constexpr int kFormat = 2;
+constexpr int kFormat = 3;  // of 2, all is of one task
+constexpr int kOneTask = 2;
 
 Json to_json(const PublishedModel& m) {
   Json json = {{"version", m.version},
+               {"task", m.task},
                {"parent", m.parent},
                {"content", to_hex(m.content)},
                {"extractor", to_hex(m.extractor)},
@@ -31,7 +33,7 @@ Json to_json(const PublishedModel& m) {
 
 Digest digest(const Json& j) { return digest_from_hex(j.get<std::string>()); }
 
-// Of either format; the former one has neither parents nor photos.
+// Of any format: earlier ones have no tasks, the first neither parents nor photos.
 PublishedModel from_json(const Json& j) {
   PublishedModel m{.version = j.at("version"),
                    .content = digest(j.at("content")),
@@ -41,6 +43,7 @@ PublishedModel from_json(const Json& j) {
                    .created = j.at("created"),
                    .metrics = json_text(j.at("metrics")),
                    .job = j.at("job")};
+  if (j.contains("task")) m.task = j.at("task");
   if (j.contains("parent")) m.parent = j.at("parent");
   if (j.contains("photos")) m.photos = digest(j.at("photos"));
   if (j.contains("notes")) m.notes = notes_of(j.at("notes"));
@@ -61,6 +64,10 @@ std::string text_of(const std::optional<PublishedModel>& m) {
   return m ? text_of(*m) : "no version";
 }
 
+std::string of_task(std::string_view task) {
+  return task == kDefaultTask ? "" : " of the task " + std::string(task);
+}
+
 Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
   const Result<std::string> text = fs_.read(path_);
   if (text.status().code() == Code::kNotFound) return;
@@ -75,49 +82,67 @@ Versions::Versions(Fs& fs, std::string path) : fs_(fs), path_(std::move(path)) {
 Versions::State Versions::read(const std::string& text) {
   const Json json = verified(text);
   State s;
-  if (json.is_array()) {  // the former format: the newest was in force, each followed the last
+  const std::string only(kDefaultTask);
+  if (json.is_array()) {  // the first format: the newest was in force, each followed the last
     for (const Json& j : json) {
       s.all.push_back(from_json(j));
       s.all.back().parent = s.all.back().version - 1;
     }
     if (s.all.empty()) return s;
-    s.next = s.all.back().version + 1;
-    s.aliases = {{kProduction, s.next - 1}, {kCandidate, s.next - 1}};
-    s.promotions = s.promotions_by_parents();
+    const uint64_t newest = s.all.back().version;
+    s.next = newest + 1;
+    s.tasks[only] = {.aliases = {{kProduction, newest}, {kCandidate, newest}},
+                     .promotions = s.promotions_by_parents(newest)};
     return s;
   }
-  if (json.at("format") != kFormat) {
-    throw Error("has format ", json_text(json.at("format")), "; this program reads up to ",
-                kFormat);
+  const Json& format = json.at("format");
+  if (format != kFormat && format != kOneTask) {
+    throw Error("has format ", json_text(format), "; this program reads up to ", kFormat);
   }
   s.next = json.at("next");
   for (const Json& j : json.at("versions")) s.all.push_back(from_json(j));
-  for (const auto& [alias, version] : json.at("aliases").items()) {
-    s.aliases[alias] = version.get<uint64_t>();
-    if (!s.find(s.aliases[alias])) throw Error("alias ", alias, " points to no version");
-  }
   for (const Json& j : json.at("garbage")) s.garbage.push_back(digest(j));
-  if (!json.contains("promotions")) {
-    s.promotions = s.promotions_by_parents();
+  if (format == kOneTask) {
+    s.tasks[only] = read_task(json, s, only);
     return s;
   }
-  s.promotions = json.at("promotions").get<std::vector<uint64_t>>();
-  const auto production = s.aliases.find(kProduction);
-  const uint64_t now = production == s.aliases.end() ? 0 : production->second;
-  if ((s.promotions.empty() ? 0 : s.promotions.back()) != now) {
-    throw Error("the promotions do not end with the version that is ", kProduction);
+  for (const auto& [name, task] : json.at("tasks").items()) {
+    s.tasks[name] = read_task(task, s, name);
   }
   return s;
 }
 
+Versions::Task Versions::read_task(const Json& json, const State& s, const std::string& name) {
+  Task task;
+  for (const auto& [alias, version] : json.at("aliases").items()) {
+    const PublishedModel* m = s.find(version.get<uint64_t>());
+    if (!m) throw Error("alias ", alias, " points to no version");
+    if (m->task != name) {
+      throw Error("alias ", alias, " of the task ", name, " points to version ", m->version,
+                  " of the task ", m->task);
+    }
+    task.aliases[alias] = m->version;
+  }
+  const auto production = task.aliases.find(kProduction);
+  const uint64_t now = production == task.aliases.end() ? 0 : production->second;
+  task.promotions = json.contains("promotions") ? json.at("promotions").get<std::vector<uint64_t>>()
+                                                : s.promotions_by_parents(now);
+  if ((task.promotions.empty() ? 0 : task.promotions.back()) != now) {
+    throw Error("the promotions do not end with the version that is ", kProduction);
+  }
+  return task;
+}
+
 std::string Versions::write(const State& s) {
-  Json versions = Json::array(), garbage = Json::array();
+  Json versions = Json::array(), garbage = Json::array(), tasks = Json::object();
   for (const PublishedModel& m : s.all) versions.push_back(to_json(m));
   for (const Digest& d : s.garbage) garbage.push_back(to_hex(d));
+  for (const auto& [name, task] : s.tasks) {
+    tasks[name] = {{"aliases", Json(task.aliases)}, {"promotions", task.promotions}};
+  }
   return checksummed({{"format", kFormat},
                       {"next", s.next},
-                      {"aliases", Json(s.aliases)},
-                      {"promotions", s.promotions},
+                      {"tasks", std::move(tasks)},
                       {"versions", std::move(versions)},
                       {"garbage", std::move(garbage)}});
 }
@@ -133,18 +158,16 @@ const PublishedModel* Versions::State::find(uint64_t version) const {
   return it == all.end() ? nullptr : &*it;
 }
 
-void Versions::State::put_in_force(uint64_t version) {
+void Versions::Task::put_in_force(uint64_t version) {
   aliases[kProduction] = version;
   if (!promotions.empty() && promotions.back() == version) return;
   promotions.push_back(version);
   if (promotions.size() > kHistory) promotions.erase(promotions.begin());
 }
 
-std::vector<uint64_t> Versions::State::promotions_by_parents() const {
+std::vector<uint64_t> Versions::State::promotions_by_parents(uint64_t in_force) const {
   std::vector<uint64_t> newest_first;
-  const auto production = aliases.find(kProduction);
-  uint64_t version = production == aliases.end() ? 0 : production->second;
-  while (version != 0) {
+  for (uint64_t version = in_force; version != 0;) {
     newest_first.push_back(version);
     const PublishedModel* m = find(version);
     version = m && m->parent < version ? m->parent : 0;
@@ -163,8 +186,15 @@ std::optional<PublishedModel> Versions::find(uint64_t version) const {
   return m ? std::optional(*m) : std::nullopt;
 }
 
-std::optional<PublishedModel> Versions::in_force() const {
-  const std::map<std::string, uint64_t> now = aliases();
+std::vector<std::string> Versions::tasks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (const auto& [name, task] : state_.tasks) names.push_back(name);
+  return names;
+}
+
+std::optional<PublishedModel> Versions::in_force(std::string_view task) const {
+  const std::map<std::string, uint64_t> now = aliases(task);
   const auto it = now.find(kProduction);
   return it == now.end() ? std::nullopt : find(it->second);
 }
@@ -175,14 +205,17 @@ std::optional<PublishedModel> Versions::of_job(uint64_t job) const {
   return it == state_.all.end() ? std::nullopt : std::optional(*it);
 }
 
-std::map<std::string, uint64_t> Versions::aliases() const {
+std::map<std::string, uint64_t> Versions::aliases(std::string_view task) const {
   const std::lock_guard lock(mutex_);
-  return state_.aliases;
+  const auto it = state_.tasks.find(task);
+  return it == state_.tasks.end() ? std::map<std::string, uint64_t>() : it->second.aliases;
 }
 
 std::vector<std::string> Versions::aliases_of(uint64_t version) const {
   std::vector<std::string> names;
-  for (const auto& [alias, of] : aliases()) {
+  const std::optional<PublishedModel> model = find(version);
+  if (!model) return names;
+  for (const auto& [alias, of] : aliases(model->task)) {
     if (of == version) names.push_back(alias);
   }
   return names;
@@ -193,8 +226,9 @@ Result<PublishedModel> Versions::add(PublishedModel model, bool production) {
   State s = state_;
   model.version = s.next++;
   s.all.push_back(model);
-  s.aliases[kCandidate] = model.version;
-  if (production) s.put_in_force(model.version);
+  Task& task = s.tasks[model.task];
+  task.aliases[kCandidate] = model.version;
+  if (production) task.put_in_force(model.version);
   std::erase_if(s.garbage, [&](const Digest& d) { return model.has_file(d); });
   if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
   return model;
@@ -206,11 +240,13 @@ Status Versions::point(const std::string& alias, uint64_t version) {
   }
   const std::lock_guard lock(mutex_);
   State s = state_;
-  if (!s.find(version)) throw Error("there is no version ", version);
+  const PublishedModel* model = s.find(version);
+  if (!model) throw Error("there is no version ", version);
+  Task& task = s.tasks[model->task];
   if (alias == kProduction) {
-    s.put_in_force(version);
+    task.put_in_force(version);
   } else {
-    s.aliases[alias] = version;
+    task.aliases[alias] = version;
   }
   return keep(std::move(s));
 }
@@ -226,27 +262,32 @@ Result<PublishedModel> Versions::change_notes(uint64_t version, const NotesChang
   return model;
 }
 
-std::optional<uint64_t> Versions::in_force_before() const {
+std::optional<uint64_t> Versions::in_force_before(std::string_view task) const {
   const std::lock_guard lock(mutex_);
-  const size_t n = state_.promotions.size();
-  return n < 2 ? std::nullopt : std::optional(state_.promotions[n - 2]);
+  const auto it = state_.tasks.find(task);
+  const size_t n = it == state_.tasks.end() ? 0 : it->second.promotions.size();
+  return n < 2 ? std::nullopt : std::optional(it->second.promotions[n - 2]);
 }
 
-Result<PublishedModel> Versions::roll_back() {
+Result<PublishedModel> Versions::roll_back(std::string_view name) {
   const std::lock_guard lock(mutex_);
   State s = state_;
-  if (s.promotions.empty()) throw Error("no version is in force");
-  const uint64_t now = s.promotions.back();
-  s.promotions.pop_back();
-  if (s.promotions.empty()) throw Error("nothing was in force before version ", now);
-  const uint64_t before = s.promotions.back();
+  const auto found_task = s.tasks.find(name);
+  if (found_task == s.tasks.end() || found_task->second.promotions.empty()) {
+    throw Error("no version", of_task(name), " is in force");
+  }
+  Task& task = found_task->second;
+  const uint64_t now = task.promotions.back();
+  task.promotions.pop_back();
+  if (task.promotions.empty()) throw Error("nothing was in force before version ", now);
+  const uint64_t before = task.promotions.back();
   const PublishedModel* found = s.find(before);
   if (!found) {
     throw Error("version ", before, ", which was in force before version ", now,
                 ", was removed; ndtrain model promote takes another");
   }
   const PublishedModel model = *found;
-  s.aliases[kProduction] = before;
+  task.aliases[kProduction] = before;
   if (const Status kept = keep(std::move(s)); !kept.ok()) return kept;
   return model;
 }

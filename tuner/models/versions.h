@@ -1,18 +1,23 @@
-// The model versions that the Tuner has published, in STATE/versions.json, what aliases point to:
-// `production` is in force on the stores, `candidate` is the newest that may become it; and what
-// was in force before. Thread-safe. What changes the file is durable on return, or did not happen.
+// The model versions that the Tuner has published, in STATE/versions.json, and per task (a
+// classifier, see ndp/labels/label_db.h) what aliases point to: `production` is in force on the
+// stores, `candidate` is the newest that may become it; and what was in force before. Numbers count
+// through all tasks. Thread-safe. What changes the file is durable on return, or did not happen.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/fs.h"
 #include "framework/core/hash.h"
+#include "framework/core/json_fwd.h"
 #include "ndp/jobs/notes.h"
+#include "ndp/labels/label_db.h"
 
 namespace ndtrain::tuner {
 
@@ -22,10 +27,11 @@ inline constexpr const char* kCandidate = "candidate";
 // The files of a model that runs on stores, and what it tells apart.
 struct PublishedModel {
   uint64_t version = 0;  // from 1
-  uint64_t parent = 0;   // what was in force when it was published; 0: nothing
-  Digest content{};      // of the whole: ModelFile::id()
-  Digest extractor{};    // SHA-256 of the files
-  Digest head{};         // equal to the extractor: the whole model is one file
+  std::string task = std::string(ndp::kDefaultTask);
+  uint64_t parent = 0;  // what was in force of its task when it was published; 0: nothing
+  Digest content{};     // of the whole: ModelFile::id()
+  Digest extractor{};   // SHA-256 of the files
+  Digest head{};        // equal to the extractor: the whole model is one file
   std::vector<std::string> classes;
   int64_t created = 0;         // Unix seconds
   std::string metrics = "{}";  // JSON
@@ -41,35 +47,39 @@ std::optional<int64_t> number_of(const PublishedModel& m);
 // What people call it (see version_name.h): "version 3 (5f2a0c91d4e7)".
 std::string text_of(const PublishedModel& m);
 std::string text_of(const std::optional<PublishedModel>& m);  // "no version"
+// Where texts say of which task something is: " of the task NAME"; "" of the default one.
+std::string of_task(std::string_view task);
 
 class Versions {
  public:
   // How many promotions the history has, the newest.
   static constexpr size_t kHistory = 1000;
 
-  // Reads the present format and the one before, an array; in a file without a history each version
-  // was in force before those that took its place. Throws Error when it cannot.
+  // Reads the present format and those before, in which all is of the task `default`; in a file
+  // without a history each version was in force before those that took its place. Throws Error when
+  // it cannot.
   Versions(Fs& fs, std::string path);
 
   std::vector<PublishedModel> all() const;  // oldest first
-  std::optional<PublishedModel> in_force() const;
+  std::vector<std::string> tasks() const;   // that have had versions, by name
+  std::optional<PublishedModel> in_force(std::string_view task) const;
   std::optional<PublishedModel> find(uint64_t version) const;
   std::optional<PublishedModel> of_job(uint64_t job) const;
-  std::map<std::string, uint64_t> aliases() const;
+  std::map<std::string, uint64_t> aliases(std::string_view task) const;
   std::vector<std::string> aliases_of(uint64_t version) const;
 
-  // Gives it the next number, which no other ever has, and makes it the candidate, and what is in
-  // force if it is to be.
+  // Gives it the next number, which no other ever has, and makes it the candidate of its task, and
+  // what is in force if it is to be.
   Result<PublishedModel> add(PublishedModel model, bool production);
-  // Throws Error when there is no such version or alias.
+  // The alias of the version's task. Throws Error when there is no such version or alias.
   Status point(const std::string& alias, uint64_t version);
   // Throws Error when there is no such version, and as changed_notes().
   Result<PublishedModel> change_notes(uint64_t version, const ndp::NotesChange& change);
   // What was in force before what is, by the history of promotions; it may have been removed.
-  std::optional<uint64_t> in_force_before() const;
-  // Takes the last promotion back: what was in force before it is again, and once more goes back
-  // further. Throws Error when nothing was, or when it was removed.
-  Result<PublishedModel> roll_back();
+  std::optional<uint64_t> in_force_before(std::string_view task) const;
+  // Takes the task's last promotion back: what was in force before it is again, and once more goes
+  // back further. Throws Error when nothing was, or when it was removed.
+  Result<PublishedModel> roll_back(std::string_view task);
   // Not one that an alias points to: throws Error. Its files that no other version has become
   // garbage.
   Status remove(uint64_t version);
@@ -77,19 +87,24 @@ class Versions {
   Status forget_garbage(std::span<const Digest> removed);
 
  private:
-  struct State {
-    std::vector<PublishedModel> all;
+  struct Task {
     std::map<std::string, uint64_t> aliases;
-    uint64_t next = 1;
-    std::vector<Digest> garbage;
     std::vector<uint64_t> promotions;  // versions, oldest first; the last is in force
 
-    const PublishedModel* find(uint64_t version) const;
     void put_in_force(uint64_t version);
-    std::vector<uint64_t> promotions_by_parents() const;
+  };
+  struct State {
+    std::vector<PublishedModel> all;
+    std::map<std::string, Task, std::less<>> tasks;
+    uint64_t next = 1;
+    std::vector<Digest> garbage;
+
+    const PublishedModel* find(uint64_t version) const;
+    std::vector<uint64_t> promotions_by_parents(uint64_t in_force) const;
   };
 
   static State read(const std::string& text);
+  static Task read_task(const Json& json, const State& state, const std::string& name);
   static std::string write(const State& state);
   Status keep(State state);  // with the mutex held
 

@@ -33,8 +33,8 @@ uint64_t JobQueue::submit(const JobSpec& spec, const Notes& notes) {
   if (!spec.model.empty() && !ports_.models.has(digest_from_hex(spec.model))) {
     throw Error("model ", spec.model.substr(0, 12), " is not on the Tuner; send it first");
   }
-  if (spec.model.empty() && !ports_.versions.in_force()) {
-    throw Error("no version is in force yet: a ", name_of(spec.kind),
+  if (spec.model.empty() && !ports_.versions.in_force(spec.task)) {
+    throw Error("no version", of_task(spec.task), " is in force yet: a ", name_of(spec.kind),
                 " needs a fine-tuning before it, or a model (-m)");
   }
   check_stores(spec);

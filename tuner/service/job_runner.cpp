@@ -159,9 +159,9 @@ std::string JobRunner::publish(const ActivePtr& job, const JobOutcome& outcome, 
   PublishedModel model = *outcome.model;
   model.job = job->id;
   const std::string why =
-      why_it_waits(job->id, job->spec.promote, outcome, ports_.versions.in_force());
+      why_it_waits(job->id, job->spec.promote, outcome, ports_.versions.in_force(model.task));
   const PublishedModel published = ports_.models.publish(model, why.empty());
-  const std::optional<PublishedModel> in_force = ports_.versions.in_force();
+  const std::optional<PublishedModel> in_force = ports_.versions.in_force(model.task);
   const bool candidate = !in_force || in_force->version != published.version;
   result["version"] = published.version;
   result["content"] = to_hex(published.content);

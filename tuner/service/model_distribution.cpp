@@ -1,6 +1,7 @@
 #include "tuner/service/model_distribution.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -125,7 +126,7 @@ void ModelDistribution::in_force(const std::string& store, uint64_t version) {
 }
 
 void ModelDistribution::publish_to(const std::string& name) {
-  const std::optional<PublishedModel> model = ports_.versions.in_force();
+  const std::optional<PublishedModel> model = ports_.versions.in_force(kDefaultTask);
   if (!model || ports_.stores.record(name).version_in_force == model->version) return;
   wire::ToStore message;
   wire::Publish& p = *message.mutable_publish();
@@ -136,11 +137,11 @@ void ModelDistribution::publish_to(const std::string& name) {
 }
 
 // As one that a person asks for.
-void ModelDistribution::record_promotion(uint64_t job) {
+void ModelDistribution::record_promotion(const PublishedModel& model) {
   if (!ports_.audit) return;
-  const std::optional<PublishedModel> before = ports_.versions.in_force();
-  const bool by_rule = ports_.records.job(job).spec.promote == Promote::kRule;
-  const AuditLine line{.who = "job " + std::to_string(job),
+  const std::optional<PublishedModel> before = ports_.versions.in_force(model.task);
+  const bool by_rule = ports_.records.job(model.job).spec.promote == Promote::kRule;
+  const AuditLine line{.who = "job " + std::to_string(model.job),
                        .what = "promotion",
                        .request = by_rule ? "by rule" : "as submitted",
                        .before = text_of(before)};
@@ -151,10 +152,10 @@ PublishedModel ModelDistribution::publish(PublishedModel model, bool production)
   std::optional<PublishedModel> published =
       model.job > 0 ? ports_.versions.of_job(model.job) : std::nullopt;
   if (!published) {
-    const std::optional<PublishedModel> before = ports_.versions.in_force();
+    const std::optional<PublishedModel> before = ports_.versions.in_force(model.task);
     model.parent = before ? before->version : 0;
     model.created = ports_.clock.unix_seconds();
-    if (production && model.job > 0) record_promotion(model.job);
+    if (production && model.job > 0) record_promotion(model);
     published = ports_.versions.add(std::move(model), production).or_throw();
     collect_ = true;
   }
@@ -185,8 +186,8 @@ void ModelDistribution::set_candidate(uint64_t version) {
   ports_.versions.point(kCandidate, version).or_throw();
 }
 
-uint64_t ModelDistribution::rollback() {
-  const PublishedModel model = ports_.versions.roll_back().or_throw();
+uint64_t ModelDistribution::rollback(const std::string& task) {
+  const PublishedModel model = ports_.versions.roll_back(task).or_throw();
   now_in_force(model);
   return model.version;
 }
@@ -221,23 +222,27 @@ void ModelDistribution::collect() {
   deltas_.collect();
 }
 
+// Of each task the newest are kept.
 bool ModelDistribution::remove_old_versions() {
   Versions& versions = ports_.versions;
+  std::map<std::string, size_t> newer;
   const std::vector<PublishedModel> all = versions.all();
-  const std::optional<uint64_t> before = versions.in_force_before();
-  for (size_t i = 0; i + kKeptVersions < all.size(); ++i) {
-    const uint64_t version = all[i].version;
-    const bool held = std::ranges::any_of(
-        ports_.stores.all(), [&](const auto& s) { return s.second.version_in_force == version; });
-    if (held || !versions.aliases_of(version).empty()) continue;
-    if (before == version) continue;
-    if (const Status s = versions.remove(version); !s.ok()) {
-      log::warn("version {} cannot be removed: {}", version, s.message());
+  for (auto m = all.rbegin(); m != all.rend(); ++m) {
+    if (newer[m->task]++ < kKeptVersions || is_needed(*m)) continue;
+    if (const Status s = versions.remove(m->version); !s.ok()) {
+      log::warn("version {} cannot be removed: {}", m->version, s.message());
       return false;
     }
-    log::info("version {} is removed: {} newer ones are kept", version, kKeptVersions);
+    log::info("version {} is removed: {} newer ones are kept", m->version, kKeptVersions);
   }
   return true;
+}
+
+bool ModelDistribution::is_needed(const PublishedModel& m) const {
+  const bool held = std::ranges::any_of(
+      ports_.stores.all(), [&](const auto& s) { return s.second.version_in_force == m.version; });
+  return held || !ports_.versions.aliases_of(m.version).empty() ||
+         ports_.versions.in_force_before(m.task) == m.version;
 }
 
 }  // namespace ndtrain::tuner

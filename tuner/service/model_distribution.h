@@ -49,7 +49,8 @@ class ModelDistribution {
   PublishedModel publish(PublishedModel model, bool production);
   void promote(uint64_t version);  // it is in force from now on
   void set_candidate(uint64_t version);
-  uint64_t rollback();            // to what was in force before; which that is
+  // To what was in force of the task before; which that is.
+  uint64_t rollback(const std::string& task);
   void remove(uint64_t version);  // not one that an alias or a store that is here needs
 
   // Versions that nobody needs any more go, and files that are only theirs.
@@ -68,8 +69,9 @@ class ModelDistribution {
   void send_parts(const std::string& store, const wire::ModelWanted& wanted);
   void publish_to_all();
   void now_in_force(const PublishedModel& model);
-  void record_promotion(uint64_t job);
+  void record_promotion(const PublishedModel& model);
   bool remove_old_versions();  // false: one could not be
+  bool is_needed(const PublishedModel& model) const;
 
   const Ports ports_;
   DeltaGraph deltas_;

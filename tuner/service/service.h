@@ -100,7 +100,7 @@ class TunerService final : StoreEvents {
   }
   void promote(uint64_t version) { models_.promote(version); }
   void set_candidate(uint64_t version) { models_.set_candidate(version); }
-  uint64_t rollback() { return models_.rollback(); }
+  uint64_t rollback(const std::string& task) { return models_.rollback(task); }
   void remove_version(uint64_t version) { models_.remove(version); }
 
   const std::map<uint64_t, JobRecord>& jobs() const { return records_.all(); }

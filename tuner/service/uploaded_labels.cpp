@@ -135,7 +135,7 @@ void UploadedLabels::add(LabelDb& db, const std::string& store, Lines lines,
   const bool human = !lines.front().truth().empty();
   const auto model = versions.find(lines.front().version());
   if (!human && (lines.front().version() == 0 || model == versions.end())) return;
-  const int64_t task = db.task(kDefaultTask).or_throw();
+  const int64_t task = db.task(human ? std::string(kDefaultTask) : model->second.task).or_throw();
   LabelBatch batch = human ? LabelBatch{.task = task, .source = LabelSource::kHuman}
                            : batch_of(db, task, model->second);
   const int64_t store_id = db.store(store).or_throw();

@@ -66,8 +66,8 @@ Result<int64_t> count_truths(LabelDb& db, LabelQuery query, const WatchQuery& q)
 
 Result<WatchObservation> read_labels(LabelDb& db, const WatchQuery& q) {
   WatchObservation observation;
-  const auto collection = existing_collection(db, std::string(kDefaultCollection));
-  const auto task = existing_task(db, std::string(kDefaultTask));
+  const auto collection = existing_collection(db, q.collection);
+  const auto task = existing_task(db, q.task);
   for (const auto* id : {&collection, &task}) {
     if (id->status().code() == Code::kNotFound) return observation;  // nobody has labelled anything
     if (!id->ok()) return id->status();

@@ -11,11 +11,9 @@
 namespace ndtrain::tuner {
 using namespace ndp;
 
-namespace {
-
-bool trains(const JobRecord& job) { return job.spec.kind == JobKind::kFinetune; }
-
-}  // namespace
+bool Watcher::trains(const JobRecord& job) const {
+  return job.spec.kind == JobKind::kFinetune && job.spec.task == watch_.rule().job.task;
+}
 
 // What fails is tried again.
 void Watcher::start(std::function<Continuation()> f) {
@@ -40,8 +38,12 @@ void Watcher::start(std::function<Continuation()> f) {
 void Watcher::tick() {
   if (working_ || !watch_.wants_to_look()) return;
   drop_model();
-  const std::optional<PublishedModel> in_force = setting_.versions.in_force();
-  WatchQuery query{.trained = trained(), .enough = watch_.rule().labels, .times = watch_.times()};
+  const std::optional<PublishedModel> in_force = setting_.versions.in_force(watch_.rule().job.task);
+  WatchQuery query{.collection = watch_.rule().job.collection,
+                   .task = watch_.rule().job.task,
+                   .trained = trained(),
+                   .enough = watch_.rule().labels,
+                   .times = watch_.times()};
   if (in_force) query.in_force = in_force->content;
   start([this, in_force, query] {
     const WatchObservation observation = see(query).or_throw();
@@ -99,14 +101,17 @@ void Watcher::looked(WatchObservation observation, const std::optional<Published
           .store_timeout = spec.store_timeout,
           .lost_after = spec.lost_after,
           .allow_missing = spec.allow_missing,
+          .task = spec.task,
+          .collection = spec.collection,
           .only = RelabelOnly::kStale});
 }
 
 // Not where the rule's number of stores leaves some out every time.
 std::string Watcher::came_back() const {
   const auto& jobs = setting_.service.jobs();
-  const auto last = std::find_if(jobs.rbegin(), jobs.rend(), [](const auto& entry) {
-    return entry.second.spec.kind == JobKind::kRelabel && !entry.second.spec.dry_run;
+  const auto last = std::find_if(jobs.rbegin(), jobs.rend(), [this](const auto& entry) {
+    const JobSpec& spec = entry.second.spec;
+    return spec.kind == JobKind::kRelabel && !spec.dry_run && spec.task == watch_.rule().job.task;
   });
   if (last == jobs.rend() || watch_.rule().job.stores.number > 0) return "";
   const Json result = parse_json(last->second.result);

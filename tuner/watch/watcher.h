@@ -33,6 +33,7 @@ class Watcher {
   std::string json() const { return watch_.json(); }
 
  private:
+  bool trains(const JobRecord& job) const;  // the rule's task
   int64_t trained() const;  // Unix seconds: the newest training that was done was submitted
   Result<WatchObservation> see(const WatchQuery& query);  // on the lane
   std::string came_back() const;                          // see WatchObservation

@@ -9,8 +9,8 @@ using namespace ndp;
 PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
                                            const std::string& directory) const {
   if (spec.model.empty()) {
-    const std::optional<PublishedModel> model = versions_.in_force();
-    if (!model) throw Error("no version is in force");
+    const std::optional<PublishedModel> model = versions_.in_force(spec.task);
+    if (!model) throw Error("no version", of_task(spec.task), " is in force");
     return *model;
   }
   const Digest file =
@@ -18,7 +18,7 @@ PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
           ? digest_from_hex(spec.model)
           : context_.models.add_file(PrecisionSurvey::outcome(directory)).or_throw();
   const ModelFile model = load_model(context_.fs, context_.models.checked_path(file));
-  PublishedModel m{.content = model.id(), .extractor = file, .head = file};
+  PublishedModel m{.task = spec.task, .content = model.id(), .extractor = file, .head = file};
   for (int64_t i = 0, n = model.outputs(); i < n; ++i) m.classes.push_back(model.class_name(i));
   m.created = context_.clock.unix_seconds();
   return m;
@@ -26,7 +26,7 @@ PublishedModel DefaultJobFactory::model_of(const JobSpec& spec,
 
 std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& spec,
                                                  const std::string& directory, Progress& progress) {
-  const HumanLabels truths = [this] { return this->truths(); };
+  const HumanLabels truths = [this, spec] { return this->truths(spec.collection, spec.task); };
   if (PrecisionSurvey::is_due(context_, spec, directory, progress)) {
     return std::make_unique<PrecisionSurvey>(context_, spec, directory, progress, truths);
   }
@@ -39,14 +39,15 @@ std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& sp
                                      progress);
 }
 
-std::vector<PhotoClaim> DefaultJobFactory::truths() const {
+std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_name,
+                                                  const std::string& task_name) const {
   if (labels_.empty()) return {};
   const auto db = open_label_db(labels_, OpenLabelDb::kExisting);
   if (db.status().code() == Code::kNotFound) return {};
   demand(db.status());
   LabelQuery query{.sources = {LabelSource::kHuman, LabelSource::kImport}, .limit = 10'000};
-  const auto collection = existing_collection(**db, std::string(kDefaultCollection));
-  const auto task = existing_task(**db, std::string(kDefaultTask));
+  const auto collection = existing_collection(**db, collection_name);
+  const auto task = existing_task(**db, task_name);
   for (const Status& s : {collection.status(), task.status()}) {
     if (s.code() == Code::kNotFound) return {};
     demand(s);

@@ -22,9 +22,10 @@ class DefaultJobFactory final : public JobFactory {
                                 Progress& progress) override;
   // The label database, opened the first time. From any thread; throws Error, SinkUnavailable.
   LabelDb& labels();
-  // What people have said of photos of the default collection and task, if there is a database.
-  // From any thread; throws Error, SinkUnavailable.
-  std::vector<PhotoClaim> truths() const;
+  // What people have said of photos of the collection, of the task, if there is a database. From
+  // any thread; throws Error, SinkUnavailable.
+  std::vector<PhotoClaim> truths(const std::string& collection_name,
+                                 const std::string& task_name) const;
 
  private:
   PublishedModel model_of(const JobSpec& spec, const std::string& directory) const;

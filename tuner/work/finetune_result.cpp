@@ -89,7 +89,8 @@ JobOutcome FinetuneWork::finish() {
     const Json metrics = {{"top1", of_validation(e.top1)},
                           {"top5", of_validation(e.top5)},
                           {"val_photos", val_->size()}};
-    outcome.model = PublishedModel{.content = whole.id(),
+    outcome.model = PublishedModel{.task = spec_.task,
+                                   .content = whole.id(),
                                    .extractor = extractor_,
                                    .head = head,
                                    .classes = manifest_->classes(),
@@ -102,7 +103,7 @@ JobOutcome FinetuneWork::finish() {
 // A Tuner that was killed when it had published this job's version compares it with what was in
 // force before, again.
 Promotion FinetuneWork::by_rule(const Evaluation& e) {
-  std::optional<PublishedModel> production = versions_.in_force();
+  std::optional<PublishedModel> production = versions_.in_force(spec_.task);
   if (production && production->job == job_) production = versions_.find(production->parent);
   const ValidationRows on{.rows = *val_,
                           .classes = manifest_->classes(),

@@ -34,16 +34,27 @@ class PromotionByRule : public RolesTest {
     s.trainer.schedule.lr = 1e-9;
     return s;
   }
+  static JobSpec later(JobSpec s) {
+    s.freeze = "layer2";
+    return s;
+  }
   nlohmann::json train(JobSpec s, const std::string& model) {
     log_.clear();
-    TunerDaemon daemon(tuner("t"), devices_, real_fs(), system_clock());
+    TunerDaemon daemon(tuner(tuner_), devices_, real_fs(), system_clock());
     s.model = to_hex(daemon.add_model(at(model)));
-    const RunningStore one(store("a", 0, 1), devices_);
+    const RunningStore one(store(store_, 0, 1), devices_);
     return outcome(daemon, s);
   }
   uint64_t in_force() const {
     return Versions(real_fs(), at("t/versions.json")).in_force(kDefaultTask)->version;
   }
+  // From now on, with nothing of what was before.
+  void begin_anew() {
+    tuner_ = "another";
+    store_ = "b";
+  }
+
+  std::string tuner_ = "t", store_ = "a";
 };
 
 TEST_F(PromotionByRule, ABetterOneTakesItsPlaceAndWorseAndEquallyGoodOnesWait) {
@@ -81,15 +92,74 @@ TEST_F(PromotionByRule, ABetterOneTakesItsPlaceAndWorseAndEquallyGoodOnesWait) {
               HasSubstr(", which is in force: as many, so it waits; ndtrain model promote 4"));
 }
 
-TEST_F(PromotionByRule, FeaturesOfAnotherExtractorSayNothingSoItWaits) {
+TEST_F(PromotionByRule, AcrossExtractorsTheBetterOneTakesItsPlaceAndAWorseOneWaits) {
   (void)train(poor(), "base.onnx");
-  JobSpec later = spec();
-  later.freeze = "layer2";
-  const auto result = train(later, "base.onnx");
-  EXPECT_EQ(result["in_force"], false);
-  EXPECT_FALSE(result.contains("production_top1"));
-  EXPECT_EQ(in_force(), 1U);
-  EXPECT_THAT(log_, HasSubstr("the rule cannot be applied, as version 1"));
+  const auto good = train(later(spec()), "base.onnx");
+  EXPECT_THAT(log_, HasSubstr("is in force and has another extractor: it is asked about the " +
+                              good["val_photos"].dump() +
+                              " validation photos on 1 store, too; "
+                              "features of 60 photos are here from earlier jobs"));
+  ASSERT_GT(good["top1"], good["production_top1"]) << log_;
+  EXPECT_EQ(good["in_force"], good["chance"].get<double>() < kByChance) << log_;
+  EXPECT_EQ(good["in_force"], true) << log_;
+  EXPECT_EQ(good["compared_photos"], good["val_photos"]);
+  EXPECT_EQ(in_force(), 2U);
+
+  const auto worse = train(poor(), "base.onnx");
+  EXPECT_EQ(worse["in_force"], false);
+  EXPECT_EQ(worse["production_top1"], good["top1"]) << "of the same model on the same photos";
+  EXPECT_THAT(log_, HasSubstr("version 2, which is in force: it waits"));
+  EXPECT_EQ(in_force(), 2U);
+}
+
+TEST_F(PromotionByRule, AcrossExtractorsWithPhotosOfTheTunersOwn) {
+  (void)train(poor(), "base.onnx");
+  const auto by_stores = train(later(spec()), "base.onnx");
+  begin_anew();
+  (void)train(poor(), "base.onnx");
+  JobSpec ideal = later(spec());
+  ideal.mode = JobMode::kIdeal;
+  ideal.photos = at("photos");
+  const auto here = train(ideal, "base.onnx");
+  for (const char* figure : {"top1", "production_top1", "gained", "lost", "chance", "in_force"}) {
+    EXPECT_EQ(here[figure], by_stores[figure]) << figure;
+  }
+}
+
+TEST_F(PromotionByRule, ATunerThatStopsWhileProductionIsAskedGoesOnAndSaysTheSame) {
+  (void)train(poor(), "base.onnx");
+  const auto calm = train(later(spec()), "base.onnx");
+  begin_anew();
+  (void)train(poor(), "base.onnx");
+  std::filesystem::remove_all(at("another/features"));  // or the store would have nothing to send
+  JobSpec s = later(spec());
+  {
+    TunerDaemon daemon(tuner(tuner_), devices_, real_fs(), system_clock());
+    s.model = to_hex(daemon.add_model(at("base.onnx")));
+    const RunningStore one(store(store_, 0, 1), devices_);
+    (void)daemon.run_job(
+        s, [&] { return real_fs().exists(at("another/jobs/2/production/manifest.cbor")); },
+        [](const std::string&) {});
+    EXPECT_FALSE(real_fs().exists(at("another/jobs/2/run")));
+  }
+  // No store is there at first: the job waits for the one that it counts in.
+  TunerDaemon daemon(tuner(tuner_), devices_, real_fs(), system_clock());
+  std::unique_ptr<RunningStore> late;
+  log_.clear();
+  const auto until = system_clock().monotonic() + std::chrono::minutes(2);
+  int asked = 0;
+  const auto o = daemon.run_job(
+      s,
+      [&] {
+        if (++asked == 3) late = std::make_unique<RunningStore>(store(store_, 0, 1), devices_);
+        return system_clock().monotonic() > until;
+      },
+      [&](const std::string& line) { log_ += line + "\n"; });
+  ASSERT_TRUE(o.ended && o.done) << o.message << "\n" << log_;
+  const auto broken = nlohmann::json::parse(o.result);
+  for (const char* figure : {"top1", "production_top1", "gained", "lost", "chance", "in_force"}) {
+    EXPECT_EQ(broken[figure], calm[figure]) << figure;
+  }
 }
 
 // Otherwise a new class would only ever be held against the version that knows it.

@@ -242,7 +242,8 @@ TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
   greet(1, "a");
   say(1, inventory(job, {1, 2}));
   lanes_.run();
-  for (const char* d : {"spool", "run", "survey", "survey/spool"}) {
+  for (const char* d :
+       {"spool", "run", "survey", "survey/spool", "production", "production/spool"}) {
     fs_.make_directories(std::string("state/jobs/1/") + d).or_throw();
     publish(fs_, std::string("state/jobs/1/") + d + "/of-photos", "").or_throw();
   }
@@ -257,6 +258,7 @@ TEST_F(Deletions, LeaveTheFilesOfAJobInProgressWhenItIsOver) {
   EXPECT_FALSE(fs_.exists("state/jobs/1/spool/of-photos"));
   EXPECT_FALSE(fs_.exists("state/jobs/1/run/of-photos"));
   EXPECT_FALSE(fs_.exists("state/jobs/1/survey/spool/of-photos"));
+  EXPECT_FALSE(fs_.exists("state/jobs/1/production/spool/of-photos"));
   tuner_.resume(job);  // and begins anew
   lanes_.run();
   say(1, inventory(job, {1, 2}));

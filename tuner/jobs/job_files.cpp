@@ -205,7 +205,12 @@ Result<JobFiles::Closed> JobFiles::closed() const {
 
 void JobFiles::remove_rows() {
   static_cast<void>(remove_all("spool").ok());
-  static_cast<void>(survey().remove_all("spool").ok());
+  for (JobFiles& before : asked_before()) static_cast<void>(before.remove_all("spool").ok());
+}
+
+// What the job's own rows are asked after.
+std::vector<JobFiles> JobFiles::asked_before() const {
+  return {JobFiles(fs_, file("survey")), JobFiles(fs_, file("production"))};
 }
 
 Status JobFiles::remove_all(const char* name) {
@@ -230,8 +235,11 @@ Status JobFiles::remove_all(const char* name) {
 }
 
 Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
-  for (const char* name : {"spool", "closed.json", "numerics.cbor", "manifest.cbor"}) {
-    if (const Status s = survey().remove_all(name); !s.ok()) return s;
+  for (JobFiles& before : asked_before()) {
+    for (const char* name :
+         {"spool", "answers.json", "closed.json", "numerics.cbor", "manifest.cbor"}) {
+      if (const Status s = before.remove_all(name); !s.ok()) return s;
+    }
   }
   const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them

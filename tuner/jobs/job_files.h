@@ -7,6 +7,7 @@
 //   notes.json       what people call it, and say of it
 //   spool/           its rows, until it is done
 //   survey/          the same of what was asked first, to choose how the job is done
+//   production/      and of what the version in force was asked, to compare the job's own with it
 #pragma once
 
 #include <optional>
@@ -84,7 +85,7 @@ class JobFiles {
   std::string file(const char* name) const { return join(directory_, name); }
   Status save_cbor(const char* name, const std::string& bytes);
   Result<std::optional<std::string>> load_cbor(const char* name) const;  // kCorrupt
-  JobFiles survey() const { return {fs_, file("survey")}; }
+  std::vector<JobFiles> asked_before() const;
   Status remove_all(const char* name);  // a file, or those of a directory
   Status begin_anew(const std::string& why, bool done);
 

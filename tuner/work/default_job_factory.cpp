@@ -1,6 +1,7 @@
 #include "tuner/work/default_job_factory.h"
 
 #include "tuner/work/precision_survey.h"
+#include "tuner/work/production_answers.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -29,6 +30,10 @@ std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& sp
   const HumanLabels truths = [this, spec] { return this->truths(spec.collection, spec.task); };
   if (PrecisionSurvey::is_due(context_, spec, directory, progress)) {
     return std::make_unique<PrecisionSurvey>(context_, spec, directory, progress, truths);
+  }
+  if (auto version = ProductionAnswers::due(context_, versions_, job, spec, directory)) {
+    return std::make_unique<ProductionAnswers>(context_, std::move(*version), spec, directory,
+                                               progress, truths);
   }
   if (spec.kind == JobKind::kFinetune) {
     return std::make_unique<FinetuneWork>(context_, versions_, job, spec, directory, progress,

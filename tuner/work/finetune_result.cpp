@@ -7,9 +7,16 @@
 #include "framework/train/class_quality.h"
 #include "ndp/jobs/report.h"
 #include "tuner/work/finetune_work.h"
+#include "tuner/work/production_answers.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
+
+namespace {
+
+constexpr size_t kNamedFalls = 20;  // classes that people are told of; the result has all
+
+}  // namespace
 
 Json FinetuneWork::runs_json() const {
   Json runs = Json::array();
@@ -52,6 +59,7 @@ Json FinetuneWork::result_json(const Evaluation& e, int64_t epochs) const {
 
 JobOutcome FinetuneWork::finish() {
   if (training_->epoch() == 0) throw Error("no run had a photo to train on");
+  const std::vector<PhotoClaim> people_say = human_labels_();  // first: it may be away, and again
   const int64_t epochs = training_->epoch();
   loop_->restore_best();
   if (group_) {
@@ -66,29 +74,27 @@ JobOutcome FinetuneWork::finish() {
     if (!std::isfinite(e.loss)) {
       throw Error("the loss on the photos of validation is ", e.loss, ": nothing is published");
     }
-    write_report(e);
   }
   const auto of_validation = [&](double x) { return val_->size() > 0 ? Json(x) : Json(); };
   Json result = result_json(e, epochs);
   result["model"] = whole.path;
   result["model_id"] = to_hex(whole.id());
+  Json metrics = {{"top1", of_validation(e.top1)},
+                  {"top5", of_validation(e.top5)},
+                  {"val_photos", val_->size()}};
   JobOutcome outcome;
+  std::optional<Promotion> rule;
   if (spec_.promote == Promote::kRule) {
-    const Promotion p = by_rule(e);
-    outcome.instead_of = p.instead_of;
-    outcome.figures = p.figures;
-    outcome.why = p.why;
-    result["rule"] = p.why;
-    if (p.production) result["production_top1"] = *p.production;
-    if (p.chance) result["chance"] = *p.chance;
-    progress_.say("promotion by rule: " + p.why);
+    rule = by_rule(e, people_say);
+    outcome.instead_of = rule->instead_of;
+    outcome.figures = rule->figures;
+    outcome.why = rule->why;
+    say_promotion(*rule, result, metrics);
   }
+  if (val_->size() > 0) write_report(e, rule);
   outcome.result = json_text(result);
   if (spec_.publish) {
     const Digest head = context_.models.add_file(run_directory_->file("head.onnx")).or_throw();
-    const Json metrics = {{"top1", of_validation(e.top1)},
-                          {"top5", of_validation(e.top5)},
-                          {"val_photos", val_->size()}};
     outcome.model = PublishedModel{.task = spec_.task,
                                    .content = whole.id(),
                                    .extractor = extractor_,
@@ -102,25 +108,50 @@ JobOutcome FinetuneWork::finish() {
 
 // A Tuner that was killed when it had published this job's version compares it with what was in
 // force before, again.
-Promotion FinetuneWork::by_rule(const Evaluation& e) {
-  std::optional<PublishedModel> production = versions_.in_force(spec_.task);
-  if (production && production->job == job_) production = versions_.find(production->parent);
-  const ValidationRows on{.rows = *val_,
-                          .classes = manifest_->classes(),
-                          .row_types = row_types_,
-                          .extractor = extractor_,
-                          .fs = context_.fs,
-                          .models = context_.models,
-                          .device = device(),
-                          .batch = spec_.trainer.batch};
-  std::vector<bool> right;
-  for (size_t i = 0; i < e.predicted.size(); ++i) {
-    right.push_back(right_at(e, i, val_->labels()[i]));
+Promotion FinetuneWork::by_rule(const Evaluation& e, const std::vector<PhotoClaim>& people_say) {
+  const std::optional<PublishedModel> production = compared_with(versions_, job_, spec_.task);
+  std::optional<Answers> theirs;
+  if (production && production->head != production->extractor) {
+    const AnswerRules rules{.fs = context_.fs,
+                            .models = context_.models,
+                            .device = device(),
+                            .batch = spec_.trainer.batch};
+    theirs = production->extractor == extractor_
+                 ? answers_of(*production, *spool_, val_->photos(), row_types_, rules)
+                 : ProductionAnswers::outcome(context_.fs, directory_, *production);
   }
-  return judge(production, right, on);
+  return judge(production, answers_in(e, val_->photos(), manifest_->classes()), theirs,
+               truths_of(*manifest_, people_say));
 }
 
-void FinetuneWork::write_report(const Evaluation& e) {
+// To people, and into what is kept of the job and of its version.
+void FinetuneWork::say_promotion(const Promotion& p, Json& result, Json& metrics) {
+  progress_.say("promotion by rule: " + p.why);
+  result["rule"] = p.why;
+  if (!p.compared) return;
+  const Comparison& c = *p.compared;
+  Json falls = Json::array();
+  for (const ClassFall& f : c.falls) {
+    falls.push_back({{"class", f.name},
+                     {"photos", f.photos},
+                     {"before", f.before},
+                     {"after", f.after},
+                     {"chance", f.chance},
+                     {"beyond_chance", f.beyond_chance()}});
+  }
+  for (const std::string& line : text_of(c.falls, kNamedFalls)) progress_.say(line);
+  result["production_top1"] =
+      static_cast<double>(c.production_right) / static_cast<double>(c.photos);
+  result["chance"] = p.chance;
+  result["compared_photos"] = c.photos;
+  result["gained"] = c.gained;
+  result["lost"] = c.lost;
+  result["class_falls"] = falls;
+  metrics["compared_with"] = compared_with(versions_, job_, spec_.task)->version;
+  metrics["class_falls"] = std::move(falls);
+}
+
+void FinetuneWork::write_report(const Evaluation& e, const std::optional<Promotion>& rule) {
   run_directory_->write("confusion.csv", confusion_csv(manifest_->classes(), e.confusion));
   const std::string title = "job " + std::to_string(job_);
   ReportInput r{.title = title,
@@ -138,6 +169,12 @@ void FinetuneWork::write_report(const Evaluation& e) {
              {"validation top-5", fmt::format("{:.4f}", e.top5)},
              {"validation macro F1", macro_f1_text(e.confusion)}};
   if (!spec_.why.empty()) r.facts.push_back({"why so", spec_.why});
+  if (rule) r.facts.push_back({"promotion by rule", rule->why});
+  if (rule && rule->compared) {
+    for (const std::string& line : text_of(rule->compared->falls, kNamedFalls)) {
+      r.facts.push_back({"against what is in force", line});
+    }
+  }
   run_directory_->write("report.html", report_html(context_.fs, r));
 }
 

@@ -8,12 +8,11 @@
 #include "framework/core/json.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
-#include "framework/graph/precision.h"
 #include "framework/train/compute.h"
 #include "ndp/engine/numerics.h"
 #include "ndp/jobs/features.h"
 #include "ndp/wire/digests.h"
-#include "tuner/work/precision_survey.h"
+#include "tuner/work/cut_model.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -53,6 +52,31 @@ std::vector<PhotoClaim> claims_of(const PhotoSet& set) {
   return claims;
 }
 
+void extract_here(Fs& fs, TunerExtractor& extractor, Spool& spool, const PhotoSet& set,
+                  const Manifest& manifest, uint32_t run, Progress& progress) {
+  std::map<Digest, const Photo*> photos;
+  for (const Photo& p : set.photos) photos.emplace(p.digest, &p);
+  std::vector<TunerExtractor::Item> items;
+  std::vector<const Photo*> files;
+  for (const uint64_t number : manifest.run(run)) {
+    const Digest& digest = manifest.entry(number).digest;
+    const auto photo = photos.find(digest);
+    if (spool.has(digest) || photo == photos.end()) continue;
+    items.push_back({number, digest});
+    files.push_back(photo->second);
+  }
+  const auto bad =
+      extractor
+          .photos(
+              items, [&](size_t i) { return files[i]->path; },
+              [&](size_t i) { return fs.read(join(set.root, files[i]->path), limits::kPhotoFile); })
+          .or_throw();
+  for (const RowIngest::BadRow& b : bad) {
+    progress.say("photo " + std::to_string(b.number) + ": " + b.reason);
+  }
+  spool.flush().or_throw();
+}
+
 FinetuneWork::FinetuneWork(const JobContext& context, const Versions& versions, uint64_t job,
                            JobSpec spec, std::string directory, Progress& progress,
                            HumanLabels truths)
@@ -73,12 +97,12 @@ TransferModel FinetuneWork::transfer(const std::vector<std::string>& classes) co
 RowRequest FinetuneWork::prepare() {
   if (spec_.tuners > 1)
     static_cast<void>(group_numerics(context_.devices));  // before anybody works
-  model_ = load_model(context_.fs, context_.models.checked_path(digest_from_hex(spec_.model)));
+  CutModel cut = cut_model(context_, spec_, directory_);
+  model_ = std::move(cut.model);
+  lowered_ = std::move(cut.lowered);
+  transfer_ = std::move(cut.transfer);
+  extractor_ = cut.extractor;
   progress_.say(preprocess_note(model_));
-  if (!spec_.precision.empty()) {
-    lowered_ = load_model(context_.fs, PrecisionSurvey::outcome(directory_)).model;
-  }
-  transfer_ = transfer(any_classes(model_, spec_));
   RowRequest q;
   const Graph head = bind(transfer_.head, 1);
   row_types_.clear();
@@ -86,14 +110,6 @@ RowRequest FinetuneWork::prepare() {
     row_types_.push_back(head.type(v));
     q.row_bytes += bytes_of_row(row_types_.back());
   }
-  ModelFile part = model_;
-  part.model = transfer_.extractor;
-  part.classes = {};
-  part.model.metadata = {};  // what it was cut from: the same extractor is the same file
-  declare_precision(part.model, declared_precision(transfer_.extractor));
-  const std::string file = join(directory_, "extractor.onnx");
-  save_model(context_.fs, file, part);
-  extractor_ = context_.models.add_file(file).or_throw();
   spool_ = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
                                    transfer_.extractor_id, spec_.disk);
   ask_for_rows(q);
@@ -158,33 +174,6 @@ void FinetuneWork::discard(const std::function<bool()>& stop) {
     log::warn("job {}: some of its features are not kept for later jobs: {}", job_, s.message());
   }
   spool_->clear().or_throw();
-}
-
-// The photos of a run that are not in the spool from before a restart.
-void FinetuneWork::extract_here(uint32_t run) {
-  std::map<Digest, const Photo*> photos;
-  for (const Photo& p : local_.photos) photos.emplace(p.digest, &p);
-  std::vector<TunerExtractor::Item> items;
-  std::vector<const Photo*> files;
-  for (const uint64_t number : manifest_->run(run)) {
-    const Digest& digest = manifest_->entry(number).digest;
-    const auto photo = photos.find(digest);
-    if (spool_->has(digest) || photo == photos.end()) continue;
-    items.push_back({number, digest});
-    files.push_back(photo->second);
-  }
-  const auto bad =
-      here_
-          ->photos(
-              items, [&](size_t i) { return files[i]->path; },
-              [&](size_t i) {
-                return context_.fs.read(join(local_.root, files[i]->path), limits::kPhotoFile);
-              })
-          .or_throw();
-  for (const RowIngest::BadRow& b : bad) {
-    progress_.say("photo " + std::to_string(b.number) + ": " + b.reason);
-  }
-  spool_->flush().or_throw();
 }
 
 void FinetuneWork::manifest(const Manifest& manifest, const std::vector<std::string>& stores) {
@@ -327,7 +316,9 @@ void FinetuneWork::begin_run(uint32_t run) {
 }
 
 bool FinetuneWork::run(uint32_t run) {
-  if (spec_.mode == JobMode::kIdeal) extract_here(run);
+  if (spec_.mode == JobMode::kIdeal) {
+    extract_here(context_.fs, *here_, *spool_, local_, *manifest_, run, progress_);
+  }
   if (run == 0) {
     val_ = dataset(manifest_->run(0), memory_ / 4);
     // While the stores extract.

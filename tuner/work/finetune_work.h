@@ -32,6 +32,9 @@ std::vector<std::string> any_classes(const ModelFile& model, const JobSpec& spec
 PhotoSet photos_here(const JobContext& context, const JobSpec& spec, const std::string& directory,
                      Progress& progress);
 std::vector<PhotoClaim> claims_of(const PhotoSet& set);
+// Features of those of a run that are not in the spool from before a restart.
+void extract_here(Fs& fs, TunerExtractor& extractor, Spool& spool, const PhotoSet& set,
+                  const Manifest& manifest, uint32_t run, Progress& progress);
 
 class FinetuneWork final : public JobWork {
  public:
@@ -56,7 +59,6 @@ class FinetuneWork final : public JobWork {
   void ask_for_rows(RowRequest& request);
   void share_features();
   void say_what_is_here() const;
-  void extract_here(uint32_t run);
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
   void begin_run(uint32_t run);
@@ -68,9 +70,10 @@ class FinetuneWork final : public JobWork {
   void report(const RunReport& r);
   Json runs_json() const;
   Json result_json(const Evaluation& e, int64_t epochs) const;
-  void write_report(const Evaluation& e);
+  void write_report(const Evaluation& e, const std::optional<Promotion>& rule);
   TransferModel transfer(const std::vector<std::string>& classes) const;
-  Promotion by_rule(const Evaluation& e);
+  Promotion by_rule(const Evaluation& e, const std::vector<PhotoClaim>& people_say);
+  void say_promotion(const Promotion& p, Json& result, Json& metrics);
 
   JobContext context_;
   const Versions& versions_;

@@ -4,69 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <tuple>
 
 #include "framework/core/json.h"
-#include "framework/passes/inference.h"
-#include "framework/runtime/batch_plans.h"
-#include "framework/train/step_graph.h"
-#include "ndp/jobs/model_file.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
-namespace {
-
-// The rows of a dataset whose classes a version knows, labelled as it counts them.
-class KnownRows final : public Dataset {
- public:
-  KnownRows(SpoolDataset& all, const std::vector<std::string>& classes,
-            const std::vector<std::string>& known)
-      : all_(all) {
-    for (int64_t row = 0; row < all.size(); ++row) {
-      const auto label = static_cast<size_t>(all.labels()[static_cast<size_t>(row)]);
-      const auto at = std::ranges::find(known, classes.at(label));
-      if (at == known.end()) continue;
-      rows_.push_back(row);
-      labels_.push_back(at - known.begin());
-    }
-  }
-
-  int64_t size() const override { return static_cast<int64_t>(rows_.size()); }
-  int64_t row(size_t i) const { return rows_[i]; }  // of the dataset
-  int64_t label(size_t i) const { return labels_[i]; }
-  void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
-             std::span<int64_t> labels) override {
-    std::vector<int64_t> of_all;
-    for (const int64_t row : rows) of_all.push_back(rows_.at(static_cast<size_t>(row)));
-    all_.fetch(of_all, inputs, labels);
-    for (size_t i = 0; i < rows.size(); ++i) labels[i] = labels_[static_cast<size_t>(rows[i])];
-  }
-
- private:
-  SpoolDataset& all_;
-  std::vector<int64_t> rows_, labels_;
-};
-
-}  // namespace
-
-std::optional<std::vector<bool>> right_answers(const PublishedModel& version,
-                                               const ValidationRows& on) {
-  if (version.extractor != on.extractor || version.head == version.extractor) return std::nullopt;
-  const ModelFile head = load_model(on.fs, on.models.checked_path(version.head));
-  KnownRows known(on.rows, on.classes, version.classes);
-  std::vector<bool> right(static_cast<size_t>(on.rows.size()));
-  if (known.size() == 0) return right;
-  BatchPlans plans([&](int64_t n) { return inference_graph(head.model, n, with_plain_logits); },
-                   on.device, on.batch);
-  const Evaluation e = evaluate(plans, known, on.row_types);
-  for (size_t i = 0; i < e.predicted.size(); ++i) {
-    right[static_cast<size_t>(known.row(i))] = right_at(e, i, known.label(i));
-  }
-  return right;
-}
-
-bool right_at(const Evaluation& e, size_t row, int64_t label) {
-  return e.predicted[row] == label && !std::isnan(e.true_probability[row]);
+std::optional<PublishedModel> compared_with(const Versions& versions, uint64_t job,
+                                            std::string_view task) {
+  std::optional<PublishedModel> in_force = versions.in_force(task);
+  if (in_force && in_force->job == job) return versions.find(in_force->parent);
+  return in_force;
 }
 
 // The sum of the binomial probabilities of n draws at one half, from `gained` on.
@@ -85,6 +35,64 @@ double mcnemar(int64_t gained, int64_t lost) {
   return sum;
 }
 
+Truths truths_of(const Manifest& manifest, const std::vector<PhotoClaim>& now) {
+  Truths truths;
+  for (const uint64_t number : manifest.run(0)) {
+    const Manifest::Entry& e = manifest.entry(number);
+    if (e.label >= 0) truths.of[e.digest] = manifest.classes().at(static_cast<size_t>(e.label));
+  }
+  std::map<Digest, const PhotoClaim*> claims;  // the one that a manifest would take
+  for (const PhotoClaim& claim : now) {
+    const PhotoClaim*& best = claims[claim.digest];
+    const auto rank = [](const PhotoClaim& c) {
+      return std::pair(-static_cast<int>(c.source), std::string_view(c.label));
+    };
+    if (!best || rank(claim) < rank(*best)) best = &claim;
+  }
+  for (const auto& [photo, claim] : claims) {
+    const auto known = truths.of.find(photo);
+    if (known == truths.of.end() || known->second == claim->label) continue;
+    known->second = claim->label;
+    ++truths.changed;
+  }
+  return truths;
+}
+
+Comparison compare(const Answers& candidate, const Answers& production, const Answers& truths) {
+  struct OfClass {
+    int64_t photos = 0, before = 0, after = 0, gained = 0, lost = 0;
+  };
+  Comparison c;
+  std::map<std::string, OfClass> classes;
+  for (const auto& [photo, truth] : truths) {
+    const auto ours = candidate.find(photo), theirs = production.find(photo);
+    if (ours == candidate.end() || theirs == production.end()) continue;
+    const bool after = ours->second == truth, before = theirs->second == truth;
+    OfClass& own = classes[truth];
+    ++own.photos;
+    own.before += before;
+    own.after += after;
+    own.gained += after && !before;
+    own.lost += before && !after;
+  }
+  for (const auto& [name, own] : classes) {
+    c.photos += own.photos;
+    c.right += own.after;
+    c.production_right += own.before;
+    c.gained += own.gained;
+    c.lost += own.lost;
+    if (own.after >= own.before) continue;
+    const double chance = mcnemar(own.lost, own.gained) * static_cast<double>(classes.size());
+    c.falls.push_back({.name = name,
+                       .photos = own.photos,
+                       .before = own.before,
+                       .after = own.after,
+                       .chance = std::min(1.0, chance)});
+  }
+  std::ranges::stable_sort(c.falls, {}, &ClassFall::chance);
+  return c;
+}
+
 namespace {
 
 double top1_when_trained(const PublishedModel& m) {
@@ -93,50 +101,69 @@ double top1_when_trained(const PublishedModel& m) {
   return top1.is_number() ? top1.get<double>() : std::nan("");
 }
 
+double share(int64_t part, int64_t all) {
+  return static_cast<double>(part) / static_cast<double>(all);
+}
+
+// The comparison could not be made.
+Promotion waits(const PublishedModel& production, const Answers& ours, const Truths& truths) {
+  const Comparison own = compare(ours, ours, truths.of);
+  Promotion p{.figures = fmt::format("top-1 {:.4f} on {} validation photos, and {:.4f} of {}",
+                                     share(own.right, own.photos), own.photos,
+                                     top1_when_trained(production), text_of(production))};
+  p.why = fmt::format(
+      "{}, on those of its own job: the rule cannot be applied, as what is in force has another "
+      "extractor, and has no answers for these photos: it waits",
+      p.figures);
+  return p;
+}
+
+std::string verdict(const Comparison& c, double chance) {
+  if (chance < kByChance) return ": it takes its place";
+  if (c.gained == c.lost) return ": as many, so it waits";
+  if (c.gained < c.lost) return ": it waits";
+  return fmt::format(
+      ": {} photos gained and {} lost may be chance (McNemar's test, p {:.3f}): it waits", c.gained,
+      c.lost, chance);
+}
+
 }  // namespace
 
-Promotion judge(const std::optional<PublishedModel>& production, const std::vector<bool>& right,
-                const ValidationRows& on) {
+Promotion judge(const std::optional<PublishedModel>& production, const Answers& ours,
+                const std::optional<Answers>& theirs, const Truths& truths) {
   if (!production) return {.instead_of = 0, .why = "nothing is in force yet: it is now"};
-  const int64_t n = on.rows.size(), ours = std::ranges::count(right, true);
-  if (n == 0) {
+  if (ours.empty()) {
     return {.why = "the rule cannot be applied, as there are no validation photos: it waits"};
   }
-  const auto share = [&](int64_t answers) {
-    return static_cast<double>(answers) / static_cast<double>(n);
-  };
-  Promotion p{.figures = fmt::format("top-1 {:.4f} on {} validation photos", share(ours), n)};
-  const std::string in_force = fmt::format("version {}, which is in force", production->version);
-  const std::optional<std::vector<bool>> theirs = right_answers(*production, on);
-  if (!theirs) {
-    p.figures += fmt::format(", and {:.4f} of {}, on those of its own job",
-                             top1_when_trained(*production), in_force);
-    p.why = fmt::format(
-        "{}: the rule cannot be applied, as version {} has another extractor, and these features "
-        "say nothing of it: it waits",
-        p.figures, production->version);
-    return p;
+  if (!theirs) return waits(*production, ours, truths);
+  const Comparison c = compare(ours, *theirs, truths.of);
+  if (c.photos == 0) return waits(*production, ours, truths);
+  Promotion p{.compared = c, .chance = mcnemar(c.gained, c.lost)};
+  p.figures = fmt::format(
+      "top-1 {:.4f} on {} validation photos, against {:.4f} of version {}, which is in force",
+      share(c.right, c.photos), c.photos, share(c.production_right, c.photos), production->version);
+  if (truths.changed > 0) {
+    p.figures += fmt::format(
+        ", by what people say now ({} of them labelled anew since the job began)", truths.changed);
   }
-  p.production = share(std::ranges::count(*theirs, true));
-  p.figures += fmt::format(", against {:.4f} of {}", *p.production, in_force);
-  int64_t gained = 0, lost = 0;
-  for (size_t i = 0; i < right.size(); ++i) {
-    gained += right[i] && !(*theirs)[i];
-    lost += !right[i] && (*theirs)[i];
-  }
-  p.chance = mcnemar(gained, lost);
-  if (*p.chance < kByChance) p.instead_of = production->version;
-  p.why = p.figures;
-  if (p.instead_of) {
-    p.why += ": it takes its place";
-  } else if (gained > lost) {
-    p.why += fmt::format(
-        ": {} photos gained and {} lost may be chance (McNemar's test, p {:.3f}): it waits", gained,
-        lost, *p.chance);
-  } else {
-    p.why += gained == lost ? ": as many, so it waits" : ": it waits";
-  }
+  if (p.chance < kByChance) p.instead_of = production->version;
+  p.why = p.figures + verdict(c, p.chance);
   return p;
+}
+
+std::vector<std::string> text_of(const std::vector<ClassFall>& falls, size_t most) {
+  std::vector<std::string> lines;
+  for (const ClassFall& f : falls) {
+    if (lines.size() == most) {
+      lines.push_back(fmt::format("and {} more classes fall", falls.size() - most));
+      break;
+    }
+    lines.push_back(fmt::format(
+        "class {} falls: {} of {} photos right, {} before: {}", f.name, f.after, f.photos, f.before,
+        f.beyond_chance() ? fmt::format("beyond chance (p {:.3g})", f.chance)
+                          : fmt::format("may be chance (p {:.2f})", f.chance)));
+  }
+  return lines;
 }
 
 }  // namespace ndtrain::tuner

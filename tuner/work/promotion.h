@@ -6,35 +6,17 @@
 #include <string>
 #include <vector>
 
-#include "framework/runtime/devices.h"
-#include "framework/train/evaluate.h"
-#include "tuner/ingest/spool.h"
-#include "tuner/models/model_store.h"
+#include "tuner/ingest/manifest.h"
 #include "tuner/models/versions.h"
+#include "tuner/work/answers.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
 
-// What versions are compared on, and with.
-struct ValidationRows {
-  SpoolDataset& rows;                       // features, labelled
-  const std::vector<std::string>& classes;  // what the labels count
-  const std::vector<TensorType>& row_types;
-  Digest extractor{};  // the file that made them
-  Fs& fs;
-  const ModelStore& models;
-  const Device& device;
-  int64_t batch = 64;
-};
-
-// Of each row whether the version's head labels it right. A photo of a class that the version does
-// not know is one that it gets wrong. nullopt: it has another extractor, so the rows say nothing of
-// it. Throws Error when its files cannot be read.
-std::optional<std::vector<bool>> right_answers(const PublishedModel& version,
-                                               const ValidationRows& on);
-
-// Whether an evaluated row is right, by its top-1.
-bool right_at(const Evaluation& e, size_t row, int64_t label);
+// The version that a job's own is compared with: what is in force, or what was when the job's own
+// took its place. nullopt: nothing.
+std::optional<PublishedModel> compared_with(const Versions& versions, uint64_t job,
+                                            std::string_view task);
 
 // McNemar's test in its exact form, one-sided: how likely it is that of the photos which one of two
 // models alone labels right `gained` or more are the one's and `lost` or fewer the other's, when
@@ -44,19 +26,53 @@ bool right_at(const Evaluation& e, size_t row, int64_t label);
 double mcnemar(int64_t gained, int64_t lost);
 inline constexpr double kByChance = 0.05;  // a gain as likely as this, or likelier, is chance
 
+// What validation photos show by what people say now.
+struct Truths {
+  Answers of;
+  int64_t changed = 0;  // that people label otherwise than when the job began
+};
+// Of the photos of run 0. `now`: what people say elsewhere than at the stores, which the manifest
+// has as of its making; a label of one outranks it where they differ.
+Truths truths_of(const Manifest& manifest, const std::vector<PhotoClaim>& now);
+
+// A class of whose photos a candidate labels fewer right.
+struct ClassFall {
+  std::string name;
+  int64_t photos = 0, before = 0, after = 0;  // compared; labelled right by production, and now
+  // mcnemar() of the fall, times the classes that were compared (Bonferroni): of many classes a
+  // few fall by chance.
+  double chance = 1;
+  bool beyond_chance() const { return chance < kByChance; }
+};
+
+// Two versions' answers for the same photos.
+struct Comparison {
+  int64_t photos = 0;
+  int64_t right = 0, production_right = 0;
+  int64_t gained = 0, lost = 0;  // photos that one alone labels right
+  std::vector<ClassFall> falls;  // the least likely first, then by name
+};
+// Of the photos that all three have.
+Comparison compare(const Answers& candidate, const Answers& production, const Answers& truths);
+
 // What the rule says of a candidate.
 struct Promotion {
   // It takes the place of this version (0: nothing is in force), if that is still there; nullopt:
   // it waits.
   std::optional<uint64_t> instead_of = {};
-  std::optional<double> production = {};  // top-1 of what is in force, where it could be compared
-  std::optional<double> chance = {};      // mcnemar() of the two
-  std::string figures = {};               // both, for people
-  std::string why = {};                   // the figures and what follows from them
+  std::optional<Comparison> compared = {};  // with what is in force, where it could be
+  double chance = 1;                        // mcnemar() of both, if so
+  std::string figures = {};                 // of both, for people
+  std::string why = {};                     // the figures and what follows from them
 };
 
-// `right`: which of the rows are the candidate's. `production`: what is in force, if anything is.
-Promotion judge(const std::optional<PublishedModel>& production, const std::vector<bool>& right,
-                const ValidationRows& on);
+// `production`: what is in force, if anything is. `theirs`: its answers; nullopt: it has none, as
+// these features say nothing of it. Photos of a class that a version does not know are its
+// mistakes.
+Promotion judge(const std::optional<PublishedModel>& production, const Answers& ours,
+                const std::optional<Answers>& theirs, const Truths& truths);
+
+// Lines for people: the classes that fall, the first `most`, and how many more; {}: none.
+std::vector<std::string> text_of(const std::vector<ClassFall>& falls, size_t most);
 
 }  // namespace ndtrain::tuner

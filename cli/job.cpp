@@ -5,6 +5,7 @@
 #include <ctime>
 #include <thread>
 
+#include "cli/class_falls.h"
 #include "cli/computing_args.h"
 #include "cli/note_args.h"
 #include "cli/progress_bar.h"
@@ -99,6 +100,7 @@ void show(Context& context, const Json& job) {
     text += fmt::format("{:<32} {}: {} photos, {}\n", "left out", s["store"].get<std::string>(),
                         s["photos"].get<uint64_t>(), s["why"].get<std::string>());
   }
+  text += class_falls_text(job["result"]);
   for (const auto& [key, value] : job["result"].items()) {
     if (!value.is_structured()) {
       text += fmt::format("{:<32} {}\n", key, plain(value));

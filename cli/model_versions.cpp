@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/class_falls.h"
 #include "cli/note_args.h"
 #include "cli/tuner_client.h"
 #include "cli/verb.h"
@@ -58,6 +59,59 @@ std::string in_force_line(const Json& version) {
                      name_of(version), task == kDefaultTask ? "" : " of the task " + task);
 }
 
+// What the Tuner says of two versions.
+std::string diff_text(const Json& d) {
+  std::string text =
+      fmt::format("top-1 {} -> {}\n", top1(d["metrics_from"]), top1(d["metrics_to"]));
+  if (!d["classes_added"].empty()) text += "classes added: " + joined(d["classes_added"]) + "\n";
+  if (!d["classes_removed"].empty()) {
+    text += "classes removed: " + joined(d["classes_removed"]) + "\n";
+  }
+  if (d["metrics_to"].value("compared_with", uint64_t{0}) == d["from"]) {
+    text += class_falls_text(d["metrics_to"]);
+  }
+  for (const Json& f : d["files"]) {
+    const std::string name = f["file"];
+    if (f["same"]) {
+      text += fmt::format("{}: the same file, {} bytes\n", name, f["to_bytes"].get<int64_t>());
+      continue;
+    }
+    text += fmt::format("{}: {} bytes -> {} bytes, ", name, f["from_bytes"].get<int64_t>(),
+                        f["to_bytes"].get<int64_t>());
+    if (f.contains("no_delta")) {
+      text += "no delta: " + f["no_delta"].get<std::string>() + "\n";
+      continue;
+    }
+    text += fmt::format("as a delta {}\n", f["delta_bytes"].get<int64_t>());
+    for (const Json& t : f["changed"]) {
+      text += fmt::format("  {:<40} {:<10} {:>10} bytes, {:>10} in the delta\n",
+                          t["tensor"].get<std::string>(), t["change"].get<std::string>(),
+                          t["bytes"].get<int64_t>(), t["delta_bytes"].get<int64_t>());
+    }
+  }
+  return text;
+}
+
+// What promoting a version would change, as ndtrain model diff has it; `from` is 0 where nothing of
+// its task is in force.
+Json promotion(const TunerClient& tuner, uint64_t version) {
+  const std::string path = fmt::format("/versions/{}", version);
+  const std::string task = task_of(tuner.get(path));
+  for (const Json& v : tuner.get("/versions")) {
+    if (task_of(v) != task) continue;
+    for (const Json& alias : v["aliases"]) {
+      if (alias != "production") continue;
+      return tuner.get(fmt::format("/versions/{}/diff/{}", v["version"].get<uint64_t>(), version));
+    }
+  }
+  return {{"from", 0}, {"to", version}};
+}
+
+std::string promotion_text(const Json& d) {
+  if (d["from"] == 0) return "nothing is in force yet: it would be the first\n";
+  return fmt::format("instead of version {}:\n", d["from"].get<uint64_t>()) + diff_text(d);
+}
+
 }  // namespace
 
 void declare_model_ls(ArgsSpec& args) {
@@ -96,44 +150,30 @@ void declare_model_diff(ArgsSpec& args) {
 int run_model_diff(Context& context, const Args& args) {
   const Json d = TunerClient(args).get(
       fmt::format("/versions/{}/diff/{}", version_in(args, "FROM"), version_in(args, "TO")));
-  std::string text =
-      fmt::format("top-1 {} -> {}\n", top1(d["metrics_from"]), top1(d["metrics_to"]));
-  if (!d["classes_added"].empty()) text += "classes added: " + joined(d["classes_added"]) + "\n";
-  if (!d["classes_removed"].empty()) {
-    text += "classes removed: " + joined(d["classes_removed"]) + "\n";
-  }
-  for (const Json& f : d["files"]) {
-    const std::string name = f["file"];
-    if (f["same"]) {
-      text += fmt::format("{}: the same file, {} bytes\n", name, f["to_bytes"].get<int64_t>());
-      continue;
-    }
-    text += fmt::format("{}: {} bytes -> {} bytes, ", name, f["from_bytes"].get<int64_t>(),
-                        f["to_bytes"].get<int64_t>());
-    if (f.contains("no_delta")) {
-      text += "no delta: " + f["no_delta"].get<std::string>() + "\n";
-      continue;
-    }
-    text += fmt::format("as a delta {}\n", f["delta_bytes"].get<int64_t>());
-    for (const Json& t : f["changed"]) {
-      text += fmt::format("  {:<40} {:<10} {:>10} bytes, {:>10} in the delta\n",
-                          t["tensor"].get<std::string>(), t["change"].get<std::string>(),
-                          t["bytes"].get<int64_t>(), t["delta_bytes"].get<int64_t>());
-    }
-  }
-  context.print(d, text);
+  context.print(d, diff_text(d));
   return kOk;
 }
 
 void declare_model_promote(ArgsSpec& args) {
   args.positional("VERSION", "its number");
   args.flag("candidate", "make it the candidate, and leave what is in force");
+  args.flag("dry-run", "only say what differs from the version in force, as ndtrain model diff");
   declare_http(args);
 }
 int run_model_promote(Context& context, const Args& args) {
   const bool candidate = args.on("candidate");
-  const Json version = TunerClient(args).post(fmt::format(
-      "/versions/{}/{}", version_in(args, "VERSION"), candidate ? "candidate" : "production"));
+  if (candidate && args.on("dry-run")) {
+    throw UsageError("--dry-run and --candidate: a candidate changes nothing; give one");
+  }
+  const TunerClient tuner(args);
+  const uint64_t number = version_in(args, "VERSION");
+  if (args.on("dry-run")) {
+    const Json d = promotion(tuner, number);
+    context.print(d, promotion_text(d));
+    return kOk;
+  }
+  const Json version =
+      tuner.post(fmt::format("/versions/{}/{}", number, candidate ? "candidate" : "production"));
   context.print(version, candidate ? fmt::format("version {} is the candidate\n", name_of(version))
                                    : in_force_line(version));
   return kOk;

@@ -244,7 +244,7 @@ constexpr Verb kVersions[] = {
      run_model_note},
     {"model tag", "words to find a version by", "VERSION +TAG... -TAG...",
      "  ndtrain model tag 4 +july -to-do\n", declare_model_tag, run_model_tag},
-    {"model promote", "put a version in force on all stores", "VERSION [--candidate]",
+    {"model promote", "put a version in force on all stores", "VERSION [--candidate] [--dry-run]",
      "  ndtrain model promote 4\n", declare_model_promote, run_model_promote},
     {"model rollback", "put in force again what was before", "[--http HOST:PORT]",
      "  ndtrain model rollback\n", declare_model_rollback, run_model_rollback},

@@ -170,6 +170,12 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   EXPECT_GT(diff.at("files")[1].at("delta_bytes"), 0);
   EXPECT_LT(diff.at("files")[1].at("delta_bytes"), diff.at("files")[1].at("to_bytes"));
 
+  EXPECT_EQ(ask(site, {"model", "promote", "2", "--dry-run"}), diff);
+  EXPECT_EQ(ask(site, {"model", "ls"})[0].at("aliases"), Json({"production"})) << "nothing changed";
+  const Outcome both = run({"model", "promote", "2", "--dry-run", "--candidate"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_THAT(both.err, HasSubstr("--dry-run and --candidate"));
+
   ask(site, {"model", "promote", "2"});
   EXPECT_TRUE(in_force(2));
   EXPECT_THAT(refusal({"model", "rm", "2"}), HasSubstr("store1 has version 2 in force"));

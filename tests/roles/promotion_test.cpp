@@ -103,6 +103,10 @@ TEST_F(PromotionByRule, AcrossExtractorsTheBetterOneTakesItsPlaceAndAWorseOneWai
   EXPECT_EQ(good["in_force"], good["chance"].get<double>() < kByChance) << log_;
   EXPECT_EQ(good["in_force"], true) << log_;
   EXPECT_EQ(good["compared_photos"], good["val_photos"]);
+  const nlohmann::json metrics =
+      nlohmann::json::parse(Versions(real_fs(), at("t/versions.json")).find(2)->metrics);
+  EXPECT_EQ(metrics["compared_with"], 1);
+  EXPECT_EQ(metrics["class_falls"], good["class_falls"]);
   EXPECT_EQ(in_force(), 2U);
 
   const auto worse = train(poor(), "base.onnx");
@@ -110,6 +114,11 @@ TEST_F(PromotionByRule, AcrossExtractorsTheBetterOneTakesItsPlaceAndAWorseOneWai
   EXPECT_EQ(worse["production_top1"], good["top1"]) << "of the same model on the same photos";
   EXPECT_THAT(log_, HasSubstr("version 2, which is in force: it waits"));
   EXPECT_EQ(in_force(), 2U);
+  ASSERT_FALSE(worse["class_falls"].empty());
+  const std::string fall =
+      "class " + worse["class_falls"][0]["class"].get<std::string>() + " falls";
+  EXPECT_THAT(log_, HasSubstr(fall));
+  EXPECT_THAT(real_fs().read(at("t/jobs/3/run/report.html")).or_throw(), HasSubstr(fall));
 }
 
 TEST_F(PromotionByRule, AcrossExtractorsWithPhotosOfTheTunersOwn) {

@@ -113,6 +113,11 @@ void show(Context& context, const Json& job) {
       from += fmt::format("{}{} {}", from.empty() ? "" : ", ", what, rows.get<uint64_t>());
     }
     if (!from.empty()) text += fmt::format("{:<32} {}\n", "made from", from);
+    for (const Json& w : job["result"]["report"].value("work", Json::array())) {
+      if (!w.contains("joules")) continue;
+      text += fmt::format("{:<32} {:.6g}\n", w["what"].get<std::string>() + ", joules",
+                          w["joules"].get<double>());
+    }
     for (const auto& [key, value] : job["result"]["report"].items()) {
       if (value.is_number()) text += fmt::format("{:<32} {:.6g}\n", key, value.get<double>());
     }

@@ -31,9 +31,21 @@ void JobReport::run_done(const std::string& store, const wire::RunDone& done) {
 
 void JobReport::complete(Time now, uint32_t run) { complete_.emplace(run, now); }
 
-void JobReport::work(const std::string& what, Time from, Time to) {
-  work_.push_back({"tuner", what, from, to});
+void JobReport::work(const std::string& what, Time from, Time to, std::optional<double> joules) {
+  work_.push_back({"tuner", what, from, to, joules});
+  spend(joules);
 }
+
+namespace {
+
+// A photo per joule is a photo per second and watt.
+void add_energy(Json& to, const std::string& whose, std::optional<double> joules, uint64_t photos) {
+  if (!joules) return;
+  to[whose + "joules"] = *joules;
+  if (*joules > 0) to[whose + "photos_per_joule"] = static_cast<double>(photos) / *joules;
+}
+
+}  // namespace
 
 std::string JobReport::json() const {
   std::map<std::string, Extraction> stores;
@@ -62,7 +74,7 @@ std::string JobReport::json() const {
                       {"busy_s", e.busy},
                       {"stages_s", e.stages},
                       {"made_from", e.made_from}};
-    if (e.joules) by_store[name]["joules"] = *e.joules;
+    add_energy(by_store[name], "", e.joules, e.photos);
   }
   Json runs = Json::array();
   for (const auto& [run, t] : complete_) runs.push_back({{"run", run}, {"complete_s", at(t)}});
@@ -70,6 +82,7 @@ std::string JobReport::json() const {
   for (const Span& s : work_) {
     working += std::chrono::duration<double>(s.to - s.from).count();
     work.push_back({{"what", s.what}, {"from_s", at(s.from)}, {"to_s", at(s.to)}});
+    if (s.joules) work.back()["joules"] = *s.joules;
   }
   const double overall = at(ended_);
   Json json = {{"overall_s", overall},
@@ -86,7 +99,7 @@ std::string JobReport::json() const {
                {"stores", by_store},
                {"complete", runs},
                {"work", work}};
-  if (joules_) json["tuner_joules"] = *joules_;
+  add_energy(json, "tuner_", joules_, counts_.photos);
   return json_text(json);
 }
 

@@ -11,7 +11,6 @@
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
 
 class JobReport {
  public:
@@ -33,13 +32,12 @@ class JobReport {
   void model_part(uint64_t bytes) { counts_.model_bytes += bytes; }
   void run_done(const std::string& store, const wire::RunDone& done);
   void complete(Time now, uint32_t run);
-  // The job's own work on what it has: "run 1", "finish".
-  void work(const std::string& what, Time from, Time to);
-  // `joules`: what the Tuner's processors used, where they can be asked.
-  void end(Time now, std::optional<double> joules) {
-    ended_ = now;
-    joules_ = joules;
-  }
+  // The job's own work on what it has: "run 1", "finish". `joules`: what the Tuner's processors and
+  // GPUs used meanwhile, where they can be asked.
+  void work(const std::string& what, Time from, Time to, std::optional<double> joules = {});
+  // What they used while there was no such work.
+  void waited(std::optional<double> joules) { spend(joules); }
+  void end(Time now) { ended_ = now; }
 
   const Counts& counts() const { return counts_; }
   // NDPipe's figures and the rest, as a JSON object: seconds from the job's begin, bytes.
@@ -51,7 +49,11 @@ class JobReport {
   struct Span {
     std::string who, what;
     Time from{0}, to{0};
+    std::optional<double> joules;
   };
+  void spend(std::optional<double> joules) {
+    if (joules) joules_ = joules_.value_or(0) + *joules;
+  }
   struct Extraction {
     Time first{0}, last{0};  // when its rows came
     uint64_t photos = 0;
@@ -64,7 +66,7 @@ class JobReport {
   double at(Time t) const { return std::chrono::duration<double>(t - begun_).count(); }
 
   Time begun_{0}, ended_{0};
-  std::optional<double> joules_;
+  std::optional<double> joules_;  // the Tuner's, of the whole job
   Counts counts_;
   std::map<std::pair<std::string, uint32_t>, Extraction> extractions_;  // by store and run
   std::map<std::string, double> surveys_;                               // by store

@@ -111,14 +111,19 @@ void JobRunner::work_on_runs(const ActivePtr& job) {
   if (job->complete.empty()) return;
   const uint32_t run = job->complete.front();
   job->complete.pop_front();
+  job->report.waited(job->energy->take());
   start(job, kJobLane, [this, job, run, begun = now()] {
     const bool whole = job->work->run(run);
     return [this, job, run, begun, whole] {
       if (!whole) return;  // stops, and goes on after the next start
-      job->report.work(run > 0 ? "run " + std::to_string(run) : "prepare", begun, now());
+      job->report.work(run > 0 ? "run " + std::to_string(run) : "prepare", begun, now(),
+                       job->energy->take());
       if (run < job->runs) return work_on_runs(job);
-      start(job, kJobLane, [this, job] {
-        return [this, job, outcome = job->work->finish()] { finished(job, outcome); };
+      start(job, kJobLane, [this, job, since = now()] {
+        return [this, job, since, outcome = job->work->finish()] {
+          job->report.work("finish", since, now(), job->energy->take());
+          finished(job, outcome);
+        };
       });
     };
   });
@@ -131,7 +136,7 @@ void JobRunner::finished(const ActivePtr& job, const JobOutcome& outcome) {
     active_.reset();
     return;
   }
-  job->report.end(now(), job->energy->take());
+  job->report.end(now());
   Json result = parse_json(outcome.result);
   MissingData missing;
   if (!job->local) missing = missing_data(job->spec, *job->ingest, ports_.stores, ports_.trash);

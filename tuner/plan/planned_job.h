@@ -8,8 +8,9 @@ namespace ndtrain::tuner {
 // `spec`, a fine-tuning, with the mode, cut and number of runs, from 1 to 4, by which it is
 // predicted to be done first, and why. `inputs` were measured with its model, head and freeze;
 // their `disk` holds where the job does not say its own, and their `stores` where it is for all.
-// One that is promoted by rule keeps the cut where training begins: features of another say nothing
-// of the version in force. Throws Error when `inputs` are not valid.
+// One that is promoted by rule keeps the cut where training begins: with another the stores would
+// make features of the validation photos twice, by the extractor of the version in force, too.
+// Throws Error when `inputs` are not valid.
 JobSpec planned(JobSpec spec, PlanInputs inputs);
 
 }  // namespace ndtrain::tuner

@@ -37,8 +37,7 @@ bool is_inside(const std::string& name) {
 }  // namespace
 
 ArchiveWriter::ArchiveWriter(Fs& fs, const std::string& path)
-    : fs_(fs),
-      publisher_(Publisher::start(fs, path, Fs::Mode::kCreatePrivate).or_throw()),
+    : publisher_(Publisher::start(fs, path, Fs::Mode::kCreatePrivate).or_throw()),
       archive_(archive_write_new()) {
   check(archive_write_set_format_pax_restricted(archive_));
   check(archive_write_add_filter_zstd(archive_));
@@ -62,14 +61,13 @@ void ArchiveWriter::check(int code) const {
   throw Error("cannot write the archive: ", why ? why : "libarchive does not say why");
 }
 
-void ArchiveWriter::header(const std::string& name, int64_t size, int64_t mtime_ns) {
+void ArchiveWriter::header(const std::string& name, int64_t size) {
   const std::unique_ptr<archive_entry, decltype(&archive_entry_free)> entry(archive_entry_new(),
                                                                             archive_entry_free);
   archive_entry_set_pathname(entry.get(), name.c_str());
   archive_entry_set_size(entry.get(), size);
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
-  archive_entry_set_mtime(entry.get(), mtime_ns / 1'000'000'000, 0);
   check(archive_write_header(archive_, entry.get()));
 }
 
@@ -77,16 +75,14 @@ void ArchiveWriter::data(const void* bytes, size_t n) {
   if (archive_write_data(archive_, bytes, n) != static_cast<la_ssize_t>(n)) check(ARCHIVE_FATAL);
 }
 
-void ArchiveWriter::add(const std::string& name, const std::string& path) {
-  const FileInfo info = fs_.info(path).or_throw();
-  const std::unique_ptr<File> file = fs_.open(path, Fs::Mode::kRead).or_throw();
-  header(name, info.size, info.mtime_ns);
+void ArchiveWriter::add(const std::string& name, File& file, int64_t size) {
+  header(name, size);
   Sha256 hash;
   std::vector<std::byte> block(kBlock);
-  for (int64_t at = 0; at < info.size;) {
-    const size_t want = static_cast<size_t>(std::min<int64_t>(kBlock, info.size - at));
-    const size_t got = file->read_at(at, std::span(block).first(want)).or_throw();
-    if (got != want) throw Error(path, ": became shorter while it was read");
+  for (int64_t at = 0; at < size;) {
+    const size_t want = static_cast<size_t>(std::min<int64_t>(kBlock, size - at));
+    const size_t got = file.read_at(at, std::span(block).first(want)).or_throw();
+    if (got != want) throw Error(name, ": became shorter while it was read");
     hash.update(block.data(), got);
     data(block.data(), got);
     at += static_cast<int64_t>(got);
@@ -94,8 +90,14 @@ void ArchiveWriter::add(const std::string& name, const std::string& path) {
   sums_ += sums_line(hash.finish(), name);
 }
 
+void ArchiveWriter::add(const std::string& name, std::string_view bytes) {
+  header(name, static_cast<int64_t>(bytes.size()));
+  data(bytes.data(), bytes.size());
+  sums_ += sums_line(sha256(bytes), name);
+}
+
 void ArchiveWriter::finish() {
-  header(kSums, static_cast<int64_t>(sums_.size()), 0);
+  header(kSums, static_cast<int64_t>(sums_.size()));
   data(sums_.data(), sums_.size());
   check(archive_write_close(archive_));
   publisher_.commit().or_throw();

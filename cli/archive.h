@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/fs.h"
@@ -19,17 +20,17 @@ class ArchiveWriter {
   ArchiveWriter(Fs& fs, const std::string& path);
   ~ArchiveWriter();
 
-  // The file at `path` as `name`. Its size must not change meanwhile.
-  void add(const std::string& name, const std::string& path);
+  // The first `size` bytes of a file, which may grow meanwhile.
+  void add(const std::string& name, File& file, int64_t size);
+  void add(const std::string& name, std::string_view bytes);
   void finish();
   int64_t bytes() const { return bytes_; }  // of the archive
 
  private:
-  void header(const std::string& name, int64_t size, int64_t mtime_ns);
+  void header(const std::string& name, int64_t size);
   void data(const void* bytes, size_t n);
   void check(int code) const;
 
-  Fs& fs_;
   Publisher publisher_;
   archive* archive_;
   std::string sums_;

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/archive.h"
+#include "cli/state_backup.h"
 #include "cli/verb.h"
 #include "ndp/wire/state_directory.h"
 
@@ -17,11 +18,10 @@ constexpr char kState[] = "state.json";
 // So much larger than the saved one, and than any that an earlier copy has counted up to since it
 // was restored (it counts its starts), that stores which met those follow the restored Tuner.
 constexpr int kTermsPerSecondBits = 20;
-constexpr uint64_t kTermStep = 4096;  // where the clock is wrong
 
 uint64_t term_after(uint64_t saved, int64_t unix_seconds) {
   const auto now = static_cast<uint64_t>(std::max<int64_t>(unix_seconds, 0));
-  return std::max(saved + kTermStep, now << kTermsPerSecondBits);
+  return std::max(saved + kTermsOfRestore, now << kTermsPerSecondBits);
 }
 
 Json read_json(Fs& fs, const std::string& path) {
@@ -40,35 +40,6 @@ std::string role_of(Fs& fs, const std::string& state) {
   return named ? json["role"].get<std::string>() : "";
 }
 
-// What is in a state directory: the files to keep, and the folders that can be made again.
-struct Contents {
-  std::vector<std::string> files, left_out;
-  int64_t bytes = 0;
-};
-
-// Features are computed again: a store's from its photos, and a Tuner's of earlier jobs by stores.
-bool is_derived(Fs& fs, const std::string& state, const std::string& name) {
-  if (name == "cache" || name == "features") return true;
-  if (!name.starts_with("jobs/") || !name.ends_with("/spool")) return false;
-  const std::string job = join(state, parent_of(name) + "/job.json");
-  return fs.exists(job) && read_json(fs, job).value("state", "") == "done";
-}
-
-void collect(Fs& fs, const std::string& state, const std::string& below, bool all, Contents& to) {
-  for (const std::string& entry : fs.list(join(state, below)).or_throw()) {
-    const std::string name = below.empty() ? entry : join(below, entry);
-    const FileInfo info = fs.info(join(state, name)).or_throw();
-    if (info.is_directory && !all && is_derived(fs, state, name)) {
-      to.left_out.push_back(name);
-    } else if (info.is_directory) {
-      collect(fs, state, name, all, to);
-    } else if (name != "lock" && !is_temporary(entry)) {
-      to.files.push_back(name);
-      to.bytes += info.size;
-    }
-  }
-}
-
 void raise_term(Fs& fs, const std::string& path, int64_t now) {
   Json json = read_json(fs, path);
   if (!json.contains("term")) return;  // it was never started
@@ -80,9 +51,11 @@ void raise_term(Fs& fs, const std::string& path, int64_t now) {
 }  // namespace
 
 void declare_backup(ArgsSpec& args) {
-  args.positional("STATE", "the state directory; its process must be stopped");
+  args.positional("STATE", "the state directory; its process may go on with its work");
   args.flag("o,out", "a zstd-compressed tar, which must not be there yet (required)", "FILE");
-  args.flag("all", "also what would be computed again: cached features, those of finished jobs");
+  args.flag("all",
+            "also what would be computed again: cached features, those of finished jobs; of a role "
+            "that is stopped");
 }
 
 int run_backup(Context& context, const Args& args) {
@@ -91,23 +64,35 @@ int run_backup(Context& context, const Args& args) {
   const std::string role = role_of(fs, path);
   if (fs.exists(out)) throw Error(out, " exists; a backup replaces nothing");
   const Result<StateDirectory> state = StateDirectory::open(fs, path, role);
-  if (!state.ok()) throw Error(state.status().message(), "; stop it, then back it up");
-  Contents contents;
-  collect(fs, path, "", args.on("all"), contents);
-  ArchiveWriter archive(fs, out);
-  for (const std::string& name : contents.files) archive.add(name, join(path, name));
-  archive.finish();
-  std::string text = fmt::format("{} of a {}: {} files, {} bytes, in {} bytes\n", out, role,
-                                 contents.files.size(), contents.bytes, archive.bytes());
-  for (const std::string& name : contents.left_out) {
-    text += name + " is left out: it is computed again when needed (--all takes it too)\n";
+  const bool at_work = state.status().code() == Code::kExists;
+  if (!at_work) state.status().or_throw();
+  if (at_work && args.on("all")) {
+    throw Error(state.status().message(), "; stop it, or leave --all out: what is computed again ",
+                "is copied only while nobody writes it");
+  }
+  const BackedUp done =
+      back_up(fs, context.clock(),
+              {.state = path, .role = role, .out = out, .at_work = at_work, .all = args.on("all")});
+  std::string text =
+      fmt::format("{} of a {}{}: {} files, {} bytes, in {} bytes\n", out, role,
+                  at_work ? ", which goes on" : "", done.files, done.bytes, done.archive_bytes);
+  for (const std::string& name : done.left_out) {
+    text += name + " is left out: it is computed again when needed" +
+            (at_work ? "\n" : " (--all takes it too)\n");
+  }
+  if (role == "tuner" && !done.labels) {
+    text +=
+        "no labels.db is in it: there is none yet, or --db puts the labels elsewhere; then save ";
+    text += "them now, after this, by that database's own tools (pg_dump)\n";
   }
   context.print({{"archive", out},
                  {"role", role},
-                 {"files", contents.files.size()},
-                 {"bytes", contents.bytes},
-                 {"archive_bytes", archive.bytes()},
-                 {"left_out", contents.left_out}},
+                 {"at_work", at_work},
+                 {"files", done.files},
+                 {"bytes", done.bytes},
+                 {"archive_bytes", done.archive_bytes},
+                 {"labels", done.labels},
+                 {"left_out", done.left_out}},
                 text);
   return kOk;
 }
@@ -138,6 +123,7 @@ int run_restore(Context& context, const Args& args) {
     role = role_of(fs, part);
     // Refuses another format; opening it would come too late.
     StateDirectory::open(fs, part, role).status().or_throw();
+    check_restored(fs, part);
     if (role == "tuner") raise_term(fs, join(part, kState), context.clock().unix_seconds());
   } catch (const std::exception&) {
     std::filesystem::remove_all(part);

@@ -298,7 +298,7 @@ constexpr Verb kKeeping[] = {
     {"token revoke", "let somebody in no more", "NAME --state DIR",
      "  ndtrain token revoke ann --state /var/lib/ndtrain/tuner\n", declare_token_revoke,
      run_token_revoke},
-    {"backup", "the state of a stopped Tuner or PipeStore in one file", "STATE -o FILE",
+    {"backup", "the state of a Tuner or PipeStore in one file, while it runs", "STATE -o FILE",
      "  ndtrain backup /var/lib/ndtrain/tuner -o tuner-$(date +%F).tar.zst\n", declare_backup,
      run_backup},
     {"restore", "what ndtrain backup wrote, as a state directory", "FILE -o STATE",

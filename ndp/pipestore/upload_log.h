@@ -84,6 +84,9 @@ class UploadLog {
   // All lines up to this one are safe elsewhere. Remembered with the next commit.
   void acknowledged(uint64_t sequence);
   uint64_t acknowledged() const;
+  // What is safe elsewhere is so no more: what the log says of each photo is in the outbox again.
+  // Durable on return. Rewrites the file.
+  Status unacknowledge();
 
   // Rewrites the file without what nobody asks for any more, deleted photos' paths included, and
   // without what is damaged.
@@ -117,6 +120,7 @@ class UploadLog {
   Result<wire::Upload> read(const Place& at) const;
   bool alive(const wire::Upload& line, const Place& at) const;
   Status rewrite();
+  Status alone(const std::function<Status()>& f);  // while nobody else writes
   Result<upload_format::LogWalk> each_line(
       int64_t size, const std::function<void(wire::Upload, const Place&)>& f) const;
   Status keep_damaged(const std::vector<upload_format::LogDamage>& damage) const;

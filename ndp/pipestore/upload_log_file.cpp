@@ -198,14 +198,14 @@ Status UploadLog::rewrite() {
 }
 
 // Commits wait meanwhile; reads do not.
-Status UploadLog::compact() {
+Status UploadLog::alone(const std::function<Status()>& f) {
   std::unique_lock lock(commit_mutex_);
   committed_.wait(lock, [&] { return !writing_; });
   writing_ = true;
   lock.unlock();
   Status status = broken_;
   try {
-    if (status.ok()) status = rewrite();
+    if (status.ok()) status = f();
   } catch (...) {
     lock.lock();
     end_writing();
@@ -214,6 +214,20 @@ Status UploadLog::compact() {
   lock.lock();
   end_writing();
   return status;
+}
+
+Status UploadLog::compact() {
+  return alone([this] { return rewrite(); });
+}
+
+Status UploadLog::unacknowledge() {
+  return alone([this] {
+    {
+      const std::lock_guard lock(mutex_);
+      acknowledged_ = 0;
+    }
+    return rewrite();
+  });
 }
 
 }  // namespace ndtrain::ndp

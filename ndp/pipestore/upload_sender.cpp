@@ -32,6 +32,12 @@ void UploadSender::session_over() {
   space_at_ = Time(0);
 }
 
+void UploadSender::say_all_again() {
+  if (!ports_.log) return;
+  log::info("the Tuner was restored, or is another: it is told again of all uploads");
+  ports_.log->unacknowledge().or_throw();
+}
+
 void UploadSender::send_space() {
   const Time now = ports_.clock.monotonic();
   if (!ports_.space || now < space_at_) return;

@@ -28,6 +28,9 @@ class UploadSender {
   void tick();  // while the session is open
   void kept(const wire::UploadsKept& kept);
   void session_over();
+  // A Tuner comes that may lack what was kept: it hears again what the log says of each photo.
+  // Durable on return. Throws Error.
+  void say_all_again();
 
  private:
   void send_space();

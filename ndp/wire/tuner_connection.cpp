@@ -32,7 +32,11 @@ void TunerConnection::handle(LinkEvent<wire::ToStore> event) {
 }
 
 void TunerConnection::apply(const StoreSession::Actions& actions) {
-  if (actions.remember) ports_.state.remember(*actions.remember).or_throw();
+  if (actions.remember) {
+    const TunerIdentity known = ports_.state.known_tuner().or_throw();
+    if (ports_.behind && is_behind(known, *actions.remember)) ports_.behind();
+    ports_.state.remember(*actions.remember).or_throw();
+  }
   for (const wire::FromStore& m : actions.send) link_->send(m);
   if (!session_.open()) events_.session_over();
   if (actions.close && link_) link_->close();

@@ -33,6 +33,9 @@ class TunerConnection {
     StateDirectory& state;
     std::function<std::unique_ptr<LinkClient>(LinkId)> dial;
     std::function<uint64_t()> photos = {};  // of a PipeStore: how many there are
+    // The Tuner may lack what the known one has acknowledged (is_behind()). Before it is
+    // remembered, so that a crash in between asks again.
+    std::function<void()> behind = {};
   };
 
   // `hello`: name, incarnation, program version and numerics. `seed` spreads retries. Throws Error.

@@ -2,6 +2,11 @@
 
 namespace ndtrain::ndp {
 
+bool is_behind(const TunerIdentity& known, const TunerIdentity& met) {
+  if (known.id.empty()) return false;
+  return known.id != met.id || met.term >= known.term + kTermsOfRestore;
+}
+
 bool is_twin(const TunerIdentity& known, const TunerIdentity& met) {
   return known.start != 0 && known.id == met.id && known.term == met.term &&
          known.start != met.start;

@@ -14,6 +14,14 @@ struct TunerIdentity {
   bool operator==(const TunerIdentity&) const = default;
 };
 
+// A restored Tuner's term is larger by so much, at least, than the one that was saved: more than
+// anybody starts a Tuner between two sessions of a store.
+inline constexpr uint64_t kTermsOfRestore = 4096;
+
+// Whether `met` may lack what the Tuner that a store knows has acknowledged: it was restored from a
+// backup since, or is another one.
+bool is_behind(const TunerIdentity& known, const TunerIdentity& met);
+
 // Whether `met` is another Tuner than the one a store knows, of the very same term.
 bool is_twin(const TunerIdentity& known, const TunerIdentity& met);
 

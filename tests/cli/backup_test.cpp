@@ -1,10 +1,11 @@
-// ndtrain backup and restore, on state directories written by hand and by a real Tuner.
+// ndtrain backup and restore, on state directories written by hand.
 #include <gmock/gmock.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "ndp/sqlite/sqlite.h"
 #include "ndp/wire/state_directory.h"
 #include "tests/cli/program_fixture.h"
 #include "tests/support/files.h"
@@ -88,18 +89,48 @@ TEST_F(BackupTest, APipeStoresTermIsWhatItHasSeen) {
   auto state = StateDirectory::open(real_fs(), at("store"), "pipestore").or_throw();
   state.remember({.id = std::string(16, 'x'), .term = 9}).or_throw();
   write("store/cache/1.seg", "features");
-  Outcome o = run({"backup", "store", "-o", "s.tar.zst"});
-  EXPECT_EQ(o.code, 1);
-  EXPECT_THAT(o.err, HasSubstr("store belongs to another running pipestore; stop it"));
-  EXPECT_FALSE(real_fs().exists(at("s.tar.zst")));
-
-  { const StateDirectory gone = std::move(state); }
-  o = run({"backup", "store", "-o", "s.tar.zst"});
+  const Outcome o = run({"backup", "store", "-o", "s.tar.zst"});
   ASSERT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("of a pipestore, which goes on: "));
   EXPECT_THAT(o.out, HasSubstr("cache is left out"));
   ASSERT_EQ(run({"restore", "s.tar.zst", "-o", "again"}).code, 0);
   const auto again = StateDirectory::open(real_fs(), at("again"), "pipestore").or_throw();
   EXPECT_EQ(again.known_tuner().or_throw().term, 9u);
+}
+
+TEST_F(BackupTest, WhatIsComputedAgainIsCopiedOfAStoppedRoleAlone) {
+  make_tuner();
+  const auto state = StateDirectory::open(real_fs(), at("tuner"), "tuner").or_throw();
+  const Outcome o = run({"backup", "tuner", "-o", "b.tar.zst", "--all"});
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.err, HasSubstr("tuner belongs to another running tuner; stop it, or leave --all"));
+  EXPECT_FALSE(real_fs().exists(at("b.tar.zst")));
+  EXPECT_THAT(backup().at("left_out"), ElementsAre("jobs/1/spool", "jobs/2/spool"));
+}
+
+TEST_F(BackupTest, OfLabelsThatAreWrittenMeanwhileAMomentIsSaved) {
+  make_tuner();
+  sql::Database writer(at("tuner/labels.db"));
+  writer.execute("PRAGMA journal_mode=WAL; CREATE TABLE a (n); CREATE TABLE b (n)");
+  std::jthread writes([&](const std::stop_token& stop) {
+    for (int64_t n = 0; !stop.stop_requested(); ++n) {
+      sql::Transaction both(writer);
+      writer.execute("INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)");
+      both.commit();
+    }
+  });
+  const Json saved = backup();
+  EXPECT_TRUE(saved.at("labels"));
+  writes = {};
+  const int64_t all = writer.integer("SELECT count(*) FROM a");
+  ASSERT_EQ(run({"restore", "b.tar.zst", "-o", "again"}).code, 0);
+  sql::Database restored(at("again/labels.db"));
+  const int64_t n = restored.integer("SELECT count(*) FROM a");
+  EXPECT_EQ(n, restored.integer("SELECT count(*) FROM b"));
+  EXPECT_LE(n, all);
+  for (const auto& file : std::filesystem::directory_iterator(root_.path())) {
+    EXPECT_THAT(file.path().filename().string(), testing::Not(testing::StartsWith("b.tar.zst.")));
+  }
 }
 
 TEST_F(BackupTest, NothingIsReplaced) {

@@ -72,7 +72,7 @@ struct WelcomedStore {
 // A PipeStore with a log of uploads and a Tuner that is a test.
 class StoreServiceTest : public ::testing::Test {
  protected:
-  void connect() {
+  void connect(const wire::ToStore& welcome = WelcomedStore::welcome()) {
     service_.tick();
     while (link_ == connected_) {
       clock_.advance(std::chrono::seconds(1));
@@ -81,7 +81,7 @@ class StoreServiceTest : public ::testing::Test {
     connected_ = link_;
     service_.handle({link_, LinkOpened{"the Tuner", ""}});
     sent_.clear();
-    service_.handle({link_, WelcomedStore::welcome()});
+    service_.handle({link_, welcome});
     service_.tick();
   }
   void upload(int n) {

@@ -138,6 +138,24 @@ TEST_F(UploadLogTest, WhatIsAcknowledgedIsNotSentAgainAlsoAfterARestart) {
   EXPECT_THAT(outbox(), ElementsAre(6U));
 }
 
+TEST_F(UploadLogTest, WhatIsUnacknowledgedIsSentAgainAsFarAsItCountsAlsoAfterARestart) {
+  log_->commit({labelled(1, 1, "rose")}).or_throw();
+  log_->commit({labelled(1, 2, "daisy")}).or_throw();  // replaces line 1
+  log_->commit({truth(1, "tulip")}).or_throw();
+  log_->commit({removed(2)}).or_throw();
+  log_->acknowledged(4);
+  log_->commit({labelled(3, 2, "rose")}).or_throw();
+  log_->acknowledged(5);
+  ASSERT_THAT(outbox(), IsEmpty());
+  log_->unacknowledge().or_throw();
+  EXPECT_THAT(outbox(), ElementsAre(2, 3, 4, 5));
+  open();
+  EXPECT_THAT(outbox(), ElementsAre(2, 3, 4, 5));
+  EXPECT_EQ(log_->find(photo(1))->truth, "tulip");
+  log_->commit({labelled(4, 2, "rose")}).or_throw();
+  EXPECT_THAT(outbox(), ElementsAre(2, 3, 4, 5, 6)) << "no sequence is given out twice";
+}
+
 TEST_F(UploadLogTest, TheOutboxIsReadInPieces) {
   for (int i = 0; i < 5; ++i) log_->commit({labelled(i, 1, "rose")}).or_throw();
   EXPECT_EQ(log_->after(0, 1).size(), 1U);

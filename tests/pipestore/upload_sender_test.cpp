@@ -7,6 +7,7 @@
 namespace ndtrain::ndp {
 namespace {
 
+using testing::WelcomedStore;
 using UploadSenderTest = testing::StoreServiceTest;
 
 TEST_F(UploadSenderTest, AreSentInOrderAndOnceWhenTheTunerKeepsThem) {
@@ -33,6 +34,23 @@ TEST_F(UploadSenderTest, ThatWereNotAcknowledgedAreSentToTheNextSession) {
   service_.handle({link_, LinkClosed{"gone"}});
   connect();
   EXPECT_EQ(sent(), (std::vector<uint64_t>{4, 5}));
+}
+
+TEST_F(UploadSenderTest, AreAllSentAgainToATunerThatWasRestoredAndToNoOther) {
+  upload(3);
+  connect();
+  kept(3);
+  const auto meet = [this](uint64_t term) {
+    service_.handle({link_, LinkClosed{"gone"}});
+    wire::ToStore welcome = WelcomedStore::welcome();
+    welcome.set_term(term);
+    connect(welcome);
+    size_t lines = 0;
+    for (const wire::FromStore& m : sent_) lines += static_cast<size_t>(m.uploads().lines_size());
+    return lines;
+  };
+  EXPECT_EQ(meet(kTermsOfRestore), 0U) << "it was started very often";
+  EXPECT_EQ(meet(2 * kTermsOfRestore), 3U) << "it was restored";
 }
 
 TEST_F(UploadSenderTest, NeverHaveMoreUnderWayThanTheWindow) {

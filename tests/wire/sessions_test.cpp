@@ -268,6 +268,15 @@ TEST(StoreSession, LearnsTheStartOfATunerWhoseTermItKnowsFromAnEarlierProgram) {
   EXPECT_TRUE(s.open());
 }
 
+TEST(TunerIdentity, IsBehindWhenItWasRestoredOrIsAnother) {
+  const TunerIdentity known{"tuner", 5, 11};
+  EXPECT_FALSE(is_behind({}, {"tuner", kTermsOfRestore + 5, 1})) << "none is known";
+  EXPECT_FALSE(is_behind(known, {"tuner", 6, 12}));
+  EXPECT_FALSE(is_behind(known, {"tuner", 4 + kTermsOfRestore, 12})) << "it was started often";
+  EXPECT_TRUE(is_behind(known, {"tuner", 5 + kTermsOfRestore, 12}));
+  EXPECT_TRUE(is_behind(known, {"another", 1, 12}));
+}
+
 TEST(StoreSession, SaysWhichTunerItHasSeen) {
   StoreSession s(hello("a"), {"tuner", 5, 11}, 1);
   EXPECT_TRUE(s.tick(seconds(0)).dial);

@@ -13,6 +13,7 @@
 #include "cli/precision_args.h"
 #include "cli/ranks.h"
 #include "cli/rate_args.h"
+#include "cli/sampling_args.h"
 #include "cli/slow_link_args.h"
 #include "cli/stage_args.h"
 #include "cli/verb.h"
@@ -90,6 +91,11 @@ FinetuneConfig config_of(const Args& args, uint64_t seed) {
   c.out = args.required("out");
   c.labels = args.text("labels");
   c.database = database_labels(args);
+  c.sampling = sampling_of(args);
+  if (c.sampling.since && c.database.url.empty()) {
+    throw UsageError("--since " + args.text("since") +
+                     ": times of labels are in a label database; say which with --db");
+  }
   c.val_split = args.has("val-split") ? args.number("val-split") : -1;
   if (c.val_split >= 1) throw UsageError("--val-split " + args.text("val-split") + ": below 1");
   c.freeze = args.text("freeze");
@@ -230,6 +236,7 @@ void declare_train(ArgsSpec& args) {
   declare_notes(args, "the run");
   declare_head(args);
   declare_training_data(args);
+  declare_sampling(args);
   declare_epochs(args);
   declare_optimizer(args);
   declare_schedule(args);

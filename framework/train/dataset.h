@@ -17,6 +17,8 @@ class Dataset {
   // graph, batch >= rows.size()) and `labels`.
   virtual void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
                      std::span<int64_t> labels) = 0;
+  // What the row's loss is multiplied by in training; evaluation does not ask.
+  virtual double weight(int64_t /*row*/) const { return 1; }
 };
 
 // Rows held in memory.

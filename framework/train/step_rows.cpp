@@ -16,7 +16,9 @@ void fetch_rows(Dataset& data, std::span<const int64_t> rows, int64_t of, int64_
   auto weights = to.weights.mutable_as<float>();
   std::ranges::fill(labels, 0);
   std::ranges::fill(weights, 0.0F);
-  std::fill_n(weights.begin(), n, 1.0F / static_cast<float>(of));
+  for (size_t i = 0; i < n; ++i) {
+    weights[i] = static_cast<float>(data.weight(rows[i])) / static_cast<float>(of);
+  }
   data.fetch(rows, to.features, labels.first(n));
   for (size_t i = 0; i < n; ++i) {
     if (labels[i] < 0 || labels[i] >= classes) {

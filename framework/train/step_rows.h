@@ -16,8 +16,8 @@ struct StepRows {
   Tensor& weights;
 };
 
-// Rows, at most those that there is room for; each weighs 1 / `of`, what is left over nothing.
-// Throws Error for a label that is none of `classes`.
+// Rows, at most those that there is room for; each weighs its Dataset::weight() / `of`, what is
+// left over nothing. Throws Error for a label that is none of `classes`.
 void fetch_rows(Dataset& data, std::span<const int64_t> rows, int64_t of, int64_t classes,
                 const StepRows& to);
 

@@ -29,7 +29,7 @@ void DatabaseLabels::read(LabelDb& db, int64_t collection, int64_t task) {
     for (const LabelRow& row : page.rows) {
       // A class that another process has added since belongs to a label that came later too.
       if (const auto it = index.find(row.class_id); it != index.end()) {
-        labels_.insert_or_assign(row.digest, Label{it->second, row.source});
+        labels_.insert_or_assign(row.digest, Label{it->second, row.source, row.time});
       }
     }
     more = page.next.has_value();
@@ -42,7 +42,10 @@ void DatabaseLabels::label(PhotoSet& set) const {
   set.classes = classes_;
   for (Photo& p : set.photos) {
     const auto it = labels_.find(p.digest);
-    p.label = it == labels_.end() ? -1 : it->second.class_index;
+    p.label = -1;
+    if (it == labels_.end()) continue;
+    p.label = it->second.class_index;
+    if (it->second.source != LabelSource::kModel) p.label_time = it->second.time;
   }
   std::erase_if(set.photos, [](const Photo& p) { return p.label < 0; });
   set.unlabelled += static_cast<int64_t>(before - set.photos.size());

@@ -30,7 +30,8 @@ class DatabaseLabels {
   // Of the task, by id: a model trained on them has class i at output i, whatever names come later.
   const std::vector<std::string>& classes() const { return classes_; }
 
-  // Gives the photos their labels, counted in classes(), and takes out and counts those without.
+  // Gives the photos their labels, counted in classes(), with their times, of what a model said
+  // none, and takes out and counts those without.
   // Throws Error when none is left.
   void label(PhotoSet& set) const;
 
@@ -41,6 +42,7 @@ class DatabaseLabels {
   struct Label {
     int class_index;
     LabelSource source;
+    int64_t time;
   };
 
   void read(LabelDb& db, int64_t collection, int64_t task);

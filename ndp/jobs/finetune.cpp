@@ -168,6 +168,7 @@ class Finetune {
                                     .val_split = config_.val_split,
                                     .cache = config_.cache},
                                    progress_);
+    choose_photos(photos_, config_.sampling, config_.how.trainer.seed, progress_);
   }
 
   void prepare_model() {
@@ -288,6 +289,7 @@ class Finetune {
     hash.field(settings_.model).field(settings_.digest).field(config_.freeze).field(config_.head);
     hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
     if (config_.augmentation.any()) hash.field(name_of(config_.augmentation));
+    if (config_.sampling.any()) hash.field(describe(config_.sampling));
     if (device_.deterministic()) hash.field(settings_.numerics);
     const auto& slow_link = config_.how.slow_link;
     if (slow_link && are_grouped(slow_link->sites)) {
@@ -402,6 +404,8 @@ class Finetune {
       };
     }
     train_ = make(0, augmented);
+    train_ = sampled(std::move(train_), rows[0], photos_, config_.sampling,
+                     config_.how.trainer.seed, [this] { return training().epoch(); });
     val_ = make(1, {});
     result_.train_photos = train_->size();
     result_.val_photos = val_->size();

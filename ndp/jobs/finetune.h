@@ -21,6 +21,7 @@
 #include "ndp/jobs/photo_rows.h"
 #include "ndp/jobs/run_directory.h"
 #include "ndp/jobs/run_settings.h"
+#include "ndp/jobs/sampling.h"
 
 namespace ndtrain::ndp {
 
@@ -28,6 +29,7 @@ struct FinetuneConfig {
   std::string data, model, out;
   std::string labels = {};             // a CSV file,class; "": DATA is folders of classes
   DatabaseLabelsConfig database = {};  // instead of both: labels of a label database
+  Sampling sampling = {};              // of photos to train on
   double val_split = -1;        // < 0: DATA/val, or a fifth of the photos where there is none
   std::string freeze = "auto";  // see trainable_parameters()
   std::string head = "keep";    // see prepare_transfer()

@@ -14,7 +14,8 @@ struct Photo {
   std::string path;  // below the set's root
   Digest digest;
   int64_t bytes = 0;
-  int label = -1;  // -1: none known
+  int label = -1;          // -1: none known
+  int64_t label_time = 0;  // when a label database was told it, in Unix seconds; 0: not known
 };
 
 struct QuarantinedPhoto {

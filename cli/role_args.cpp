@@ -10,6 +10,7 @@
 #include "cli/optimizer_args.h"
 #include "cli/precision_args.h"
 #include "cli/progress_bar.h"
+#include "cli/training_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "ndp/wire/certificates.h"
@@ -140,17 +141,11 @@ void declare_training(ArgsSpec& args, const std::string& runs_flag) {
             "training photos are dealt to N runs; stores extract one while the Tuner "
             "trains on another",
             "N", "1");
-  args.flag("e,epochs", "passes over the photos of each run", "N", "15");
-  args.flag("b,batch", "photos per step", "N", "64");
-  args.flag("lr", "learning rate", "X", "0.001");
-  declare_optimizer(args);
-  declare_schedule(args);
-  declare_best(args);
+  declare_training_rules(args);
   args.flag("recipe",
             "ndpipe: Adam, batch 1024, 30 epochs, learning rate .015 in five steps, "
             "weight decay .002; what is given by flags of their own goes over it",
             "NAME");
-  declare_head(args);
   declare_compute(args);
   args.flag("freeze", "what stays as it is (see ndtrain train)", "WHAT", "auto");
   args.flag("val-split", "share of photos for validation, chosen by their content", "X", "0.2");
@@ -230,6 +225,11 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   number("warmup", "warmup");
   read_optimizer(args, j);
   j["best"] = ndp::name_of(best_of(args));
+  number("label_smoothing", "label-smoothing");
+  integer("patience", "patience");
+  j["calibrate"] = args.on("calibrate");
+  if (args.has("sampling")) text("sampling", "sampling");
+  if (args.has("class-weights")) text("class_weights", "class-weights");
   j["accumulate"] = accumulate_of(args);
   read_group(args, j);
   if (recipe == "ndpipe") use_recipe(args, j);

@@ -5,7 +5,7 @@
 namespace ndtrain::cli {
 
 // They have no value until they are given: see declare_optimizer().
-void declare_sampling(ArgsSpec& args) {
+void declare_selection(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "What is trained on");
   args.flag("since",
             "only photos that the label database was told of at this time or later, in Unix "
@@ -20,6 +20,10 @@ void declare_sampling(ArgsSpec& args) {
             "with --since: what is older stays, and this share, as 0.5, of the photos drawn for an "
             "epoch is not older (default: each photo once an epoch)",
             "X");
+}
+
+void declare_weighting(ArgsSpec& args) {
+  const ArgsSpec::Heading heading(args, "What is trained on");
   args.flag("sampling",
             "balanced: as many photos as there are are drawn for an epoch, of each class equally "
             "often (default: each photo once an epoch)",

@@ -6,7 +6,8 @@
 
 namespace ndtrain::cli {
 
-void declare_sampling(ArgsSpec& args);
-ndp::Sampling sampling_of(const Args& args);  // throws UsageError
+void declare_selection(ArgsSpec& args);       // which, and how often by their age
+void declare_weighting(ArgsSpec& args);       // how often and how much by their class
+ndp::Sampling sampling_of(const Args& args);  // of both; throws UsageError
 
 }  // namespace ndtrain::cli

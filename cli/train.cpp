@@ -16,6 +16,7 @@
 #include "cli/sampling_args.h"
 #include "cli/slow_link_args.h"
 #include "cli/stage_args.h"
+#include "cli/training_args.h"
 #include "cli/verb.h"
 #include "framework/core/limits.h"
 #include "framework/core/log.h"
@@ -195,23 +196,14 @@ void declare_training_data(ArgsSpec& args) {
             "decode large JPEGs at a reduced size, but for --augment crop: faster, other pixels");
 }
 
-void declare_epochs(ArgsSpec& args) {
+void declare_augmentation(ArgsSpec& args) {
   const ArgsSpec::Heading heading(args, "Training");
-  args.flag("e,epochs", "passes over the training photos", "N", "15");
-  args.flag("b,batch", "photos per step", "N", "64");
-  args.flag("lr", "learning rate", "X", "0.001");
-  args.flag("label-smoothing", "share of each target that is spread over all classes", "X", "0");
   args.flag(
       "augment",
       "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
       "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
       "of them (default: not at all)",
       "crop,flip,cutout");
-  declare_best(args);
-  args.flag("patience", "stop after N epochs without a better --best; 0: never", "N", "0");
-  args.flag("calibrate",
-            "divide the classifier by the temperature that fits probabilities to the validation "
-            "photos; no prediction changes by it");
 }
 
 }  // namespace
@@ -234,12 +226,10 @@ void declare_train(ArgsSpec& args) {
       "ndtrain model inspect); N, the first N layers; or none",
       "WHAT", "auto");
   declare_notes(args, "the run");
-  declare_head(args);
   declare_training_data(args);
-  declare_sampling(args);
-  declare_epochs(args);
-  declare_optimizer(args);
-  declare_schedule(args);
+  declare_selection(args);
+  declare_training_rules(args);
+  declare_augmentation(args);
   declare_computing(args);
   declare_seed(args);
   declare_compute(args);

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
 
 #include "framework/core/fs.h"
 #include "framework/core/json.h"
@@ -127,7 +128,7 @@ type_in ndtrain plan --band
 type_in ndtrain version ""
 )");
   EXPECT_EQ(shell("bash complete"),
-            "train\nsubmit show start-now\n--labels --label-smoothing\nmodel.onnx\nmodel.onnx\n\n"
+            "train\nsubmit show start-now\n--labels --label --label-smoothing\nmodel.onnx\nmodel.onnx\n\n"
             "model.onnx\nhistory\n--bandwidth\n\n");
   EXPECT_EQ(run({"completion", "fish"}).code, 2);
   EXPECT_EQ(run({"completion", "bash", "--json"}).code, 2);
@@ -153,6 +154,44 @@ zpty -d z
        {"<ndtrain train >", "<ndtrain job submit >", "<ndtrain train --label-smoothing=>",
         "<ndtrain help labels history >"}) {
     EXPECT_THAT(said, HasSubstr(line));
+  }
+}
+
+// The lines of a help text from each of these headings to the next.
+std::string under(const std::string& help, const std::set<std::string>& headings) {
+  std::istringstream lines(help);
+  std::string line, text;
+  bool in = false;
+  while (std::getline(lines, line)) {
+    if (!line.empty() && line[0] != ' ') in = headings.contains(line);
+    if (in) text += line + "\n";
+  }
+  return text;
+}
+
+TEST_F(Help, AJobHasTheFlagsByWhichTrainTrains) {
+  const std::set<std::string> headings = {
+      "Model:", "Training:", "Optimizer:", "What is trained on:"};
+  // Of the photos where they are, of pixels, and of steps by ranks.
+  const std::set<std::string> own = {"--since", "--label", "--sample", "--truth-share",
+                                     "--augment"};
+  const auto flags = [&](const std::string& text) {
+    std::set<std::string> names;
+    for (size_t at = text.find("--"); at != text.npos; at = text.find("--", at + 2)) {
+      const size_t line = text.rfind('\n', at) + 1;
+      if (at - line > 6) continue;  // spoken of
+      names.insert(text.substr(at, text.find_first_of(" \n", at) - at));
+    }
+    return names;
+  };
+  const std::set<std::string> train = flags(under(run({"help", "train"}).out, headings));
+  ASSERT_GT(train.size(), 20u);
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"help", "finetune"}, {"help", "job", "submit"}}) {
+    const std::set<std::string> job = flags(run(verb).out);
+    for (const std::string& flag : train) {
+      EXPECT_EQ(job.contains(flag), !own.contains(flag)) << verb.back() << ' ' << flag;
+    }
   }
 }
 

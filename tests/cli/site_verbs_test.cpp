@@ -236,6 +236,27 @@ TEST_F(SiteVerbs, AJobThatDivergesPublishesNothing) {
   EXPECT_FALSE(real_fs().exists(at("site/tuner/jobs/1/run/model.onnx")));
 }
 
+TEST_F(SiteVerbs, AJobIsTrainedByTheFlagsOfTrain) {
+  begin(24, 1);
+  int jobs = 0;
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                               "-b", "4", "--deterministic", "--follow", "--no-publish"});
+    const Json result = ask(site_, more).at("result");
+    const std::string run = fmt::format("site/tuner/jobs/{}/run/model.onnx", ++jobs);
+    return std::pair(real_fs().read(at(run)).or_throw(), result);
+  };
+  const auto plain = train({"-e", "2"}).first;
+  EXPECT_EQ(train({"-e", "2", "--class-weights", "c0=1,c1=1"}).first, plain);
+  EXPECT_NE(train({"-e", "2", "--class-weights", "c0=4"}).first, plain);
+  EXPECT_NE(train({"-e", "2", "--sampling", "balanced"}).first, plain);
+  EXPECT_NE(train({"-e", "2", "--label-smoothing", "0.2"}).first, plain);
+  const auto [calibrated, result] = train({"-e", "2", "--calibrate"});
+  EXPECT_NE(calibrated, plain);
+  EXPECT_GT(result.at("temperature").get<double>(), 0);
+  EXPECT_EQ(train({"-e", "9", "--lr", "1e-30", "--patience", "2"}).second.at("epochs"), 3);
+}
+
 TEST_F(SiteVerbs, UploadsOfAnOlderPipeStoreAreNoClassAndItIsSaid) {
   const std::string hex = to_hex(sha256("of an older version"));
   const std::string folder = at("photos/uploads/" + hex.substr(0, 2));

@@ -87,6 +87,28 @@ TEST(JobSpecBest, IsOneOfTheMetrics) {
               HasSubstr("job: best 'accuracy': there are top1, top5, loss, macro-f1"));
 }
 
+TEST(JobSpecTraining, WeighsSmoothsCalibratesAndStopsAsItIsAsked) {
+  const JobSpec s = parse_job_spec(
+      parsed(
+          R"(,"sampling":"balanced","class_weights":"a=2","patience":3,"calibrate":true,"label_smoothing":0.1)")
+          .text());
+  EXPECT_TRUE(s.sampling.balanced);
+  EXPECT_EQ(s.sampling.class_weights, "a=2");
+  EXPECT_EQ(s.patience, 3);
+  EXPECT_TRUE(s.calibrate);
+  EXPECT_EQ(s.trainer.label_smoothing, 0.1);
+  for (const char* key : {"sampling", "class_weights", "patience", "calibrate"}) {
+    EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
+  }
+  EXPECT_THAT(refusal(R"(,"sampling":"often")"), HasSubstr("there are shuffle, balanced"));
+  EXPECT_THAT(refusal(R"(,"sampling":"balanced","class_weights":"balanced")"),
+              HasSubstr("give one"));
+  EXPECT_THAT(refusal(R"(,"sampling":"balanced","tuners":2)"), HasSubstr("take tuners 1"));
+  EXPECT_THAT(refusal(R"(,"class_weights":"a=2","tuners":2)"), HasSubstr("take tuners 1"));
+  EXPECT_THAT(refusal(R"(,"patience":-1)"), HasSubstr("patience -1"));
+  EXPECT_THAT(refusal(R"(,"patience":1,"runs":2)"), HasSubstr("with 2 the photos"));
+}
+
 TEST(JobSpecSchedule, IsOneOfThoseThatThereAre) {
   for (const auto& [kind, name] : kSchedules) {
     const std::string asked = R"(,"warmup":0.5,"sched":")" + std::string(name) + '"';

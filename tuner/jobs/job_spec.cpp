@@ -39,6 +39,7 @@ constexpr Names<OptimizerConfig::Kind, 4> kOptimizers = {
      {OptimizerConfig::Kind::kRmsProp, "rmsprop"}}};
 constexpr Names<DType, 3> kComputeTypes = {
     {{DType::kF32, "f32"}, {DType::kBF16, "bf16"}, {DType::kF16, "f16"}}};
+constexpr Names<bool, 2> kSamplings = {{{false, "shuffle"}, {true, "balanced"}}};
 constexpr Names<DType, 2> kFeatureTypes = {{{DType::kF16, "f16"}, {DType::kF32, "f32"}}};
 
 void take_optimizer(JobReader& r, OptimizerConfig& o) {
@@ -136,6 +137,24 @@ void demand_slow_link(const JobSpec& s) {
   static_cast<void>(slow_link_of(s));
 }
 
+void demand_sampling(const JobSpec& s) {
+  try {
+    s.sampling.check();
+  } catch (const Error& e) {
+    throw Error("job: ", e.what());
+  }
+  if (!s.sampling.weighs() || s.tuners == 1) return;
+  throw Error("job: sampling and class_weights with tuners ", s.tuners,
+              ": members do not know what rows weigh; take tuners 1, or leave them away");
+}
+
+void demand_patience(const JobSpec& s) {
+  demand(s.patience >= 0, "patience", s.patience, "at least 0");
+  demand(s.patience == 0 || s.runs == 1, "patience", s.patience,
+         "it ends a training of one run; with " + std::to_string(s.runs) +
+             " the photos of later ones would not be trained on");
+}
+
 void demand_parallel(const JobSpec& s) {
   constexpr std::string_view kWays[] = {"dp", "pipeline", "hybrid", "auto"};
   if (std::ranges::count(kWays, s.parallel) == 0) {
@@ -189,6 +208,8 @@ void validate(const JobSpec& s) {
   if (!is_slow_link(s.sync)) demand_schedule(s.sync);
   demand_slow_link(s);
   demand_parallel(s);
+  demand_sampling(s);
+  demand_patience(s);
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
   demand(s.val_split >= 0 && s.val_split < 1, "val_split", s.val_split, "from 0 to below 1");
@@ -256,6 +277,10 @@ std::string JobSpec::text() const {
                promote == Promote::kRule ? Json("rule") : Json(promote == Promote::kAlways)}});
     add_variants(t.optimizer, j);
     if (best != BestMetric::kTop1) j["best"] = name_of(best);
+    if (patience != 0) j["patience"] = patience;
+    if (calibrate) j["calibrate"] = true;
+    if (sampling.balanced) j["sampling"] = "balanced";
+    if (!sampling.class_weights.empty()) j["class_weights"] = sampling.class_weights;
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
@@ -302,6 +327,10 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("label_smoothing", t.label_smoothing);
   r.take("compute", kComputeTypes, t.compute);
   r.take("best", kBestMetrics, s.best);
+  r.take("patience", s.patience);
+  r.take("calibrate", s.calibrate);
+  r.take("sampling", kSamplings, s.sampling.balanced);
+  r.take("class_weights", s.sampling.class_weights);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);

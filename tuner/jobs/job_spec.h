@@ -10,6 +10,7 @@
 #include "framework/core/limits.h"
 #include "framework/train/trainer.h"
 #include "ndp/jobs/best_metric.h"
+#include "ndp/jobs/sampling.h"
 #include "ndp/labels/label_db.h"
 #include "tuner/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
@@ -75,6 +76,10 @@ struct JobSpec {
   std::string sync = "ddp";
   SlowLinkSpec slow_link = {};
   ndp::BestMetric best = ndp::BestMetric::kTop1;  // of validation photos: which epoch is kept
+  int64_t patience = 0;    // of one run: epochs without a better one before it stops; 0: never
+  bool calibrate = false;  // by a temperature (ndp/jobs/temperature.h), where photos validate
+  // Of one Tuner: balanced draws and class weights; which photos there are is the stores'.
+  ndp::Sampling sampling = {};
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";

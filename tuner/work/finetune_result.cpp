@@ -5,6 +5,7 @@
 
 #include "framework/core/json.h"
 #include "framework/train/class_quality.h"
+#include "ndp/jobs/finetune_report.h"
 #include "ndp/jobs/report.h"
 #include "tuner/work/finetune_work.h"
 #include "tuner/work/production_answers.h"
@@ -66,8 +67,13 @@ JobOutcome FinetuneWork::finish() {
     group_->end();
     group_->report(*run_directory_);
   }
+  Calibrated trained{.model = training_->model()};
+  if (spec_.calibrate) {
+    trained =
+        calibrated(trained.model, *val_, row_types_, device(), spec_.trainer.batch, progress_);
+  }
   const ModelFile whole = write_models(context_.fs, *run_directory_, model_, transfer_,
-                                       training_->model(), manifest_->classes());
+                                       trained.model, manifest_->classes());
   Evaluation e;
   if (val_->size() > 0) {
     e = training_->evaluate(*val_);
@@ -79,6 +85,7 @@ JobOutcome FinetuneWork::finish() {
   Json result = result_json(e, epochs);
   result["model"] = whole.path;
   result["model_id"] = to_hex(whole.id());
+  if (trained.temperature > 0) result["temperature"] = trained.temperature;
   Json metrics = {{"top1", of_validation(e.top1)},
                   {"top5", of_validation(e.top5)},
                   {"val_photos", val_->size()}};

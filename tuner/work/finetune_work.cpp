@@ -306,6 +306,22 @@ std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> nu
   return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory);
 }
 
+// As the job has them drawn and weighed.
+std::unique_ptr<Dataset> FinetuneWork::sampled(std::unique_ptr<SpoolDataset> rows) const {
+  if (!spec_.sampling.weighs()) return rows;
+  std::vector<SampledRow> facts;
+  for (const int64_t label : rows->labels()) facts.push_back({.label = label});
+  std::vector<double> probabilities;
+  if (spec_.sampling.draws()) probabilities = draw_probabilities(facts, spec_.sampling);
+  std::vector<double> weights = loss_weights(facts, spec_.sampling, manifest_->classes());
+  return std::make_unique<SampledRows>(std::move(rows), std::move(weights), probabilities,
+                                       spec_.seed, [this] { return training_->epoch(); });
+}
+
+bool FinetuneWork::is_out_of_patience() const {
+  return spec_.patience > 0 && training_->epoch() - 1 - loop_->best_epoch() >= spec_.patience;
+}
+
 // A run that begins; not one that goes on after a restart.
 void FinetuneWork::begin_run(uint32_t run) {
   const auto n = static_cast<double>(spec_.runs);
@@ -332,7 +348,9 @@ bool FinetuneWork::run(uint32_t run) {
     }
     std::ranges::sort(numbers);
   }
-  const auto train = dataset(numbers, memory_ / 4 * 3);
+  auto spooled = dataset(numbers, memory_ / 4 * 3);
+  SpoolDataset& rows = *spooled;
+  const std::unique_ptr<Dataset> train = sampled(std::move(spooled));
   if (train->size() == 0) {
     progress_.say(fmt::format("run {} has no photos to train on", run));
     return true;
@@ -340,9 +358,9 @@ bool FinetuneWork::run(uint32_t run) {
   if (progress_.interrupted()) return false;
   const double before = loop_->seconds();
   const int64_t until = run * spec_.trainer.epochs, all = spec_.runs * spec_.trainer.epochs;
-  const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, *train);
+  const GroupLeader::Use use(training_->epoch() < until ? group_.get() : nullptr, rows);
   begin_run(run);
-  while (training_->epoch() < until) {
+  while (training_->epoch() < until && !is_out_of_patience()) {
     // As often as one run over all photos would: after as many photos as there are in all.
     const int64_t left = until - training_->epoch() - 1;
     const bool validate = left % spec_.runs == 0;
@@ -351,9 +369,10 @@ bool FinetuneWork::run(uint32_t run) {
     if (!whole) return false;
     if (group_ && training_->epoch() < until) group_->take_in();
   }
+  const int64_t last = std::min(until, training_->epoch());
   report({.run = run,
           .photos = train->size(),
-          .last = run_directory_->epochs().at(static_cast<size_t>(until) - 1),
+          .last = run_directory_->epochs().at(static_cast<size_t>(last) - 1),
           .train_s = loop_->seconds() - before});
   return true;
 }

@@ -61,7 +61,9 @@ class FinetuneWork final : public JobWork {
   void say_what_is_here() const;
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
+  std::unique_ptr<Dataset> sampled(std::unique_ptr<SpoolDataset> rows) const;
   void begin_run(uint32_t run);
+  bool is_out_of_patience() const;
   const Device& device() const;
   void make_training();
   GroupRules group_rules(DType compute) const;

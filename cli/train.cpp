@@ -227,7 +227,6 @@ void declare_train(ArgsSpec& args) {
       "WHAT", "auto");
   declare_notes(args, "the run");
   declare_training_data(args);
-  declare_selection(args);
   declare_training_rules(args);
   declare_augmentation(args);
   declare_computing(args);

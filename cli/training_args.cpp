@@ -20,6 +20,7 @@ void declare_training_rules(ArgsSpec& args) {
               "photos; no prediction changes by it");
   }
   declare_best(args);
+  declare_selection(args);
   declare_weighting(args);
   declare_optimizer(args);
   declare_schedule(args);

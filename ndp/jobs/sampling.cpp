@@ -64,16 +64,18 @@ bool is_recent(const Photo& photo, const Sampling& sampling) {
   return sampling.since && photo.label_time >= *sampling.since;
 }
 
-// The photos to train on with the smallest lots stay, `most` of those that are `drawn_from`.
-void draw(const TrainingPhotos& photos, std::vector<bool>& stays,
-          const std::function<bool(size_t)>& drawn_from, int64_t most, uint64_t seed) {
+// Those with the smallest lots stay, `most` of those that are drawn from.
+void draw(std::span<const Candidate> photos, const Sampling& sampling, uint64_t seed,
+          std::vector<bool>& stays) {
   std::vector<std::pair<uint64_t, size_t>> lots;
   for (size_t i = 0; i < stays.size(); ++i) {
-    if (!stays[i] || !drawn_from(i)) continue;
-    lots.emplace_back(lot_of(photos.set.photos[i].digest, seed), i);
+    const bool all_stay = sampling.truth_share && photos[i].recent;
+    if (stays[i] && !all_stay) lots.emplace_back(lot_of(photos[i].photo, seed), i);
   }
   std::ranges::sort(lots);
-  for (size_t i = static_cast<size_t>(most); i < lots.size(); ++i) stays[lots[i].second] = false;
+  for (size_t i = static_cast<size_t>(sampling.sample); i < lots.size(); ++i) {
+    stays[lots[i].second] = false;
+  }
 }
 
 void keep_only(TrainingPhotos& photos, const std::vector<bool>& stays) {
@@ -114,37 +116,41 @@ std::string describe(const Sampling& s) {
                      s.truth_share.value_or(0), s.balanced, s.class_weights);
 }
 
+std::vector<bool> chosen(std::span<const Candidate> photos, const Sampling& sampling,
+                         const std::vector<std::string>& classes, uint64_t seed) {
+  std::vector<int64_t> wanted;
+  for (const std::string& name : sampling.labels) wanted.push_back(class_among(classes, name));
+  std::vector<bool> stays;
+  for (const Candidate& c : photos) {
+    const bool shown = wanted.empty() || std::ranges::count(wanted, c.label) > 0;
+    stays.push_back(shown && (!sampling.since || sampling.truth_share || c.recent));
+  }
+  if (sampling.sample > 0) draw(photos, sampling, seed, stays);
+  if (std::ranges::count(stays, true) > 0) return stays;
+  throw Error("no photo to train on is left by what --since",
+              sampling.since ? " " + std::to_string(*sampling.since) : "",
+              ", --label and --sample choose; take an earlier time or more labels");
+}
+
 void choose_photos(TrainingPhotos& photos, const Sampling& sampling, uint64_t seed,
                    Progress& progress) {
   sampling.check();
   if (!sampling.any()) return;
-  std::vector<int64_t> wanted;
-  for (const std::string& name : sampling.labels) {
-    wanted.push_back(class_among(photos.set.classes, name));
-  }
-  const auto recent = [&](size_t i) { return is_recent(photos.set.photos[i], sampling); };
-  std::vector<bool> stays(photos.set.photos.size(), true);
-  for (size_t i = 0; i < stays.size(); ++i) {
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < photos.set.photos.size(); ++i) {
+    const Photo& p = photos.set.photos[i];
     if (photos.for_validation[i]) continue;
-    const bool shown = wanted.empty() || std::ranges::count(wanted, photos.set.photos[i].label) > 0;
-    stays[i] = shown && (!sampling.since || sampling.truth_share || recent(i));
+    candidates.push_back({p.digest, p.label, is_recent(p, sampling)});
   }
-  if (sampling.sample > 0) {
-    const auto drawn_from = [&](size_t i) {
-      return !photos.for_validation[i] && !(sampling.truth_share && recent(i));
-    };
-    draw(photos, stays, drawn_from, sampling.sample, seed);
+  const std::vector<bool> stay = chosen(candidates, sampling, photos.set.classes, seed);
+  std::vector<bool> stays(photos.set.photos.size(), true);
+  for (size_t i = 0, k = 0; i < stays.size(); ++i) {
+    if (!photos.for_validation[i]) stays[i] = stay[k++];
   }
-  const auto before = std::ranges::count(photos.for_validation, false);
   keep_only(photos, stays);
-  const auto left = std::ranges::count(photos.for_validation, false);
-  if (left < before) {
-    progress.say(fmt::format("{} of {} photos are chosen to train on", left, before));
-  }
-  if (left > 0) return;
-  throw Error(photos.set.root, ": no photo to train on is left by what --since",
-              sampling.since ? " " + std::to_string(*sampling.since) : "",
-              ", --label and --sample choose; take an earlier time or more labels");
+  const auto left = std::ranges::count(stay, true);
+  if (left == std::ssize(stay)) return;
+  progress.say(fmt::format("{} of {} photos are chosen to train on", left, stay.size()));
 }
 
 std::vector<double> loss_weights(std::span<const SampledRow> rows, const Sampling& sampling,

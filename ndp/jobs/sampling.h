@@ -38,10 +38,21 @@ struct Sampling {
 // All of it, the same text for equal ones.
 std::string describe(const Sampling& sampling);
 
+// A photo that may be trained on.
+struct Candidate {
+  Digest photo{};
+  int64_t label = 0;
+  bool recent = false;  // see Sampling::since
+};
+
+// Which of them are. The same photos are drawn wherever they lie, whatever their order. Throws
+// Error for a label that is none of `classes`, and where nothing is left.
+std::vector<bool> chosen(std::span<const Candidate> photos, const Sampling& sampling,
+                         const std::vector<std::string>& classes, uint64_t seed);
+
 // Takes out the photos to train on that are not chosen; those for validation all stay, so that
-// accuracies can be compared. The same photos are drawn wherever they lie. Says how many are left,
-// where some are not. Throws Error for a label that is none of the set's classes, and where nothing
-// is left.
+// accuracies can be compared. Says how many are left, where some are not. Throws Error as chosen()
+// does.
 void choose_photos(TrainingPhotos& photos, const Sampling& sampling, uint64_t seed,
                    Progress& progress);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "framework/core/hash.h"
+#include "ndp/labels/label_db.h"
 #include "tests/cli/site_fixture.h"
 
 namespace ndtrain {
@@ -29,6 +30,22 @@ class SiteVerbs : public testing_cli::SiteTest {
   Outcome run_at(std::vector<std::string> words) const {
     words.insert(words.end(), {"--http", site_.at("http").get<std::string>()});
     return run(words);
+  }
+  // So many photos of c0 are what their folder says, by a person, at this time.
+  void say(int photos, int64_t time) const {
+    const auto db = open_label_db("sqlite:" + at("site/tuner/labels.db")).or_throw();
+    LabelBatch said{.task = db->task(kDefaultTask).or_throw(), .source = LabelSource::kHuman};
+    const std::vector<std::string> names = {"c0"};
+    const int64_t c0 = db->class_ids(said.task, names).or_throw()[0];
+    for (const auto& file : std::filesystem::directory_iterator(at("photos/c0"))) {
+      if (std::ssize(said.labels) == photos) break;
+      const std::vector<PhotoPlace> place = {
+          {file.path().filename().string(), sha256(real_fs().read(file.path()).or_throw())}};
+      const int64_t collection = db->collection(kDefaultCollection).or_throw();
+      said.labels.push_back(
+          {.photo = db->add_photos(collection, place).or_throw()[0], .class_id = c0, .time = time});
+    }
+    db->put_labels(said).or_throw();
   }
   Json job(int number) const { return ask(site_, {"job", "show", std::to_string(number)}); }
   bool is_away(const std::string& name) const {
@@ -255,6 +272,32 @@ TEST_F(SiteVerbs, AJobIsTrainedByTheFlagsOfTrain) {
   EXPECT_NE(calibrated, plain);
   EXPECT_GT(result.at("temperature").get<double>(), 0);
   EXPECT_EQ(train({"-e", "9", "--lr", "1e-30", "--patience", "2"}).second.at("epochs"), 3);
+}
+
+TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {
+  begin(24, 1);
+  const auto train = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                               "-e", "1", "--follow", "--no-publish"});
+    return ask(site_, more).at("result");
+  };
+  const Json all = train({});
+  const auto photos = all.at("train_photos").get<int64_t>();
+  const Json few = train({"--sample", "5"});
+  EXPECT_EQ(few.at("train_photos"), 5);
+  EXPECT_EQ(few.at("val_photos"), all.at("val_photos"));
+  const auto one = train({"--label", "c1"}).at("train_photos").get<int64_t>();
+  EXPECT_TRUE(one > 0 && one < photos) << one;
+  EXPECT_EQ(train({"--label", "c0,c1"}).at("train_photos"), photos);
+  say(10, 200);
+  const auto recent = train({"--since", "200"}).at("train_photos").get<int64_t>();
+  EXPECT_TRUE(recent > 0 && recent <= 10) << recent;
+  EXPECT_EQ(train({"--since", "200", "--sample", "3", "--truth-share", "0.5"}).at("train_photos"),
+            recent + 3);
+  const Outcome none = run_at({"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
+                               "--since", "4000000000", "--follow"});
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.out, HasSubstr("no photo to train on is left by what --since 4000000000"));
 }
 
 TEST_F(SiteVerbs, UploadsOfAnOlderPipeStoreAreNoClassAndItIsSaid) {

@@ -100,6 +100,15 @@ TEST(JobSpecTraining, WeighsSmoothsCalibratesAndStopsAsItIsAsked) {
   for (const char* key : {"sampling", "class_weights", "patience", "calibrate"}) {
     EXPECT_THAT(parsed("").text(), Not(HasSubstr(key))) << "an earlier Tuner takes it";
   }
+  const JobSpec chosen = parse_job_spec(
+      parsed(R"(,"since":100,"label":["a","b"],"sample":7,"truth_share":0.5)").text());
+  EXPECT_EQ(chosen.sampling.since, 100);
+  EXPECT_EQ(chosen.sampling.labels, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(chosen.sampling.sample, 7);
+  EXPECT_EQ(chosen.sampling.truth_share, 0.5);
+  EXPECT_THAT(refusal(R"(,"truth_share":0.5)"), HasSubstr("--since"));
+  EXPECT_THAT(refusal(R"(,"since":1,"truth_share":0.5,"tuners":2)"), HasSubstr("take tuners 1"));
+  EXPECT_THAT(refusal(R"(,"sample":-1)"), HasSubstr("a sample of -1"));
   EXPECT_THAT(refusal(R"(,"sampling":"often")"), HasSubstr("there are shuffle, balanced"));
   EXPECT_THAT(refusal(R"(,"sampling":"balanced","class_weights":"balanced")"),
               HasSubstr("give one"));

@@ -70,6 +70,29 @@ TEST(Manifest, WhatPeopleSayElsewhereCountsForPhotosThatAreHeld) {
   EXPECT_EQ(std::ranges::count(m.classes(), "bird"), 0) << "nobody holds that photo";
 }
 
+TEST(Manifest, HasThePhotosThatAreChosenByLabelsWithTheTimesOfTheWordsThatCount) {
+  Inventories photos{claims(0, 40)};
+  PhotoClaim truth = photos[0][3];
+  truth.source = LabelSource::kHuman;
+  truth.time = 70;
+  PhotoClaim older = truth;
+  older.time = 60;
+  std::vector<int64_t> times;
+  const Manifest m(photos, {.truths = {truth, older},
+                            .choose = [&](std::span<const ManifestEntry> all,
+                                          const std::vector<std::string>& classes) {
+                              EXPECT_EQ(all.size(), 40u);
+                              EXPECT_FALSE(classes.empty());
+                              std::vector<bool> stays;
+                              for (const ManifestEntry& e : all) stays.push_back(e.label_time > 0);
+                              return stays;
+                            }});
+  ASSERT_EQ(m.size(), 1u);
+  EXPECT_EQ(m.entry(0).digest, truth.digest);
+  EXPECT_EQ(m.entry(0).label_time, 70);
+  EXPECT_THAT(m.run(m.entry(0).run), ElementsAre(0));
+}
+
 TEST(Manifest, TheSeedDealsTrainingPhotosToRunsAndNeverMovesTheSplit) {
   const Inventories photos{claims(0, 200)};
   const Manifest a(photos, {.seed = 1, .runs = 2}), b(photos, {.seed = 2, .runs = 2});

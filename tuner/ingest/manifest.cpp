@@ -14,7 +14,13 @@ namespace {
 // What all stores claim of one photo.
 struct PhotoClaims {
   std::set<uint32_t> holders;
-  std::set<std::pair<int, std::string>> labels;  // -rank of the source, then name: best first
+  // -rank of the source, then name: best first; and when it was said last.
+  std::map<std::pair<int, std::string>, int64_t> labels;
+
+  void add(const PhotoClaim& claim) {
+    int64_t& time = labels[{-static_cast<int>(claim.source), claim.label}];
+    time = std::max(time, claim.time);
+  }
 };
 
 }  // namespace
@@ -35,14 +41,14 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
       PhotoClaims& claims = photos[claim.digest];
       claims.holders.insert(store);
       if (claim.label.empty()) continue;
-      claims.labels.emplace(-static_cast<int>(claim.source), claim.label);
+      claims.add(claim);
       names.insert(claim.label);
     }
   }
   for (const PhotoClaim& truth : rules.truths) {
     const auto photo = photos.find(truth.digest);
     if (photo == photos.end()) continue;
-    photo->second.labels.emplace(-static_cast<int>(truth.source), truth.label);
+    photo->second.add(truth);
     names.insert(truth.label);
   }
   std::set<std::string> unknown = names;
@@ -61,15 +67,26 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
       ++unlabelled_;
       if (rules.only_labelled) continue;
     }
-    const uint64_t number = entries_.size();
-    const uint32_t run = run_of(digest, rules);
-    runs_[run].push_back(number);
     entries_.push_back({.digest = digest,
-                        .run = run,
-                        .label = claims.labels.empty() ? -1 : ids.at(claims.labels.begin()->second),
+                        .run = run_of(digest, rules),
+                        .label = -1,
                         .holders = {claims.holders.begin(), claims.holders.end()}});
+    if (claims.labels.empty()) continue;
+    const auto& [label, time] = *claims.labels.begin();
+    entries_.back().label = ids.at(label.second);
+    entries_.back().label_time = time;
+  }
+  if (rules.choose) {
+    const std::vector<bool> stays = rules.choose(entries_, classes_);
+    size_t n = 0;
+    std::erase_if(entries_, [&](const Entry&) { return !stays.at(n++); });
+  }
+  for (uint64_t number = 0; number < entries_.size(); ++number) {
+    runs_[entries_[number].run].push_back(number);
     std::set<std::string> different;
-    for (const auto& [rank, name] : claims.labels) different.insert(name);
+    for (const auto& [label, time] : photos.at(entries_[number].digest).labels) {
+      different.insert(label.second);
+    }
     if (different.size() > 1) conflicts_.push_back({number, {different.begin(), different.end()}});
   }
 }

@@ -22,6 +22,15 @@ struct PhotoClaim {
   std::string label;  // "": none
   LabelSource source = LabelSource::kFolder;
   std::string path = {};  // below the store's photo directory, where the job asks for it
+  int64_t time = 0;       // when it was said, in Unix seconds; 0: not known
+};
+
+struct ManifestEntry {
+  Digest digest{};
+  uint32_t run = 0;
+  int32_t label = 0;              // of Manifest::classes(); -1: none
+  std::vector<uint32_t> holders;  // stores, rising
+  int64_t label_time = 0;         // as PhotoClaim has it
 };
 
 struct ManifestRules {
@@ -36,6 +45,9 @@ struct ManifestRules {
   // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
   std::vector<PhotoClaim> truths = {};
   std::function<bool(const Digest&)> leave_out = {};  // photos that were deleted
+  // Of all photos, which there are, told with the classes; none: all. Throws Error.
+  std::function<std::vector<bool>(std::span<const ManifestEntry>, const std::vector<std::string>&)>
+      choose = {};
 };
 
 // Run of a photo: 0 for validation, else 1 to rules.runs.
@@ -43,12 +55,7 @@ uint32_t run_of(const Digest& photo, const ManifestRules& rules);
 
 class Manifest {
  public:
-  struct Entry {
-    Digest digest{};
-    uint32_t run = 0;
-    int32_t label = 0;              // of classes(); -1: none
-    std::vector<uint32_t> holders;  // stores, rising
-  };
+  using Entry = ManifestEntry;
   // A photo that somebody labels otherwise than the manifest does.
   struct Conflict {
     uint64_t number = 0;

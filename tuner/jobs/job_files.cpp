@@ -25,21 +25,20 @@ Json to_json(const Manifest& m, const std::vector<std::string>& stores) {
   std::vector<uint8_t> digests;
   std::vector<uint32_t> runs, holder_counts, holders;
   std::vector<int32_t> labels;
+  std::vector<int64_t> times;
   for (uint64_t n = 0; n < m.size(); ++n) {
     const Manifest::Entry& e = m.entry(n);
     digests.insert(digests.end(), e.digest.begin(), e.digest.end());
     runs.push_back(e.run);
     labels.push_back(e.label);
+    times.push_back(e.label_time);
     holder_counts.push_back(static_cast<uint32_t>(e.holders.size()));
     holders.insert(holders.end(), e.holders.begin(), e.holders.end());
   }
-  return {{"stores", stores},
-          {"classes", m.classes()},
-          {"runs", m.runs()},
-          {"digests", Json::binary(digests)},
-          {"run", runs},
-          {"label", labels},
-          {"holder_counts", holder_counts},
+  return {{"stores", stores},    {"classes", m.classes()},
+          {"runs", m.runs()},    {"digests", Json::binary(digests)},
+          {"run", runs},         {"label", labels},
+          {"label_time", times}, {"holder_counts", holder_counts},
           {"holders", holders}};
 }
 
@@ -47,6 +46,8 @@ SavedManifest manifest_from(const Json& json) {
   const auto& digests = json.at("digests").get_binary();
   const auto runs = json.at("run").get<std::vector<uint32_t>>();
   const auto labels = json.at("label").get<std::vector<int32_t>>();
+  // One that an older version kept has none.
+  const auto times = json.value("label_time", std::vector<int64_t>(runs.size()));
   const auto counts = json.at("holder_counts").get<std::vector<uint32_t>>();
   const auto holders = json.at("holders").get<std::vector<uint32_t>>();
   const size_t all = std::accumulate(counts.begin(), counts.end(), size_t{0});
@@ -60,6 +61,7 @@ SavedManifest manifest_from(const Json& json) {
     std::memcpy(e.digest.data(), digests.data() + n * sizeof(Digest), sizeof(Digest));
     e.run = runs.at(n);
     e.label = labels.at(n);
+    e.label_time = times.at(n);
     for (uint32_t i = 0; i < counts.at(n); ++i) e.holders.push_back(*holder++);
   }
   return {Manifest(std::move(entries), json.at("classes").get<std::vector<std::string>>(),

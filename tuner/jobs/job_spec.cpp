@@ -58,6 +58,24 @@ void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("ema", o.ema);
 }
 
+void take_sampling(JobReader& r, ndp::Sampling& s) {
+  r.take("since", s.since);
+  r.take("label", s.labels);
+  r.take("sample", s.sample);
+  r.take("truth_share", s.truth_share);
+  r.take("sampling", kSamplings, s.balanced);
+  r.take("class_weights", s.class_weights);
+}
+
+void add_sampling(const ndp::Sampling& s, Json& j) {
+  if (s.since) j["since"] = *s.since;
+  if (!s.labels.empty()) j["label"] = s.labels;
+  if (s.sample > 0) j["sample"] = s.sample;
+  if (s.truth_share) j["truth_share"] = *s.truth_share;
+  if (s.balanced) j["sampling"] = "balanced";
+  if (!s.class_weights.empty()) j["class_weights"] = s.class_weights;
+}
+
 void take_group(JobReader& r, JobSpec& s) {
   r.take("tuners", s.tuners);
   s.trainer.shards = s.tuners;
@@ -144,7 +162,7 @@ void demand_sampling(const JobSpec& s) {
     throw Error("job: ", e.what());
   }
   if (!s.sampling.weighs() || s.tuners == 1) return;
-  throw Error("job: sampling and class_weights with tuners ", s.tuners,
+  throw Error("job: sampling, truth_share and class_weights with tuners ", s.tuners,
               ": members do not know what rows weigh; take tuners 1, or leave them away");
 }
 
@@ -279,8 +297,7 @@ std::string JobSpec::text() const {
     if (best != BestMetric::kTop1) j["best"] = name_of(best);
     if (patience != 0) j["patience"] = patience;
     if (calibrate) j["calibrate"] = true;
-    if (sampling.balanced) j["sampling"] = "balanced";
-    if (!sampling.class_weights.empty()) j["class_weights"] = sampling.class_weights;
+    add_sampling(sampling, j);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
@@ -329,8 +346,7 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("best", kBestMetrics, s.best);
   r.take("patience", s.patience);
   r.take("calibrate", s.calibrate);
-  r.take("sampling", kSamplings, s.sampling.balanced);
-  r.take("class_weights", s.sampling.class_weights);
+  take_sampling(r, s.sampling);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);

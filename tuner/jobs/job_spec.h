@@ -78,7 +78,7 @@ struct JobSpec {
   ndp::BestMetric best = ndp::BestMetric::kTop1;  // of validation photos: which epoch is kept
   int64_t patience = 0;    // of one run: epochs without a better one before it stops; 0: never
   bool calibrate = false;  // by a temperature (ndp/jobs/temperature.h), where photos validate
-  // Of one Tuner: balanced draws and class weights; which photos there are is the stores'.
+  // Draws and class weights are of one Tuner.
   ndp::Sampling sampling = {};
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added

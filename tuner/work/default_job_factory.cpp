@@ -63,8 +63,10 @@ std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_
   for (bool more = true; more;) {
     LabelPage page = demand((*db)->query(query));
     for (LabelRow& row : page.rows) {
-      claims.push_back(
-          {.digest = row.digest, .label = std::move(row.class_name), .source = row.source});
+      claims.push_back({.digest = row.digest,
+                        .label = std::move(row.class_name),
+                        .source = row.source,
+                        .time = row.time});
     }
     more = page.next.has_value();
     if (more) query.after = *page.next;

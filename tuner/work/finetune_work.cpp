@@ -120,6 +120,12 @@ RowRequest FinetuneWork::prepare() {
                 .classes = model_.classes,
                 .add_classes = spec_.head == "grow",
                 .truths = human_labels_()};
+  if (spec_.sampling.any()) {
+    q.manifest.choose = [this](std::span<const ManifestEntry> photos,
+                               const std::vector<std::string>& classes) {
+      return choose(photos, classes);
+    };
+  }
   return q;
 }
 
@@ -297,6 +303,7 @@ std::string FinetuneWork::fingerprint() const {
   for (uint64_t n = 0; n < manifest_->size(); ++n) {
     const Manifest::Entry& e = manifest_->entry(n);
     hash.field(to_hex(e.digest)).field(int64_t{e.run}).field(int64_t{e.label});
+    if (spec_.sampling.truth_share) hash.field(int64_t{is_recent(e)});
   }
   return to_hex(hash.finish());
 }
@@ -306,11 +313,36 @@ std::unique_ptr<SpoolDataset> FinetuneWork::dataset(std::span<const uint64_t> nu
   return std::make_unique<SpoolDataset>(*spool_, *manifest_, numbers, row_types_, memory);
 }
 
+bool FinetuneWork::is_recent(const ManifestEntry& photo) const {
+  return spec_.sampling.since && photo.label_time >= *spec_.sampling.since;
+}
+
+// Photos for validation all stay.
+std::vector<bool> FinetuneWork::choose(std::span<const ManifestEntry> photos,
+                                       const std::vector<std::string>& classes) const {
+  std::vector<Candidate> candidates;
+  for (const ManifestEntry& e : photos) {
+    if (e.run > 0) candidates.push_back({e.digest, e.label, is_recent(e)});
+  }
+  const std::vector<bool> stay = chosen(candidates, spec_.sampling, classes, spec_.seed);
+  std::vector<bool> stays;
+  size_t next = 0;
+  for (const ManifestEntry& e : photos) stays.push_back(e.run == 0 || stay[next++]);
+  return stays;
+}
+
 // As the job has them drawn and weighed.
 std::unique_ptr<Dataset> FinetuneWork::sampled(std::unique_ptr<SpoolDataset> rows) const {
   if (!spec_.sampling.weighs()) return rows;
+  std::map<Digest, const ManifestEntry*> entries;
+  for (uint64_t n = 0; n < manifest_->size(); ++n) {
+    entries.emplace(manifest_->entry(n).digest, &manifest_->entry(n));
+  }
   std::vector<SampledRow> facts;
-  for (const int64_t label : rows->labels()) facts.push_back({.label = label});
+  for (const Digest& photo : rows->photos()) {
+    const ManifestEntry& e = *entries.at(photo);
+    facts.push_back({.label = e.label, .recent = is_recent(e)});
+  }
   std::vector<double> probabilities;
   if (spec_.sampling.draws()) probabilities = draw_probabilities(facts, spec_.sampling);
   std::vector<double> weights = loss_weights(facts, spec_.sampling, manifest_->classes());

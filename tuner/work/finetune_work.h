@@ -61,6 +61,9 @@ class FinetuneWork final : public JobWork {
   void say_what_is_here() const;
   std::string fingerprint() const;
   std::unique_ptr<SpoolDataset> dataset(std::span<const uint64_t> numbers, int64_t memory);
+  std::vector<bool> choose(std::span<const ManifestEntry> photos,
+                           const std::vector<std::string>& classes) const;
+  bool is_recent(const ManifestEntry& photo) const;
   std::unique_ptr<Dataset> sampled(std::unique_ptr<SpoolDataset> rows) const;
   void begin_run(uint32_t run);
   bool is_out_of_patience() const;

@@ -104,7 +104,8 @@ void Redistribution::publish_next() {
   if (rng_.next_below(6) > 0) return;
   tuner_->turn([this] {
     try {
-      tell(fmt::format("back to version {}", tuner_->service().rollback(std::string(kDefaultTask))));
+      tell(
+          fmt::format("back to version {}", tuner_->service().rollback(std::string(kDefaultTask))));
     } catch (const Error& e) {
       tell(std::string("the Tuner answers: ") + e.what());
     }

@@ -67,6 +67,13 @@ std::string task_of(const HttpRequest& request) {
   return task == request.query.end() ? std::string(kDefaultTask) : task->second;
 }
 
+// What is in force of the task that a promotion or a rollback is about.
+std::string replaced_by(const HttpRequest& request, const Versions& versions) {
+  if (request.captures.empty()) return text_of(versions.in_force(task_of(request)));
+  const std::optional<PublishedModel> promoted = versions.find(number(request));
+  return promoted ? text_of(versions.in_force(promoted->task)) : "";
+}
+
 PublishedModel existing(const Versions& versions, uint64_t version) {
   const std::optional<PublishedModel> model = versions.find(version);
   if (!model) throw Error("there is no version ", version);
@@ -148,12 +155,8 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
     };
   };
   using Request = const HttpRequest&;
-  const HttpAudit promotion = {"promotion", [&versions](Request r) {
-                                 const auto model = versions.find(number(r));
-                                 return model ? text_of(versions.in_force(model->task)) : "";
-                               }};
-  const HttpAudit rollback = {"promotion",
-                              [&](Request r) { return text_of(versions.in_force(task_of(r))); }};
+  const HttpAudit promotion = {"promotion",
+                               [&versions](Request r) { return replaced_by(r, versions); }};
   return {
       {"GET", "/versions", Role::kViewer,
        on([&](TunerService& s, Request r) { return all_versions(s, models, versions, r); })},
@@ -184,7 +187,7 @@ std::vector<HttpServer::Route> version_routes(WithService with, const ModelStore
          return to_json(existing(versions, s.rollback(task_of(r))), models, versions, s);
        }),
        {},
-       rollback},
+       promotion},
       {"POST",
        "/versions/([0-9]{1,18})/notes",
        Role::kOperator,

@@ -129,7 +129,7 @@ type_in ndtrain version ""
 )");
   EXPECT_EQ(
       shell("bash complete"),
-      "train\nsubmit show start-now\n--labels --label --label-smoothing\nmodel.onnx\nmodel.onnx\n\n"
+      "train\nsubmit show start-now\n--labels --label-smoothing --label\nmodel.onnx\nmodel.onnx\n\n"
       "model.onnx\nhistory\n--bandwidth\n\n");
   EXPECT_EQ(run({"completion", "fish"}).code, 2);
   EXPECT_EQ(run({"completion", "bash", "--json"}).code, 2);

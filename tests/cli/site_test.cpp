@@ -117,6 +117,24 @@ TEST_F(SiteTest, StoresFollowATunerThatWasRestoredFromBeforeTheyLastMetIt) {
 
 TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   draw_photos(24);
+  // As people would, of the photos in c0, c1 and so on.
+  const auto say = [&](const std::string& task, const std::vector<std::string>& names) {
+    const auto db = open_label_db("sqlite:" + at("site/tuner/labels.db")).or_throw();
+    LabelBatch said{.task = db->task(task).or_throw(), .source = LabelSource::kHuman};
+    const std::vector<int64_t> ids = db->class_ids(said.task, names).or_throw();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      for (const auto& file :
+           std::filesystem::directory_iterator(at("photos/c" + std::to_string(i)))) {
+        const std::vector<PhotoPlace> place = {{"store1/" + file.path().filename().string(),
+                                                sha256(real_fs().read(file.path()).or_throw())}};
+        const int64_t collection = db->collection(kDefaultCollection).or_throw();
+        said.labels.push_back({.photo = db->add_photos(collection, place).or_throw()[0],
+                               .class_id = ids[i],
+                               .time = 100});
+      }
+    }
+    db->put_labels(said).or_throw();
+  };
   ASSERT_EQ(run({"model", "build", "tinynet", "-o", "m.onnx", "--classes", "2"}).code, 0);
   const Json site = up_json(1);
   const auto in_force = [&](int version) {
@@ -147,12 +165,17 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   // A classifier of its own, with the same photos: the other's version stays in force.
   EXPECT_THAT(refusal({"job", "submit", "relabel", "--task", "birds & bees"}),
               HasSubstr("no version of the task birds & bees is in force yet"));
-  ask(site, {"job", "submit", "finetune", "-m", "site/tuner/jobs/1/run", "--follow", "--task",
+  const Outcome unsaid = run({"job", "submit", "finetune", "-m", "m.onnx", "--follow", "--task",
+                              "birds & bees", "--http", site.at("http").get<std::string>()});
+  EXPECT_EQ(unsaid.code, 1) << "what folders show is of the default task";
+  say("birds & bees", {"bee", "bird"});
+  ask(site, {"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear", "--follow", "--task",
              "birds & bees"});
   const Json birds = ask(site, {"model", "ls", "--task", "birds & bees"});
   ASSERT_EQ(birds.size(), 1U);
   EXPECT_EQ(birds[0].at("version"), 3);
   EXPECT_EQ(birds[0].at("parent"), 0);
+  EXPECT_EQ(birds[0].at("classes"), 2);
   EXPECT_EQ(birds[0].at("aliases"), Json({"candidate", "production"}));
   EXPECT_EQ(ask(site, {"model", "ls", "--task", "default"}).size(), 2U);
   EXPECT_THAT(run({"model", "ls", "--http", site.at("http").get<std::string>()}).out,
@@ -162,6 +185,9 @@ TEST_F(SiteTest, VersionsArePutInForceTakenBackAndRemoved) {
   const Json relabelled =
       ask(site, {"job", "submit", "relabel", "--task", "birds & bees", "--follow"});
   EXPECT_EQ(relabelled.at("result").at("version"), 3);
+  const Json judged = ask(site, {"job", "submit", "eval", "--task", "birds & bees", "--follow"});
+  EXPECT_GT(judged.at("result").at("photos").get<int>(), 0) << "by what people said";
+  EXPECT_EQ(judged.at("result").at("of_unknown_classes"), 0);
   EXPECT_TRUE(in_force(1));
 
   const Json diff = ask(site, {"model", "diff", "1", "2"});

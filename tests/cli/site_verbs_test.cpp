@@ -297,7 +297,7 @@ TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {
   const Outcome none = run_at({"job", "submit", "finetune", "-m", "m.onnx", "--head", "linear",
                                "--since", "4000000000", "--follow"});
   EXPECT_EQ(none.code, 1);
-  EXPECT_THAT(none.out, HasSubstr("no photo to train on is left by what --since 4000000000"));
+  EXPECT_THAT(none.err, HasSubstr("no photo to train on is left by what --since 4000000000"));
 }
 
 TEST_F(SiteVerbs, UploadsOfAnOlderPipeStoreAreNoClassAndItIsSaid) {

@@ -96,7 +96,8 @@ std::unique_ptr<JobWork> make_labelling(const JobContext& context, const JobSpec
                                         uint64_t life) {
   if (bug == Bug::kVersionByLife) model.content[0] = static_cast<uint8_t>(life);
   return std::make_unique<Labelling>(
-      std::make_unique<LabelWork>(context, spec, directory, std::move(model), &db, progress),
+      std::make_unique<LabelWork>(context, spec, directory, std::move(model), &db, progress,
+                                  HumanLabels()),
       context.fs, watch);
 }
 

@@ -41,6 +41,32 @@ TEST(JobSpecPrecision, IsRefusedWhereNothingCanComeOfIt) {
   EXPECT_EQ(refusal(R"(,"kind":"relabel","precision":"auto")"), "");
 }
 
+// An earlier Tuner knows no task of a fine-tuning.
+TEST(JobSpecTask, IsSaidOfAFineTuningWhereItIsNotTheDefaultOne) {
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("task")));
+  EXPECT_THAT(parsed("").text(), Not(HasSubstr("collection")));
+  EXPECT_TRUE(parsed("").takes_labels_of_holders());
+  const JobSpec s = parsed(R"(,"task":"blur","collection":"attic")");
+  EXPECT_EQ(parse_job_spec(s.text()).task, "blur");
+  EXPECT_EQ(parse_job_spec(s.text()).collection, "attic");
+  EXPECT_FALSE(parsed(R"(,"task":"blur")").takes_labels_of_holders());
+  EXPECT_FALSE(parsed(R"(,"collection":"attic")").takes_labels_of_holders());
+  EXPECT_TRUE(parsed(R"(,"task":"blur","mode":"ideal","photos":"x")").takes_labels_of_holders());
+}
+
+TEST(JobSpecTask, IsAName) {
+  const auto named = [](size_t bytes) {
+    return refusal(R"(,"task":")" + std::string(bytes, 'x') + R"(")");
+  };
+  EXPECT_THAT(refusal(R"(,"task":"")"), HasSubstr("task '': from 1 to 256 bytes"));
+  EXPECT_EQ(named(255), "");
+  EXPECT_EQ(named(256), "");
+  EXPECT_THAT(named(257), HasSubstr("from 1 to 256 bytes"));
+  EXPECT_THAT(refusal(R"(,"collection":"a
+b")"),
+              HasSubstr("without control characters"));
+}
+
 TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {
   EXPECT_EQ(parsed(R"(,"compute":"bf16")").trainer.compute, DType::kBF16);
   EXPECT_EQ(parse_job_spec(parsed(R"(,"compute":"f16")").text()).trainer.compute, DType::kF16);

@@ -64,6 +64,21 @@ TEST_F(WatchLabelsTest, HumanLabelsAreCountedFromTheLastTrainingOnUntilThereAreE
   EXPECT_EQ(read("v1").truths, 5);
 }
 
+TEST_F(WatchLabelsTest, AnotherTasksOrCollectionsLabelsDoNotCount) {
+  human_label(1, 10);
+  const WatchTimes times = {kNow - 2 * kHour, kNow - kHour, kNow};
+  const auto truths = [&](const char* collection, const char* task) {
+    return read_labels(*db_, {.collection = collection, .task = task, .enough = 5, .times = times})
+        .or_throw()
+        .truths;
+  };
+  (void)db_->collection("attic").or_throw();
+  (void)db_->task("blur").or_throw();
+  EXPECT_EQ(truths("default", "default"), 1);
+  EXPECT_EQ(truths("attic", "default"), 0);
+  EXPECT_EQ(truths("default", "blur"), 0);
+}
+
 TEST_F(WatchLabelsTest, WindowsHoldWhatTheVersionInForceHasLabelled) {
   const int64_t v1 = version("v1"), v2 = version("v2");
   db_->put_in_force(task(), v1).or_throw();

@@ -70,7 +70,7 @@ std::string task_of(const HttpRequest& request) {
 // What is in force of the task that a promotion or a rollback is about.
 std::string replaced_by(const HttpRequest& request, const Versions& versions) {
   if (request.captures.empty()) return text_of(versions.in_force(task_of(request)));
-  const std::optional<PublishedModel> promoted = versions.find(number(request));
+  const std::optional<PublishedModel> promoted = versions.find(tuner::number(request));
   return promoted ? text_of(versions.in_force(promoted->task)) : "";
 }
 

@@ -40,7 +40,7 @@ Manifest::Manifest(std::span<const std::vector<PhotoClaim>> inventories, const M
       if (rules.leave_out && rules.leave_out(claim.digest)) continue;
       PhotoClaims& claims = photos[claim.digest];
       claims.holders.insert(store);
-      if (claim.label.empty()) continue;
+      if (claim.label.empty() || !rules.holders_label) continue;
       claims.add(claim);
       names.insert(claim.label);
     }

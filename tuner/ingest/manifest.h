@@ -42,6 +42,7 @@ struct ManifestRules {
   // when every label is one of them.
   bool add_classes = false;
   bool only_labelled = true;  // leaves out photos without a label
+  bool holders_label = true;  // false: what those who hold photos say they show is no label here
   // Said of photos besides by those who hold them; of photos that nobody holds it is ignored.
   std::vector<PhotoClaim> truths = {};
   std::function<bool(const Digest&)> leave_out = {};  // photos that were deleted

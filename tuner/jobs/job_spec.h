@@ -99,6 +99,13 @@ struct JobSpec {
   RelabelOnly only = RelabelOnly::kAll;
   bool dry_run = false;  // of a relabelling: only what it would do, from a sample
 
+  // What stores say of their photos, by folders say, is of the default task and collection; in mode
+  // ideal the job names the photos, and what they show.
+  bool takes_labels_of_holders() const {
+    return mode == JobMode::kIdeal ||
+           (task == ndp::kDefaultTask && collection == ndp::kDefaultCollection);
+  }
+
   std::string text() const;  // JSON
 };
 

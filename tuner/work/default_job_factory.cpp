@@ -41,7 +41,7 @@ std::unique_ptr<JobWork> DefaultJobFactory::make(uint64_t job, const JobSpec& sp
   }
   LabelDb* db = spec.kind == JobKind::kRelabel ? &labels() : nullptr;
   return std::make_unique<LabelWork>(context_, spec, directory, model_of(spec, directory), db,
-                                     progress);
+                                     progress, truths);
 }
 
 std::vector<PhotoClaim> DefaultJobFactory::truths(const std::string& collection_name,

@@ -119,6 +119,7 @@ RowRequest FinetuneWork::prepare() {
                 .val_split = spec_.val_split,
                 .classes = model_.classes,
                 .add_classes = spec_.head == "grow",
+                .holders_label = spec_.takes_labels_of_holders(),
                 .truths = human_labels_()};
   if (spec_.sampling.any()) {
     q.manifest.choose = [this](std::span<const ManifestEntry> photos,

@@ -157,13 +157,14 @@ Result<std::vector<RowIngest::BadRow>> LabelSink::keep(std::span<const RowIngest
 }
 
 LabelWork::LabelWork(const JobContext& context, JobSpec spec, std::string directory,
-                     PublishedModel model, LabelDb* db, Progress& progress)
+                     PublishedModel model, LabelDb* db, Progress& progress, HumanLabels truths)
     : context_(context),
       spec_(std::move(spec)),
       directory_(std::move(directory)),
       model_(std::move(model)),
       db_(db),
-      progress_(progress) {}
+      progress_(progress),
+      human_labels_(std::move(truths)) {}
 
 LabelWork::~LabelWork() = default;
 
@@ -194,6 +195,8 @@ RowRequest LabelWork::prepare() {
   } else {
     q.manifest.classes = model_.classes;
     q.manifest.add_classes = true;
+    q.manifest.holders_label = spec_.takes_labels_of_holders();
+    q.manifest.truths = human_labels_();
     auto spool = std::make_unique<Spool>(context_.fs, context_.clock, join(directory_, "spool"),
                                          model_.content, spec_.disk);
     spool_ = spool.get();

@@ -52,9 +52,10 @@ class PreviewSink;
 
 class LabelWork final : public JobWork {
  public:
-  // `db`: the label database of a relabel.
+  // `db`: the label database of a relabel. `truths`: what an evaluation goes by, besides what
+  // stores say.
   LabelWork(const JobContext& context, JobSpec spec, std::string directory, PublishedModel model,
-            LabelDb* db, Progress& progress);
+            LabelDb* db, Progress& progress, HumanLabels truths);
   ~LabelWork() override;
 
   RowRequest prepare() override;
@@ -75,6 +76,7 @@ class LabelWork final : public JobWork {
   PublishedModel model_;
   LabelDb* db_;
   Progress& progress_;
+  HumanLabels human_labels_;
   std::unique_ptr<RowSink> sink_;
   LabelSink* labels_ = nullptr;     // of a relabel
   PreviewSink* preview_ = nullptr;  // of one that only says what it would do

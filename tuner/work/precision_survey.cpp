@@ -131,6 +131,7 @@ RowRequest PrecisionSurvey::prepare() {
                 .classes = model_.classes,
                 .add_classes = true,
                 .only_labelled = spec_.kind == JobKind::kFinetune,
+                .holders_label = spec_.takes_labels_of_holders(),
                 .truths = human_labels_()};
   if (spec_.mode == JobMode::kIdeal) {
     here_ = photos_here(context_, spec_, directory_, progress_);

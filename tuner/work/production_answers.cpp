@@ -113,6 +113,7 @@ RowRequest ProductionAnswers::prepare() {
                 .val_split = spec_.val_split,
                 .classes = version_.classes,
                 .add_classes = true,
+                .holders_label = spec_.takes_labels_of_holders(),
                 .truths = human_labels_()};
   if (here) {
     local_ = photos_here(context_, spec_, directory_, progress_);

@@ -187,7 +187,13 @@ void JobIngest::choose() {
   if (!choice.left_out.empty()) {
     ports_.records.note(job->id, "begins without " + text_of(choice.left_out));
   }
-  apply(job, "", job->ingest->count_in(choice.take));
+  RowIngest::Actions actions;
+  try {
+    actions = job->ingest->count_in(choice.take);
+  } catch (const Error& e) {  // no photo is as the job wants it
+    return ports_.control.fail(job, e.what());
+  }
+  apply(job, "", std::move(actions));
 }
 
 void JobIngest::arrive(const std::string& name) {

@@ -19,7 +19,7 @@ TEST_F(AlertsTest, EachMetricOfTheAlertsIsOneThatARoleExports) {
   std::string exported;
   ASSERT_TRUE(comes([&] {
     const Json all = Json::parse(HttpClient(tuner).get("/stores").or_throw().body);
-    return !all.empty() && all.at(0).value("http", "") != "";
+    return !all.empty() && !all.at(0).value("http", "").empty();
   }));
   const Json stores = Json::parse(HttpClient(tuner).get("/stores").or_throw().body);
   for (const std::string& role : {tuner, stores.at(0).at("http").get<std::string>()}) {

@@ -177,7 +177,7 @@ TEST_F(Help, AJobHasTheFlagsByWhichTrainTrains) {
   const std::set<std::string> own = {"--augment"};
   const auto flags = [&](const std::string& text) {
     std::set<std::string> names;
-    for (size_t at = text.find("--"); at != text.npos; at = text.find("--", at + 2)) {
+    for (size_t at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
       const size_t line = text.rfind('\n', at) + 1;
       if (at - line > 6) continue;  // spoken of
       names.insert(text.substr(at, text.find_first_of(" \n", at) - at));

@@ -42,7 +42,8 @@ class LiveBackupTest : public testing_cli::SiteTest {
     constexpr std::chrono::milliseconds kBetween{60};
     for (int n = 0; !stop.stop_requested(); ++n, std::this_thread::sleep_for(kBetween)) {
       const Image photo =
-          cli::draw_demo_photo(n % 2, cli::Look::kDay, static_cast<uint64_t>(client * 100'000 + n));
+          cli::draw_demo_photo(n % 2, cli::Look::kDay,
+                               static_cast<uint64_t>(client) * 100'000 + static_cast<uint64_t>(n));
       const std::string file = encode_jpeg(photo);
       const Digest id = sha256(file);
       const std::string path = "/photos/" + to_hex(id);

@@ -153,7 +153,7 @@ TEST(SampledRows, AreDrawnAsOftenAsTheirProbabilitiesSay) {
   const size_t n = 4000;
   const std::vector<SampledRow> r = rows(3600, 360, 0, 40);
   std::vector<int64_t> labels;
-  for (const SampledRow& row : r) labels.push_back(row.label + 2 * row.recent);
+  for (const SampledRow& row : r) labels.push_back(row.label + (row.recent ? 2 : 0));
   const auto p = draw_probabilities(r, {.since = 1, .truth_share = 0.4, .balanced = true});
   int64_t epoch = 0;
   SampledRows drawn(std::make_unique<TensorDataset>(

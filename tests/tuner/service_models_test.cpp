@@ -57,7 +57,7 @@ TEST_F(ServiceModelsTest, AVersionOfAnotherTaskIsNotWhatStoresLabelUploadsWith) 
     Model m = some_model();
     m.initialisers["fc.w"] = drawn(DType::kF32, {10, 32}, Rng(seed, "fc"));
     const Digest head = models_.add(export_model(m)).or_throw();
-    const PublishedModel v = service_.publish_version(
+    PublishedModel v = service_.publish_version(
         {.task = "birds", .extractor = model_, .head = head}, /*production=*/true);
     lanes_.run();
     return v;

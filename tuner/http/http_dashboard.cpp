@@ -1,7 +1,5 @@
 #include "tuner/http/http_dashboard.h"
 
-#include <ranges>
-
 #include "framework/core/json.h"
 #include "framework/core/publish.h"
 #include "tuner/http/dashboard_files.h"
@@ -54,8 +52,9 @@ void put_events(EventFeed& feed, const TunerService& service, const Versions& ve
     stores.push_back(to_json(s));
     if (s.here) stores.back().erase("last_seen");  // it changes all the time
   }
-  for (const auto& [id, job] : service.jobs() | std::views::reverse | std::views::take(kJobs)) {
-    jobs.push_back(progress_json(job, service));
+  const auto& all = service.jobs();
+  for (auto job = all.rbegin(); job != all.rend() && jobs.size() < kJobs; ++job) {
+    jobs.push_back(progress_json(job->second, service));
   }
   const auto put = [&](const char* event, const Json& json) {
     feed.put(event, json_text_replacing(json));

@@ -240,7 +240,8 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
   for (JobFiles& before : asked_before()) {
     for (const char* name :
          {"spool", "answers.json", "closed.json", "numerics.cbor", "manifest.cbor"}) {
-      if (const Status s = before.remove_all(name); !s.ok()) return s;
+      Status s = before.remove_all(name);
+      if (!s.ok()) return s;
     }
   }
   const Result<std::optional<SavedManifest>> kept = load_manifest();

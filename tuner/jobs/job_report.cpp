@@ -6,7 +6,6 @@
 #include "framework/core/json.h"
 
 namespace ndtrain::tuner {
-using namespace ndp;
 
 void JobReport::photos(uint64_t photos, uint64_t durable) {
   counts_.photos = photos;

@@ -202,8 +202,8 @@ void declare_augmentation(ArgsSpec& args) {
       "augment",
       "change training photos at random, with --freeze none: crop, a random part of 8 to 100 "
       "%; flip, half of them; cutout, a square of the mean, a quarter of the side, in epoch/epochs "
-      "of them (default: not at all)",
-      "crop,flip,cutout");
+      "of them; randaugment, two of 14 operations; jitter, other colours (default: not at all)",
+      "crop,flip,cutout,randaugment,jitter");
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "ndp/jobs/augmented_photos.h"
 
+#include "ndp/photos/random_changes.h"
+
 namespace ndtrain::ndp {
 namespace {
 
@@ -14,6 +16,10 @@ void AugmentedPhotos::read(size_t photo, int64_t epoch, float* to) const {
   const AugmentationDraw draw(config_.seed, epoch, photo);
   Image image = config_.what.crop ? cropped(photos_.whole(photo), draw, p) : photos_.crop_of(photo);
   if (config_.what.flip && draw.flips()) image = mirrored(std::move(image));
+  if (config_.what.randaugment) {
+    for (const RandomOperation& o : random_operations(draw)) image = operated(std::move(image), o);
+  }
+  if (config_.what.jitter) image = jittered(std::move(image), colour_jitter(draw));
   normalize(image, p, to);
   if (!config_.what.cutout) return;
   const double probability = static_cast<double>(epoch) / static_cast<double>(config_.epochs);

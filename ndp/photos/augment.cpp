@@ -11,10 +11,12 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, bool Augmentation::*>, 3> kNames = {
+constexpr std::array<std::pair<std::string_view, bool Augmentation::*>, 5> kNames = {
     {{"crop", &Augmentation::crop},
      {"flip", &Augmentation::flip},
-     {"cutout", &Augmentation::cutout}}};
+     {"cutout", &Augmentation::cutout},
+     {"jitter", &Augmentation::jitter},
+     {"randaugment", &Augmentation::randaugment}}};
 
 constexpr double kLeastArea = 0.08, kNarrowest = 3.0 / 4, kWidest = 4.0 / 3;
 constexpr int kMirrored = 2;  // as an EXIF orientation
@@ -29,9 +31,14 @@ enum : uint64_t {
   kFlip,
   kCut,
   kCutLeft,
-  kCutTop
+  kCutTop,
+  kJitterOrder,
+  kJitterAmount = kJitterOrder + 3,
+  kOperation = kJitterAmount + 4,
+  kOperationWay = kOperation + 2,
+  kDrawn = kOperationWay + 2
 };
-static_assert(kCutTop < kDraws);
+static_assert(kDrawn <= kDraws);
 
 int rounded(double x) { return static_cast<int>(std::nearbyint(x)); }
 
@@ -54,7 +61,8 @@ Augmentation augmentation_named(std::string_view names) {
     const std::string_view name = names.substr(at, end - at);
     const auto known = std::ranges::find(kNames, name, &decltype(kNames)::value_type::first);
     if (known == kNames.end()) {
-      throw Error("unknown augmentation '", name, "'; there are crop, flip and cutout");
+      throw Error("unknown augmentation '", name,
+                  "'; there are crop, flip, cutout, jitter and randaugment");
     }
     a.*known->second = true;
     at = end + 1;
@@ -105,6 +113,11 @@ std::optional<PixelBox> AugmentationDraw::cutout(int side, double probability) c
                   .width = edge,
                   .height = edge};
 }
+
+int AugmentationDraw::jitter_below(int n, size_t i) const { return below(n, kJitterOrder + i); }
+double AugmentationDraw::jitter_uniform(size_t i) const { return uniform(kJitterAmount + i); }
+int AugmentationDraw::operation_below(int n, size_t i) const { return below(n, kOperation + i); }
+bool AugmentationDraw::operation_turns(size_t i) const { return uniform(kOperationWay + i) < 0.5; }
 
 Image mirrored(Image image) { return upright(std::move(image), kMirrored); }
 

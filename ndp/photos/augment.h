@@ -1,5 +1,5 @@
 // Random changes of training photos: RandomResizedCrop and RandomHorizontalFlip as torchvision has
-// them, and cut-out (DeVries and Taylor, arXiv:1708.04552).
+// them, and cut-out (DeVries and Taylor, arXiv:1708.04552); random_changes.h has the others.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,17 @@
 namespace ndtrain::ndp {
 
 struct Augmentation {
-  bool crop = false;    // a random part of the photo, instead of its centre
-  bool flip = false;    // of half of the photos, left is right
-  bool cutout = false;  // a square is the mean, in more photos from epoch to epoch
+  bool crop = false;         // a random part of the photo, instead of its centre
+  bool flip = false;         // of half of the photos, left is right
+  bool cutout = false;       // a square is the mean, in more photos from epoch to epoch
+  bool jitter = false;       // of the colours: colour_jitter()
+  bool randaugment = false;  // two operations of random_operations()
 
-  bool any() const { return crop || flip || cutout; }
+  bool any() const { return *this != Augmentation(); }
   bool operator==(const Augmentation&) const = default;
 };
 
-// Some of crop, flip and cutout, by commas. The first throws Error.
+// Some of crop, flip, cutout, jitter and randaugment, by commas. The first throws Error.
 Augmentation augmentation_named(std::string_view names);
 std::string name_of(const Augmentation& a);
 
@@ -37,6 +39,12 @@ class AugmentationDraw {
   bool flips() const;
   // A quarter of the input's side wide and high, inside it: 56 of 224.
   std::optional<PixelBox> cutout(int side, double probability) const;
+  // Of colour_jitter(): its i-th choice of the order, below n, and its i-th amount, from 0 to 1.
+  int jitter_below(int n, size_t i) const;
+  double jitter_uniform(size_t i) const;
+  // Of random_operations(): its i-th operation, below n, and whether that goes the other way.
+  int operation_below(int n, size_t i) const;
+  bool operation_turns(size_t i) const;
 
  private:
   double uniform(uint64_t draw) const;

@@ -62,7 +62,8 @@ TEST_F(Ranks, AnyNumberOfThemGivesTheSameAverageOfTheWeights) {
 }
 
 TEST_F(Ranks, AnyNumberOfThemSeesTheSameAugmentedPhotos) {
-  const Words flags = {"-e", "3", "--shards", "4", "--augment", "crop,flip,cutout"};
+  const Words flags = {"-e", "3",         "--shards",
+                       "4",  "--augment", "crop,flip,cutout,jitter,randaugment"};
   ASSERT_EQ(run(train("one", flags)).code, 0);
   for (const std::string ranks : {"2", "3"}) {
     Words more = flags;

@@ -68,7 +68,7 @@ TEST_F(StagedRanks, GiveTheAverageOfTheWeightsOfOneProcess) {
 }
 
 TEST_F(StagedRanks, SeeTheAugmentedPhotosOfOneProcess) {
-  const Words augmented = {"--augment", "crop,flip,cutout"};
+  const Words augmented = {"--augment", "crop,flip,cutout,jitter,randaugment"};
   ASSERT_EQ(run(train("one", joined(kOne, augmented))).code, 0);
   for (const char* schedule : {"1f1b", "zb"}) {
     const Outcome o =

@@ -253,12 +253,14 @@ TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
     more.insert(more.end(), flags.begin(), flags.end());
     return more;
   };
-  const std::vector<std::string> augmented = with({"-e", "3", "--augment", "crop,flip,cutout"});
+  const std::vector<std::string> augmented =
+      with({"-e", "3", "--augment", "crop,flip,cutout,jitter,randaugment"});
   ASSERT_EQ(train("plain", with({"-e", "3"})).code, 0);
   Outcome o = train("run", augmented);
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_NE(bytes("run/model.onnx"), bytes("plain/model.onnx"));
-  EXPECT_THAT(bytes("run/args.toml"), HasSubstr("augment = \"crop,flip,cutout\"\n"));
+  EXPECT_THAT(bytes("run/args.toml"),
+              HasSubstr("augment = \"crop,flip,cutout,jitter,randaugment\"\n"));
   o = run({"train", "--config", "run", "-o", "again"});
   ASSERT_EQ(o.code, 0) << o.err;
   EXPECT_EQ(bytes("again/model.onnx"), bytes("run/model.onnx"));
@@ -266,7 +268,8 @@ TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
   o = train("run", with({"-e", "3", "--resume"}));
   EXPECT_EQ(o.code, 1);
   EXPECT_THAT(o.err, HasSubstr("--augment"));
-  o = train("run", with({"-e", "4", "--resume", "--augment", "crop,flip,cutout"}));
+  o = train("run",
+            with({"-e", "4", "--resume", "--augment", "crop,flip,cutout,jitter,randaugment"}));
   EXPECT_EQ(o.code, 0);
   EXPECT_THAT(o.err, HasSubstr("from here on cut-out is that of the longer run"));
   o = train("frozen", {"--augment", "flip"});

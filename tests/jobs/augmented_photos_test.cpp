@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "ndp/photos/random_changes.h"
 #include "tests/jobs/finetune_fixture.h"
 
 namespace ndtrain::ndp {
@@ -13,7 +14,8 @@ using namespace testing_jobs;
 using ::testing::HasSubstr;
 using Picture = std::vector<float>;
 
-constexpr Augmentation kAll{.crop = true, .flip = true, .cutout = true};
+constexpr Augmentation kAll{
+    .crop = true, .flip = true, .cutout = true, .jitter = true, .randaugment = true};
 constexpr size_t kPhotos = 9;
 constexpr int64_t kEpochs = 4;
 
@@ -92,7 +94,8 @@ TEST_F(AugmentedPhotosTest, AreOthersInEachEpochAndValidationSeesTheCentre) {
 TEST_F(AugmentedPhotosTest, KeptInMemoryOrDecodedAgainAreTheSame) {
   const PhotoRows kept = rows(1 << 20), decoded = rows(0),
                   some = rows(1 << 20, [](size_t photo) { return photo % 2 == 0; });
-  for (const char* names : {"crop", "flip", "cutout", "crop,flip,cutout"}) {
+  for (const char* names :
+       {"crop", "flip", "cutout", "jitter", "randaugment", "crop,flip,cutout,jitter"}) {
     const AugmentedPhotos::Config config{augmentation_named(names), 7, kEpochs};
     for (size_t photo = 0; photo < kPhotos; ++photo) {
       const Picture want = picture({kept, config}, photo, 2);
@@ -116,6 +119,13 @@ TEST_F(AugmentedPhotosTest, EachPartIsItsDraw) {
     normalize(draw.flips() ? mirrored(at_centre) : at_centre, preprocess_, want.data());
     EXPECT_EQ(picture({rows, {{.flip = true}, 7, kEpochs}}, photo, 2), want);
     flipped += draw.flips();
+
+    normalize(jittered(at_centre, colour_jitter(draw)), preprocess_, want.data());
+    EXPECT_EQ(picture({rows, {{.jitter = true}, 7, kEpochs}}, photo, 2), want);
+
+    const auto [first, second] = random_operations(draw);
+    normalize(operated(operated(at_centre, first), second), preprocess_, want.data());
+    EXPECT_EQ(picture({rows, {{.randaugment = true}, 7, kEpochs}}, photo, 2), want);
 
     normalize(at_centre, preprocess_, want.data());
     const auto box = draw.cutout(kSide, 0.5);
@@ -159,7 +169,8 @@ TEST_F(AugmentedTraining, EachPartGivesAModelOfItsOwnWhateverIsKeptInMemory) {
     return bytes(name_of_path(c.out) + "/last.safetensors");
   };
   ends.insert(end_of(augmented("plain", {})));
-  for (const char* names : {"crop", "flip", "cutout", "crop,flip,cutout"}) {
+  for (const char* names :
+       {"crop", "flip", "cutout", "jitter", "randaugment", "crop,flip,cutout,jitter"}) {
     FinetuneConfig c = augmented(names, augmentation_named(names));
     const std::string end = end_of(c);
     ends.insert(end);
@@ -167,7 +178,7 @@ TEST_F(AugmentedTraining, EachPartGivesAModelOfItsOwnWhateverIsKeptInMemory) {
     c.memory_limit = 1;
     EXPECT_EQ(end_of(c), end) << names;
   }
-  EXPECT_EQ(ends.size(), 5U);
+  EXPECT_EQ(ends.size(), 7U);
 }
 
 // Asks the job to stop in the epoch after so many reports of its steps.

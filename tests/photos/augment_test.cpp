@@ -20,6 +20,9 @@ TEST(Augmentation, IsNamedByItsPartsInAnyOrder) {
   EXPECT_EQ(augmentation_named("crop,flip,cutout"),
             (Augmentation{.crop = true, .flip = true, .cutout = true}));
   EXPECT_EQ(name_of(augmentation_named("cutout,crop")), "crop,cutout");
+  EXPECT_EQ(augmentation_named("randaugment,jitter"),
+            (Augmentation{.jitter = true, .randaugment = true}));
+  EXPECT_TRUE(augmentation_named("jitter").any());
   EXPECT_EQ(name_of(Augmentation{}), "");
   EXPECT_FALSE(Augmentation{}.any());
   for (const char* wrong : {"", "crop,", "crops", "crop flip"}) {

@@ -4,6 +4,8 @@
     golden.py photos > golden_photos.inc
     golden.py resizes > golden_resizes.inc
     golden.py crops ../shared/data > golden_crops.inc
+    golden.py changes > golden_changes.inc
+    golden.py operations > golden_operations.inc
 
 Needs numpy and Pillow before 13, whose resize takes the rows of tall images first.
 """
@@ -15,7 +17,7 @@ import sys
 import zlib
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageEnhance, ImageOps
 
 
 def picture(w, h, channels, seed):
@@ -120,5 +122,79 @@ def crops(root):
         print(f'{{"{name}",' + ",".join(f'\n "{d}"' for d in digests) + "},")
 
 
+def with_hue(image, part):
+    """As torchvision's adjust_hue (functional_pil.py) has it."""
+    h, s, v = image.convert("HSV").split()
+    turned = np.array(h, dtype=np.uint8)
+    with np.errstate(over="ignore"):
+        turned += np.int32(part * 255).astype(np.uint8)
+    return Image.merge("HSV", (Image.fromarray(turned, "L"), s, v)).convert("RGB")
+
+
+def affine(image, *matrix):
+    return image.transform(image.size, Image.AFFINE, matrix, Image.NEAREST, fillcolor=None)
+
+
+CHANGES = {
+    "brightness": lambda i, x: ImageEnhance.Brightness(i).enhance(x),
+    "contrast": lambda i, x: ImageEnhance.Contrast(i).enhance(x),
+    "saturation": lambda i, x: ImageEnhance.Color(i).enhance(x),
+    "sharpness": lambda i, x: ImageEnhance.Sharpness(i).enhance(x),
+    "hue": with_hue,
+    "posterize": lambda i, x: ImageOps.posterize(i, int(x)),
+    "solarize": ImageOps.solarize,
+    "autocontrast": lambda i, x: ImageOps.autocontrast(i),
+    "equalize": lambda i, x: ImageOps.equalize(i),
+    "shear_x": lambda i, x: affine(i, 1, x, 0, 0, 1, 0),
+    "shear_y": lambda i, x: affine(i, 1, 0, 0, x, 1, 0),
+    "shift_x": lambda i, x: affine(i, 1, 0, -x, 0, 1, 0),
+    "shift_y": lambda i, x: affine(i, 1, 0, 0, 0, 1, -x),
+    "rotate": lambda i, x: i.rotate(x, Image.NEAREST),
+}
+FACTORS = [0, 0.1, 0.55, 1, 1.3, 1.9]
+STEPS = {"hue": [-0.5, -0.1, 0, 0.03, 0.1, 0.5], "posterize": [8, 7, 4, 1], "solarize": [255, 128.5, 76.5, 0],
+         "autocontrast": [0], "equalize": [0], "rotate": [-30, -9, 1, 30],
+         "shear_x": [-0.3, 0.09, 0.3], "shear_y": [-0.3, 0.09, 0.3], "shift_x": [-5, 3], "shift_y": [-5, 3]}
+
+
+def dim(array):
+    return (40 + array // 3).astype(np.uint8)
+
+
+def changes():
+    print("// golden.py changes: what, how much, SHA-256 of PIL's pixels of test_pattern(61, 43), and of one that is dim.")
+    for what, change in CHANGES.items():
+        for x in STEPS.get(what, FACTORS):
+            bright, dark = (sha256(change(Image.fromarray(a), x))
+                            for a in (test_pattern(61, 43), dim(test_pattern(61, 43))))
+            print(f'{{"{what}", {x},\n "{bright}",\n "{dark}"}},')
+
+
+def operations():
+    """RandAugment(num_ops=2, magnitude=9, num_magnitude_bins=31), as torchvision's autoaugment.py has it."""
+    print("// golden.py operations: index, direction, SHA-256 of torchvision's RandAugment of test_pattern(61, 43).")
+    image = Image.fromarray(test_pattern(61, 43))
+    w, h = image.size
+    bins, magnitude = 31, 9
+    space = [("identity", [0.0] * bins, False), ("shear_x", np.linspace(0, 0.3, bins), True),
+             ("shear_y", np.linspace(0, 0.3, bins), True),
+             ("shift_x", np.linspace(0, 150.0 / 331.0 * w, bins), True),
+             ("shift_y", np.linspace(0, 150.0 / 331.0 * h, bins), True), ("rotate", np.linspace(0, 30, bins), True),
+             ("brightness", np.linspace(0, 0.9, bins), True), ("saturation", np.linspace(0, 0.9, bins), True),
+             ("contrast", np.linspace(0, 0.9, bins), True), ("sharpness", np.linspace(0, 0.9, bins), True),
+             ("posterize", 8 - (np.arange(bins) / ((bins - 1) / 4)).round().astype(int), False),
+             ("solarize", np.linspace(255, 0, bins), False), ("autocontrast", [0.0] * bins, False),
+             ("equalize", [0.0] * bins, False)]
+    for index, (name, magnitudes, signed) in enumerate(space):
+        for negative in (False, True):
+            x = float(magnitudes[magnitude]) * (-1 if negative and signed else 1)
+            if name.startswith("shift"):
+                x = int(x)
+            if name in ("brightness", "saturation", "contrast", "sharpness"):
+                x = 1 + x
+            out = image if name == "identity" else CHANGES[name](image, x)
+            print(f'{{{index}, {"true" if negative else "false"}, "{sha256(out)}"}},')
+
+
 if __name__ == "__main__":
-    {"photos": photos, "resizes": resizes, "crops": crops}[sys.argv[1]](*sys.argv[2:])
+    {"photos": photos, "resizes": resizes, "crops": crops, "changes": changes, "operations": operations}[sys.argv[1]](*sys.argv[2:])

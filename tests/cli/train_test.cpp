@@ -277,7 +277,10 @@ TEST_F(TrainProgram, AugmentedPhotosAreTrainedOnWhereNothingIsFrozen) {
   EXPECT_THAT(o.err, AllOf(HasSubstr("--augment flip: "), HasSubstr("--freeze none")));
   o = train("wrong", with({"--augment", "crops"}));
   EXPECT_EQ(o.code, 2);
-  EXPECT_THAT(o.err, HasSubstr("unknown augmentation 'crops'; there are crop, flip and cutout"));
+  EXPECT_THAT(
+      o.err,
+      HasSubstr(
+          "unknown augmentation 'crops'; there are crop, flip, cutout, jitter and randaugment"));
 }
 
 TEST_F(TrainProgram, ResumeNamesTheSettingThatIsAnother) {

@@ -192,17 +192,6 @@ void read_optimizer(const Args& args, Json& j) {
   j["ema"] = c.ema;
 }
 
-// As a job's spec has it.
-void read_sampling(const Args& args, Json& j) {
-  const Sampling s = sampling_of(args);
-  if (s.since) j["since"] = *s.since;
-  if (!s.labels.empty()) j["label"] = s.labels;
-  if (s.sample > 0) j["sample"] = s.sample;
-  if (s.truth_share) j["truth_share"] = *s.truth_share;
-  if (s.balanced) j["sampling"] = "balanced";
-  if (!s.class_weights.empty()) j["class_weights"] = s.class_weights;
-}
-
 void read_common(const Args& args, Json& j) {
   j["store_timeout"] = args.number("store-timeout");
   j["lost_after"] = args.number("lost-after");
@@ -218,6 +207,7 @@ void read_common(const Args& args, Json& j) {
 }  // namespace
 
 void read_training(Context& context, const Args& args, JobSpec& spec, const TunerOffers& tuner) {
+  if (spec.kind == JobKind::kFinetune) spec.sampling = sampling_of(args);
   Json j = parse_json(spec.text());
   read_common(args, j);
   if (spec.kind != JobKind::kFinetune) {
@@ -240,7 +230,6 @@ void read_training(Context& context, const Args& args, JobSpec& spec, const Tune
   number("label_smoothing", "label-smoothing");
   integer("patience", "patience");
   j["calibrate"] = args.on("calibrate");
-  read_sampling(args, j);
   j["accumulate"] = accumulate_of(args);
   read_group(args, j);
   if (recipe == "ndpipe") use_recipe(args, j);

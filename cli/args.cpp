@@ -153,6 +153,7 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
     return std::ranges::any_of(
         again, [&](const auto& kv) { return word.starts_with("--" + kv.first + "="); });
   });
+  size_t elsewhere = all.size() - 1;  // each is --NAME=VALUE
   const std::vector<std::string> said = spec.minus_words_ ? with_minus_words_last(words) : words;
   all.insert(all.end(), said.begin(), said.end());
   std::vector<const char*> argv;
@@ -169,6 +170,8 @@ Args::Args(ArgsSpec& spec, const std::vector<std::string>& words) {
       const bool fresh = last.emplace(kv.key(), kv.value()).second;
       if (fresh) values_[kv.key()].clear();
       given_.insert(kv.key());
+      if (elsewhere == 0) said_here_.insert(kv.key());
+      elsewhere -= elsewhere > 0;
       values_[kv.key()].push_back(kv.value());
       last[kv.key()] = kv.value();
     }
@@ -210,6 +213,8 @@ std::vector<std::string> Args::list(const std::string& name) const {
 }
 
 bool Args::given(const std::string& name) const { return given_.contains(name); }
+
+bool Args::said_here(const std::string& name) const { return said_here_.contains(name); }
 
 bool Args::has(const std::string& name) const { return !text(name).empty(); }
 bool Args::on(const std::string& name) const { return text(name) == "true"; }

@@ -99,6 +99,7 @@ class Args {
 
   // Whether anybody said it (here, in the environment or in ndtrain.toml), or it is the default.
   bool given(const std::string& name) const;
+  bool said_here(const std::string& name) const;  // on the command line
 
  private:
   void take_repeated(const ArgsSpec& spec,
@@ -106,7 +107,8 @@ class Args {
                      const std::map<std::string, std::string>& said);
 
   std::map<std::string, std::vector<std::string>> values_;
-  std::set<std::string> given_;  // what has no default value
+  std::set<std::string> given_;      // what has no default value
+  std::set<std::string> said_here_;  // of these
 };
 
 }  // namespace ndtrain::cli

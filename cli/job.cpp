@@ -181,6 +181,32 @@ Json promotion_of(const Args& args) {
   return when;
 }
 
+// Of a fine-tuning alone, but for a few that each job takes.
+std::vector<std::string> flags_of_finetune() {
+  constexpr std::string_view kOfAll[] = {"store-timeout", "lost-after", "allow-missing",
+                                         "deterministic", "precision",  "max-drop"};
+  ArgsSpec training("job submit");
+  declare_training(training, "r,runs");
+  std::vector<std::string> names = {"no-publish", "promote", "candidate"};
+  for (const std::string& name : training.names()) {
+    if (std::ranges::count(kOfAll, name) == 0) names.push_back(name);
+  }
+  return names;
+}
+
+// Throws UsageError for a flag that says nothing to this kind of job. What stands in ndtrain.toml
+// or the environment may be for another.
+void refuse_flags_of_others(const Args& args, const std::string& kind) {
+  std::vector<std::string> others = {"top-k", "only", "dry-run"};
+  if (kind != "finetune") others = flags_of_finetune();
+  if (kind == "eval") others.insert(others.end(), {"only", "dry-run"});
+  for (const std::string& name : others) {
+    if (args.said_here(name)) {
+      throw UsageError("--" + name + " says nothing to the kind " + kind + "; leave it away");
+    }
+  }
+}
+
 }  // namespace
 
 void declare_job_submit(ArgsSpec& args) {
@@ -226,6 +252,7 @@ void declare_job_submit(ArgsSpec& args) {
 int run_job_submit(Context& context, const Args& args) {
   const TunerClient tuner(args);
   const std::string kind = args.required("KIND");
+  refuse_flags_of_others(args, kind);
   const Notes notes = changed_notes({}, notes_of(args));
   Json json = {{"kind", kind}};
   if (args.has("model")) {

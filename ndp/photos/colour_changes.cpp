@@ -178,7 +178,7 @@ Image with_contrast(const Image& image, double factor) {
     sum += grey(&image.rgb[pixel]);
   }
   const double pixels = std::max(static_cast<double>(image.rgb.size()) / kChannels, 1.0);
-  const auto mean = static_cast<uint8_t>(static_cast<double>(sum) / pixels + 0.5);
+  const auto mean = static_cast<uint8_t>(std::lround(static_cast<double>(sum) / pixels));
   return enhanced(image, factor, [mean](size_t, size_t) { return mean; });
 }
 

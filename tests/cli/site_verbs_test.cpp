@@ -274,6 +274,26 @@ TEST_F(SiteVerbs, AJobIsTrainedByTheFlagsOfTrain) {
   EXPECT_EQ(train({"-e", "9", "--lr", "1e-30", "--patience", "2"}).second.at("epochs"), 3);
 }
 
+TEST_F(SiteVerbs, AFlagOfAnotherKindOfJobIsRefused) {
+  begin(2, 1);
+  for (const auto& [kind, flag, value] : {std::tuple{"relabel", "--epochs", "3"},
+                                          {"relabel", "--promote", "always"},
+                                          {"eval", "--since", "7"},
+                                          {"eval", "--only", "stale"},
+                                          {"finetune", "--only", "stale"},
+                                          {"finetune", "--top-k", "3"}}) {
+    const Outcome o = run_at({"job", "submit", kind, flag, value, "-m", "m.onnx"});
+    EXPECT_EQ(o.code, 2) << kind << flag;
+    EXPECT_THAT(o.err, HasSubstr(std::string(flag) + " says nothing to the kind " + kind));
+  }
+  // What holds for other verbs and kinds, too, is no mistake.
+  publish(real_fs(), at("ndtrain.toml"), "epochs = 3\n").or_throw();
+  EXPECT_EQ(run_at({"job", "submit", "relabel", "-m", "m.onnx", "--store-timeout", "9", "--top-k",
+                    "1", "--precision", "bf16", "--max-drop", "100", "--follow"})
+                .code,
+            0);
+}
+
 TEST_F(SiteVerbs, AJobIsTrainedOnThePhotosThatAreChosen) {
   begin(24, 1);
   const auto train = [&](std::vector<std::string> more) {

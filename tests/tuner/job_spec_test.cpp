@@ -62,9 +62,7 @@ TEST(JobSpecTask, IsAName) {
   EXPECT_EQ(named(255), "");
   EXPECT_EQ(named(256), "");
   EXPECT_THAT(named(257), HasSubstr("from 1 to 256 bytes"));
-  EXPECT_THAT(refusal(R"(,"collection":"a
-b")"),
-              HasSubstr("without control characters"));
+  EXPECT_THAT(refusal(R"(,"collection":"a\nb")"), HasSubstr("without control characters"));
 }
 
 TEST(JobSpecCompute, IsSaidOnlyWhereItIsNotF32AndNamesWhatThereIs) {

@@ -181,15 +181,18 @@ Json promotion_of(const Args& args) {
   return when;
 }
 
-// Of a fine-tuning alone, but for a few that each job takes.
+// Those of training, but for what every verb and every job takes.
 std::vector<std::string> flags_of_finetune() {
-  constexpr std::string_view kOfAll[] = {"store-timeout", "lost-after", "allow-missing",
-                                         "deterministic", "precision",  "max-drop"};
+  constexpr std::string_view kOfEachJob[] = {"store-timeout", "lost-after", "allow-missing",
+                                             "deterministic", "precision",  "max-drop"};
+  const std::vector<std::string> of_each_verb = ArgsSpec("job submit").names();
   ArgsSpec training("job submit");
   declare_training(training, "r,runs");
   std::vector<std::string> names = {"no-publish", "promote", "candidate"};
   for (const std::string& name : training.names()) {
-    if (std::ranges::count(kOfAll, name) == 0) names.push_back(name);
+    if (std::ranges::count(kOfEachJob, name) + std::ranges::count(of_each_verb, name) == 0) {
+      names.push_back(name);
+    }
   }
   return names;
 }

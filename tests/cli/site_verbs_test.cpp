@@ -289,7 +289,8 @@ TEST_F(SiteVerbs, AFlagOfAnotherKindOfJobIsRefused) {
   // What holds for other verbs and kinds, too, is no mistake.
   publish(real_fs(), at("ndtrain.toml"), "epochs = 3\n").or_throw();
   EXPECT_EQ(run_at({"job", "submit", "relabel", "-m", "m.onnx", "--store-timeout", "9", "--top-k",
-                    "1", "--precision", "bf16", "--max-drop", "100", "--follow"})
+                    "1", "--precision", "bf16", "--max-drop", "100", "--follow", "--json",
+                    "--quiet", "--seed", "3"})
                 .code,
             0);
 }

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 
+#include "framework/testing/memory_fs.h"
 #include "ndp/photos/dataset.h"
 #include "tests/tuner/claims.h"
+#include "tuner/jobs/job_files.h"
 
 namespace ndtrain::tuner {
 using namespace ndp;
@@ -35,6 +37,45 @@ TEST(Manifest, IsTheSameHoweverPhotosAreSpreadOverStores) {
     EXPECT_EQ(many.entry(n).run, one.entry(n).run);
     EXPECT_EQ(many.entry(n).label, one.entry(n).label);
   }
+}
+
+// A job that goes on draws by the times that it began with, and by the same photos.
+TEST(Manifest, KeepsWhenLabelsWereSaid) {
+  Inventories photos = {claims(0, 20)};
+  for (size_t i = 0; i < photos[0].size(); ++i) photos[0][i].time = static_cast<int64_t>(100 + i);
+  ManifestRules rules{.seed = 4, .runs = 2};
+  rules.choose = [](std::span<const ManifestEntry> all, const std::vector<std::string>&) {
+    std::vector<bool> stays;
+    for (const ManifestEntry& e : all) stays.push_back(e.label_time >= 110);
+    return stays;
+  };
+  const Manifest made(photos, rules);
+  ASSERT_EQ(made.size(), 10U);
+  MemoryFs fs;
+  fs.make_directories("jobs/1").or_throw();
+  JobFiles files(fs, "jobs/1");
+  files.save_manifest(made, {"a"}).or_throw();
+  const std::optional<SavedManifest> kept = files.load_manifest().or_throw();
+  ASSERT_TRUE(kept);
+  ASSERT_EQ(kept->manifest.size(), made.size());
+  for (uint64_t n = 0; n < made.size(); ++n) {
+    EXPECT_EQ(kept->manifest.entry(n).digest, made.entry(n).digest);
+    EXPECT_EQ(kept->manifest.entry(n).label_time, made.entry(n).label_time);
+    EXPECT_GE(made.entry(n).label_time, 110);
+  }
+}
+
+// What they say is of another task: only what people said of this one counts.
+TEST(Manifest, TakesNoLabelsOfHoldersWhereTheyAreOfAnotherTask) {
+  const Inventories photos = {claims(0, 6)};
+  ManifestRules rules{.seed = 4, .holders_label = false};
+  rules.truths = {
+      {.digest = photos[0][2].digest, .label = "blurred", .source = LabelSource::kHuman}};
+  const Manifest m(photos, rules);
+  ASSERT_EQ(m.size(), 1U);
+  EXPECT_EQ(m.entry(0).digest, photos[0][2].digest);
+  EXPECT_THAT(m.classes(), ElementsAre("blurred"));
+  EXPECT_EQ(m.unlabelled(), 5U);
 }
 
 TEST(Manifest, NumbersPhotosByDigestAndEveryPhotoIsInOneRun) {

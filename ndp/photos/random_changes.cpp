@@ -13,12 +13,31 @@ constexpr double kJitter = 0.4, kHueJitter = 0.1;
 
 // torchvision's ranges, of which magnitude 9 is three tenths.
 constexpr double kMagnitude = 9.0 / 30;
-constexpr double kShear = 0.3 * kMagnitude;
+constexpr double kShearBy = 0.3 * kMagnitude;
 constexpr double kShift = 150.0 / 331 * kMagnitude;  // of the side
 constexpr double kDegrees = 30 * kMagnitude;
 constexpr double kEnhance = 0.9 * kMagnitude;
 constexpr int kPosterBits = 7;  // 8 - round(9 / (30 / 4))
 constexpr double kSolarThreshold = 255 * (1 - kMagnitude);
+
+// In torchvision's order.
+enum Operation {
+  kNothing,
+  kShearX,
+  kShearY,
+  kShiftX,
+  kShiftY,
+  kRotate,
+  kBrightness,
+  kSaturation,
+  kContrast,
+  kSharpness,
+  kPosterize,
+  kSolarize,
+  kAutocontrast,
+  kEqualize
+};
+static_assert(kEqualize + 1 == kRandomOperations);
 
 }  // namespace
 
@@ -71,9 +90,9 @@ Image operated(Image image, const RandomOperation& operation) {
   const double way = operation.negative ? -1 : 1;
   switch (operation.index) {
     case 1:
-      return transformed(image, {.b = way * kShear});
+      return transformed(image, {.b = way * kShearBy});
     case 2:
-      return transformed(image, {.d = way * kShear});
+      return transformed(image, {.d = way * kShearBy});
     case 3:
       return transformed(image, {.c = -way * std::trunc(kShift * image.width)});
     case 4:

@@ -33,6 +33,7 @@ void ThreadLanes::work(Lane& lane) {
     if (stopping_) return;
     Task task = std::move(lane.tasks.front());
     lane.tasks.pop_front();
+    lane.busy = true;
     lock.unlock();
     Continuation after;
     std::exception_ptr failure;
@@ -43,12 +44,20 @@ void ThreadLanes::work(Lane& lane) {
       failure = std::current_exception();
     }
     lock.lock();
+    lane.busy = false;
     if (failure && !failure_) failure_ = failure;
     if (after) finished_.push_back(std::move(after));
     lock.unlock();
     wake_();
     lock.lock();
   }
+}
+
+std::vector<size_t> ThreadLanes::lengths() {
+  const std::lock_guard lock(mutex_);
+  std::vector<size_t> all;
+  for (const auto& lane : lanes_) all.push_back(lane->tasks.size() + (lane->busy ? 1 : 0));
+  return all;
 }
 
 std::vector<Continuation> ThreadLanes::take_finished() {

@@ -34,12 +34,14 @@ class ThreadLanes final : public Lanes {
   ~ThreadLanes() override;
 
   void start(size_t lane, Task task) override;
+  std::vector<size_t> lengths();  // of each lane: tasks that wait or run
   // What the role has to call, in the order in which tasks ended. Throws what a task threw.
   std::vector<Continuation> take_finished();
 
  private:
   struct Lane {
     std::deque<Task> tasks;
+    bool busy = false;  // with one more
     std::condition_variable ready;
     std::jthread thread;
   };

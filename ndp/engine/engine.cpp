@@ -56,10 +56,16 @@ struct Inference {
 
 class Pipeline {
  public:
-  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring,
+  Pipeline(const Preprocess& preprocess, const BatchGrowth& growth, int ring, RingLevels* levels,
            const BatchPlans& network, const std::function<std::string(size_t)>& name,
-           const Engine::Open& open, const Engine::Crops* crops)
-      : preprocess_(preprocess), growth_(growth), name_(name), open_(open), crops_(crops) {
+           const Engine::Open& open, const Engine::Crops* crops, const Engine::Crop& crop)
+      : preprocess_(preprocess),
+        growth_(growth),
+        levels_(levels),
+        name_(name),
+        open_(open),
+        crops_(crops),
+        crop_(crop) {
     for (int i = 0; i < ring; ++i) free_.push(std::make_unique<Slot>(preprocess, network));
   }
 
@@ -68,7 +74,14 @@ class Pipeline {
     threads_.emplace_back([this] { stage([&] { preprocess_all(); }, ready_); });
   }
 
-  ~Pipeline() { stop(); }
+  ~Pipeline() {
+    stop();
+    while (next_if_ready()) {  // of a run that was broken off
+    }
+    while (loaded_.pop_if_ready()) {
+    }
+    tell();
+  }
 
   // Lets the stages finish what they hold, and waits for them.
   void stop() {
@@ -78,8 +91,8 @@ class Pipeline {
     threads_.clear();
   }
 
-  std::optional<SlotPtr> next() { return ready_.pop(); }
-  std::optional<SlotPtr> next_if_ready() { return ready_.pop_if_ready(); }
+  std::optional<SlotPtr> next() { return told(ready_.pop()); }
+  std::optional<SlotPtr> next_if_ready() { return told(ready_.pop_if_ready()); }
   void give_back(SlotPtr slot) { free_.push(std::move(slot)); }
   void rethrow() {
     const std::lock_guard lock(mutex_);
@@ -90,6 +103,16 @@ class Pipeline {
   EngineStats stats;
 
  private:
+  void tell() {
+    if (levels_ == nullptr) return;
+    levels_->loaded = loaded_.size();
+    levels_->ready = ready_.size();
+  }
+  std::optional<SlotPtr> told(std::optional<SlotPtr> slot) {
+    tell();
+    return slot;
+  }
+
   // Nothing thrown leaves a thread; the next stage finishes what it has and stops.
   template <typename F>
   void stage(F body, HandOff<SlotPtr>& next) {
@@ -118,6 +141,7 @@ class Pipeline {
       for (size_t i = 0; i < part.size(); ++i) load_photo(s, i);
       stats.load_s += watch.seconds();
       loaded_.push(std::move(*slot));
+      tell();
     }
   }
 
@@ -136,6 +160,7 @@ class Pipeline {
       preprocess_slot(**slot);
       stats.preprocess_s += watch.seconds();
       ready_.push(std::move(*slot));
+      tell();
     }
   }
 
@@ -171,7 +196,9 @@ class Pipeline {
     }
     if (s.has_crop[i]) return put_timed(s, i, s.crops[i]);
     if (!s.files[i].ok()) return s.files[i].status();
-    const Result<Image> crop = crop_photo(name_(s.items[i]), *s.files[i], preprocess_, cost);
+    const std::string name = name_(s.items[i]);
+    const Result<Image> crop = crop_ ? crop_(s.items[i], name, *s.files[i], cost)
+                                     : crop_photo(name, *s.files[i], preprocess_, cost);
     if (!crop.ok()) return crop.status();
     if (crops_) crops_->keep(s.items[i], *crop);
     return put_timed(s, i, *crop);
@@ -186,9 +213,11 @@ class Pipeline {
 
   const Preprocess& preprocess_;
   const BatchGrowth& growth_;
+  RingLevels* const levels_;
   const std::function<std::string(size_t)>& name_;
   const Engine::Open& open_;
   const Engine::Crops* crops_;
+  const Engine::Crop& crop_;
   HandOff<SlotPtr> free_, loaded_, ready_;
   std::mutex mutex_;
   std::exception_ptr failure_;
@@ -247,10 +276,10 @@ Status preprocess_photo(const std::string& name, std::string_view file,
 Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions options)
     : extractor_(extractor),
       preprocess_(std::move(preprocess)),
-      options_(options),
-      growth_(extractor.device().deterministic() ? options.batch
+      options_(std::move(options)),
+      growth_(extractor.device().deterministic() ? options_.batch
                                                  : kImagesOfAThread * shared_threads().threads(),
-              options.batch) {
+              options_.batch) {
   validate(preprocess_);
   if (options_.batch < 1 || options_.ring < 1) {
     throw Error("engine: a batch of ", options_.batch, " and a ring of ", options_.ring,
@@ -262,12 +291,14 @@ Engine::Engine(BatchPlans& extractor, Preprocess preprocess, EngineOptions optio
 EngineStats Engine::run(std::span<const size_t> items,
                         const std::function<std::string(size_t)>& name, const Open& open,
                         const OnBatch& on_batch, const Crops* crops) {
+  if (crops && options_.crop) throw Error("engine: crops that are kept are centres of photos");
   const Stopwatch wall;
   EngineStats stats;
   {
     // A device with memory of its own reads one buffer while another is copied to it.
     const int buffers = options_.ring + (extractor_.device().shares_host_memory() ? 0 : 1);
-    Pipeline pipeline(preprocess_, growth_, buffers, extractor_, name, open, crops);
+    Pipeline pipeline(preprocess_, growth_, buffers, options_.levels, extractor_, name, open, crops,
+                      options_.crop);
     pipeline.start(items);
     std::deque<Inference> given;  // at most two
     Stopwatch busy;               // the network, with the first of them

@@ -8,14 +8,18 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/core/status.h"
 #include "framework/runtime/batch_plans.h"
 #include "ndp/engine/batch_growth.h"
+#include "ndp/engine/ring_levels.h"
 #include "ndp/photos/preprocess.h"
 
 namespace ndtrain::ndp {
+
+struct PhotoCost;
 
 struct EngineOptions {
   // The most photos at a time. On a deterministic device as many; else as many as are worth it, by
@@ -24,6 +28,12 @@ struct EngineOptions {
   // Buffers of one batch each; at least 3 keep all three stages busy. A device with memory of its
   // own has one more.
   int ring = 3;
+  RingLevels* levels = nullptr;  // is told how full its queues are; null: nobody asks
+  // What the network sees of a photo's file, and what it took; without, its centre: crop_photo().
+  // Called on the threads that decode.
+  using Crop = std::function<Result<Image>(size_t item, const std::string& name,
+                                           std::string_view file, PhotoCost& cost)>;
+  Crop crop = {};
 };
 
 struct EngineStats {
@@ -48,6 +58,7 @@ struct BadPhoto {
 
 class Engine {
  public:
+  using Crop = EngineOptions::Crop;
   // Reads photo number `item`; called on the loading thread, and on those that decode where a kept
   // crop turns out to be no good.
   using Open = std::function<Result<std::string>(size_t item)>;

@@ -35,6 +35,11 @@ class HandOff {
     return first();
   }
 
+  size_t size() {
+    const std::lock_guard lock(mutex_);
+    return items_.size();
+  }
+
   void close() {
     {
       const std::lock_guard lock(mutex_);

@@ -46,6 +46,27 @@ TEST(ThreadLanes, ALaneWaitsForNoOther) {
   done.acquire();
 }
 
+TEST(ThreadLanes, SayHowManyTasksWaitOrRun) {
+  std::binary_semaphore go(0), begun(0);
+  std::counting_semaphore<> woken(0);
+  ThreadLanes lanes(2, [&] { woken.release(); });
+  EXPECT_THAT(lanes.lengths(), ElementsAre(0, 0));
+  for (int i = 0; i < 3; ++i) {
+    lanes.start(1, [&, i] {
+      if (i == 0) {
+        begun.release();
+        go.acquire();
+      }
+      return Continuation();
+    });
+  }
+  begun.acquire();
+  EXPECT_THAT(lanes.lengths(), ElementsAre(0, 3));
+  go.release();
+  for (int i = 0; i < 3; ++i) woken.acquire();
+  EXPECT_THAT(lanes.lengths(), ElementsAre(0, 0));
+}
+
 TEST(ThreadLanes, WhatATaskThrowsReachesTheRole) {
   std::binary_semaphore woken(0);
   ThreadLanes lanes(1, [&] { woken.release(); });

@@ -123,6 +123,32 @@ TEST(Engine, PhotosComeOutInTheOrderAskedFor) {
   }
 }
 
+TEST(Engine, SaysHowFullItsRingIs) {
+  const std::vector<File> files = photos(20);
+  BatchPlans plans = extractor(4);
+  RingLevels levels;
+  Engine engine(plans, kPreprocess, {.batch = 4, .ring = 3, .levels = &levels});
+  size_t most = 0;
+  const auto run = [&](bool to_the_end) {
+    engine.run(
+        all_of(files), [&](size_t i) { return files[i].name; },
+        [&](size_t i) -> Result<std::string> { return files[i].bytes; },
+        [&](const Engine::Batch&) {
+          // This one has a buffer; the other two fill meanwhile, but for one that may be computed.
+          const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+          while (most == 0 && std::chrono::steady_clock::now() < until) most = levels.ready;
+          return to_the_end;
+        });
+  };
+  for (const bool to_the_end : {true, false}) {
+    most = 0;
+    run(to_the_end);
+    EXPECT_THAT(most, ::testing::AllOf(::testing::Ge(1U), ::testing::Le(2U)));
+    EXPECT_EQ(levels.loaded, 0U);
+    EXPECT_EQ(levels.ready, 0U);
+  }
+}
+
 TEST(Engine, AFeatureDependsOnItsPhotoAlone) {
   const std::vector<File> files = photos(21);
   const Outcome together = run(files, all_of(files));
@@ -269,6 +295,28 @@ TEST(Engine, FeaturesAreThoseOfThePreprocessedPhoto) {
       EXPECT_EQ(o.rows.at(i), std::vector<float>(row.begin(), row.end()));
     }
   }
+}
+
+TEST(Engine, SeesOfAPhotoWhatItIsTold) {
+  const std::vector<File> files = photos(9);
+  const Outcome plain = run(files, all_of(files));
+  const auto crop = [&](size_t item, const std::string& name, std::string_view file,
+                        PhotoCost& cost) -> Result<Image> {
+    EXPECT_EQ(file, files[item].bytes);
+    if (item == 4) return Status(Code::kCorrupt, "not this one");
+    if (item < 4) return crop_photo(name, file, kPreprocess, cost);
+    return crop_photo(files[0].name, files[0].bytes, kPreprocess, cost);
+  };
+  const Outcome o = run(files, all_of(files), {.batch = 4, .crop = crop});
+  EXPECT_EQ(o.bad, (std::map<size_t, Code>{{4, Code::kCorrupt}}));
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (i != 4) {
+      EXPECT_EQ(o.rows.at(i), plain.rows.at(i < 4 ? i : 0)) << i;
+    }
+  }
+  const Engine::Crops kept = {};
+  EXPECT_NE(error_of([&] { run(files, all_of(files), {.crop = crop}, kPreprocess, &kept); }),
+            "no error");
 }
 
 TEST(Engine, BadPhotosAreReportedAndOthersUnaffected) {

@@ -30,16 +30,25 @@ std::string written(Write write) {
   return std::string(data, static_cast<size_t>(size));
 }
 
-}  // namespace
-
-std::vector<Certificate> certificates_in(const std::string& text) {
+template <typename Owned, auto read>
+std::vector<Owned> all_in(const std::string& text) {
   const Bio bio = reading(text);
-  std::vector<Certificate> found;
-  while (X509* c = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) found.emplace_back(c);
+  std::vector<Owned> found;
+  while (auto* one = read(bio.get(), nullptr, nullptr, nullptr)) found.emplace_back(one);
   const bool at_the_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
   ERR_clear_error();
   if (!at_the_end) found.clear();
   return found;
+}
+
+}  // namespace
+
+std::vector<Certificate> certificates_in(const std::string& text) {
+  return all_in<Certificate, PEM_read_bio_X509>(text);
+}
+
+std::vector<RevocationList> revocation_lists_in(const std::string& text) {
+  return all_in<RevocationList, PEM_read_bio_X509_CRL>(text);
 }
 
 Key key_in(const std::string& text, bool* has_passphrase) {
@@ -57,6 +66,16 @@ std::string text_of(EVP_PKEY& key) {
   return written([&](BIO* to) {
     return PEM_write_bio_PrivateKey(to, &key, nullptr, nullptr, 0, nullptr, nullptr);
   });
+}
+
+std::string text_of(X509_CRL& list) {
+  return written([&](BIO* to) { return PEM_write_bio_X509_CRL(to, &list); });
+}
+
+bool is_revoked(X509& certificate, X509_CRL& list) {
+  X509_REVOKED* entry = nullptr;
+  return X509_NAME_cmp(X509_get_issuer_name(&certificate), X509_CRL_get_issuer(&list)) == 0 &&
+         X509_CRL_get0_by_cert(&list, &entry, &certificate) == 1;
 }
 
 std::optional<Use> use_of(X509& certificate) {

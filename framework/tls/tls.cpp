@@ -41,30 +41,46 @@ std::vector<std::string> hosts_in(X509* certificate) {
 
 }  // namespace
 
-Result<std::shared_ptr<const TlsServer>> TlsServer::make(const std::string& certificate,
-                                                         const std::string& key) {
+Result<std::shared_ptr<TlsServer>> TlsServer::make(const std::string& certificate,
+                                                   const std::string& key) {
+  const std::shared_ptr<TlsServer> made(new TlsServer());
+  if (Status s = made->renew(certificate, key); !s.ok()) return s;
+  return made;
+}
+
+Status TlsServer::renew(const std::string& certificate, const std::string& key) {
   const std::shared_ptr<SSL_CTX> context = tls::new_context(TLS_server_method(), TLS1_2_VERSION);
   if (Status s = tls::show(*context, certificate, key); !s.ok()) return s;
   X509* const own = SSL_CTX_get0_certificate(context.get());
-  return std::shared_ptr<const TlsServer>(new TlsServer(context, hosts_in(own)));
+  shown_ = std::make_shared<const Shown>(Shown{context, hosts_in(own)});
+  return {};
 }
 
-Result<std::shared_ptr<const TlsClient>> TlsClient::make(const std::string& authorities) {
+Result<std::shared_ptr<TlsClient>> TlsClient::make(const std::string& authorities,
+                                                   const std::string& revoked) {
+  const std::shared_ptr<TlsClient> made(new TlsClient());
+  if (Status s = made->renew(authorities, revoked); !s.ok()) return s;
+  return made;
+}
+
+Status TlsClient::renew(const std::string& authorities, const std::string& revoked) {
   const std::shared_ptr<SSL_CTX> context = tls::new_context(TLS_client_method(), TLS1_2_VERSION);
-  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, tls::refuse_revoked);
   if (authorities.empty()) {
     SSL_CTX_set_default_verify_paths(context.get());
   } else if (Status s = tls::believe(*context, authorities); !s.ok()) {
     return s;
   }
-  return std::shared_ptr<const TlsClient>(new TlsClient(context));
+  if (Status s = tls::refuse(*context, revoked); !s.ok()) return s;
+  context_ = context;
+  return {};
 }
 
 Result<std::unique_ptr<Stream>> TlsClient::wrap(std::unique_ptr<Stream> stream,
                                                 const std::string& host,
                                                 std::chrono::milliseconds patience) const {
-  auto over =
-      std::make_unique<tls::TlsStream>(std::move(stream), context_.get(), tls::End::kDialled);
+  auto over = std::make_unique<tls::TlsStream>(std::move(stream), context_.load().get(),
+                                               tls::End::kDialled);
   if (Status s = over->expect(host); !s.ok()) return s;
   if (Status s = over->handshake(patience); !s.ok()) return s;
   return std::unique_ptr<Stream>(std::move(over));

@@ -1,7 +1,9 @@
 // TLS for what is asked over HTTP: what a server shows, and whom a client believes. TLS 1.2 or
-// newer.
+// newer. Both may be renewed: connections that begin from then on are by what is new, those that
+// are there stay.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,32 +19,41 @@ class TlsServer {
  public:
   // A chain of certificates and the key of the first, in PEM. kCorrupt: they are none, or do not
   // belong together.
-  static Result<std::shared_ptr<const TlsServer>> make(const std::string& certificate,
-                                                       const std::string& key);
-  ssl_ctx_st* native() const { return context_.get(); }
+  static Result<std::shared_ptr<TlsServer>> make(const std::string& certificate,
+                                                 const std::string& key);
+  // As make(); where it is not ok, all stays as it is.
+  Status renew(const std::string& certificate, const std::string& key);
+
+  std::shared_ptr<ssl_ctx_st> native() const { return shown_.load()->context; }
   // The hosts that the certificate is for: DNS names, one label of which may be "*", and addresses.
-  const std::vector<std::string>& hosts() const { return hosts_; }
+  std::vector<std::string> hosts() const { return shown_.load()->hosts; }
 
  private:
-  TlsServer(std::shared_ptr<ssl_ctx_st> context, std::vector<std::string> hosts)
-      : context_(std::move(context)), hosts_(std::move(hosts)) {}
-  std::shared_ptr<ssl_ctx_st> context_;
-  std::vector<std::string> hosts_;
+  struct Shown {
+    std::shared_ptr<ssl_ctx_st> context;
+    std::vector<std::string> hosts;
+  };
+  TlsServer() = default;
+  std::atomic<std::shared_ptr<const Shown>> shown_;
 };
 
 // Whom a client believes. Thread-safe.
 class TlsClient {
  public:
-  // The authorities in PEM; the system's own when it is empty. kCorrupt: there are none in it.
-  static Result<std::shared_ptr<const TlsClient>> make(const std::string& authorities);
+  // The authorities in PEM; the system's own when it is empty. Servers that lists of theirs name
+  // are refused, in PEM, too; "": none. kCorrupt: there are none in it.
+  static Result<std::shared_ptr<TlsClient>> make(const std::string& authorities,
+                                                 const std::string& revoked = {});
+  // As make(); where it is not ok, all stays as it is.
+  Status renew(const std::string& authorities, const std::string& revoked);
   // The stream once its other side has shown that it is `host`, a DNS name or an address; else why
   // it has not.
   Result<std::unique_ptr<Stream>> wrap(std::unique_ptr<Stream> stream, const std::string& host,
                                        std::chrono::milliseconds patience) const;
 
  private:
-  explicit TlsClient(std::shared_ptr<ssl_ctx_st> context) : context_(std::move(context)) {}
-  std::shared_ptr<ssl_ctx_st> context_;
+  TlsClient() = default;
+  std::atomic<std::shared_ptr<ssl_ctx_st>> context_;
 };
 
 }  // namespace ndtrain

@@ -44,4 +44,31 @@ Status believe(SSL_CTX& context, const std::string& authorities) {
   return {};
 }
 
+Status refuse(SSL_CTX& context, const std::string& revoked) {
+  if (revoked.empty()) return {};
+  const auto all = pem::revocation_lists_in(revoked);
+  if (all.empty()) return {Code::kCorrupt, "there is no revocation list in PEM"};
+  for (const auto& list : all) X509_STORE_add_crl(SSL_CTX_get_cert_store(&context), list.get());
+  return {};
+}
+
+// OpenSSL's own check would want a list of every authority, too.
+bool is_revoked(X509_STORE_CTX& verified) {
+  X509* const at = X509_STORE_CTX_get_current_cert(&verified);
+  const std::unique_ptr<STACK_OF(X509_CRL), pem::Freed<[](STACK_OF(X509_CRL) * s) {
+                          sk_X509_CRL_pop_free(s, X509_CRL_free);
+                        }>>
+      lists(X509_STORE_CTX_get1_crls(&verified, X509_get_issuer_name(at)));
+  for (int i = 0; lists && i < sk_X509_CRL_num(lists.get()); ++i) {
+    if (!pem::is_revoked(*at, *sk_X509_CRL_value(lists.get(), i))) continue;
+    X509_STORE_CTX_set_error(&verified, X509_V_ERR_CERT_REVOKED);
+    return true;
+  }
+  return false;
+}
+
+int refuse_revoked(int ok, X509_STORE_CTX* verified) {
+  return ok != 0 && !is_revoked(*verified) ? 1 : 0;
+}
+
 }  // namespace ndtrain::tls

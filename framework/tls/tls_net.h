@@ -1,6 +1,7 @@
 // A Net whose streams are encrypted, and whose ends know each other by certificates: for ranks.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -10,10 +11,14 @@
 struct ssl_ctx_st;
 
 namespace ndtrain {
+namespace tls {
+class OpenStreams;
+}
 
 struct TlsNetOptions {
   // A key of AES-GCM is good for 388 GB at most (RFC 8446, 5.5).
   uint64_t rekey_bytes = uint64_t{64} << 30;
+  std::string revoked = {};  // lists of the authority in PEM: who is in them is refused
 };
 
 // TLS 1.3 over another Net, which it borrows; streams and listeners may outlive it where those of
@@ -26,6 +31,11 @@ class TlsNet final : public Net {
                                               const std::string& certificate,
                                               const std::string& key,
                                               const TlsNetOptions& options = {});
+  // As make(), for streams that are dialled or accepted from now on, also by listeners that are
+  // there; those that are open, and whose other side the lists name, end. Where it is not ok, all
+  // stays as it is.
+  Status renew(const std::string& authority, const std::string& certificate, const std::string& key,
+               const std::string& revoked);
 
   // Whose certificate is for servers, and names the host that is dialled; at a unix socket
   // localhost. kCorrupt: it is not, or there is no TLS.
@@ -35,12 +45,15 @@ class TlsNet final : public Net {
   Result<std::unique_ptr<Listener>> listen(const std::string& address) override;
 
  private:
-  TlsNet(Net& below, std::shared_ptr<ssl_ctx_st> context, const TlsNetOptions& options)
-      : below_(below), context_(std::move(context)), options_(options) {}
+  friend class TlsListener;
+  using Context = std::atomic<std::shared_ptr<ssl_ctx_st>>;
+
+  TlsNet(Net& below, uint64_t rekey_bytes);
 
   Net& below_;
-  const std::shared_ptr<ssl_ctx_st> context_;
-  const TlsNetOptions options_;
+  const uint64_t rekey_bytes_;
+  const std::shared_ptr<Context> context_ = std::make_shared<Context>();  // listeners', too
+  const std::shared_ptr<tls::OpenStreams> streams_;
 };
 
 }  // namespace ndtrain

@@ -31,18 +31,69 @@ bool is_about_certificates(int alert) {
 
 }  // namespace
 
-TlsStream::TlsStream(std::unique_ptr<Stream> below, SSL_CTX* context, End end, uint64_t rekey_bytes)
+void OpenStreams::add(TlsStream& stream) {
+  const std::lock_guard lock(mutex_);
+  all_.insert(&stream);
+}
+
+void OpenStreams::remove(TlsStream& stream) {
+  const std::lock_guard lock(mutex_);
+  all_.erase(&stream);
+}
+
+void OpenStreams::revoke(std::vector<pem::RevocationList> lists) {
+  const std::lock_guard lock(mutex_);
+  lists_ = std::move(lists);
+  for (TlsStream* stream : all_) {
+    const pem::Certificate shown = stream->shown();
+    if (shown && names(*shown)) stream->end_revoked();
+  }
+}
+
+bool OpenStreams::refuses(X509& certificate) const {
+  const std::lock_guard lock(mutex_);
+  return names(certificate);
+}
+
+bool OpenStreams::names(X509& certificate) const {
+  return std::ranges::any_of(lists_,
+                             [&](const auto& list) { return pem::is_revoked(certificate, *list); });
+}
+
+TlsStream::TlsStream(std::unique_ptr<Stream> below, SSL_CTX* context, End end, uint64_t rekey_bytes,
+                     std::shared_ptr<OpenStreams> among)
     : below_(std::move(below)),
       rekey_bytes_(rekey_bytes),
+      among_(std::move(among)),
       ssl_(SSL_new(context)),
       from_below_(BIO_new(BIO_s_mem())),
       to_below_(BIO_new(BIO_s_mem())) {
   if (!ssl_ || !from_below_ || !to_below_) throw Error("OpenSSL: no connection: ", last_reason());
   SSL_set_bio(ssl_.get(), from_below_, to_below_);
   end == End::kDialled ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
+  if (among_) among_->add(*this);
 }
 
-TlsStream::~TlsStream() { ERR_clear_error(); }
+TlsStream::~TlsStream() {
+  if (among_) among_->remove(*this);
+  ERR_clear_error();
+}
+
+pem::Certificate TlsStream::shown() {
+  if (!ready_) return nullptr;
+  const std::lock_guard lock(ssl_mutex_);
+  return pem::Certificate(SSL_get1_peer_certificate(ssl_.get()));
+}
+
+void TlsStream::end_revoked() {
+  revoked_ = true;
+  below_->close();
+}
+
+Status TlsStream::with_reason(const Status& status) const {
+  if (!revoked_) return status;
+  return {Code::kCorrupt, peer() + ": its certificate was revoked"};
+}
 
 Status TlsStream::expect(const std::string& host) {
   if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_.get()), host.c_str()) == 1) return {};
@@ -72,7 +123,9 @@ Status TlsStream::handshake_until(Deadline deadline) {
     }
     if (!told.ok()) return told;
     if (r == 1) {
-      ready_ = true;
+      ready_ = true;  // from here on revoke() looks at it, and it is not between two lists
+      const pem::Certificate other = shown();
+      if (among_ && other && among_->refuses(*other)) end_revoked();
     } else if (Status s = feed(deadline); !s.ok()) {
       return s;
     }
@@ -94,7 +147,7 @@ Result<size_t> TlsStream::read(std::span<std::byte> to, milliseconds timeout) {
       if (error == SSL_ERROR_ZERO_RETURN) return size_t{0};
       if (error != SSL_ERROR_WANT_READ) return failed("read");
     }
-    if (Status s = feed(deadline); !s.ok()) return s;
+    if (Status s = feed(deadline); !s.ok()) return with_reason(s);
   }
 }
 
@@ -117,7 +170,7 @@ Status TlsStream::write(std::span<const std::byte> bytes) {
       written_ += n;
       take_outgoing();
     }
-    if (Status s = below_->write(outgoing_); !s.ok()) return s;
+    if (Status s = below_->write(outgoing_); !s.ok()) return with_reason(s);
     bytes = bytes.subspan(part.size());
   }
   return {};

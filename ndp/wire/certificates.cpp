@@ -101,11 +101,18 @@ const char* usage_of(LinkRole role) {
 
 }  // namespace
 
-Result<Credentials> issue(const Credentials& authority, const Subject& subject, Validity validity) {
-  const std::vector<Certificate> issuers = pem::certificates_in(authority.certificate);
+namespace {
+
+struct Issuer {
+  Certificate certificate;
+  Key key;
+};
+
+Result<Issuer> issuer_of(const Credentials& authority) {
+  std::vector<Certificate> issuers = pem::certificates_in(authority.certificate);
   if (issuers.empty()) return Status(Code::kCorrupt, "the authority's certificate is not in PEM");
   bool has_passphrase = false;
-  const Key key = pem::key_in(authority.key, &has_passphrase);
+  Key key = pem::key_in(authority.key, &has_passphrase);
   if (!key) {
     return Status(Code::kCorrupt, has_passphrase ? "the authority's key has a passphrase"
                                                  : "the authority's key is not in PEM");
@@ -117,6 +124,41 @@ Result<Credentials> issue(const Credentials& authority, const Subject& subject, 
   if (X509_check_ca(issuer) != 1) {
     return Status(Code::kCorrupt, "the authority's certificate is not that of an authority");
   }
+  return Issuer{std::move(issuers[0]), std::move(key)};
+}
+
+void set_number(X509_CRL& list, int64_t number) {
+  const std::unique_ptr<ASN1_INTEGER, pem::Freed<ASN1_INTEGER_free>> n(ASN1_INTEGER_new());
+  check(n && ASN1_INTEGER_set_int64(n.get(), number) == 1 &&
+            X509_CRL_add1_ext_i2d(&list, NID_crl_number, n.get(), 0, 0) == 1,
+        "no number of a list");
+}
+
+// By RFC 5280, 5.2.3: one more than the list has that it replaces.
+int64_t next_number(const X509_CRL& list) {
+  const std::unique_ptr<ASN1_INTEGER, pem::Freed<ASN1_INTEGER_free>> n(
+      static_cast<ASN1_INTEGER*>(X509_CRL_get_ext_d2i(&list, NID_crl_number, nullptr, nullptr)));
+  int64_t number = 0;
+  return n && ASN1_INTEGER_get_int64(&number, n.get()) == 1 ? number + 1 : 1;
+}
+
+void add_entry(X509_CRL& list, const ASN1_INTEGER& serial, const ASN1_TIME& when) {
+  std::unique_ptr<X509_REVOKED, pem::Freed<X509_REVOKED_free>> entry(X509_REVOKED_new());
+  ASN1_INTEGER* const number = const_cast<ASN1_INTEGER*>(&serial);  // copied
+  ASN1_TIME* const time = const_cast<ASN1_TIME*>(&when);
+  check(entry && X509_REVOKED_set_serialNumber(entry.get(), number) == 1 &&
+            X509_REVOKED_set_revocationDate(entry.get(), time) == 1 &&
+            X509_CRL_add0_revoked(&list, entry.get()) == 1,
+        "no entry of a list");
+  static_cast<void>(entry.release());  // the list's
+}
+
+}  // namespace
+
+Result<Credentials> issue(const Credentials& authority, const Subject& subject, Validity validity) {
+  Result<Issuer> by = issuer_of(authority);
+  if (!by.ok()) return by.status();
+  X509* const issuer = by->certificate.get();
   validity.until = std::min(validity.until, pem::seconds_of(*X509_get0_notAfter(issuer)));
   if (validity.until <= validity.from) {
     return Status(Code::kCorrupt,
@@ -132,7 +174,52 @@ Result<Credentials> issue(const Credentials& authority, const Subject& subject, 
     names += (names.empty() ? "" : ",") + std::string(is_ip(host) ? "IP:" : "DNS:") + host;
   }
   if (!names.empty()) extensions.push_back({NID_subject_alt_name, names});
-  return certify(subject.name, validity, issuer, key.get(), extensions);
+  return certify(subject.name, validity, issuer, by->key.get(), extensions);
+}
+
+Result<std::string> revoke(const Credentials& authority, const std::string& list,
+                           const std::string& certificate, int64_t now) {
+  Result<Issuer> by = issuer_of(authority);
+  if (!by.ok()) return by.status();
+  X509* const issuer = by->certificate.get();
+  const std::vector<Certificate> found = pem::certificates_in(certificate);
+  if (found.empty() && !certificate.empty()) {
+    return Status(Code::kCorrupt, "is no certificate in PEM");
+  }
+  if (!found.empty() && X509_verify(found[0].get(), X509_get0_pubkey(issuer)) != 1) {
+    return Status(Code::kCorrupt, "was not issued by this authority");
+  }
+  const pem::RevocationList made(X509_CRL_new());
+  int64_t number = 1;
+  if (!list.empty()) {
+    const std::vector<pem::RevocationList> earlier = pem::revocation_lists_in(list);
+    if (earlier.size() != 1 || X509_CRL_verify(earlier[0].get(), X509_get0_pubkey(issuer)) != 1) {
+      return Status(Code::kCorrupt, "the list that is there is not one of this authority's");
+    }
+    number = next_number(*earlier[0]);
+    STACK_OF(X509_REVOKED)* const entries = X509_CRL_get_REVOKED(earlier[0].get());
+    for (int i = 0; i < sk_X509_REVOKED_num(entries); ++i) {
+      const X509_REVOKED* const entry = sk_X509_REVOKED_value(entries, i);
+      add_entry(*made, *X509_REVOKED_get0_serialNumber(entry),
+                *X509_REVOKED_get0_revocationDate(entry));
+    }
+  }
+  const std::unique_ptr<ASN1_TIME, pem::Freed<ASN1_TIME_free>> time(ASN1_TIME_set(nullptr, now));
+  if (!found.empty()) add_entry(*made, *X509_get0_serialNumber(found[0].get()), *time);
+  set_number(*made, number);
+  X509V3_CTX context;
+  X509V3_set_ctx(&context, issuer, nullptr, nullptr, made.get(), 0);
+  const std::unique_ptr<X509_EXTENSION, pem::Freed<X509_EXTENSION_free>> by_key(
+      X509V3_EXT_conf_nid(nullptr, &context, NID_authority_key_identifier, "keyid:always"));
+  check(by_key && X509_CRL_add_ext(made.get(), by_key.get(), -1) == 1 &&
+            X509_CRL_set_version(made.get(), X509_CRL_VERSION_2) == 1 &&
+            X509_CRL_set_issuer_name(made.get(), X509_get_subject_name(issuer)) == 1 &&
+            X509_CRL_set1_lastUpdate(made.get(), time.get()) == 1 &&
+            X509_CRL_set1_nextUpdate(made.get(), X509_get0_notAfter(issuer)) == 1 &&
+            X509_CRL_sort(made.get()) == 1 &&
+            X509_CRL_sign(made.get(), by->key.get(), EVP_sha256()) > 0,
+        "cannot sign a list");
+  return pem::text_of(*made);
 }
 
 Result<Validity> validity_of(const std::string& certificate) {

@@ -33,6 +33,12 @@ Credentials make_authority(const std::string& name, Validity validity);
 // why the authority can issue none.
 Result<Credentials> issue(const Credentials& authority, const Subject& subject, Validity validity);
 
+// The authority's revocation list, in PEM: what `list` has ("": there is none yet), and the first
+// certificate of `certificate` ("": no other). It is good for as long as the authority; `now` in
+// Unix seconds. The Status says why there can be none.
+Result<std::string> revoke(const Credentials& authority, const std::string& list,
+                           const std::string& certificate, int64_t now);
+
 // Of the first certificate in a text.
 Result<Validity> validity_of(const std::string& certificate);
 

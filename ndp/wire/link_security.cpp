@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 
+#include <algorithm>
 #include <array>
 
 #include "framework/core/limits.h"
@@ -107,6 +108,17 @@ Result<std::string> read(Fs& fs, const std::string& path) {
   return Status(Code::kNotFound, text.status().message() + "; " + kMaker);
 }
 
+Status check_key(const std::string& text, const std::string& path, X509& own,
+                 const std::string& certificate) {
+  bool has_passphrase = false;
+  const Key key = pem::key_in(text, &has_passphrase);
+  if (has_passphrase) return unfit(path, "has a passphrase, and there is nobody to ask for it");
+  if (!key) return unfit(path, "holds no private key in PEM");
+  const bool fits = X509_check_private_key(&own, key.get()) == 1;
+  ERR_clear_error();
+  return fits ? Status() : unfit(path, "is not the key of " + certificate);
+}
+
 bool is_loopback(const std::string& host) {
   std::array<unsigned char, sizeof(in6_addr)> bytes = {};
   if (host == "localhost") return true;
@@ -122,10 +134,37 @@ std::optional<LinkRole> link_role_of(const std::string& certificate) {
   return found.empty() ? std::nullopt : role_of(*found[0]);
 }
 
+namespace {
+
+// The text of the lists. They must be the authorities' and hold on.
+Result<std::string> load_lists(Fs& fs, const std::vector<Certificate>& authorities,
+                               const std::string& authority, const std::string& path, int64_t now) {
+  Result<std::string> text = read(fs, path);
+  if (!text.ok()) return text;
+  const std::vector<pem::RevocationList> lists = pem::revocation_lists_in(*text);
+  if (lists.empty()) return unfit(path, "holds no revocation list in PEM");
+  for (const pem::RevocationList& list : lists) {
+    const bool known = std::ranges::any_of(authorities, [&](const Certificate& a) {
+      return X509_CRL_verify(list.get(), X509_get0_pubkey(a.get())) == 1;
+    });
+    ERR_clear_error();
+    if (!known) return unfit(path, "is not signed by " + authority);
+    const ASN1_TIME* const next = X509_CRL_get0_nextUpdate(list.get());
+    if (next == nullptr || pem::seconds_of(*next) > now) continue;
+    return unfit(path, "was to be replaced until " + utc_text(pem::seconds_of(*next)) +
+                           ", and it is " + utc_text(now) + " now; get the authority's newest");
+  }
+  return text;
+}
+
+}  // namespace
+
 Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
                                    const std::string& authority, const std::string& certificate,
-                                   const std::string& key) {
-  if (authority.empty() && certificate.empty() && key.empty()) return LinkSecurity();
+                                   const std::string& key, const std::string& revoked) {
+  if (authority.empty() && certificate.empty() && key.empty() && revoked.empty()) {
+    return LinkSecurity();
+  }
   for (const auto& [path, what] :
        {std::pair(&authority, "the authority's certificate"),
         std::pair(&certificate, "a certificate"), std::pair(&key, "the key of the certificate")}) {
@@ -142,19 +181,25 @@ Result<LinkSecurity> load_security(Fs& fs, const Clock& clock, LinkRole role,
   if (authorities.empty()) return unfit(authority, "holds no certificate in PEM");
   const std::vector<Certificate> chain = pem::certificates_in(*c);
   if (chain.empty()) return unfit(certificate, "holds no certificate in PEM");
-  bool has_passphrase = false;
-  const Key private_key = pem::key_in(*k, &has_passphrase);
-  if (has_passphrase) return unfit(key, "has a passphrase, and there is nobody to ask for it");
-  if (!private_key) return unfit(key, "holds no private key in PEM");
-  const bool fits = X509_check_private_key(chain[0].get(), private_key.get()) == 1;
-  ERR_clear_error();
-  if (!fits) return unfit(key, "is not the key of " + certificate);
-  if (const Status s =
-          verify(authorities, chain, {authority, certificate}, role, clock.unix_seconds());
-      !s.ok()) {
-    return s;
-  }
-  return LinkSecurity{.authority = *a, .certificate = *c, .key = *k};
+  if (Status s = check_key(*k, key, *chain[0], certificate); !s.ok()) return s;
+  const int64_t now = clock.unix_seconds();
+  if (Status s = verify(authorities, chain, {authority, certificate}, role, now); !s.ok()) return s;
+  LinkSecurity security{.authority = *a, .certificate = *c, .key = *k};
+  if (revoked.empty()) return security;
+  Result<std::string> lists = load_lists(fs, authorities, authority, revoked, now);
+  if (!lists.ok()) return lists.status();
+  security.revoked = std::move(*lists);
+  if (!is_revoked(security, *c)) return security;
+  return unfit(certificate,
+               "is revoked by " + revoked + "; `ndtrain cert init` with --force makes a new one");
+}
+
+bool is_revoked(const LinkSecurity& security, const std::string& certificate) {
+  if (security.revoked.empty()) return false;
+  const std::vector<Certificate> chain = pem::certificates_in(certificate);
+  return !chain.empty() &&
+         std::ranges::any_of(pem::revocation_lists_in(security.revoked),
+                             [&](const auto& list) { return pem::is_revoked(*chain[0], *list); });
 }
 
 bool is_local(const std::string& address) {

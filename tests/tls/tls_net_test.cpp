@@ -26,7 +26,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Streams = std::pair<std::unique_ptr<Stream>, std::unique_ptr<Stream>>;
 
-std::unique_ptr<TlsNet> over(Net& below, const LinkSecurity& s, const TlsNetOptions& options = {}) {
+std::unique_ptr<TlsNet> over(Net& below, const LinkSecurity& s, TlsNetOptions options = {}) {
+  options.revoked = s.revoked;
   return TlsNet::make(below, s.authority, s.certificate, s.key, options).or_throw();
 }
 
@@ -321,6 +322,90 @@ TEST_F(TlsNetTest, AConnectionMayBreakAnywhere) {
   }
   EXPECT_GT(whole, 0);
   EXPECT_LT(whole, 28);
+}
+
+LinkSecurity with_list(LinkSecurity s, const Authority& by, const std::string& certificate) {
+  s.revoked = ndp::revoke(by.own, "", certificate, by.now).or_throw();
+  return s;
+}
+
+TEST_F(TlsNetTest, WhoIsRevokedIsRefusedAtBothEnds) {
+  const LinkSecurity rank0 = ours_.member("rank0"), rank1 = ours_.member("rank1");
+  Meeting m = meet(with_list(rank0, ours_, rank1.certificate), rank1);
+  EXPECT_THAT(m.heard, HasSubstr("certificate revoked (it is of 'rank1')"));
+  EXPECT_THAT(m.answer, HasSubstr("certificate revoked"));
+  m = meet(rank0, with_list(rank1, ours_, rank0.certificate));
+  EXPECT_THAT(m.dialled.message(), HasSubstr("certificate revoked (it is of 'rank0')"));
+  // The list of another authority says nothing of ours.
+  m = meet(with_list(rank0, theirs_, theirs_.member("rank1").certificate), rank1);
+  EXPECT_EQ(m.heard, "hallo");
+}
+
+TEST_F(TlsNetTest, IsRenewedForNewStreamsWhileOldOnesGoOn) {
+  const LinkSecurity rank0 = ours_.member("rank0"), new0 = theirs_.member("rank0");
+  const auto net = over(real_net(), rank0);
+  const auto listener = net->listen("127.0.0.1:0").or_throw();
+  const auto dial = [&](const LinkSecurity& as) {
+    std::string first;
+    std::unique_ptr<Stream> accepted;
+    std::jthread host([&] {
+      accepted = listener->accept(10s).or_throw();
+      first = heard(*accepted);
+    });
+    auto stream = over(real_net(), as)->dial(listener->address());
+    if (stream.ok()) static_cast<void>((*stream)->write(bytes_of("hallo")).ok());
+    host.join();
+    return std::tuple(stream.ok() ? std::move(*stream) : nullptr, std::move(accepted), first);
+  };
+  const auto [old, old_end, first] = dial(ours_.member("rank1"));
+  EXPECT_EQ(first, "hallo");
+  net->renew(new0.authority, new0.certificate, new0.key, "").or_throw();
+  EXPECT_EQ(std::get<2>(dial(theirs_.member("rank1"))), "hallo");
+  EXPECT_THAT(std::get<2>(dial(ours_.member("rank1"))), testing::Not("hallo"));
+  old->write(bytes_of("still")).or_throw();
+  EXPECT_EQ(heard(*old_end), "still");
+
+  EXPECT_FALSE(net->renew(rank0.authority, rank0.certificate, new0.key, "").ok());
+  EXPECT_FALSE(net->renew(rank0.authority, rank0.certificate, rank0.key, "no list").ok());
+  EXPECT_EQ(std::get<2>(dial(theirs_.member("rank1"))), "hallo") << "as before";
+}
+
+// At both ends; also a read that waits.
+TEST_F(TlsNetTest, AStreamEndsWhenItsOtherSideIsRevokedAndOthersGoOn) {
+  const LinkSecurity rank0 = ours_.member("rank0"), rank1 = ours_.member("rank1"),
+                     rank2 = ours_.member("rank2");
+  for (const bool at_listener : {true, false}) {
+    const auto host = over(real_net(), rank0), bad = over(real_net(), rank1),
+               good = over(real_net(), rank2);
+    const auto listener = host->listen("127.0.0.1:0").or_throw();
+    const auto meet_one = [&](Net& who) {
+      std::unique_ptr<Stream> accepted;
+      std::jthread accepting([&] {
+        accepted = listener->accept(10s).or_throw();
+        EXPECT_EQ(heard(*accepted), "hallo");
+      });
+      auto dialled = who.dial(listener->address()).or_throw();
+      dialled->write(bytes_of("hallo")).or_throw();
+      accepting.join();
+      return std::pair(std::move(dialled), std::move(accepted));
+    };
+    const auto ended = meet_one(*bad), stays = meet_one(*good);
+    Stream& mine = at_listener ? *ended.second : *ended.first;
+    std::string why;
+    std::jthread reads([&] { why = heard(mine); });
+    std::this_thread::sleep_for(50ms);
+    // The list of who listens names who dialled, and the other way round.
+    const LinkSecurity now = at_listener ? with_list(rank0, ours_, rank1.certificate)
+                                         : with_list(rank1, ours_, rank0.certificate);
+    (at_listener ? *host : *bad)
+        .renew(now.authority, now.certificate, now.key, now.revoked)
+        .or_throw();
+    reads.join();
+    EXPECT_THAT(why, HasSubstr("its certificate was revoked"));
+    EXPECT_THAT(mine.write(bytes_of("more")).message(), HasSubstr("its certificate was revoked"));
+    stays.first->write(bytes_of("still")).or_throw();
+    EXPECT_EQ(heard(*stays.second), "still");
+  }
 }
 
 TEST_F(TlsNetTest, CertificateAndKeyMustBelongTogether) {

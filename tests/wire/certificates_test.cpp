@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/wire/authority.h"
 
 namespace ndtrain::ndp {
@@ -51,6 +53,38 @@ TEST_F(Certificates, AreNeverTheSame) {
   const Credentials b = ours_.credentials("a", LinkRole::kStore, support::around(kNow));
   EXPECT_NE(a.key, b.key);
   EXPECT_NE(a.certificate, b.certificate);
+}
+
+TEST_F(Certificates, AreRevokedOneAfterTheOther) {
+  const auto certificate = [&](const char* name) {
+    return ours_.credentials(name, LinkRole::kStore, support::around(kNow)).certificate;
+  };
+  const std::string a = certificate("a"), b = certificate("b"), c = certificate("a");
+  const auto names = [&](const std::string& list) {
+    const LinkSecurity s = {.authority = ours_.own.certificate, .revoked = list};
+    return std::array{is_revoked(s, a), is_revoked(s, b), is_revoked(s, c)};
+  };
+  const std::string none = revoke(ours_.own, "", "", kNow).or_throw(),
+                    one = revoke(ours_.own, none, a, kNow).or_throw(),
+                    two = revoke(ours_.own, one, b, kNow).or_throw();
+  EXPECT_EQ(names(none), (std::array{false, false, false}));
+  EXPECT_EQ(names(one), (std::array{true, false, false}));
+  EXPECT_EQ(names(two), (std::array{true, true, false})) << "a name may have another certificate";
+}
+
+TEST_F(Certificates, AreRevokedByTheirAuthorityAlone) {
+  const std::string a = ours_.credentials("a", LinkRole::kStore, support::around(kNow)).certificate;
+  const auto why = [&](const Credentials& authority, const std::string& list,
+                       const std::string& certificate) {
+    return revoke(authority, list, certificate, kNow).status().message();
+  };
+  EXPECT_EQ(why(theirs_.own, "", a), "was not issued by this authority");
+  EXPECT_EQ(why(ours_.own, "", "no PEM"), "is no certificate in PEM");
+  EXPECT_THAT(why(ours_.own, "no PEM", a), HasSubstr("list that is there is not one of"));
+  EXPECT_THAT(why(ours_.own, revoke(theirs_.own, "", "", kNow).or_throw(), a),
+              HasSubstr("list that is there is not one of"));
+  EXPECT_THAT(why({ours_.own.certificate, theirs_.own.key}, "", a),
+              HasSubstr("key does not belong to its certificate"));
 }
 
 TEST_F(Certificates, AreNotIssuedByWhatIsNoAuthority) {

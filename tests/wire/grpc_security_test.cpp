@@ -126,6 +126,70 @@ TEST_F(GrpcSecurity, IsNotHadFromWhatIsNoCertificate) {
   EXPECT_THAT(server.status().message(), HasSubstr("certificate"));
 }
 
+LinkSecurity revoking(LinkSecurity s, const support::Authority& by, const LinkSecurity& whom) {
+  s.revoked = revoke(by.own, s.revoked, whom.certificate, by.now).or_throw();
+  return s;
+}
+
+TEST_F(GrpcSecurity, IsRenewedForNewLinksWhileOldOnesGoOn) {
+  auto old = dial(ours_.store("store-7"));
+  expect<LinkOpened>(at_client_);
+  LinkId link = 0;
+  expect<LinkOpened>(at_server_, &link);
+  server_->renew(theirs_.tuner());
+  support::ToStores at_new;
+  auto next = LinkClient::dial(server_->address(), theirs_.store("store-8"), 2, at_new);
+  EXPECT_EQ(expect<LinkOpened>(at_new).certified, "tuner");
+  EXPECT_EQ(expect<LinkOpened>(at_server_).certified, "store-8");
+  old->send(message_of<FromStore>(64, 1));
+  EXPECT_EQ(expect<FromStore>(at_server_).term(), 1u);
+  server_->send(link, message_of<ToStore>(64, 2));
+  EXPECT_EQ(expect<ToStore>(at_client_).term(), 2u);
+  old.reset();
+  expect<LinkClosed>(at_client_);
+  expect<LinkClosed>(at_server_);
+  const auto late = dial(ours_.store("store-7"));
+  expect<LinkClosed>(at_client_);
+  EXPECT_TRUE(nothing_left(at_server_));
+}
+
+TEST_F(GrpcSecurity, RefusesWhoIsRevokedAndEndsTheLink) {
+  const LinkSecurity tuner = ours_.tuner(), store = ours_.store("store-7");
+  auto client = dial(store);
+  expect<LinkOpened>(at_client_);
+  expect<LinkOpened>(at_server_);
+  support::ToStores at_other;
+  const auto other = LinkClient::dial(server_->address(), ours_.store("store-8"), 2, at_other);
+  LinkId stays = 0;
+  expect<LinkOpened>(at_server_, &stays);
+  server_->renew(revoking(tuner, ours_, store));
+  EXPECT_THAT(expect<LinkClosed>(at_server_).reason,
+              HasSubstr("the certificate of 'store-7' is revoked"));
+  const std::string why = server_->address() + ": the certificate of 'store-7' is revoked";
+  EXPECT_EQ(expect<LinkClosed>(at_client_).reason, why);
+  client = dial(store);
+  EXPECT_EQ(expect<LinkClosed>(at_client_).reason, why);
+  expect<LinkOpened>(at_other);
+  server_->send(stays, message_of<ToStore>(64, 2));
+  EXPECT_EQ(expect<ToStore>(at_other).term(), 2u);
+  EXPECT_TRUE(nothing_left(at_server_));
+}
+
+TEST_F(GrpcSecurity, LetsAClientRefuseATunerThatIsRevoked) {
+  const LinkSecurity tuner = ours_.tuner(), store = ours_.store("store-7");
+  serve(tuner);
+  const std::string why = server_->address() + ": the certificate of 'tuner' is revoked";
+  auto client = dial(store);
+  expect<LinkOpened>(at_client_);
+  client->end_if_revoked(revoking(store, ours_, ours_.tuner()));
+  EXPECT_TRUE(nothing_left(at_client_));
+  const LinkSecurity knows = revoking(store, ours_, tuner);
+  client->end_if_revoked(knows);
+  EXPECT_EQ(expect<LinkClosed>(at_client_).reason, why);
+  client = dial(knows);
+  EXPECT_EQ(expect<LinkClosed>(at_client_).reason, why);
+}
+
 TEST(GrpcWithoutSecurity, CertifiesNoName) {
   support::FromStores at_server;
   support::ToStores at_client;

@@ -25,6 +25,12 @@ class LoadSecurity : public ::testing::Test {
   void put(const std::string& name, const std::string& text) {
     publish(fs_, name, text).or_throw();
   }
+  // What load() says with the list ca.crl.
+  std::string refusal_with_list() {
+    return load_security(fs_, clock_, LinkRole::kStore, "ca.crt", "a.crt", "a.key", "ca.crl")
+        .status()
+        .message();
+  }
   void put(const Credentials& c) {
     put("a.crt", c.certificate);
     put("a.key", c.key);
@@ -81,6 +87,40 @@ TEST_F(LoadSecurity, NamesAFileThatIsNotWhatItShouldBe) {
       EXPECT_THAT(refusal(), StartsWith(file + ": holds no ")) << file << " " << text;
     }
   }
+}
+
+TEST_F(LoadSecurity, TakesAListOfTheAuthoritys) {
+  const std::string a = *fs_.read("a.crt"),
+                    b = ours_.credentials("b", LinkRole::kStore, around_).certificate;
+  const std::string list = revoke(ours_.own, "", b, now_).or_throw();
+  put("ca.crl", list);
+  EXPECT_EQ(refusal_with_list(), "");
+  const LinkSecurity s = {.authority = ours_.own.certificate, .revoked = list};
+  EXPECT_TRUE(is_revoked(s, b));
+  EXPECT_FALSE(is_revoked(s, a));
+  EXPECT_FALSE(is_revoked({}, b));
+  put("ca.crl", revoke(ours_.own, list, a, now_).or_throw());
+  EXPECT_EQ(refusal_with_list(),
+            "a.crt: is revoked by ca.crl; `ndtrain cert init` with --force makes a new one");
+}
+
+TEST_F(LoadSecurity, NamesAListThatDoesNotDo) {
+  EXPECT_THAT(refusal_with_list(), StartsWith("ca.crl: "));
+  for (const std::string text : {"", "no PEM", "-----BEGIN X509 CRL-----\nAAAA\n"}) {
+    put("ca.crl", text);
+    EXPECT_EQ(refusal_with_list(), "ca.crl: holds no revocation list in PEM") << text;
+  }
+  put("ca.crl", revoke(theirs_.own, "", "", now_).or_throw());
+  EXPECT_EQ(refusal_with_list(), "ca.crl: is not signed by ca.crt");
+  const support::Authority brief{.now = now_,
+                                 .own = make_authority("brief", {now_ - 3600, now_ + 60})};
+  put("ca.crt", ours_.own.certificate + brief.own.certificate);
+  put("ca.crl", revoke(brief.own, "", "", now_).or_throw());
+  EXPECT_EQ(refusal_with_list(), "");
+  clock_.advance(std::chrono::seconds(61));
+  EXPECT_THAT(refusal_with_list(), StartsWith("ca.crl: was to be replaced until"));
+  EXPECT_THAT(load_security(fs_, clock_, LinkRole::kStore, "", "", "", "ca.crl").status().message(),
+              StartsWith("the authority's certificate is missing"));
 }
 
 TEST_F(LoadSecurity, ReadsNoFileOverTheLimit) {

@@ -1,7 +1,9 @@
-// SoftmaxCrossEntropy: sum over n of weights[n] * ce(n) with
-//   ce(n) = (1 - smoothing) * -log p[n, label[n]] + smoothing * mean over classes of -log p[n, c],
-// p = softmax(logits): PyTorch's CrossEntropyLoss with label_smoothing and reduction "sum". Weights
-// carry the mean (1/N) and mask rows: a row of weight 0 counts for nothing, whatever it holds.
+// SoftmaxCrossEntropy: sum over n and k of weights[n, k] * ce(n, labels[n, k]) with
+//   ce(n, l) = (1 - smoothing) * -log p[n, l] + smoothing * mean over classes of -log p[n, c],
+// p = softmax(logits): PyTorch's CrossEntropyLoss with label_smoothing and reduction "sum". Labels
+// and weights are [N], or [N, K]: a soft label, of which K classes have a part. Weights are not
+// negative; they carry the mean (1/N) and mask labels: one of weight 0 may be anything, and a row
+// whose weights are all 0 counts for nothing, whatever it holds.
 #include "framework/ops/common.h"
 
 namespace ndtrain {
@@ -11,11 +13,14 @@ namespace {
 void check(const InferContext& c, size_t first) {
   const Shape& logits = c.shape(first);
   if (logits.rank() != 2 || logits[1] < 1) throw Error("logits ", logits, " are not [N, classes]");
-  for (size_t i = first + 1; i < first + 3; ++i) {
-    if (c.shape(i) != Shape{logits[0]}) {
-      throw Error("input ", i, " ", c.shape(i), " is not one value for each row of logits ",
-                  logits);
-    }
+  const Shape& labels = c.shape(first + 1);
+  if (labels.rank() < 1 || labels.rank() > 2 || labels[0] != logits[0]) {
+    throw Error("input ", first + 1, " ", labels, " is not [N] or [N, K] for each row of logits ",
+                logits);
+  }
+  if (c.shape(first + 2) != labels) {
+    throw Error("input ", first + 2, " ", c.shape(first + 2), " is not a weight for each label of ",
+                labels);
   }
   require(c, first, is_float, "a float dtype");
   require(
@@ -38,43 +43,63 @@ void infer_grad(InferContext& c) {
   c.out.push_back(c.in[1]);
 }
 
-// Calls f(row, weight, label, log p of the row) for every row that counts.
+// A row that counts: its labels, what each weighs, and log p of every class.
+struct Row {
+  int64_t number = 0;
+  std::span<const double> labels, weights, log_p;
+};
+
 template <typename F>
 void for_each_row(const ReferenceContext& c, size_t first, const F& f) {
   const int64_t rows = c.shape(first)[0], classes = c.shape(first)[1];
+  const std::vector<double>&labels = c.in[first + 1], &weights = c.in[first + 2];
+  const size_t of_row = rows > 0 ? labels.size() / static_cast<size_t>(rows) : 0;
   std::vector<double> log_p(classes);
   for (int64_t n = 0; n < rows; ++n) {
-    const double weight = c.in[first + 2][n], label = c.in[first + 1][n];
-    if (weight == 0) continue;
-    if (!(label >= 0 && label < classes)) {
-      throw Error("label ", label, " of row ", n, " is none of ", classes, " classes");
+    const Row row{.number = n,
+                  .labels = std::span(labels).subspan(n * of_row, of_row),
+                  .weights = std::span(weights).subspan(n * of_row, of_row),
+                  .log_p = log_p};
+    if (std::ranges::all_of(row.weights, [](double w) { return w == 0; })) continue;
+    for (size_t k = 0; k < of_row; ++k) {
+      if (row.weights[k] == 0 || (row.labels[k] >= 0 && row.labels[k] < classes)) continue;
+      throw Error("label ", row.labels[k], " of row ", n, " is none of ", classes, " classes");
     }
     const double* x = c.in[first].data() + n * classes;
     const double top = *std::max_element(x, x + classes);
     double sum = 0;
     for (int64_t k = 0; k < classes; ++k) sum += std::exp(x[k] - top);
     for (int64_t k = 0; k < classes; ++k) log_p[k] = x[k] - top - std::log(sum);
-    f(n, weight, static_cast<int64_t>(label), std::span<const double>(log_p));
+    f(row);
   }
 }
 
 void reference(const ReferenceContext& c) {
   const double s = c.attrs.f("smoothing");
-  for_each_row(c, 0, [&](int64_t, double weight, int64_t label, std::span<const double> log_p) {
+  for_each_row(c, 0, [&](const Row& row) {
     double mean = 0;
-    for (double l : log_p) mean += l / static_cast<double>(log_p.size());
-    c.out[0][0] -= weight * ((1 - s) * log_p[label] + s * mean);
+    for (double l : row.log_p) mean += l / static_cast<double>(row.log_p.size());
+    for (size_t k = 0; k < row.labels.size(); ++k) {
+      if (row.weights[k] == 0) continue;
+      const double own = row.log_p[static_cast<size_t>(row.labels[k])];
+      c.out[0][0] -= row.weights[k] * ((1 - s) * own + s * mean);
+    }
   });
 }
 
-// dlogits = dloss * weight * (p - (1 - s) * [k = label] - s / classes).
+// dlogits = dloss * sum over k of weights[k] * (p - (1 - s) * [c = label[k]] - s / classes).
 void grad_reference(const ReferenceContext& c) {
   const double s = c.attrs.f("smoothing");
-  for_each_row(c, 1, [&](int64_t n, double weight, int64_t label, std::span<const double> log_p) {
-    const int64_t classes = static_cast<int64_t>(log_p.size());
-    for (int64_t k = 0; k < classes; ++k) {
-      const double target = (k == label ? 1 - s : 0) + s / static_cast<double>(classes);
-      c.out[0][n * classes + k] = c.in[0][0] * weight * (std::exp(log_p[k]) - target);
+  for_each_row(c, 1, [&](const Row& row) {
+    const size_t classes = row.log_p.size();
+    for (size_t i = 0; i < classes; ++i) {
+      double sum = 0;
+      for (size_t k = 0; k < row.labels.size(); ++k) {
+        const bool own = row.labels[k] == static_cast<double>(i);
+        const double target = (own ? 1 - s : 0) + s / static_cast<double>(classes);
+        sum += row.weights[k] * (std::exp(row.log_p[i]) - target);
+      }
+      c.out[0][static_cast<size_t>(row.number) * classes + i] = c.in[0][0] * sum;
     }
   });
 }
@@ -97,7 +122,12 @@ std::vector<Example> examples(bool grad) {
   ExampleInput mask = ExampleInput::given(DType::kF32, {3}, {0, 0.5, 0});
   const ExampleInput labels1 = ExampleInput::given(DType::kI64, {1}, {700});
   ExampleInput weights1 = ExampleInput::given(DType::kF32, {1}, {1});
-  weights3.known = mask.known = weights1.known = true;
+  // Two labels of a row, once the same one, once one that is masked.
+  const ExampleInput pairs = ExampleInput::given(DType::kI64, {3, 2}, {1, 0, 4, 4, 2, -7});
+  ExampleInput shares = ExampleInput::given(DType::kF32, {3, 2}, {0.25, 0.125, 0.5, 0.25, 1, 0});
+  const ExampleInput three = ExampleInput::given(DType::kI64, {1, 3}, {700, 3, 999});
+  ExampleInput thirds = ExampleInput::given(DType::kF32, {1, 3}, {0.5, 0.25, 0.25});
+  weights3.known = mask.known = weights1.known = shares.known = thirds.known = true;
   std::vector<Example> all = {
       {{{3, 5}, labels3, weights3}},
       {{{3, 5}, labels3, weights3}, {{"smoothing", 0.1}}},
@@ -105,6 +135,10 @@ std::vector<Example> examples(bool grad) {
       {{{1, 1000}, labels1, weights1}, {{"smoothing", 0.1}}},
       {{ExampleInput::range({3, 5}, -200, 200), labels3, weights3}},
       {{{DType::kF64, {3, 5}}, labels3, weights3}},
+      {{{3, 5}, pairs, shares}},
+      {{{3, 5}, pairs, shares}, {{"smoothing", 0.1}}},
+      {{{1, 1000}, three, thirds}, {{"smoothing", 0.1}}},
+      {{{DType::kF64, {3, 5}}, pairs, shares}, {{"smoothing", 0.5}}},
   };
   if (grad) {
     for (Example& e : all) {

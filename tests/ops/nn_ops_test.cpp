@@ -222,6 +222,23 @@ TEST(SoftmaxCrossEntropy, EqualsPyTorchWithAndWithoutSmoothing) {
               near({0.5 * 0.5076059644443804 + 2 * 0.670797272003395}));
 }
 
+// Targets (0.25, 0, 0.75) and (0.4, 0.6, 0); then with CrossEntropyLoss(weight=(2, 0.5, 1)).
+TEST(SoftmaxCrossEntropy, OfSoftLabelsEqualsPyTorch) {
+  const In logits{{2, 3}, {1, 2, 3, 0.5, -1, 0}}, labels{DType::kI64, {2, 2}, {0, 2, 1, 0}};
+  const In shares{{2, 2}, {0.25, 0.75, 0.6, 0.4}}, dloss{{}, {1}};
+  const Attrs smooth{{"smoothing", 0.1}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, shares}, smooth),
+              near({2.4384032364477757}));
+  EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {dloss, logits, labels, shares}, smooth),
+              near({-0.16830276016295292, 0.21139513772146432, -0.043092377558511585,
+                    0.15321605393284637, -0.4513816810236045, 0.2981656270907582}));
+  const In weighted{{2, 2}, {0.25 * 2, 0.75, 0.6 * 0.5, 0.4 * 2}};
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, weighted}), near({2.624051121425877}));
+  EXPECT_THAT(run1("SoftmaxCrossEntropyGrad", {dloss, logits, labels, weighted}),
+              near({-0.38746178353702443, 0.30591058881849703, 0.08155119471852723,
+                    -0.1987956740072024, -0.16585318245929825, 0.3646488564665007}));
+}
+
 TEST(SoftmaxCrossEntropy, ARowOfWeightZeroCountsForNothing) {
   const In logits{{2, 2}, {NAN, INFINITY, 0, 0}}, labels{DType::kI64, {2}, {-1, 1}}, w{{2}, {0, 1}};
   EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, labels, w}), near({std::log(2)}));
@@ -232,6 +249,9 @@ TEST(SoftmaxCrossEntropy, ARowOfWeightZeroCountsForNothing) {
 TEST(SoftmaxCrossEntropy, ALabelOutOfRangeIsAnError) {
   const In logits{{1, 2}, {0, 0}}, labels{DType::kI64, {1}, {2}}, w{{1}, {1}};
   EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, labels, w}), Error);
+  const In two{DType::kI64, {1, 2}, {0, 2}}, all{{1, 2}, {0.5, 0.5}}, first{{1, 2}, {1, 0}};
+  EXPECT_THROW(run1("SoftmaxCrossEntropy", {logits, two, all}), Error);
+  EXPECT_THAT(run1("SoftmaxCrossEntropy", {logits, two, first}), near({std::log(2)}));
 }
 
 // Two steps from w = (0.5, -1) with moments of zero, as the golden numbers from PyTorch: the next

@@ -18,7 +18,12 @@ CrossEntropy cross_entropy_of(const Node& node, int logits) {
   if (x.rank != 2) invalid("logits ", describe(x), " are not [N, classes]");
   if (node.in(logits + 1).dtype != NDT_I64) invalid("labels are not i64");
   if (node.in(logits + 2).dtype != NDT_F32) invalid("weights are not f32");
-  return {x.dims[0], x.dims[1], node.f("smoothing"), x.dtype};
+  const ndt_tensor_type& labels = node.in(logits + 1);
+  return {.rows = x.dims[0],
+          .classes = x.dims[1],
+          .of_row = labels.rank == 2 ? labels.dims[1] : 1,
+          .smoothing = node.f("smoothing"),
+          .t = x.dtype};
 }
 
 }  // namespace

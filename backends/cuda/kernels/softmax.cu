@@ -41,18 +41,48 @@ NDT_DEVICE bool is_class(int64_t label, int64_t classes) { return label >= 0 && 
 __global__ void check_labels(CrossEntropy c, const int64_t* labels, const float* weights,
                              Fault* fault) {
   __shared__ int64_t shared[kWarps];
-  int64_t first = c.rows;
-  for (int64_t r = threadIdx.x; r < c.rows && first == c.rows; r += kBlockThreads) {
-    if (weights[r] != 0 && !is_class(labels[r], c.classes)) first = r;
+  const int64_t count = c.rows * c.of_row;
+  int64_t first = count;
+  for (int64_t i = threadIdx.x; i < count && first == count; i += kBlockThreads) {
+    if (weights[i] != 0 && !is_class(labels[i], c.classes)) first = i;
   }
   first = fold_block(
       first, [](int64_t a, int64_t b) { return a < b ? a : b; }, shared);
-  if (threadIdx.x != 0 || first == c.rows || fault->is_set) return;
+  if (threadIdx.x != 0 || first == count || fault->is_set) return;
   fault->label = labels[first];
-  fault->row = first;
+  fault->row = first / c.of_row;
   fault->classes = c.classes;
   fault->is_set = 1;
 }
+
+// The weighted labels of a row.
+template <typename W>
+struct SoftLabel {
+  const int64_t* label;
+  const float* weight;
+  int64_t n;
+  W total = 0;
+
+  NDT_DEVICE SoftLabel(const CrossEntropy& c, int64_t row, const int64_t* labels,
+                       const float* weights)
+      : label(labels + row * c.of_row), weight(weights + row * c.of_row), n(c.of_row) {
+    for (int64_t k = 0; k < n; ++k) total += static_cast<W>(weight[k]);
+  }
+
+  NDT_DEVICE bool known(int64_t classes) const {
+    for (int64_t k = 0; k < n; ++k) {
+      if (weight[k] != 0 && !is_class(label[k], classes)) return false;
+    }
+    return true;
+  }
+
+  // Of all of it, what the class has.
+  NDT_DEVICE W share(int64_t c) const {
+    W own = 0;
+    for (int64_t k = 0; k < n; ++k) own += label[k] == c ? static_cast<W>(weight[k]) : W(0);
+    return own / total;
+  }
+};
 
 template <typename T>
 __global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels,
@@ -63,20 +93,22 @@ __global__ void losses_of_rows(CrossEntropy c, const T* x, const int64_t* labels
   const W s = static_cast<W>(c.smoothing);
   for (int64_t r = team.first_row(); r < c.rows; r += team.teams()) {
     const bool first = team.self() == 0;
-    if (weights[r] == 0) {
-      if (first) losses[r] = 0;
-      continue;
-    }
+    const SoftLabel<W> soft(c, r, labels, weights);
+    if (first) losses[r] = 0;
+    if (soft.total == W(0)) continue;
     const T* row = x + r * c.classes;
     const auto in = [&](int64_t i) { return widen(row[i]); };
     const W top = team.highest(c.classes, in);
     const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
     const W centre = team.sum(c.classes, [&](int64_t i) { return in(i)-top; });
     if (!first) continue;
-    const bool known = is_class(labels[r], c.classes);
-    const W label = known ? in(labels[r]) - top - log_sum : W(NAN);
     const W mean = s == W(0) ? W(0) : centre / static_cast<W>(c.classes) - log_sum;
-    losses[r] = -static_cast<W>(weights[r]) * ((W(1) - s) * label + s * mean);
+    if (!soft.known(c.classes)) losses[r] = W(NAN);
+    for (int64_t k = 0; k < soft.n && !std::isnan(losses[r]); ++k) {
+      if (soft.weight[k] == 0) continue;
+      const W label = in(soft.label[k]) - top - log_sum;
+      losses[r] -= static_cast<W>(soft.weight[k]) * ((W(1) - s) * label + s * mean);
+    }
   }
 }
 
@@ -90,29 +122,30 @@ __global__ void sum_of_losses(int64_t rows, const Wide<T>* losses, T* loss) {
   if (threadIdx.x == 0) *loss = narrow<T>(sum);
 }
 
-// dlogits = dloss * weight * (p - (1 - s) * [c = label] - s / classes).
+// dlogits = dloss * weight * (p - (1 - s) * share of the class - s / classes), where `weight` is of
+// all of the row's labels.
 template <typename T>
 __global__ void gradients_of_rows(CrossEntropy c, const T* dloss, const T* x, const int64_t* labels,
                                   const float* weights, T* dx) {
   using W = Wide<T>;
   __shared__ W shared[kWarps];
   const Team<W> team{shared, wide_for(c.classes)};
-  const W s = static_cast<W>(c.smoothing), share = s / static_cast<W>(c.classes);
+  const W s = static_cast<W>(c.smoothing), spread = s / static_cast<W>(c.classes);
   for (int64_t r = team.first_row(); r < c.rows; r += team.teams()) {
     const T* row = x + r * c.classes;
     T* to = dx + r * c.classes;
-    if (weights[r] == 0) {
+    const SoftLabel<W> soft(c, r, labels, weights);
+    if (soft.total == W(0)) {
       team.each(c.classes, [&](int64_t i) { to[i] = narrow<T>(W(0)); });
       continue;
     }
     const auto in = [&](int64_t i) { return widen(row[i]); };
     const W top = team.highest(c.classes, in);
     const W log_sum = std::log(team.sum(c.classes, [&](int64_t i) { return std::exp(in(i)-top); }));
-    const int64_t label = labels[r];
-    const W k = is_class(label, c.classes) ? widen(*dloss) * static_cast<W>(weights[r]) : W(NAN);
+    const W k = soft.known(c.classes) ? widen(*dloss) * soft.total : W(NAN);
     team.each(c.classes, [&](int64_t i) {
       const W p = std::exp(in(i)-top - log_sum);
-      to[i] = narrow<T>(k * (i == label ? p - (W(1) - s) - share : p - share));
+      to[i] = narrow<T>(k * (p - (W(1) - s) * soft.share(i) - spread));
     });
   }
 }

@@ -19,13 +19,13 @@ void softmax(Softmax kind, ndt_dtype t, const Lines& lines, const void* a, const
              cudaStream_t stream);
 
 struct CrossEntropy {
-  int64_t rows = 0, classes = 0;
+  int64_t rows = 0, classes = 0, of_row = 1;  // labels of a row
   double smoothing = 0;
   ndt_dtype t = NDT_F32;
 
   size_t workspace() const { return static_cast<size_t>(rows) * sizeof(double); }
-  // A row of weight 0 is not looked at. A row whose label is none of the classes gives NaN and goes
-  // into `fault`.
+  // A label of weight 0 is not looked at, nor is a row that has no others. A row with a label that
+  // is none of the classes gives NaN and goes into `fault`.
   void loss(const void* x, const int64_t* labels, const float* weights, void* losses, void* loss,
             Fault* fault, cudaStream_t stream) const;
   void gradient(const void* dloss, const void* x, const int64_t* labels, const float* weights,

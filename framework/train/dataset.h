@@ -13,12 +13,14 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;
+  // Soft labels are of several classes, each with its weight(); as many for every row.
+  virtual int64_t labels_of_row() const { return 1; }
   // Fills the first rows.size() rows of each input (shape [batch, …], one per input of the trained
-  // graph, batch >= rows.size()) and `labels`.
+  // graph, batch >= rows.size()) and `labels`, a row's one after the other.
   virtual void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
                      std::span<int64_t> labels) = 0;
-  // What the row's loss is multiplied by in training; evaluation does not ask.
-  virtual double weight(int64_t /*row*/) const { return 1; }
+  // What the loss by this label of the row is multiplied by in training; evaluation does not ask.
+  virtual double weight(int64_t /*row*/, int64_t /*label*/) const { return 1; }
 };
 
 // Rows held in memory.

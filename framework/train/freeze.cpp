@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <set>
 
 #include "framework/graph/op.h"
@@ -85,6 +86,24 @@ std::vector<std::string> trainable_parameters(const Model& m, const std::string&
   }
   if (names.empty()) throw Error("--freeze ", freeze, ": nothing is left to train");
   return names;
+}
+
+std::map<std::string, double> layer_rates(const Model& m, double decay) {
+  const Graph g = bind(m, 1);
+  std::map<std::string, int64_t> layer_of;
+  int64_t met = 0;
+  for (const Node& n : g.nodes()) {
+    met += has_weights(g, n);
+    for (ValueId v : n.inputs) {
+      if (v == kNone || g.value(v).kind != ValueKind::kParam) continue;
+      layer_of[g.value(v).name] = std::max<int64_t>(met, 1);
+    }
+  }
+  std::map<std::string, double> rates;
+  for (const auto& [name, layer] : layer_of) {
+    rates[name] = std::pow(decay, static_cast<double>(std::max<int64_t>(met, 1) - layer));
+  }
+  return rates;
 }
 
 std::vector<std::string> feature_names(const Model& m, const std::vector<std::string>& trainable) {

@@ -2,6 +2,7 @@
 // for other classes.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,12 @@ Model with_linear_head(const Model& m, int64_t classes, uint64_t seed);
 // the numbers of a formula so (a Clip's bounds, an epsilon). Throws Error when nothing is left to
 // train or there is no NAME (with the last names there are).
 std::vector<std::string> trainable_parameters(const Model& m, const std::string& freeze);
+
+// What the learning rate of each parameter is multiplied by: decay^i for those of the i-th layer
+// from the end, counted from 0. Layers are those that a number in `freeze` counts; what stands
+// between two of them, as a normalisation, is of the one before it, and what stands before all of
+// the first.
+std::map<std::string, double> layer_rates(const Model& m, double decay);
 
 // The names of the values that cross from the frozen part into the part that `trainable`
 // influences. Empty when nothing is frozen.

@@ -30,6 +30,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, const ParameterSpace& parame
       device_(device),
       moment_names_(moment_names(config)),
       kept_{{{0, parameters.size()}, 0}},
+      rates_{{{0, parameters.size()}, 1}},
       hyper_(device, hyper_type(config)),
       scale_(device, {DType::kF32, {}}) {
   config.check();
@@ -45,6 +46,20 @@ void Optimizer::keep_only(std::span<const ParameterRange> ranges, Complete compl
     if (range.size() == 0) continue;
     kept_.push_back({range, at});
     at += range.size();
+  }
+}
+
+void Optimizer::scale_rates(const std::map<std::string, double>& rates) {
+  rates_.clear();
+  const std::span<const ParameterSlot> slots = parameters_.slots();
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const auto own = rates.find(slots[i].name);
+    const double factor = own == rates.end() ? 1 : own->second;
+    const int64_t end = i + 1 < slots.size() ? slots[i + 1].range.begin : parameters_.size();
+    if (rates_.empty() || rates_.back().factor != factor) {
+      rates_.push_back({{slots[i].range.begin, end}, factor});
+    }
+    rates_.back().range.end = end;
   }
 }
 
@@ -95,12 +110,24 @@ void Optimizer::scale(int64_t n, float* gradients, float by) {
 void Optimizer::apply(ParameterRange range, const HyperParameters& hyper, float* gradients,
                       const float* from, float* to) {
   if (range.size() == 0) return;
+  if (hyper.gradient_scale != 1) scale(range.size(), gradients, hyper.gradient_scale);
+  for (const Rate& rate : rates_) {
+    const ParameterRange part = common(rate.range, range);
+    const int64_t at = part.begin - range.begin;
+    if (part.size() == 0) continue;
+    apply_at(rate.factor, part, hyper, gradients + at, from + at, to + at);
+  }
+}
+
+void Optimizer::apply_at(double factor, ParameterRange range, const HyperParameters& hyper,
+                         float* gradients, const float* from, float* to) {
   const int64_t place = place_of(range);
   make_moments();
-  if (hyper.gradient_scale != 1) scale(range.size(), gradients, hyper.gradient_scale);
+  std::vector<float> values = hyper.values;
+  values[0] = static_cast<float>(factor * values[0]);  // the learning rate
   const auto sent = hyper_.host().mutable_as<float>();
-  if (!std::ranges::equal(sent, hyper.values)) {
-    std::ranges::copy(hyper.values, sent.begin());
+  if (!std::ranges::equal(sent, values)) {
+    std::ranges::copy(values, sent.begin());
     hyper_.send();
   }
   RangeStep& step = step_of(range);

@@ -27,6 +27,9 @@ class Optimizer {
   using Complete = std::function<void(std::span<float> moment)>;
   void keep_only(std::span<const ParameterRange> ranges, Complete complete);
 
+  // What the learning rate of a parameter is multiplied by, by its name; 1 for others.
+  void scale_rates(const std::map<std::string, double>& rates);
+
   // Begins a step: counts it.
   HyperParameters next(double lr);
   // The step that was begun last is not applied anywhere: the next one has its number.
@@ -69,6 +72,13 @@ class Optimizer {
     ParameterRange range;
     int64_t at;  // where its moments begin
   };
+  struct Rate {  // of a range, each where the one before it ends
+    ParameterRange range;
+    double factor;  // of the learning rate
+  };
+  // At one rate.
+  void apply_at(double factor, ParameterRange range, const HyperParameters& hyper, float* gradients,
+                const float* from, float* to);
   RangeStep& step_of(ParameterRange range);
   void scale(int64_t n, float* gradients, float by);
   void make_moments();
@@ -81,6 +91,7 @@ class Optimizer {
   const Device& device_;
   const std::vector<std::string> moment_names_;
   std::vector<Kept> kept_;
+  std::vector<Rate> rates_;
   Complete complete_;                  // none: all is kept
   std::vector<DeviceTensor> moments_;  // of these names, from when they are needed: what is kept
   std::map<std::pair<int64_t, int64_t>, std::unique_ptr<RangeStep>> range_steps_;

@@ -90,6 +90,9 @@ void OptimizerConfig::check() const {
     throw Error("clip_norm ", clip_norm, ": a number above 0, or 0 for none");
   }
   if (!(alpha >= 0 && alpha < 1)) throw Error("alpha ", alpha, ": from 0 to below 1");
+  if (!(layer_decay > 0 && layer_decay <= 1)) {
+    throw Error("layer decay ", layer_decay, ": above 0, to 1, where all layers learn alike");
+  }
   if (!(ema >= 0 && ema < 1)) {
     throw Error("ema ", ema, ": what stays of the average is from 0, for none, to below 1");
   }

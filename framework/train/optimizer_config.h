@@ -22,6 +22,9 @@ struct OptimizerConfig {
   bool centered = false;              // RMSprop: divided by the deviation from the mean gradient
   double epsilon = 1e-8;              // all but SGD
   double weight_decay = 0;
+  // Earlier layers learn at lower rates (Clark et al., "ELECTRA", ICLR 2020; Bao et al., "BEiT",
+  // ICLR 2022): each has this times the rate of the one behind it, see layer_rates(); 1: all alike.
+  double layer_decay = 1;
   double clip_norm = 0;  // gradients are shortened to this norm (gradient_norm.h); 0: to none
   // An exponential moving average of the weights is kept, and this is how much of it stays at a
   // step; 0: none is. After step T it is the sum of d^(T-t) times the weights after step t, from 1
@@ -38,9 +41,9 @@ OptimizerConfig::Kind optimizer_named(std::string_view name);
 // Hyper-parameters of one step, as the op takes them (framework/ops/optimizer.cpp). Taken when the
 // step begins, so that an update that is applied later is still that step's.
 struct HyperParameters {
-  int64_t step = 0;  // from 1
-  std::vector<float> values;
-  float gradient_scale = 1;  // what clipping leaves of the gradients
+  int64_t step = 0;           // from 1
+  std::vector<float> values;  // the learning rate first
+  float gradient_scale = 1;   // what clipping leaves of the gradients
 };
 
 // Of step number `step`, from 1, at this rate. gradient_scale is 1.

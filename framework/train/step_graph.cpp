@@ -88,7 +88,7 @@ Graph with_plain_logits(const Graph& g) {
 }
 
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
-                          double label_smoothing, DType compute) {
+                          double label_smoothing, DType compute, int64_t labels_of_row) {
   if (trainable.empty()) throw Error("nothing is trainable");
   Graph inference = with_plain_logits(forward);
   inference = optimize_frozen(inference, params_named(inference, trainable));
@@ -105,8 +105,9 @@ StepGraph make_step_graph(const Graph& forward, std::span<const std::string> tra
   s.trainable = params_named(g, trainable);
   const ValueId logits = g.outputs()[0];
   const int64_t batch = g.shape(logits)[0];
-  s.labels = g.add_input("labels", {DType::kI64, {batch}});
-  s.weights = g.add_input("weights", {DType::kF32, {batch}});
+  const Shape of_labels = labels_of_row == 1 ? Shape{batch} : Shape{batch, labels_of_row};
+  s.labels = g.add_input("labels", {DType::kI64, of_labels});
+  s.weights = g.add_input("weights", {DType::kF32, of_labels});
   const ValueId loss = g.add1("SoftmaxCrossEntropy", {logits, s.labels, s.weights},
                               {{"smoothing", label_smoothing}});
   s.forward_nodes = g.nodes().size();

@@ -16,9 +16,10 @@ struct StepGraph {
   size_t forward_nodes = 0;  // nodes up to and including the loss
   // Of each node, see differentiate(); none for what a loss scale adds behind the gradients.
   std::vector<size_t> made_for;
-  std::vector<ValueId> features;   // inputs of the graph that was differentiated, in its order
-  ValueId labels = kNone;          // i64 [batch]
-  ValueId weights = kNone;         // f32 [batch]: 1/n for the n rows that count, 0 for padding
+  std::vector<ValueId> features;  // inputs of the graph that was differentiated, in its order
+  ValueId labels = kNone;         // i64 [batch], or [batch, labels of a row]
+  // f32, as the labels: 1/n, or a part of it, for the n rows that count, 0 for padding
+  ValueId weights = kNone;
   ValueId dropout_seed = kNone;    // i64 [2]: seed, step; kNone without Dropout
   ValueId loss_scale = kNone;      // f32 []: see loss_scale.h; kNone but in f16
   std::vector<ValueId> trainable;  // params, in the order asked for
@@ -32,9 +33,10 @@ struct StepGraph {
 // Error when nothing is trainable or the output does not look like logits. What is frozen is
 // optimised as for inference. With `compute` bf16 or f16 all but the last layers compute in that
 // type, on weights that are cast at every step from the f32 ones that are trained (Micikevicius et
-// al., "Mixed Precision Training", 2018).
+// al., "Mixed Precision Training", 2018). More than one label of a row makes it a soft one.
 StepGraph make_step_graph(const Graph& forward, std::span<const std::string> trainable,
-                          double label_smoothing, DType compute = DType::kF32);
+                          double label_smoothing, DType compute = DType::kF32,
+                          int64_t labels_of_row = 1);
 
 // What a run of it is given besides its inputs: params that are trained, and running statistics.
 std::vector<ValueId> bound_params(const StepGraph& s);

@@ -6,6 +6,7 @@
 #include "framework/core/finite.h"
 #include "framework/passes/inference.h"
 #include "framework/train/checkpoint_1.h"
+#include "framework/train/head.h"
 #include "framework/train/local_sync.h"
 
 namespace ndtrain {
@@ -26,13 +27,15 @@ Trainer::Trainer(Model model, std::vector<std::string> trainable, const Device& 
       device_(device),
       config_(std::move(config)) {
   config_.check();
-  const StepGraph s =
-      make_step_graph(bind(model_, 1), trainable_, config_.label_smoothing, config_.compute);
+  const StepGraph s = step_of(1);
   for (ValueId v : s.features) row_types_.push_back(s.graph.type(v));
   parameters_ = std::make_unique<ParameterSpace>(s.graph, by_readiness(s), device_);
   own_ = config_.own_shards.value_or(ShardRange{0, config_.shards});
   reports_.resize(static_cast<size_t>(config_.shards));
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device);
+  if (config_.optimizer.layer_decay != 1) {
+    optimizer_->scale_rates(layer_rates(model_, config_.optimizer.layer_decay));
+  }
   std::map<std::string, Tensor> statistics;
   for (const TrainingGraph::State& state : s.states) {
     const Value& v = s.graph.value(state.param);
@@ -101,6 +104,11 @@ Checkpoint Trainer::beginning(const Model& model) const {
   return c;
 }
 
+StepGraph Trainer::step_of(int64_t rows) const {
+  return make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute,
+                         config_.labels_of_row);
+}
+
 PreparedStep& Trainer::step_for(int64_t rows) {
   // A partial batch is padded and masked, except where padding would enter batch statistics. Of
   // sizes that vary, few are kept: each has memory of its own.
@@ -114,9 +122,7 @@ PreparedStep& Trainer::step_for(int64_t rows) {
       last_ = nullptr;
       std::erase_if(steps_, [batch](const auto& s) { return s.first != batch; });
     }
-    StepGraph s =
-        make_step_graph(bind(model_, batch), trainable_, config_.label_smoothing, config_.compute);
-    step = std::make_unique<PreparedStep>(std::move(s), device_, *parameters_);
+    step = std::make_unique<PreparedStep>(step_of(batch), device_, *parameters_);
     step->set_profiling(profiling_);
   }
   return *step;
@@ -125,8 +131,7 @@ PreparedStep& Trainer::step_for(int64_t rows) {
 // By the memory of two plans.
 int64_t Trainer::rows_that_fit(int64_t bytes) const {
   const auto bytes_of = [this](int64_t rows) {
-    const StepGraph s =
-        make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute);
+    const StepGraph s = step_of(rows);
     const Plan plan(s.graph, device_, {.bound_params = bound_params(s)});
     double needed = static_cast<double>(plan.arena_bytes());
     for (const TensorType& t : row_types_) needed += static_cast<double>(rows * t.bytes());

@@ -99,6 +99,7 @@ class Trainer final : public Training {
 
  private:
   Shared shared();
+  StepGraph step_of(int64_t rows) const;
   PreparedStep& step_for(int64_t rows);
   void run_step(Dataset& data, const RowOrder& order, double lr);
   void run_shard(Dataset& data, const RowOrder& order, int shard, int64_t step, bool follow);

@@ -30,6 +30,7 @@ void TrainerConfig::check() const {
   if (!(warmup_epochs >= 0) || !std::isfinite(warmup_epochs)) {
     throw Error("a warm-up of ", warmup_epochs, " epochs; 0 is the least");
   }
+  if (labels_of_row < 1) throw Error("a row has at least one label, not ", labels_of_row);
   if (shards < 1) throw Error("a batch has at least one shard, not ", shards);
   if (accumulate < 1) {
     throw Error("a step has at least one part, not ", accumulate);

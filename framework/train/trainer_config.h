@@ -18,6 +18,7 @@ struct TrainerConfig {
   Schedule schedule = {};
   double warmup_epochs = 0;
   double label_smoothing = 0;
+  int64_t labels_of_row = 1;  // at most: see Dataset::labels_of_row()
   // bf16 or f16: all but the last layers compute so, the weights stay f32.
   DType compute = DType::kF32;
   uint64_t seed = 0;

@@ -46,6 +46,15 @@ Model convolution_head() {
   return m;
 }
 
+TEST(Freeze, RatesOfLayersFallTowardsTheInput) {
+  const std::map<std::string, double> want = {
+      {"features.0.weight", 0.25}, {"low", 0.25},  // stands behind it
+      {"features.1.weight", 0.5},  {"ratio", 0.5},
+      {"classifier.1.weight", 1},  {"classifier.1.bias", 1}};
+  EXPECT_EQ(layer_rates(convolution_head(), 0.5), want);
+  for (const auto& [name, rate] : layer_rates(convolution_head(), 1)) EXPECT_EQ(rate, 1) << name;
+}
+
 TEST(Head, TheClassifierIsTheLastOpWithWeights) {
   const Classifier conv = find_classifier(convolution_head());
   EXPECT_EQ(conv.node, 5U);

@@ -98,6 +98,50 @@ TEST(Optimizer, TakesPyTorchsSteps) {
   }
 }
 
+// As PyTorch's groups of parameters with a rate each: every parameter as an optimizer of its own.
+TEST(Optimizer, EachParameterHasItsRate) {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  const std::map<std::string, double> rates = {{"a", 0.25}, {"c", 0.5}, {"d", 0.5}};
+  const auto start = [](size_t k) {
+    return random_tensor({DType::kF32, {5 + 20 * static_cast<int64_t>(k)}}, k, "start");
+  };
+  for (const Case& c : cases()) {
+    Graph g;
+    std::vector<ValueId> params;
+    for (size_t k = 0; k < names.size(); ++k) params.push_back(g.add_param(names[k], start(k)));
+    ParameterSpace together(g, params, cpu());
+    Optimizer optimizer(c.config, together, cpu());
+    optimizer.scale_rates(rates);
+    for (int64_t step = 0; step < 3; ++step) {
+      for (int64_t i = 0; i < together.size(); ++i) {
+        *together.gradients(i) = static_cast<float>((3 * i + 7 * step) % 11 - 5) / 4;
+      }
+      if (step < 2) {
+        take_step(optimizer, together, c.lr);
+        continue;
+      }
+      const HyperParameters hyper = optimizer.next(c.lr);  // in ranges of any kind
+      const int64_t half = together.slots()[1].range.begin + ParameterSpace::kAlign;
+      apply(optimizer, together, {half, together.size()}, hyper);
+      apply(optimizer, together, {0, half}, hyper);
+    }
+    for (size_t k = 0; k < names.size(); ++k) {
+      Graph one;
+      ParameterSpace alone(one, std::vector{one.add_param("w", start(k))}, cpu());
+      Optimizer own(c.config, alone, cpu());
+      const int64_t begin = together.slots()[k].range.begin;
+      for (int64_t step = 0; step < 3; ++step) {
+        for (int64_t i = 0; i < alone.size(); ++i) {
+          *alone.gradients(i) = static_cast<float>((3 * (begin + i) + 7 * step) % 11 - 5) / 4;
+        }
+        const double rate = rates.contains(names[k]) ? rates.at(names[k]) : 1;
+        take_step(own, alone, c.lr * rate);
+      }
+      EXPECT_TRUE(alone.copy(0).same_bytes(together.copy(k))) << names[k];
+    }
+  }
+}
+
 TEST(Optimizer, ARestoredOneGoesOnWithTheSameBits) {
   for (const Case& c : cases()) {
     ParameterSpace p = one_parameter(), q = one_parameter();

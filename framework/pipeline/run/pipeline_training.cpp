@@ -11,6 +11,7 @@
 #include "framework/pipeline/run/pipeline_cut.h"
 #include "framework/pipeline/run/stage_cuts.h"
 #include "framework/train/checkpoint_1.h"
+#include "framework/train/head.h"
 
 namespace ndtrain {
 namespace {
@@ -126,7 +127,8 @@ PipelineTraining::PipelineTraining(Model model, std::vector<std::string> trainab
 PipelineTraining::~PipelineTraining() = default;
 
 StepGraph PipelineTraining::step_of(int64_t rows) const {
-  return make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute);
+  return make_step_graph(bind(model_, rows), trainable_, config_.label_smoothing, config_.compute,
+                         config_.labels_of_row);
 }
 
 // Parameters, moments and statistics of the stages of this rank, a stage behind the other.
@@ -156,6 +158,9 @@ void PipelineTraining::make_state(const StepGraph& step, std::span<const Stage> 
     begin = ranges_[stage].end;
   }
   optimizer_ = std::make_unique<Optimizer>(config_.optimizer, *parameters_, device_);
+  if (config_.optimizer.layer_decay != 1) {
+    optimizer_->scale_rates(layer_rates(model_, config_.optimizer.layer_decay));
+  }
   const ShardRange own{replica(), replica() + 1};
   const int shards = ranks_.replicas(place());
   gradients_ = std::make_unique<ShardSums>(parameters_->size(), own, shards, device_,

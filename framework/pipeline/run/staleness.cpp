@@ -45,6 +45,10 @@ void Staleness::check(const OptimizerConfig& optimizer) const {
   if (!(compensation >= 0) || !std::isfinite(compensation)) {
     throw Error("staleness: delay-compensation by ", compensation);
   }
+  if (predict && optimizer.layer_decay != 1) {
+    throw Error("staleness: predict goes on at one rate for all layers, and layer decay ",
+                optimizer.layer_decay, " gives each its own; leave one away");
+  }
   using Kind = OptimizerConfig::Kind;
   const bool steps_by_momentum =
       (optimizer.kind == Kind::kSgd || optimizer.kind == Kind::kRmsProp) && optimizer.momentum > 0;

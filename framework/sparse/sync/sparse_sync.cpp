@@ -45,6 +45,9 @@ SparseSync::SparseSync(const Trainer::Shared& shared, Communicator& communicator
   if (shared.optimizer.config().clip_norm > 0) {
     throw Error("sparse gradients are not clipped: what of them is sent at a step has no norm");
   }
+  if (shared.optimizer.config().layer_decay != 1) {
+    throw Error("sparse gradients are applied at one rate: there is no layer decay");
+  }
   if (options.compressing.unbiased) {
     throw Error("what is kept for later is sent later: values scaled for it would count twice");
   }

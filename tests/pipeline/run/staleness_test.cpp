@@ -1,5 +1,6 @@
 #include "framework/pipeline/run/staleness.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/graph/model_builder.h"
@@ -8,6 +9,7 @@ namespace ndtrain {
 namespace {
 
 using testing::error_of;
+using ::testing::HasSubstr;
 
 TEST(Staleness, IsAskedForByName) {
   EXPECT_EQ(parse_staleness(""), Staleness{});
@@ -38,6 +40,8 @@ TEST(Staleness, ScalesTheLearningRateAsPipeMareDoes) {
 TEST(Staleness, PredictsByMomentumThatIsAStep) {
   using Kind = OptimizerConfig::Kind;
   const Staleness s{.predict = true};
+  EXPECT_THAT(error_of([&] { s.check({.kind = Kind::kSgd, .layer_decay = 0.5}); }),
+              HasSubstr("one rate for all layers"));
   EXPECT_EQ(error_of([&] { s.check({.kind = Kind::kSgd}); }), "no error");
   EXPECT_EQ(error_of([&] { s.check({.kind = Kind::kRmsProp}); }), "no error");
   EXPECT_NE(error_of([&] { s.check({.kind = Kind::kSgd, .momentum = 0}); }), "no error");

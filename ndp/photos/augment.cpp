@@ -1,7 +1,10 @@
 #include "ndp/photos/augment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -17,6 +20,8 @@ constexpr std::array<std::pair<std::string_view, bool Augmentation::*>, 5> kName
      {"cutout", &Augmentation::cutout},
      {"jitter", &Augmentation::jitter},
      {"randaugment", &Augmentation::randaugment}}};
+constexpr std::array<std::pair<std::string_view, double Augmentation::*>, 2> kMixes = {
+    {{"mixup", &Augmentation::mixup}, {"cutmix", &Augmentation::cutmix}}};
 
 constexpr double kLeastArea = 0.08, kNarrowest = 3.0 / 4, kWidest = 4.0 / 3;
 constexpr int kMirrored = 2;  // as an EXIF orientation
@@ -52,19 +57,34 @@ PixelBox at_centre(int width, int height) {
   return box;
 }
 
+double alpha_of(std::string_view name, std::string_view text) {
+  double alpha = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), alpha);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && alpha > 0 && std::isfinite(alpha)) return alpha;
+  throw Error(name, text.empty() ? "" : "=", text, ": say the alpha, above 0, of the Beta(alpha, ",
+              "alpha) that shares are drawn from, as ", name, name == "mixup" ? "=0.2" : "=1");
+}
+
 }  // namespace
 
 Augmentation augmentation_named(std::string_view names) {
   Augmentation a;
   for (size_t at = 0; at <= names.size();) {
     const size_t end = std::min(names.find(',', at), names.size());
-    const std::string_view name = names.substr(at, end - at);
-    const auto known = std::ranges::find(kNames, name, &decltype(kNames)::value_type::first);
-    if (known == kNames.end()) {
-      throw Error("unknown augmentation '", name,
-                  "'; there are crop, flip, cutout, jitter and randaugment");
+    const std::string_view part = names.substr(at, end - at);
+    const std::string_view name = part.substr(0, part.find('='));
+    const auto known = std::ranges::find(kNames, part, &decltype(kNames)::value_type::first);
+    const auto mix = std::ranges::find(kMixes, name, &decltype(kMixes)::value_type::first);
+    if (known != kNames.end()) {
+      a.*known->second = true;
+    } else if (mix != kMixes.end()) {
+      a.*mix->second = alpha_of(name, part.substr(std::min(name.size() + 1, part.size())));
+    } else {
+      throw Error("unknown augmentation '", part,
+                  "'; there are crop, flip, cutout, jitter, randaugment, mixup=ALPHA and "
+                  "cutmix=ALPHA");
     }
-    a.*known->second = true;
     at = end + 1;
   }
   return a;
@@ -75,7 +95,29 @@ std::string name_of(const Augmentation& a) {
   for (const auto& [name, member] : kNames) {
     if (a.*member) names += (names.empty() ? "" : ",") + std::string(name);
   }
+  for (const auto& [name, member] : kMixes) {
+    if (a.*member > 0) names += fmt::format("{}{}={}", names.empty() ? "" : ",", name, a.*member);
+  }
   return names;
+}
+
+void check_augmentation(const Augmentation& a, int64_t views, bool frozen) {
+  if (!frozen) {
+    if (views == 0) return;
+    throw Error("--views ", views,
+                ": nothing is frozen, and each epoch sees another view of a photo; leave it away");
+  }
+  const bool changes = a.crop || a.flip || a.jitter || a.randaugment;
+  if (views > 0 && !changes) {
+    throw Error("--views ", views,
+                ": all of them would be alike; say how photos are changed with --augment crop, "
+                "flip, jitter or randaugment");
+  }
+  if (!a.cutout && a.cutmix == 0 && (!changes || views > 0)) return;
+  throw Error("--augment ", name_of(a),
+              ": a part of the model is frozen, and its features are computed from each photo "
+              "once; train all of it with ndtrain train --freeze none, mix features with --augment "
+              "mixup=0.2, or keep views of each photo with --augment crop,flip --views 4");
 }
 
 AugmentationDraw::AugmentationDraw(uint64_t seed, int64_t epoch, uint64_t photo)
@@ -121,17 +163,21 @@ bool AugmentationDraw::operation_turns(size_t i) const { return uniform(kOperati
 
 Image mirrored(Image image) { return upright(std::move(image), kMirrored); }
 
-void cut_out(const PixelBox& box, const Preprocess& p, float* input) {
+void for_each_run(const PixelBox& box, const Preprocess& p,
+                  const std::function<void(size_t at, size_t n)>& f) {
   const auto side = static_cast<size_t>(p.img_size);
   const bool planar = p.layout == Layout::kNchw;
   const size_t planes = planar ? 3 : 1, pixel = planar ? 1 : 3;
   for (size_t plane = 0; plane < planes; ++plane) {
     for (int y = box.top; y < box.top + box.height; ++y) {
       const size_t row = (plane * side + static_cast<size_t>(y)) * side;
-      std::fill_n(input + (row + static_cast<size_t>(box.left)) * pixel,
-                  static_cast<size_t>(box.width) * pixel, 0.0F);
+      f((row + static_cast<size_t>(box.left)) * pixel, static_cast<size_t>(box.width) * pixel);
     }
   }
+}
+
+void cut_out(const PixelBox& box, const Preprocess& p, float* input) {
+  for_each_run(box, p, [&](size_t at, size_t n) { std::fill_n(input + at, n, 0.0F); });
 }
 
 }  // namespace ndtrain::ndp

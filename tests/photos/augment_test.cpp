@@ -1,8 +1,10 @@
 #include "ndp/photos/augment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <set>
 #include <vector>
 
@@ -12,6 +14,7 @@
 namespace ndtrain::ndp {
 namespace {
 
+using ::testing::HasSubstr;
 using testing::test_pattern;
 
 constexpr uint64_t kMany = 20'000;
@@ -25,9 +28,55 @@ TEST(Augmentation, IsNamedByItsPartsInAnyOrder) {
   EXPECT_TRUE(augmentation_named("jitter").any());
   EXPECT_EQ(name_of(Augmentation{}), "");
   EXPECT_FALSE(Augmentation{}.any());
-  for (const char* wrong : {"", "crop,", "crops", "crop flip"}) {
+  for (const char* wrong : {"", "crop,", "crops", "crop flip", "crop=1"}) {
     EXPECT_THROW((void)augmentation_named(wrong), Error) << wrong;
   }
+}
+
+std::string refusal(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Augmentation, MixesByTheAlphaThatIsSaid) {
+  const Augmentation a = augmentation_named("cutmix=1,flip,mixup=0.2");
+  EXPECT_EQ(a, (Augmentation{.flip = true, .mixup = 0.2, .cutmix = 1}));
+  EXPECT_EQ(name_of(a), "flip,mixup=0.2,cutmix=1");
+  EXPECT_EQ(augmentation_named(name_of(a)), a);
+  EXPECT_TRUE(a.mixes() && a.changes_photos());
+  EXPECT_FALSE(augmentation_named("flip").mixes());
+  EXPECT_FALSE(augmentation_named("mixup=1").changes_photos());
+  EXPECT_THAT(refusal([] { (void)augmentation_named("mixup"); }), HasSubstr("as mixup=0.2"));
+  for (const char* wrong : {"mixup=", "mixup=0", "mixup=-1", "cutmix=1x", "cutmix=inf"}) {
+    EXPECT_THAT(refusal([&] { (void)augmentation_named(wrong); }), HasSubstr("above 0")) << wrong;
+  }
+}
+
+TEST(Augmentation, OfFeaturesIsMixupOrOfViews) {
+  const auto why = [](const char* names, int64_t views, bool frozen) {
+    return refusal([&] {
+      check_augmentation(*names ? augmentation_named(names) : Augmentation(), views, frozen);
+    });
+  };
+  EXPECT_EQ(why("mixup=0.4", 0, true), "");
+  EXPECT_EQ(why("", 0, true), "");
+  EXPECT_EQ(why("crop,flip,jitter,randaugment,mixup=1", 3, true), "");
+  EXPECT_EQ(why("crop,cutout,cutmix=1", 0, false), "");
+  for (const char* names : {"crop", "flip", "cutout", "jitter", "randaugment", "cutmix=1"}) {
+    EXPECT_THAT(why(names, 0, true), HasSubstr(std::string("--augment ") + names + ":"));
+    EXPECT_THAT(why(names, 0, true), HasSubstr("--freeze none, mix features with --augment mixup"));
+  }
+  for (const char* names : {"crop,cutout", "crop,cutmix=1"}) {
+    EXPECT_THAT(why(names, 3, true), HasSubstr(std::string("--augment ") + names + ":"));
+  }
+  for (const char* names : {"", "mixup=1"}) {
+    EXPECT_THAT(why(names, 3, true), HasSubstr("--views 3: all of them would be alike"));
+  }
+  EXPECT_THAT(why("crop", 1, false), HasSubstr("--views 1: nothing is frozen"));
 }
 
 TEST(AugmentationDraw, IsOfItsSeedItsEpochAndItsPhoto) {

@@ -6,8 +6,9 @@
     golden.py crops ../shared/data > golden_crops.inc
     golden.py changes > golden_changes.inc
     golden.py operations > golden_operations.inc
+    golden.py mixes > golden_mixes.inc
 
-Needs numpy and Pillow before 13, whose resize takes the rows of tall images first.
+Needs numpy and Pillow before 13, whose resize takes the rows of tall images first; mixes needs torch and torchvision.
 """
 import hashlib
 import io
@@ -196,5 +197,26 @@ def operations():
             print(f'{{{index}, {"true" if negative else "false"}, "{sha256(out)}"}},')
 
 
+def mixes():
+    """torchvision's v2.MixUp and v2.CutMix of two pictures 10 pixels wide and high, made of k % 7 and k % 5."""
+    import torch
+    from torchvision.transforms import v2
+    print("// golden.py mixes: what, share, x and y that are drawn, sum over k of (k % 11) times the first picture's value k, its soft label.")
+    pictures = torch.stack([torch.arange(300) % 7, torch.arange(300) % 5]).reshape(2, 3, 10, 10).float()
+    place = torch.arange(300).reshape(3, 10, 10).double() % 11
+    for kind, draws in {v2.MixUp: [(0, 0)], v2.CutMix: [(0, 0), (4, 7), (9, 5)]}.items():
+        for share in (0.05, 0.3, 0.5, 0.9):
+            for x, y in draws:
+                mix = kind(alpha=1.0, num_classes=2)
+                mix._dist = type("Given", (), {"sample": lambda self, shape, share=share: torch.tensor(share, dtype=torch.float64)})()
+                drawn = iter((x, y))
+                randint, torch.randint = torch.randint, lambda *_, **__: torch.tensor([next(drawn)])
+                out, labels = mix(pictures, torch.tensor([0, 1]))
+                torch.randint = randint
+                print(f'{{"{kind.__name__.lower()}", {share}, {x}, {y}, {(out[0].double() * place).sum().item():.9g}, '
+                      f"{labels[0, 0].item():.9g}, {labels[0, 1].item():.9g}}},")
+
+
 if __name__ == "__main__":
-    {"photos": photos, "resizes": resizes, "crops": crops, "changes": changes, "operations": operations}[sys.argv[1]](*sys.argv[2:])
+    {"photos": photos, "resizes": resizes, "crops": crops, "changes": changes, "operations": operations,
+     "mixes": mixes}[sys.argv[1]](*sys.argv[2:])

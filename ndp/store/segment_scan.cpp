@@ -40,7 +40,7 @@ Status read_payload(File& file, const RecordHeader& header, int64_t offset,
   return {};
 }
 
-Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, const Digest& key) {
+Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at) {
   std::array<std::byte, kRecordHeaderBytes> bytes;
   Result<size_t> got = file.read_at(at.offset, bytes);
   if (!got.ok()) return got.status();
@@ -48,8 +48,15 @@ Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, 
   if (!header || header->kind != RecordKind::kPut || header->length != at.length) {
     return Status(Code::kCorrupt, "wrong record header");
   }
-  if (header->key != key) return Status(Code::kNotFound, "a record of another key");
   return *header;
+}
+
+Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, const Digest& key) {
+  Result<RecordHeader> header = read_header(file, salt, at);
+  if (header.ok() && header->key != key) {
+    return Status(Code::kNotFound, "a record of another key");
+  }
+  return header;
 }
 
 Result<RecordHeader> read_record(File& file, uint64_t salt, const Location& at, const Digest& key,

@@ -24,7 +24,9 @@ Result<int64_t> scan_segment(File& file, uint64_t salt, int64_t begin, bool veri
 Status read_payload(File& file, const RecordHeader& header, int64_t offset,
                     std::span<std::byte> payload);
 
-// The header of the record that is said to be there. kNotFound: it is of another key; kCorrupt.
+// The header of the record that is said to be there. kCorrupt.
+Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at);
+// The same; kNotFound: it is of another key.
 Result<RecordHeader> read_header(File& file, uint64_t salt, const Location& at, const Digest& key);
 // The same, and the payload, which has `at.length` bytes.
 Result<RecordHeader> read_record(File& file, uint64_t salt, const Location& at, const Digest& key,

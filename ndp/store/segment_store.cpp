@@ -14,7 +14,7 @@ namespace {
 // Offsets are 32 bits, and a record of limits::kRecord may begin just before the end.
 constexpr int64_t kMaxSegmentBytes = int64_t{2} << 30;
 
-std::string described(const Digest& group, const Digest& key) {
+std::string described(const Digest& group, const KeyTable::ShortKey& key) {
   return to_hex(key).substr(0, 16) + " of group " + to_hex(group).substr(0, 16);
 }
 
@@ -151,31 +151,56 @@ bool SegmentStore::contains(const Digest& group, const Digest& key) const {
   return it != groups_.end() && it->second->keys.find(KeyTable::shorten(key)).has_value();
 }
 
+std::vector<KeyTable::ShortKey> SegmentStore::keys(const Digest& group) const {
+  std::vector<KeyTable::ShortKey> keys;
+  const std::shared_lock lock(index_mutex_);
+  const auto it = groups_.find(group);
+  if (it == groups_.end()) return keys;
+  keys.reserve(it->second->keys.size());
+  for (const KeyTable::Entry& e : it->second->keys.entries()) keys.push_back(e.key);
+  return keys;
+}
+
 Result<Found> SegmentStore::get(const Digest& group, const Digest& key, std::span<std::byte> to) {
-  Result<Hit> hit = locate(group, key);
+  const KeyTable::ShortKey short_key = KeyTable::shorten(key);
+  Result<Hit> hit = locate(group, short_key);
   if (!hit.ok()) return hit.status();
   if (hit->at.length > to.size()) {
-    return Status(Code::kTooLarge, "store: " + described(group, key) + " has " +
+    return Status(Code::kTooLarge, "store: " + described(group, short_key) + " has " +
                                        std::to_string(hit->at.length) + " bytes, the buffer " +
                                        std::to_string(to.size()));
   }
-  return checked(group, key, hit->at,
+  return checked(group, short_key, hit->at,
                  read_record(*hit->file, hit->salt, hit->at, key, to.first(hit->at.length)));
 }
 
 Result<Found> SegmentStore::get(const Digest& group, const Digest& key,
                                 std::vector<std::byte>& to) {
-  Result<Hit> hit = locate(group, key);
+  const KeyTable::ShortKey short_key = KeyTable::shorten(key);
+  Result<Hit> hit = locate(group, short_key);
   if (!hit.ok()) return hit.status();
   to.resize(hit->at.length);
-  return checked(group, key, hit->at, read_record(*hit->file, hit->salt, hit->at, key, to));
+  return checked(group, short_key, hit->at, read_record(*hit->file, hit->salt, hit->at, key, to));
 }
 
-Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const Digest& key) {
+Result<Found> SegmentStore::get(const Digest& group, const KeyTable::ShortKey& short_key,
+                                Digest& key, std::vector<std::byte>& to) {
+  Result<Hit> hit = locate(group, short_key);
+  if (!hit.ok()) return hit.status();
+  Result<RecordHeader> header = read_header(*hit->file, hit->salt, hit->at);
+  if (header.ok()) {
+    key = header->key;
+    to.resize(hit->at.length);
+    const Status s = read_payload(*hit->file, *header, hit->at.offset, to);
+    if (!s.ok()) header = s;
+  }
+  return checked(group, short_key, hit->at, header);
+}
+
+Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const KeyTable::ShortKey& key) {
   const std::shared_lock lock(index_mutex_);
   const auto it = groups_.find(group);
-  const auto at =
-      it == groups_.end() ? std::nullopt : it->second->keys.find(KeyTable::shorten(key));
+  const auto at = it == groups_.end() ? std::nullopt : it->second->keys.find(key);
   if (!at) return Status(Code::kNotFound, "store: " + described(group, key) + " is not there");
   touch(*it->second);
   // Opened under the lock: a segment with an index entry is not deleted before the entry is gone.
@@ -185,14 +210,15 @@ Result<SegmentStore::Hit> SegmentStore::locate(const Digest& group, const Digest
 }
 
 Result<Found> SegmentStore::find(const Digest& group, const Digest& key) {
-  const Result<Hit> hit = locate(group, key);
+  const KeyTable::ShortKey short_key = KeyTable::shorten(key);
+  const Result<Hit> hit = locate(group, short_key);
   if (!hit.ok()) return hit.status();
-  return checked(group, key, hit->at, read_header(*hit->file, hit->salt, hit->at, key));
+  return checked(group, short_key, hit->at, read_header(*hit->file, hit->salt, hit->at, key));
 }
 
 // What is damaged is not there from now on.
-Result<Found> SegmentStore::checked(const Digest& group, const Digest& key, const Location& at,
-                                    const Result<RecordHeader>& header) {
+Result<Found> SegmentStore::checked(const Digest& group, const KeyTable::ShortKey& key,
+                                    const Location& at, const Result<RecordHeader>& header) {
   const Status& s = header.status();
   if (header.ok()) return Found{header->meta, header->length};
   if (s.code() == Code::kNotFound) {
@@ -201,8 +227,7 @@ Result<Found> SegmentStore::checked(const Digest& group, const Digest& key, cons
   if (s.code() != Code::kCorrupt) return s;
   const std::lock_guard lock(index_mutex_);
   const auto it = groups_.find(group);
-  const KeyTable::ShortKey short_key = KeyTable::shorten(key);
-  if (it != groups_.end() && it->second->keys.find(short_key) == at) it->second->unpoint(short_key);
+  if (it != groups_.end() && it->second->keys.find(key) == at) it->second->unpoint(key);
   return Status(Code::kCorrupt, "store: " + described(group, key) + " in " + path_of(at.segment) +
                                     ": " + s.message() + "; it is dropped");
 }

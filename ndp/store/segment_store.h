@@ -80,6 +80,12 @@ class SegmentStore {
   // The same for payloads of unknown length; resizes `to`.
   Result<Found> get(const Digest& group, const Digest& key, std::vector<std::byte>& to);
 
+  // The keys of a group, as the index in memory has them; in no particular order.
+  std::vector<KeyTable::ShortKey> keys(const Digest& group) const;
+  // get() by one of them; `key` becomes the whole of it.
+  Result<Found> get(const Digest& group, const KeyTable::ShortKey& short_key, Digest& key,
+                    std::vector<std::byte>& to);
+
   // What get() would find, but for the payload, which is not read or checked. kNotFound.
   Result<Found> find(const Digest& group, const Digest& key);
 
@@ -139,8 +145,8 @@ class SegmentStore {
     uint64_t salt;
     std::shared_ptr<File> file;
   };
-  Result<Hit> locate(const Digest& group, const Digest& key);
-  Result<Found> checked(const Digest& group, const Digest& key, const Location& at,
+  Result<Hit> locate(const Digest& group, const KeyTable::ShortKey& key);
+  Result<Found> checked(const Digest& group, const KeyTable::ShortKey& key, const Location& at,
                         const Result<RecordHeader>& header);
 
   Fs& fs_;

@@ -35,6 +35,11 @@ class LabelDb {
   virtual Result<int64_t> task(std::string_view name) = 0;
   virtual Result<std::vector<std::string>> collections() = 0;  // names, in byte order
   virtual Result<std::vector<std::string>> tasks() = 0;
+  // What would go with it; nothing, where it is not there.
+  virtual Result<TaskSize> task_size(std::string_view name) = 0;
+  // The task with its classes, its versions and all labels in it, for good; photos stay. That it is
+  // not there is no error.
+  virtual Status remove_task(std::string_view name) = 0;
   // PipeStores that make labels.
   virtual Result<int64_t> store(std::string_view name) = 0;
   virtual Result<std::vector<std::string>> stores() = 0;
@@ -105,6 +110,10 @@ class LabelDb {
   virtual Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,
                                                   uint64_t seed) = 0;
   virtual Result<FieldAccuracy> accuracy(int64_t collection, int64_t version) = 0;
+  // The same photos class by class: by truth, then by what was said; none with 0.
+  virtual Result<std::vector<ConfusedPhotos>> confusion(int64_t collection, int64_t version) = 0;
+  // By day, then by class; none with 0.
+  virtual Result<std::vector<NewPhotos>> new_photos(int64_t collection, int64_t task) = 0;
 };
 
 enum class OpenLabelDb { kMake, kExisting };

@@ -64,6 +64,8 @@ class LabelTables {
   // Statements are prepared once each. Within `row` other statements may run.
   virtual void each(const std::string& sql, std::span<const SqlValue> values, const RowFn& row) = 0;
   virtual std::string by_index(const char* name) const = 0;  // after a table's alias
+  // A condition: the bytes of the column have those of the next parameter in them.
+  virtual std::string contains(const char* column) const = 0;
   virtual std::vector<int64_t> place_photos(int64_t collection,
                                             std::span<const PhotoPlace> places) = 0;
   // Each photo's newest label, if there is one; and all of them, oldest first.

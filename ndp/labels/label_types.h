@@ -36,6 +36,13 @@ struct NewVersion {
   std::string metrics;           // text of the caller's choice
 };
 
+// What there is in one task, in all collections.
+struct TaskSize {
+  int64_t labels = 0;     // those that others have replaced included
+  int64_t by_people = 0;  // of them: said by people
+  int64_t classes = 0;
+};
+
 struct VersionInfo {
   int64_t id = 0;                 // of this database; people say the number or the content
   std::optional<int64_t> number;  // that a Tuner gave it
@@ -104,6 +111,8 @@ struct LabelCursor {
 struct LabelQuery {
   int64_t collection = 0;
   int64_t task = 0;
+  std::optional<int64_t> photo;
+  std::string path;  // a part of the photo's, byte by byte; "": any. No index helps to find it
   std::optional<int64_t> class_id;
   std::optional<double> min_score, max_score;  // labels without a score have none to compare
   std::vector<LabelSource> sources;            // empty: any
@@ -175,11 +184,26 @@ struct Agreement {
   int64_t photos = 0, agree = 0;
 };
 
+// Photos that people or imports say are of one class and the version of another, or the same.
+struct ConfusedPhotos {
+  std::string truth, said;  // class names
+  int64_t photos = 0;
+  bool operator==(const ConfusedPhotos&) const = default;
+};
+
+// Photos whose first label, by whomever, is of one day, by what they are called now.
+struct NewPhotos {
+  int64_t day = 0;  // Unix seconds of its beginning, UTC
+  std::string class_name;
+  int64_t photos = 0;
+  bool operator==(const NewPhotos&) const = default;
+};
+
 // A version's labels against what people and imports say now.
 struct FieldAccuracy {
   int64_t truths = 0;   // photos of the collection with such a label
-  Agreement all;        // of those, what the version has labelled
-  Agreement at_random;  // of those, what was drawn at random for review
+  Agreement all;        // of those, what the version has labelled; it may be trained on them
+  Agreement at_random;  // of those, what was drawn at random for review since there is the version
 };
 
 }  // namespace ndtrain::ndp

@@ -107,6 +107,10 @@ void PostgresLabels::each(const std::string& sql, std::span<const SqlValue> valu
   for (int i = 0; i < answer.rows(); ++i) row(PostgresRow(answer, i));
 }
 
+std::string PostgresLabels::contains(const char* column) const {
+  return "position(? IN " + std::string(column) + ") > 0";
+}
+
 std::vector<int64_t> PostgresLabels::place_photos(int64_t collection,
                                                   std::span<const PhotoPlace> places) {
   postgres::CopyRows rows(3);

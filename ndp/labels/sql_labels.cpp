@@ -34,6 +34,37 @@ Result<std::vector<std::string>> SqlLabels::collections() { return names("collec
 Result<std::vector<std::string>> SqlLabels::tasks() { return names("tasks"); }
 Result<std::vector<std::string>> SqlLabels::stores() { return names("stores"); }
 
+Result<TaskSize> SqlLabels::task_size(std::string_view name) {
+  return tables_->reading([&] {
+    TaskSize size;
+    const auto task = tables_->integer("SELECT id FROM tasks WHERE name = ?", name);
+    if (!task) return size;
+    const auto counted = [&](const std::string& rows) {
+      return tables_->integer("SELECT count(*) FROM " + rows, *task).value_or(0);
+    };
+    size.labels = counted("labels WHERE task = ?");
+    size.by_people = counted("labels WHERE task = ? AND source = " +
+                             std::to_string(static_cast<int>(LabelSource::kHuman)));
+    size.classes = counted("classes WHERE task = ?");
+    return size;
+  });
+}
+
+Status SqlLabels::remove_task(std::string_view name) {
+  return tables_
+      ->writing([&] {
+        const auto task = tables_->integer("SELECT id FROM tasks WHERE name = ?", name);
+        if (!task) return true;
+        tables_->run("DELETE FROM labels WHERE task = ?", *task);
+        tables_->run("UPDATE tasks SET in_force = NULL WHERE id = ?", *task);
+        tables_->run("DELETE FROM versions WHERE task = ?", *task);
+        tables_->run("DELETE FROM classes WHERE task = ?", *task);
+        tables_->run("DELETE FROM tasks WHERE id = ?", *task);
+        return true;
+      })
+      .status();
+}
+
 Result<std::vector<int64_t>> SqlLabels::class_ids(int64_t task,
                                                   std::span<const std::string> names) {
   return tables_->writing([&] {

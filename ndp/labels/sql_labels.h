@@ -16,6 +16,8 @@ class SqlLabels final : public LabelDb {
   Result<int64_t> task(std::string_view name) override;
   Result<std::vector<std::string>> collections() override;
   Result<std::vector<std::string>> tasks() override;
+  Result<TaskSize> task_size(std::string_view name) override;
+  Status remove_task(std::string_view name) override;
   Result<int64_t> store(std::string_view name) override;
   Result<std::vector<std::string>> stores() override;
   Result<std::vector<int64_t>> class_ids(int64_t task, std::span<const std::string> names) override;
@@ -48,6 +50,8 @@ class SqlLabels final : public LabelDb {
   Result<std::vector<ReviewPhoto>> review(int64_t collection, int64_t task, int64_t count,
                                           uint64_t seed) override;
   Result<FieldAccuracy> accuracy(int64_t collection, int64_t version) override;
+  Result<std::vector<ConfusedPhotos>> confusion(int64_t collection, int64_t version) override;
+  Result<std::vector<NewPhotos>> new_photos(int64_t collection, int64_t task) override;
 
  private:
   Result<int64_t> named(const char* table, std::string_view name);

@@ -11,7 +11,7 @@ namespace {
 // A WHERE clause and the values of its parameters.
 class Conditions {
  public:
-  void add(const char* condition, SqlValue value) {
+  void add(const std::string& condition, SqlValue value) {
     sql_ += condition;
     values_.push_back(value);
   }
@@ -34,8 +34,10 @@ class Conditions {
   std::vector<SqlValue> values_;
 };
 
-Conditions conditions_of(const LabelQuery& q) {
+Conditions conditions_of(const LabelTables& db, const LabelQuery& q) {
   Conditions where;
+  where.add_if(" AND l.photo = ?", q.photo);
+  if (!q.path.empty()) where.add(" AND " + db.contains("p.path"), std::string_view(q.path));
   where.add_if(" AND l.class = ?", q.class_id);
   where.add_if(" AND l.score >= ?", q.min_score);
   where.add_if(" AND l.score <= ?", q.max_score);
@@ -84,7 +86,7 @@ std::vector<int64_t> labelled_about(LabelTables& db, int64_t task, int64_t versi
 
 std::vector<LabelRow> rows_by(LabelTables& db, const LabelQuery& q, const std::string& index,
                               const std::string& which) {
-  const Conditions where = conditions_of(q);
+  const Conditions where = conditions_of(db, q);
   std::vector<SqlValue> values{q.collection, q.task, q.after.photo, q.after.photo,
                                std::string_view(q.after.path)};
   values.insert(values.end(), where.values().begin(), where.values().end());

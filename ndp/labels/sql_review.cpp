@@ -1,7 +1,9 @@
 // Which photos a person should look at, and what the answers say about a version.
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <queue>
+#include <utility>
 
 #include "framework/core/rng.h"
 #include "ndp/labels/label_row.h"
@@ -9,6 +11,11 @@
 
 namespace ndtrain::ndp {
 namespace {
+
+// What people and imports say now, as t, of a task and a collection that are bound.
+constexpr const char* kTruths =
+    " WHERE t.task = ? AND t.version IS NULL AND t.current = 1 AND t.source >= 3"
+    " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = t.photo AND p.collection = ?)";
 
 struct Candidate {
   double key;
@@ -105,9 +112,7 @@ Result<std::vector<ReviewPhoto>> SqlLabels::review(int64_t collection, int64_t t
 Result<FieldAccuracy> SqlLabels::accuracy(int64_t collection, int64_t version) {
   return tables_->reading([&] {
     const int64_t task = tables_->task_of(version);
-    const std::string truths =
-        " WHERE t.task = ? AND t.version IS NULL AND t.current = 1 AND t.source >= 3"
-        " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = t.photo AND p.collection = ?)";
+    const std::string truths(kTruths);
     const std::string from = " FROM labels t" + tables_->by_index("labels_version");
     FieldAccuracy accuracy;
     accuracy.truths = *tables_->integer("SELECT count(*)" + from + truths, task, collection);
@@ -120,11 +125,55 @@ Result<FieldAccuracy> SqlLabels::accuracy(int64_t collection, int64_t version) {
           accuracy.at_random.photos += n;
           accuracy.at_random.agree += agree;
         },
-        "SELECT t.at_random, t.class = m.class, count(*)" + from +
-            " JOIN labels m ON m.photo = t.photo AND m.task = t.task AND m.version = ?" + truths +
-            " GROUP BY 1, 2",
+        "SELECT CASE WHEN t.at_random = 1 AND t.time >= v.created THEN 1 ELSE 0 END,"
+        " t.class = m.class, count(*)" +
+            from + " JOIN labels m ON m.photo = t.photo AND m.task = t.task AND m.version = ?" +
+            " JOIN versions v ON v.id = m.version" + truths + " GROUP BY 1, 2",
         version, task, collection);
     return accuracy;
+  });
+}
+
+Result<std::vector<ConfusedPhotos>> SqlLabels::confusion(int64_t collection, int64_t version) {
+  return tables_->reading([&] {
+    const int64_t task = tables_->task_of(version);
+    std::vector<ConfusedPhotos> all;
+    tables_->rows(
+        [&](const SqlRow& r) {
+          all.push_back({.truth = r.bytes(0), .said = r.bytes(1), .photos = r.integer(2)});
+        },
+        "SELECT tc.name, mc.name, count(*) FROM labels t" + tables_->by_index("labels_version") +
+            " JOIN labels m ON m.photo = t.photo AND m.task = t.task AND m.version = ?"
+            " JOIN classes tc ON tc.task = t.task AND tc.id = t.class"
+            " JOIN classes mc ON mc.task = m.task AND mc.id = m.class" +
+            std::string(kTruths) + " GROUP BY tc.name, mc.name ORDER BY tc.name, mc.name",
+        version, task, collection);
+    return all;
+  });
+}
+
+// One pass over the labels, which lie photo by photo; counting the groups here sorts nothing.
+Result<std::vector<NewPhotos>> SqlLabels::new_photos(int64_t collection, int64_t task) {
+  constexpr int64_t kDay = 86'400;
+  return tables_->reading([&] {
+    std::map<int64_t, std::string> names;
+    tables_->rows([&](const SqlRow& r) { names[r.integer(0)] = r.bytes(1); },
+                  "SELECT id, name FROM classes WHERE task = ?", task);
+    std::map<std::pair<int64_t, std::string>, int64_t> counts;
+    tables_->rows(
+        [&](const SqlRow& r) {
+          ++counts[{r.integer(0), names.at(r.integer(1))}];
+        },
+        "SELECT min(l.time) / 86400, max(CASE WHEN l.current = 1 THEN l.class END) FROM labels l"
+        " WHERE l.task = ? GROUP BY l.photo"
+        " HAVING max(l.current) = 1"
+        " AND EXISTS (SELECT 1 FROM places p WHERE p.photo = l.photo AND p.collection = ?)",
+        task, collection);
+    std::vector<NewPhotos> all;
+    for (const auto& [key, photos] : counts) {
+      all.push_back({.day = key.first * kDay, .class_name = key.second, .photos = photos});
+    }
+    return all;
   });
 }
 

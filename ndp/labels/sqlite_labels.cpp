@@ -108,6 +108,10 @@ std::string SqliteLabels::by_index(const char* name) const {
   return std::string(" INDEXED BY ") + name;
 }
 
+std::string SqliteLabels::contains(const char* column) const {
+  return "instr(CAST(" + std::string(column) + " AS BLOB), CAST(? AS BLOB)) > 0";
+}
+
 // Photos lie in the order in which they came, paths in their own: what is new goes in last, in the
 // order of its paths, so that neighbours fall on one page.
 std::vector<int64_t> SqliteLabels::place_photos(int64_t collection,

@@ -19,6 +19,7 @@ class SqliteLabels final : public LabelTables {
   void rollback() noexcept override;
   void each(const std::string& sql, std::span<const SqlValue> values, const RowFn& row) override;
   std::string by_index(const char* name) const override;
+  std::string contains(const char* column) const override;
   std::vector<int64_t> place_photos(int64_t collection,
                                     std::span<const PhotoPlace> places) override;
   std::vector<std::optional<StoredLabel>> newest_labels(int64_t task,

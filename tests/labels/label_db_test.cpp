@@ -281,6 +281,23 @@ TEST_P(LabelsTest, QueriesFilterByEverythingTogether) {
   EXPECT_THAT(labels({.sources = {kHuman}, .stale = true}), IsEmpty());
   EXPECT_THAT(labels({.class_id = cat, .max_score = 0.6, .sources = {kModel}, .since = 5}),
               ElementsAre("photo 1.jpg=cat"));
+  EXPECT_THAT(labels({.photo = photos[2]}), ElementsAre("photo 2.jpg=dog"));
+  EXPECT_THAT(labels({.photo = photos[2], .class_id = cat}), IsEmpty());
+}
+
+TEST_P(LabelsTest, APartOfThePathIsFoundByteByByte) {
+  const std::vector<PhotoPlace> odd{{"july/100%_a.jpg", sha256("1")},
+                                    {"july/\xff\xc3\xbc.jpg", sha256("2")},
+                                    {"July/b.jpg", sha256("3")}};
+  for (const int64_t p : db->add_photos(collection, odd).or_throw()) put(kHuman, p, cat, 1);
+  put(kHuman, photos[1], dog, 1);
+  EXPECT_THAT(labels({.path = "july/"}),
+              ElementsAre("july/100%_a.jpg=cat", "july/\xff\xc3\xbc.jpg=cat"));
+  EXPECT_THAT(labels({.path = "0%_a"}), ElementsAre("july/100%_a.jpg=cat")) << "no pattern";
+  EXPECT_THAT(labels({.path = "%"}), ElementsAre("july/100%_a.jpg=cat"));
+  EXPECT_THAT(labels({.path = "\xff"}), ElementsAre("july/\xff\xc3\xbc.jpg=cat"));
+  EXPECT_THAT(labels({.path = ".jpg", .class_id = dog}), ElementsAre("photo 1.jpg=dog"));
+  EXPECT_THAT(labels({.path = "' OR 1=1 --"}), IsEmpty());
 }
 
 TEST_P(LabelsTest, LabelsAreFoundByTheStoreThatMadeThem) {

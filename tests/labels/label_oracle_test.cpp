@@ -148,6 +148,19 @@ class Told {
     }
     const FieldAccuracy a = db_->accuracy(collection_, from).or_throw();
     all += fmt("accuracy", a.truths, a.all.photos, a.all.agree);
+    Agreement sum;
+    for (const ConfusedPhotos& c : db_->confusion(collection_, from).or_throw()) {
+      all += fmt(c.truth, c.said, c.photos);
+      sum.photos += c.photos;
+      sum.agree += c.truth == c.said ? c.photos : 0;
+    }
+    EXPECT_TRUE(sum.photos == a.all.photos && sum.agree == a.all.agree) << "the same photos";
+    std::map<std::string, int64_t> named;
+    for (const NewPhotos& n : db_->new_photos(collection_, task_).or_throw()) {
+      named[n.class_name] += n.photos;
+    }
+    EXPECT_EQ(named,
+              (std::map<std::string, int64_t>(stats.by_class.begin(), stats.by_class.end())));
     const uint64_t seed = rng.next_bits();
     for (const ReviewPhoto& p : db_->review(collection_, task_, 5, seed).or_throw()) {
       all += fmt(p.path, p.label, p.at_random);

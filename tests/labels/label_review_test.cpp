@@ -10,6 +10,8 @@ namespace ndtrain::ndp {
 namespace {
 
 using namespace testing_labels;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr auto kModel = LabelSource::kModel, kImport = LabelSource::kImport,
                kHuman = LabelSource::kHuman, kFolder = LabelSource::kFolder;
@@ -107,8 +109,46 @@ TEST_P(LabelReviewTest, AccuracyComparesAVersionWithWhatPeopleAndImportsSay) {
   EXPECT_EQ(of_v1.at_random.agree, 1);
   const FieldAccuracy of_v2 = db->accuracy(collection, v2).or_throw();
   EXPECT_EQ(of_v2.all.photos, 3);
+  EXPECT_EQ(of_v2.at_random.photos, 1);
   EXPECT_EQ(of_v2.all.agree, 1);
   EXPECT_EQ(db->accuracy(collection, 999).status().code(), Code::kNotFound);
+  EXPECT_THAT(db->confusion(collection, v1).or_throw(),
+              ElementsAre(ConfusedPhotos{"cat", "cat", 2}, ConfusedPhotos{"dog", "cat", 2}));
+  EXPECT_THAT(db->confusion(db->collection("other").or_throw(), v1).or_throw(), IsEmpty());
+  EXPECT_EQ(db->confusion(collection, 999).status().code(), Code::kNotFound);
+}
+
+TEST_P(LabelReviewTest, WhatAVersionMayBeTrainedOnSaysNothingOfTheCollection) {
+  const auto answer = [&](int64_t photo, int64_t time) {
+    LabelBatch random{.task = task, .source = kHuman};
+    random.labels = {{.photo = photo, .class_id = cat, .time = time, .at_random = true}};
+    ASSERT_TRUE(db->put_labels(random).ok());
+  };
+  const int64_t v1 = version("v1", 10);
+  for (size_t i = 0; i < 3; ++i) put(kModel, photos[i], cat, 10, v1);
+  answer(photos[0], 20);
+  answer(photos[1], 20);
+  const int64_t v2 = version("v2", 30);
+  for (size_t i = 0; i < 3; ++i) put(kModel, photos[i], cat, 30, v2);
+  answer(photos[2], 30);
+  EXPECT_EQ(db->accuracy(collection, v1).or_throw().at_random.photos, 3);
+  const FieldAccuracy second = db->accuracy(collection, v2).or_throw();
+  EXPECT_EQ(second.at_random.photos, 1) << "it was made when two had been answered";
+  EXPECT_EQ(second.all.photos, 3);
+}
+
+TEST_P(LabelReviewTest, PhotosAreNewOnTheDayOfTheirFirstLabelAndCountedAsTheyAreCalledNow) {
+  constexpr int64_t kDay = 86'400;
+  const int64_t v = version("v", 1);
+  put(kModel, photos[0], cat, 3 * kDay - 1, v);
+  put(kModel, photos[1], cat, 3 * kDay, v);
+  put(kHuman, photos[1], dog, 9 * kDay);
+  put(kFolder, photos[2], dog, 4 * kDay - 1);
+  put(kHuman, photos[3], cat, 3 * kDay + 7);
+  EXPECT_THAT(db->new_photos(collection, task).or_throw(),
+              ElementsAre(NewPhotos{2 * kDay, "cat", 1}, NewPhotos{3 * kDay, "cat", 1},
+                          NewPhotos{3 * kDay, "dog", 2}));
+  EXPECT_THAT(db->new_photos(db->collection("other").or_throw(), task).or_throw(), IsEmpty());
 }
 
 NDT_FOR_ALL_DATABASES(LabelReviewTest);

@@ -5,6 +5,9 @@
 
 namespace ndtrain::ndp {
 
+// What is drawn of flips, operations and colours for a picture that is cropped already.
+Image changed(const Augmentation& what, const AugmentationDraw& draw, Image image);
+
 // Training photos as the network's input, changed at random: each epoch otherwise, and the same in
 // whatever order, batch or process they are asked for.
 class AugmentedPhotos {

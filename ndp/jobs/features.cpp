@@ -173,6 +173,7 @@ void FeatureTable::extract(const std::vector<size_t>& missing, Engine& engine,
     return true;
   };
   const auto bad = [&](const BadPhoto& photo) {
+    if ((*photos_)[photo.item].view > 0) return;  // its first view is listed
     if (photo.reason.code() == Code::kUnsupported) {
       ++skipped[extension_of(name(photo.item))];
     } else {

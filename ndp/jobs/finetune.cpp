@@ -16,6 +16,8 @@
 #include "framework/passes/inference.h"
 #include "framework/train/compute.h"
 #include "ndp/jobs/finetune_report.h"
+#include "ndp/jobs/mixed_rows.h"
+#include "ndp/jobs/photo_views.h"
 #include "ndp/jobs/training_loop.h"
 #include "ndp/jobs/training_photos.h"
 #include "ndp/jobs/transfer.h"
@@ -178,7 +180,8 @@ class Finetune {
     if (config_.head == "grow") count_in(photos_.set, with_added(model_.classes, photos_.set));
     transfer_ = prepare_transfer(model_, photos_.set.classes, config_.head, config_.freeze,
                                  config_.cache_dtype, config_.how.trainer.seed);
-    refuse_frozen_augmentation();
+    check_augmentation(config_.augmentation, config_.views, !transfer_.features.empty());
+    if (config_.augmentation.mixes()) config_.how.trainer.labels_of_row = 2;
     lower_what_is_frozen();
     const TrainingCompute compute = training_compute(config_.how.trainer.compute, device_);
     if (!compute.why.empty()) progress_.say(compute.why);
@@ -193,19 +196,10 @@ class Finetune {
     }
     for (const TensorType& t : row_types_) result_.feature_bytes += static_cast<int64_t>(t.bytes());
     result_.mean_photo_bytes = photos_.set.mean_bytes();
-    const double total =
-        static_cast<double>(result_.feature_bytes) * static_cast<double>(photos_.set.photos.size());
-    progress_.say(fmt::format("{} per photo cross the cut, {} in all; a photo has {}",
-                              size_text(static_cast<double>(result_.feature_bytes)),
-                              size_text(total), size_text(result_.mean_photo_bytes)));
-    if (!transfer_.features.empty() &&
-        static_cast<double>(result_.feature_bytes) > result_.mean_photo_bytes) {
-      log::warn(
-          "the features are larger than the photos ({} against {}); --head linear or a later cut "
-          "(ndtrain model inspect) makes them smaller",
-          size_text(static_cast<double>(result_.feature_bytes)),
-          size_text(result_.mean_photo_bytes));
-    }
+    const auto train = static_cast<size_t>(std::ranges::count(photos_.for_validation, false));
+    const size_t others = config_.views > 1 ? static_cast<size_t>(config_.views - 1) * train : 0;
+    say_feature_sizes(result_, photos_.set.photos.size() + others, !transfer_.features.empty(),
+                      progress_);
   }
 
   void make_training() {
@@ -252,13 +246,6 @@ class Finetune {
     return result_.interrupted;
   }
 
-  void refuse_frozen_augmentation() const {
-    if (!config_.augmentation.any() || transfer_.features.empty()) return;
-    throw Error("--augment ", name_of(config_.augmentation),
-                ": a part of the model is frozen, and its features are computed from each photo "
-                "once; train all of it with --freeze none");
-  }
-
   // In the precision asked for, once the model as it came has been compared with f32.
   void lower_what_is_frozen() {
     const bool declared = declared_precision(model_.model) != Precision::kF32;
@@ -289,6 +276,7 @@ class Finetune {
     hash.field(settings_.model).field(settings_.digest).field(config_.freeze).field(config_.head);
     hash.field(name_of(config_.cache_dtype)).field(fmt::format("{:.17g}", photos_.val_split));
     if (config_.augmentation.any()) hash.field(name_of(config_.augmentation));
+    if (config_.views > 0) hash.field(config_.views);
     if (config_.sampling.any()) hash.field(describe(config_.sampling));
     if (device_.deterministic()) hash.field(settings_.numerics);
     const auto& slow_link = config_.how.slow_link;
@@ -373,11 +361,16 @@ class Finetune {
     cache_ = std::make_unique<FeatureCache>(fs_, clock_, config_.cache, "trains " + config_.out);
     BatchPlans plans([this](int64_t b) { return inference_graph(transfer_.extractor, b); }, device_,
                      config_.extract_batch);
-    Engine engine(plans, model_.preprocess, {.batch = config_.extract_batch});
+    views_ = std::make_unique<PhotoViews>(photos_, model_.preprocess,
+                                          ViewRule{.what = config_.augmentation,
+                                                   .seed = config_.how.trainer.seed,
+                                                   .views = config_.views});
+    Engine engine(plans, model_.preprocess,
+                  {.batch = config_.extract_batch, .crop = views_->crop()});
     table_ = std::make_unique<FeatureTable>(*cache_, transfer_.extractor_id, row_types_,
                                             config_.memory_limit);
     result_.extraction = table_->fill(
-        photos_.set.photos, engine, [this](size_t i) { return open(i); },
+        views_->items(), engine, [this](size_t i) { return open(views_->photo_of(i)); },
         {.id = feature_numerics(device_), .exact = device_.deterministic()}, progress_,
         photos_.set.quarantined, photos_.set.skipped);
     progress_.say(fmt::format("{} photos decoded and inferred, {} from the cache",
@@ -388,25 +381,28 @@ class Finetune {
     std::vector<size_t> rows[2];
     std::vector<int64_t> labels[2];
     for (size_t i = 0; i < photos_.set.photos.size(); ++i) {
-      if (!(table_ ? table_->has(i) : crops_->has(i))) continue;
+      if (!(table_ ? views_->are_in(*table_, i) : crops_->has(i))) continue;
       rows[photos_.for_validation[i]].push_back(i);
       labels[photos_.for_validation[i]].push_back(photos_.set.photos[i].label);
     }
     val_rows_ = rows[1];
-    auto make = [&](int which, PhotoDataset::Read read) -> std::unique_ptr<Dataset> {
-      if (table_) return std::make_unique<FeatureDataset>(*table_, rows[which], labels[which]);
-      return std::make_unique<PhotoDataset>(*crops_, rows[which], labels[which], std::move(read));
-    };
-    PhotoDataset::Read augmented;
-    if (config_.augmentation.any()) {
-      augmented = [this](size_t photo, float* to) {
-        augmented_->read(photo, training().epoch(), to);
-      };
+    const auto epoch = [this] { return training().epoch(); };
+    const uint64_t seed = config_.how.trainer.seed;
+    if (table_) {
+      train_ = views_->rows(*table_, rows[0], labels[0], epoch);
+      val_ = std::make_unique<FeatureDataset>(*table_, rows[1], labels[1]);
+    } else {
+      PhotoDataset::Read augmented;
+      if (config_.augmentation.changes_photos()) {
+        augmented = [this, epoch](size_t photo, float* to) {
+          augmented_->read(photo, epoch(), to);
+        };
+      }
+      train_ = std::make_unique<PhotoDataset>(*crops_, rows[0], labels[0], std::move(augmented));
+      val_ = std::make_unique<PhotoDataset>(*crops_, rows[1], labels[1]);
     }
-    train_ = make(0, augmented);
-    train_ = sampled(std::move(train_), rows[0], photos_, config_.sampling,
-                     config_.how.trainer.seed, [this] { return training().epoch(); });
-    val_ = make(1, {});
+    train_ = sampled(std::move(train_), rows[0], photos_, config_.sampling, seed, epoch);
+    train_ = mixed(std::move(train_), config_.augmentation, model_.preprocess, seed, epoch);
     result_.train_photos = train_->size();
     result_.val_photos = val_->size();
     result_.quarantined = static_cast<int64_t>(photos_.set.quarantined.size());
@@ -472,7 +468,8 @@ class Finetune {
   ModelFile model_;
   TransferModel transfer_;
   std::unique_ptr<FeatureCache> cache_;
-  std::unique_ptr<FeatureTable> table_;         // behind a cut
+  std::unique_ptr<PhotoViews> views_;           // in front of a cut,
+  std::unique_ptr<FeatureTable> table_;         // and their features behind it
   std::unique_ptr<PhotoRows> crops_;            // or without one,
   std::unique_ptr<AugmentedPhotos> augmented_;  // to train on
   std::unique_ptr<Dataset> train_, val_;

@@ -35,9 +35,10 @@ struct FinetuneConfig {
   std::string head = "keep";    // see prepare_transfer()
   JobTrainingConfig how = {};
   std::optional<ExchangeChoice> choice = {};  // by ranks: instead of a schedule, if one is better
-  Augmentation augmentation = {};             // of training photos, where nothing is frozen
-  BestMetric best = BestMetric::kTop1;        // of validation photos: which epoch is kept
-  int64_t patience = 0;  // epochs without a better one before stopping; 0: never
+  Augmentation augmentation = {};  // of training photos; of features, where some are frozen, mixup
+  int64_t views = 0;               // of each training photo, where a part is frozen: see PhotoViews
+  BestMetric best = BestMetric::kTop1;  // of validation photos: which epoch is kept
+  int64_t patience = 0;                 // epochs without a better one before stopping; 0: never
   DType cache_dtype = DType::kF16;
   PrecisionConfig precision = {};  // of the frozen part
   std::string cache = {};          // "": default_cache_directory()

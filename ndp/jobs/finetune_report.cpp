@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "framework/core/log.h"
 #include "framework/passes/inference.h"
 #include "ndp/jobs/report.h"
 #include "ndp/jobs/temperature.h"
@@ -11,6 +12,18 @@ namespace ndtrain::ndp {
 std::string size_text(double bytes) {
   return bytes < 1e6 ? fmt::format("{:.1f} KB", bytes / 1e3)
                      : fmt::format("{:.1f} MB", bytes / 1e6);
+}
+
+void say_feature_sizes(const FinetuneResult& result, size_t rows, bool kept, Progress& progress) {
+  const auto bytes = static_cast<double>(result.feature_bytes);
+  progress.say(fmt::format("{} per photo cross the cut, {} in all; a photo has {}",
+                           size_text(bytes), size_text(bytes * static_cast<double>(rows)),
+                           size_text(result.mean_photo_bytes)));
+  if (!kept || bytes <= result.mean_photo_bytes) return;
+  log::warn(
+      "the features are larger than the photos ({} against {}); --head linear or a later cut "
+      "(ndtrain model inspect) makes them smaller",
+      size_text(bytes), size_text(result.mean_photo_bytes));
 }
 
 Calibrated calibrated(const Model& trained, Dataset& val, const std::vector<TensorType>& row_types,

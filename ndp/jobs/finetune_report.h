@@ -15,6 +15,10 @@ namespace ndtrain::ndp {
 
 std::string size_text(double bytes);  // "1.5 MB"
 
+// What crosses the cut of each photo, and in all of so many `rows`, photos or views of them; warns
+// where features, if these are `kept`, are larger than the photos.
+void say_feature_sizes(const FinetuneResult& result, size_t rows, bool kept, Progress& progress);
+
 // `trained`, so that probabilities of `val` are what they seem, and by which temperature; as it is,
 // and 0, where `val` is empty, which is said. `row_types`: of a row of it. Throws Error.
 struct Calibrated {

@@ -15,6 +15,7 @@ struct Photo {
   Digest digest;
   int64_t bytes = 0;
   int label = -1;          // -1: none known
+  int64_t view = 0;        // of several of the same photo: see PhotoViews
   int64_t label_time = 0;  // when a label database was told it, in Unix seconds; 0: not known
 };
 

@@ -67,31 +67,6 @@ void read_env(Fs& fs, RunSummary& run) {
   run.started = from_utc_text(value("started")).value_or(0);
 }
 
-Status read_confusion(Fs& fs, RunSummary& run) {
-  const std::string path = join(run.path, "confusion.csv");
-  const Result<std::string> text = fs.read(path, limits::kLabelsFile);
-  if (text.status().code() == Code::kNotFound) return {};
-  if (!text.ok()) return text.status();
-  const auto corrupt = [&](const CsvReader& csv) {
-    return Status(Code::kCorrupt,
-                  path + ": line " + std::to_string(csv.line()) + " is none of a confusion matrix");
-  };
-  CsvReader csv(*text);
-  const auto header = csv.next();
-  if (!header || header->size() < 2 || header->front() != "truth") return corrupt(csv);
-  run.classes.assign(header->begin() + 1, header->end());
-  while (const auto row = csv.next()) {
-    const size_t at = run.confusion.size() / run.classes.size();
-    if (at == run.classes.size() || row->size() != header->size() ||
-        row->front() != run.classes[at]) {
-      return corrupt(csv);
-    }
-    for (size_t i = 1; i < row->size(); ++i) run.confusion.push_back(whole_number((*row)[i]));
-  }
-  if (run.confusion.size() != run.classes.size() * run.classes.size()) return corrupt(csv);
-  return {};
-}
-
 void read_epochs(Fs& fs, RunSummary& run) {
   const Result<std::string> text = fs.read(join(run.path, "metrics.jsonl"));
   if (text.ok()) run.epochs = parse_metrics(*text);
@@ -172,9 +147,37 @@ Result<RunSummary> read_run(Fs& fs, const std::string& directory) {
   run.notes = std::move(*notes);
   read_env(fs, run);
   read_epochs(fs, run);
-  if (const Status s = read_confusion(fs, run); !s.ok()) return s;
+  Result<Confusion> confusion = read_confusion(fs, directory);
+  if (!confusion.ok()) return confusion.status();
+  run.classes = std::move(confusion->classes);
+  run.confusion = std::move(confusion->counts);
   run.state = state_of(fs, run);
   return run;
+}
+
+Result<Confusion> read_confusion(Fs& fs, const std::string& directory) {
+  const std::string path = join(directory, "confusion.csv");
+  Confusion c;
+  const Result<std::string> text = fs.read(path, limits::kLabelsFile);
+  if (text.status().code() == Code::kNotFound) return c;
+  if (!text.ok()) return text.status();
+  const auto corrupt = [&](const CsvReader& csv) {
+    return Status(Code::kCorrupt,
+                  path + ": line " + std::to_string(csv.line()) + " is none of a confusion matrix");
+  };
+  CsvReader csv(*text);
+  const auto header = csv.next();
+  if (!header || header->size() < 2 || header->front() != "truth") return corrupt(csv);
+  c.classes.assign(header->begin() + 1, header->end());
+  while (const auto row = csv.next()) {
+    const size_t at = c.counts.size() / c.classes.size();
+    if (at == c.classes.size() || row->size() != header->size() || row->front() != c.classes[at]) {
+      return corrupt(csv);
+    }
+    for (size_t i = 1; i < row->size(); ++i) c.counts.push_back(whole_number((*row)[i]));
+  }
+  if (c.counts.size() != c.classes.size() * c.classes.size()) return corrupt(csv);
+  return c;
 }
 
 std::vector<std::string> find_runs(Fs& fs, const std::string& directory) {

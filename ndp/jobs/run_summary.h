@@ -21,6 +21,11 @@ enum class RunState {
 };
 const char* name_of(RunState state);
 
+struct Confusion {
+  std::vector<std::string> classes;
+  std::vector<int64_t> counts;  // [classes, classes], rows are the truth
+};
+
 struct RunSummary {
   std::string path;
   Notes notes;
@@ -42,6 +47,9 @@ bool is_run(Fs& fs, const std::string& directory);
 
 // kNotFound: it is no run directory, and how to find some; kCorrupt. Changes nothing there.
 Result<RunSummary> read_run(Fs& fs, const std::string& directory);
+
+// Of a run's confusion.csv; empty where there is none yet. kCorrupt.
+Result<Confusion> read_confusion(Fs& fs, const std::string& directory);
 
 // `directory` itself if it is a run, else those below it, in the order of their paths; none is
 // looked for inside another, nor in directories that begin with a dot. Throws Error when it cannot

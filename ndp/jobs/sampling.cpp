@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "framework/core/rng.h"
+#include "ndp/jobs/shard_rows.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -42,9 +43,7 @@ std::map<int64_t, double> counts_of(std::span<const SampledRow> rows) {
 std::vector<double> given_weights(const std::string& text,
                                   const std::vector<std::string>& classes) {
   std::vector<double> weights(classes.size(), 1);
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    const std::string part = text.substr(at, end - at);
+  for (const std::string& part : names_between_commas(text)) {
     const size_t equals = std::min(part.rfind('='), part.size());
     const char* const number = part.data() + std::min(equals + 1, part.size());
     double w = 0;
@@ -55,7 +54,6 @@ std::vector<double> given_weights(const std::string& text,
                   "': take balanced, or CLASS=WEIGHT,... with weights above 0");
     }
     weights[static_cast<size_t>(class_among(classes, part.substr(0, equals)))] = w;
-    at = end + 1;
   }
   return weights;
 }
@@ -91,6 +89,36 @@ void keep_only(TrainingPhotos& photos, const std::vector<bool>& stays) {
   photos.for_validation = std::move(kept.for_validation);
 }
 
+// Each is drawn for a place of the same shard.
+std::vector<double> probabilities_among(std::span<const SampledRow> rows, const Sampling& sampling,
+                                        const ShardRows& of) {
+  std::map<std::pair<bool, int64_t>, double> counts;
+  for (const SampledRow& r : rows) ++counts[{sampling.truth_share && r.recent, r.label}];
+  std::vector<double> p(rows.size(), 1);
+  double sums[2] = {};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool part = sampling.truth_share && rows[i].recent;
+    if (sampling.balanced) p[i] = 1 / counts.at({part, rows[i].label});
+    sums[part] += p[i];
+  }
+  if (sampling.truth_share && (sums[0] == 0 || sums[1] == 0)) {
+    const std::string shard =
+        of.shards == 1 ? "" : fmt::format(" of shard {} of {}", of.shard + 1, of.shards);
+    throw Error("a truth share of ", *sampling.truth_share, ": ", sums[1] == 0 ? "no" : "every",
+                " photo to train on", shard, " has a label since ", sampling.since.value_or(0),
+                "; take another --since, ", shard.empty() ? "" : "fewer --shards, ",
+                "or leave --truth-share away");
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool part = sampling.truth_share && rows[i].recent;
+    const double share = !sampling.truth_share ? 1
+                         : part                ? *sampling.truth_share
+                                               : 1 - *sampling.truth_share;
+    p[i] *= share / sums[part];
+  }
+  return p;
+}
+
 }  // namespace
 
 void Sampling::check() const {
@@ -108,6 +136,20 @@ void Sampling::check() const {
     throw Error("a truth share of ", *truth_share,
                 " is of labels since a time; say which by --since");
   }
+}
+
+std::vector<std::string> names_between_commas(std::string_view text) {
+  std::vector<std::string> names(1);
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool escaped = text.substr(i).starts_with("\\,");
+    if (escaped) ++i;
+    if (text[i] == ',' && !escaped) {
+      names.emplace_back();
+    } else {
+      names.back() += text[i];
+    }
+  }
+  return names;
 }
 
 std::string describe(const Sampling& s) {
@@ -169,44 +211,43 @@ std::vector<double> loss_weights(std::span<const SampledRow> rows, const Samplin
   return weights;
 }
 
-std::vector<double> draw_probabilities(std::span<const SampledRow> rows, const Sampling& sampling) {
-  std::map<std::pair<bool, int64_t>, double> counts;
-  for (const SampledRow& r : rows) ++counts[{sampling.truth_share && r.recent, r.label}];
-  std::vector<double> p(rows.size(), 1);
-  double sums[2] = {};
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool part = sampling.truth_share && rows[i].recent;
-    if (sampling.balanced) p[i] = 1 / counts.at({part, rows[i].label});
-    sums[part] += p[i];
-  }
-  if (sampling.truth_share && (sums[0] == 0 || sums[1] == 0)) {
-    throw Error("a truth share of ", *sampling.truth_share, ": ", sums[1] == 0 ? "no" : "every",
-                " photo to train on has a label since ", sampling.since.value_or(0),
-                "; take another --since, or leave --truth-share away");
-  }
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const bool part = sampling.truth_share && rows[i].recent;
-    const double share = !sampling.truth_share ? 1
-                         : part                ? *sampling.truth_share
-                                               : 1 - *sampling.truth_share;
-    p[i] *= share / sums[part];
+std::vector<double> draw_probabilities(std::span<const SampledRow> rows, const Sampling& sampling,
+                                       int64_t shards) {
+  std::vector<double> p(rows.size());
+  for (int64_t s = 0; s < std::min(shards, std::ssize(rows)); ++s) {
+    const ShardRows shard{s, shards};
+    std::vector<SampledRow> own;
+    for (int64_t k = 0; k < shard.count(std::ssize(rows)); ++k) {
+      own.push_back(rows[static_cast<size_t>(shard.row(k))]);
+    }
+    const std::vector<double> of_own = probabilities_among(own, sampling, shard);
+    for (size_t k = 0; k < own.size(); ++k) {
+      p[static_cast<size_t>(shard.row(static_cast<int64_t>(k)))] = of_own[k];
+    }
   }
   return p;
 }
 
 SampledRows::SampledRows(std::unique_ptr<Dataset> rows, std::vector<double> weights,
                          std::span<const double> probabilities, uint64_t seed,
-                         std::function<int64_t()> epoch)
+                         std::function<int64_t()> epoch, int64_t shards)
     : rows_(std::move(rows)), weights_(std::move(weights)), seed_(seed), epoch_(std::move(epoch)) {
-  std::partial_sum(probabilities.begin(), probabilities.end(), std::back_inserter(until_));
+  if (probabilities.empty()) return;
+  until_.resize(static_cast<size_t>(shards));
+  for (size_t row = 0; row < probabilities.size(); ++row) {
+    std::vector<double>& until = until_[row % until_.size()];
+    until.push_back((until.empty() ? 0 : until.back()) + probabilities[row]);
+  }
 }
 
 int64_t SampledRows::drawn(int64_t row) const {
   if (until_.empty()) return row;
+  const ShardRows shard = ShardRows::with(row, std::ssize(until_));
+  const std::vector<double>& until = until_[static_cast<size_t>(shard.shard)];
   const Rng rng(seed_, "sampling epoch " + std::to_string(epoch_()));
-  const double at = rng.uniform(static_cast<uint64_t>(row)) * until_.back();
-  const auto it = std::ranges::upper_bound(until_, at);
-  return std::min<int64_t>(it - until_.begin(), std::ssize(until_) - 1);
+  const double at = rng.uniform(static_cast<uint64_t>(row)) * until.back();
+  const auto it = std::ranges::upper_bound(until, at);
+  return shard.row(std::min<int64_t>(it - until.begin(), std::ssize(until) - 1));
 }
 
 void SampledRows::fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
@@ -216,7 +257,10 @@ void SampledRows::fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
   rows_->fetch(from, inputs, labels);
 }
 
-double SampledRows::weight(int64_t row) const { return weights_[static_cast<size_t>(drawn(row))]; }
+double SampledRows::weight(int64_t row, int64_t label) const {
+  const int64_t from = drawn(row);
+  return weights_[static_cast<size_t>(from)] * rows_->weight(from, label);
+}
 
 std::unique_ptr<Dataset> sampled(std::unique_ptr<Dataset> rows, std::span<const size_t> of_rows,
                                  const TrainingPhotos& photos, const Sampling& sampling,

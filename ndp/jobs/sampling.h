@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "framework/train/dataset.h"
@@ -25,7 +26,8 @@ struct Sampling {
   std::optional<double> truth_share = {};
   bool balanced = false;  // each class is drawn equally often
   // Of the loss: "balanced", by n / (k n_c), as scikit-learn has it, of n photos, k classes that
-  // have some, and n_c photos of the class; or "cat=2,dog=0.5", and 1 for the others; "": 1.
+  // have some, and n_c photos of the class; or "cat=2,dog=0.5", see names_between_commas(), and 1
+  // for the others; "": 1.
   std::string class_weights = {};
 
   bool draws() const { return balanced || truth_share.has_value(); }
@@ -34,6 +36,9 @@ struct Sampling {
   // Throws Error where members are out of range or contradict each other.
   void check() const;
 };
+
+// What stands between commas; "\," is a comma of a name.
+std::vector<std::string> names_between_commas(std::string_view text);
 
 // All of it, the same text for equal ones.
 std::string describe(const Sampling& sampling);
@@ -66,30 +71,36 @@ struct SampledRow {
 // for a weight that is not a positive number.
 std::vector<double> loss_weights(std::span<const SampledRow> rows, const Sampling& sampling,
                                  const std::vector<std::string>& classes);
-// The probability of each row at each draw: of PyTorch's WeightedRandomSampler, with replacement.
-// Throws Error where the recent rows are none or all, and a share is asked for.
-std::vector<double> draw_probabilities(std::span<const SampledRow> rows, const Sampling& sampling);
+// The probability of each row at each draw for a place of its shard (ShardRows): of PyTorch's
+// WeightedRandomSampler, with replacement. Throws Error where the recent rows of a shard are none
+// or all, and a share is asked for.
+std::vector<double> draw_probabilities(std::span<const SampledRow> rows, const Sampling& sampling,
+                                       int64_t shards = 1);
 
-// As many rows as `rows` has, drawn anew in each epoch by `probabilities`, or in their places where
-// there are none. What is drawn for a place is a function of the seed, the epoch and the place, so
-// the same for any number of ranks, and when a training is resumed.
+// As many rows as `rows` has, drawn anew in each epoch by `probabilities`, each from the shard of
+// its place, or in their places where there are none. What is drawn for a place is a function of
+// the seed, the epoch and the place, so the same for any number of ranks, and when a training is
+// resumed.
 class SampledRows final : public Dataset {
  public:
   // `epoch`: the current one. `weights`: of the loss, one for each of `rows`.
   SampledRows(std::unique_ptr<Dataset> rows, std::vector<double> weights,
-              std::span<const double> probabilities, uint64_t seed, std::function<int64_t()> epoch);
+              std::span<const double> probabilities, uint64_t seed, std::function<int64_t()> epoch,
+              int64_t shards = 1);
 
   int64_t size() const override { return rows_->size(); }
   void fetch(std::span<const int64_t> rows, std::span<Tensor> inputs,
              std::span<int64_t> labels) override;
-  double weight(int64_t row) const override;
+  int64_t labels_of_row() const override { return rows_->labels_of_row(); }
+  double weight(int64_t row, int64_t label) const override;
 
   int64_t drawn(int64_t row) const;  // in the current epoch, of the rows it was made of
 
  private:
   std::unique_ptr<Dataset> rows_;
   std::vector<double> weights_;
-  std::vector<double> until_;  // of each row: the sum of its probability and those before
+  // By shard, of each row: the sum of its probability and those before. {}: nothing is drawn.
+  std::vector<std::vector<double>> until_;
   uint64_t seed_;
   std::function<int64_t()> epoch_;
 };

@@ -16,6 +16,7 @@ using Picture = std::vector<float>;
 
 constexpr Augmentation kAll{
     .crop = true, .flip = true, .cutout = true, .jitter = true, .randaugment = true};
+constexpr Augmentation kMixed{.crop = true, .flip = true, .mixup = 0.4, .cutmix = 1};
 constexpr size_t kPhotos = 9;
 constexpr int64_t kEpochs = 4;
 
@@ -170,7 +171,8 @@ TEST_F(AugmentedTraining, EachPartGivesAModelOfItsOwnWhateverIsKeptInMemory) {
   };
   ends.insert(end_of(augmented("plain", {})));
   for (const char* names :
-       {"crop", "flip", "cutout", "jitter", "randaugment", "crop,flip,cutout,jitter"}) {
+       {"crop", "flip", "cutout", "jitter", "randaugment", "crop,flip,cutout,jitter", "mixup=0.4",
+        "cutmix=1", "crop,mixup=0.4,cutmix=1"}) {
     FinetuneConfig c = augmented(names, augmentation_named(names));
     const std::string end = end_of(c);
     ends.insert(end);
@@ -178,7 +180,7 @@ TEST_F(AugmentedTraining, EachPartGivesAModelOfItsOwnWhateverIsKeptInMemory) {
     c.memory_limit = 1;
     EXPECT_EQ(end_of(c), end) << names;
   }
-  EXPECT_EQ(ends.size(), 7U);
+  EXPECT_EQ(ends.size(), 10U);
 }
 
 // Asks the job to stop in the epoch after so many reports of its steps.
@@ -199,13 +201,16 @@ class StopInTraining final : public Progress {
 };
 
 TEST_F(AugmentedTraining, StoppedAnywhereAndResumedEqualsUnbroken) {
-  const std::string want = model_of(augmented("unbroken"));
-  for (const int after : {0, 3, 7, 12}) {
-    FinetuneConfig broken = augmented("broken" + std::to_string(after));
-    StopInTraining stop(after);
-    ASSERT_TRUE(train(broken, stop).interrupted) << after;
-    broken.resume = true;
-    EXPECT_EQ(model_of(broken), want) << "stopped after " << after << " steps";
+  for (const Augmentation& what : {kAll, kMixed}) {
+    const std::string name = what == kAll ? "all" : "mixed";
+    const std::string want = model_of(augmented("unbroken " + name, what));
+    for (const int after : {0, 3, 7, 12}) {
+      FinetuneConfig broken = augmented(name + std::to_string(after), what);
+      StopInTraining stop(after);
+      ASSERT_TRUE(train(broken, stop).interrupted) << after;
+      broken.resume = true;
+      EXPECT_EQ(model_of(broken), want) << name << " stopped after " << after << " steps";
+    }
   }
 }
 

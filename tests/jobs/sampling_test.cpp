@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "tests/runtime/cpu_device.h"
 #include "tests/train/small_net.h"
@@ -176,6 +177,16 @@ TEST(SampledRows, AreDrawnAsOftenAsTheirProbabilitiesSay) {
   EXPECT_NE(again, got) << "each epoch otherwise";
 }
 
+TEST(Sampling, NamesMayHaveCommas) {
+  EXPECT_THAT(names_between_commas("a,b c,"), ElementsAre("a", "b c", ""));
+  EXPECT_THAT(names_between_commas(R"(cat\, small,dog\d,\,)"),
+              ElementsAre("cat, small", R"(dog\d)", ","));
+  EXPECT_THAT(names_between_commas(""), ElementsAre(""));
+  const std::vector<SampledRow> rows = {{.label = 0}, {.label = 1}};
+  EXPECT_THAT(loss_weights(rows, {.class_weights = R"(cat\, small=3)"}, {"cat, small", "dog"}),
+              ElementsAre(3, 1));
+}
+
 // The loss of an epoch, where nothing is learned, is linear in the weights of its rows: each row's
 // own is measured with all others at 0.
 TEST(SampledRows, WeighTheLossOfAnEpochByClass) {
@@ -201,6 +212,47 @@ TEST(SampledRows, WeighTheLossOfAnEpochByClass) {
   }
   EXPECT_NEAR(loss_of(weights), expected, 1e-5);
   EXPECT_GT(std::abs(loss_of(weights) - loss_of(std::vector<double>(30, 1))), 1e-3);
+}
+
+// Old cats, then new dogs: in two shards there are both.
+TEST(DrawProbabilities, AreOfEachShardByItself) {
+  std::vector<SampledRow> r = rows(6, 0, 0, 4);
+  const Sampling half{.since = 1, .truth_share = 0.5};
+  const auto p = draw_probabilities(r, half, 2);
+  double sums[2] = {}, recent[2] = {};
+  for (size_t i = 0; i < r.size(); ++i) {
+    sums[i % 2] += p[i];
+    recent[i % 2] += r[i].recent ? p[i] : 0;
+  }
+  for (const int shard : {0, 1}) {
+    EXPECT_DOUBLE_EQ(sums[shard], 1);
+    EXPECT_DOUBLE_EQ(recent[shard], 0.5);
+  }
+  EXPECT_EQ(draw_probabilities(r, half, 1), draw_probabilities(r, half));
+  EXPECT_THAT(refusal([&] { draw_probabilities(r, half, 10); }),
+              HasSubstr("no photo to train on of shard 1 of 10 has a label since 1; take another "
+                        "--since, fewer --shards"));
+}
+
+TEST(SampledRows, AreDrawnFromTheShardOfTheirPlace) {
+  const std::vector<SampledRow> r = rows(20, 3, 0, 0);
+  TensorDataset data({Tensor::from_doubles({DType::kF32, {23, 1}}, std::vector<double>(23))},
+                     std::vector<int64_t>(23));
+  int64_t epoch = 0;
+  constexpr int64_t kShards = 4;
+  const SampledRows drawn(
+      std::make_unique<TensorDataset>(data), std::vector<double>(23, 1),
+      draw_probabilities(r, {.balanced = true}, kShards), 5, [&] { return epoch; }, kShards);
+  std::set<int64_t> seen;
+  for (; epoch < 200; ++epoch) {
+    for (int64_t row = 0; row < 23; ++row) {
+      const int64_t from = drawn.drawn(row);
+      ASSERT_TRUE(from >= 0 && from < 23);
+      ASSERT_EQ(from % kShards, row % kShards);
+      seen.insert(from);
+    }
+  }
+  EXPECT_EQ(seen.size(), 23U);
 }
 
 }  // namespace

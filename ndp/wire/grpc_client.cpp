@@ -38,6 +38,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
                LinkEvents<ToStore>& events, LinkKind kind)
       : id_(id),
         address_(address),
+        security_(security),
         events_(events),
         stub_(wire::Tuner::NewStub(channel_to(address, security))) {
     if (kind == LinkKind::kStore) stub_->async()->Session(&context_, this);
@@ -70,22 +71,39 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
     advance();
   }
 
+  void end_if_revoked(const LinkSecurity& security) override {
+    const std::lock_guard lock(mutex_);
+    if (!open_ || !is_revoked(security, certificate_)) return;
+    reason_ = address_ + ": " + wire::revoked(wire::certified_name(*context_.auth_context()));
+    give_up();
+  }
+
  private:
+  // Why who was dialled is not to be talked to; "" where it is the Tuner.
+  std::string objection(std::optional<LinkRole> role, const std::string& certificate) const {
+    if (role == LinkRole::kMember) {
+      return "shows the certificate of a member of a training, not of the Tuner";
+    }
+    if (!is_revoked(security_, certificate)) return "";
+    return wire::revoked(wire::certified_name(*context_.auth_context()));
+  }
+
   void OnReadInitialMetadataDone(bool ok) override {
-    const std::optional<LinkRole> role =
-        ok ? wire::certified_role(*context_.auth_context()) : std::nullopt;
-    const bool is_tuner = role != LinkRole::kMember;
-    if (ok && is_tuner) {
+    const std::string shown = ok ? wire::shown_certificate(*context_.auth_context()) : "";
+    const std::optional<LinkRole> role = link_role_of(shown);
+    const std::string why_not = objection(role, shown);
+    if (ok && why_not.empty()) {
       events_.put({id_, LinkOpened{.peer = address_,
                                    .certified = wire::certified_name(*context_.auth_context()),
                                    .role = role}});
     }
     const std::lock_guard lock(mutex_);
     if (!ok) return release();
-    if (!is_tuner) {
-      reason_ = address_ + ": shows the certificate of a member of a training, not of the Tuner";
+    if (!why_not.empty()) {
+      reason_ = address_ + ": " + why_not;
       return give_up();
     }
+    certificate_ = shown;
     open_ = true;
     StartRead(&incoming_);
     advance();
@@ -152,6 +170,7 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
 
   const LinkId id_;
   const std::string address_;
+  const LinkSecurity security_;
   LinkEvents<ToStore>& events_;
   const std::unique_ptr<wire::Tuner::Stub> stub_;
   grpc::ClientContext context_;
@@ -159,8 +178,8 @@ class ClientStream final : public LinkClient, private grpc::ClientBidiReactor<Fr
   std::mutex mutex_;  // of all below
   std::condition_variable done_;
   std::deque<FromStore> queue_;
-  FromStore outgoing_;  // while writing_
-  std::string reason_;
+  FromStore outgoing_;                // while writing_
+  std::string reason_, certificate_;  // the Tuner's, in PEM
   bool open_ = false, writing_ = false, closing_ = false, half_closed_ = false, is_done_ = false;
   bool held_ = true;
 };

@@ -31,6 +31,9 @@ class LinkServer {
   virtual void send(LinkId link, wire::ToStore message) = 0;
   // What was sent before is still written; then the stream ends.
   virtual void close(LinkId link) = 0;
+  // Of links from now on; those that are there stay, but for those whose certificate it revokes:
+  // they end. Certificates may be others, not none where there were some. In memory: nothing.
+  virtual void renew(const LinkSecurity&) {}
 };
 
 enum class LinkKind : uint8_t { kStore, kMember };
@@ -47,6 +50,8 @@ class LinkClient {
 
   virtual void send(wire::FromStore message) = 0;
   virtual void close() = 0;
+  // Ends where the Tuner's certificate is revoked. In memory: never.
+  virtual void end_if_revoked(const LinkSecurity&) {}
 };
 
 }  // namespace ndtrain::ndp

@@ -38,15 +38,6 @@ void log_grpc_quietly() {
   std::call_once(once, [] { gpr_set_log_function(to_our_log); });
 }
 
-std::shared_ptr<grpc::ServerCredentials> server_credentials(const LinkSecurity& security) {
-  if (!security.on()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(
-      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  options.pem_root_certs = security.authority;
-  options.pem_key_cert_pairs.push_back({security.key, security.certificate});
-  return grpc::SslServerCredentials(options);
-}
-
 std::shared_ptr<grpc::ChannelCredentials> client_credentials(const LinkSecurity& security) {
   if (!security.on()) return grpc::InsecureChannelCredentials();
   return grpc::SslCredentials({security.authority, security.key, security.certificate});
@@ -73,10 +64,10 @@ std::string certified_name(const grpc::AuthContext& context) {
   return std::string(names.front().data(), names.front().size());
 }
 
-std::optional<LinkRole> certified_role(const grpc::AuthContext& context) {
+std::string shown_certificate(const grpc::AuthContext& context) {
   const auto shown = context.FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
-  if (shown.empty() || !context.IsPeerAuthenticated()) return std::nullopt;
-  return link_role_of(std::string(shown.front().data(), shown.front().size()));
+  if (shown.empty() || !context.IsPeerAuthenticated()) return "";
+  return std::string(shown.front().data(), shown.front().size());
 }
 
 std::vector<std::string> certified_hosts(const grpc::AuthContext& context) {
@@ -86,6 +77,10 @@ std::vector<std::string> certified_hosts(const grpc::AuthContext& context) {
     hosts.emplace_back(host.data(), host.size());
   }
   return hosts;
+}
+
+std::string revoked(const std::string& name) {
+  return "the certificate of '" + name + "' is revoked";
 }
 
 std::string too_large(const std::string& peer, size_t bytes) {

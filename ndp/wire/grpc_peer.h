@@ -3,7 +3,6 @@
 
 #include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 
 #include <memory>
 #include <optional>
@@ -31,7 +30,6 @@ std::span<const ChannelSetting> channel_settings();  // of both ends
 void log_grpc_quietly();
 
 // In the clear when the security is off; otherwise each end must show a certificate.
-std::shared_ptr<grpc::ServerCredentials> server_credentials(const LinkSecurity& security);
 std::shared_ptr<grpc::ChannelCredentials> client_credentials(const LinkSecurity& security);
 
 // "127.0.0.1:4711" of "ipv4:127.0.0.1:4711", and the like.
@@ -40,8 +38,10 @@ std::string readable_peer(const std::string& uri);
 std::vector<std::string> certified_hosts(const grpc::AuthContext& context);
 // The common name of the peer's verified certificate; "" without one.
 std::string certified_name(const grpc::AuthContext& context);
-// What the peer's verified certificate is for; none without one, or where it does not say.
-std::optional<LinkRole> certified_role(const grpc::AuthContext& context);
+// The peer's verified certificate in PEM; "" without one.
+std::string shown_certificate(const grpc::AuthContext& context);
+// Why a link with who shows the certificate of `name` is none.
+std::string revoked(const std::string& name);
 // Why a message of `bytes` from `peer` ends its link.
 std::string too_large(const std::string& peer, size_t bytes);
 

@@ -8,7 +8,9 @@
 #include <memory>
 #include <mutex>
 
+#include "framework/core/log.h"
 #include "framework/core/net.h"
+#include "ndp/wire/grpc_certificates.h"
 #include "ndp/wire/grpc_link.h"
 #include "ndp/wire/grpc_peer.h"
 #include "ndp/wire/wire.grpc.pb.h"
@@ -23,13 +25,15 @@ using wire::FromStore, wire::ToStore;
 class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
  public:
   // `gone` may destroy the stream.
-  ServerStream(LinkId id, const grpc::CallbackServerContext& context, LinkEvents<FromStore>& events,
+  ServerStream(LinkId id, grpc::CallbackServerContext& context, LinkEvents<FromStore>& events,
                std::function<void()> gone)
       : id_(id),
+        context_(context),
         peer_(wire::readable_peer(context.peer())),
         certified_(wire::certified_name(*context.auth_context())),
         hosts_(wire::certified_hosts(*context.auth_context())),
-        role_(wire::certified_role(*context.auth_context())),
+        certificate_(wire::shown_certificate(*context.auth_context())),
+        role_(link_role_of(certificate_)),
         events_(events),
         gone_(std::move(gone)) {}
 
@@ -59,6 +63,16 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   void abandon(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (reason_.empty()) reason_ = reason;
+    drop_queue();
+  }
+
+  void end_if_revoked(const LinkSecurity& security) {
+    if (!is_revoked(security, certificate_)) return;
+    const std::lock_guard lock(mutex_);
+    if (finished_) return;
+    reason_ = peer_ + ": " + wire::revoked(certified_);
+    status_ = grpc::Status(grpc::StatusCode::UNAUTHENTICATED, wire::revoked(certified_));
+    if (writing_) context_.TryCancel();  // it could take for ever
     drop_queue();
   }
 
@@ -134,8 +148,10 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   }
 
   const LinkId id_;
+  grpc::CallbackServerContext& context_;
   const std::string peer_, certified_;
   const std::vector<std::string> hosts_;
+  const std::string certificate_;  // PEM; "": none
   const std::optional<LinkRole> role_;
   LinkEvents<FromStore>& events_;
   std::function<void()> gone_;
@@ -147,6 +163,15 @@ class ServerStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
   grpc::Status status_;
   bool writing_ = false, closing_ = false, broken_ = false;
   bool finished_ = false;  // nothing may be started any more
+};
+
+// A stream that ends before it began.
+class RefusedStream final : public grpc::ServerBidiReactor<FromStore, ToStore> {
+ public:
+  explicit RefusedStream(const std::string& why) {
+    Finish(grpc::Status(grpc::StatusCode::UNAUTHENTICATED, why));
+  }
+  void OnDone() override { delete this; }
 };
 
 class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService {
@@ -169,6 +194,8 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
 
   // Once, before anything else.
   Status serve(const std::string& address, const LinkSecurity& security) {
+    security_ = security;
+    if (security.on()) certificates_ = std::make_shared<wire::ServerCertificates>(security);
     grpc::ServerBuilder builder;
     for (const auto& [name, value] : wire::channel_settings()) {
       builder.AddChannelArgument(name, value);
@@ -176,7 +203,8 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
     builder.RegisterService(this);
     int port = 0;
-    builder.AddListeningPort(address, wire::server_credentials(security), &port);
+    builder.AddListeningPort(
+        address, certificates_ ? certificates_ : grpc::InsecureServerCredentials(), &port);
     server_ = builder.BuildAndStart();
     if (!server_) {
       return Status(Code::kIo, address + ": cannot listen" +
@@ -200,6 +228,17 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     if (const auto stream = find(link)) stream->close();
   }
 
+  void renew(const LinkSecurity& security) override {
+    if (certificates_) certificates_->renew(security);
+    std::map<LinkId, std::shared_ptr<ServerStream>> streams;
+    {
+      const std::lock_guard lock(mutex_);
+      security_ = security;
+      streams = streams_;
+    }
+    for (const auto& [id, stream] : streams) stream->end_if_revoked(security);
+  }
+
  private:
   static LinkId new_id() {
     static std::atomic<LinkId> last{0};  // of the process: servers may share their events
@@ -216,16 +255,25 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
     return members_ ? begin(*context, *members_) : wire::Tuner::CallbackService::Member(context);
   }
 
-  Reactor* begin(const grpc::CallbackServerContext& context, LinkEvents<FromStore>& events) {
+  Reactor* begin(grpc::CallbackServerContext& context, LinkEvents<FromStore>& events) {
     const LinkId id = new_id();
     const auto stream =
         std::make_shared<ServerStream>(id, context, events, [this, id] { remove(id); });
     {
       const std::lock_guard lock(mutex_);
+      if (is_revoked(security_, wire::shown_certificate(*context.auth_context()))) {
+        return refused(context);
+      }
       streams_.emplace(id, stream);
     }
     stream->start();
     return stream.get();
+  }
+
+  static Reactor* refused(const grpc::CallbackServerContext& context) {
+    const std::string why = wire::revoked(wire::certified_name(*context.auth_context()));
+    log::warn("{}: refused: {}", wire::readable_peer(context.peer()), why);
+    return new RefusedStream(why);
   }
 
   std::shared_ptr<ServerStream> find(LinkId id) {
@@ -248,7 +296,9 @@ class GrpcServer final : public LinkServer, private wire::Tuner::CallbackService
   std::string address_;
   std::mutex mutex_;
   std::condition_variable empty_;
+  LinkSecurity security_;
   std::map<LinkId, std::shared_ptr<ServerStream>> streams_;
+  std::shared_ptr<wire::ServerCertificates> certificates_;  // null: in the clear
   std::unique_ptr<grpc::Server> server_;
 };
 

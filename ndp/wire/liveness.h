@@ -20,11 +20,11 @@ class Liveness {
 
   bool ping_due(Time now) const { return now - said_ >= heartbeat_; }
   bool silent(Time now) const { return now - heard_ >= heartbeat_; }  // for one heartbeat
-  bool dead(Time now) const { return now - heard_ >= heartbeat_ * kSilentHeartbeats; }
-  // When one of these changes, if nothing is said or heard before.
-  Time next() const {
-    return std::min(said_ + heartbeat_, heard_ + heartbeat_ * kSilentHeartbeats);
-  }
+  bool dead(Time now) const { return now >= dead_at(); }
+  // When the peer is given up, if nothing is heard before.
+  Time dead_at() const { return heard_ + heartbeat_ * kSilentHeartbeats; }
+  // When a ping is due or the peer is given up, if nothing is said or heard before.
+  Time next() const { return std::min(said_ + heartbeat_, dead_at()); }
 
  private:
   Time heartbeat_, heard_, said_;

@@ -51,9 +51,18 @@ constexpr FieldRange kRanges[] = {
     {"Hello.deletions", Kind::kNumber, 0, kLargestNumber},
     {"Hello.deletions_mark", Kind::kAny},
     {"Hello.takes_tokens", Kind::kAny},
+    {"Hello.takes_task_tokens", Kind::kAny},
     {"Hello.newest_start", Kind::kAny},
     {"Hello.takes_tickets", Kind::kAny},
     {"Hello.trash", Kind::kNumber, 0, kLargestNumber},
+    {"Hello.tasks", Kind::kMessages, 0, 0, kMostTasks},
+    {"Hello.collection", Kind::kName, 0, kSetNameBytes},
+    {"Hello.takes_probes", Kind::kAny},
+    {"Hello.makes_views", Kind::kAny},
+
+    {"Probe.number", Kind::kNumber, 1, kLargestNumber},
+    {"Probe.payload", Kind::kBytes, 0, kProbeBytes},
+    {"Probe.answer_bytes", Kind::kNumber, 0, kProbeBytes},
 
     {"Welcome.protocol", Kind::kNumber, 1, 65'535},
     {"Welcome.tuner", Kind::kBytes, 0, 16},
@@ -77,6 +86,9 @@ constexpr FieldRange kRanges[] = {
     {"Job.serial", Kind::kNumber, 0, kLargestNumber},
     {"Job.sample", Kind::kBytes, 1, int64_t{1} << 20, 64},
     {"Job.with_gain", Kind::kAny},
+    {"Job.Views.changes", Kind::kName, 1, 256},
+    {"Job.Views.seed", Kind::kAny},
+    {"Job.Views.count", Kind::kNumber, 1, kMostViews},
 
     {"Inventory.job", Kind::kNumber, 0, kLargestNumber},
     {"Inventory.digests", Kind::kDigests, 0, kMostBytes},
@@ -91,6 +103,7 @@ constexpr FieldRange kRanges[] = {
     {"Inventory.sample_checksum", Kind::kAny},
     {"Inventory.bf16_gain", Kind::kReal, 0, 1'000'000},
     {"Inventory.survey_seconds", Kind::kReal, 0, kSeconds},
+    {"Inventory.unreadable_files", Kind::kMessages, 0, 0, kUnreadableFiles},
 
     {"Wanted.job", Kind::kNumber, 0, kLargestNumber},
     {"Wanted.run", Kind::kNumber, 0, 1000},
@@ -148,7 +161,9 @@ constexpr FieldRange kRanges[] = {
     {"Publish.version", Kind::kNumber, 0, kLargestNumber},
     {"Publish.extractor", Kind::kDigest, 0, kDigestBytes},
     {"Publish.head", Kind::kDigest, 0, kDigestBytes},
+    {"Publish.task", Kind::kName, 0, kSetNameBytes},
     {"InForce.version", Kind::kNumber, 0, kLargestNumber},
+    {"InForce.task", Kind::kName, 0, kSetNameBytes},
 
     {"Refused.job", Kind::kNumber, 0, kLargestNumber},
     {"Refused.reason", Kind::kText, 0, kTextBytes},
@@ -168,6 +183,7 @@ constexpr FieldRange kRanges[] = {
     {"Upload.truth", Kind::kName, 0, kClassNameBytes},
     {"Upload.removed", Kind::kAny},
     {"Upload.restores", Kind::kNumber, 0, kLargestNumber},
+    {"Upload.task", Kind::kName, 0, kSetNameBytes},
     {"TopClass.name", Kind::kName, 1, kClassNameBytes},
     {"TopClass.score", Kind::kReal, 0, 1},
 

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "framework/core/limits.h"
@@ -10,9 +11,12 @@
 namespace ndtrain::ndp {
 
 // What this program speaks, newest first. 2: deletions. 3: rows in pieces. 4: the trash.
-inline constexpr uint32_t kProtocols[] = {4, 3, 2, 1};
+// 5: tasks and collections. 6: a store makes rows for several jobs at once.
+inline constexpr uint32_t kProtocols[] = {6, 5, 4, 3, 2, 1};
 inline constexpr uint32_t kSpeaksOfPieces = 3;
 inline constexpr uint32_t kSpeaksOfTrash = 4;
+inline constexpr uint32_t kSpeaksOfTasks = 5;
+inline constexpr uint32_t kSpeaksOfJobsAtOnce = 6;
 
 inline constexpr std::chrono::milliseconds kHeartbeat{5000};
 inline constexpr uint64_t kWindow = uint64_t{8} << 20;  // bytes unacknowledged
@@ -26,5 +30,11 @@ inline constexpr size_t kStoreNameBytes = 64;
 
 // Letters, digits, '.', '_' and '-', not beginning with '.' or '-': safe in paths and in logs.
 bool is_store_name(std::string_view name);
+// A store of a process that has several is called COLLECTION@PROCESS, each of the two as above, at
+// most so long together; a store that is alone has the name of its process. By that the certificate
+// knows it.
+std::string store_in_process(std::string_view collection, std::string_view process);
+std::string_view process_of(std::string_view store);
+bool names_store(std::string_view name);  // a store of either kind
 
 }  // namespace ndtrain::ndp

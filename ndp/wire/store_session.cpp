@@ -16,12 +16,36 @@ bool is_store_name(std::string_view name) {
   });
 }
 
+std::string store_in_process(std::string_view collection, std::string_view process) {
+  return std::string(collection) + "@" + std::string(process);
+}
+
+std::string_view process_of(std::string_view store) {
+  const size_t at = store.find('@');
+  return at == store.npos ? store : store.substr(at + 1);
+}
+
+bool names_store(std::string_view name) {
+  const std::string_view process = process_of(name);
+  if (process.size() == name.size()) return is_store_name(name);
+  return name.size() <= kStoreNameBytes && is_store_name(process) &&
+         is_store_name(name.substr(0, name.size() - process.size() - 1));
+}
+
 StoreSession::StoreSession(wire::Hello hello, TunerIdentity known, uint64_t seed)
     : hello_(std::move(hello)),
       known_(std::move(known)),
       rng_(seed, "store session"),
       liveness_(kHeartbeat, Time(0)) {
   for (uint32_t p : kProtocols) hello_.add_protocols(p);
+}
+
+void StoreSession::put_in_force(std::span<const wire::InForce> versions) {
+  hello_.clear_tasks();
+  for (const wire::InForce& v : versions) {
+    if (v.task().empty()) hello_.set_version_in_force(v.version());
+    if (!v.task().empty()) *hello_.add_tasks() = v;
+  }
 }
 
 StoreSession::Actions StoreSession::tick(Time now) {
@@ -77,6 +101,12 @@ StoreSession::Actions StoreSession::welcome(Time now, const wire::ToStore& messa
   if (std::ranges::find(kProtocols, w.protocol()) == std::end(kProtocols)) {
     return end(now, "the Tuner speaks protocol " + std::to_string(w.protocol()), false);
   }
+  if (!hello_.collection().empty() && w.protocol() < kSpeaksOfTasks) {
+    return end(now,
+               "the Tuner is of an older program, and knows no collection but the default one; "
+               "update it",
+               false);
+  }
   if (w.tuner() == known_.id && message.term() < known_.term) {
     return end(now,
                "an old Tuner answers: its term is " + std::to_string(message.term()) + ", " +
@@ -128,7 +158,8 @@ void StoreSession::stamp(Time now, wire::FromStore& message) {
 }
 
 StoreSession::Time StoreSession::next() const {
-  return state_ == State::kWaiting ? retry_at_ : liveness_.next();
+  if (state_ == State::kWaiting) return retry_at_;
+  return state_ == State::kOpen ? liveness_.next() : liveness_.dead_at();  // no pings before
 }
 
 }  // namespace ndtrain::ndp

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,7 @@ class StoreSession {
 
   bool open() const { return state_ == State::kOpen; }
   void put_photos(uint64_t photos) { hello_.set_photos(photos); }
-  void put_in_force(uint64_t version) { hello_.set_version_in_force(version); }
+  void put_in_force(std::span<const wire::InForce> versions);  // one for each task
   void put_deletions(uint64_t count, uint64_t mark) {
     hello_.set_deletions(count);
     hello_.set_deletions_mark(mark);

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "framework/core/clock.h"
@@ -54,8 +55,12 @@ class TunerConnection {
   void leave(const std::string& reason);  // says so to the Tuner, and closes
   void drop(const std::string& reason);   // and dials again
 
+  void end_if_revoked(const LinkSecurity& security) {
+    if (link_) link_->end_if_revoked(security);
+  }
+
   // Of the next Hello.
-  void put_in_force(uint64_t version) { session_.put_in_force(version); }
+  void put_in_force(std::span<const wire::InForce> versions) { session_.put_in_force(versions); }
   void put_deletions(uint64_t count, uint64_t mark) { session_.put_deletions(count, mark); }
   void put_trash(uint64_t revision) { session_.put_trash(revision); }
 

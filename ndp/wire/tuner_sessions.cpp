@@ -50,7 +50,7 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
     Time now, const Session& session, const wire::Hello& hello) const {
   using wire::Refusal;
   const std::string& name = hello.store();
-  if (!is_store_name(name)) {
+  if (of_ == LinkRole::kMember ? !is_store_name(name) : !names_store(name)) {
     return std::pair(Refusal::BAD_MESSAGE, "'" + name.substr(0, kStoreNameBytes) +
                                                "' is no name for a " + peer_ +
                                                ": letters, digits, '.', "
@@ -63,7 +63,7 @@ std::optional<std::pair<wire::Refusal::Reason, std::string>> TunerSessions::obje
             (of_ == LinkRole::kMember ? "', not of a member of a training"
                                       : "', a member of a training, not of a PipeStore"));
   }
-  if (!session.who.certified.empty() && session.who.certified != name) {
+  if (!session.who.certified.empty() && session.who.certified != process_of(name)) {
     return std::pair(Refusal::NOT_ALLOWED, "the certificate is of '" + session.who.certified +
                                                "', the " + peer_ + " calls itself '" + name + "'");
   }

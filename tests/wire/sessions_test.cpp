@@ -54,6 +54,35 @@ TEST(TunerSessions, WelcomesAStoreWithTheTerm) {
   EXPECT_THAT(t.stores(), ElementsAre("a"));
 }
 
+TEST(TunerSessions, KnowsStoresOfOneProcessByItsCertificate) {
+  TunerSessions t = tuner();
+  EXPECT_TRUE(answer(t, hello("family@attic"), 1, seconds(0), "attic").has_welcome());
+  EXPECT_TRUE(answer(t, hello("garden@attic"), 2, seconds(0), "attic").has_welcome());
+  EXPECT_THAT(t.stores(), ElementsAre("family@attic", "garden@attic"));
+  for (const char* other : {"family", "family@attic", "cellar"}) {
+    const wire::ToStore m = answer(t, hello("family@attic"), 3, seconds(0), other);
+    EXPECT_EQ(m.refusal().reason(), wire::Refusal::NOT_ALLOWED) << other;
+  }
+}
+
+TEST(StoreNames, AreOfOneAloneOrOfACollectionInAProcess) {
+  const std::string half(kStoreNameBytes / 2, 'a');
+  EXPECT_EQ(store_in_process("family", "attic"), "family@attic");
+  for (const std::string& good :
+       {std::string("attic"), std::string("family@attic"), std::string("a.b@c-d_e"),
+        std::string(kStoreNameBytes, 'a'), half.substr(1) + "@" + half}) {
+    EXPECT_TRUE(names_store(good)) << good;
+  }
+  for (const std::string& bad :
+       {std::string(), std::string("@"), std::string("family@"), std::string("@attic"),
+        std::string("a@b@c"), std::string("a@.b"), std::string("-a@b"), std::string("a b@c"),
+        half + "@" + half, std::string(kStoreNameBytes + 1, 'a')}) {
+    EXPECT_FALSE(names_store(bad)) << bad;
+  }
+  EXPECT_EQ(process_of("family@attic"), "attic");
+  EXPECT_EQ(process_of("attic"), "attic");
+}
+
 TEST(TunerSessions, RefusesTheCertificateOfAMember) {
   TunerSessions t = tuner();
   t.opened(seconds(0), 1, {.peer = "somewhere", .certified = "a", .role = LinkRole::kMember});
@@ -320,6 +349,17 @@ TEST(StoreSession, GivesUpASilentTuner) {
   const auto a = s.tick(seconds(16));
   EXPECT_TRUE(a.close);
   EXPECT_THAT(a.note, HasSubstr("silent"));
+}
+
+// Only an open session pings: a role that asked for a turn for one before would spin.
+TEST(StoreSession, SleepsUntilItGivesUpWhileNobodyAnswers) {
+  StoreSession s(hello("a"), {}, 1);
+  EXPECT_TRUE(s.tick(seconds(0)).dial);
+  EXPECT_EQ(s.next(), 3 * kHeartbeat) << "dialling";
+  (void)s.opened(seconds(2));
+  EXPECT_EQ(s.next(), seconds(2) + 3 * kHeartbeat) << "greeting";
+  (void)s.message(seconds(3), welcome(4));
+  EXPECT_EQ(s.next(), seconds(3) + kHeartbeat) << "open";
 }
 
 // One Tuner, some stores, links that break at any moment and deliver late. Restarted Tuners take

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "framework/core/log.h"
+#include "framework/core/text.h"
 #include "ndp/http/tickets.h"
 
 namespace ndtrain::ndp {
@@ -84,9 +85,16 @@ std::string Access::text() {
   return text_;
 }
 
-void Access::set_ticket_key(const std::string& key) {
+void Access::set_ticket_key(const std::string& key, const std::string& collection) {
   const std::lock_guard lock(mutex_);
-  ticket_key_ = key;
+  ticket_keys_[collection] = key;
+}
+
+std::string Access::ticket_key_for(const HttpRequest& request) const {
+  const auto asked = request.query.find("collection");
+  const bool several = setting_.collection.empty();
+  const auto key = ticket_keys_.find(several && asked != request.query.end() ? asked->second : "");
+  return key == ticket_keys_.end() ? "" : key->second;
 }
 
 Access::Verdict Access::check(const HttpRequest& request, const std::string& authorization,
@@ -99,8 +107,8 @@ Access::Verdict Access::check(const HttpRequest& request, const std::string& aut
     secret = it->second;
   }
   if (is_ticket(secret) && need) {
-    const Result<std::string> who =
-        who_shows(secret, ticket_key_, request.method, request.path, clock_.unix_seconds());
+    const Result<std::string> who = who_shows(secret, ticket_key_for(request), request.method,
+                                              request.path, clock_.unix_seconds());
     if (who.ok()) return {.who = *who};
     return unknown(who.status().message());
   }
@@ -139,6 +147,7 @@ std::string Access::objection(const Token& token, const HttpPermission& need,
     return fmt::format("{} needs the role {}; the token of {} has {}", what, name_of(need.role),
                        token.name, name_of(token.role));
   }
+  if (std::string of_task = task_objection(token, need, request); !of_task.empty()) return of_task;
   if (token.collection.empty()) return "";
   if (need.scope == HttpScope::kSite) {
     return fmt::format(
@@ -146,11 +155,38 @@ std::string Access::objection(const Token& token, const HttpPermission& need,
         token.collection, what);
   }
   const auto asked = request.query.find("collection");
-  const bool named = need.scope == HttpScope::kCollection && asked != request.query.end();
+  const bool several = setting_.collection.empty();
+  const bool named =
+      (several || need.scope == HttpScope::kCollection) && asked != request.query.end();
+  if (several && !named) {
+    return fmt::format(
+        "the token of {} is for the collection {}, which {} must name: "
+        "?collection=NAME",
+        token.name, token.collection, what);
+  }
   const std::string& collection = named ? asked->second : setting_.collection;
   if (token.collection == collection) return "";
   return fmt::format("the token of {} is for the collection {}; {} is of {}", token.name,
                      token.collection, what, collection);
+}
+
+// Its task must be named, also where another would be meant without: no handler guesses it.
+std::string Access::task_objection(const Token& token, const HttpPermission& need,
+                                   const HttpRequest& request) {
+  if (token.task.empty() || need.task == HttpTask::kPhoto) return "";
+  const std::string what = request.method + " " + request.path;
+  if (need.task == HttpTask::kAll) {
+    return fmt::format("the token of {} is for photos and their labels in the task {}; {} is not",
+                       token.name, token.task, what);
+  }
+  const auto asked = request.query.find("task");
+  if (asked == request.query.end()) {
+    return fmt::format("the token of {} is for the task {}, which {} must name: ?task=NAME",
+                       token.name, token.task, what);
+  }
+  if (asked->second == token.task) return "";
+  return fmt::format("the token of {} is for the task {}; {} is of {}", token.name, token.task,
+                     what, printable(asked->second, 256));
 }
 
 }  // namespace ndtrain::ndp

@@ -18,8 +18,9 @@ namespace ndtrain::ndp {
 class Access {
  public:
   struct Setting {
-    std::string directory;   // of tokens.json, which may be absent
-    std::string collection;  // whose photos are served where no other is asked for
+    std::string directory;  // of tokens.json, which may be absent
+    // Whose photos are served where no other is asked for; "": of several, one is always asked for.
+    std::string collection;
     // A token is needed though there is none yet. Otherwise anybody may do anything until there is
     // one; from then on, tokens are needed as long as this lives.
     bool demanded = false;
@@ -42,8 +43,9 @@ class Access {
   bool on();           // whether tokens are needed
   uint64_t number();   // of the list; rises when it changes; 0: there is none yet
   std::string text();  // the list, to be known elsewhere too; "" without one
-  // What the tickets (tickets.h) of a Tuner are known by from now on.
-  void set_ticket_key(const std::string& key);
+  // What the tickets (tickets.h) of a Tuner are known by from now on; where there are several
+  // collections, those for photos of this one.
+  void set_ticket_key(const std::string& key, const std::string& collection = "");
 
  private:
   // All under mutex_.
@@ -51,6 +53,9 @@ class Access {
   const Token* find(const std::string& secret, std::string* why) const;  // null: why it does not do
   std::string objection(const Token& token, const HttpPermission& need,
                         const HttpRequest& request) const;
+  std::string ticket_key_for(const HttpRequest& request) const;
+  static std::string task_objection(const Token& token, const HttpPermission& need,
+                                    const HttpRequest& request);
 
   Fs& fs_;
   const Clock& clock_;
@@ -62,7 +67,7 @@ class Access {
   std::string text_;
   uint64_t number_ = 0;
   std::vector<Token> tokens_;
-  std::string ticket_key_;  // "": there are no tickets
+  std::map<std::string, std::string> ticket_keys_;  // by collection; absent: there are no tickets
 };
 
 }  // namespace ndtrain::ndp

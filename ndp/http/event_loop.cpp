@@ -67,7 +67,9 @@ class PlainSocket final : public LoopSocket {
 
 class SecureSocket final : public LoopSocket {
  public:
-  SecureSocket(Socket socket, asio::ssl::context& context) : stream_(std::move(socket), context) {}
+  // By what the server shows now, for as long as the connection lives.
+  SecureSocket(Socket socket, const TlsServer& tls)
+      : context_(shared(tls)), stream_(std::move(socket), context_) {}
 
   void handshake(Done done) override {
     stream_.async_handshake(asio::ssl::stream_base::server, answered(std::move(done)));
@@ -86,6 +88,13 @@ class SecureSocket final : public LoopSocket {
   bool secure() const override { return true; }
 
  private:
+  static SSL_CTX* shared(const TlsServer& tls) {
+    const std::shared_ptr<SSL_CTX> context = tls.native();
+    SSL_CTX_up_ref(context.get());
+    return context.get();
+  }
+
+  asio::ssl::context context_;
   asio::ssl::stream<Socket> stream_;
 };
 
@@ -121,10 +130,7 @@ class EventLoop::Running {
              Calls calls) {
     listener_ = std::move(listener);
     calls_ = std::move(calls);
-    if (tls) {
-      SSL_CTX_up_ref(tls->native());
-      context_.emplace(tls->native());
-    }
+    tls_ = std::move(tls);
     // The listener keeps its own, and what belongs to it.
     const int fd = ::dup(listener_->descriptor());
     if (fd < 0) throw Error(listener_->address(), ": cannot be waited for, errno ", errno);
@@ -184,8 +190,8 @@ class EventLoop::Running {
     Socket socket(io_, Protocol(local.ss_family, 0), fd);
     Arrival a{.socket = nullptr, .peer = text_of(peer), .local = text_of(local)};
     if (a.local.empty()) a.peer = a.local = listener_->address();
-    if (context_) {
-      a.socket = std::make_unique<SecureSocket>(std::move(socket), *context_);
+    if (tls_) {
+      a.socket = std::make_unique<SecureSocket>(std::move(socket), *tls_);
     } else {
       a.socket = std::make_unique<PlainSocket>(std::move(socket));
     }
@@ -204,7 +210,7 @@ class EventLoop::Running {
 
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_;
-  std::optional<asio::ssl::context> context_;
+  std::shared_ptr<const TlsServer> tls_;  // null: in the clear
   std::unique_ptr<Listener> listener_;
   Calls calls_;
   asio::posix::stream_descriptor arrivals_{io_};

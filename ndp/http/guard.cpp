@@ -34,10 +34,9 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
     : access_(fs, clock, {directory, collection, security.demanded}),
       audit_(fs, clock, directory),
       names_(security.names),
-      authority_(TlsClient::make(security.authority).or_throw()) {
+      authority_(TlsClient::make(security.authority, security.revoked).or_throw()) {
   if (security.tls()) {
-    Result<std::shared_ptr<const TlsServer>> tls =
-        TlsServer::make(security.certificate, security.key);
+    Result<std::shared_ptr<TlsServer>> tls = TlsServer::make(security.certificate, security.key);
     if (!tls.ok()) throw Error("TLS of HTTP: ", tls.status().message());
     tls_ = std::move(*tls);
   }
@@ -47,6 +46,11 @@ HttpGuard::HttpGuard(Fs& fs, Clock& clock, const std::string& directory,
         "--role admin --state {}` makes one",
         directory);
   }
+}
+
+Status HttpGuard::renew(const HttpSecurity& security) {
+  if (Status s = authority_->renew(security.authority, security.revoked); !s.ok()) return s;
+  return tls_ ? tls_->renew(security.certificate, security.key) : Status();
 }
 
 HttpServer::Route HttpGuard::audit_route() {

@@ -17,7 +17,9 @@ struct HttpSecurity {
   bool demanded = false;         // see Access::Setting
   // Hosts that it is asked by, besides those of its address and certificate: a proxy's, say.
   std::vector<std::string> names = {};
+  std::string revoked = {};  // lists of the authority in PEM: none in them is asked; "": none
   bool tls() const { return !certificate.empty(); }
+  bool operator==(const HttpSecurity&) const = default;
 };
 
 class HttpGuard {
@@ -25,6 +27,10 @@ class HttpGuard {
   // Throws Error when the tokens cannot be read, or certificate and key do not do.
   HttpGuard(Fs& fs, Clock& clock, const std::string& directory, const std::string& collection,
             const HttpSecurity& security);
+
+  // For connections from now on: certificate and key, authority and who is revoked; the rest stays
+  // as it is. Where it is not ok, all does. From one thread.
+  Status renew(const HttpSecurity& security);
 
   Access& access() { return access_; }
   AuditLog& audit() { return audit_; }
@@ -38,8 +44,8 @@ class HttpGuard {
   Access access_;
   AuditLog audit_;
   const std::vector<std::string> names_;
-  std::shared_ptr<const TlsServer> tls_;
-  std::shared_ptr<const TlsClient> authority_;
+  std::shared_ptr<TlsServer> tls_;  // null: in the clear
+  const std::shared_ptr<TlsClient> authority_;
 };
 
 }  // namespace ndtrain::ndp

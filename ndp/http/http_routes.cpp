@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "framework/core/json.h"
 #include "framework/core/log.h"
+#include "framework/tls/tls.h"
 #include "ndp/http/access.h"
 #include "ndp/http/audit.h"
 #include "ndp/http/form_data.h"
@@ -98,7 +100,7 @@ HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const
     return std::move(plan);
   };
   if (protection_.names) {
-    if (auto no = wrong_host(head, *protection_.names, ends.local)) return refused(*std::move(no));
+    if (auto no = wrong_host(head, names(), ends.local)) return refused(*std::move(no));
   }
   const std::string& path = plan.request.path;
   if (path.empty() || path.size() > static_cast<size_t>(limits::kHttpPath)) {
@@ -126,6 +128,12 @@ HttpPlan HttpRoutes::plan(const HttpHead& head, const HttpEndpoints& ends) const
   if (auto no = objection(head, nullptr, plan)) return refused(*std::move(no));
   if (others.empty()) return refused(http_error(404, "there is no " + path + " here"));
   return refused(http_error(405, path + " takes " + others + ", not " + head.method));
+}
+
+std::vector<std::string> HttpRoutes::names() const {
+  std::vector<std::string> all = *protection_.names;
+  if (protection_.tls) std::ranges::move(protection_.tls->hosts(), std::back_inserter(all));
+  return all;
 }
 
 // `need` is null where there is nothing of this path.
@@ -218,6 +226,7 @@ std::vector<std::string> HttpRoutes::needs() const {
         e.route.method + " " + e.route.pattern + ": " + std::string(name_of(e.route.need.role));
     if (e.route.need.scope == HttpScope::kPhotos) line += ", of photos";
     if (e.route.need.scope == HttpScope::kCollection) line += ", of a collection";
+    if (e.route.need.task == HttpTask::kNamed) line += " and a task";
     if (!e.route.audit.what.empty()) line += ", recorded as " + e.route.audit.what;
     all.push_back(std::move(line));
   }

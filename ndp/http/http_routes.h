@@ -50,6 +50,7 @@ class HttpRoutes {
   std::optional<HttpResponse> objection(const HttpHead& head, const HttpPermission* need,
                                         HttpPlan& plan) const;
   std::optional<HttpResponse> body_objection(const HttpHead& head, HttpPlan& plan) const;
+  std::vector<std::string> names() const;  // those of the certificate that is shown now, too
   HttpResponse recorded(const HttpServer::Route& route, const HttpRequest& request) const;
 
   std::vector<Entry> entries_;

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "framework/core/log.h"
-#include "framework/tls/tls.h"
 #include "ndp/http/event_loop.h"
 #include "ndp/http/handler_threads.h"
 #include "ndp/http/http_connection.h"
@@ -28,10 +27,6 @@ HttpProtection with_own_names(HttpProtection protection, const std::string& addr
   if (!protection.names) return protection;
   const std::string host = host_of_address(address);
   if (!address.starts_with("unix:")) protection.names->push_back(host);
-  if (protection.tls) {
-    const std::vector<std::string>& certified = protection.tls->hosts();
-    protection.names->insert(protection.names->end(), certified.begin(), certified.end());
-  }
   return protection;
 }
 

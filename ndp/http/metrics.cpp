@@ -46,25 +46,31 @@ void MetricsText::counter(const std::string& name, const std::string& help,
   add("counter", name, help, labels, value);
 }
 
+MetricsText::Family& MetricsText::family(const std::string& kind, const std::string& name,
+                                         const std::string& help) {
+  if (!is_name(name)) throw Error("MetricsText: '", name, "' is no name of a metric");
+  auto found = std::ranges::find(families_, name, &Family::name);
+  if (found == families_.end()) {
+    families_.push_back({.name = name, .kind = kind, .help = help});
+    found = std::prev(families_.end());
+  }
+  if (found->kind != kind || found->help != help) {
+    throw Error("MetricsText: ", name, " is a ", found->kind, ", '", found->help, "', and a ", kind,
+                ", '", help, "'");
+  }
+  return *found;
+}
+
 void MetricsText::add(const std::string& kind, const std::string& name, const std::string& help,
                       const MetricLabels& labels, double value) {
-  if (!is_name(name)) throw Error("MetricsText: '", name, "' is no name of a metric");
-  auto family = std::ranges::find(families_, name, &Family::name);
-  if (family == families_.end()) {
-    families_.push_back({.name = name, .kind = kind, .help = help});
-    family = std::prev(families_.end());
-  }
-  if (family->kind != kind || family->help != help) {
-    throw Error("MetricsText: ", name, " is a ", family->kind, ", '", family->help, "', and a ",
-                kind, ", '", help, "'");
-  }
+  Family& to = family(kind, name, help);
   std::string inside;
   for (const auto& [label, text] : labels) {
     if (!is_name(label)) throw Error("MetricsText: ", name, ": '", label, "' is no label");
     inside += fmt::format("{}{}=\"{}\"", inside.empty() ? "" : ",", label, escaped(text, true));
   }
   if (!inside.empty()) inside = "{" + inside + "}";
-  family->samples += fmt::format("{}{} {}\n", name, inside, number(value));
+  to.samples += fmt::format("{}{} {}\n", name, inside, number(value));
 }
 
 std::string MetricsText::text() const {

@@ -18,11 +18,21 @@ enum class HttpScope {
   kCollection,  // of the one that the query's `collection` names, by which the handler goes too
 };
 
+// A token may be for one task (ndp/labels/label_db.h): for what is said in it of photos, and for
+// these as they are.
+enum class HttpTask {
+  kAll,    // what is asked for is of no task, or of all: not for such a token
+  kPhoto,  // a photo's pixels
+  kNamed,  // of the one that the query's `task` names, by which the handler goes too
+};
+
 // Who may ask for something over HTTP. There is none that nobody thought of: no default.
 struct HttpPermission {
-  HttpPermission(Role r, HttpScope s = HttpScope::kSite) : role(r), scope(s) {}  // NOLINT: implicit
-  Role role;                                                                     // the least
+  HttpPermission(Role r, HttpScope s = HttpScope::kSite, HttpTask t = HttpTask::kAll)  // NOLINT
+      : role(r), scope(s), task(t) {}
+  Role role;  // the least
   HttpScope scope;
+  HttpTask task;
 };
 
 }  // namespace ndtrain::ndp

@@ -13,7 +13,7 @@
 namespace ndtrain::ndp {
 namespace {
 
-constexpr int kFormat = 1;
+constexpr int kFormat = 1, kFormatWithTasks = 2;
 // So that people and programs that look for secrets know one when they see it.
 constexpr std::string_view kTokenPrefix = "ndt_";
 
@@ -23,6 +23,7 @@ Token token_from(const Json& j) {
   return {.name = j.at("name"),
           .role = *role,
           .collection = j.at("collection"),
+          .task = j.value("task", ""),
           .digest = digest_from_hex(j.at("digest").get<std::string>()),
           .created = j.at("created"),
           .expires = j.at("expires"),
@@ -46,9 +47,10 @@ bool is_token_name(std::string_view name) {
 Result<std::vector<Token>> parse_tokens(std::string_view text) {
   try {
     const Json json = read_json(text, kTokensBytes).or_throw();
-    if (const int format = json.at("format"); format != kFormat) {
+    if (const int format = json.at("format"); format != kFormat && format != kFormatWithTasks) {
       return Status(Code::kCorrupt, "has format " + std::to_string(format) +
-                                        "; this program knows " + std::to_string(kFormat));
+                                        "; this program knows up to " +
+                                        std::to_string(kFormatWithTasks));
     }
     std::vector<Token> tokens;
     for (const Json& j : json.at("tokens")) tokens.push_back(token_from(j));
@@ -60,16 +62,27 @@ Result<std::vector<Token>> parse_tokens(std::string_view text) {
 
 std::string tokens_text(const std::vector<Token>& tokens) {
   Json all = Json::array();
+  int format = kFormat;
   for (const Token& t : tokens) {
-    all.push_back({{"name", t.name},
-                   {"role", name_of(t.role)},
-                   {"collection", t.collection},
-                   {"digest", to_hex(t.digest)},
-                   {"created", t.created},
-                   {"expires", t.expires},
-                   {"revoked", t.revoked}});
+    Json& json = all.emplace_back(Json{{"name", t.name},
+                                       {"role", name_of(t.role)},
+                                       {"collection", t.collection},
+                                       {"digest", to_hex(t.digest)},
+                                       {"created", t.created},
+                                       {"expires", t.expires},
+                                       {"revoked", t.revoked}});
+    if (t.task.empty()) continue;
+    json["task"] = t.task;
+    format = kFormatWithTasks;
   }
-  return json_text(Json{{"format", kFormat}, {"tokens", std::move(all)}}, 1) + "\n";
+  return json_text(Json{{"format", format}, {"tokens", std::move(all)}}, 1) + "\n";
+}
+
+std::string without_tokens_of_tasks(const std::string& text) {
+  Result<std::vector<Token>> tokens = parse_tokens(text);
+  if (!tokens.ok() || std::ranges::all_of(*tokens, &std::string::empty, &Token::task)) return text;
+  std::erase_if(*tokens, [](const Token& t) { return !t.task.empty(); });
+  return tokens_text(*tokens);
 }
 
 Result<TokensFile> TokensFile::open(Fs& fs, const std::string& directory) {

@@ -1,9 +1,10 @@
 // Tokens: who may ask for what over HTTP. A role keeps them in a file of its state directory,
 //
-//   tokens.json   {"format": 1, "tokens": [{"name", "role", "collection", "digest", "created",
-//                  "expires", "revoked"}]}
+//   tokens.json   {"format": 1, "tokens": [{"name", "role", "collection", "task", "digest",
+//                  "created", "expires", "revoked"}]}
 //
-// which holds their SHA-256 only: the token itself is told once, to whom it is made for.
+// which holds their SHA-256 only: the token itself is told once, to whom it is made for. Where one
+// has a task, the format is 2: a program that would let its owner do everything refuses the list.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,7 @@ struct Token {
   std::string name;  // whom it was made for; unique among those that are not revoked
   Role role = Role::kViewer;
   std::string collection = {};  // "": all of them, and the whole site
+  std::string task = {};        // "": all of them, and what is of none
   Digest digest = {};
   int64_t created = 0;  // Unix seconds
   int64_t expires = 0;  // 0: never
@@ -34,6 +36,8 @@ inline constexpr int64_t kMostTokens = 1000;               // revoked ones inclu
 // kCorrupt: it is not what tokens_text() wrote.
 Result<std::vector<Token>> parse_tokens(std::string_view text);
 std::string tokens_text(const std::vector<Token>& tokens);
+// The list for programs that know no tokens of a task: without these. What is no list stays so.
+std::string without_tokens_of_tasks(const std::string& text);
 
 // The tokens of a state directory, changed by one process at a time.
 class TokensFile {

@@ -161,6 +161,70 @@ TEST_F(AccessTest, ATokenOfACollectionGetsItWhereItCanBeAskedForAndNoOther) {
   EXPECT_EQ(status(ours, labels), 403);
 }
 
+TEST_F(AccessTest, WhereThereAreSeveralCollectionsATokenOfOneIsForWhatNamesIt) {
+  access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", ""});
+  const std::string ours = bearer(add({.name = "ann", .role = Role::kAdmin, .collection = "here"})),
+                    all = bearer(add({.name = "bob", .role = Role::kAdmin}));
+  const HttpPermission photos = {Role::kViewer, HttpScope::kPhotos};
+  EXPECT_EQ(status(all, photos), 200);
+  EXPECT_EQ(status(ours, photos), 403);
+  EXPECT_THAT(why_, HasSubstr("the collection here, which GET /x must name: ?collection=NAME"));
+  request_.query["collection"] = "here";
+  EXPECT_EQ(status(ours, photos), 200);
+  EXPECT_EQ(status(ours, Role::kViewer), 403) << "of the whole site";
+  for (const char* other : {"there", ""}) {
+    request_.query["collection"] = other;
+    EXPECT_EQ(status(ours, photos), 403) << other;
+    EXPECT_EQ(status(all, photos), 200) << other;
+  }
+}
+
+TEST_F(AccessTest, ATokenOfATaskIsForPhotosAndForWhatIsSaidInIt) {
+  guard();
+  const std::string ours = bearer(add({.name = "ann", .role = Role::kAdmin, .task = "mood"}));
+  const HttpPermission photo = {Role::kViewer, HttpScope::kPhotos, HttpTask::kPhoto},
+                       label = {Role::kLabeller, HttpScope::kCollection, HttpTask::kNamed};
+  EXPECT_EQ(status(ours, photo), 200);
+  EXPECT_EQ(status(ours, label), 403) << "of the default one, or of all";
+  EXPECT_THAT(why_, HasSubstr("the task mood, which GET /x must name: ?task=NAME"));
+  for (const HttpScope scope : {HttpScope::kSite, HttpScope::kPhotos, HttpScope::kCollection}) {
+    EXPECT_EQ(status(ours, {Role::kViewer, scope}), 403) << "nobody said that it is of a task";
+    EXPECT_THAT(why_, HasSubstr("photos and their labels in the task mood; GET /x is not"));
+  }
+  request_.query["task"] = "mood";
+  EXPECT_EQ(status(ours, label), 200);
+  EXPECT_EQ(status(ours, Role::kViewer), 403) << "what the query says is not asked there";
+  for (const std::string other : {"default", "", "moo", "mood "}) {
+    request_.query["task"] = other;
+    EXPECT_EQ(status(ours, label), 403) << other;
+    EXPECT_THAT(why_, HasSubstr("for the task mood; GET /x is of " + other));
+  }
+}
+
+TEST_F(AccessTest, ATokenOfTheDefaultTaskIsNotForAllOfThem) {
+  guard();
+  const std::string ours = bearer(add({.name = "ann", .task = "default"}));
+  const HttpPermission label = {Role::kViewer, HttpScope::kPhotos, HttpTask::kNamed};
+  EXPECT_EQ(status(ours, label), 403);
+  request_.query["task"] = "default";
+  EXPECT_EQ(status(ours, label), 200);
+}
+
+TEST_F(AccessTest, ATokenOfATaskAndACollectionIsForBoth) {
+  guard();
+  const std::string ours = bearer(add({.name = "ann", .collection = "there", .task = "mood"}));
+  const HttpPermission photo = {Role::kViewer, HttpScope::kPhotos, HttpTask::kPhoto},
+                       label = {Role::kViewer, HttpScope::kCollection, HttpTask::kNamed};
+  request_.query["task"] = "mood";
+  EXPECT_EQ(status(ours, photo), 403);
+  EXPECT_EQ(status(ours, label), 403);
+  EXPECT_THAT(why_, HasSubstr("for the collection there; GET /x is of here"));
+  request_.query["collection"] = "there";
+  EXPECT_EQ(status(ours, label), 200);
+  request_.query["task"] = "default";
+  EXPECT_EQ(status(ours, label), 403);
+}
+
 TEST_F(AccessTest, AListThatCannotBeReadLetsNobodyElseIn) {
   guard();
   const std::string ann = add({.name = "ann"});

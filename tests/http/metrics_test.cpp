@@ -28,6 +28,14 @@ TEST(MetricsText, SaysHelpAndTypeOncePerName) {
             "ndt_up 1\n");
 }
 
+TEST(MetricsText, SaysWhatThereMayBeOfWhatIsNot) {
+  MetricsText m;
+  m.gauges("jobs", "That run");
+  EXPECT_EQ(m.text(), "# HELP jobs That run\n# TYPE jobs gauge\n");
+  m.gauge("jobs", "That run", {{"job", "1"}}, 2);
+  EXPECT_EQ(m.text(), "# HELP jobs That run\n# TYPE jobs gauge\njobs{job=\"1\"} 2\n");
+}
+
 TEST(MetricsText, EscapesHelpAndLabels) {
   MetricsText m;
   m.gauge("a", "one \"two\"\nthree\\", {{"b", "one \"two\"\nthree\\"}}, 0);

@@ -54,6 +54,23 @@ TEST_F(TicketsTest, AreGoodForOneRequestAtOneStore) {
   EXPECT_THAT(ticket(), Not(HasSubstr(ticket("cellar").substr(ticket().rfind('_')))));
 }
 
+TEST_F(TicketsTest, WhereThereAreSeveralCollectionsAreForTheOneOfTheirStore) {
+  access_ = std::make_unique<Access>(fs_, clock_, Access::Setting{"state", ""});
+  access_->set_ticket_key(tickets_.key_of("family@attic"), "family");
+  access_->set_ticket_key(tickets_.key_of("garden@attic"), "garden");
+  const HttpPermission need = {Role::kUploader, HttpScope::kPhotos};
+  const auto shown = [&](const std::string& collection) {
+    HttpRequest request{.method = "POST", .path = "/photos"};
+    if (!collection.empty()) request.query["collection"] = collection;
+    const Access::Verdict v = access_->check(request, "Bearer " + ticket("family@attic"), &need);
+    return v.refuse ? v.refuse->status : 200;
+  };
+  EXPECT_EQ(shown("family"), 200);
+  EXPECT_EQ(shown("garden"), 401);
+  EXPECT_EQ(shown("cellar"), 401);
+  EXPECT_EQ(shown(""), 401);
+}
+
 TEST_F(TicketsTest, EndAfterAMinute) {
   const std::string t = ticket();
   clock_.advance(std::chrono::seconds(kTicketSeconds - 1));

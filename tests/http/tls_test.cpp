@@ -131,6 +131,56 @@ TEST_F(Tls, WhoSaysNothingHoldsUpNobodyAndNoEnd) {
   EXPECT_LT(steady_clock::now() - before, std::chrono::seconds(3));
 }
 
+TEST_F(Tls, ANewCertificateIsShownToNewConnectionsWhileOldOnesGoOn) {
+  const Credentials first = own(support::around(authority_.now));
+  const auto tls = TlsServer::make(first.certificate, first.key).or_throw();
+  const auto echo = [](const HttpRequest&) { return HttpResponse{.body = "yes"}; };
+  const auto server = HttpServer::listen("127.0.0.1:0", {{"GET", "/healthz", Role::kAnyone, echo}},
+                                         1 << 20, {.tls = tls, .names = std::vector<std::string>()})
+                          .or_throw();
+  const auto old = TlsClient::make(authority_.own.certificate)
+                       .or_throw()
+                       ->wrap(real_net().dial(server->address()).or_throw(), "127.0.0.1",
+                              std::chrono::seconds(10))
+                       .or_throw();
+  const auto answer_on_old = [&](const std::string& host) {
+    const std::string text = "GET /healthz HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
+    old->write(std::as_bytes(std::span(text))).or_throw();
+    std::array<std::byte, 1000> part;
+    const size_t n = old->read(part, std::chrono::seconds(10)).or_throw();
+    return std::string(reinterpret_cast<const char*>(part.data()), n).substr(9, 3);
+  };
+  EXPECT_EQ(answer_on_old("new.example"), "421");
+  const support::Authority other;
+  const Credentials next =
+      issue(other.own,
+            {.role = LinkRole::kTuner, .name = "next", .hosts = {"127.0.0.1", "new.example"}},
+            support::around(other.now))
+          .or_throw();
+  EXPECT_FALSE(tls->renew(next.certificate, first.key).ok());
+  EXPECT_EQ(ask(*server, authority_).or_throw().status, 200) << "as before";
+  tls->renew(next.certificate, next.key).or_throw();
+  EXPECT_EQ(ask(*server, other).or_throw().status, 200);
+  EXPECT_THAT(why(ask(*server, authority_)), HasSubstr("certificate does not do"));
+  EXPECT_EQ(answer_on_old("new.example"), "200") << "its hosts are names of the server";
+}
+
+TEST_F(Tls, AServerThatIsRevokedIsNotBelieved) {
+  const Credentials c = own(support::around(authority_.now));
+  const auto server = serve(c, calls_);
+  const auto client = TlsClient::make(authority_.own.certificate).or_throw();
+  const HttpClient asks("https://" + server->address(), std::chrono::seconds(10), {.tls = client});
+  EXPECT_EQ(asks.get("/healthz").or_throw().status, 200);
+  EXPECT_FALSE(client->renew(authority_.own.certificate, "no list").ok());
+  EXPECT_EQ(asks.get("/healthz").or_throw().status, 200) << "as before";
+  const std::string list = revoke(authority_.own, "", c.certificate, authority_.now).or_throw();
+  client->renew(authority_.own.certificate, list).or_throw();
+  EXPECT_THAT(why(asks.get("/healthz")), HasSubstr("certificate revoked"));
+  const HttpClient another("https://" + server_->address(), std::chrono::seconds(10),
+                           {.tls = client});
+  EXPECT_EQ(another.get("/healthz").or_throw().status, 200);
+}
+
 TEST_F(Tls, CertificateAndKeyMustBelongTogether) {
   const Credentials a = own(support::around(authority_.now)),
                     b = own(support::around(authority_.now));

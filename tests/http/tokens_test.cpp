@@ -51,6 +51,22 @@ TEST_F(Tokens, AreReadAsTheyWereWritten) {
   EXPECT_EQ(all[0].revoked, 6);
 }
 
+TEST_F(Tokens, OfATaskAreInAListThatProgramsWithoutThemRefuse) {
+  (void)open().add({.name = "ann", .role = Role::kAdmin}).or_throw();
+  EXPECT_THAT(text(), HasSubstr("\"format\": 1"));
+  EXPECT_THAT(text(), Not(HasSubstr("\"task\"")));
+  const std::string before = text();
+  EXPECT_EQ(without_tokens_of_tasks(before), before);
+  (void)open().add({.name = "bob", .role = Role::kLabeller, .task = "mood"}).or_throw();
+  EXPECT_THAT(text(), HasSubstr("\"format\": 2"));
+  const std::vector<Token> all = parse_tokens(text()).or_throw();
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].task, "");
+  EXPECT_EQ(all[1].task, "mood");
+  EXPECT_EQ(without_tokens_of_tasks(text()), before) << "such a program gets the others";
+  EXPECT_EQ(without_tokens_of_tasks("no list"), "no list");
+}
+
 TEST_F(Tokens, HaveANameEachUntilTheyAreRevoked) {
   (void)open().add({.name = "ann"}).or_throw();
   EXPECT_EQ(open().add({.name = "ann"}).status().code(), Code::kExists);
@@ -79,7 +95,7 @@ TEST_F(Tokens, AreAtMostSoManyAndRevokedOnesMakeWay) {
 
 TEST_F(Tokens, OfAnotherFormatAreRefused) {
   for (const std::string bad :
-       {"", "{}", "[1]", R"({"format": 2, "tokens": []})", R"({"format": 1, "tokens": [{}]})",
+       {"", "{}", "[1]", R"({"format": 3, "tokens": []})", R"({"format": 1, "tokens": [{}]})",
         R"({"format": 1, "tokens": [{"name": "a", "role": "king", "collection": "",
             "digest": "", "created": 0, "expires": 0, "revoked": 0}]})"}) {
     EXPECT_EQ(parse_tokens(bad).status().code(), Code::kCorrupt) << bad;

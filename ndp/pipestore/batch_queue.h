@@ -35,8 +35,7 @@ class BatchQueue {
     const auto model = waiting_.front().second.model;
     const auto same = [&](const auto& w) { return w.second.model == model; };
     const auto n = static_cast<size_t>(std::ranges::count_if(waiting_, same));
-    // Those of the model before it are the last of their kind.
-    const bool whole = n >= batch_ || n < waiting_.size() || !coming;
+    const bool whole = n >= batch_ || !coming;
     if (!whole && now < next()) return items;
     const size_t most = std::bit_floor(std::min(n, batch_));
     for (auto it = waiting_.begin(); it != waiting_.end() && items.size() < most;) {

@@ -1,4 +1,5 @@
-// A PipeStore as a process: the service with real files, links, threads and HTTP around it.
+// A PipeStore as a process: the service with real files, links, threads and HTTP around it; or
+// several of them, each of one collection, which share devices, extractors and HTTP.
 #pragma once
 
 #include <functional>
@@ -15,14 +16,27 @@
 
 namespace ndtrain::ndp {
 
+// What the state directory of a process with several collections is of; each has one below it.
+inline constexpr const char* kRoleOfSeveral = "pipestore of several collections";
+
+// One of several in a process. The name can be part of a store's: is_store_name().
+struct HostedCollection {
+  std::string collection;
+  std::string photos;  // directory
+};
+
 struct PipeStoreConfig {
-  std::string name;                       // unique among the stores of a Tuner
-  std::string tuner = "127.0.0.1:25258";  // to dial
-  std::string http = {};                  // for people; "": none
-  std::string state;                      // directory
-  std::string photos;                     // directory
-  std::string labels = "none";            // see PhotoRowConfig
-  int64_t cache_bytes = 0;                // of features and crops; 0: a tenth of the volume
+  std::string name;                                          // unique among the stores of a Tuner
+  std::string tuner = "127.0.0.1:25258";                     // to dial
+  std::string http = {};                                     // for people; "": none
+  std::string state;                                         // directory
+  std::string photos;                                        // directory
+  std::string collection = std::string(kDefaultCollection);  // that these are in, for good
+  // Not empty: several collections in place of these two. Each has a store that is called
+  // COLLECTION@NAME and keeps its state in a directory below `state` that is called as it is.
+  std::vector<HostedCollection> collections = {};
+  std::string labels = "none";  // see PhotoRowConfig
+  int64_t cache_bytes = 0;      // of features and crops, of each store; 0: a tenth of the volume
   bool compress_crops = false;
   int64_t batch = 32;
   uint32_t shard = 0, shards = 1;
@@ -33,6 +47,9 @@ struct PipeStoreConfig {
   UploadConfig uploads = {};  // directory, batch and compress_crops are those above
   LinkSecurity security = {};
   HttpSecurity http_security = {};
+  // Read both anew while it serves (SecurityReload); empty: they stay. Throw Error.
+  std::function<LinkSecurity()> read_security = {};
+  std::function<HttpSecurity(const LinkSecurity& in_force)> read_http_security = {};
 };
 
 class PipeStoreDaemon {

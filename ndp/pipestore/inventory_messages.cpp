@@ -4,10 +4,24 @@
 #include <string>
 #include <utility>
 
+#include "ndp/wire/message_limits.h"
+
 namespace ndtrain::ndp {
 namespace {
 
 constexpr size_t kInventoryBytes = size_t{1} << 20;  // of one message, about
+
+// As many as one more such message would hold.
+void name_unreadable(const StoreInventory& inventory, wire::Inventory& to) {
+  size_t bytes = 0;
+  for (const QuarantinedPhoto& p : inventory.unreadable_files) {
+    bytes += p.path.size() + p.reason.size();
+    if (bytes > kInventoryBytes) return;
+    wire::Unreadable& file = *to.add_unreadable_files();
+    file.set_path(wire::as_text(p.path));
+    file.set_reason(wire::as_text(p.reason));
+  }
+}
 
 }  // namespace
 
@@ -45,6 +59,7 @@ std::vector<wire::FromStore> inventory_messages(uint64_t job, const StoreInvento
       i.set_photo_bytes(bytes);
       i.set_unreadable(inventory.unreadable);
       i.set_survey_seconds(inventory.seconds);
+      name_unreadable(inventory, i);
     }
   } while (at < photos.size());
   return messages;

@@ -139,6 +139,7 @@ void ModelFetch::by_itself(const std::string& failure) {
 bool ModelFetch::part(const wire::ModelPart& p) {
   const std::optional<Digest> file = digest_of(p.sha256());
   if (!file || file != fetching_) return true;
+  bytes_ += p.bytes().size();
   if (xxh3(p.bytes().data(), p.bytes().size()) != p.checksum()) {
     log::warn("a part of model {} has a wrong checksum", short_hex(*file));
     return false;

@@ -45,6 +45,7 @@ class ModelFetch {
   bool part(const wire::ModelPart& part);
   void session_over();
   bool idle() const { return !model_; }
+  uint64_t bytes() const { return bytes_; }  // that have come, so far
 
   // A model here whose bytes are not its own any more; it may have lain on the disk for long.
   struct Damage {
@@ -73,6 +74,7 @@ class ModelFetch {
   std::deque<Step> steps_;          // on the way to it
   std::optional<Digest> fetching_;  // the file that parts are of
   int64_t asked_until_ = 0;         // bytes of it
+  uint64_t bytes_ = 0;              // of all
   int corrupt_ = 0;                 // that came
   int damaged_ = 0;                 // that were here
   uint64_t serial_ = 0;             // of what is under way; tasks of another are stale

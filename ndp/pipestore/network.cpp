@@ -9,27 +9,47 @@
 
 namespace ndtrain::ndp {
 
+Extractor::Extractor(ModelFile file, bool is_whole, const Device& device,
+                     const EngineOptions& options)
+    : model(std::move(file)),
+      whole(is_whole),
+      features{.extractor = extractor_id(model.model, model.preprocess),
+               .row_types = row_types_of(model.model),
+               .numerics = numerics_tag(feature_numerics(device))},
+      plans(
+          [this](int64_t b) {
+            return inference_graph(model.model, b, whole ? with_plain_logits : nullptr);
+          },
+          device, options.batch),
+      engine(plans, model.preprocess, options) {}
+
+namespace {
+
+// Null without a head, which must outlive them.
+std::unique_ptr<BatchPlans> plans_of(const ModelFile* head, const Device& device,
+                                     const EngineOptions& options) {
+  if (!head) return nullptr;
+  return std::make_unique<BatchPlans>(
+      [head](int64_t b) { return inference_graph(head->model, b, with_plain_logits); }, device,
+      options.batch);
+}
+
+}  // namespace
+
 Network::Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels,
-                 const Device& device, int64_t batch)
+                 const Device& device, const EngineOptions& options)
+    : extractor_(
+          std::make_shared<Extractor>(std::move(extractor), labels && !head, device, options)),
+      head_(std::move(head)),
+      row_bytes_(extractor_->features.row_bytes()),
+      head_plans_(plans_of(head_.get(), device, options)) {}
+
+Network::Network(std::shared_ptr<Extractor> extractor, std::unique_ptr<ModelFile> head,
+                 const Device& device, const EngineOptions& options)
     : extractor_(std::move(extractor)),
       head_(std::move(head)),
-      labels_(labels),
-      features_{.extractor = extractor_id(extractor_.model, extractor_.preprocess),
-                .row_types = row_types_of(extractor_.model),
-                .numerics = numerics_tag(feature_numerics(device))},
-      plans_(
-          [this](int64_t b) {
-            return inference_graph(extractor_.model, b,
-                                   has_features() ? nullptr : with_plain_logits);
-          },
-          device, batch),
-      engine_(plans_, extractor_.preprocess, {.batch = batch}),
-      row_bytes_(features_.row_bytes()) {
-  if (!head_) return;
-  head_plans_ = std::make_unique<BatchPlans>(
-      [this](int64_t b) { return inference_graph(head_->model, b, with_plain_logits); }, device,
-      batch);
-}
+      row_bytes_(extractor_->features.row_bytes()),
+      head_plans_(plans_of(head_.get(), device, options)) {}
 
 std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_t n) const {
   std::vector<std::string> rows(n);
@@ -43,7 +63,7 @@ std::vector<std::string> Network::rows(const std::vector<Tensor>& outputs, size_
 }
 
 bool Network::is_finite(std::string_view row) const {
-  for (const TensorType& t : features_.row_types) {
+  for (const TensorType& t : features().row_types) {
     const std::string_view values = row.substr(0, bytes_of_row(t));
     if (!all_finite(t.dtype, std::as_bytes(std::span(values)))) return false;
     row.remove_prefix(values.size());
@@ -56,7 +76,7 @@ std::vector<std::vector<ClassScore>> Network::classify(std::span<const std::stri
   const auto count = static_cast<int64_t>(rows.size());
   std::vector<Tensor> inputs;
   size_t offset = 0;
-  for (const TensorType& t : features_.row_types) {
+  for (const TensorType& t : features().row_types) {
     Tensor& input = inputs.emplace_back(TensorType{t.dtype, t.shape.with(0, count)});
     const size_t bytes = bytes_of_row(t);
     for (size_t r = 0; r < rows.size(); ++r) {

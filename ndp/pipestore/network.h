@@ -1,8 +1,9 @@
 // A model as a PipeStore runs it: an extractor, whose outputs are kept as features, and perhaps the
-// head behind it. One thread at a time.
+// head behind it. Several networks may share an extractor.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,24 +16,43 @@
 
 namespace ndtrain::ndp {
 
+struct Extractor {
+  // `is_whole`: of a model without a head, whose rows are logits and no features.
+  Extractor(ModelFile file, bool is_whole, const Device& device, const EngineOptions& options);
+
+  const ModelFile model;
+  const bool whole;
+  const FeatureKind features;  // or logits
+  BatchPlans plans;
+  Engine engine;
+  std::mutex running;  // held by who runs it, or a head behind it
+};
+
 class Network {
  public:
   // Without a head the extractor may be a whole model; `labels` says that it is, and that
   // classify() will be asked.
   Network(ModelFile extractor, std::unique_ptr<ModelFile> head, bool labels, const Device& device,
-          int64_t batch);
+          const EngineOptions& options);
+  // Behind an extractor that others may have too; it is whole where there is no head.
+  Network(std::shared_ptr<Extractor> extractor, std::unique_ptr<ModelFile> head,
+          const Device& device, const EngineOptions& options);
 
-  const Preprocess& preprocess() const { return extractor_.preprocess; }
-  const Digest& id() const { return features_.extractor; }  // keys its features
-  uint64_t numerics() const { return features_.numerics; }  // tag of what computes them here
-  const FeatureKind& features() const { return features_; }
+  const Preprocess& preprocess() const { return extractor_->model.preprocess; }
+  const Digest& id() const { return features().extractor; }  // keys its features
+  uint64_t numerics() const { return features().numerics; }  // tag of what computes them here
+  const FeatureKind& features() const { return extractor_->features; }
   // Whether the extractor's rows are features, rather than the logits of a whole model.
-  bool has_features() const { return !labels_ || head_; }
+  bool has_features() const { return !extractor_->whole; }
   size_t row_bytes() const { return row_bytes_; }  // of one photo's outputs, one after the other
-  std::string class_name(int64_t i) const { return (head_ ? *head_ : extractor_).class_name(i); }
+  std::string class_name(int64_t i) const {
+    return (head_ ? *head_ : extractor_->model).class_name(i);
+  }
 
-  Engine& engine() { return engine_; }
-  BatchPlans& plans() { return plans_; }
+  // Held by who runs what follows, where others may share the extractor.
+  std::mutex& running() { return extractor_->running; }
+  Engine& engine() { return extractor_->engine; }
+  BatchPlans& plans() { return extractor_->plans; }
   // Rows of the extractor's outputs, as the engine and infer_crops() give them.
   std::vector<std::string> rows(const std::vector<Tensor>& outputs, size_t n) const;
   // Neither NaN nor infinite.
@@ -41,12 +61,8 @@ class Network {
   std::vector<std::vector<ClassScore>> classify(std::span<const std::string> rows, int64_t k);
 
  private:
-  ModelFile extractor_;
+  std::shared_ptr<Extractor> extractor_;
   std::unique_ptr<ModelFile> head_;
-  bool labels_;
-  FeatureKind features_;  // or logits
-  BatchPlans plans_;
-  Engine engine_;
   size_t row_bytes_;
   std::unique_ptr<BatchPlans> head_plans_;
 };

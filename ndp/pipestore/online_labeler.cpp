@@ -1,5 +1,7 @@
 #include "ndp/pipestore/online_labeler.h"
 
+#include <map>
+
 #include "ndp/engine/crops.h"
 
 namespace ndtrain::ndp {
@@ -14,6 +16,7 @@ void warm_up(OnlineModel& model, size_t batch) {
   const std::string grey(n.preprocess().values(), '\x7f');
   for (size_t size = 1;; size = std::min(2 * size, batch)) {
     const std::vector<std::string_view> crops(size, grey);
+    const std::lock_guard alone(n.running());
     (void)n.classify(n.rows(infer_crops(n.plans(), n.preprocess(), crops), size), 1);
     if (size >= batch) return;
   }
@@ -30,19 +33,42 @@ OnlineLabeler::~OnlineLabeler() {
   changed_.notify_all();
 }
 
-std::shared_ptr<OnlineModel> OnlineLabeler::model() const {
+std::vector<std::shared_ptr<const OnlineModels>> OnlineLabeler::models() const {
   const std::lock_guard lock(mutex_);
-  return model_;
+  return models_;
 }
 
-void OnlineLabeler::put_in_force(std::shared_ptr<OnlineModel> model) {
-  const std::lock_guard lock(mutex_);
-  model_ = std::move(model);
+std::shared_ptr<OnlineModel> OnlineLabeler::model(std::string_view task) const {
+  for (const auto& sharing : models()) {
+    for (const auto& model : *sharing) {
+      if (model->task == task) return model;
+    }
+  }
+  return nullptr;
 }
 
-std::future<OnlineLabeler::Labelled> OnlineLabeler::label(std::shared_ptr<OnlineModel> model,
-                                                          std::string crop) {
-  Item item{.model = std::move(model), .crop = std::move(crop), .done = {}};
+// Photos on their way keep the models that they were decoded for.
+void OnlineLabeler::put_in_force(const std::string& task, std::shared_ptr<OnlineModel> model) {
+  std::map<std::string, std::shared_ptr<OnlineModel>> of_tasks;
+  const std::lock_guard lock(mutex_);
+  for (const auto& sharing : models_) {
+    for (const auto& m : *sharing) of_tasks[m->task] = m;
+  }
+  of_tasks.erase(task);
+  if (model) of_tasks[task] = std::move(model);
+  std::map<std::string, OnlineModels> by_extractor;
+  for (const auto& [name, m] : of_tasks) {
+    by_extractor[m->head.empty() ? m->extractor + name : m->extractor].push_back(m);
+  }
+  models_.clear();
+  for (auto& [extractor, models] : by_extractor) {
+    models_.push_back(std::make_shared<const OnlineModels>(std::move(models)));
+  }
+}
+
+std::future<OnlineLabeler::Labelled> OnlineLabeler::label(
+    std::shared_ptr<const OnlineModels> models, std::string crop) {
+  Item item{.model = std::move(models), .crop = std::move(crop), .done = {}};
   std::future<Labelled> future = item.done.get_future();
   {
     const std::lock_guard lock(mutex_);
@@ -84,21 +110,31 @@ void OnlineLabeler::run() {
   }
 }
 
+std::vector<std::string> OnlineLabeler::extract(OnlineModel& model,
+                                                const std::vector<Item>& items) {
+  Network& n = *model.network;
+  const std::lock_guard alone(n.running());
+  std::vector<std::string_view> crops;
+  for (const Item& i : items) crops.push_back(i.crop);
+  return n.rows(infer_crops(n.plans(), n.preprocess(), crops), items.size());
+}
+
 void OnlineLabeler::infer(std::vector<Item>& items) const {
   size_t done = 0;
   try {
-    const std::lock_guard alone(items[0].model->running);
-    Network& n = *items[0].model->network;
-    std::vector<std::string_view> crops;
-    for (const Item& i : items) crops.push_back(i.crop);
-    std::vector<std::string> rows =
-        n.rows(infer_crops(n.plans(), n.preprocess(), crops), items.size());
-    std::vector<std::vector<ClassScore>> top = n.classify(rows, options_.classes);
+    const OnlineModels& models = *items[0].model;
+    std::vector<std::string> rows = extract(*models[0], items);
+    std::vector<std::vector<std::vector<ClassScore>>> top;
+    for (const auto& model : models) {
+      const std::lock_guard alone(model->network->running());
+      top.push_back(model->network->classify(rows, options_.classes));
+    }
     for (; done < items.size(); ++done) {
       Item& i = items[done];
-      i.done.set_value({.top = std::move(top[done]),
-                        .crop = std::move(i.crop),
-                        .feature = n.has_features() ? std::move(rows[done]) : ""});
+      Labelled labelled{.crop = std::move(i.crop)};
+      for (auto& of_model : top) labelled.top.push_back(std::move(of_model[done]));
+      if (models[0]->network->has_features()) labelled.feature = std::move(rows[done]);
+      i.done.set_value(std::move(labelled));
     }
   } catch (...) {
     for (; done < items.size(); ++done) items[done].done.set_exception(std::current_exception());

@@ -24,6 +24,10 @@ void warn_of(const char* what, const std::set<std::string>& names) {
             what, printable(*names.begin(), 256), names.size() == 1 ? "" : " and the others");
 }
 
+void add_unreadable(const QuarantinedPhoto& file, StoreInventory& to) {
+  if (to.unreadable++ < uint64_t{wire::kUnreadableFiles}) to.unreadable_files.push_back(file);
+}
+
 }  // namespace
 
 PhotoInventory::PhotoInventory(const PhotoRowConfig& config, Fs& fs)
@@ -126,8 +130,9 @@ Result<StoreInventory> PhotoInventory::scan() {
   collection_ =
       std::ranges::count_if(set.photos, [&](const Photo& p) { return !photos_.is_upload(p.path); });
   StoreInventory inventory;
-  inventory.unreadable = static_cast<uint64_t>(std::ranges::count_if(
-      set.quarantined, [this](const QuarantinedPhoto& p) { return in_shard(p.path); }));
+  for (const QuarantinedPhoto& p : set.quarantined) {
+    if (in_shard(p.path)) add_unreadable(p, inventory);
+  }
   std::vector<Digest> deleted;
   std::set<std::string> paths, labels;  // that cannot be said to a Tuner
   for (const Photo& p : set.photos) {
@@ -154,14 +159,16 @@ Result<StoreInventory> PhotoInventory::scan() {
                                 .bytes = p.bytes});
   }
   forget(deleted);
-  inventory.unreadable += paths.size();
+  for (const std::string& path : paths) {
+    add_unreadable({path, "its name is no UTF-8 without control characters"}, inventory);
+  }
   warn_of("photos are left out, since their names", paths);
   warn_of("labels are left out, since they", labels);
   std::ranges::stable_sort(inventory.photos, {}, &StorePhoto::digest);
   const auto same = [](const StorePhoto& p, const StorePhoto& q) { return p.digest == q.digest; };
   auto& photos = inventory.photos;
   photos.erase(std::unique(photos.begin(), photos.end(), same), photos.end());
-  take(inventory);
+  size_ = photos.size();
   return inventory;
 }
 
@@ -175,13 +182,8 @@ void PhotoInventory::forget(std::span<const Digest> deleted) const {
   }
 }
 
-void PhotoInventory::take(StoreInventory inventory) {
-  size_ = inventory.photos.size();
-  last_ = std::move(inventory);
-}
-
-Result<std::string> PhotoInventory::read(size_t place) const {
-  return fs_.read(photos_.file_of(last_.photos[place].path), limits::kPhotoFile);
+Result<std::string> PhotoInventory::read(const StorePhoto& photo) const {
+  return fs_.read(photos_.file_of(photo.path), limits::kPhotoFile);
 }
 
 }  // namespace ndtrain::ndp

@@ -41,11 +41,7 @@ class PhotoInventory {
   Result<FolderLook> follow(const DirectoryChanges& changes, Clock& clock,
                             const std::function<bool()>& stopping);
   void count();  // size() again, from what follow() found
-  // As of the last scan, or as it was given.
-  const StoreInventory& last() const { return last_; }
-  void take(StoreInventory inventory);
-
-  Result<std::string> read(size_t place) const;  // the file of a photo of last(); any thread
+  Result<std::string> read(const StorePhoto& photo) const;  // its file; any thread
 
  private:
   std::string label_of(const std::string& path) const;
@@ -68,7 +64,6 @@ class PhotoInventory {
   int64_t collection_ = 0;  // how many were no uploads when they were counted last
   std::atomic<uint64_t> size_ = 0;
   std::map<std::string, std::string> csv_;  // label by path, of a CSV
-  StoreInventory last_;
 };
 
 }  // namespace ndtrain::ndp

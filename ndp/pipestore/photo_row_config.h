@@ -7,6 +7,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/status.h"
+#include "ndp/engine/engine.h"
 #include "ndp/pipestore/found_photo.h"
 #include "ndp/pipestore/store_trash.h"
 #include "ndp/pipestore/upload_log.h"
@@ -24,6 +25,7 @@ struct PhotoRowConfig {
   int64_t cache_bytes = 0;  // of features and crops; 0: a tenth of the volume
   bool compress_crops = false;
   int64_t batch = 32;
+  RingLevels* ring = nullptr;  // is told how full the engine's is; null: nobody asks
   // Only a part of the photos: those whose path's hash is `shard` modulo `shards`.
   uint32_t shard = 0, shards = 1;
   // What people said of photos here, if anybody can; it counts more than `labels`.
@@ -37,6 +39,8 @@ struct PhotoRowConfig {
   // Absent: nobody asks.
   std::function<Status(std::span<const FoundPhoto>)> found = {};
   UploadPriority* upload_priority = nullptr;  // to those who upload
+
+  EngineOptions engine() const { return {.batch = batch, .levels = ring}; }
 };
 
 }  // namespace ndtrain::ndp

@@ -22,19 +22,20 @@ std::string compressed(const std::string& bytes) {
 
 }  // namespace
 
-RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
-                            CropCache& kept, const Preprocess& preprocess, bool packed) {
-  RowProducer::Made made;
+JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photos,
+                        std::span<const size_t> places, CropCache& kept,
+                        const Preprocess& preprocess, bool packed) {
+  JobRows::Made made;
   std::vector<std::string> rows(places.size());
   std::vector<std::string> reasons(places.size());
   std::vector<PhotoCost> costs(places.size());
   shared_threads().parallel_for(
       static_cast<int64_t>(places.size()), 1, [&](int64_t from, int64_t to) {
         for (auto i = static_cast<size_t>(from); i < static_cast<size_t>(to); ++i) {
-          const StorePhoto& photo = inventory.last().photos[places[i]];
+          const StorePhoto& photo = photos.photos[places[i]];
           const auto image = [&]() -> Result<Image> {
             if (std::optional<Image> crop = kept.get(photo.digest)) return std::move(*crop);
-            const Result<std::string> file = inventory.read(places[i]);
+            const Result<std::string> file = files.read(photo);
             if (!file.ok()) return file.status();
             Result<Image> made_now = crop_photo(photo.path, *file, preprocess, costs[i]);
             if (made_now.ok()) kept.put(photo.digest, *made_now);
@@ -60,11 +61,12 @@ RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const siz
   return made;
 }
 
-RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places) {
-  RowProducer::Made made;
+JobRows::Made file_rows(const PhotoInventory& files, const StoreInventory& photos,
+                        std::span<const size_t> places) {
+  JobRows::Made made;
   const auto start = std::chrono::steady_clock::now();
   for (const size_t place : places) {
-    Result<std::string> file = inventory.read(place);
+    Result<std::string> file = files.read(photos.photos[place]);
     if (!file.ok()) {
       made.bad.push_back({place, file.status().message()});
     } else if (file->empty()) {

@@ -10,9 +10,11 @@
 namespace ndtrain::ndp {
 
 // From `kept` where they are, else from the photos, then kept. `packed`: by zstd.
-RowProducer::Made crop_rows(const PhotoInventory& inventory, std::span<const size_t> places,
-                            CropCache& kept, const Preprocess& preprocess, bool packed);
+JobRows::Made crop_rows(const PhotoInventory& files, const StoreInventory& photos,
+                        std::span<const size_t> places, CropCache& kept,
+                        const Preprocess& preprocess, bool packed);
 
-RowProducer::Made file_rows(const PhotoInventory& inventory, std::span<const size_t> places);
+JobRows::Made file_rows(const PhotoInventory& files, const StoreInventory& photos,
+                        std::span<const size_t> places);
 
 }  // namespace ndtrain::ndp

@@ -32,10 +32,12 @@ Status RowDelivery::wanted(const wire::Wanted& m) {
 
 std::optional<RowDelivery::Batch> RowDelivery::next(size_t most) {
   if (queued_.empty() || most == 0) return std::nullopt;
-  const uint64_t room = bytes_ < window_ ? (window_ - bytes_) / row_.bytes : 0;
+  const uint32_t first = *queued_.begin();
+  const uint64_t room = bytes_ < window_ ? (window_ - bytes_) / row_.of(first) : 0;
   const bool nothing_outside = bytes_ == 0;
   if (room == 0 && !nothing_outside) return std::nullopt;
-  Batch batch{*queued_.begin(), {}};
+  Batch batch{first, {}};
+  if (first > 0) most = std::max<size_t>(1, most / row_.views);
   Run& run = runs_[batch.run];
   const size_t always = !nothing_outside ? 0 : row_.varies ? 1 : most;
   const size_t n = std::min({most, std::max<size_t>(room, always), run.queue.size()});
@@ -45,7 +47,7 @@ std::optional<RowDelivery::Batch> RowDelivery::next(size_t most) {
   if (run.queue.empty()) queued_.erase(batch.run);
   run.outside += n;
   taken_up_ += n;
-  bytes_ += n * row_.bytes;
+  bytes_ += n * row_.of(first);
   return batch;
 }
 
@@ -63,9 +65,9 @@ void RowDelivery::end_chunk(wire::Rows& chunk, std::span<const uint64_t> numbers
   bytes_ += unacknowledged_[chunk.chunk()] = chunk.rows().size();
 }
 
-void RowDelivery::check_size(std::string_view row) const {
-  if (!row_.varies && row.size() != row_.bytes) {
-    throw Error("row work: a row of ", row.size(), " bytes, not ", row_.bytes);
+void RowDelivery::check_size(uint32_t run, std::string_view row) const {
+  if (!row_.varies && row.size() != row_.of(run)) {
+    throw Error("row work: a row of ", row.size(), " bytes, not ", row_.of(run));
   }
 }
 
@@ -88,12 +90,12 @@ std::vector<wire::FromStore> RowDelivery::done(const Batch& batch,
   }
   std::map<uint64_t, const BadRow*> unreadable;
   for (const BadRow& b : bad) unreadable.emplace(b.number, &b);
-  bytes_ -= batch.photos.size() * row_.bytes;
+  bytes_ -= batch.photos.size() * row_.of(batch.run);
   std::vector<wire::FromStore> out;
   for (size_t at = 0; at < batch.photos.size();) {
     const uint64_t first = batch.photos[at].number;
     if (!unreadable.contains(first) && rows.front().size() > kWholeRow) {
-      check_size(rows.front());
+      check_size(batch.run, rows.front());
       send_pieces(batch.run, first, rows.front(), out);
       rows = rows.subspan(1);
       ++at;
@@ -106,7 +108,7 @@ std::vector<wire::FromStore> RowDelivery::done(const Batch& batch,
       const auto b = unreadable.find(number);
       if (b == unreadable.end()) {
         const std::string& row = rows.front();
-        check_size(row);
+        check_size(batch.run, row);
         if (!numbers.empty() && f.rows().size() + row.size() > kChunkBytes) break;
         f.mutable_rows()->append(row);
         if (row_.varies) f.add_lengths(static_cast<uint32_t>(row.size()));

@@ -41,10 +41,14 @@ class RowDelivery {
     std::string path, reason;
   };
 
-  // What a row takes: exactly, or on average where rows differ in size.
+  // What a row takes: exactly, or on average where rows differ in size. Rows of runs from 1 on are
+  // `views` times as large.
   struct RowSize {
     size_t bytes = 0;
     bool varies = false;
+    size_t views = 1;
+
+    size_t of(uint32_t run) const { return run == 0 ? bytes : bytes * views; }
   };
 
   // `photos` is the size of the inventory; `window` bounds the bytes of rows that are taken up and
@@ -54,8 +58,9 @@ class RowDelivery {
   // kCorrupt when the message contradicts itself.
   Status wanted(const wire::Wanted& message);
 
-  // The next photos, at most `most`, validation first, then run by run, each in the order of the
-  // manifest. Nullopt when there are none, or the window is full.
+  // The next photos, at most `most`, or so many views where there is more than one photo;
+  // validation first, then run by run, each in the order of the manifest. Nullopt when there are
+  // none, or the window is full.
   std::optional<Batch> next(size_t most);
 
   // A batch is ready: the rows of the photos that could be read, in order. What to send, in order;
@@ -72,7 +77,7 @@ class RowDelivery {
  private:
   wire::Rows& begin_chunk(uint32_t run, std::vector<wire::FromStore>& out);
   void end_chunk(wire::Rows& chunk, std::span<const uint64_t> numbers);
-  void check_size(std::string_view row) const;
+  void check_size(uint32_t run, std::string_view row) const;
   void send_pieces(uint32_t run, uint64_t number, std::string_view row,
                    std::vector<wire::FromStore>& out);
 

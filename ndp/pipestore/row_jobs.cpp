@@ -1,5 +1,7 @@
 #include "ndp/pipestore/row_jobs.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -51,6 +53,9 @@ void RowJobs::refuse(uint64_t id, const std::string& reason) {
 void RowJobs::begin(const wire::Job& job) {
   log::info("job {} begins", job.job());
   jobs_[job.job()] = Job{.ask = job, .serial = ++serials_};
+  if (jobs_.size() > kMost) {
+    return refuse(job.job(), fmt::format("{} jobs at once are the most", kMost));
+  }
   list(job.job());
   ports_.go_on();
 }
@@ -72,15 +77,10 @@ void RowJobs::acknowledged(const wire::Ack& message) {
 }
 
 void RowJobs::end(const wire::JobEnd& end) {
-  if (!jobs_.erase(end.job())) return;
+  const auto job = jobs_.extract(end.job());
+  if (!job) return;
   log::info("job {} has ended{}{}", end.job(), end.reason().empty() ? "" : ": ", end.reason());
-  ports_.producer.give_up(end.job());
-  if (opened_ != end.job()) return;
-  opened_ = 0;
-  ports_.lanes.start(kStoreLane, [this]() -> Continuation {
-    ports_.producer.close();
-    return nullptr;
-  });
+  if (job.mapped().rows) job.mapped().rows->give_up();
 }
 
 void RowJobs::advance() {
@@ -90,13 +90,7 @@ void RowJobs::advance() {
     const auto job = jobs_.find(id);
     if (job == jobs_.end() || job->second.opening || job->second.work) continue;
     const bool here = ports_.models.fetch(models_of(job->second.ask));
-    if (!here || !job->second.inventory) continue;
-    if (listed_ == job->second.serial) {
-      open(id);
-    } else {  // the producer has another job's list
-      job->second.inventory.reset();
-      list(id);
-    }
+    if (here && job->second.inventory) open(id);
   }
 }
 
@@ -117,9 +111,7 @@ std::vector<Digest> RowJobs::models() const {
 }
 
 void RowJobs::list(uint64_t id) {
-  opened_ = id;  // from its place on the lane on
-  listed_ = jobs_.at(id).serial;
-  ports_.lanes.start(kStoreLane, [this, id, serial = listed_]() -> Continuation {
+  ports_.lanes.start(kStoreLane, [this, id, serial = jobs_.at(id).serial]() -> Continuation {
     const auto begun = ports_.clock.monotonic();
     Result<StoreInventory> result = tried([&] { return ports_.producer.scan(); });
     if (result.ok()) {
@@ -140,16 +132,15 @@ void RowJobs::listed(uint64_t id, Result<StoreInventory> result) {
 void RowJobs::open(uint64_t id) {
   Job& job = jobs_.at(id);
   job.opening = true;
-  opened_ = id;
   const std::vector<Digest> models = models_of(job.ask);
   std::string paths[2];
   for (size_t i = 0; i < models.size(); ++i) paths[i] = ports_.blobs.path(models[i]);
-  auto task = [this, id, serial = job.serial, ask = job.ask, models, extractor = paths[0],
-               head = paths[1]]() -> Continuation {
+  auto task = [this, id, serial = job.serial, ask = job.ask, inventory = job.inventory, models,
+               extractor = paths[0], head = paths[1]]() -> Continuation {
     std::optional<ModelFetch::Damage> damage = ports_.models.damage_in(models);
     Result<Opened> result =
         damage ? Status(Code::kCorrupt, damage->what)
-               : tried([&]() -> Result<Opened> { return open(ask, extractor, head); });
+               : tried([&]() -> Result<Opened> { return open(ask, inventory, extractor, head); });
     return [this, id, serial, result = std::move(result), damage] {
       if (is_current(id, serial)) opened(id, result, damage);
     };
@@ -157,15 +148,17 @@ void RowJobs::open(uint64_t id) {
   ports_.lanes.start(kStoreLane, std::move(task));
 }
 
-Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask, const std::string& extractor,
-                                      const std::string& head) {
-  const Result<RowDelivery::RowSize> row = ports_.producer.open(ask, extractor, head);
-  if (!row.ok()) return row.status();
-  Opened opened{*row, {}};
+Result<RowJobs::Opened> RowJobs::open(const wire::Job& ask,
+                                      std::shared_ptr<const StoreInventory> inventory,
+                                      const std::string& extractor, const std::string& head) {
+  Result<std::unique_ptr<JobRows>> rows =
+      ports_.producer.open(ask, std::move(inventory), extractor, head);
+  if (!rows.ok()) return rows.status();
+  Opened opened{std::move(*rows), {}};
   if (ask.with_gain()) opened.about.set_bf16_gain(ports_.producer.bf16_gain());
   if (ask.sample().empty()) return opened;
   const std::vector<std::string> photos(ask.sample().begin(), ask.sample().end());
-  Result<std::string> sample = ports_.producer.sample(photos);
+  Result<std::string> sample = opened.rows->sample(photos);
   if (!sample.ok()) return sample.status();
   opened.about.set_sample_checksum(xxh3(sample->data(), sample->size()));
   opened.about.set_sample(std::move(*sample));
@@ -179,7 +172,8 @@ void RowJobs::opened(uint64_t id, const Result<Opened>& result,
   if (damage) return ports_.models.fetch_again(*damage);
   if (!result.ok()) return refuse(id, result.status().message());
   ports_.models.found_whole();
-  job.work = std::make_unique<RowDelivery>(id, job.inventory->photos.size(), result->row,
+  job.rows = result->rows;
+  job.work = std::make_unique<RowDelivery>(id, job.inventory->photos.size(), job.rows->row(),
                                            ports_.tuner.window());
   for (wire::FromStore& m :
        inventory_messages(id, *job.inventory, result->about, job.ask.with_paths())) {
@@ -189,16 +183,17 @@ void RowJobs::opened(uint64_t id, const Result<Opened>& result,
 
 void RowJobs::make_more(uint64_t id) {
   Job& job = jobs_.at(id);
-  if (opened_ != id) return;  // another job has begun
   while (job.tasks < kTasks) {
     std::optional<RowDelivery::Batch> batch = job.work->next(kBatch);
     if (!batch) return;
     ++job.tasks;
     std::vector<size_t> places;
     for (const RowDelivery::Photo& p : batch->photos) places.push_back(p.place);
-    auto task = [this, id, serial = job.serial, batch = std::move(*batch),
-                 places = std::move(places)]() -> Continuation {
-      Result<RowProducer::Made> result = tried([&] { return ports_.producer.make(places); });
+    const bool views = job.ask.has_views() && batch->run > 0;
+    auto task = [this, id, serial = job.serial, rows = job.rows, batch = std::move(*batch),
+                 places = std::move(places), views]() -> Continuation {
+      Result<JobRows::Made> result =
+          tried([&] { return views ? rows->make_views(places) : rows->make(places); });
       return [this, id, serial, batch, result = std::move(result)] {
         if (is_current(id, serial)) made(id, batch, result);
       };
@@ -208,7 +203,7 @@ void RowJobs::make_more(uint64_t id) {
 }
 
 void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
-                   const Result<RowProducer::Made>& made) {
+                   const Result<JobRows::Made>& made) {
   if (!made.ok()) return refuse(id, made.status().message());
   const bool whole = std::ranges::all_of(
       made->rows, [](const std::string& row) { return row.size() <= kWholeRow; });
@@ -220,8 +215,9 @@ void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
   Job& job = jobs_.at(id);
   --job.tasks;
   rows_made_ += made->rows.size();
+  photo_bytes_ += made->photo_bytes;
   std::vector<RowDelivery::BadRow> bad;
-  for (const RowProducer::Bad& b : made->bad) {
+  for (const JobRows::Bad& b : made->bad) {
     const auto photo = std::ranges::find(batch.photos, b.place, &RowDelivery::Photo::place);
     bad.push_back({photo->number, job.inventory->photos.at(b.place).path, b.reason});
   }
@@ -229,12 +225,13 @@ void RowJobs::made(uint64_t id, const RowDelivery::Batch& batch,
   for (const auto& [name, seconds] : made->stages) stages_[name] += seconds;
   for (wire::FromStore& m : job.work->done(batch, made->rows, bad, made->busy)) {
     if (m.has_run_done()) report_cost(job, batch.run, *m.mutable_run_done());
+    row_bytes_ += m.rows().rows().size();
     answer(job, std::move(m));
   }
   make_more(id);
 }
 
-void RowJobs::add_cost(Job& job, uint32_t run, const RowProducer::Made& made) {
+void RowJobs::add_cost(Job& job, uint32_t run, const JobRows::Made& made) {
   for (const auto& [name, seconds] : made.stages) job.stages[run][name] += seconds;
   for (const auto& [what, rows] : made.made_from) job.made_from[run][what] += rows;
   if (made.joules) job.joules[run] += *made.joules;

@@ -1,6 +1,7 @@
-// The Tuner's jobs at a PipeStore, within one session: the photos are listed while the job's models
-// come, then it is opened, and rows are made as they are wanted. One thread, the service's; photos
-// are read on the lane.
+// The Tuner's jobs at a PipeStore, within one session: the photos are listed while a job's models
+// come, then it is opened, and rows are made as they are wanted. Of several jobs, each has at most
+// kTasks batches on the lane, so that they take turns. One thread, the service's; photos are read
+// on the lane.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,8 @@ namespace ndtrain::ndp {
 class RowJobs {
  public:
   static constexpr size_t kBatch = 256;  // photos of one task, at most
-  static constexpr size_t kTasks = 2;    // that make rows, on the lane at once
+  static constexpr size_t kTasks = 2;    // of a job that make rows, on the lane at once
+  static constexpr size_t kMost = 16;    // jobs at once; a Tuner that asks for more is refused
 
   struct Ports {
     Clock& clock;
@@ -50,6 +52,9 @@ class RowJobs {
   std::vector<Digest> models() const;  // that jobs need
   size_t size() const { return jobs_.size(); }
   uint64_t rows_made() const { return rows_made_; }
+  // So far: of rows that were sent, of photo files that were read for them.
+  uint64_t row_bytes() const { return row_bytes_; }
+  uint64_t photo_bytes() const { return photo_bytes_; }
   const std::map<std::string, double>& stages() const { return stages_; }  // seconds, so far
 
  private:
@@ -58,6 +63,7 @@ class RowJobs {
     uint64_t serial = 0;                              // tasks of another are stale
     std::shared_ptr<const StoreInventory> inventory;  // once its photos are listed
     bool opening = false;
+    std::shared_ptr<JobRows> rows;  // once it is open; tasks hold on to them
     std::unique_ptr<RowDelivery> work;
     size_t tasks = 0;                                          // on the lane
     std::map<uint32_t, std::map<std::string, double>> stages;  // by run
@@ -65,7 +71,7 @@ class RowJobs {
     std::map<uint32_t, double> joules;  // by run
   };
   struct Opened {
-    RowDelivery::RowSize row;
+    std::shared_ptr<JobRows> rows;
     wire::Inventory about;  // what the job asks besides photos; in the first message
   };
 
@@ -79,21 +85,20 @@ class RowJobs {
   void list(uint64_t id);
   void listed(uint64_t id, Result<StoreInventory> result);
   void open(uint64_t id);
-  Result<Opened> open(const wire::Job& ask, const std::string& extractor,
-                      const std::string& head);  // on the lane
+  // On the lane.
+  Result<Opened> open(const wire::Job& ask, std::shared_ptr<const StoreInventory> inventory,
+                      const std::string& extractor, const std::string& head);
   void opened(uint64_t id, const Result<Opened>& result,
               const std::optional<ModelFetch::Damage>& damage);
   void make_more(uint64_t id);
-  void made(uint64_t id, const RowDelivery::Batch& batch, const Result<RowProducer::Made>& made);
-  static void add_cost(Job& job, uint32_t run, const RowProducer::Made& made);
+  void made(uint64_t id, const RowDelivery::Batch& batch, const Result<JobRows::Made>& made);
+  static void add_cost(Job& job, uint32_t run, const JobRows::Made& made);
   static void report_cost(const Job& job, uint32_t run, wire::RunDone& done);
 
   const Ports ports_;
   uint64_t serials_ = 0;
   std::map<uint64_t, Job> jobs_;  // of this session
-  uint64_t opened_ = 0;           // the job that the producer has open, or lists the photos of
-  uint64_t listed_ = 0;           // the serial of the last that it was asked to list them for
-  uint64_t rows_made_ = 0;
+  uint64_t rows_made_ = 0, row_bytes_ = 0, photo_bytes_ = 0;
   std::map<std::string, double> stages_;
 };
 

@@ -44,7 +44,8 @@ PipeStoreService::PipeStoreService(const Setting& setting, wire::Hello hello, ui
                    .tuner = tuner_,
                    .jobs = jobs_,
                    .go_on = [this] { go_on(); },
-                   .changed = setting.in_force_changed}),
+                   .changed = setting.in_force_changed,
+                   .log = setting.uploads}),
       uploads_({.clock = setting.clock,
                 .tuner = tuner_,
                 .log = setting.uploads,
@@ -93,6 +94,8 @@ void PipeStoreService::message(const wire::ToStore& m) {
     uploads_.kept(m.uploads_kept());
   } else if (m.has_job_end()) {
     jobs_.end(m.job_end());
+  } else if (m.has_probe()) {
+    answer(m.probe());
   }
 }
 
@@ -101,6 +104,13 @@ void PipeStoreService::session_over() {
   models_.session_over();
   uploads_.session_over();
   trash_.session_over();
+}
+
+void PipeStoreService::answer(const wire::Probe& probe) {
+  wire::FromStore m;
+  m.mutable_probe()->set_number(probe.number());
+  m.mutable_probe()->set_payload(std::string(probe.answer_bytes(), '\0'));
+  tuner_.send(std::move(m));
 }
 
 void PipeStoreService::take_tokens(const wire::Tokens& tokens) {

@@ -50,7 +50,7 @@ class PipeStoreService final : TunerEvents {
     // Of photos that people upload, where they may.
     UploadLog* uploads = nullptr;
     std::function<wire::Space()> space = {};
-    std::function<void()> in_force_changed = {};
+    std::function<void(const std::string& task)> in_force_changed = {};
     DeltaApplier apply = apply_delta;
     // Photos that were deleted elsewhere; durable on return. On a lane.
     std::function<Status(std::span<const Digest>)> forget = {};
@@ -67,17 +67,22 @@ class PipeStoreService final : TunerEvents {
   void tick();
   Time next() const;  // when tick() has something to do
   void leave(const std::string& reason) { tuner_.leave(reason); }  // says so to the Tuner
+  void end_if_revoked(const LinkSecurity& security) { tuner_.end_if_revoked(security); }
 
   bool connected() const { return tuner_.open(); }
-  const VersionInForce& in_force() const { return deployment_.in_force(); }
+  const VersionsInForce& in_force() const { return deployment_.in_force(); }
   std::string model_path(const Digest& model) const { return blobs_.path(model); }
   size_t jobs() const { return jobs_.size(); }
   uint64_t rows_made() const { return jobs_.rows_made(); }
+  uint64_t row_bytes() const { return jobs_.row_bytes(); }      // sent, so far
+  uint64_t photo_bytes() const { return jobs_.photo_bytes(); }  // read for rows, so far
+  uint64_t model_bytes() const { return models_.bytes(); }      // received, so far
   const std::map<std::string, double>& stages() const { return jobs_.stages(); }  // seconds, so far
 
  private:
   void message(const wire::ToStore& message) override;
   void session_over() override;
+  void answer(const wire::Probe& probe);
   void take_tokens(const wire::Tokens& tokens);
   void go_on();  // whatever waits for a model, or for nothing any more
 

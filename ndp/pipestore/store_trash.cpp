@@ -53,6 +53,11 @@ bool StoreTrash::has(const Digest& photo) const {
   return photos_.contains(photo);
 }
 
+size_t StoreTrash::size() const {
+  const std::lock_guard lock(mutex_);
+  return photos_.size();
+}
+
 uint64_t StoreTrash::revision() const {
   const std::lock_guard lock(mutex_);
   return revision_;

@@ -21,6 +21,7 @@ class StoreTrash {
   StoreTrash(Fs& fs, const std::string& path);
 
   bool has(const Digest& photo) const;
+  size_t size() const;        // photos
   uint64_t revision() const;  // that was heard of; 0: none
 
   // Durable on return, or nothing has changed.

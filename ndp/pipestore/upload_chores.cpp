@@ -88,12 +88,12 @@ void Uploads::chores() {
   std::unique_lock lock(mutex_);
   std::optional<std::chrono::nanoseconds> again;
   while (!stopping_) {
-    const bool version = coming_ != nullptr;
+    const bool version = !coming_.empty();
     const bool waiting =
         std::exchange(unlabelled_, false) || (again && clock_.monotonic() > *again);
     lock.unlock();
-    if (version) load_version();
-    if ((version || waiting) && online_.model()) {
+    if (version) load_versions();
+    if (version || waiting) {
       again.reset();
       if (!label_waiting()) again = clock_.monotonic() + kRetry;
     }
@@ -103,25 +103,40 @@ void Uploads::chores() {
       log::warn("deleted photos leave traces for now: {}", e.what());
     }
     lock.lock();
-    woken_.wait_for(lock, kGlance, [&] { return stopping_ || coming_ != nullptr || unlabelled_; });
+    woken_.wait_for(lock, kGlance, [&] { return stopping_ || !coming_.empty() || unlabelled_; });
   }
 }
 
-void Uploads::load_version() {
-  std::function<std::shared_ptr<OnlineModel>()> load;
+bool Uploads::is_coming(const std::string& task) const {
+  const std::lock_guard lock(mutex_);
+  return coming_.contains(task);
+}
+
+void Uploads::load_versions() {
+  std::map<std::string, std::function<std::shared_ptr<OnlineModel>()>> coming;
   {
     const std::lock_guard lock(mutex_);
-    load = std::exchange(coming_, nullptr);
+    coming.swap(coming_);
   }
-  try {
-    const std::shared_ptr<OnlineModel> model = load();
-    if (model) warm_up(*model, config_.online.batch);
-    online_.put_in_force(model);
-    if (model) log::info("uploads are labelled by version {}", model->version);
-  } catch (const std::exception& e) {
-    log::error("uploads go on with version {}: the next one cannot run here: {}", version(),
-               e.what());
+  for (const auto& [task, load] : coming) {
+    const std::string of = task == kDefaultTask ? "" : " of task " + task;
+    try {
+      const std::shared_ptr<OnlineModel> model = load();
+      if (model) model->task = task;
+      if (model) warm_up(*model, config_.online.batch);
+      if (is_coming(task)) continue;  // another is in force by now, or none any more
+      online_.put_in_force(task, model);
+      if (model) log::info("uploads are labelled by version {}{}", model->version, of);
+      if (!model) log::info("uploads are not labelled{} any more", of);
+    } catch (const std::exception& e) {
+      log::error("uploads go on with version {}{}: the next one cannot run here: {}", version(task),
+                 of, e.what());
+    }
   }
+  const std::vector<std::string> in_force = tasks();
+  std::set<std::string, std::less<>> labelled_in(in_force.begin(), in_force.end());
+  if (labelled_in.empty()) labelled_in.emplace(kDefaultTask);
+  log_.label_in(std::move(labelled_in));
 }
 
 void Uploads::tidy() {

@@ -1,7 +1,11 @@
 #include "ndp/pipestore/upload_http.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "framework/core/json.h"
 #include "framework/core/json_input.h"
+#include "framework/core/text.h"
 #include "ndp/jobs/thumbnail.h"
 #include "ndp/labels/label_db.h"
 #include "ndp/photos/decode.h"
@@ -35,10 +39,9 @@ HttpResponse refused(const Status& why) {
   }
 }
 
-// A person's word counts more than a model's.
-Json to_json(const Uploads::Photo& photo) {
-  const UploadLog::Known& k = photo.known;
-  Json json = {{"id", to_hex(photo.id)}, {"path", k.path}};
+// In one task; a person's word counts more than a model's.
+Json label_json(const UploadLog::Known& k) {
+  Json json;
   const bool human = !k.truth.empty(), model = k.version > 0;
   json["label"] = human ? Json(k.truth) : model ? Json(k.top.at(0).name()) : Json();
   json["source"] = human ? Json("human") : model ? Json("model") : Json();
@@ -51,17 +54,60 @@ Json to_json(const Uploads::Photo& photo) {
   return json;
 }
 
-HttpResponse answer(const Result<Uploads::Photo>& photo, int status = 200) {
-  if (!photo.ok()) return refused(photo.status());
-  return {.status = status, .body = json_text(to_json(*photo)) + "\n"};
+Json to_json(const Uploads::Photo& photo) {
+  Json json = {{"id", to_hex(photo.id)}, {"path", photo.known.path}};
+  json.update(label_json(photo.known));
+  return json;
 }
 
+HttpResponse answer(const Result<Uploads::Photo>& photo) {
+  if (!photo.ok()) return refused(photo.status());
+  return {.body = json_text(to_json(*photo)) + "\n"};
+}
+
+// What is said in the default task, and in all others that are in force here.
+HttpResponse answer_in_all(Uploads& uploads, const Result<Uploads::Photo>& photo) {
+  if (!photo.ok()) return refused(photo.status());
+  Json json = to_json(*photo);
+  for (const std::string& task : uploads.tasks()) {
+    if (task == kDefaultTask) continue;
+    const Result<Uploads::Photo> said = uploads.find(photo->id, task);
+    if (!said.ok()) return refused(said.status());
+    json["tasks"][task] = label_json(said->known);
+  }
+  return {.body = json_text(json) + "\n"};
+}
+
+// 202: no version labels photos here as yet.
 HttpResponse add(Uploads& uploads, const HttpRequest& request) {
   if (request.body.empty()) {
     return http_error(400, "there is no photo in the request; curl -F photo=@x.jpg sends one");
   }
   const Result<Uploads::Photo> photo = uploads.add(request.body);
-  return answer(photo, photo.ok() && photo->known.version == 0 ? 202 : 200);
+  HttpResponse response = answer_in_all(uploads, photo);
+  if (photo.ok() && uploads.tasks().empty()) response.status = 202;
+  return response;
+}
+
+std::string task_of(const HttpRequest& request) {
+  const auto task = request.query.find("task");
+  return task == request.query.end() ? std::string(kDefaultTask) : task->second;
+}
+
+// A task is known here while a version of it is in force, the default one always.
+std::optional<HttpResponse> no_task(const Uploads& uploads, const std::string& task) {
+  const std::vector<std::string> all = uploads.tasks();
+  if (task == kDefaultTask || std::ranges::find(all, task) != all.end()) return std::nullopt;
+  return http_error(404, "no version of a task '" + printable(task, 256) +
+                             "' is in force at this store; at the Tuner, GET /versions?task=NAME "
+                             "lists a task's");
+}
+
+HttpResponse show(Uploads& uploads, const Digest& id, const HttpRequest& request) {
+  if (!request.query.contains("task")) return answer_in_all(uploads, uploads.find(id));
+  const std::string task = task_of(request);
+  if (auto none = no_task(uploads, task)) return std::move(*none);
+  return answer(uploads.find(id, task));
 }
 
 HttpAdmission admit(Uploads& uploads, const HttpRequest& request, int64_t bytes) {
@@ -84,8 +130,10 @@ HttpResponse image(const Result<std::string>& file) {
   return {.body = encode_jpeg(photo->image), .type = "image/jpeg"};
 }
 
-HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
-  const Result<Json> said = read_json(body);
+HttpResponse say(Uploads& uploads, const Digest& id, const HttpRequest& request) {
+  const std::string task = task_of(request);
+  if (auto none = no_task(uploads, task)) return std::move(*none);
+  const Result<Json> said = read_json(request.body);
   if (said.status().code() == Code::kTooLarge) return http_error(400, said.status().message());
   const Json json = said.ok() ? *said : Json();
   if (!json.is_object() || !json.contains("label") || !json["label"].is_string()) {
@@ -93,7 +141,7 @@ HttpResponse say(Uploads& uploads, const Digest& id, const std::string& body) {
   }
   const auto label = json["label"].get<std::string>();
   if (const Status s = check_class_name(label); !s.ok()) return http_error(400, s.message());
-  const Result<Uploads::Photo> photo = uploads.say(id, label);
+  const Result<Uploads::Photo> photo = uploads.say(id, label, task);
   if (photo.status().code() == Code::kUnsupported) return http_error(422, photo.status().message());
   return answer(photo);
 }
@@ -109,38 +157,61 @@ HttpResponse remove(Uploads& uploads, const Digest& id) {
   return {.body = json_text(Json({{"id", to_hex(id)}, {"deleted", true}})) + "\n"};
 }
 
+Digest id_in(const HttpRequest& request) { return digest_from_hex(request.captures.at(0)); }
+
+HttpResponse picture(Uploads& uploads, const HttpRequest& request) {
+  return image(uploads.read(id_in(request)));
+}
+
+HttpResponse small_picture(Uploads& uploads, const HttpRequest& request) {
+  const Result<std::string> file = uploads.read(id_in(request));
+  return image(file.ok() ? thumbnail(*file) : file.status());
+}
+
+std::string label_before(const HostedCollections& collections, const HttpRequest& request) {
+  HttpResponse why;
+  Uploads* const uploads = collections.find(request, why);
+  return uploads ? label_of(uploads->find(id_in(request), task_of(request))) : "";
+}
+
 }  // namespace
 
-std::vector<HttpServer::Route> upload_routes(Uploads& u) {
+HttpAdmit photo_admission(std::shared_ptr<const HostedCollections> collections) {
+  return [c = std::move(collections)](const HttpRequest& request, int64_t bytes) {
+    HttpAdmission refused{.held = nullptr, .refuse = HttpResponse()};
+    Uploads* const uploads = c->find(request, *refused.refuse);
+    return uploads ? admit(*uploads, request, bytes) : refused;
+  };
+}
+
+std::vector<HttpServer::Route> upload_routes(std::vector<Uploads*> uploads) {
   using Request = const HttpRequest&;
+  const auto c = std::make_shared<const HostedCollections>(std::move(uploads));
+  const auto on = [c](auto f) { return on_collection(c, f); };
   const std::string photo = "/photos/([0-9a-f]{64})";
-  const HttpPermission see = {Role::kViewer, HttpScope::kPhotos};
-  const auto id = [](Request r) { return digest_from_hex(r.captures.at(0)); };
+  const HttpPermission see = {Role::kViewer, HttpScope::kPhotos, HttpTask::kPhoto};
   return {
       {"POST",
        "/photos",
        {Role::kUploader, HttpScope::kPhotos},
-       [&u](Request r) { return add(u, r); },
-       {.most = u.most_bytes(),
-        .form = true,
-        .admit = [&u](Request r, int64_t bytes) { return admit(u, r, bytes); }}},
-      {"GET", photo, see, [&u, id](Request r) { return image(u.read(id(r))); }},
-      {"GET", photo + "/thumbnail", see,
-       [&u, id](Request r) {
-         const Result<std::string> file = u.read(id(r));
-         return image(file.ok() ? thumbnail(*file) : file.status());
-       }},
-      {"GET", photo + "/label", see, [&u, id](Request r) { return answer(u.find(id(r))); }},
+       on([](Uploads& u, Request r) { return add(u, r); }),
+       {.most = c->most_bytes(), .form = true, .admit = photo_admission(c)}},
+      {"GET", photo, see, on(picture)},
+      {"GET", photo + "/thumbnail", see, on(small_picture)},
+      {"GET",
+       photo + "/label",
+       {Role::kViewer, HttpScope::kPhotos, HttpTask::kNamed},
+       on([](Uploads& u, Request r) { return show(u, id_in(r), r); })},
       {"PUT",
        photo + "/label",
-       {Role::kLabeller, HttpScope::kPhotos},
-       [&u, id](Request r) { return say(u, id(r), r.body); },
+       {Role::kLabeller, HttpScope::kPhotos, HttpTask::kNamed},
+       on([](Uploads& u, Request r) { return say(u, id_in(r), r); }),
        {.most = kLabelBody},
-       {"label", [&u, id](Request r) { return label_of(u.find(id(r))); }}},
+       {"label", [c](Request r) { return label_before(*c, r); }}},
       {"DELETE",
        photo,
        {Role::kOperator, HttpScope::kPhotos},
-       [&u, id](Request r) { return remove(u, id(r)); },
+       on([](Uploads& u, Request r) { return remove(u, id_in(r)); }),
        {},
        {"deletion"}},
   };

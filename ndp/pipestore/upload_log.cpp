@@ -6,8 +6,21 @@
 #include "framework/core/publish.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
+#include "ndp/wire/upload_line.h"
 
 namespace ndtrain::ndp {
+
+namespace {
+
+int64_t frame_of(uint32_t line_bytes) {
+  return static_cast<int64_t>(upload_format::kHead + line_bytes);
+}
+
+std::string_view task_of(const wire::Upload& line) {
+  return line.task().empty() ? kDefaultTask : std::string_view(line.task());
+}
+
+}  // namespace
 
 UploadLog::~UploadLog() {
   if (!mark_due_ || !file_ || !broken_.ok()) return;
@@ -18,41 +31,107 @@ UploadLog::~UploadLog() {
 
 void UploadLog::take(const wire::Upload& line, const Place& at) {
   next_ = std::max(next_, line.sequence() + 1);
-  const auto frame = [](const Place& p) {
-    return static_cast<int64_t>(upload_format::kHead + p.bytes);
-  };
   const std::optional<Digest> digest = digest_of(line.digest());
   if (!digest) {
     acknowledged_ = std::max(acknowledged_, line.sequence());
     outbox_.erase(outbox_.begin(), outbox_.upper_bound(acknowledged_));
-    dead_ += frame(at);
+    dead_ += frame_of(at.bytes);
     return;
   }
   if (line.sequence() > acknowledged_) outbox_[line.sequence()] = at;
   Photo& photo = photos_[*digest];
-  const auto replace = [&](std::optional<Place>& old, std::optional<Place> now) {
-    if (old) dead_ += frame(*old);
-    old = now;
-  };
-  uploaded_ -= photo.label.has_value();
-  removed_ -= photo.removal.has_value();
+  count(*digest, photo, -1);
+  const bool says = line.version() > 0 || !line.truth().empty();
   if (line.removed()) {
-    replace(photo.label, std::nullopt);
-    replace(photo.truth, std::nullopt);
+    for (InTask& t : photo.tasks) {
+      replace(t.label, {});
+      replace(t.truth, {});
+    }
+    photo.tasks.clear();
+    replace(photo.taken, {});
     replace(photo.removal, at);
-    photo.labelled = false;
+  } else if (!says) {
+    replace(photo.removal, {});
+    replace(photo.taken, at);
   } else {
-    replace(photo.removal, std::nullopt);
-    replace(line.truth().empty() ? photo.label : photo.truth, at);
-    if (line.truth().empty()) photo.labelled = line.version() > 0;
+    const size_t task = numbered(task_of(line));
+    const InTask* known = photo.in(task);
+    InTask& t = known ? photo.tasks[static_cast<size_t>(known - photo.tasks.data())]
+                      : photo.tasks.emplace_back(InTask{.task = task});
+    replace(photo.removal, {});
+    if (line.truth().empty()) replace(photo.taken, {});
+    replace(line.truth().empty() ? t.label : t.truth, at);
   }
-  uploaded_ += photo.label.has_value();
-  removed_ += photo.removal.has_value();
-  if (photo.label && !photo.labelled) {
-    unlabelled_.insert(*digest);
-  } else {
-    unlabelled_.erase(*digest);
+  count(*digest, photo, 1);
+}
+
+void UploadLog::replace(Place& old, const Place& now) {
+  if (old) dead_ += frame_of(old.bytes);
+  old = now;
+}
+
+// Photos, deletions, and the labels that are still to come.
+void UploadLog::count(const Digest& id, const Photo& photo, int sign) {
+  uploaded_ += sign * static_cast<int>(photo.uploaded());
+  removed_ += sign * static_cast<int>(static_cast<bool>(photo.removal));
+  bool waits = false;
+  for (auto& [task, waiting] : unlabelled_) {
+    if (sign > 0 && waits_for_label(photo, number_of(task))) {
+      waits |= waiting.insert(id).second;
+    } else if (sign < 0) {
+      waits |= waiting.erase(id) > 0;
+    }
   }
+  if (waits) waiting_photos_ += sign;
+}
+
+bool UploadLog::waits_for_label(const Photo& photo, std::optional<size_t> task) {
+  const InTask* said = task ? photo.in(*task) : nullptr;
+  return photo.uploaded() && !(said && said->label);
+}
+
+bool UploadLog::Photo::uploaded() const {
+  return taken || std::ranges::any_of(tasks, [](const InTask& t) { return bool(t.label); });
+}
+
+const UploadLog::InTask* UploadLog::Photo::in(size_t task) const {
+  const auto it = std::ranges::find(tasks, task, &InTask::task);
+  return it == tasks.end() ? nullptr : &*it;
+}
+
+std::optional<size_t> UploadLog::number_of(std::string_view task) const {
+  const auto it = std::ranges::find(task_names_, task);
+  if (it == task_names_.end()) return std::nullopt;
+  return static_cast<size_t>(it - task_names_.begin());
+}
+
+size_t UploadLog::numbered(std::string_view task) {
+  if (const std::optional<size_t> known = number_of(task)) return *known;
+  task_names_.emplace_back(task);
+  return task_names_.size() - 1;
+}
+
+void UploadLog::label_in(std::set<std::string, std::less<>> tasks) {
+  const std::lock_guard lock(mutex_);
+  const bool same = std::ranges::equal(tasks, unlabelled_, {}, {},
+                                       [](const auto& of_task) { return of_task.first; });
+  if (same) return;
+  unlabelled_.clear();
+  for (const std::string& task : tasks) unlabelled_[task];
+  find_unlabelled();
+}
+
+void UploadLog::find_unlabelled() {
+  std::set<Digest> all;
+  for (auto& [task, waiting] : unlabelled_) {
+    waiting.clear();
+    const std::optional<size_t> number = number_of(task);
+    for (const auto& [id, photo] : photos_) {
+      if (waits_for_label(photo, number)) waiting.insert(id);
+    }
+    all.insert(waiting.begin(), waiting.end());
+  }
+  waiting_photos_ = std::ssize(all);
 }
 
 wire::Upload UploadLog::mark() const {
@@ -120,14 +199,27 @@ void UploadLog::leave_out_known(const std::vector<Waiting*>& batch) const {
       if (others.contains(line.digest())) return true;
       const auto it = photos_.find(*digest_of(line.digest()));
       if (it == photos_.end()) return false;
-      return it->second.removal.has_value() ||
-             (line.version() == 0 && it->second.label.has_value());
+      return it->second.removal || (line.version() == 0 && it->second.uploaded());
     });
+  }
+}
+
+void UploadLog::leave_out_forgotten(const std::vector<Waiting*>& batch) const {
+  const std::lock_guard lock(mutex_);
+  if (forgotten_.empty()) return;
+  for (Waiting* w : batch) {
+    for (wire::Upload& line : w->lines) {
+      const auto it = forgotten_.find(line.task());
+      if (it != forgotten_.end() && line.version() > 0 && line.version() <= it->second) {
+        wire::leave_out_what_is_said(line);
+      }
+    }
   }
 }
 
 Status UploadLog::write(const std::vector<Waiting*>& batch) {
   if (!broken_.ok()) return broken_;
+  leave_out_forgotten(batch);
   if (std::ranges::any_of(batch, &Waiting::only_new)) leave_out_known(batch);
   std::string bytes;
   std::vector<Place> places;
@@ -185,26 +277,31 @@ Result<wire::Upload> UploadLog::read(const Place& at) const {
                                     "next start");
 }
 
-std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
+// Where the photo is, its newest line says.
+std::optional<UploadLog::Known> UploadLog::find(const Digest& digest, std::string_view task) const {
   const std::lock_guard lock(mutex_);
   const auto it = photos_.find(digest);
   if (it == photos_.end()) return std::nullopt;
   const Photo& photo = it->second;
-  Known known{.uploaded = photo.label.has_value(), .removed = photo.removal.has_value()};
-  if (const auto& at = photo.removal) {
-    const wire::Upload line = read(*at).or_throw();
+  const std::optional<size_t> number = number_of(task);
+  const InTask* said = number ? photo.in(*number) : nullptr;
+  Known known{.uploaded = photo.uploaded(), .removed = static_cast<bool>(photo.removal)};
+  Place newest = photo.taken.at > photo.removal.at ? photo.taken : photo.removal;
+  for (const InTask& t : photo.tasks) {
+    for (const Place& at : {t.label, t.truth}) newest = at.at > newest.at ? at : newest;
+  }
+  if (newest) {
+    const wire::Upload line = read(newest).or_throw();
     known.path = line.path();
     known.time = line.time();
   }
-  if (const auto& at = photo.truth) {
-    const wire::Upload line = read(*at).or_throw();
-    known.path = line.path();
+  if (said && said->truth) {
+    const wire::Upload line = read(said->truth).or_throw();
     known.truth = line.truth();
     known.said = line.time();
   }
-  if (const auto& at = photo.label) {
-    const wire::Upload line = read(*at).or_throw();
-    known.path = line.path();
+  if (said && said->label) {
+    const wire::Upload line = read(said->label).or_throw();
     known.time = line.time();
     known.version = line.version();
     known.files = line.extractor() + line.head();
@@ -213,20 +310,35 @@ std::optional<UploadLog::Known> UploadLog::find(const Digest& digest) const {
   return known;
 }
 
+std::vector<std::string> UploadLog::tasks_of(const Digest& digest) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> tasks;
+  const auto it = photos_.find(digest);
+  if (it == photos_.end()) return tasks;
+  for (const InTask& t : it->second.tasks) tasks.push_back(task_names_[t.task]);
+  return tasks;
+}
+
 UploadLog::Feedback UploadLog::feedback(const Digest& digest) const {
   const std::lock_guard lock(mutex_);
   const auto it = photos_.find(digest);
   if (it == photos_.end()) return {};
   const Photo& photo = it->second;
-  return {.removed = photo.removal.has_value(),
-          .truth = photo.truth ? read(*photo.truth).or_throw().truth() : ""};
+  const std::optional<size_t> number = number_of(kDefaultTask);
+  const InTask* said = number ? photo.in(*number) : nullptr;
+  return {.removed = static_cast<bool>(photo.removal),
+          .truth = said && said->truth ? read(said->truth).or_throw().truth() : ""};
 }
 
-std::vector<Digest> UploadLog::unlabelled(const std::optional<Digest>& after, size_t most) const {
+std::vector<Digest> UploadLog::unlabelled(const std::optional<Digest>& after, size_t most,
+                                          std::string_view task) const {
   const std::lock_guard lock(mutex_);
   std::vector<Digest> some;
-  auto it = after ? unlabelled_.upper_bound(*after) : unlabelled_.begin();
-  for (; it != unlabelled_.end() && some.size() < most; ++it) some.push_back(*it);
+  const auto of_task = unlabelled_.find(task);
+  if (of_task == unlabelled_.end()) return some;
+  const std::set<Digest>& all = of_task->second;
+  auto it = after ? all.upper_bound(*after) : all.begin();
+  for (; it != all.end() && some.size() < most; ++it) some.push_back(*it);
   return some;
 }
 
@@ -234,7 +346,7 @@ std::vector<std::pair<Digest, std::string>> UploadLog::removed() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::pair<Digest, std::string>> all;
   for (const auto& [digest, photo] : photos_) {
-    if (photo.removal) all.emplace_back(digest, read(*photo.removal).or_throw().path());
+    if (photo.removal) all.emplace_back(digest, read(photo.removal).or_throw().path());
   }
   return all;
 }
@@ -242,9 +354,9 @@ std::vector<std::pair<Digest, std::string>> UploadLog::removed() const {
 UploadLog::Counts UploadLog::counts() const {
   const std::lock_guard lock(mutex_);
   return {.photos = uploaded_,
-          .unlabelled = static_cast<int64_t>(unlabelled_.size()),
           .removed = removed_,
-          .unacknowledged = static_cast<int64_t>(outbox_.size()),
+          .unacknowledged = std::ssize(outbox_),
+          .unlabelled = waiting_photos_,
           .bytes = end_,
           .dead_bytes = dead_,
           .damaged = damaged_};
@@ -261,7 +373,7 @@ std::vector<UploadLog::Line> UploadLog::after(uint64_t sequence, size_t bytes) {
       it = outbox_.erase(it);
       continue;
     }
-    lines.push_back({it++->first, line->SerializeAsString()});
+    lines.push_back({it++->first, line->SerializeAsString(), !line->task().empty()});
     sum += lines.back().bytes.size();
   }
   return lines;

@@ -2,7 +2,8 @@
 // people said of them, which were deleted. An append-only file of lines (upload_format.h has its
 // bytes), each a wire::Upload; one without a digest says up to where the Tuner has acknowledged.
 // What the Tuner has not acknowledged is the outbox. Lines of one photo replace each other: the
-// newest label, the newest truth, or the news that it was deleted.
+// newest label and the newest truth in each task (ndp/labels/label_db.h), or the news that it was
+// deleted.
 //
 // Lines that the disk has damaged are lost, and no others: the log says between which ones and
 // goes on without them, in a new file; the one they stood in stays beside it as log.damaged-N.
@@ -24,6 +25,7 @@
 
 #include "framework/core/digest_hash.h"
 #include "framework/core/fs.h"
+#include "ndp/labels/label_db.h"
 #include "ndp/pipestore/upload_format.h"
 #include "ndp/wire/wire.pb.h"
 
@@ -31,10 +33,10 @@ namespace ndtrain::ndp {
 
 class UploadLog {
  public:
-  // What a photo's lines say together.
+  // What a photo's lines say together, in one task.
   struct Known {
     std::string path;  // as StorePhotos has it
-    int64_t time = 0;  // of the label, or of the upload without one; Unix seconds
+    int64_t time = 0;  // of the label, or of the newest line without one; Unix seconds
     bool uploaded = false, removed = false;
     uint64_t version = 0;  // that labelled it last; 0: none has
     std::string files;     // of that version: the digests of its extractor and head
@@ -44,10 +46,12 @@ class UploadLog {
   };
   struct Line {
     uint64_t sequence = 0;
-    std::string bytes;  // a wire::Upload
+    std::string bytes;        // a wire::Upload
+    bool other_task = false;  // than the default one
   };
   struct Counts {
-    int64_t photos = 0, unlabelled = 0, removed = 0, unacknowledged = 0;
+    int64_t photos = 0, removed = 0, unacknowledged = 0;
+    int64_t unlabelled = 0;             // photos that the version of some task has yet to label
     int64_t bytes = 0, dead_bytes = 0;  // of the file
     bool damaged = false;               // a line could not be read; compact() says what is lost
   };
@@ -66,15 +70,22 @@ class UploadLog {
   Status commit_new(std::vector<wire::Upload> lines);
 
   // Throws Error when a line cannot be read any more; so do the two below.
-  std::optional<Known> find(const Digest& photo) const;
-  // What people did about a photo, which is quick to find out where nobody did anything.
+  std::optional<Known> find(const Digest& photo, std::string_view task = kDefaultTask) const;
+  // In which something is said of the photo, in the order in which the log heard of them.
+  std::vector<std::string> tasks_of(const Digest& photo) const;
+  // What people did about a photo, which is quick to find out where nobody did anything; in the
+  // default task.
   struct Feedback {
     bool removed = false;
     std::string truth;  // as in Known
   };
   Feedback feedback(const Digest& photo) const;
-  // Some of the photos that no version has labelled, after `after` in byte order.
-  std::vector<Digest> unlabelled(const std::optional<Digest>& after, size_t most) const;
+  // The tasks in which photos are to be labelled; the default one, until this is said.
+  void label_in(std::set<std::string, std::less<>> tasks);
+  // Some of the photos that no version has labelled in one of these tasks, after `after` in byte
+  // order.
+  std::vector<Digest> unlabelled(const std::optional<Digest>& after, size_t most,
+                                 std::string_view task = kDefaultTask) const;
   std::vector<std::pair<Digest, std::string>> removed() const;  // with their paths
   Counts counts() const;
 
@@ -88,18 +99,31 @@ class UploadLog {
   // Durable on return. Rewrites the file.
   Status unacknowledge();
 
+  // Labels by versions up to this one and what people said so far in the task, which was taken
+  // away, are not there any more, and not those that are on their way here; photos are. Durable on
+  // return. Rewrites the file.
+  Status forget_task(const std::string& task, uint64_t version);
+
   // Rewrites the file without what nobody asks for any more, deleted photos' paths included, and
   // without what is damaged.
   Status compact();
 
  private:
   struct Place {
-    int64_t at = 0;  // of the line itself
-    uint32_t bytes = 0;
+    int64_t at = 0;      // of the line itself
+    uint32_t bytes = 0;  // 0: there is no line
+    explicit operator bool() const { return bytes > 0; }
+  };
+  struct InTask {
+    size_t task = 0;  // in task_names_
+    Place label, truth;
   };
   struct Photo {
-    std::optional<Place> label, truth, removal;
-    bool labelled = false;
+    Place taken, removal;       // taken: a line without a label, where none has one
+    std::vector<InTask> tasks;  // of which something is said
+
+    bool uploaded() const;
+    const InTask* in(size_t task) const;
   };
   // A commit that waits for whoever writes.
   struct Waiting {
@@ -115,11 +139,18 @@ class UploadLog {
   Status reopen();
   Status commit(Waiting mine);
   void leave_out_known(const std::vector<Waiting*>& batch) const;
+  void leave_out_forgotten(const std::vector<Waiting*>& batch) const;
   Status write(const std::vector<Waiting*>& batch);
   void take(const wire::Upload& line, const Place& at);
+  void replace(Place& old, const Place& now);
+  void count(const Digest& id, const Photo& photo, int sign);
+  void find_unlabelled();
+  static bool waits_for_label(const Photo& photo, std::optional<size_t> task);
+  std::optional<size_t> number_of(std::string_view task) const;
+  size_t numbered(std::string_view task);
   Result<wire::Upload> read(const Place& at) const;
   bool alive(const wire::Upload& line, const Place& at) const;
-  Status rewrite();
+  Status rewrite(const std::string& without_task = "");
   Status alone(const std::function<Status()>& f);  // while nobody else writes
   Result<upload_format::LogWalk> each_line(
       int64_t size, const std::function<void(wire::Upload, const Place&)>& f) const;
@@ -145,12 +176,15 @@ class UploadLog {
   upload_format::LogHeader header_;  // of what reader_ reads
   mutable bool damaged_ = false;
   std::unordered_map<Digest, Photo, DigestHash> photos_;
-  std::set<Digest> unlabelled_;
+  std::vector<std::string> task_names_;
+  std::map<std::string, std::set<Digest>, std::less<>> unlabelled_{
+      {std::string(kDefaultTask), {}}};  // by task, of all that photos are labelled in
+  std::map<std::string, uint64_t, std::less<>> forgotten_;  // tasks, up to these versions
   std::map<uint64_t, Place> outbox_;
   uint64_t acknowledged_ = 0;
   bool mark_due_ = false;
   int64_t end_ = 0, dead_ = 0;
-  int64_t uploaded_ = 0, removed_ = 0;
+  int64_t uploaded_ = 0, removed_ = 0, waiting_photos_ = 0;
 };
 
 }  // namespace ndtrain::ndp

@@ -8,6 +8,7 @@
 #include "framework/core/publish.h"
 #include "ndp/pipestore/upload_log.h"
 #include "ndp/wire/digests.h"
+#include "ndp/wire/upload_line.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -100,8 +101,10 @@ bool UploadLog::alive(const wire::Upload& line, const Place& at) const {
   const std::optional<Digest> digest = digest_of(line.digest());
   if (!digest) return false;
   const Photo& photo = photos_.at(*digest);
-  for (const auto* place : {&photo.label, &photo.truth, &photo.removal}) {
-    if (*place && (*place)->at == at.at) return true;
+  const auto here = [&at](const Place& place) { return place && place.at == at.at; };
+  if (here(photo.taken) || here(photo.removal)) return true;
+  for (const InTask& t : photo.tasks) {
+    if (here(t.label) || here(t.truth)) return true;
   }
   // What was said of a photo that is deleted now, nobody needs to hear.
   return !photo.removal && outbox_.contains(line.sequence());
@@ -145,8 +148,8 @@ Status UploadLog::keep_damaged(const std::vector<upload_format::LogDamage>& dama
   return {};
 }
 
-// By who is writing.
-Status UploadLog::rewrite() {
+// By who is writing. Of a photo that was labelled in `without_task` it stays that it was taken.
+Status UploadLog::rewrite(const std::string& without_task) {
   Result<Publisher> publisher = Publisher::start(fs_, path_);
   if (!publisher.ok()) return publisher.status();
   const uint64_t salt = new_salt();
@@ -168,6 +171,10 @@ Status UploadLog::rewrite() {
       if (!alive(line, place)) return;
       if (line.removed() && line.sequence() <= acknowledged_) line.clear_path();
     }
+    if (!without_task.empty() && line.task() == without_task) {
+      if (!line.truth().empty()) return;
+      wire::leave_out_what_is_said(line);
+    }
     add(line);
   });
   if (!walk.ok()) return walk.status();
@@ -186,7 +193,8 @@ Status UploadLog::rewrite() {
   header_ = fresh.header_;
   damaged_ = false;
   photos_ = std::move(fresh.photos_);
-  unlabelled_ = std::move(fresh.unlabelled_);
+  task_names_ = std::move(fresh.task_names_);
+  find_unlabelled();  // what was damaged may have been a label
   outbox_ = std::move(fresh.outbox_);
   outbox_.erase(outbox_.begin(), outbox_.upper_bound(acknowledged_));
   mark_due_ = fresh.acknowledged_ < acknowledged_;
@@ -218,6 +226,16 @@ Status UploadLog::alone(const std::function<Status()>& f) {
 
 Status UploadLog::compact() {
   return alone([this] { return rewrite(); });
+}
+
+Status UploadLog::forget_task(const std::string& task, uint64_t version) {
+  return alone([this, &task, version] {
+    {
+      const std::lock_guard lock(mutex_);
+      forgotten_[task] = version;
+    }
+    return rewrite(task);
+  });
 }
 
 Status UploadLog::unacknowledge() {

@@ -6,6 +6,7 @@
 
 #include "framework/core/hash.h"
 #include "framework/core/log.h"
+#include "ndp/wire/protocol.h"
 
 namespace ndtrain::ndp {
 namespace {
@@ -27,6 +28,7 @@ void UploadSender::tick() {
 
 void UploadSender::session_over() {
   sent_.clear();
+  kept_back_ = false;
   bytes_ = 0;
   space_ = {};
   space_at_ = Time(0);
@@ -56,6 +58,7 @@ void UploadSender::send_lines() {
   while (bytes_ < std::min<uint64_t>(kUploadWindow, ports_.tuner.window())) {
     const uint64_t sent = sent_.empty() ? 0 : sent_.back().first;
     std::vector<UploadLog::Line> lines = ports_.log->after(sent, kMessageBytes);
+    if (ports_.tuner.protocol() < kSpeaksOfTasks) keep_back_tasks(lines);
     if (lines.empty()) return;
     wire::FromStore m;
     wire::Uploads& u = *m.mutable_uploads();
@@ -69,6 +72,20 @@ void UploadSender::send_lines() {
     bytes_ += all.size();
     ports_.tuner.send(std::move(m));
   }
+}
+
+// An older Tuner would take what is said in another task for the default one's.
+void UploadSender::keep_back_tasks(std::vector<UploadLog::Line>& lines) {
+  const auto first = std::ranges::find(lines, true, &UploadLog::Line::other_task);
+  if (first == lines.end()) return;
+  if (!kept_back_) {
+    log::warn(
+        "uploads wait from line {} on: this Tuner is of an older program, and knows no tasks "
+        "besides the default one; update it",
+        first->sequence);
+  }
+  kept_back_ = true;
+  lines.erase(first, lines.end());
 }
 
 void UploadSender::kept(const wire::UploadsKept& kept) {

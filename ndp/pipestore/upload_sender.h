@@ -35,6 +35,7 @@ class UploadSender {
  private:
   void send_space();
   void send_lines();
+  void keep_back_tasks(std::vector<UploadLog::Line>& lines);
 
   const Ports ports_;
   // Of this session.
@@ -42,6 +43,7 @@ class UploadSender {
   size_t bytes_ = 0;                              // of these
   wire::Space space_;                             // as the Tuner knows it
   Time space_at_{0};                              // when to look again
+  bool kept_back_ = false;                        // it was said that lines wait
 };
 
 }  // namespace ndtrain::ndp

@@ -36,16 +36,10 @@ Status Uploads::take_in(std::span<const FoundPhoto> found) {
         ++fresh;
         continue;
       }
-      const bool moved = known->version > 0 && known->path != photo.path &&
-                         !fs_.exists(photos_.file_of(known->path));
-      if (known->removed || !moved) continue;
-      wire::Upload line = line_of(photo.id, photo.path);
-      line.set_time(known->time);
-      line.set_version(known->version);
-      line.set_extractor(known->files.substr(0, kExtractorBytes));
-      line.set_head(known->files.substr(line.extractor().size()));
-      line.mutable_top()->Assign(known->top.begin(), known->top.end());
-      lines.push_back(std::move(line));
+      if (known->removed || known->path == photo.path || fs_.exists(photos_.file_of(known->path))) {
+        continue;
+      }
+      for (wire::Upload& line : labels_at(photo)) lines.push_back(std::move(line));
     }
     if (lines.empty()) continue;
     if (Status s = log_.commit_new(std::move(lines)); !s.ok()) return s;
@@ -61,15 +55,32 @@ Status Uploads::take_in(std::span<const FoundPhoto> found) {
   return {};
 }
 
-// Waiting photos on their way through the network, each alone meanwhile.
+// What the log has of a photo that is elsewhere by now.
+std::vector<wire::Upload> Uploads::labels_at(const FoundPhoto& photo) const {
+  std::vector<wire::Upload> lines;
+  for (const std::string& task : log_.tasks_of(photo.id)) {
+    const std::optional<UploadLog::Known> known = log_.find(photo.id, task);
+    if (!known || known->version == 0) continue;
+    wire::Upload& line = lines.emplace_back(line_of(photo.id, photo.path));
+    if (task != kDefaultTask) line.set_task(task);
+    line.set_time(known->time);
+    line.set_version(known->version);
+    line.set_extractor(known->files.substr(0, kExtractorBytes));
+    line.set_head(known->files.substr(line.extractor().size()));
+    line.mutable_top()->Assign(known->top.begin(), known->top.end());
+  }
+  return lines;
+}
+
+// Waiting photos on their way through one network, each alone meanwhile.
 class Uploads::WaitingBatch {
  public:
-  WaitingBatch(Uploads& uploads, const std::vector<Digest>& ids)
-      : uploads_(uploads), model_(uploads.online_.model()) {
+  WaitingBatch(Uploads& uploads, std::shared_ptr<OnlineModel> model, const std::vector<Digest>& ids)
+      : uploads_(uploads), model_(std::move(model)) {
     for (const Digest& id : ids) {
       if (uploads.undecodable_.contains(id) || uploads.in_trash(id)) continue;
       auto alone = std::make_unique<Busy>(uploads, id);
-      const auto known = uploads.log_.find(id);
+      const auto known = uploads.log_.find(id, model_->task);
       if (!known || !known->uploaded || known->version > 0) continue;
       const Result<std::vector<std::string>> paths = uploads.places(id);
       if (!paths.ok()) continue;  // somebody took it away
@@ -84,7 +95,7 @@ class Uploads::WaitingBatch {
     std::vector<size_t> items(photos_.size());
     for (size_t i = 0; i < items.size(); ++i) items[i] = i;
     {
-      const std::lock_guard alone(model_->running);
+      const std::lock_guard alone(model_->network->running());
       extract(items);
     }
     if (status_.ok()) commit();
@@ -182,16 +193,25 @@ class Uploads::WaitingBatch {
   Status status_;
 };
 
+// One task after the other: where they share an extractor, its features are kept by then.
 bool Uploads::label_waiting() {
+  bool good = true;
+  for (const auto& sharing : online_.models()) {
+    for (const auto& model : *sharing) good &= label_waiting(model);
+  }
+  return good;
+}
+
+bool Uploads::label_waiting(const std::shared_ptr<OnlineModel>& model) {
   std::optional<Digest> after;
   for (;;) {
     const bool small = upload_priority_.yield_to_uploads();
-    const std::vector<Digest> ids =
-        log_.unlabelled(after, small ? UploadPriority::kSmallPiece : kPieceOfWaiting);
+    const size_t most = small ? UploadPriority::kSmallPiece : kPieceOfWaiting;
+    const std::vector<Digest> ids = log_.unlabelled(after, most, model->task);
     if (ids.empty()) return true;
     Result<std::optional<Digest>> last = std::optional<Digest>();
     try {
-      last = WaitingBatch(*this, ids).run();
+      last = WaitingBatch(*this, model, ids).run();
     } catch (const std::exception& e) {
       last = Status(Code::kIo, e.what());
     }

@@ -7,6 +7,7 @@
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
 #include "framework/core/text.h"
+#include "ndp/engine/crops.h"
 #include "ndp/photos/upload_path.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
@@ -64,17 +65,26 @@ Uploads::~Uploads() {
   woken_.notify_all();
 }
 
-void Uploads::put_in_force(std::function<std::shared_ptr<OnlineModel>()> load) {
+void Uploads::put_in_force(const std::string& task,
+                           std::function<std::shared_ptr<OnlineModel>()> load) {
   {
     const std::lock_guard lock(mutex_);
-    coming_ = std::move(load);
+    coming_[task] = std::move(load);
   }
   woken_.notify_all();
 }
 
-uint64_t Uploads::version() const {
-  const auto model = online_.model();
+uint64_t Uploads::version(std::string_view task) const {
+  const auto model = online_.model(task);
   return model ? model->version : 0;
+}
+
+std::vector<std::string> Uploads::tasks() const {
+  std::vector<std::string> tasks;
+  for (const auto& sharing : online_.models()) {
+    for (const auto& model : *sharing) tasks.push_back(model->task);
+  }
+  return tasks;
 }
 
 std::shared_ptr<void> Uploads::admit(int64_t bytes) {
@@ -117,38 +127,95 @@ Result<Uploads::Photo> Uploads::add(const std::string& file) {
   // Before the photo can be trashed anew: it is restored by what is said of this revision.
   const uint64_t restores = in_trash(id) ? config_.trash->revision() : 0;
   const bool here = known && known->uploaded && fs_.exists(photos_.file_of(known->path));
-  auto coming = std::make_unique<OnlineLabeler::Coming>(online_);
-  const std::shared_ptr<OnlineModel> model = online_.model();
-  const bool same = model && known && known->version == model->version &&
-                    known->files == model->extractor + model->head;
-  if (here && (!model || same) && restores == 0) return Photo{id, *known};
+  if (here && restores == 0 && is_labelled(id, online_.models())) return Photo{id, *known};
 
-  Result<std::string> pixels =
-      crop(path, file, model ? model->network->preprocess() : Preprocess());
-  if (!pixels.ok()) return pixels.status();
-  std::future<OnlineLabeler::Labelled> labelled;
-  if (model) labelled = online_.label(model, std::move(*pixels));
-  coming.reset();
+  Result<Labelling> labelling = begin_labels(path, file);
+  if (!labelling.ok()) return labelling.status();
+  const AllModels by = labelling->models;
   if (!here) {
     if (Status s = keep(path, file); !s.ok()) return s;
   }
-  wire::Upload line = line_of(id, path);
-  line.set_restores(restores);
-  if (model) {
-    OnlineLabeler::Labelled label = labelled.get();
-    if (put_label(line, *model, label.top)) cache_writer_.put(id, model, std::move(label));
-  }
-  if (Status s = log_.commit({line}); !s.ok()) return s;
+  std::vector<wire::Upload> lines = labels_of(line_of(id, path), std::move(*labelling));
+  lines.front().set_restores(restores);
+  if (Status s = log_.commit(std::move(lines)); !s.ok()) return s;
   if (restores > 0) {
     if (Status s = config_.trash->restore(id); !s.ok()) return s;
   }
   changed_();
-  if (!model && online_.model()) {  // it came meanwhile
+  {
     const std::lock_guard lock(mutex_);
-    unlabelled_ = true;
-    woken_.notify_all();
+    bytes_ += static_cast<int64_t>(file.size());
   }
+  if (online_.models() != by)
+    restored();  // a version came meanwhile, of a task without one perhaps
   return Photo{id, *log_.find(id)};
+}
+
+Result<std::string> Uploads::feature(const std::string& file, OnlineModel& model) {
+  Network& n = *model.network;
+  const Result<std::string> pixels = crop("the photo", file, n.preprocess());
+  if (!pixels.ok()) return pixels.status();
+  const std::string_view crops[] = {*pixels};
+  const std::lock_guard alone(n.running());
+  return n.rows(infer_crops(n.plans(), n.preprocess(), crops), 1).at(0);
+}
+
+bool Uploads::is_labelled(const Digest& id, const AllModels& all) const {
+  for (const auto& sharing : all) {
+    for (const auto& model : *sharing) {
+      const std::optional<UploadLog::Known> known = log_.find(id, model->task);
+      if (!known || known->version != model->version ||
+          known->files != model->extractor + model->head) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+// The photo is decoded once for each preprocessing; where there is no model, to see that it can be.
+Result<Uploads::Labelling> Uploads::begin_labels(const std::string& path, const std::string& file) {
+  const OnlineLabeler::Coming coming(online_);
+  Labelling labelling{.models = online_.models(), .labelled = {}};
+  std::vector<std::pair<Preprocess, std::string>> crops;
+  if (labelling.models.empty()) crops.emplace_back(Preprocess(), "");
+  for (const auto& sharing : labelling.models) {
+    const Preprocess& wanted = sharing->front()->network->preprocess();
+    if (std::ranges::find(crops, wanted, &std::pair<Preprocess, std::string>::first) ==
+        crops.end()) {
+      crops.emplace_back(wanted, "");
+    }
+  }
+  for (auto& [preprocess, pixels] : crops) {
+    Result<std::string> made = crop(path, file, preprocess);
+    if (!made.ok()) return made.status();
+    pixels = std::move(*made);
+  }
+  for (const auto& sharing : labelling.models) {
+    const auto pixels = std::ranges::find(crops, sharing->front()->network->preprocess(),
+                                          &std::pair<Preprocess, std::string>::first);
+    labelling.labelled.push_back(online_.label(sharing, pixels->second));
+  }
+  return labelling;
+}
+
+// A line for each label; without any, `taken` alone.
+std::vector<wire::Upload> Uploads::labels_of(const wire::Upload& taken, Labelling labelling) {
+  std::vector<wire::Upload> lines;
+  for (size_t i = 0; i < labelling.models.size(); ++i) {
+    const OnlineModels& sharing = *labelling.models[i];
+    OnlineLabeler::Labelled label = labelling.labelled[i].get();
+    const size_t before = lines.size();
+    for (size_t m = 0; m < sharing.size(); ++m) {
+      wire::Upload line = taken;
+      if (put_label(line, *sharing[m], label.top[m])) lines.push_back(std::move(line));
+    }
+    if (lines.size() > before) {
+      cache_writer_.put(*digest_of(taken.digest()), sharing.front(), std::move(label));
+    }
+  }
+  if (lines.empty()) lines.push_back(taken);
+  return lines;
 }
 
 Result<std::string> Uploads::crop(const std::string& name, const std::string& file,
@@ -208,6 +275,7 @@ bool Uploads::put_label(wire::Upload& line, OnlineModel& model,
               numbers ? "a class is called what none may be" : "its scores are not finite");
     return false;
   }
+  if (model.task != kDefaultTask) line.set_task(model.task);
   line.set_version(model.version);
   line.set_extractor(model.extractor);
   line.set_head(model.head);
@@ -241,10 +309,10 @@ Result<std::vector<std::string>> Uploads::shown(const Digest& id) {
                                      " is in the trash; `ndtrain photos restore` brings it back");
 }
 
-Result<Uploads::Photo> Uploads::find(const Digest& id) {
+Result<Uploads::Photo> Uploads::find(const Digest& id, std::string_view task) {
   const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
-  Photo photo{id, log_.find(id).value_or(UploadLog::Known())};
+  Photo photo{id, log_.find(id, task).value_or(UploadLog::Known())};
   photo.known.path = paths->front();
   return photo;
 }
@@ -255,7 +323,8 @@ Result<std::string> Uploads::read(const Digest& id) {
   return fs_.read(photos_.file_of(paths->front()), limits::kPhotoFile);
 }
 
-Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) {
+Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth,
+                                    std::string_view task) {
   const Busy alone(*this, id);
   const Result<std::vector<std::string>> paths = shown(id);
   if (!paths.ok()) return paths.status();
@@ -267,13 +336,14 @@ Result<Uploads::Photo> Uploads::say(const Digest& id, const std::string& truth) 
   }
   wire::Upload line = line_of(id, *path);
   line.set_truth(truth);
+  if (task != kDefaultTask) line.set_task(std::string(task));
   // Her last word is her newest, though the clock was set back.
-  if (const auto known = log_.find(id); known && !known->truth.empty()) {
+  if (const auto known = log_.find(id, task); known && !known->truth.empty()) {
     line.set_time(std::min(std::max(line.time(), known->said + 1), wire::kLatestTime));
   }
   if (Status s = log_.commit({line}); !s.ok()) return s;
   changed_();
-  return Photo{id, *log_.find(id)};
+  return Photo{id, *log_.find(id, task)};
 }
 
 Uploads::Counts Uploads::counts() const {
@@ -284,6 +354,7 @@ Uploads::Counts Uploads::counts() const {
           .refused = refused_,
           .unreadable = unreadable_,
           .not_cached = cache_writer_.dropped(),
+          .bytes = bytes_,
           .found = found_,
           .waited = waited_};
 }

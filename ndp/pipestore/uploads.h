@@ -1,13 +1,16 @@
-// Photos that people upload to a PipeStore: taken, labelled at once by the version in force, looked
-// at, corrected, deleted. What is answered is durable: the photo under uploads/ in the store's
-// state, named by its SHA-256, and the label in the log. A photo that was found in the photo
-// directory is an upload that stays where it is: first there is a line for it, then its label.
+// Photos that people upload to a PipeStore: taken, labelled at once by the version in force of each
+// task, looked at, corrected, deleted. What is answered is durable: the photo under uploads/ in the
+// store's state, named by its SHA-256, and the label in the log. A photo that was found in the
+// photo directory is an upload that stays where it is: first there is a line for it, then its
+// label.
 //
 // Thread-safe.
 #pragma once
 
 #include <condition_variable>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <semaphore>
@@ -31,11 +34,12 @@
 namespace ndtrain::ndp {
 
 struct UploadConfig {
-  std::string photos;             // the photo directory
-  std::string state;              // the directory that uploads/ is in
-  int64_t most_bytes = 32 << 20;  // of one photo
-  size_t queue = 64;              // uploads in progress at once
-  double quota = 0;               // uploads per second from one address; 0: any number
+  std::string photos;                                        // the photo directory
+  std::string collection = std::string(kDefaultCollection);  // that they are in
+  std::string state;                                         // the directory that uploads/ is in
+  int64_t most_bytes = 32 << 20;                             // of one photo
+  size_t queue = 64;                                         // uploads in progress at once
+  double quota = 0;  // uploads per second from one address; 0: any number
   bool compress_crops = false;
   // What others keep of deleted photos goes; durable on return. On a thread of Uploads.
   std::function<Status(const std::set<Digest>&)> forget = {};
@@ -52,25 +56,33 @@ class Uploads {
           std::function<void()> changed);
   ~Uploads();
 
-  // A version is in force; `load` makes it ready to run, on a thread of this. What it throws is
-  // logged, and the version before stays.
-  void put_in_force(std::function<std::shared_ptr<OnlineModel>()> load);
-  uint64_t version() const;  // that labels uploads now; 0: none
+  // A version of the task is in force; `load` makes it ready to run, on a thread of this. What it
+  // throws is logged, and the version before stays.
+  void put_in_force(const std::string& task, std::function<std::shared_ptr<OnlineModel>()> load);
+  // That labels uploads now; 0: none.
+  uint64_t version(std::string_view task = kDefaultTask) const;
+  std::shared_ptr<OnlineModel> model(std::string_view task) const { return online_.model(task); }
+  std::vector<std::string> tasks() const;  // in which a version labels them, by extractor
 
   // A place for one upload of at most so many bytes, held until it is answered; null when all are
   // taken.
   std::shared_ptr<void> admit(int64_t bytes);
   bool within_quota(const std::string& client);
   int64_t most_bytes() const { return config_.most_bytes; }
+  const std::string& collection() const { return config_.collection; }
 
   struct Photo {
     Digest id{};
-    UploadLog::Known known;
+    UploadLog::Known known;  // in the task that was asked for
   };
   // One that is in the trash is restored by it, here at once, elsewhere when the Tuner hears of it.
   // kCorrupt, kUnsupported, kTooLarge: it cannot be read, and is not kept. kExists: it was deleted.
   // kNoSpace.
   Result<Photo> add(const std::string& file);
+
+  // What the model's extractor makes of a photo that is not taken in: its features, as the cache
+  // has them. A Status as add() has it.
+  Result<std::string> feature(const std::string& file, OnlineModel& model);
 
   // Photos of the photo directory: those that are new are labelled soon, those of which there is a
   // line elsewhere, and no file there any more, keep what was said of them. Durable on return; once
@@ -82,9 +94,10 @@ class Uploads {
 
   // All of these: kNotFound when there is no such photo here, and but for remove() when it is in
   // the trash.
-  Result<Photo> find(const Digest& id);
+  Result<Photo> find(const Digest& id, std::string_view task = kDefaultTask);
   Result<std::string> read(const Digest& id);
-  Result<Photo> say(const Digest& id, const std::string& truth);
+  Result<Photo> say(const Digest& id, const std::string& truth,
+                    std::string_view task = kDefaultTask);
   Status remove(const Digest& id);
   // Deleted elsewhere: gone from here if they are here, and not taken in again. Once more is
   // harmless.
@@ -94,6 +107,7 @@ class Uploads {
     UploadLog::Counts log;
     OnlineLabeler::Counts online;
     int64_t in_progress = 0, refused = 0, unreadable = 0, not_cached = 0;
+    int64_t bytes = 0;              // of uploaded photos that were taken
     int64_t found = 0, waited = 0;  // in the directory; of those that waited: labelled since
   };
   Counts counts() const;
@@ -112,6 +126,13 @@ class Uploads {
     const Digest id_;
   };
 
+  using AllModels = std::vector<std::shared_ptr<const OnlineModels>>;
+  // What comes of one photo, of those that share an extractor.
+  struct Labelling {
+    AllModels models;
+    std::vector<std::future<OnlineLabeler::Labelled>> labelled;
+  };
+
   Result<std::string> crop(const std::string& name, const std::string& file,
                            const Preprocess& preprocess);
   Status keep(const std::string& path, const std::string& file);
@@ -119,14 +140,20 @@ class Uploads {
   Result<std::vector<std::string>> shown(const Digest& id);   // and it is not in the trash
   bool in_trash(const Digest& id) const { return config_.trash && config_.trash->has(id); }
   wire::Upload line_of(const Digest& id, const std::string& path) const;
+  bool is_labelled(const Digest& id, const AllModels& all) const;  // by each of them
+  Result<Labelling> begin_labels(const std::string& path, const std::string& file);
+  std::vector<wire::Upload> labels_at(const FoundPhoto& photo) const;
+  std::vector<wire::Upload> labels_of(const wire::Upload& taken, Labelling labelling);
   // False, and without a label, where the model makes none of the photo.
   static bool put_label(wire::Upload& line, OnlineModel& model, const std::vector<ClassScore>& top);
   Status erase(const Digest& id, const std::vector<std::string>& paths);
   Status erase_file(const Digest& id, const std::string& file);
 
   void chores();
-  void load_version();
-  bool label_waiting();  // whether nothing failed
+  void load_versions();
+  bool is_coming(const std::string& task) const;  // a version is to be loaded
+  bool label_waiting();                           // whether nothing failed
+  bool label_waiting(const std::shared_ptr<OnlineModel>& model);
   class WaitingBatch;
   void tidy();
   void forget_traces(const std::set<Digest>& erased);
@@ -152,8 +179,9 @@ class Uploads {
   std::set<std::string> made_;  // directories
   DiskBudget room_;
   RateLimiter rate_limiter_;
-  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0, found_ = 0, waited_ = 0;
-  std::function<std::shared_ptr<OnlineModel>()> coming_;
+  int64_t in_progress_ = 0, held_bytes_ = 0, refused_ = 0, unreadable_ = 0, bytes_ = 0;
+  int64_t found_ = 0, waited_ = 0;
+  std::map<std::string, std::function<std::shared_ptr<OnlineModel>()>> coming_;  // by task
   bool unlabelled_ = true, stopping_ = false;
   std::set<Digest> erased_;  // since the last time that files were tidied up
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "ndp/pipestore/inventory_messages.h"
 #include "ndp/pipestore/photo_row_producer.h"
 #include "ndp/wire/digests.h"
 #include "ndp/wire/message_limits.h"
@@ -63,7 +64,7 @@ TEST_F(HonestUploads, ALineThatATunerWouldRefuseIsNeverWritten) {
 
 TEST_F(HonestUploads, APhotoOfWhichTheModelMakesNoNumbersIsKeptWithoutALabel) {
   open();
-  uploads_->put_in_force([] { return testing::model_of(1, fill_with_nan); });
+  uploads_->put_in_force("default", [] { return testing::model_of(1, fill_with_nan); });
   await([&] { return uploads_->version() == 1; });
   const Uploads::Photo photo = uploads_->add(testing::photo_file(1)).or_throw();
   EXPECT_TRUE(photo.known.uploaded);
@@ -109,6 +110,8 @@ TEST_F(HonestRows, PhotosAndLabelsWhoseNamesCannotTravelAreLeftOutAndNamed) {
   for (const StorePhoto& p : inventory.photos) labels[p.path] = p.label;
   EXPECT_EQ(labels, (std::map<std::string, std::string>{{"rose/a.jpg", "rose"}, {"d.jpg", ""}}));
   EXPECT_EQ(inventory.unreadable, 3U);
+  ASSERT_EQ(inventory.unreadable_files.size(), 3U);
+  EXPECT_THAT(inventory.unreadable_files[0].reason, HasSubstr("no UTF-8"));
   EXPECT_THAT(said, HasSubstr("3 photos are left out, since their names"));
   EXPECT_THAT(said, HasSubstr("rose/a\\nb.jpg"));
 }
@@ -118,21 +121,37 @@ TEST_F(HonestRows, OfNanAreBadPhotosAndNotSent) {
   PhotoRowProducer store(
       {.photos = root_.at("photos"), .cache = root_.at("cache"), .cache_bytes = 1 << 20}, devices_,
       real_fs(), system_clock());
-  ASSERT_EQ(store.scan().or_throw().photos.size(), 1U);
+  const auto photos = std::make_shared<StoreInventory>(store.scan().or_throw());
+  ASSERT_EQ(photos->photos.size(), 1U);
   wire::Job job;
   job.set_rows(wire::Job::FEATURES);
   for (const bool spoiled : {true, false}) {
     const std::string file = model([&](Model& m) {
       if (spoiled) fill_with_nan(m);
     });
-    ASSERT_TRUE(store.open(job, file, "").ok());
+    const auto rows = store.open(job, photos, file, "").or_throw();
     const size_t place = 0;
-    const RowProducer::Made made = store.make({&place, 1}).or_throw();
+    const JobRows::Made made = rows->make({&place, 1}).or_throw();
     EXPECT_EQ(made.rows.size(), spoiled ? 0U : 1U);
     ASSERT_EQ(made.bad.size(), spoiled ? 1U : 0U);
     if (!spoiled) continue;
     EXPECT_THAT(made.bad[0].reason, HasSubstr("NaN or Inf"));
   }
+}
+
+TEST(Inventory, NamesFilesThatCannotBeReadAsFarAsOneMessageGoes) {
+  StoreInventory inventory{.unreadable = 1000};
+  for (int i = 0; i < 1000; ++i) {
+    inventory.unreadable_files.push_back({"a\n" + std::to_string(i) + ".jpg", "cut short"});
+  }
+  const auto last = [&] { return inventory_messages(1, inventory, {}, false).back().inventory(); };
+  EXPECT_EQ(last().unreadable_files_size(), 1000);
+  EXPECT_EQ(last().unreadable_files(7).path(), R"(a\n7.jpg)") << "plain text";
+  for (QuarantinedPhoto& p : inventory.unreadable_files) p.path = std::string(4000, 'x');
+  EXPECT_EQ(last().unreadable(), 1000U);
+  EXPECT_LT(last().unreadable_files_size(), 1000);
+  EXPECT_GT(last().unreadable_files_size(), 100);
+  EXPECT_LT(static_cast<int64_t>(last().ByteSizeLong()), limits::kMessage / 2);
 }
 
 }  // namespace

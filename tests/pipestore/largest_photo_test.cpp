@@ -16,17 +16,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct OnePhoto final : PhotoRowProducer {
-  using PhotoRowProducer::PhotoRowProducer;
-  void holds(const std::string& path, int64_t bytes) {
-    take({.photos = {{.digest = sha256(path), .path = path, .bytes = bytes}}, .unreadable = 0});
-  }
-};
+std::shared_ptr<const StoreInventory> one_photo(const std::string& path, int64_t bytes) {
+  return std::make_shared<StoreInventory>(
+      StoreInventory{.photos = {{.digest = sha256(path), .path = path, .bytes = bytes}}});
+}
 
 // As the store asks for it when the Tuner wants photo 0.
-RowProducer::Made make(RowProducer& producer) {
+JobRows::Made make(JobRows& rows) {
   const size_t place = 0;
-  return producer.make({&place, 1}).or_throw();
+  return rows.make({&place, 1}).or_throw();
 }
 
 // The file is sparse: nothing of it is on the disk, and a copy is in memory one at a time.
@@ -35,15 +33,16 @@ TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
   std::filesystem::create_directory(root.at("photos"));
   support::write_file(real_fs(), root.at("photos/x.jpg"), "x");
   Devices devices("cpu");
-  OnePhoto store({.photos = root.at("photos"), .cache = root.at("cache"), .cache_bytes = 1 << 20},
-                 devices, real_fs(), system_clock());
+  PhotoRowProducer store(
+      {.photos = root.at("photos"), .cache = root.at("cache"), .cache_bytes = 1 << 20}, devices,
+      real_fs(), system_clock());
   wire::Job job;
   job.set_rows(wire::Job::FILES);
   for (const int64_t over : {-1, 0, 1}) {
     const int64_t size = limits::kPhotoFile + over;
     std::filesystem::resize_file(root.at("photos/x.jpg"), static_cast<uint64_t>(size));
-    store.holds("x.jpg", size);
-    RowDelivery work(1, 1, store.open(job, "", "").or_throw(), kWindow);
+    const auto rows = store.open(job, one_photo("x.jpg", size), "", "").or_throw();
+    RowDelivery work(1, 1, rows->row(), kWindow);
     const uint64_t zero = 0;
     wire::Wanted wanted;
     wanted.set_job(1);
@@ -51,7 +50,7 @@ TEST(LargestPhoto, GoesInPiecesAndALargerOneIsNamed) {
     wanted.set_places(pack_numbers({&zero, 1}));
     ASSERT_TRUE(work.wanted(wanted).ok());
     const RowDelivery::Batch batch = work.next(1).value();
-    const RowProducer::Made made = make(store);
+    const JobRows::Made made = make(*rows);
     if (over > 0) {
       ASSERT_EQ(made.bad.size(), 1U);
       EXPECT_TRUE(made.rows.empty());

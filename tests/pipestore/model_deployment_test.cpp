@@ -22,12 +22,12 @@ TEST(ModelDeployment, AVersionThatDidNotFitOnTheDiskIsTriedAgain) {
   store.fs.set_capacity(0);
   m.mutable_publish()->set_version(3);
   service.handle({store.link, m});
-  EXPECT_EQ(service.in_force().version, 0U);
+  EXPECT_EQ(service.in_force().at("default").version, 0U);
 
   store.fs.set_capacity(1 << 20);
   store.clock.advance(service.next() - store.clock.monotonic());
   service.tick();
-  EXPECT_EQ(service.in_force().version, 3U);
+  EXPECT_EQ(service.in_force().at("default").version, 3U);
   EXPECT_TRUE(store.sent.back().has_in_force());
 }
 
@@ -79,7 +79,7 @@ class DamagedModels : public ::testing::Test {
 TEST_F(DamagedModels, AreFetchedAgainBeforeAJobUsesThem) {
   publish_version(1);
   give();
-  ASSERT_EQ(store_.service.in_force().version, 1U);
+  ASSERT_EQ(store_.service.in_force().at("default").version, 1U);
   damage();
   ask_for_job();
   ASSERT_TRUE(wanted());
@@ -92,10 +92,10 @@ TEST_F(DamagedModels, AreFetchedAgainBeforeTheyAreInForceOnceMore) {
   give();
   damage();
   publish_version(2);
-  EXPECT_EQ(store_.service.in_force().version, 1U);
+  EXPECT_EQ(store_.service.in_force().at("default").version, 1U);
   ASSERT_TRUE(wanted());
   give();
-  EXPECT_EQ(store_.service.in_force().version, 2U);
+  EXPECT_EQ(store_.service.in_force().at("default").version, 2U);
 }
 
 TEST_F(DamagedModels, AreNotInForceAfterTheNextStart) {
@@ -104,7 +104,7 @@ TEST_F(DamagedModels, AreNotInForceAfterTheNextStart) {
   damage();
   const PipeStoreService again(
       {store_.fs, store_.clock, store_.state, store_.lanes, producer_, store_.dial}, {}, 1);
-  EXPECT_EQ(again.in_force().version, 0U) << "the Tuner sends it again";
+  EXPECT_EQ(again.in_force().at("default").version, 0U) << "the Tuner sends it again";
 }
 
 TEST_F(DamagedModels, OnADiskThatDamagesThemAgainAndAgainAreGivenUp) {

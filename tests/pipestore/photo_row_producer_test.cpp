@@ -1,13 +1,23 @@
 #include "ndp/pipestore/photo_row_producer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "framework/core/fsync.h"
+#include "framework/passes/inference.h"
+#include "models/zoo.h"
+#include "ndp/engine/crops.h"
+#include "ndp/jobs/view_rule.h"
+#include "tests/pipestore/uploads_fixture.h"
 #include "tests/support/failing_fsync.h"
+#include "tests/support/files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace ndtrain::ndp {
 namespace {
+
+using testing::jpeg_of;
+using testing::test_pattern;
 
 // What it kept for the next time may or may not be on the disk.
 TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
@@ -22,6 +32,105 @@ TEST(PhotoRowProducerDeathTest, AnFsyncThatFailsWhenItEndsEndsTheProcess) {
     producer.reset();
   };
   EXPECT_EXIT(end(), ::testing::ExitedWithCode(kFsyncFailedStatus), "fsync");
+}
+
+class PhotoViewRows : public ::testing::Test {
+ protected:
+  static constexpr int kSide = 32, kViews = 3;
+
+  void SetUp() override {
+    real_fs().make_directories(root_.at("photos")).or_throw();
+    for (int i = 0; i < 3; ++i) {
+      support::write_file(real_fs(), root_.at("photos/" + std::to_string(i) + ".jpg"),
+                          jpeg_of(test_pattern(40 + i, 50)));
+    }
+    model_.preprocess.img_size = model_.preprocess.resize = kSide;
+    save_model(real_fs(), root_.at("model.onnx"), model_);
+    job_.set_rows(wire::Job::FEATURES);
+    job_.set_deterministic(true);
+    job_.mutable_views()->set_changes(name_of(rule_.what));
+    job_.mutable_views()->set_seed(rule_.seed);
+    job_.mutable_views()->set_count(kViews);
+    photos_ = std::make_shared<StoreInventory>(store_.scan().or_throw());
+    ASSERT_EQ(photos_->photos.size(), 3U);
+  }
+
+  std::unique_ptr<JobRows> open(const wire::Job& job) {
+    return store_.open(job, photos_, root_.at("model.onnx"), "").or_throw();
+  }
+  // What the model makes of this view of a photo.
+  std::string features(const StorePhoto& photo, int64_t view) {
+    PhotoCost cost;
+    const std::string file = real_fs().read(root_.at("photos/" + photo.path)).or_throw();
+    const Image crop =
+        crop_view(photo.path, file, photo.digest, rule_, view, model_.preprocess, cost).or_throw();
+    BatchPlans plans([&](int64_t b) { return inference_graph(model_.model, b); },
+                     devices_.get(true), 1);
+    const std::string_view pixels(reinterpret_cast<const char*>(crop.rgb.data()), crop.rgb.size());
+    const Tensor out = infer_crops(plans, model_.preprocess, {&pixels, 1})[0];
+    return {static_cast<const char*>(out.data()), out.bytes()};
+  }
+
+  const support::TemporaryDirectory root_;
+  Devices devices_{"cpu"};
+  ModelFile model_{.model = build_model("tinynet", {.classes = 3, .img_size = kSide})};
+  const ViewRule rule_{.what = {.crop = true, .flip = true}, .seed = 5, .views = kViews};
+  wire::Job job_;
+  PhotoRowProducer store_{
+      {.photos = root_.at("photos"), .cache = root_.at("cache"), .cache_bytes = 1 << 24},
+      devices_,
+      real_fs(),
+      system_clock()};
+  std::shared_ptr<const StoreInventory> photos_;
+};
+
+TEST_F(PhotoViewRows, AreAllViewsOfAPhotoOneAfterTheOtherAndAreKept) {
+  const size_t places[] = {0, 1, 2};
+  const auto rows = open(job_);
+  EXPECT_EQ(rows->row().of(0) * kViews, rows->row().of(1));
+  const JobRows::Made made = rows->make_views(places).or_throw();
+  ASSERT_EQ(made.rows.size(), 3U);
+  EXPECT_EQ(made.made_from.at("photos"), 9U);
+  for (const size_t p : places) {
+    std::string want;
+    for (int64_t view = 0; view < kViews; ++view) want += features(photos_->photos[p], view);
+    EXPECT_EQ(made.rows[p], want) << p;
+    EXPECT_EQ(made.rows[p].size(), rows->row().of(1));
+  }
+  const JobRows::Made again = open(job_)->make_views(places).or_throw();
+  EXPECT_EQ(again.rows, made.rows);
+  EXPECT_EQ(again.made_from.at("features"), 9U);
+  const JobRows::Made plain = rows->make(places).or_throw();
+  EXPECT_EQ(plain.rows[0].size(), rows->row().of(0));
+  EXPECT_EQ(plain.made_from.at("features"), 0U) << "a photo as it is is none of its views";
+  for (const GroupInfo& group : store_.cache().groups()) {
+    if (group.records > 0) {
+      EXPECT_TRUE(store_.cache().contains(group.group, photos_->photos[0].digest))
+          << "deleting the photo finds it";
+    }
+  }
+}
+
+TEST_F(PhotoViewRows, OfAPhotoThatCannotBeReadAreBadOnce) {
+  support::write_file(real_fs(), root_.at("photos/" + photos_->photos[1].path), "no photo");
+  const size_t places[] = {0, 1, 2};
+  const JobRows::Made made = open(job_)->make_views(places).or_throw();
+  ASSERT_EQ(made.bad.size(), 1U);
+  EXPECT_EQ(made.bad[0].place, 1U);
+  ASSERT_EQ(made.rows.size(), 2U);
+  std::string want;
+  for (int64_t view = 0; view < kViews; ++view) want += features(photos_->photos[2], view);
+  EXPECT_EQ(made.rows[1], want);
+}
+
+TEST_F(PhotoViewRows, AreRefusedWhereTheyAreOfNoFeaturesOrOfUnknownChanges) {
+  job_.mutable_views()->set_changes("crop,swirl");
+  EXPECT_THAT([&] { (void)open(job_); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("'swirl'")));
+  job_.mutable_views()->set_changes("crop");
+  job_.set_rows(wire::Job::FILES);
+  EXPECT_THAT([&] { (void)open(job_); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("views are of features")));
 }
 
 }  // namespace

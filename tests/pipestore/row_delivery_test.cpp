@@ -176,5 +176,27 @@ TEST(RowDelivery, MessagesThatContradictThemselvesAreRefused) {
   EXPECT_TRUE(w.idle());
 }
 
+TEST(RowDelivery, RowsOfViewsAreSoManyTimesAsLargeButForValidation) {
+  RowDelivery w(1, 100, {.bytes = kRow, .views = 3}, 8 * kRow);
+  ASSERT_TRUE(w.wanted(wanted(0, {0, 1}, {0, 1})).ok());
+  ASSERT_TRUE(w.wanted(wanted(1, {2, 3, 4}, {2, 3, 4})).ok());
+  const RowDelivery::Batch validation = w.next(10).value();
+  EXPECT_EQ(validation.photos.size(), 2U);
+  const RowDelivery::Batch train = w.next(10).value();
+  EXPECT_EQ(train.photos.size(), 2U) << "the window has room for no third one";
+  EXPECT_EQ(w.unacknowledged_bytes(), 8 * kRow);
+  EXPECT_EQ(w.done(validation, Strings{"abcd", "efgh"}, {})[0].rows().rows(), "abcdefgh");
+  EXPECT_THROW(w.done(train, Strings(2, std::string(kRow, 'x')), {}), Error) << "one view alone";
+  EXPECT_EQ(w.done(train, Strings(2, std::string(3 * kRow, 'x')), {})[0].rows().rows().size(),
+            6 * kRow);
+}
+
+TEST(RowDelivery, ABatchHasSoManyViewsAtMostOrOnePhoto) {
+  RowDelivery w(1, 100, {.bytes = kRow, .views = 3}, 1 << 20);
+  ASSERT_TRUE(w.wanted(wanted(1, {0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5})).ok());
+  EXPECT_EQ(w.next(7)->photos.size(), 2U);
+  EXPECT_EQ(w.next(2)->photos.size(), 1U);
+}
+
 }  // namespace
 }  // namespace ndtrain::ndp

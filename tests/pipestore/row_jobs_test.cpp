@@ -1,6 +1,12 @@
 #include "ndp/pipestore/row_jobs.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <set>
+#include <string>
 
 #include "ndp/wire/digests.h"
 #include "ndp/wire/numbers.h"
@@ -12,79 +18,158 @@ namespace {
 using RowJobsTest = testing::StoreServiceTest;
 using testing::WelcomedStore;
 
-// The first of a job's requests for its model asks for it whole.
-TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
-  struct Photos final : RowProducer {
-    uint64_t photos() const override { return 1; }
-    Result<StoreInventory> scan() override {
-      calls += "scan ";
-      return StoreInventory{{StorePhoto{.path = "x.jpg"}}, 0};
+// Rows of numbered photos: each says whose it is, and its place. What is called is written down.
+struct Numbered final : RowProducer {
+  struct Rows final : JobRows {
+    Rows(Numbered& all, uint64_t id, std::shared_ptr<const StoreInventory> list)
+        : of(all), job(id), photos(std::move(list)) {}
+    RowDelivery::RowSize row() const override { return {8}; }
+    Result<Made> make(std::span<const size_t> places) override {
+      of.calls += "make" + std::to_string(job) + " ";
+      Made made;
+      for (const size_t place : places)
+        made.rows.push_back(row_of(job, photos->photos[place].path));
+      return made;
     }
-    Result<RowDelivery::RowSize> open(const wire::Job& job, const std::string&,
-                                      const std::string&) override {
-      calls += "open" + std::to_string(job.job()) + " ";
-      return RowDelivery::RowSize{1};
+    Numbered& of;
+    uint64_t job;
+    std::shared_ptr<const StoreInventory> photos;
+  };
+  explicit Numbered(uint64_t n) : size(n) {}
+  static std::string row_of(uint64_t job, const std::string& path) {
+    std::string row = std::to_string(job) + path;
+    row.resize(8, ' ');
+    return row;
+  }
+  uint64_t photos() const override { return size; }
+  Result<StoreInventory> scan() override {
+    calls += "scan ";
+    StoreInventory all;
+    for (uint64_t i = 0; i < size; ++i) {
+      all.photos.push_back({.digest = sha256(std::to_string(i)), .path = std::to_string(i)});
     }
-    Result<Made> make(std::span<const size_t>) override { return Made(); }
-    std::string calls;
-  } producer;
-  WelcomedStore store(producer);
-  const std::string bytes = "an extractor";
-  const Digest model = sha256(bytes);
+    return all;
+  }
+  Result<std::unique_ptr<JobRows>> open(const wire::Job& job,
+                                        std::shared_ptr<const StoreInventory> list,
+                                        const std::string&, const std::string&) override {
+    calls += "open" + std::to_string(job.job()) + " ";
+    return std::unique_ptr<JobRows>(std::make_unique<Rows>(*this, job.job(), std::move(list)));
+  }
+  uint64_t size;
+  std::string calls;
+};
+
+wire::ToStore asks(uint64_t job, const std::string& model = "") {
   wire::ToStore m;
   m.set_term(1);
-  m.mutable_job()->set_job(7);
-  m.mutable_job()->set_extractor(bytes_of(model));
+  m.mutable_job()->set_job(job);
+  if (!model.empty()) m.mutable_job()->set_extractor(bytes_of(sha256(model)));
+  return m;
+}
+
+// Photos `from` to `to`, each numbered as its place.
+wire::ToStore wants(uint64_t job, uint64_t from, uint64_t to) {
+  std::vector<uint64_t> all(to - from);
+  std::iota(all.begin(), all.end(), from);
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_wanted()->set_job(job);
+  m.mutable_wanted()->set_numbers(pack_numbers(all));
+  m.mutable_wanted()->set_places(pack_numbers(all));
+  return m;
+}
+
+// The first of a job's requests for its model asks for it whole.
+TEST(RowJobs, ListsItsPhotosWhileTheModelOfTheJobIsOnItsWay) {
+  Numbered producer(1);
+  WelcomedStore store(producer);
+  const std::string bytes = "an extractor";
   store.sent.clear();
-  store.service.handle({store.link, m});
+  store.service.handle({store.link, asks(7, bytes)});
   ASSERT_EQ(store.sent.size(), 1U);
   EXPECT_TRUE(store.sent[0].has_model_wanted());
   store.lanes.run();
   EXPECT_EQ(producer.calls, "scan ");
   EXPECT_EQ(store.sent.size(), 1U) << "without a model there is nothing to say";
 
-  // Another job lists them too, and the first one's places would be those of its list.
-  wire::ToStore other;
-  other.set_term(1);
-  other.mutable_job()->set_job(8);
-  other.mutable_job()->set_extractor(bytes_of(sha256("another")));
-  store.service.handle({store.link, other});
+  // Another job, whose model does not come, lists them too: the first one's list is its own.
+  store.service.handle({store.link, asks(8, "another")});
   store.lanes.run();
-  m.mutable_model_part()->set_sha256(bytes_of(model));
+  wire::ToStore m;
+  m.set_term(1);
+  m.mutable_model_part()->set_sha256(bytes_of(sha256(bytes)));
   m.mutable_model_part()->set_total(bytes.size());
   m.mutable_model_part()->set_bytes(bytes);
   m.mutable_model_part()->set_checksum(xxh3(bytes.data(), bytes.size()));
   store.service.handle({store.link, m});
   store.lanes.run();
-  EXPECT_EQ(producer.calls, "scan scan scan open7 ");
+  EXPECT_EQ(producer.calls, "scan scan open7 ");
   EXPECT_TRUE(store.sent.back().has_inventory());
   EXPECT_EQ(store.sent.back().inventory().job(), 7U);
+}
+
+// Of a large job and a small one, the small one does not wait for the end of the large one; each
+// has the rows of the photos that it was told of.
+TEST(RowJobs, TakeTurnsBatchByBatch) {
+  Numbered producer(20 * RowJobs::kBatch);
+  WelcomedStore store(producer);
+  store.service.handle({store.link, asks(7)});
+  store.service.handle({store.link, asks(8)});
+  store.lanes.run();
+  producer.calls.clear();
+  store.sent.clear();
+  store.service.handle({store.link, wants(7, 0, 20 * RowJobs::kBatch)});
+  producer.size = 1;  // what a third job lists changes nothing for them
+  store.service.handle({store.link, asks(9)});
+  store.service.handle({store.link, wants(8, 0, 3 * RowJobs::kBatch)});
+  store.lanes.run();
+  EXPECT_TRUE(producer.calls.starts_with(
+      "make7 make7 scan make8 make8 make7 make7 open9 make8 make7 make7 "))
+      << producer.calls;
+  std::map<uint64_t, std::string> rows;
+  for (const wire::FromStore& sent : store.sent) rows[sent.rows().job()] += sent.rows().rows();
+  for (const auto& [job, batches] : std::map<uint64_t, size_t>{{7, 20}, {8, 3}}) {
+    std::string expected;
+    for (size_t i = 0; i < batches * RowJobs::kBatch; ++i) {
+      expected += Numbered::row_of(job, std::to_string(i));
+    }
+    EXPECT_EQ(rows[job], expected) << job;
+  }
+}
+
+TEST_F(RowJobsTest, AreNoMoreAtOnceThanThereMayBe) {
+  connect();
+  for (uint64_t job = 1; job <= RowJobs::kMost; ++job) service_.handle({link_, asks(job)});
+  lanes_.run();
+  sent_.clear();
+  service_.handle({link_, asks(RowJobs::kMost + 1)});
+  lanes_.run();
+  ASSERT_EQ(sent_.size(), 1U);
+  EXPECT_EQ(sent_[0].refused().job(), RowJobs::kMost + 1);
+  EXPECT_THAT(sent_[0].refused().reason(), ::testing::HasSubstr("16 jobs at once"));
+  EXPECT_EQ(service_.jobs(), RowJobs::kMost);
+  service_.handle({link_, asks(1)});
+  EXPECT_EQ(service_.jobs(), RowJobs::kMost) << "asked for again, it is no other";
 }
 
 // It was cancelled, or paused: the machine is wanted for something else.
 TEST_F(RowJobsTest, WhatWasMadeReadyForAJobGoesWhenItEnds) {
   connect();
+  service_.handle({link_, asks(7)});
+  service_.handle({link_, asks(8)});
+  lanes_.run();
+  EXPECT_EQ(service_.jobs(), 2U);
+  EXPECT_EQ(producer_.opened, (std::set<uint64_t>{7, 8}));
   wire::ToStore m;
   m.set_term(1);
-  m.mutable_job()->set_job(7);
+  m.mutable_job_end()->set_job(7);
   service_.handle({link_, m});
-  lanes_.run();
   EXPECT_EQ(service_.jobs(), 1U);
-  m.mutable_job_end()->set_job(7);
-  service_.handle({link_, m});
-  EXPECT_EQ(service_.jobs(), 0U);
   EXPECT_EQ(producer_.given_up, 7U) << "what is under way goes on";
-  lanes_.run();
-  EXPECT_EQ(producer_.closed, 1);
-  service_.handle({link_, m});
-  m.mutable_job()->set_job(7);
-  service_.handle({link_, m});
-  m.mutable_job()->set_job(8);
-  service_.handle({link_, m});
-  m.mutable_job_end()->set_job(7);
-  service_.handle({link_, m});
-  lanes_.run();
-  EXPECT_EQ(producer_.closed, 1) << "another job has begun";
+  EXPECT_EQ(producer_.opened, std::set<uint64_t>{8}) << "the other one stays";
+  service_.handle({link_, LinkClosed{"gone"}});
+  EXPECT_EQ(producer_.opened, std::set<uint64_t>()) << "the Tuner asks again";
 }
 
 TEST_F(RowJobsTest, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
@@ -112,16 +197,19 @@ TEST_F(RowJobsTest, WhatIsSaidOfAJobSaysWhichAskingItAnswers) {
 
 // One photo, of which a row fits no message.
 struct LargePhoto final : RowProducer {
+  struct Rows final : JobRows {
+    RowDelivery::RowSize row() const override { return {.bytes = kWholeRow + 1, .varies = true}; }
+    Result<Made> make(std::span<const size_t>) override {
+      return Made{.rows = {std::string(kWholeRow + 1, 'x')}, .bad = {}};
+    }
+  };
   uint64_t photos() const override { return 1; }
   Result<StoreInventory> scan() override {
     return StoreInventory{.photos = {{.digest = sha256("a photo"), .path = "a.jpg"}}};
   }
-  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
-                                    const std::string&) override {
-    return RowDelivery::RowSize{.bytes = kWholeRow + 1, .varies = true};
-  }
-  Result<Made> make(std::span<const size_t>) override {
-    return Made{.rows = {std::string(kWholeRow + 1, 'x')}, .bad = {}};
+  Result<std::unique_ptr<JobRows>> open(const wire::Job&, std::shared_ptr<const StoreInventory>,
+                                        const std::string&, const std::string&) override {
+    return std::unique_ptr<JobRows>(std::make_unique<Rows>());
   }
 };
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "framework/core/hash.h"
 #include "framework/testing/memory_fs.h"
 #include "ndp/pipestore/service.h"
@@ -27,15 +29,21 @@ class Link final : public LinkClient {
 struct NoPhotos final : RowProducer {
   uint64_t photos() const override { return 0; }
   Result<StoreInventory> scan() override { return StoreInventory(); }
-  Result<RowDelivery::RowSize> open(const wire::Job&, const std::string&,
-                                    const std::string&) override {
-    return RowDelivery::RowSize{1};
+  Result<std::unique_ptr<JobRows>> open(const wire::Job& job, std::shared_ptr<const StoreInventory>,
+                                        const std::string&, const std::string&) override {
+    return std::unique_ptr<JobRows>(std::make_unique<NoRows>(*this, job.job()));
   }
-  Result<Made> make(std::span<const size_t>) override { return Made(); }
-  void give_up(uint64_t job) override { given_up = job; }
-  void close() override { ++closed; }
+  struct NoRows final : JobRows {
+    NoRows(NoPhotos& of, uint64_t job) : of_(of), job_(job) { of_.opened.insert(job_); }
+    ~NoRows() override { of_.opened.erase(job_); }
+    RowDelivery::RowSize row() const override { return {1}; }
+    Result<Made> make(std::span<const size_t>) override { return Made(); }
+    void give_up() override { of_.given_up = job_; }
+    NoPhotos& of_;
+    const uint64_t job_;
+  };
   uint64_t given_up = 0;
-  int closed = 0;
+  std::set<uint64_t> opened;  // and not let go of
 };
 
 // A PipeStore that a Tuner, a test, has welcomed.

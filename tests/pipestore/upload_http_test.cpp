@@ -24,7 +24,8 @@ class UploadHttp : public testing::UploadsTest {
  protected:
   void serve(const UploadConfig& config = {}) {
     open(config);
-    server_ = HttpServer::listen("127.0.0.1:0", upload_routes(*uploads_), 1 << 16).or_throw();
+    server_ =
+        HttpServer::listen("127.0.0.1:0", upload_routes({uploads_.get()}), 1 << 16).or_throw();
   }
   ~UploadHttp() override { server_.reset(); }
   HttpClient client() const { return HttpClient(server_->address()); }

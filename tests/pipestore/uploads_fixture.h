@@ -6,6 +6,7 @@
 #include "framework/testing/memory_fs.h"
 #include "models/zoo.h"
 #include "ndp/jobs/transfer.h"
+#include "ndp/pipestore/shared_extractors.h"
 #include "ndp/pipestore/uploads.h"
 #include "tests/photos/photo_factory.h"
 #include "tests/runtime/cpu_device.h"
@@ -18,25 +19,41 @@ inline constexpr int kSide = 16;
 
 inline std::string photo_file(int i) { return jpeg_of(test_pattern(20 + i % 7, 24 + i)); }
 
-// Versions of other parity have another extractor as well. `spoil`: its head.
-inline std::shared_ptr<OnlineModel> model_of(uint64_t version,
-                                             const std::function<void(Model&)>& spoil = {}) {
+// Extractor and head; versions of other parity have another extractor as well. `freeze`: the last
+// layer of the extractor, if not all that is before the head.
+inline std::pair<ModelFile, ModelFile> files_of(uint64_t version,
+                                                const std::string& freeze = "auto") {
   ModelFile file{
       .model = build_model("tinynet", {.classes = 3, .img_size = kSide, .seed = version % 2})};
   file.preprocess.img_size = kSide;
   file.preprocess.resize = kSide + static_cast<int>(version % 2);
   TransferModel t =
-      prepare_transfer(file, {"rose", "tulip", "daisy"}, "linear", "auto", DType::kF16, version);
-  auto head = std::make_unique<ModelFile>(file);
-  head->model = t.head;
-  head->classes = {"rose", "tulip", "daisy"};
-  if (spoil) spoil(head->model);
+      prepare_transfer(file, {"rose", "tulip", "daisy"}, "linear", freeze, DType::kF16, version);
+  ModelFile head = file;
+  head.model = t.head;
+  head.classes = {"rose", "tulip", "daisy"};
   file.model = t.extractor;
+  return {std::move(file), std::move(head)};
+}
+
+// `spoil`: its head; `extractors`: shares the extractor with others of them.
+inline std::shared_ptr<OnlineModel> model_of(uint64_t version,
+                                             const std::function<void(Model&)>& spoil = {},
+                                             SharedExtractors* extractors = nullptr,
+                                             const std::string& freeze = "auto") {
+  auto [file, head_file] = files_of(version, freeze);
+  if (spoil) spoil(head_file.model);
+  auto head = std::make_unique<ModelFile>(std::move(head_file));
   auto model = std::make_shared<OnlineModel>();
   model->version = version;
   model->extractor = std::string(32, static_cast<char>('a' + version % 2));
   model->head = std::string(32, static_cast<char>('A' + version));
-  model->network = std::make_unique<Network>(file, std::move(head), true, cpu(), 8);
+  const EngineOptions options{.batch = 8};
+  const auto make = [&, &of = file] {
+    return std::make_shared<Extractor>(of, false, cpu(), options);
+  };
+  const auto extractor = extractors ? extractors->get(model->extractor, false, make) : make();
+  model->network = std::make_unique<Network>(extractor, std::move(head), cpu(), options);
   return model;
 }
 
@@ -91,7 +108,7 @@ class UploadsTest : public ::testing::Test {
   }
   // Puts it in force, and waits until it is.
   void version(uint64_t number) {
-    uploads_->put_in_force([number] { return model_of(number); });
+    uploads_->put_in_force("default", [number] { return model_of(number); });
     await([&] { return uploads_->version() == number; });
   }
   static void await(const std::function<bool()>& true_soon) {

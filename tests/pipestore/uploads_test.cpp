@@ -162,7 +162,7 @@ TEST_F(UploadsTest, AVersionThatCannotRunLeavesTheOneBefore) {
   open();
   version(1);
   std::atomic<bool> tried = false;
-  uploads_->put_in_force([&]() -> std::shared_ptr<OnlineModel> {
+  uploads_->put_in_force("default", [&]() -> std::shared_ptr<OnlineModel> {
     tried = true;
     throw Error("no kernel");
   });

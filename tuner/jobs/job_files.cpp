@@ -3,10 +3,12 @@
 #include <array>
 #include <cstring>
 #include <numeric>
+#include <sstream>
 
 #include "framework/core/json.h"
 #include "framework/core/log.h"
 #include "framework/core/publish.h"
+#include "framework/core/text.h"
 #include "ndp/wire/checksummed_json.h"
 
 namespace ndtrain::tuner {
@@ -14,6 +16,7 @@ using namespace ndp;
 
 namespace {
 
+constexpr const char* kQuarantine = "quarantine.json";
 constexpr std::array<std::string_view, 6> kStates = {"queued", "running",   "done",
                                                      "failed", "cancelled", "paused"};
 
@@ -205,6 +208,48 @@ Result<JobFiles::Closed> JobFiles::closed() const {
   }
 }
 
+Status JobFiles::save_quarantine(std::span<const UnreadablePhoto> photos) {
+  Json all = Json::array();
+  for (const UnreadablePhoto& p : photos) {
+    all.push_back({{"id", p.photo ? to_hex(*p.photo) : ""},
+                   {"store", p.store},
+                   {"path", printable(p.path)},
+                   {"why", printable(p.why)}});
+  }
+  return publish(fs_, file(kQuarantine), checksummed({{"photos", std::move(all)}}));
+}
+
+Result<std::vector<UnreadablePhoto>> JobFiles::load_quarantine() const {
+  std::vector<UnreadablePhoto> photos;
+  const std::string path = file(kQuarantine);
+  const Result<std::string> text = fs_.read(path);
+  if (text.status().code() == Code::kNotFound) return photos;
+  if (!text.ok()) return text.status();
+  try {
+    const Json json = verified(*text);
+    for (const Json& p : json.at("photos")) {
+      const auto id = p.at("id").get<std::string>();
+      photos.push_back({.photo = id.empty() ? std::optional<Digest>() : digest_from_hex(id),
+                        .store = p.at("store"),
+                        .path = p.at("path"),
+                        .why = p.at("why")});
+    }
+  } catch (const std::exception& e) {
+    return corrupt(path, e);
+  }
+  return photos;
+}
+
+// One that is damaged may have named any of them.
+Status JobFiles::forget_quarantined(const std::set<Digest>& photos) {
+  Result<std::vector<UnreadablePhoto>> kept = load_quarantine();
+  if (kept.status().code() == Code::kCorrupt) return remove_all(kQuarantine);
+  if (!kept.ok()) return kept.status();
+  const size_t gone = std::erase_if(
+      *kept, [&](const UnreadablePhoto& p) { return p.photo && photos.contains(*p.photo); });
+  return gone > 0 ? save_quarantine(*kept) : Status();
+}
+
 void JobFiles::remove_rows() {
   static_cast<void>(remove_all("spool").ok());
   for (JobFiles& before : asked_before()) static_cast<void>(before.remove_all("spool").ok());
@@ -244,6 +289,7 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
       if (!s.ok()) return s;
     }
   }
+  if (Status s = forget_quarantined(photos); !s.ok()) return s;
   const Result<std::optional<SavedManifest>> kept = load_manifest();
   if (kept.status().code() == Code::kCorrupt) {  // it may have been about any of them
     log::error("{}; what it listed is removed, as photos are deleted", kept.status().message());
@@ -266,8 +312,10 @@ Status JobFiles::forget(const std::set<Digest>& photos, bool done) {
 }
 
 Status JobFiles::begin_anew(const std::string& why, bool done) {
-  for (const char* name : {"spool", "run", "closed.json", "numerics.cbor", "manifest.cbor"}) {
-    if (done && name == std::string_view("run")) continue;
+  const std::set<std::string_view> stays = {"run", kQuarantine};  // of one that is done
+  for (const char* name :
+       {"spool", "run", "closed.json", kQuarantine, "numerics.cbor", "manifest.cbor"}) {
+    if (done && stays.contains(name)) continue;
     if (const Status s = remove_all(name); !s.ok()) return s;
   }
   return log((done ? "has lost its list of photos: " : "begins anew: ") + why);
@@ -278,6 +326,16 @@ Status JobFiles::log(const std::string& line) {
   if (!log.ok()) return log.status();
   const std::string text = line + "\n";
   return (*log)->append(std::as_bytes(std::span(text)));
+}
+
+Result<std::vector<std::string>> JobFiles::log() const {
+  std::vector<std::string> lines;
+  const Result<std::string> text = fs_.read(file("log.txt"));
+  if (text.status().code() == Code::kNotFound) return lines;
+  if (!text.ok()) return text.status();
+  std::istringstream in(*text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
 }
 
 }  // namespace ndtrain::tuner

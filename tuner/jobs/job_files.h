@@ -4,6 +4,7 @@
 //   closed.json      runs that are complete, and which photos they were closed without
 //   numerics.cbor    which store's numerics the others' are compared with
 //   log.txt          what was said
+//   quarantine.json  photos of complete runs that could not be read
 //   notes.json       what people call it, and say of it
 //   spool/           its rows, until it is done
 //   survey/          the same of what was asked first, to choose how the job is done
@@ -20,6 +21,7 @@
 #include "ndp/jobs/notes.h"
 #include "tuner/ingest/manifest.h"
 #include "tuner/ingest/mixed_numerics.h"
+#include "tuner/ingest/unreadable_photo.h"
 #include "tuner/jobs/job_spec.h"
 
 namespace ndtrain::tuner {
@@ -75,6 +77,11 @@ class JobFiles {
   Result<Closed> closed() const;
 
   Status log(const std::string& line);
+  Result<std::vector<std::string>> log() const;  // its lines; none yet
+  // Photos that could not be read; paths and reasons are kept as plain text.
+  Status save_quarantine(std::span<const UnreadablePhoto> photos);
+  Result<std::vector<UnreadablePhoto>> load_quarantine() const;  // none; kCorrupt
+
   // Photos leave the files of a job that is not in progress. One that is not done, and was about
   // some of them, begins anew.
   Status forget(const std::set<Digest>& photos, bool done);
@@ -88,6 +95,7 @@ class JobFiles {
   std::vector<JobFiles> asked_before() const;
   Status remove_all(const char* name);  // a file, or those of a directory
   Status begin_anew(const std::string& why, bool done);
+  Status forget_quarantined(const std::set<Digest>& photos);
 
   Fs& fs_;
   std::string directory_;

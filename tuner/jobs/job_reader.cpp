@@ -33,7 +33,7 @@ void JobReader::take(const char* key, StoreSelection& to) {
   } else if (value.is_array()) {
     if (value.empty() || value.size() > kMostNamed) refuse(": from 1 to 500 names");
     for (const Json& name : value) {
-      if (!name.is_string() || !is_store_name(name.get<std::string>())) {
+      if (!name.is_string() || !names_store(name.get<std::string>())) {
         refuse(": names are of letters, digits, '.', '_' and '-', at most 64");
       }
       to.names.push_back(name.get<std::string>());

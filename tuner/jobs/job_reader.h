@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "framework/core/error.h"
@@ -38,6 +39,11 @@ class JobReader {
       to = it->get<T>();
     } catch (const Json::exception&) {
       throw Error("job: ", key, " ", json_text(*it), " is of the wrong kind");
+    }
+    if constexpr (std::is_integral_v<T>) {
+      if (it->is_number_float() && it->template get<double>() != static_cast<double>(to)) {
+        throw Error("job: ", key, " ", json_text(*it), " is no whole number");
+      }
     }
     json_.erase(it);
   }

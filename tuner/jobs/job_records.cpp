@@ -51,14 +51,20 @@ JobFiles JobRecords::files(uint64_t id, const std::string& below) const {
 
 void JobRecords::note(uint64_t id, const std::string& text) {
   const std::string line = printable(text);
-  logs_[id].push_back(line);
+  lines(id).push_back(line);
   if (const Status s = files(id).log(line); !s.ok()) log::warn("job {}: {}", id, s.message());
 }
 
-const std::vector<std::string>& JobRecords::log(uint64_t id) const {
-  static const std::vector<std::string> kNothing;
-  const auto it = logs_.find(id);
-  return it == logs_.end() ? kNothing : it->second;
+std::vector<std::string>& JobRecords::lines(uint64_t id) const {
+  const auto [it, first] = logs_.try_emplace(id);
+  if (!first) return it->second;
+  Result<std::vector<std::string>> kept = files(id).log();
+  if (kept.ok()) {
+    it->second = std::move(*kept);
+  } else {
+    log::warn("job {}: {}", id, kept.status().message());
+  }
+  return it->second;
 }
 
 void JobRecords::remove_done_rows() {

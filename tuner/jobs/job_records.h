@@ -1,4 +1,4 @@
-// All jobs of a state directory, and what was said of each in this life of the process. One thread.
+// All jobs of a state directory, and what was said of each. One thread.
 #pragma once
 
 #include <cstdint>
@@ -29,16 +29,19 @@ class JobRecords {
 
   // A line of the job's log, in its file where that can be written.
   void note(uint64_t id, const std::string& text);
-  const std::vector<std::string>& log(uint64_t id) const;
+  // All lines, of earlier lives of the process too; none of a job that there is not.
+  const std::vector<std::string>& log(uint64_t id) const { return lines(id); }
 
   // Rows of jobs that ended just before the Tuner was killed. Once, at the start.
   void remove_done_rows();
 
  private:
+  std::vector<std::string>& lines(uint64_t id) const;
+
   Fs& fs_;
   const std::string directory_;
   std::map<uint64_t, JobRecord> jobs_;
-  std::map<uint64_t, std::vector<std::string>> logs_;
+  mutable std::map<uint64_t, std::vector<std::string>> logs_;  // those that were asked for
 };
 
 }  // namespace ndtrain::tuner

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "framework/core/json_fwd.h"
 #include "ndp/wire/wire.pb.h"
 
 namespace ndtrain::tuner {
@@ -21,6 +22,7 @@ class JobReport {
     uint64_t durable = 0;  // whose rows are here
     uint64_t row_bytes = 0;
     uint64_t model_bytes = 0;
+    double network_s = 0;  // of network_seconds()
   };
 
   void begin(Time now) { begun_ = now; }
@@ -39,7 +41,12 @@ class JobReport {
   void waited(std::optional<double> joules) { spend(joules); }
   void end(Time now) { ended_ = now; }
 
-  const Counts& counts() const { return counts_; }
+  Counts counts() const;
+  // Seconds by run that the network took, of runs of which a store has made all that it was asked
+  // for: of the slowest store, what it did not make rows in between its first row's arrival here
+  // and its last one's.
+  std::map<uint32_t, double> network_seconds() const;
+  std::map<std::string, uint64_t> row_bytes_of_stores() const;  // that sent rows
   // NDPipe's figures and the rest, as a JSON object: seconds from the job's begin, bytes.
   std::string json() const;
   // The same as a trace that Chrome and Perfetto show.
@@ -56,6 +63,8 @@ class JobReport {
   }
   struct Extraction {
     Time first{0}, last{0};  // when its rows came
+    uint64_t bytes = 0;      // of these
+    bool done = false;
     uint64_t photos = 0;
     double busy = 0;  // seconds
     double survey = 0;
@@ -63,6 +72,7 @@ class JobReport {
     std::map<std::string, double> stages;
     std::map<std::string, uint64_t> made_from;
   };
+  Json runs() const;  // those that are complete
   double at(Time t) const { return std::chrono::duration<double>(t - begun_).count(); }
 
   Time begun_{0}, ended_{0};

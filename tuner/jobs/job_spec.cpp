@@ -19,7 +19,10 @@ using namespace ndp;
 namespace {
 
 constexpr double kLongest = 366 * 86'400;  // seconds
-constexpr double kLostAfter = 600;         // is not written: older Tuners do not know the key
+constexpr std::string_view kOfShards =
+    ": photos are drawn and mixed within a shard, and stages may share none; take parallel dp, or "
+    "leave it away";
+constexpr double kLostAfter = 600;  // is not written: older Tuners do not know the key
 
 constexpr Names<JobKind, 3> kKinds = {{{JobKind::kFinetune, "finetune"},
                                        {JobKind::kRelabel, "relabel"},
@@ -56,6 +59,7 @@ void take_optimizer(JobReader& r, OptimizerConfig& o) {
   r.take("weight_decay", o.weight_decay);
   r.take("clip_norm", o.clip_norm);
   r.take("ema", o.ema);
+  r.take("layer_decay", o.layer_decay);
 }
 
 void take_sampling(JobReader& r, ndp::Sampling& s) {
@@ -67,6 +71,18 @@ void take_sampling(JobReader& r, ndp::Sampling& s) {
   r.take("class_weights", s.class_weights);
 }
 
+void take_augmentation(JobReader& r, JobSpec& s) {
+  r.take("views", s.views);
+  std::string names = ndp::name_of(s.augmentation);
+  r.take("augment", names);
+  if (names.empty()) return;
+  try {
+    s.augmentation = ndp::augmentation_named(names);
+  } catch (const Error& e) {
+    throw Error("job: augment ", names, ": ", e.what());
+  }
+}
+
 void add_sampling(const ndp::Sampling& s, Json& j) {
   if (s.since) j["since"] = *s.since;
   if (!s.labels.empty()) j["label"] = s.labels;
@@ -74,6 +90,11 @@ void add_sampling(const ndp::Sampling& s, Json& j) {
   if (s.truth_share) j["truth_share"] = *s.truth_share;
   if (s.balanced) j["sampling"] = "balanced";
   if (!s.class_weights.empty()) j["class_weights"] = s.class_weights;
+}
+
+void add_augmentation(const JobSpec& s, Json& j) {
+  if (s.augmentation.any()) j["augment"] = ndp::name_of(s.augmentation);
+  if (s.views != 0) j["views"] = s.views;
 }
 
 void take_group(JobReader& r, JobSpec& s) {
@@ -104,6 +125,7 @@ void add_variants(const OptimizerConfig& o, Json& j) {
   if (o.amsgrad) j["amsgrad"] = true;
   if (o.clip_norm != plain.clip_norm) j["clip_norm"] = o.clip_norm;
   if (o.ema != plain.ema) j["ema"] = o.ema;
+  if (o.layer_decay != plain.layer_decay) j["layer_decay"] = o.layer_decay;
 }
 
 void add_group(const JobSpec& s, Json& j) {
@@ -161,9 +183,28 @@ void demand_sampling(const JobSpec& s) {
   } catch (const Error& e) {
     throw Error("job: ", e.what());
   }
-  if (!s.sampling.weighs() || s.tuners == 1) return;
-  throw Error("job: sampling, truth_share and class_weights with tuners ", s.tuners,
-              ": members do not know what rows weigh; take tuners 1, or leave them away");
+  if (s.sampling.draws() && s.parallel != "dp") {
+    throw Error("job: sampling and truth_share with parallel ", s.parallel, kOfShards);
+  }
+}
+
+void demand_augmentation(const JobSpec& s) {
+  demand(s.views >= 0 && s.views <= wire::kMostViews, "views", s.views,
+         "from 0, the photos as they are, to " + std::to_string(wire::kMostViews));
+  try {
+    ndp::check_augmentation(s.augmentation, s.views, /*frozen=*/true);
+  } catch (const Error& e) {
+    throw Error("job: ", e.what());
+  }
+  if (s.views > 0 && s.mode != JobMode::kNdpipe) {
+    throw Error("job: views ", s.views, " with mode ", name_of(s.mode),
+                ": views are made where features are, by stores; take mode ndpipe, or leave them "
+                "away");
+  }
+  if (s.augmentation.mixes() && s.parallel != "dp") {
+    throw Error("job: augment ", ndp::name_of(s.augmentation), " with parallel ", s.parallel,
+                kOfShards);
+  }
 }
 
 void demand_patience(const JobSpec& s) {
@@ -227,6 +268,7 @@ void validate(const JobSpec& s) {
   demand_slow_link(s);
   demand_parallel(s);
   demand_sampling(s);
+  demand_augmentation(s);
   demand_patience(s);
   demand(t.schedule.lr > 0, "lr", t.schedule.lr, "above 0");
   demand_optimizer(t.optimizer);
@@ -237,7 +279,8 @@ void validate(const JobSpec& s) {
                      s.precision == "bf16" || s.precision == "f16" || s.precision == "int8";
   demand(known, "precision", s.precision, "there are f32, bf16, f16, int8 and auto");
   demand(s.max_drop >= 0, "max_drop", s.max_drop, "at least 0 points");
-  demand(s.precision.empty() || !s.model.empty(), "precision", s.precision,
+  demand(s.precision.empty() || !s.model.empty() || s.kind == JobKind::kFinetune, "precision",
+         s.precision,
          "the version in force computes in the precision it was trained in; give a model");
   demand(s.memory >= 0, "memory", s.memory, "not negative");
   demand(s.disk >= 0, "disk", s.disk, "not negative");
@@ -245,7 +288,6 @@ void validate(const JobSpec& s) {
   demand(s.mode != JobMode::kIdeal || !s.photos.empty(), "photos", "''",
          "mode ideal needs a directory of photos on the Tuner");
   if (!s.model.empty()) (void)digest_from_hex(s.model);
-  if (s.model.empty() && s.kind == JobKind::kFinetune) throw Error("job: model is missing");
 }
 
 }  // namespace
@@ -265,6 +307,7 @@ std::string JobSpec::text() const {
   if (!precision.empty()) j.update({{"precision", precision}, {"max_drop", max_drop}});
   if (!cut.empty()) j["cut"] = cut;
   if (!why.empty()) j["why"] = why;
+  if (!predicted.empty()) j["predicted"] = predicted;
   if (trainer.compute != DType::kF32) j["compute"] = name_in(kComputeTypes, trainer.compute);
   if (kind == JobKind::kFinetune) {
     const TrainerConfig& t = trainer;
@@ -298,6 +341,7 @@ std::string JobSpec::text() const {
     if (patience != 0) j["patience"] = patience;
     if (calibrate) j["calibrate"] = true;
     add_sampling(sampling, j);
+    add_augmentation(*this, j);
     if (t.accumulate != 1) j["accumulate"] = t.accumulate;
     if (t.shards != 1) j["shards"] = t.shards;
     add_group(*this, j);
@@ -347,11 +391,13 @@ JobSpec parse_job_spec(std::string_view text) {
   r.take("patience", s.patience);
   r.take("calibrate", s.calibrate);
   take_sampling(r, s.sampling);
+  take_augmentation(r, s);
   r.take("val_split", s.val_split);
   r.take("head", s.head);
   r.take("freeze", s.freeze);
   r.take("cut", s.cut);
   r.take("why", s.why);
+  r.take("predicted", s.predicted);
   r.take("feature_dtype", kFeatureTypes, s.feature_dtype);
   r.take("reset_optimizer", s.reset_optimizer);
   r.take("all_runs", s.all_runs);

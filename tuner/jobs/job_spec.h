@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -11,7 +12,9 @@
 #include "framework/train/trainer.h"
 #include "ndp/jobs/best_metric.h"
 #include "ndp/jobs/sampling.h"
+#include "ndp/jobs/view_rule.h"
 #include "ndp/labels/label_db.h"
+#include "ndp/photos/augment.h"
 #include "tuner/jobs/slow_link_spec.h"
 #include "tuner/jobs/store_choice.h"
 
@@ -51,7 +54,7 @@ struct JobSpec {
   // Whose version in force it begins with or is about, and whose next one it publishes; whose
   // labels people have said, or are made.
   std::string task = std::string(ndp::kDefaultTask);
-  std::string collection = std::string(ndp::kDefaultCollection);  // of these labels
+  std::string collection = std::string(ndp::kDefaultCollection);  // of its photos and labels
   bool deterministic = false;
   uint64_t seed = 0;
   // In which the frozen network computes: f32, bf16, int8, or auto, bf16 where all stores are
@@ -78,13 +81,17 @@ struct JobSpec {
   ndp::BestMetric best = ndp::BestMetric::kTop1;  // of validation photos: which epoch is kept
   int64_t patience = 0;    // of one run: epochs without a better one before it stops; 0: never
   bool calibrate = false;  // by a temperature (ndp/jobs/temperature.h), where photos validate
-  // Draws and class weights are of one Tuner.
+  // Photos are drawn, and mixed, within a shard: see as_trained().
   ndp::Sampling sampling = {};
+  ndp::Augmentation augmentation =
+      {};             // of features: mixup; of photos in front of them, by `views`
+  int64_t views = 0;  // of each photo to train on, in mode kNdpipe; 0: the photos as they are
   double val_split = 0.2;
   std::string head = "keep";  // keep | linear | grow: the model's classes stay, new ones are added
   std::string freeze = "auto";
   std::string cut = {};  // earlier than where training begins: see prepare_transfer()
-  std::string why = {};  // the mode, runs and cut: what a planner says of them
+  std::string why = {};  // the mode, runs and cut: what a planner says of them,
+  std::map<std::string, double> predicted = {};  // and of each of kPredictedStages, where it does
   DType feature_dtype = DType::kF16;
   bool reset_optimizer = false;  // at the beginning of each run
   bool all_runs = false;         // train on all runs so far, not on this one alone
@@ -99,12 +106,13 @@ struct JobSpec {
   RelabelOnly only = RelabelOnly::kAll;
   bool dry_run = false;  // of a relabelling: only what it would do, from a sample
 
-  // What stores say of their photos, by folders say, is of the default task and collection; in mode
-  // ideal the job names the photos, and what they show.
+  // What stores say of their photos, by folders say, is of the default task; in mode ideal the job
+  // names the photos, and what they show.
   bool takes_labels_of_holders() const {
-    return mode == JobMode::kIdeal ||
-           (task == ndp::kDefaultTask && collection == ndp::kDefaultCollection);
+    return mode == JobMode::kIdeal || task == ndp::kDefaultTask;
   }
+
+  ndp::ViewRule view_rule() const { return {augmentation, seed, views}; }
 
   std::string text() const;  // JSON
 };

@@ -31,7 +31,8 @@ struct JobOutcome {
 // What a job asks of the stores; the rest of IngestRules is the spec's.
 struct RowRequest {
   wire::Job ask;
-  size_t row_bytes = 0;
+  size_t row_bytes = 0;  // of a photo, or of one view of it; 0: rows differ in size
+  size_t views = 1;      // of each photo of runs from 1 on
   ManifestRules manifest;
   // The outputs of the extractor that stores run, for a batch of 1; {}: they run none.
   std::vector<TensorType> features = {};

@@ -118,6 +118,8 @@ void refuse_parts_of_signs(const SlowLinkSpec& spec, const std::string& compress
 SparseSyncOptions sparse_of(const SlowLinkSpec& spec, const TrainerConfig& trainer) {
   require(trainer.optimizer.clip_norm == 0, "clip_norm ", trainer.optimizer.clip_norm,
           " with sync sparse: what is sent of a gradient at a step has no norm; leave it away");
+  require(trainer.optimizer.layer_decay == 1, "layer_decay ", trainer.optimizer.layer_decay,
+          " with sync sparse: its steps have one rate for all layers; leave it away");
   SparseSyncOptions options = selection_of(spec, trainer);
   refuse_parts_of_signs(spec, options.compressor);
   options.compressing.rotate = rotates(spec);
